@@ -1,0 +1,55 @@
+import { resource } from "../../meta/resource.ts";
+import type { KubeObject, LabelSelector } from "../../meta/types.ts";
+import type { PodTemplateSpec } from "../../core/v1/types.ts";
+
+export interface WorkloadCondition {
+  type: string;
+  status: "True" | "False" | "Unknown";
+  reason?: string;
+  message?: string;
+  lastUpdateTime?: string;
+  lastTransitionTime?: string;
+}
+
+export interface Deployment extends KubeObject {
+  spec?: {
+    replicas?: number;
+    selector: LabelSelector;
+    template: PodTemplateSpec;
+    strategy?: {
+      type?: "RollingUpdate" | "Recreate";
+      rollingUpdate?: { maxSurge?: number | string; maxUnavailable?: number | string };
+    };
+    /** Unit: seconds. */
+    minReadySeconds?: number;
+    revisionHistoryLimit?: number;
+    /** Unit: seconds. */
+    progressDeadlineSeconds?: number;
+    paused?: boolean;
+  };
+  status?: {
+    observedGeneration?: number;
+    replicas?: number;
+    updatedReplicas?: number;
+    readyReplicas?: number;
+    availableReplicas?: number;
+    unavailableReplicas?: number;
+    terminatingReplicas?: number;
+    conditions?: WorkloadCondition[];
+  };
+}
+
+export interface ReplicaSet extends KubeObject {
+  spec?: { replicas?: number; selector: LabelSelector; template?: PodTemplateSpec; minReadySeconds?: number };
+  status?: {
+    observedGeneration?: number;
+    replicas: number;
+    fullyLabeledReplicas?: number;
+    readyReplicas?: number;
+    availableReplicas?: number;
+    conditions?: WorkloadCondition[];
+  };
+}
+
+export const DEPLOYMENTS = resource<Deployment>("apps/v1", "Deployment", "deployments");
+export const REPLICA_SETS = resource<ReplicaSet>("apps/v1", "ReplicaSet", "replicasets");

@@ -1,0 +1,159 @@
+import type { Status, StatusCause } from "#api/meta/types.ts";
+
+/**
+ * Refusals in the shape that clients branch on: `reason` and `code`, never the text.
+ * Source: k8s.io/apimachinery, pkg/api/errors.
+ */
+export class StatusError extends Error {
+  readonly status: Status;
+  constructor(status: Omit<Status, "kind" | "apiVersion" | "metadata" | "status"> & { code: number }) {
+    super(status.message ?? status.reason ?? `code ${status.code}`);
+    this.status = { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", ...status };
+  }
+  get code(): number {
+    return this.status.code ?? 500;
+  }
+}
+
+/** The resource of a refusal, as messages name it: "deployments.apps", or "pods" in the core group. */
+export interface ResourceName {
+  readonly group: string;
+  readonly plural: string;
+}
+
+function nameOf(of: ResourceName): string {
+  return of.group === "" ? of.plural : `${of.plural}.${of.group}`;
+}
+
+function detailsOf(of: ResourceName, name: string): NonNullable<Status["details"]> {
+  return { name, ...(of.group === "" ? {} : { group: of.group }), kind: of.plural };
+}
+
+export function badRequest(message: string): StatusError {
+  return new StatusError({ code: 400, reason: "BadRequest", message });
+}
+
+export function unauthorized(message = "Unauthorized"): StatusError {
+  return new StatusError({ code: 401, reason: "Unauthorized", message });
+}
+
+export function forbidden(of: ResourceName, name: string, why: string): StatusError {
+  const subject = name === "" ? nameOf(of) : `${nameOf(of)} "${name}"`;
+  return new StatusError({
+    code: 403,
+    reason: "Forbidden",
+    message: `${subject} is forbidden: ${why}`,
+    details: detailsOf(of, name),
+  });
+}
+
+export function notFound(of: ResourceName, name: string): StatusError {
+  return new StatusError({
+    code: 404,
+    reason: "NotFound",
+    message: `${nameOf(of)} "${name}" not found`,
+    details: detailsOf(of, name),
+  });
+}
+
+/** A path that nothing serves. */
+export function pathNotFound(): StatusError {
+  const message = "the server could not find the requested resource";
+  return new StatusError({ code: 404, reason: "NotFound", message, details: {} });
+}
+
+export function methodNotAllowed(
+  message = "the server does not allow this method on the requested resource",
+): StatusError {
+  return new StatusError({ code: 405, reason: "MethodNotAllowed", message, details: {} });
+}
+
+export function notAcceptable(accepted: readonly string[]): StatusError {
+  const message = `only the following media types are accepted: ${accepted.join(", ")}`;
+  return new StatusError({ code: 406, reason: "NotAcceptable", message });
+}
+
+export function alreadyExists(of: ResourceName, name: string): StatusError {
+  const message = `${nameOf(of)} "${name}" already exists`;
+  return new StatusError({ code: 409, reason: "AlreadyExists", message, details: detailsOf(of, name) });
+}
+
+const MODIFIED =
+  "the object has been modified; please apply your changes to the latest version and try again";
+
+export function conflict(of: ResourceName, name: string, why: string = MODIFIED): StatusError {
+  const message = `Operation cannot be fulfilled on ${nameOf(of)} "${name}": ${why}`;
+  return new StatusError({ code: 409, reason: "Conflict", message, details: detailsOf(of, name) });
+}
+
+/** Server-side apply met fields of other managers: one cause per field. */
+export function applyConflict(message: string, causes: readonly StatusCause[]): StatusError {
+  return new StatusError({ code: 409, reason: "Conflict", message, details: { causes: [...causes] } });
+}
+
+export function expired(message: string): StatusError {
+  return new StatusError({ code: 410, reason: "Expired", message });
+}
+
+export function tooLarge(message: string): StatusError {
+  return new StatusError({ code: 413, reason: "RequestEntityTooLarge", message });
+}
+
+export function unsupportedMediaType(message: string): StatusError {
+  return new StatusError({ code: 415, reason: "UnsupportedMediaType", message });
+}
+
+export function tooManyRequests(message: string, retryAfterSeconds: number): StatusError {
+  return new StatusError({ code: 429, reason: "TooManyRequests", message, details: { retryAfterSeconds } });
+}
+
+export function internalError(message: string): StatusError {
+  return new StatusError({
+    code: 500,
+    reason: "InternalError",
+    message: `Internal error occurred: ${message}`,
+    details: { causes: [{ message }] },
+  });
+}
+
+export type FieldErrorType =
+  | "FieldValueRequired"
+  | "FieldValueInvalid"
+  | "FieldValueNotSupported"
+  | "FieldValueForbidden"
+  | "FieldValueDuplicate"
+  | "FieldValueNotFound"
+  | "FieldValueTooLong"
+  | "FieldValueTooMany"
+  | "FieldValueTypeInvalid";
+
+/** One thing that is wrong with an object. `field` is a path such as `spec.ports[0].port`. */
+export interface FieldError {
+  readonly type: FieldErrorType;
+  readonly field: string;
+  /** Reads as upstream's: `Invalid value: 70000: must be between 1 and 65535, inclusive`. */
+  readonly message: string;
+}
+
+/** 422 with one cause per field. `kind` is the Kind, not the plural. */
+export function invalid(
+  group: string,
+  kind: string,
+  name: string,
+  errors: readonly FieldError[],
+): StatusError {
+  const texts = errors.map((it) => `${it.field}: ${it.message}`);
+  const list = texts.length === 1 ? texts[0] : `[${texts.join(", ")}]`;
+  const kindName = group === "" ? kind : `${kind}.${group}`;
+  return new StatusError({
+    code: 422,
+    reason: "Invalid",
+    message: `${kindName} "${name}" is invalid: ${list}`,
+    details: {
+      name,
+      ...(group === "" ? {} : { group }),
+      kind,
+      causes: errors.map((it) => ({ reason: it.type, message: it.message, field: it.field })),
+    },
+  });
+}

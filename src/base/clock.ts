@@ -1,0 +1,49 @@
+import { FleetError } from "./errors.ts";
+
+/** Time as the program sees it: injected, so that tests step it. */
+export interface Clock {
+  /** Wall-clock time. Unit: milliseconds since the Unix epoch. */
+  now(): number;
+  /** Time that never goes back, for measuring. Unit: milliseconds, from an arbitrary origin. */
+  monotonic(): number;
+  /** Calls `callback` once, `delayMs` milliseconds from now, unless disposed before. Does not keep the process alive. */
+  after(delayMs: number, callback: () => void): Disposable;
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  after(delayMs, callback) {
+    const timer = setTimeout(callback, delayMs);
+    timer.unref();
+    return { [Symbol.dispose]: () => clearTimeout(timer) };
+  },
+};
+
+/**
+ * Resolves after `delayMs` milliseconds.
+ *
+ * @throws {FleetError} `ABORTED` as soon as `signal` aborts.
+ */
+export function delay(clock: Clock, delayMs: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) {
+      reject(abortError(signal));
+      return;
+    }
+    const onAbort = (): void => {
+      timer[Symbol.dispose]();
+      reject(abortError(signal));
+    };
+    const timer = clock.after(delayMs, () => {
+      signal.removeEventListener("abort", onAbort);
+      resolve();
+    });
+    signal.addEventListener("abort", onAbort, { once: true });
+  });
+}
+
+/** The error with which a wait ends when `signal` aborts. */
+export function abortError(signal: AbortSignal): FleetError {
+  return new FleetError("ABORTED", "the wait was cancelled", { cause: signal.reason });
+}

@@ -1,0 +1,70 @@
+/**
+ * Stable, documented identifiers of what can go wrong. Users script against these, never against messages.
+ * Each has an entry in `docs/reference/errors.md`; a test holds the two together.
+ */
+export type ErrorCode =
+  | "ABORTED"
+  | "API_ALREADY_EXISTS"
+  | "API_BAD_REQUEST"
+  | "API_CONFLICT"
+  | "API_FORBIDDEN"
+  | "API_GONE"
+  | "API_INVALID"
+  | "API_NOT_FOUND"
+  | "API_TIMEOUT"
+  | "API_TOO_MANY_REQUESTS"
+  | "API_UNAUTHORIZED"
+  | "API_UNAVAILABLE"
+  | "API_UNEXPECTED"
+  | "ADDRESS_INVALID"
+  | "DNS_MALFORMED"
+  | "EXEC_FAILED"
+  | "KUBECONFIG_INVALID"
+  | "LAB_INVALID"
+  | "LAB_NOT_FOUND"
+  | "LAB_UNSUPPORTED"
+  | "NFT_EXISTS"
+  | "NFT_FAILED"
+  | "NFT_NOT_FOUND"
+  | "OPTION_INVALID"
+  | "TIMED_OUT";
+
+export interface FleetErrorOptions {
+  /** The error that this one explains. */
+  readonly cause?: unknown;
+  /** Whether the same call, later, can succeed without anyone changing anything. Default: false. */
+  readonly retriable?: boolean;
+  /** What the message is about, for structured logs. Never holds a secret. */
+  readonly detail?: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * The one class of errors thrown on purpose. The message says what was attempted, on what, what was found and, where
+ * someone can act, what to do.
+ */
+export class FleetError extends Error {
+  static {
+    // Inherited and non-enumerable: no noise in logs.
+    Object.defineProperty(this.prototype, "name", { value: "FleetError", enumerable: false, writable: true });
+  }
+  readonly code: ErrorCode;
+  readonly retriable: boolean;
+  readonly detail: Readonly<Record<string, unknown>>;
+  constructor(code: ErrorCode, message: string, options: FleetErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.retriable = options.retriable ?? false;
+    this.detail = options.detail ?? {};
+  }
+}
+
+/** True for our errors with one of `codes`; holds across two copies of this module in one process. */
+export function hasCode(error: unknown, ...codes: readonly ErrorCode[]): error is FleetError {
+  return Error.isError(error) && "code" in error && codes.some((code) => code === error.code);
+}
+
+/** The message of anything that was thrown, with the messages of its causes behind it. */
+export function messageOf(error: unknown): string {
+  if (!Error.isError(error)) return String(error);
+  return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`;
+}

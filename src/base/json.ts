@@ -1,0 +1,31 @@
+/** What JSON can say. */
+export type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject;
+export interface JsonObject {
+  [key: string]: JsonValue;
+}
+
+/** True for a plain object, neither null nor an array. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Whether two JSON values say the same. Keys in any order; a key with `undefined` counts as absent. */
+export function sameJson(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (Array.isArray(a)) {
+    return Array.isArray(b) && a.length === b.length && a.every((item, at) => sameJson(item, b[at]));
+  }
+  if (!isObject(a) || !isObject(b)) return false;
+  for (const key of Object.keys(a)) if (!sameJson(a[key], b[key])) return false;
+  for (const key of Object.keys(b)) if (b[key] !== undefined && a[key] === undefined) return false;
+  return true;
+}
+
+/** A deep copy of a JSON value. */
+export function cloneJson<T>(value: T): T {
+  if (Array.isArray(value)) return value.map((item: unknown) => cloneJson(item)) as T;
+  if (!isObject(value)) return value;
+  const copy: Record<string, unknown> = {};
+  for (const key of Object.keys(value)) copy[key] = cloneJson(value[key]);
+  return copy as T;
+}

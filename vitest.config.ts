@@ -1,0 +1,33 @@
+import { defineConfig } from "vitest/config";
+
+/**
+ * Two projects: `unit` needs no privileges and runs in seconds; `lab` makes network namespaces and runs alone.
+ * Files run by Node itself, untransformed, exactly as in production.
+ */
+export default defineConfig({
+  test: {
+    experimental: { viteModuleRunner: false },
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: "unit",
+          include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+          exclude: ["test/lab/**"],
+          testTimeout: 30_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "lab",
+          include: ["test/lab/**/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          fileParallelism: false,
+          maxWorkers: 1,
+        },
+      },
+    ],
+  },
+});
