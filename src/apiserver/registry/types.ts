@@ -134,3 +134,47 @@ export interface ReviewRequest {
   readonly reader: ObjectReader;
   readonly nowMs: number;
 }
+
+/** What an authenticator sees of a request. */
+export interface Credentials {
+  /** The `Authorization` header, or a bearer token given in another way, rewritten to that form. */
+  readonly authorization: string | undefined;
+  /** Subject of the client certificate, when one was sent that the client CA signed. */
+  readonly certificate:
+    | { readonly commonName: string; readonly organizations: readonly string[] }
+    | undefined;
+  /** Audiences the token must be for. Default: the server's own. */
+  readonly audiences?: readonly string[];
+}
+
+export interface Authenticator {
+  /** `undefined`: no credentials were sent. Throws 401 when those sent are bad. */
+  authenticate(credentials: Credentials): Promise<UserInfo | undefined>;
+}
+
+/** What is asked for. Source: k8s.io/apiserver, pkg/authorization/authorizer. */
+export interface AccessAttributes {
+  readonly user: UserInfo;
+  /** Lower case; for paths that are no resources the HTTP method. */
+  readonly verb: string;
+  /** Absent for paths that are no resources. */
+  readonly resource?: {
+    readonly group: string;
+    readonly version: string;
+    readonly plural: string;
+    /** Empty for the main resource. */
+    readonly subresource: string;
+    readonly namespace: string | undefined;
+    readonly name: string | undefined;
+  };
+  readonly path?: string;
+}
+
+export interface Decision {
+  readonly allowed: boolean;
+  readonly reason: string;
+}
+
+export interface Authorizer {
+  authorize(attributes: AccessAttributes): Decision;
+}
