@@ -62,7 +62,7 @@ describe("the PKI of a cluster", () => {
     for (const serverSans of [["10.0.0.2"], ["10.0.0.2", "10.0.0.3"], ["10.0.0.3"]]) {
       const after = await ensureClusterPki(dir, { serverSans });
       const certificate = new X509Certificate(after.apiserver.cert);
-      expect(serverSans.every((it) => certificate.checkIP(it) !== undefined)).toBe(true);
+      expect(serverSans.every((san) => certificate.checkIP(san) !== undefined)).toBe(true);
       expect(certificate.checkIP("10.0.0.1")).toBeUndefined();
       expect({ ...after, apiserver: before.apiserver }).toEqual(before);
     }
