@@ -1,0 +1,146 @@
+/** Which programs make up a lab, where each runs and with which flags: pure. */
+
+import { join } from "node:path";
+import { API_PORT, type DualAddress, type LabCluster, type LabNode, type LabTopology } from "./topology.ts";
+import type { LabLayout } from "./layout.ts";
+
+export interface LabProgram {
+  /** "hub/apiserver", "member-1/node-2": also the name of its log. */
+  readonly name: string;
+  readonly cluster: string;
+  /** The node it makes up, for node programs. */
+  readonly node: string | undefined;
+  /** Network namespace in which it runs. */
+  readonly netns: string;
+  readonly args: readonly string[];
+  /** API servers start before the others, which need them. */
+  readonly stage: "apiserver" | "rest";
+}
+
+/** Namespace of a cluster: its router, its API server and whatever else is not on a node. */
+export function siteNetns(cluster: Pick<LabCluster, "name">): string {
+  return `${cluster.name}-site`;
+}
+
+export function nodeNetns(node: Pick<LabNode, "name">): string {
+  return node.name;
+}
+
+/** The namespace through which clusters reach each other and the machine. */
+export const FABRIC_NETNS = "fabric";
+
+export function apiUrl(cluster: Pick<LabCluster, "api">): string {
+  return `https://${cluster.api.v4}:${API_PORT}`;
+}
+
+/** File names inside a cluster's folder. */
+export const KUBECONFIG = {
+  admin: "admin.kubeconfig",
+  controllers: "controllers.kubeconfig",
+  dns: "dns.kubeconfig",
+} as const;
+
+export function nodeKubeconfig(node: Pick<LabNode, "name">): string {
+  return `${node.name}.kubeconfig`;
+}
+
+/** All programs of the lab, in the order in which they start. */
+export function planPrograms(topology: LabTopology, layout: LabLayout): readonly LabProgram[] {
+  const programs = topology.clusters.flatMap((cluster) => clusterPrograms(topology, layout, cluster));
+  return [
+    ...programs.filter((it) => it.stage === "apiserver"),
+    ...programs.filter((it) => it.stage === "rest"),
+  ];
+}
+
+function clusterPrograms(
+  topology: LabTopology,
+  layout: LabLayout,
+  cluster: LabCluster,
+): readonly LabProgram[] {
+  const dir = layout.cluster(cluster.name);
+  const admin = join(dir, KUBECONFIG.admin);
+  const leaseSeconds = String(topology.spec.leaseSeconds);
+  const site = (program: string, options: Flags): LabProgram => ({
+    name: `${cluster.name}/${program}`,
+    cluster: cluster.name,
+    node: undefined,
+    netns: siteNetns(cluster),
+    stage: program === "apiserver" ? "apiserver" : "rest",
+    args: [program, ...flags(options)],
+  });
+  const apiserver = site("apiserver", {
+    data: join(dir, "apiserver"),
+    "bind-address": cluster.api.v4,
+    port: String(API_PORT),
+    "advertise-address": cluster.api.v4,
+    "external-san": cluster.api.v6,
+    "service-cluster-ip-range": pair(topology.serviceCidr),
+  });
+  if (cluster.isHub)
+    return [apiserver, site("hub", { kubeconfig: admin, "member-lease-seconds": leaseSeconds })];
+  const fleetDns = `${cluster.fleetDns.v4}:53`;
+  const dns = join(dir, KUBECONFIG.dns);
+  return [
+    apiserver,
+    site("lab-controllers", {
+      kubeconfig: join(dir, KUBECONFIG.controllers),
+      "load-balancer-cidr": pair(cluster.loadBalancerCidr),
+      "node-lease-seconds": leaseSeconds,
+    }),
+    site("member", { kubeconfig: admin }),
+    site("dns", { kubeconfig: dns, listen: fleetDns }),
+    site("lab-dns", {
+      kubeconfig: dns,
+      listen: [`${cluster.clusterDns.v4}:53`, `[${cluster.clusterDns.v6}]:53`],
+      "cluster-domain": "cluster.local",
+      forward: `clusterset.local=${fleetDns}`,
+    }),
+    ...cluster.nodes.map((node) => nodeProgram(topology, layout, { cluster, node })),
+  ];
+}
+
+function nodeProgram(
+  topology: LabTopology,
+  layout: LabLayout,
+  { cluster, node }: { readonly cluster: LabCluster; readonly node: LabNode },
+): LabProgram {
+  const dir = layout.cluster(cluster.name);
+  return {
+    name: `${cluster.name}/${node.name.slice(cluster.name.length + 1)}`,
+    cluster: cluster.name,
+    node: node.name,
+    netns: nodeNetns(node),
+    stage: "rest",
+    args: [
+      "lab-node",
+      ...flags({
+        kubeconfig: join(dir, nodeKubeconfig(node)),
+        "node-name": node.name,
+        "data-dir": layout.node(node.name),
+        "node-ip": pair(node.address),
+        "pod-cidr": pair(node.podCidr),
+        "cluster-dns": pair(cluster.dnsService),
+        "cluster-domain": "cluster.local",
+        "client-ca": join(dir, "apiserver", "pki", "ca.crt"),
+        "serving-cert": join(dir, `${node.name}-serving.crt`),
+        "serving-key": join(dir, `${node.name}-serving.key`),
+        zone: node.zone,
+        "lease-seconds": String(topology.spec.leaseSeconds),
+      }),
+    ],
+  };
+}
+
+type Flags = Readonly<Record<string, string | readonly string[]>>;
+
+/** `--name value`, once for each value of a list. */
+function flags(options: Flags): readonly string[] {
+  return Object.entries(options).flatMap(([name, values]) =>
+    [values].flat().flatMap((value) => [`--${name}`, value]),
+  );
+}
+
+function pair(addresses: DualAddress): string {
+  return `${addresses.v4},${addresses.v6}`;
+}
