@@ -119,8 +119,10 @@ export interface ReviewDefinition {
   readonly plural: string;
   readonly kind: string;
   readonly namespaced: boolean;
-  /** "serviceaccounts/token" and the like: the parent whose subresource it is. */
+  /** The parent's plural, for subresources: "serviceaccounts" for serviceaccounts/token, whose `plural` is "token". */
   readonly parent?: string;
+  /** apiVersion of the kind, where it is not that of the path: "authentication.k8s.io/v1" for TokenRequest under /api/v1. */
+  readonly kindApiVersion?: string;
   readonly schema: Schema;
   readonly review: (request: ReviewRequest) => Promise<ApiObject> | ApiObject;
 }
