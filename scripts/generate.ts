@@ -16,7 +16,9 @@ const root = join(import.meta.dirname, "..");
 
 /** One entry a line: small diffs, no second copy of the indentation. */
 function renderTable(table: Readonly<Record<string, unknown>>): string {
-  const lines = Object.entries(table).map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`);
+  const lines = Object.entries(table).map(
+    ([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`,
+  );
   return `{\n${lines.join(",\n")}\n}\n`;
 }
 
@@ -40,7 +42,10 @@ function readOr(path: string, otherwise: string): string {
 }
 
 function main(): number {
-  const { values, positionals } = parseArgs({ options: { check: { type: "boolean" } }, allowPositionals: true });
+  const { values, positionals } = parseArgs({
+    options: { check: { type: "boolean" } },
+    allowPositionals: true,
+  });
   const folder = positionals[0] ?? join(root, "../shared/kubernetes");
   const inputs = readInputs(folder);
   if (inputs === undefined) {
@@ -50,7 +55,9 @@ function main(): number {
   const stale = [...renderAll(inputs)].filter(([path, text]) => readOr(join(root, path), "") !== text);
   for (const [path, text] of stale) {
     if (values.check !== true) writeFileSync(join(root, path), text);
-    console.log(values.check === true ? `generate: ${path} is stale: run npm run generate` : `generate: wrote ${path}`);
+    console.log(
+      values.check === true ? `generate: ${path} is stale: run npm run generate` : `generate: wrote ${path}`,
+    );
   }
   if (stale.length === 0) console.log("generate: all tables are as their inputs say");
   return values.check === true && stale.length > 0 ? 1 : 0;

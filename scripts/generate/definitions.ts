@@ -65,7 +65,10 @@ function withSpecials(name: string, schema: Record<string, unknown>): Record<str
   if (name.endsWith(".resource.Quantity")) return { oneOf: [{ type: "string" }, { type: "number" }] };
   if (name.endsWith(".DeleteOptions")) {
     // It is declared once per group; every client sends the one of the core group.
-    return { ...schema, "x-kubernetes-group-version-kind": [{ group: "", kind: "DeleteOptions", version: "v1" }] };
+    return {
+      ...schema,
+      "x-kubernetes-group-version-kind": [{ group: "", kind: "DeleteOptions", version: "v1" }],
+    };
   }
   const isFreeForm = schema["properties"] === undefined && schema["additionalProperties"] === undefined;
   if (isFreeForm && (schema["type"] === undefined || schema["type"] === "object")) {

@@ -13,7 +13,9 @@ export type FieldRow = readonly [number, string, string, number];
 
 /** "k8s.io.api.core.v1" → "io.k8s.api.core.v1": protobuf packages and OpenAPI definitions name the same types. */
 function definitionName(packageName: string, message: string): string {
-  const path = packageName.replace(/^k8s\.io\./, "io.k8s.").replace("apiextensions_apiserver", "apiextensions-apiserver");
+  const path = packageName
+    .replace(/^k8s\.io\./, "io.k8s.")
+    .replace("apiextensions_apiserver", "apiextensions-apiserver");
   return `${path}.${message}`;
 }
 
@@ -23,7 +25,10 @@ interface Message {
 }
 
 /** The messages named by `roots` and all that they refer to. Kinds without a protobuf form are left out. */
-export function trimMessages(messages: Inputs["messages"], roots: readonly string[]): Record<string, FieldRow[]> {
+export function trimMessages(
+  messages: Inputs["messages"],
+  roots: readonly string[],
+): Record<string, FieldRow[]> {
   const all = new Map<string, Message>();
   for (const [packageName, ofPackage] of Object.entries(messages)) {
     for (const [message, fields] of Object.entries(ofPackage)) {
@@ -35,7 +40,9 @@ export function trimMessages(messages: Inputs["messages"], roots: readonly strin
   for (let name = waiting.pop(); name !== undefined; name = waiting.pop()) {
     const message = all.get(name);
     if (found.has(name) || message === undefined) continue;
-    const rows = Object.entries(message.fields).map(([id, field]) => row(Number(id), field, message.packageName));
+    const rows = Object.entries(message.fields).map(([id, field]) =>
+      row(Number(id), field, message.packageName),
+    );
     found.set(name, rows);
     waiting.push(...rows.map(([, , type]) => type).filter((type) => !SCALARS.has(type)));
   }

@@ -1,0 +1,32 @@
+/** Runs the steps of a check one after the other and says how each went. */
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+export const root = fileURLToPath(new URL("..", import.meta.url));
+
+export interface Step {
+  readonly name: string;
+  readonly command: readonly [string, ...string[]];
+}
+
+/** Runs every step, also after one failed, so that all there is to mend is seen at once; false when any failed. */
+export function runSteps(steps: readonly Step[]): boolean {
+  const failed: string[] = [];
+  for (const step of steps) {
+    const [command, ...args] = step.command;
+    const startMs = performance.now();
+    process.stdout.write(`\n== ${step.name}\n`);
+    const path = `${root}node_modules/.bin:${process.env["PATH"] ?? ""}`;
+    const result = spawnSync(command, args, {
+      cwd: root,
+      stdio: ["ignore", "inherit", "inherit"],
+      env: { ...process.env, PATH: path },
+    });
+    const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
+    const isOk = result.status === 0;
+    process.stdout.write(`== ${step.name}: ${isOk ? "ok" : "FAILED"} (${seconds} s)\n`);
+    if (!isOk) failed.push(step.name);
+  }
+  if (failed.length > 0) process.stdout.write(`\nfailed: ${failed.join(", ")}\n`);
+  return failed.length === 0;
+}
