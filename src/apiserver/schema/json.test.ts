@@ -1,0 +1,38 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { parseJson } from "./json.ts";
+
+describe("the JSON of a request", () => {
+  it("parses to what JSON.parse says, without duplicates", () => {
+    fc.assert(
+      fc.property(fc.json({ maxDepth: 4 }), (text) => {
+        fc.pre(!text.includes("__proto__"));
+        expect(parseJson(text)).toEqual({ value: JSON.parse(text) as unknown, duplicates: [] });
+      }),
+    );
+  });
+  it("tells the path of a key that stands twice, and takes the last", () => {
+    const text = '{"spec":{"a:b":"x,[{","ports":[{"port":1},{"port":2,"po\\u0072t":3}]},"spec":{"ports":[]}}';
+    expect(parseJson(text)).toEqual({
+      value: { spec: { ports: [] } },
+      duplicates: ["spec.ports[1].port", "spec"],
+    });
+  });
+  it("refuses an integer that would be rounded, and takes the largest that is not", () => {
+    expect(parseJson("[9007199254740991,-9007199254740991,1e300,0.12345678901234567890]").duplicates).toEqual(
+      [],
+    );
+    expect(() => parseJson('{"a":9007199254740993}')).toThrow(/would be rounded/);
+  });
+  it("refuses nesting that would exhaust the stack of what reads the value", () => {
+    expect(() => parseJson("[".repeat(100_000))).toThrow(/max depth/);
+  });
+  it("refuses __proto__, however it is spelled", () => {
+    expect(() => parseJson('{"a":{"__proto__":{}}}')).toThrow(/__proto__/);
+    expect(() => parseJson('{"\\u005f_proto__":1}')).toThrow(/__proto__/);
+  });
+  it("refuses what is no JSON with a Status 400", () => {
+    expect(() => parseJson('{"a":}')).toThrow(expect.objectContaining({ code: 400 }));
+    expect(() => parseJson('"abc')).toThrow(/json parse error/);
+  });
+});
