@@ -12,6 +12,8 @@ export interface ExecOptions {
   readonly timeoutMs?: number;
   /** The whole environment; default: that of this process. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Set beside `env`, or beside the environment of this process. */
+  readonly addEnv?: Readonly<Record<string, string>>;
   readonly cwd?: string;
   /** Return a result whatever the exit code, instead of throwing. Default: false. */
   readonly allowFailure?: boolean;
@@ -39,7 +41,7 @@ export function exec(
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
       stdio: ["pipe", "pipe", "pipe"],
-      ...(options.env === undefined ? {} : { env: options.env }),
+      env: { ...(options.env ?? process.env), ...options.addEnv },
       ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
       ...(options.signal === undefined ? {} : { signal: options.signal }),
       killSignal: "SIGKILL",

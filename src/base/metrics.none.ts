@@ -1,0 +1,9 @@
+import type { Metrics } from "./metrics.ts";
+
+/** Counts nothing: for tests, and for commands that end before anyone could ask. */
+export const noMetrics: Metrics = {
+  counter: () => ({ add() {} }),
+  gauge: () => ({ set() {} }),
+  histogram: () => ({ observe() {} }),
+  onRender: () => ({ [Symbol.dispose]() {} }),
+};

@@ -1,0 +1,250 @@
+import { keyOf, type ObjectKey } from "#api/meta/key.ts";
+import { apiVersionOf, type Resource } from "#api/meta/resource.ts";
+import type { KubeObject, ObjectList } from "#api/meta/types.ts";
+import { FleetError, hasCode } from "#base/errors.ts";
+import { isObject } from "#base/json.ts";
+import { silentLogger } from "#base/log.ts";
+import type { ClusterConfig } from "./config.ts";
+import { type RuntimeDeps, systemDeps } from "./deps.ts";
+import { splitLines } from "./lines.ts";
+import { collectionPath, listQuery, objectPath, watchQuery, withQuery, writeQuery } from "./path.ts";
+import { livenessGuard } from "./liveness.ts";
+import { type Call, Transport } from "./transport.ts";
+import type {
+  Applied,
+  ApplyOptions,
+  CallOptions,
+  DeleteOptions,
+  KubeClient,
+  ListOptions,
+  WatchEvent,
+  WatchOptions,
+  WriteOptions,
+} from "./types.ts";
+
+/** Longest watch event taken. An object of etcd has at most 1.5 MiB by default. Unit: bytes. */
+const MAX_EVENT_BYTES = 64 << 20;
+/** A watch that was to end after `timeoutSeconds` and stays silent this much longer is dead. Unit: milliseconds. */
+const WATCH_GRACE_MS = 30_000;
+
+export interface ConnectOptions extends Partial<RuntimeDeps> {
+  /** Sent with every request; what stands before a slash names the field manager of plain writes. Default: "fairlead". */
+  readonly userAgent?: string;
+}
+
+/** A client of the API server of `config`. Opens no connection until the first call. */
+export function connect(config: ClusterConfig, options: ConnectOptions = {}): KubeClient {
+  const deps = { ...systemDeps(options.log ?? silentLogger), ...options };
+  return new HttpKubeClient(new Transport(config, deps, options.userAgent ?? "fairlead"), deps);
+}
+
+class HttpKubeClient implements KubeClient {
+  readonly #transport: Transport;
+  readonly #deps: RuntimeDeps;
+  constructor(transport: Transport, deps: RuntimeDeps) {
+    this.#transport = transport;
+    this.#deps = deps;
+  }
+
+  get<T extends KubeObject>(of: Resource<T>, key: ObjectKey, options: CallOptions = {}): Promise<T> {
+    return this.#json({
+      method: "GET",
+      path: objectPath(of, key),
+      isIdempotent: true,
+      signal: options.signal,
+    });
+  }
+
+  async find<T extends KubeObject>(
+    of: Resource<T>,
+    key: ObjectKey,
+    options: CallOptions = {},
+  ): Promise<T | undefined> {
+    try {
+      return await this.get(of, key, options);
+    } catch (error) {
+      if (hasCode(error, "API_NOT_FOUND")) return undefined;
+      throw error;
+    }
+  }
+
+  async list<T extends KubeObject>(of: Resource<T>, options: ListOptions = {}): Promise<ObjectList<T>> {
+    const path = withQuery(collectionPath(of, options.namespace), listQuery(options));
+    const list = await this.#json<ObjectList<T>>({
+      method: "GET",
+      path,
+      isIdempotent: true,
+      signal: options.signal,
+    });
+    // Lists of built-in kinds leave out what the list itself says, and Go writes an empty list as null.
+    list.items ??= [];
+    for (const item of list.items) {
+      item.apiVersion ??= apiVersionOf(of);
+      item.kind ??= of.kind;
+    }
+    return list;
+  }
+
+  async *watch<T extends KubeObject>(
+    of: Resource<T>,
+    options: WatchOptions,
+    signal: AbortSignal,
+  ): AsyncGenerator<WatchEvent<T>> {
+    const path = withQuery(collectionPath(of, options.namespace), watchQuery(options));
+    const limitMs =
+      options.timeoutSeconds === undefined ? undefined : options.timeoutSeconds * 1000 + WATCH_GRACE_MS;
+    using guard = livenessGuard(this.#deps.clock, limitMs, signal);
+    const call: Call = { method: "GET", path, isIdempotent: true, signal: guard.signal };
+    const chunks = await this.#transport.stream(call);
+    try {
+      for await (const line of splitLines(guard.watchOver(chunks), MAX_EVENT_BYTES))
+        yield parseEvent<T>(path, line);
+    } catch (cause) {
+      throw guard.isDead
+        ? new FleetError("API_UNAVAILABLE", `watch ${path}: silent for too long`, { retriable: true })
+        : this.#transport.failure(call, cause);
+    }
+  }
+
+  create<T extends KubeObject>(of: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {
+    const collection = collectionPath(of, object.metadata.namespace);
+    const subresource = options.subresource;
+    const path = subresource === undefined ? collection : objectPath(of, keyOf(object), subresource);
+    return this.#write(of, { method: "POST", path: withQuery(path, writeQuery(options)), object, options });
+  }
+
+  update<T extends KubeObject>(of: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {
+    const path = withQuery(objectPath(of, keyOf(object), options.subresource), writeQuery(options));
+    return this.#write(of, { method: "PUT", path, object, options });
+  }
+
+  mergePatch<T extends KubeObject>(
+    of: Resource<T>,
+    key: ObjectKey,
+    patch: object,
+    options: WriteOptions = {},
+  ): Promise<T> {
+    return this.#patch(of, { key, patch, options, contentType: "application/merge-patch+json" });
+  }
+
+  jsonPatch<T extends KubeObject>(
+    of: Resource<T>,
+    key: ObjectKey,
+    patch: readonly object[],
+    options: WriteOptions = {},
+  ): Promise<T> {
+    return this.#patch(of, { key, patch, options, contentType: "application/json-patch+json" });
+  }
+
+  apply<T extends KubeObject>(of: Resource<T>, object: Applied<T>, options: ApplyOptions): Promise<T> {
+    const { name, namespace } = object.metadata;
+    const key = keyOf({ metadata: { name, ...(namespace === undefined ? {} : { namespace }) } });
+    const query = writeQuery({ ...options, force: options.force ?? true });
+    return this.#json({
+      method: "PATCH",
+      path: withQuery(objectPath(of, key, options.subresource), query),
+      body: JSON.stringify({ ...object, apiVersion: apiVersionOf(of), kind: of.kind }),
+      contentType: "application/apply-patch+yaml",
+      isIdempotent: true,
+      signal: options.signal,
+    });
+  }
+
+  async delete<T extends KubeObject>(
+    of: Resource<T>,
+    key: ObjectKey,
+    options: DeleteOptions = {},
+  ): Promise<void> {
+    const { uid, resourceVersion, propagationPolicy, gracePeriodSeconds } = options;
+    const preconditions =
+      uid === undefined && resourceVersion === undefined ? undefined : { uid, resourceVersion };
+    const body = {
+      apiVersion: "v1",
+      kind: "DeleteOptions",
+      preconditions,
+      propagationPolicy,
+      gracePeriodSeconds,
+    };
+    try {
+      await this.#transport.call({
+        method: "DELETE",
+        path: objectPath(of, key),
+        body: JSON.stringify(body),
+        isIdempotent: true,
+        signal: options.signal,
+      });
+    } catch (error) {
+      if (!hasCode(error, "API_NOT_FOUND")) throw error;
+    }
+  }
+
+  async request(method: string, path: string, body?: unknown, options: CallOptions = {}): Promise<unknown> {
+    const verb = METHODS.find((it) => it === method.toUpperCase());
+    if (verb === undefined) throw new FleetError("API_BAD_REQUEST", `no such method: ${method}`);
+    const text = await this.#transport.call({
+      method: verb,
+      path,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      accept: "application/json, */*",
+      isIdempotent: verb === "GET" || verb === "PUT" || verb === "DELETE",
+      signal: options.signal,
+    });
+    try {
+      return JSON.parse(text);
+    } catch {
+      return text;
+    }
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#transport[Symbol.asyncDispose]();
+  }
+
+  #write<T extends KubeObject>(
+    of: Resource<T>,
+    write: { method: "POST" | "PUT"; path: string; object: T; options: WriteOptions },
+  ): Promise<T> {
+    return this.#json({
+      method: write.method,
+      path: write.path,
+      body: JSON.stringify({ ...write.object, apiVersion: apiVersionOf(of), kind: of.kind }),
+      isIdempotent: write.method === "PUT",
+      signal: write.options.signal,
+    });
+  }
+
+  #patch<T extends KubeObject>(
+    of: Resource<T>,
+    write: { key: ObjectKey; patch: object; options: WriteOptions; contentType: string },
+  ): Promise<T> {
+    const { key, patch, options, contentType } = write;
+    return this.#json({
+      method: "PATCH",
+      path: withQuery(objectPath(of, key, options.subresource), writeQuery(options)),
+      body: JSON.stringify(patch),
+      contentType,
+      isIdempotent: false,
+      signal: options.signal,
+    });
+  }
+
+  async #json<R>(call: Call): Promise<R> {
+    const text = await this.#transport.call(call);
+    try {
+      return JSON.parse(text) as R;
+    } catch (cause) {
+      throw new FleetError("API_UNEXPECTED", `${call.method} ${call.path}: the answer is not JSON`, {
+        cause,
+      });
+    }
+  }
+}
+
+const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
+
+function parseEvent<T extends KubeObject>(path: string, line: string): WatchEvent<T> {
+  const event: unknown = JSON.parse(line);
+  if (isObject(event) && typeof event["type"] === "string" && isObject(event["object"]))
+    return event as unknown as WatchEvent<T>;
+  throw new FleetError("API_UNEXPECTED", `watch ${path}: a line is no watch event`, { retriable: true });
+}

@@ -1,0 +1,38 @@
+/** Where an API server is and who we are to it. Made by `loadKubeconfig`, `inClusterConfig` or by hand. */
+export interface ClusterConfig {
+  /** For messages and logs: the context's name, or "in-cluster". */
+  readonly name: string;
+  /** `https://host:port`, with a path where the server lives under one. */
+  readonly server: string;
+  /** Certificates that the server's is checked against, PEM. Default: those of the system. */
+  readonly ca?: string;
+  /** Name that the server's certificate must have, where it is not the host of `server`. */
+  readonly tlsServerName?: string;
+  /** Take any certificate. Only where a kubeconfig says so. */
+  readonly insecureSkipTlsVerify?: boolean;
+  readonly credentials: Credentials;
+  /** The context's namespace, for commands of people. */
+  readonly namespace?: string;
+}
+
+/** Proof of who we are. Never logged. */
+export interface Credential {
+  readonly token?: string;
+  readonly username?: string;
+  readonly password?: string;
+  /** Client certificate and its key, PEM. */
+  readonly certificate?: string;
+  readonly key?: string;
+}
+
+export interface Credentials {
+  /** The credential of the moment; cheap to call for every request. */
+  current(signal?: AbortSignal): Promise<Credential>;
+  /** The server refused the credential: the next `current` must not come from a cache. */
+  expire(): void;
+}
+
+/** A credential that does not change. */
+export function fixedCredentials(credential: Credential): Credentials {
+  return { current: () => Promise.resolve(credential), expire() {} };
+}

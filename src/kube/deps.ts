@@ -1,0 +1,18 @@
+import { type Clock, systemClock } from "#base/clock.ts";
+import type { Logger } from "#base/log.ts";
+import type { Metrics } from "#base/metrics.ts";
+import { noMetrics } from "#base/metrics.none.ts";
+import { type Rng, systemRng } from "#base/rng.ts";
+
+/** What every part of the runtime is given from outside. */
+export interface RuntimeDeps {
+  readonly clock: Clock;
+  readonly rng: Rng;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+}
+
+/** The real clock and chance, for composition roots. */
+export function systemDeps(log: Logger, metrics: Metrics = noMetrics): RuntimeDeps {
+  return { clock: systemClock, rng: systemRng, log, metrics };
+}
