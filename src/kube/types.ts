@@ -134,8 +134,16 @@ export interface InformerOptions<T extends KubeObject> {
   readonly namespace?: string;
   readonly labelSelector?: string;
   readonly fieldSelector?: string;
-  /** Keeps only what the readers need: the memory of the cache is what this returns. */
+  /**
+   * Keeps only what the readers need: the memory of the cache is what this returns. Name, namespace, uid and
+   * resourceVersion must stay.
+   */
   readonly trim?: (object: T) => T;
+  /**
+   * Keeps the `managedFields` entries of this field manager, which `applyIfChanged` reads. All others are dropped
+   * before `trim`. Default: all are.
+   */
+  readonly fieldManager?: string;
   readonly indexes?: Readonly<Record<string, (object: T) => readonly string[]>>;
 }
 

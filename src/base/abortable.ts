@@ -1,0 +1,18 @@
+import { abortError } from "./clock.ts";
+
+/**
+ * Waits for `promise`, but no longer than until `signal` aborts. What the promise stands for goes on by itself.
+ *
+ * @throws {FleetError} `ABORTED`
+ */
+export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  if (signal.aborted) throw abortError(signal);
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = (): void => aborted.reject(abortError(signal));
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await Promise.race([promise, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}

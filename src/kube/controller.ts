@@ -1,0 +1,137 @@
+import type { ObjectKey } from "#api/meta/key.ts";
+import { abortable } from "#base/abortable.ts";
+import { abortError } from "#base/clock.ts";
+import { hasCode, messageOf } from "#base/errors.ts";
+import type { Metrics } from "#base/metrics.ts";
+import { WorkQueue } from "#base/workqueue.ts";
+import type { RuntimeDeps } from "./deps.ts";
+import type { Controller, ControllerOptions, ReconcileResult } from "./types.ts";
+
+const DEFAULT_CONCURRENCY = 4;
+/** controller-runtime's. Unit: seconds. */
+const TIME_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+
+/**
+ * A controller with controller-runtime's rules: an error is tried again with back-off, `requeueAfterMs` runs again
+ * later, and both leave the key's count of failures as it must be. A pass for a key never runs beside another one.
+ */
+export function createController(options: ControllerOptions, deps: RuntimeDeps): Controller {
+  return new QueueController(options, deps);
+}
+
+class QueueController implements Controller {
+  readonly name: string;
+  readonly #options: ControllerOptions;
+  readonly #deps: RuntimeDeps;
+  readonly #queue: WorkQueue<ObjectKey>;
+  readonly #meters: ReturnType<typeof createMeters>;
+  readonly #stop = new AbortController();
+  #subscriptions: Disposable[] = [];
+  #workers: Promise<void>[] = [];
+  #active = 0;
+
+  constructor(options: ControllerOptions, deps: RuntimeDeps) {
+    this.name = options.name;
+    this.#options = options;
+    this.#deps = { ...deps, log: deps.log.child({ controller: options.name }) };
+    this.#queue = new WorkQueue({ name: options.name, clock: deps.clock, metrics: deps.metrics });
+    this.#meters = createMeters(deps.metrics, options.name);
+  }
+
+  async start(signal: AbortSignal): Promise<void> {
+    const { sources, concurrency = DEFAULT_CONCURRENCY } = this.#options;
+    const running = AbortSignal.any([signal, this.#stop.signal]);
+    if (running.aborted) throw abortError(running);
+    running.addEventListener("abort", () => this.#queue.shutDown(), { once: true });
+    for (const source of sources) {
+      this.#subscriptions.push(source.subscribe((key) => this.#queue.add(key)));
+      source.informer.start(signal);
+    }
+    await Promise.all(sources.map((source) => source.informer.synced(running)));
+    this.#meters.limit(concurrency);
+    this.#workers = Array.from({ length: concurrency }, () => this.#work(running));
+  }
+
+  enqueue(key: ObjectKey): void {
+    this.#queue.add(key);
+  }
+
+  idle(signal: AbortSignal): Promise<void> {
+    return abortable(this.#queue.idle(), signal);
+  }
+
+  /** Lets passes that run come to their end, with an aborted signal. Informers are not ours to stop. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const subscription of this.#subscriptions) subscription[Symbol.dispose]();
+    this.#subscriptions = [];
+    this.#stop.abort();
+    this.#queue.shutDown();
+    await Promise.all(this.#workers);
+  }
+
+  async #work(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const key = await this.#queue.take();
+      if (key === undefined) return;
+      this.#meters.active(++this.#active);
+      const startedMs = this.#deps.clock.monotonic();
+      await this.#pass(key, signal);
+      this.#meters.took((this.#deps.clock.monotonic() - startedMs) / 1000);
+      this.#meters.active(--this.#active);
+      this.#queue.done(key);
+    }
+  }
+
+  async #pass(key: ObjectKey, signal: AbortSignal): Promise<void> {
+    try {
+      const result = (await this.#options.reconcile(key, signal)) ?? {};
+      this.#onSuccess(key, result);
+    } catch (error) {
+      if (signal.aborted) return;
+      this.#onFailure(key, error);
+    }
+  }
+
+  #onSuccess(key: ObjectKey, result: ReconcileResult): void {
+    this.#queue.forget(key);
+    // This pass saw all there is: a deadline of an earlier one no longer counts.
+    if (result.requeueAfterMs === undefined) this.#queue.cancelAfter(key);
+    else this.#queue.addAfter(key, result.requeueAfterMs);
+    this.#meters.result(result.requeueAfterMs === undefined ? "success" : "requeue_after");
+  }
+
+  #onFailure(key: ObjectKey, error: unknown): void {
+    const retryInMs = Math.round(this.#queue.addRateLimited(key));
+    this.#meters.result("error");
+    this.#meters.failed();
+    const fields = { key, retryInMs, failures: this.#queue.failures(key), error: messageOf(error) };
+    // Someone else wrote first: the next pass sees it. No operator needs to know.
+    if (hasCode(error, "API_CONFLICT")) this.#deps.log.debug("a pass met a conflict", fields);
+    else this.#deps.log.error("a pass failed", fields);
+  }
+}
+
+/** Names and labels are controller-runtime's, so that existing dashboards show them. */
+function createMeters(metrics: Metrics, controller: string) {
+  const named = (suffix: string, help: string, labels = ["controller"]) => ({
+    name: `controller_runtime_${suffix}`,
+    help,
+    labels,
+  });
+  const own = { controller };
+  const total = metrics.counter(named("reconcile_total", "Passes, by result.", ["controller", "result"]));
+  const errors = metrics.counter(named("reconcile_errors_total", "Passes that failed."));
+  const seconds = metrics.histogram({
+    ...named("reconcile_time_seconds", "How long a pass takes."),
+    buckets: TIME_BUCKETS,
+  });
+  const workers = metrics.gauge(named("active_workers", "Passes that run."));
+  const limit = metrics.gauge(named("max_concurrent_reconciles", "Passes that may run at a time."));
+  return {
+    result: (result: "success" | "error" | "requeue_after") => total.add({ ...own, result }),
+    failed: () => errors.add(own),
+    took: (tookSeconds: number) => seconds.observe(own, tookSeconds),
+    active: (count: number) => workers.set(own, count),
+    limit: (count: number) => limit.set(own, count),
+  };
+}

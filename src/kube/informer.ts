@@ -1,0 +1,119 @@
+import { keyOf, type ObjectKey } from "#api/meta/key.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import type { KubeObject, ManagedFieldsEntry } from "#api/meta/types.ts";
+import { abortable } from "#base/abortable.ts";
+import { messageOf } from "#base/errors.ts";
+import type { RuntimeDeps } from "./deps.ts";
+import { Reflector, type Sink } from "./reflector.ts";
+import { IndexedStore } from "./store.ts";
+import type { Change, Informer, InformerOptions, KubeClient } from "./types.ts";
+
+/** Lists and watches one kind into a store. Begins with `start`. */
+export function createInformer<T extends KubeObject>(
+  client: KubeClient,
+  of: Resource<T>,
+  options: InformerOptions<T>,
+  deps: RuntimeDeps,
+): Informer<T> {
+  return new WatchingInformer(client, of, options, deps);
+}
+
+class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
+  readonly of: Resource<T>;
+  readonly store: IndexedStore<T>;
+  readonly #options: InformerOptions<T>;
+  readonly #deps: RuntimeDeps;
+  readonly #reflector: Reflector<T>;
+  readonly #subscribers = new Set<(change: Change<T>) => void>();
+  readonly #stop = new AbortController();
+  readonly #firstList = Promise.withResolvers<void>();
+  #running: Promise<void> | undefined;
+  #hasSynced = false;
+
+  constructor(client: KubeClient, of: Resource<T>, options: InformerOptions<T>, deps: RuntimeDeps) {
+    this.of = of;
+    this.store = new IndexedStore(options.indexes);
+    this.#options = options;
+    this.#deps = deps;
+    this.#reflector = new Reflector(client, of, options, { sink: this, deps });
+  }
+
+  get hasSynced(): boolean {
+    return this.#hasSynced;
+  }
+
+  start(signal: AbortSignal): void {
+    this.#running ??= this.#reflector.run(AbortSignal.any([signal, this.#stop.signal]));
+  }
+
+  synced(signal: AbortSignal): Promise<void> {
+    if (this.#hasSynced) return Promise.resolve();
+    return abortable(this.#firstList.promise, AbortSignal.any([signal, this.#stop.signal]));
+  }
+
+  subscribe(onChange: (change: Change<T>) => void): Disposable {
+    // Wrapped, so that one function subscribed twice is two subscriptions.
+    const subscriber = (change: Change<T>): void => onChange(change);
+    this.#subscribers.add(subscriber);
+    return { [Symbol.dispose]: () => void this.#subscribers.delete(subscriber) };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+    this.#subscribers.clear();
+  }
+
+  replace(objects: readonly T[]): void {
+    const present = new Set<ObjectKey>(objects.map((object) => keyOf(object)));
+    const gone = [...this.store.list()].map((object) => keyOf(object)).filter((key) => !present.has(key));
+    for (const key of gone) this.#publish(this.store.delete(key));
+    for (const object of objects) this.set(object);
+    this.#hasSynced = true;
+    this.#firstList.resolve();
+  }
+
+  set(object: T): void {
+    const key = keyOf(object);
+    const before = this.store.get(key);
+    // Another object under the same name: for readers the old one went before this one came.
+    if (before !== undefined && before.metadata.uid !== object.metadata.uid)
+      this.#publish(this.store.delete(key));
+    this.#publish(this.store.set(this.#trim(object)));
+  }
+
+  delete(object: T): void {
+    this.#publish(this.store.delete(keyOf(object)));
+  }
+
+  #trim(object: T): T {
+    // Objects come fresh from the parser: nobody else holds them yet.
+    const { managedFields } = object.metadata;
+    if (managedFields !== undefined) setManagedFields(object, this.#ownEntries(managedFields));
+    return this.#options.trim?.(object) ?? object;
+  }
+
+  #ownEntries(entries: readonly ManagedFieldsEntry[]): ManagedFieldsEntry[] {
+    const { fieldManager } = this.#options;
+    return fieldManager === undefined ? [] : entries.filter((entry) => entry.manager === fieldManager);
+  }
+
+  #publish(change: Change<T> | undefined): void {
+    if (change === undefined) return;
+    for (const subscriber of this.#subscribers) {
+      try {
+        subscriber(change);
+      } catch (error) {
+        // One reader's fault must not cost the others their change.
+        const fields = { resource: this.of.plural, key: change.key, error: messageOf(error) };
+        this.#deps.log.error("a reader of an informer failed", fields);
+      }
+    }
+  }
+}
+
+/** An absent list and an empty one say different things to `applyIfChanged`: "unknown" and "we own nothing". */
+function setManagedFields(object: KubeObject, entries: ManagedFieldsEntry[]): void {
+  if (entries.length > 0) object.metadata.managedFields = entries;
+  else delete object.metadata.managedFields;
+}
