@@ -49,7 +49,7 @@ export const SERVED: Readonly<Record<string, readonly string[]>> = {
   "io.k8s.api.storage.v1": ["StorageClass"],
   "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1": ["CustomResourceDefinition"],
   "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1": ["APIService"],
-  "io.k8s.apimachinery.pkg.apis.meta.v1": ["DeleteOptions", "ListMeta", "ObjectMeta", "Status"],
+  "io.k8s.apimachinery.pkg.apis.meta.v1": ["DeleteOptions", "ListMeta", "ObjectMeta", "Patch", "Status"],
 };
 
 /** The full names of the definitions above, sorted. */

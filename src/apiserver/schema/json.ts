@@ -138,3 +138,10 @@ function nextItem(frame: Frame): void {
   frame.index++;
   frame.path = `${frame.base}[${frame.index}]`;
 }
+
+/** Whether objects and lists stand more than `levels` deep in each other. Looks no deeper than that. */
+export function nestsDeeperThan(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (levels <= 0) return true;
+  return Object.values(value).some((item) => nestsDeeperThan(item, levels - 1));
+}

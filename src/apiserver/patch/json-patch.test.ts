@@ -1,0 +1,84 @@
+import * as fc from "fast-check";
+import fastJsonPatch from "fast-json-patch";
+import { describe, expect, it } from "vitest";
+import { applyJsonPatch } from "./json-patch.ts";
+
+const document = { a: 1, list: [1, 2, 3], "x/y": { "m~n": true } };
+
+describe("a JSON patch", () => {
+  it("applies operations in order, and leaves its target alone", () => {
+    const before = structuredClone(document);
+    const patch = [
+      { op: "test", path: "/a", value: 1 },
+      { op: "replace", path: "/a", value: { b: [] } },
+      { op: "add", path: "/a/b/-", value: "end" },
+      { op: "copy", from: "/list/0", path: "/a/b/0" },
+      { op: "move", from: "/x~1y/m~0n", path: "/moved" },
+      { op: "remove", path: "/list/1" },
+    ];
+    expect(applyJsonPatch(document, patch)).toEqual({
+      a: { b: [1, "end"] },
+      list: [1, 3],
+      "x/y": {},
+      moved: true,
+    });
+    expect(document).toEqual(before);
+  });
+  it("counts negative indices from the end, as the Go library does", () => {
+    expect(applyJsonPatch(document, [{ op: "remove", path: "/list/-1" }])).toMatchObject({ list: [1, 2] });
+    expect(applyJsonPatch(document, [{ op: "add", path: "/list/-1", value: 4 }])).toMatchObject({
+      list: [1, 2, 3, 4],
+    });
+    expect(applyJsonPatch(document, [{ op: "replace", path: "/list/-3", value: 0 }])).toMatchObject({
+      list: [0, 2, 3],
+    });
+  });
+  it.each([
+    [{ op: "remove", path: "/b" }],
+    [{ op: "replace", path: "/b", value: 1 }],
+    [{ op: "add", path: "/b/c", value: 1 }],
+    [{ op: "add", path: "/list/5", value: 1 }],
+    [{ op: "add", path: "/list/01", value: 1 }],
+    [{ op: "test", path: "/a", value: 2 }],
+    [{ op: "test", path: "/constructor", value: 2 }],
+    [{ op: "move", from: "/x~1y", path: "/x~1y/z" }],
+  ])("that does not fit is refused with 422: %j", (operation) => {
+    expect(() => applyJsonPatch(document, [operation])).toThrow(expect.objectContaining({ code: 422 }));
+  });
+  it.each([
+    [{ op: "frob", path: "" }],
+    [{ op: "add" }],
+    [{ op: "move", path: "/a" }],
+    [1],
+    [{ op: "add", path: "a", value: 1 }],
+  ])("that is none is refused with 400: %j", (operation) => {
+    expect(() => applyJsonPatch(document, [operation])).toThrow(expect.objectContaining({ code: 400 }));
+  });
+  it("may not touch the prototype", () => {
+    expect(() => applyJsonPatch({}, [{ op: "add", path: "/__proto__/x", value: 1 }])).toThrow(/__proto__/);
+  });
+  it("may not have more than 10,000 operations, nor copy without end", () => {
+    const many = Array.from({ length: 10_001 }, () => ({ op: "test", path: "", value: 1 }));
+    expect(() => applyJsonPatch(1, many)).toThrow(expect.objectContaining({ code: 413 }));
+    const doubling = Array.from({ length: 100 }, () => ({ op: "copy", from: "", path: "/list/-" }));
+    expect(() => applyJsonPatch(document, doubling)).toThrow(expect.objectContaining({ code: 413 }));
+  });
+  it("may not nest values deeper than what reads them can follow", () => {
+    const deep = JSON.parse(`${"[".repeat(400)}${"]".repeat(400)}`) as unknown;
+    const patch = [
+      { op: "add", path: "/a", value: deep },
+      { op: "add", path: `/a${"/0".repeat(399)}/-`, value: deep },
+    ];
+    expect(() => applyJsonPatch(document, patch)).toThrow(/nested deeper/);
+  });
+  it("turns one document into another when fast-json-patch made it", () => {
+    const plain = fc.jsonValue({ maxDepth: 3 }).filter((it) => !JSON.stringify(it).includes("__proto__"));
+    const document$ = fc.record({ a: plain, b: plain, c: fc.array(plain) });
+    fc.assert(
+      fc.property(document$, document$, (from, to) => {
+        const [a, b] = [structuredClone(from), JSON.parse(JSON.stringify(to)) as typeof to];
+        expect(applyJsonPatch(from, fastJsonPatch.compare(a, b))).toEqual(b);
+      }),
+    );
+  });
+});
