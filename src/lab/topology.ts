@@ -95,6 +95,13 @@ export interface LabTopology {
 /** The port of every lab API server. */
 export const API_PORT = 6443;
 
+const LAB_NAME = /^[a-z]([a-z0-9-]{0,10}[a-z0-9])?$/;
+
+/** Refuses a name that no lab can have; such a name never reaches a path. @throws {FleetError} `OPTION_INVALID` */
+export function checkLabName(name: string): void {
+  if (!LAB_NAME.test(name)) checkSpec({ ...DEFAULT_SPEC, name });
+}
+
 /**
  * Refuses, all at once, what a lab cannot be.
  *
@@ -102,7 +109,7 @@ export const API_PORT = 6443;
  */
 export function checkSpec(spec: LabSpec): void {
   const problems: string[] = [];
-  if (!/^[a-z]([a-z0-9-]{0,10}[a-z0-9])?$/.test(spec.name)) {
+  if (!LAB_NAME.test(spec.name)) {
     problems.push(
       `name must be 1 to 12 lower-case letters, digits and dashes, beginning with a letter, got ${JSON.stringify(spec.name)}`,
     );

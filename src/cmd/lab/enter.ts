@@ -1,0 +1,104 @@
+import { join } from "node:path";
+import { FleetError } from "#base/errors.ts";
+import { start } from "#base/exec.ts";
+import type { Lab } from "#lab/faults.ts";
+import { findProgram } from "#lab/machine.ts";
+import { planPrograms, nodeNetns, siteNetns } from "#lab/programs.ts";
+import { resolveTarget } from "#lab/targets.ts";
+import { inNetns } from "#netns/netns.ts";
+import { openLab, searchPath } from "./context.ts";
+import { inOwnNamespace } from "./user-namespace.ts";
+
+interface EnterOptions {
+  readonly name: string;
+}
+
+export async function kubectl(
+  cluster: string,
+  args: readonly string[],
+  options: EnterOptions,
+): Promise<void> {
+  if (await inOwnNamespace()) return;
+  const lab = openLab(options.name);
+  const known = lab.state.topology.clusters.map((it) => it.name);
+  if (!known.includes(cluster)) {
+    throw new FleetError(
+      "LAB_NOT_FOUND",
+      `lab ${options.name} has no cluster ${JSON.stringify(cluster)}. There are: ${known.join(" ")}`,
+    );
+  }
+  const program = findKubectl();
+  await run(program, ["--kubeconfig", lab.layout.kubeconfig, "--context", cluster, ...args], {});
+}
+
+export async function kubeconfig(options: EnterOptions): Promise<void> {
+  if (await inOwnNamespace()) return;
+  console.log(openLab(options.name).layout.kubeconfig);
+}
+
+/** A shell with KUBECONFIG set and kubectl at hand; in a place's network when one is named. */
+export async function shell(
+  place: string | undefined,
+  args: readonly string[],
+  options: EnterOptions,
+): Promise<void> {
+  if (await inOwnNamespace()) return;
+  const lab = openLab(options.name);
+  const command = args.length > 0 ? args : [process.env["SHELL"] ?? "/bin/sh"];
+  const env = {
+    KUBECONFIG: lab.layout.kubeconfig,
+    PATH: `${toolsFolder()}:${join(toolsFolder(), "..", "..", "bin")}:${searchPath()}`,
+  };
+  const [program = "/bin/sh", ...rest] = command;
+  const line =
+    place === undefined ? { command: program, args: rest } : inNetns(netnsOfPlace(lab, place), program, rest);
+  await run(line.command, line.args, env);
+}
+
+function netnsOfPlace(lab: Lab, place: string): string {
+  const { topology } = lab.state;
+  const target = resolveTarget(place, topology, planPrograms(topology, lab.layout));
+  switch (target.kind) {
+    case "node":
+      return lab.layout.netnsOf(nodeNetns(target.node));
+    case "process":
+      return lab.layout.netnsOf(target.program.netns);
+    case "cluster":
+    case "link":
+      return lab.layout.netnsOf(siteNetns(target.cluster));
+    default:
+      return target satisfies never;
+  }
+}
+
+/** kubectl of the checkout, else that of the machine. */
+export function findKubectl(): string {
+  const found = findProgram("kubectl", `${toolsFolder()}:${searchPath()}`);
+  if (found !== undefined) return found;
+  throw new FleetError(
+    "LAB_UNSUPPORTED",
+    "there is no kubectl on the PATH. Install it, or run this from a checkout on x86-64, which brings its own.",
+  );
+}
+
+function toolsFolder(): string {
+  return join(process.argv[1] ?? "", "..", "..", "node_modules", ".tools");
+}
+
+/** Runs a program in the foreground and ends with its code. */
+async function run(
+  program: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<void> {
+  const inherited = Object.fromEntries(
+    Object.entries(process.env).filter((it): it is [string, string] => it[1] !== undefined),
+  );
+  const child = start(program, args, { stdio: "inherit", env: { ...inherited, ...env } });
+  process.exitCode = await new Promise<number>((resolve, reject) => {
+    child.once("error", (cause) =>
+      reject(new FleetError("EXEC_FAILED", `cannot start ${program}`, { cause })),
+    );
+    child.once("exit", (code) => resolve(code ?? 1));
+  });
+}

@@ -1,0 +1,77 @@
+import { Command } from "@commander-js/extra-typings";
+
+/** `fairlead lab`: the commands; what they do is in the files beside this one, loaded when asked for. */
+export function command(): Command {
+  const lab = new Command("fairlead lab").description(
+    "A fleet on this machine: a hub and members in network namespaces.",
+  );
+  const name = ["--name <name>", "name of the lab", "demo"] as const;
+  lab
+    .command("up")
+    .description("bring a lab up, or mend one that is partly up")
+    .option(...name)
+    .option("--members <number>", "member clusters, 1 to 100", "3")
+    .option("--nodes <number>", "nodes of each member, 1 to 5", "2")
+    .option("--topology <topology>", "flat: pod networks are routed between clusters", "flat")
+    .option("--lease-seconds <number>", "how long a silent cluster or node counts as alive", "5")
+    .option("--no-fleet", "leave the clusters apart: join none to the hub")
+    .action(async (options) => (await import("./up.ts")).up(options));
+  lab
+    .command("down")
+    .description("take a lab away; nothing of it stays")
+    .option(...name)
+    .option("--all", "every lab on this machine")
+    .action(async (options) => (await import("./down.ts")).down(options));
+  lab
+    .command("status")
+    .description("what runs")
+    .option(...name)
+    .option("-o, --output <format>", "table, wide or json", "table")
+    .action(async (options) => (await import("./status.ts")).status(options));
+  lab
+    .command("logs")
+    .description("print the log of a program, such as member-1/apiserver")
+    .argument("<program>")
+    .option(...name)
+    .option("-f, --follow", "go on printing")
+    .option("--tail <lines>", "print only the last lines")
+    .action(async (program, options) => (await import("./logs.ts")).logs(program, options));
+  lab
+    .command("kubectl")
+    .description("run kubectl against a cluster: lab kubectl member-1 get pods -A")
+    .argument("<cluster>")
+    .argument("[arguments...]")
+    .option(...name)
+    .allowUnknownOption()
+    .passThroughOptions()
+    .action(async (cluster, args, options) => (await import("./enter.ts")).kubectl(cluster, args, options));
+  lab
+    .command("kubeconfig")
+    .description("print the path of the lab's kubeconfig, which has a context for each cluster")
+    .option(...name)
+    .action(async (options) => (await import("./enter.ts")).kubeconfig(options));
+  lab
+    .command("shell")
+    .description(
+      "open a shell in the network of a cluster or node; without one, where the lab's addresses answer",
+    )
+    .argument("[place]")
+    .argument("[arguments...]", "a command to run instead")
+    .option(...name)
+    .passThroughOptions()
+    .action(async (place, args, options) => (await import("./enter.ts")).shell(place, args, options));
+  for (const verb of ["kill", "restore"] as const) {
+    lab
+      .command(verb)
+      .description(
+        verb === "kill"
+          ? "kill a process (member-1/apiserver), node (member-1-node-1), cluster (member-1, hub) or link (link/member-1)"
+          : "bring back what was killed",
+      )
+      .argument("<target>")
+      .option(...name)
+      .action(async (target, options) => (await import("./faults.ts"))[verb](target, options));
+  }
+  lab.enablePositionalOptions();
+  return lab;
+}

@@ -1,0 +1,42 @@
+import { systemClock } from "#base/clock.ts";
+import { checkMachine } from "#lab/machine.ts";
+import { lockLab } from "#lab/state.ts";
+import { checkSpec, type LabSpec } from "#lab/topology.ts";
+import { bringUp, type LabUp } from "#lab/up.ts";
+import { labContext, parseCount, searchPath, untilInterrupted } from "./context.ts";
+import { inOwnNamespace } from "./user-namespace.ts";
+
+interface UpOptions {
+  readonly name: string;
+  readonly members: string;
+  readonly nodes: string;
+  readonly topology: string;
+  readonly leaseSeconds: string;
+  readonly fleet: boolean;
+}
+
+export async function up(options: UpOptions): Promise<void> {
+  const spec: LabSpec = {
+    name: options.name,
+    members: parseCount("--members", options.members),
+    nodes: parseCount("--nodes", options.nodes),
+    topology: options.topology as "flat",
+    leaseSeconds: parseCount("--lease-seconds", options.leaseSeconds),
+  };
+  checkSpec(spec);
+  checkMachine(searchPath());
+  if (await inOwnNamespace()) return;
+  const signal = untilInterrupted();
+  const startMs = systemClock.monotonic();
+  const context = labContext();
+  using _lock = lockLab(context.stateRoot, spec.name);
+  const lab = await bringUp(spec, context, (step) => console.log(`  ${step}`), signal);
+  const seconds = ((systemClock.monotonic() - startMs) / 1000).toFixed(1);
+  console.log(`Lab ${spec.name} is up: ${describe(lab)} (${seconds} s).`);
+  console.log(`  export KUBECONFIG=${lab.layout.kubeconfig}`);
+}
+
+function describe(lab: LabUp): string {
+  const { members, nodes } = lab.topology.spec;
+  return `a hub and ${members} members of ${nodes} nodes; ${lab.started.length} programs started`;
+}

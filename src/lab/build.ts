@@ -1,0 +1,185 @@
+/** Makes the network of a lab in the kernel: what is there already stays as it is. */
+
+import { existsSync, mkdirSync } from "node:fs";
+import { exec } from "#base/exec.ts";
+import { createNetns, inNetns } from "#netns/netns.ts";
+import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "#netns/sysctl.ts";
+import type { LabLayout } from "./layout.ts";
+import {
+  HOST_DEVICE,
+  planNetwork,
+  type PlannedLink,
+  type PlannedNamespace,
+  type PlannedRoute,
+} from "./network.ts";
+import { FABRIC_NETNS } from "./programs.ts";
+import type { LabTopology } from "./topology.ts";
+
+/** Flows, not packets, are spread over the next hops of a route (linux: ip-sysctl, fib_multipath_hash_policy). */
+const MULTIPATH_SYSCTLS = {
+  "net/ipv4/fib_multipath_hash_policy": 1,
+  "net/ipv6/fib_multipath_hash_policy": 1,
+};
+
+export async function buildNetwork(
+  topology: LabTopology,
+  layout: LabLayout,
+  signal: AbortSignal,
+): Promise<void> {
+  const plan = planNetwork(topology);
+  mkdirSync(layout.netns, { recursive: true });
+  await Promise.all(
+    plan.namespaces.map(async (name) => {
+      const path = layout.netnsOf(name);
+      await createNetns(path, signal);
+      await writeSysctls(path, { ...ROUTER_SYSCTLS, ...STATIC_IPV6_SYSCTLS, ...MULTIPATH_SYSCTLS }, signal);
+    }),
+  );
+  await addLinks(plan.links, layout, signal);
+  await Promise.all(plan.configured.map((namespace) => configure(namespace, layout, signal)));
+  await guardMachine(layout, signal);
+}
+
+async function addLinks(
+  links: readonly PlannedLink[],
+  layout: LabLayout,
+  signal: AbortSignal,
+): Promise<void> {
+  const present = new Map<string | undefined, ReadonlySet<string>>();
+  const missing: string[] = [];
+  for (const { a, b } of links) {
+    // Both ends of a pair come and go together: looking for one is enough.
+    const devices = present.get(b.netns) ?? (await listDevices(layout.netnsOf(b.netns), signal));
+    present.set(b.netns, devices);
+    if (devices.has(b.device)) continue;
+    const where = a.netns === undefined ? "" : ` netns ${layout.netnsOf(a.netns)}`;
+    missing.push(
+      `link add ${a.device}${where} type veth peer name ${b.device} netns ${layout.netnsOf(b.netns)}`,
+    );
+  }
+  await ipBatch(undefined, missing, signal);
+}
+
+async function configure(namespace: PlannedNamespace, layout: LabLayout, signal: AbortSignal): Promise<void> {
+  const lines = [
+    ...namespace.devices.map((it) => `link set dev ${it} up`),
+    ...namespace.addresses.map((it) => addressLine(it.device, it.address)),
+    ...namespace.routes.map((it) => routeLine(it)),
+  ];
+  await ipBatch(namespace.netns === undefined ? undefined : layout.netnsOf(namespace.netns), lines, signal);
+}
+
+function addressLine(device: string, address: string): string {
+  return `address replace ${address} dev ${device}${address.includes(":") ? " nodad" : ""}`;
+}
+
+function routeLine(route: PlannedRoute): string {
+  const hops = route.hops.map((it) =>
+    it.via === undefined ? `dev ${it.device}` : `via ${it.via} dev ${it.device} onlink`,
+  );
+  if (hops.length === 1) return `route replace ${route.to} ${hops[0]}`;
+  return `route replace ${route.to} ${hops.map((it) => `nexthop ${it}`).join(" ")}`;
+}
+
+async function ipBatch(
+  netns: string | undefined,
+  lines: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
+  if (lines.length === 0) return;
+  const args = ["-batch", "-"];
+  const line = netns === undefined ? { command: "ip", args } : inNetns(netns, "ip", args);
+  await exec(line.command, line.args, { input: `${lines.join("\n")}\n`, signal });
+}
+
+interface KernelLink {
+  readonly ifname: string;
+  readonly flags: readonly string[];
+}
+
+async function listDevices(
+  netns: string,
+  signal: AbortSignal,
+  keep: (link: KernelLink) => boolean = () => true,
+): Promise<ReadonlySet<string>> {
+  const line = inNetns(netns, "ip", ["-j", "link", "show"]);
+  const { stdout } = await exec(line.command, line.args, { signal });
+  return new Set((JSON.parse(stdout) as KernelLink[]).filter(keep).map((it) => it.ifname));
+}
+
+/** The machine opens connections into the lab; nothing in the lab opens one to the machine. */
+const GUARD = `
+table inet fairlead-guard
+delete table inet fairlead-guard
+table inet fairlead-guard {
+  chain to-machine {
+    ct state established,related accept
+    icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept
+    drop
+  }
+  chain forward {
+    type filter hook forward priority 0; policy accept;
+    oifname "${HOST_DEVICE}" jump to-machine
+  }
+  chain output {
+    type filter hook output priority 0; policy accept;
+    oifname "${HOST_DEVICE}" jump to-machine
+  }
+}
+`;
+
+async function guardMachine(layout: LabLayout, signal: AbortSignal): Promise<void> {
+  const line = inNetns(layout.netnsOf(FABRIC_NETNS), "nft", ["-f", "-"]);
+  await exec(line.command, line.args, { input: GUARD, signal });
+}
+
+/** One device of one namespace of the lab. */
+export interface LinkRef {
+  readonly netns: string;
+  readonly device: string;
+}
+
+/** Takes a link down; the kernel forgets the routes through it. */
+export async function lowerLink(layout: LabLayout, link: LinkRef, signal: AbortSignal): Promise<void> {
+  await ipBatch(layout.netnsOf(link.netns), [`link set dev ${link.device} down`], signal);
+}
+
+/** Brings a link back with the addresses and routes that the plan gives it; other links that are down stay so. */
+export async function raiseLink(
+  topology: LabTopology,
+  layout: LabLayout,
+  link: LinkRef,
+  signal: AbortSignal,
+): Promise<void> {
+  const namespace = planNetwork(topology).configured.find((it) => it.netns === link.netns);
+  if (namespace === undefined) return;
+  const netns = layout.netnsOf(link.netns);
+  const up = await listDevices(netns, signal, (it) => it.flags.includes("UP"));
+  const isUp = (device: string): boolean => device === link.device || up.has(device);
+  const routes = namespace.routes
+    .filter((route) => route.hops.some((hop) => hop.device === link.device))
+    .map((route) => ({ ...route, hops: route.hops.filter((hop) => isUp(hop.device)) }));
+  const lines = [
+    `link set dev ${link.device} up`,
+    ...namespace.addresses
+      .filter((it) => it.device === link.device)
+      .map((it) => addressLine(it.device, it.address)),
+    ...routes.map((it) => routeLine(it)),
+  ];
+  await ipBatch(netns, lines, signal);
+}
+
+/** State of a link as it was set, not whether its far side is there. */
+export async function readLink(
+  layout: LabLayout,
+  link: LinkRef,
+  signal: AbortSignal,
+): Promise<"up" | "down" | "absent"> {
+  const netns = layout.netnsOf(link.netns);
+  if (!existsSync(netns)) return "absent";
+  const line = inNetns(netns, "ip", ["-j", "link", "show", "dev", link.device]);
+  const { stdout, exitCode } = await exec(line.command, line.args, { signal, allowFailure: true });
+  if (exitCode !== 0) return "absent";
+  const [found] = JSON.parse(stdout) as { flags?: string[] }[];
+  return found?.flags?.includes("UP") === true ? "up" : "down";
+}

@@ -1,0 +1,153 @@
+/** Brings a lab up, or mends one that is partly up: every step looks at what is there and does what is missing. */
+
+import { mkdirSync } from "node:fs";
+import type { Clock } from "#base/clock.ts";
+import { exec } from "#base/exec.ts";
+import { FleetError } from "#base/errors.ts";
+import type { Logger } from "#base/log.ts";
+import { sameJson } from "#base/json.ts";
+import { connect } from "#kube/client.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import type { KubeClient } from "#kube/types.ts";
+import { buildNetwork } from "./build.ts";
+import { ensureClusterCredentials, writeFleetKubeconfig } from "./certificates.ts";
+import { applyClusterObjects } from "./cluster-objects.ts";
+import { type LabLayout, labLayout } from "./layout.ts";
+import { chooseBlock, isTmpfs } from "./machine.ts";
+import { type Launcher, runningPid, startProgram } from "./processes.ts";
+import { KUBECONFIG, type LabProgram, planPrograms } from "./programs.ts";
+import { type LabState, readState, writeState } from "./state.ts";
+import { checkSpec, type LabCluster, type LabSpec, type LabTopology, planTopology } from "./topology.ts";
+
+export interface LabContext {
+  /** Folder under which every lab has its own. */
+  readonly stateRoot: string;
+  readonly launcher: Launcher;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** What `up` is doing, for people. */
+export type Report = (step: string) => void;
+
+export interface LabUp {
+  readonly topology: LabTopology;
+  readonly layout: LabLayout;
+  /** Programs that were not running and were started. */
+  readonly started: readonly string[];
+}
+
+/**
+ * Makes the lab of `spec` run. A lab of that name that is up already is mended: what was killed comes back.
+ *
+ * @throws {FleetError} `LAB_INVALID` when a lab of that name has another shape.
+ */
+export async function bringUp(
+  spec: LabSpec,
+  context: LabContext,
+  report: Report,
+  signal: AbortSignal,
+): Promise<LabUp> {
+  checkSpec(spec);
+  const layout = labLayout(context.stateRoot, spec.name);
+  const state = await ensureState(spec, layout, signal);
+  const { topology } = state;
+  report("network namespaces and links");
+  await Promise.all([
+    buildNetwork(topology, layout, signal),
+    ...topology.clusters.map((cluster) => ensureClusterCredentials(cluster, layout)),
+  ]);
+  await writeFleetKubeconfig(topology, layout);
+  const started = await startMissing(topology, layout, context, { report, signal });
+  writeState(layout, { ...state, killed: [] });
+  return { topology, layout, started };
+}
+
+async function ensureState(spec: LabSpec, layout: LabLayout, signal: AbortSignal): Promise<LabState> {
+  const found = readState(layout);
+  if (found !== undefined) {
+    if (sameJson(found.topology.spec, spec)) return found;
+    const { members, nodes } = found.topology.spec;
+    throw new FleetError(
+      "LAB_INVALID",
+      `lab ${spec.name} is up with ${members} members of ${nodes} nodes, not as asked now. Take it down first (fairlead lab down --name ${spec.name}) or give another --name.`,
+    );
+  }
+  mkdirSync(layout.root, { recursive: true, mode: 0o755 });
+  const hasTmpfs = !isTmpfs(layout.root);
+  if (hasTmpfs) {
+    await exec("mount", ["-t", "tmpfs", "-o", "mode=0755,size=80%", `fairlead-${spec.name}`, layout.root], {
+      signal,
+    });
+  }
+  const topology = planTopology(spec, await chooseBlock(spec.name, signal));
+  const state: LabState = { topology, hasTmpfs, killed: [] };
+  writeState(layout, state);
+  return state;
+}
+
+interface Steps {
+  readonly report: Report;
+  readonly signal: AbortSignal;
+  /** Leaves out the programs for which this says no. */
+  readonly only?: (program: LabProgram) => boolean;
+}
+
+/** Starts every program that does not run, API servers before the rest. */
+export async function startMissing(
+  topology: LabTopology,
+  layout: LabLayout,
+  context: LabContext,
+  { report, signal, only = () => true }: Steps,
+): Promise<readonly string[]> {
+  const missing = planPrograms(topology, layout).filter(
+    (it) => only(it) && runningPid(layout, it.name) === undefined,
+  );
+  const servers = missing.filter((it) => it.stage === "apiserver");
+  const rest = missing.filter((it) => it.stage === "rest");
+  if (servers.length > 0) {
+    report("API servers");
+    await startAll(servers, layout, context, signal);
+    const fresh = topology.clusters.filter(
+      (cluster) => !cluster.isHub && servers.some((it) => it.cluster === cluster.name),
+    );
+    await Promise.all(fresh.map((cluster) => prepareCluster(cluster, layout, context, signal)));
+  }
+  if (rest.length > 0) {
+    report("managers, DNS servers and nodes");
+    await startAll(rest, layout, context, signal);
+  }
+  return missing.map((it) => it.name);
+}
+
+async function startAll(
+  programs: readonly LabProgram[],
+  layout: LabLayout,
+  context: LabContext,
+  signal: AbortSignal,
+): Promise<void> {
+  await Promise.all(
+    programs.map((program) =>
+      startProgram(program, { layout, launcher: context.launcher, clock: context.clock }, signal),
+    ),
+  );
+}
+
+async function prepareCluster(
+  cluster: LabCluster,
+  layout: LabLayout,
+  context: LabContext,
+  signal: AbortSignal,
+): Promise<void> {
+  await using client = await connectCluster(cluster, layout, context.log);
+  await applyClusterObjects(client, cluster, signal);
+}
+
+/** A client with administrator's rights. */
+export async function connectCluster(
+  cluster: Pick<LabCluster, "name">,
+  layout: LabLayout,
+  log: Logger,
+): Promise<KubeClient> {
+  return connect(await loadKubeconfig(`${layout.cluster(cluster.name)}/${KUBECONFIG.admin}`), { log });
+}
