@@ -1,0 +1,49 @@
+import { isObject } from "#base/json.ts";
+import { badRequest } from "../status.ts";
+
+export const DIRECTIVE = "$patch";
+export const RETAIN_KEYS = "$retainKeys";
+export const DELETE_FROM_LIST = "$deleteFromPrimitiveList/";
+export const SET_ORDER = "$setElementOrder/";
+
+/** What `$patch` asks for. "merge" is what happens anyway. */
+export function directiveOf(
+  patch: Readonly<Record<string, unknown>>,
+): "replace" | "delete" | "merge" | undefined {
+  const directive = patch[DIRECTIVE];
+  if (directive === undefined || directive === "replace" || directive === "delete" || directive === "merge") {
+    return directive;
+  }
+  throw badRequest(`unknown patch type ${JSON.stringify(directive)}`);
+}
+
+/** The only keys that the object may have afterwards; undefined when the patch does not say. */
+export function retainKeys(patch: Readonly<Record<string, unknown>>): Set<unknown> | undefined {
+  const keys = patch[RETAIN_KEYS];
+  if (keys === undefined) return undefined;
+  if (!Array.isArray(keys)) throw badRequest("invalid patch format of retainKeys");
+  const retained = new Set<unknown>(keys);
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null || isDirective(key)) continue;
+    if (!retained.has(key)) throw badRequest("invalid patch format of retainKeys");
+  }
+  return retained;
+}
+
+function isDirective(key: string): boolean {
+  return (
+    key === DIRECTIVE || key === RETAIN_KEYS || key.startsWith(DELETE_FROM_LIST) || key.startsWith(SET_ORDER)
+  );
+}
+
+/** A value of a patch that has nothing to merge with: directives gone, and objects that were to be deleted. */
+export function withoutDirectives(value: unknown): unknown {
+  if (Array.isArray(value)) return value.filter((item) => !isDeletion(item)).map(withoutDirectives);
+  if (!isObject(value)) return value;
+  const entries = Object.entries(value).filter(([key, item]) => !isDirective(key) && !isDeletion(item));
+  return Object.fromEntries(entries.map(([key, item]) => [key, withoutDirectives(item)]));
+}
+
+function isDeletion(value: unknown): boolean {
+  return isObject(value) && value[DIRECTIVE] === "delete";
+}
