@@ -1,0 +1,209 @@
+import { LEASES, type Lease } from "#api/coordination/v1/types.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { abortError, delay } from "#base/clock.ts";
+import { FleetError, hasCode, messageOf } from "#base/errors.ts";
+import { microTimestamp } from "./conditions.ts";
+import type { RuntimeDeps } from "./deps.ts";
+import type { KubeClient } from "./types.ts";
+
+export interface LeaderElectionOptions {
+  readonly namespace: string;
+  readonly name: string;
+  /** Unique among the candidates: host name and a random part. */
+  readonly identity: string;
+  /** How long others wait before they take over from a silent leader. Unit: seconds. Default: 15. */
+  readonly leaseSeconds?: number;
+  /** How long the leader tries to renew before it gives up. Unit: seconds. Default: 10. */
+  readonly renewSeconds?: number;
+  /** Gap between tries. Unit: seconds. Default: 2. */
+  readonly retrySeconds?: number;
+}
+
+/** Source of the numbers and rules: client-go, tools/leaderelection. */
+const DEFAULTS = { leaseSeconds: 15, renewSeconds: 10, retrySeconds: 2 };
+
+/** A program that stops does not wait longer than this for a server that does not answer. Unit: milliseconds. */
+const RELEASE_LIMIT_MS = 5000;
+
+/**
+ * Waits until this candidate holds the Lease, runs `lead`, and keeps the Lease as long as it runs. When the Lease is
+ * lost, the signal given to `lead` aborts and the call throws: nobody may go on as the leader. On `signal` the Lease is
+ * given back, so that the next candidate need not wait.
+ *
+ * Clocks of candidates are never compared: each counts from when it itself saw the Lease change.
+ *
+ * @throws {FleetError} `API_CONFLICT` when the Lease was lost; `ABORTED` when `signal` aborted before it was held.
+ */
+export async function runAsLeader(
+  parts: { readonly client: KubeClient; readonly options: LeaderElectionOptions; readonly deps: RuntimeDeps },
+  signal: AbortSignal,
+  lead: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const candidate = new Candidate(parts.client, { ...DEFAULTS, ...parts.options }, parts.deps);
+  await candidate.acquire(signal);
+  const lost = new AbortController();
+  const ended = new AbortController();
+  const renewing = candidate.keep(AbortSignal.any([signal, ended.signal])).then(
+    () => undefined,
+    (error: unknown) => {
+      lost.abort(error);
+      return error;
+    },
+  );
+  try {
+    await lead(AbortSignal.any([signal, lost.signal]));
+  } finally {
+    ended.abort();
+    await renewing;
+    if (!lost.signal.aborted) await candidate.release();
+  }
+  if (lost.signal.aborted) throw lost.signal.reason;
+}
+
+class Candidate {
+  readonly #client: KubeClient;
+  readonly #options: Required<LeaderElectionOptions>;
+  readonly #deps: RuntimeDeps;
+  /** The Lease as last seen, and when that was by our own monotonic clock. */
+  #seen: Lease | undefined;
+  #seenAtMs = 0;
+
+  constructor(client: KubeClient, options: Required<LeaderElectionOptions>, deps: RuntimeDeps) {
+    this.#client = client;
+    this.#options = options;
+    this.#deps = { ...deps, log: deps.log.child({ lease: `${options.namespace}/${options.name}` }) };
+  }
+
+  async acquire(signal: AbortSignal): Promise<void> {
+    this.#deps.log.info("waiting to lead", { identity: this.#options.identity });
+    while (!(await this.#tryOnce(signal))) await this.#pause(signal);
+    this.#deps.log.info("leading", { identity: this.#options.identity });
+  }
+
+  /** Renews until `signal` aborts. Throws when it could not for `renewSeconds`, or when someone else holds the Lease. */
+  async keep(signal: AbortSignal): Promise<void> {
+    let renewedAtMs = this.#deps.clock.monotonic();
+    for (;;) {
+      try {
+        await this.#pause(signal);
+      } catch {
+        return;
+      }
+      // The deadline holds for the request too: a hanging one must not keep us leading.
+      const leftMs = renewedAtMs + this.#options.renewSeconds * 1000 - this.#deps.clock.monotonic();
+      const isRenewed = leftMs > 0 && (await this.#within(leftMs, signal));
+      if (signal.aborted) return;
+      if (isRenewed) renewedAtMs = this.#deps.clock.monotonic();
+      else if (this.#deps.clock.monotonic() - renewedAtMs >= this.#options.renewSeconds * 1000)
+        throw this.#lost();
+      // A Lease that was deleted is taken again; one that someone else holds is not.
+      if (this.#seen !== undefined && !this.#isOurs()) throw this.#lost();
+    }
+  }
+
+  /** Gives the Lease back: an empty holder, and a duration of a second as client-go writes it. */
+  async release(): Promise<void> {
+    if (!this.#isOurs() || this.#seen === undefined) return;
+    const now = microTimestamp(this.#deps.clock.now());
+    const spec = {
+      ...this.#seen.spec,
+      holderIdentity: "",
+      leaseDurationSeconds: 1,
+      renewTime: now,
+      acquireTime: now,
+    };
+    const limit = new AbortController();
+    using _timer = this.#deps.clock.after(RELEASE_LIMIT_MS, () => limit.abort());
+    try {
+      await this.#client.update(LEASES, { ...this.#seen, spec }, { signal: limit.signal });
+      this.#deps.log.info("no longer leading");
+    } catch (error) {
+      this.#deps.log.warn("could not give the lease back", { error: messageOf(error) });
+    }
+  }
+
+  async #within(limitMs: number, signal: AbortSignal): Promise<boolean> {
+    const limit = new AbortController();
+    using _timer = this.#deps.clock.after(limitMs, () => limit.abort());
+    return this.#tryOnce(AbortSignal.any([signal, limit.signal]));
+  }
+
+  /** One attempt to take or renew the Lease. False when someone else holds it or the server did not take ours. */
+  async #tryOnce(signal: AbortSignal): Promise<boolean> {
+    try {
+      // The holder knows the Lease: it writes without reading first, and reads only when that fails.
+      if (this.#isOurs() && this.#seen !== undefined) return await this.#write(this.#seen, signal);
+      return await this.#readAndTake(signal);
+    } catch (error) {
+      if (hasCode(error, "API_CONFLICT", "API_ALREADY_EXISTS", "API_NOT_FOUND"))
+        await this.#look(signal).catch(() => {});
+      else if (!signal.aborted) this.#deps.log.warn("could not write the lease", { error: messageOf(error) });
+      return false;
+    }
+  }
+
+  async #readAndTake(signal: AbortSignal): Promise<boolean> {
+    const lease = await this.#look(signal);
+    if (lease === undefined) {
+      const { namespace, name } = this.#options;
+      const spec = this.#spec(undefined);
+      this.#note(await this.#client.create(LEASES, { metadata: { namespace, name }, spec }, { signal }));
+      return true;
+    }
+    const holder = lease.spec?.holderIdentity ?? "";
+    const silentMs = this.#deps.clock.monotonic() - this.#seenAtMs;
+    const limitMs = (lease.spec?.leaseDurationSeconds ?? this.#options.leaseSeconds) * 1000;
+    const isFree = holder === "" || holder === this.#options.identity || silentMs > limitMs;
+    return isFree && this.#write(lease, signal);
+  }
+
+  async #look(signal: AbortSignal): Promise<Lease | undefined> {
+    const lease = await this.#client.find(LEASES, objectKey(this.#options.namespace, this.#options.name), {
+      signal,
+    });
+    if (lease === undefined) this.#seen = undefined;
+    // Only a change counts as a sign of life: the record, not the object around it.
+    else if (JSON.stringify(lease.spec) !== JSON.stringify(this.#seen?.spec)) this.#note(lease);
+    else this.#seen = lease;
+    return lease;
+  }
+
+  async #write(lease: Lease, signal: AbortSignal): Promise<boolean> {
+    this.#note(await this.#client.update(LEASES, { ...lease, spec: this.#spec(lease) }, { signal }));
+    return true;
+  }
+
+  #spec(before: Lease | undefined): NonNullable<Lease["spec"]> {
+    const now = microTimestamp(this.#deps.clock.now());
+    const isSameHolder = before?.spec?.holderIdentity === this.#options.identity;
+    const transitions = before?.spec?.leaseTransitions ?? 0;
+    return {
+      holderIdentity: this.#options.identity,
+      leaseDurationSeconds: this.#options.leaseSeconds,
+      acquireTime: isSameHolder ? (before.spec?.acquireTime ?? now) : now,
+      renewTime: now,
+      leaseTransitions: before === undefined || isSameHolder ? transitions : transitions + 1,
+    };
+  }
+
+  #note(lease: Lease): void {
+    this.#seen = lease;
+    this.#seenAtMs = this.#deps.clock.monotonic();
+  }
+
+  #isOurs(): boolean {
+    return this.#seen?.spec?.holderIdentity === this.#options.identity;
+  }
+
+  #lost(): FleetError {
+    const { namespace, name } = this.#options;
+    return new FleetError("API_CONFLICT", `the lease ${namespace}/${name} was lost`, { retriable: true });
+  }
+
+  /** client-go's jitter of 1.2. */
+  #pause(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return Promise.reject(abortError(signal));
+    const waitMs = this.#options.retrySeconds * 1000 * (1 + 1.2 * this.#deps.rng.random());
+    return delay(this.#deps.clock, waitMs, signal);
+  }
+}
