@@ -1,0 +1,73 @@
+import { resource } from "../../meta/resource.ts";
+import type { Condition, KubeObject } from "../../meta/types.ts";
+import type { Subject } from "../../rbac/v1/types.ts";
+
+/** Membership of a fleet. v1 has the same shape without `deleteOptions` and `namespaces`. */
+
+export interface AgentStatus {
+  type: string;
+  conditions?: Condition[];
+  /** RFC 3339. */
+  lastReceivedHeartbeat?: string;
+}
+
+export interface MemberClusterStatus {
+  conditions?: Condition[];
+  properties?: Record<string, { value: string; observationTime: string }>;
+  resourceUsage?: Record<string, unknown>;
+  namespaces?: Record<string, string>;
+  agentStatus?: AgentStatus[];
+}
+
+/** Cluster-scoped, on the hub; its name is the cluster id. */
+export interface MemberCluster extends KubeObject {
+  spec: {
+    /** As whom the member's agent speaks to the hub. */
+    identity: Subject;
+    /** Unit: seconds. Range: 1 to 600. Default: 60. */
+    heartbeatPeriodSeconds?: number;
+    taints?: { key: string; value?: string; effect: "NoSchedule" }[];
+    deleteOptions?: { validationMode?: "Strict" | "Skip" };
+  };
+  status?: MemberClusterStatus;
+}
+
+/** A member that has stopped renewing its lease on the hub. */
+export interface SuspectCluster {
+  cluster: string;
+  /** When the hub gave up waiting. RFC 3339, whole seconds. */
+  since: string;
+}
+
+/** In the member's mailbox, under the member's name. */
+export interface InternalMemberCluster extends KubeObject {
+  spec: {
+    state: "Join" | "Leave";
+    /** Unit: seconds. */
+    heartbeatPeriodSeconds?: number;
+    /** How long the member's Lease in its mailbox lives without renewal. Unit: seconds. Addition. */
+    leaseDurationSeconds?: number;
+    /** Members whose leases expired: drop their endpoints where your own probes of them fail too. Addition. */
+    suspects?: SuspectCluster[];
+  };
+  status?: MemberClusterStatus;
+}
+
+/** The agents that `fairlead member` stands for. */
+export const NETWORKING_AGENTS = ["MultiClusterServiceAgent", "ServiceExportImportAgent"] as const;
+
+export const MEMBER_CLUSTER_FINALIZER = "kubernetes-fleet.io/membercluster-finalizer";
+export const MEMBER_NAME_LABEL = "kubernetes-fleet.io/member-name";
+export const FLEET_RESOURCE_LABEL = "kubernetes-fleet.io/is-fleet-resource";
+
+export const MEMBER_CLUSTERS = resource<MemberCluster>(
+  "cluster.kubernetes-fleet.io/v1beta1",
+  "MemberCluster",
+  "memberclusters",
+  "Cluster",
+);
+export const INTERNAL_MEMBER_CLUSTERS = resource<InternalMemberCluster>(
+  "cluster.kubernetes-fleet.io/v1beta1",
+  "InternalMemberCluster",
+  "internalmemberclusters",
+);

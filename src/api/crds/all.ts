@@ -1,0 +1,16 @@
+import type { CustomResourceDefinition } from "../apiextensions/v1/types.ts";
+import { CLUSTER_CRDS } from "./cluster.ts";
+import { FAIRLEAD_CRDS } from "./fairlead.ts";
+import { FLEET_MAILBOX_CRDS, FLEET_USER_CRDS } from "./fleet-networking.ts";
+import { MULTICLUSTER_CRDS } from "./multicluster.ts";
+
+/** What `fairlead hub` installs on the hub. */
+export const HUB_CRDS: readonly CustomResourceDefinition[] = [
+  ...CLUSTER_CRDS,
+  ...FLEET_USER_CRDS,
+  ...FLEET_MAILBOX_CRDS,
+  ...FAIRLEAD_CRDS,
+];
+
+/** What `fairlead join` and `fairlead member` install in a member. */
+export const MEMBER_CRDS: readonly CustomResourceDefinition[] = [...FLEET_USER_CRDS, ...MULTICLUSTER_CRDS];

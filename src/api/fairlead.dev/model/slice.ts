@@ -1,0 +1,44 @@
+import { familyOf, tryParseAddress } from "#netaddr/address.ts";
+import { isEndpointAddress } from "#netaddr/special.ts";
+import type { IPFamily } from "../../core/v1/types.ts";
+import type { EndpointPort } from "../../discovery/v1/types.ts";
+import type { EndpointSliceExportSpec } from "../../networking.fleet.azure.com/v1alpha1/types.ts";
+import type { ImportedCluster } from "../v1alpha1/types.ts";
+
+/** The ports of a cluster's slice as an import names them. Ports that the cluster does not truly expose are left out. */
+export function importPorts(
+  ports: readonly EndpointPort[],
+  exposed: ImportedCluster["ports"],
+): EndpointPort[] {
+  const names = new Map(exposed.map((it) => [it.name, it.importedAs]));
+  return ports.flatMap((port) => {
+    const importedAs = names.get(port.name ?? "");
+    return importedAs === undefined ? [] : [{ ...port, name: importedAs }];
+  });
+}
+
+/** Most endpoints of one slice, as in Kubernetes (discovery/v1, `EndpointSlice.endpoints`). */
+const MAX_ENDPOINTS = 1000;
+const MAX_ADDRESSES = 100;
+
+/**
+ * What is wrong with endpoints that a member sends; undefined when nothing is. Addresses that lead back to whoever
+ * connects, or to a whole network, are refused: they would turn an import into a way into the importer.
+ */
+export function findEndpointProblem(spec: EndpointSliceExportSpec): string | undefined {
+  if (spec.endpoints.length > MAX_ENDPOINTS)
+    return `${spec.endpoints.length} endpoints; at most ${MAX_ENDPOINTS} fit one slice`;
+  for (const { addresses } of spec.endpoints) {
+    if (addresses.length === 0 || addresses.length > MAX_ADDRESSES)
+      return `an endpoint has ${addresses.length} addresses; 1 to ${MAX_ADDRESSES} are allowed`;
+    const bad = addresses.find((it) => !isEndpointOf(it, spec.addressType));
+    if (bad !== undefined)
+      return `${JSON.stringify(bad.slice(0, 60))} cannot be the ${spec.addressType} address of an endpoint`;
+  }
+  return undefined;
+}
+
+function isEndpointOf(text: string, family: IPFamily): boolean {
+  const address = tryParseAddress(text);
+  return address !== undefined && familyOf(address) === family && isEndpointAddress(address);
+}

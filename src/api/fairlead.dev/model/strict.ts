@@ -1,0 +1,108 @@
+import { sameJson } from "#base/json.ts";
+import { byText } from "#base/text.ts";
+import type {
+  FleetServiceImportStatus,
+  FleetServicePort,
+} from "../../networking.fleet.azure.com/v1alpha1/types.ts";
+import { type ExportedService, type ModelPort, byAge, readPort } from "./exported-service.ts";
+
+/**
+ * The fleet door: strict ports. Clusters whose ports are those of the import are in; the others are told of a conflict
+ * and stay out. What is imported now stays as long as anyone stands for it; otherwise the oldest export decides.
+ */
+
+export interface StrictImport {
+  /** Undefined where nothing is exported. */
+  readonly status: FleetServiceImportStatus | undefined;
+  /** Per cluster, what to tell its export: undefined means no conflict. Headless exports are in neither state. */
+  readonly verdicts: ReadonlyMap<string, string | undefined>;
+}
+
+/**
+ * @param exports - In any order.
+ * @param current - The status of the hub's ServiceImport, which says who the incumbents are.
+ */
+export function planStrictImport(
+  exports: readonly ExportedService[],
+  current: FleetServiceImportStatus | undefined,
+): StrictImport {
+  const ordered = exports.toSorted(byAge);
+  const eligible = ordered.filter((it) => !it.headless);
+  const ports = findPorts(eligible, current);
+  const accepted = eligible.filter((it) => ports !== undefined && samePorts(it.ports, ports));
+  const [leader] = accepted;
+  if (leader === undefined) return { status: headlessStatus(ordered), verdicts: new Map() };
+  const verdicts = new Map(
+    eligible.map((it) => [
+      it.cluster,
+      samePorts(it.ports, leader.ports) ? undefined : describeDifference(it, leader),
+    ]),
+  );
+  return {
+    status: { type: "ClusterSetIP", ports: leader.ports.map(writePort), clusters: clustersOf(accepted) },
+    verdicts,
+  };
+}
+
+/** The incumbents stand for the ports imported now as long as one of them still has these; then the oldest export. */
+function findPorts(
+  eligible: readonly ExportedService[],
+  current: FleetServiceImportStatus | undefined,
+): readonly ModelPort[] | undefined {
+  const ports = (current?.ports ?? []).map(readPort);
+  const incumbents = new Set((current?.clusters ?? []).map((it) => it.cluster));
+  const standing = eligible.find((it) => incumbents.has(it.cluster) && samePorts(it.ports, ports));
+  return (standing ?? eligible[0])?.ports;
+}
+
+function headlessStatus(ordered: readonly ExportedService[]): FleetServiceImportStatus | undefined {
+  const [oldest] = ordered;
+  if (oldest === undefined) return undefined;
+  return { type: "Headless", ports: oldest.ports.map(writePort), clusters: clustersOf(ordered) };
+}
+
+function clustersOf(exports: readonly ExportedService[]): { cluster: string }[] {
+  return exports.map((it) => ({ cluster: it.cluster })).toSorted((a, b) => byText(a.cluster, b.cluster));
+}
+
+/** Whether two exports have the same ports. Their order says nothing. */
+function samePorts(a: readonly ModelPort[], b: readonly ModelPort[]): boolean {
+  return sameJson(sortPorts(a), sortPorts(b));
+}
+
+function sortPorts(ports: readonly ModelPort[]): readonly ModelPort[] {
+  return ports.toSorted((a, b) => byText(keyOfPort(a), keyOfPort(b)));
+}
+
+function keyOfPort(port: ModelPort): string {
+  return `${port.protocol}/${port.port}/${port.name}`;
+}
+
+function describeDifference(loser: ExportedService, leader: ExportedService): string {
+  return (
+    `the ports of ${loser.namespace}/${loser.name} in cluster ${loser.cluster} are ${showPorts(loser.ports)}, ` +
+    `but those imported, from cluster ${leader.cluster}, are ${showPorts(leader.ports)}`
+  );
+}
+
+function showPorts(ports: readonly ModelPort[]): string {
+  if (ports.length === 0) return "none";
+  return sortPorts(ports).map(showPort).join(" ");
+}
+
+function showPort(port: ModelPort): string {
+  const name = port.name === "" ? "" : `${port.name}:`;
+  const target = port.targetPort === undefined ? "" : `->${port.targetPort}`;
+  const app = port.appProtocol === undefined ? "" : `(${port.appProtocol})`;
+  return `${name}${port.protocol}/${port.port}${target}${app}`;
+}
+
+function writePort(port: ModelPort): FleetServicePort {
+  return {
+    ...(port.name === "" ? {} : { name: port.name }),
+    protocol: port.protocol,
+    ...(port.appProtocol === undefined ? {} : { appProtocol: port.appProtocol }),
+    port: port.port,
+    ...(port.targetPort === undefined ? {} : { targetPort: port.targetPort }),
+  };
+}

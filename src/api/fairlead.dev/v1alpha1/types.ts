@@ -1,0 +1,53 @@
+import type { IPFamily, SessionAffinityConfig } from "../../core/v1/types.ts";
+import { resource } from "../../meta/resource.ts";
+import type { KubeObject } from "../../meta/types.ts";
+import type { ServiceImportPort, ServiceImportType } from "../../multicluster.x-k8s.io/v1beta1/types.ts";
+
+/** Objects of a member's mailbox that no other fleet API has a kind for. */
+
+/**
+ * Written by a member, once, under its own name: the namespaces it has. The hub sends it the services exported in these.
+ * A mailbox without one belongs to an agent that imports by InternalServiceImport only.
+ */
+export interface NamespaceReport extends KubeObject {
+  spec: { namespaces: string[] };
+}
+
+/** How one cluster takes part in an imported service. */
+export interface ImportedCluster {
+  cluster: string;
+  /**
+   * Which ports of the import the cluster truly exposes: name of the port in that cluster, and in the import. A port of
+   * the cluster's slices that is not listed must get no traffic.
+   */
+  ports: { name: string; importedAs: string }[];
+}
+
+/** Written by the hub: what a service of the fleet looks like, as the Multi-Cluster Services API merges its exports. */
+export interface ImportedService extends KubeObject {
+  spec: {
+    service: { namespace: string; name: string };
+    type: ServiceImportType;
+    ports: ServiceImportPort[];
+    /** Families that every exporter serves; empty when none said. */
+    ipFamilies?: IPFamily[];
+    sessionAffinity?: "None" | "ClientIP";
+    sessionAffinityConfig?: SessionAffinityConfig;
+    internalTrafficPolicy?: "Cluster" | "Local";
+    trafficDistribution?: string;
+    labels?: Record<string, string>;
+    annotations?: Record<string, string>;
+    clusters: ImportedCluster[];
+  };
+}
+
+export const NAMESPACE_REPORTS = resource<NamespaceReport>(
+  "fairlead.dev/v1alpha1",
+  "NamespaceReport",
+  "namespacereports",
+);
+export const IMPORTED_SERVICES = resource<ImportedService>(
+  "fairlead.dev/v1alpha1",
+  "ImportedService",
+  "importedservices",
+);
