@@ -1,0 +1,107 @@
+/** What a container's root is made of: which file systems and folders are mounted where. Pure. */
+
+export interface BindMount {
+  /** On the machine. */
+  readonly source: string;
+  /** In the container; links in it are followed inside the container. */
+  readonly target: string;
+  readonly readOnly: boolean;
+  readonly isFile?: boolean;
+}
+
+export interface RootPlan {
+  /** fstab(5) lines for what is mounted on folders, outermost first. */
+  readonly mounts: string;
+  /** Files that must exist before `fileMounts`, one a line. */
+  readonly files: string;
+  /** fstab(5) lines for what is mounted on single files. */
+  readonly fileMounts: string;
+}
+
+/** Where the machine's root is to be found while the container's is put together. */
+const MACHINE = "/.fairlead-machine";
+
+/** Folders of the machine that no image would have: people's files, and what other programs run with. */
+const EMPTY_FOLDERS = ["/home", "/media", "/mnt", "/root", "/run", "/tmp"];
+
+const DEVICES = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/** Top-level folders whose mounts below them belong to a container's programs. */
+const SYSTEM_FOLDERS = ["/bin", "/etc", "/lib", "/lib32", "/lib64", "/nix", "/opt", "/sbin", "/usr", "/var/lib"];
+
+export function planRoot(options: {
+  readonly binds: readonly BindMount[];
+  /** Folders mounted over the machine's root, as `systemMounts` finds them: an overlay over "/" does not show them. */
+  readonly system: readonly string[];
+  /** Folders hidden from the container, such as the kubelet's own. */
+  readonly hidden: readonly string[];
+}): RootPlan {
+  const folders = options.binds.filter((it) => it.isFile !== true).toSorted(byDepth);
+  const files = options.binds.filter((it) => it.isFile === true);
+  const system = options.system.map((path) => ({ source: path, target: path, readOnly: true }));
+  const empty = [...EMPTY_FOLDERS, ...options.hidden];
+  const mounts = [
+    fstabLine("tmpfs", "/dev", "tmpfs", "mode=755,nosuid"),
+    fstabLine("devpts", "/dev/pts", "devpts", "newinstance,ptmxmode=0666,mode=620,nosuid,noexec,X-mount.mkdir"),
+    fstabLine("shm", "/dev/shm", "tmpfs", "mode=1777,nosuid,nodev,X-mount.mkdir"),
+    ...system.map(bindLine),
+    ...empty.map((path) =>
+      fstabLine("tmpfs", path, "tmpfs", `mode=${path === "/tmp" ? "1777" : "755"},X-mount.mkdir`),
+    ),
+    ...folders.map(bindLine),
+  ];
+  const devices = DEVICES.map((name) => ({
+    source: `/dev/${name}`,
+    target: `/dev/${name}`,
+    readOnly: false,
+    isFile: true,
+  }));
+  const onFiles = [...devices, ...files];
+  return {
+    mounts: mounts.join(""),
+    files: onFiles.map((it) => `${it.target}\n`).join(""),
+    fileMounts: onFiles.map(bindLine).join(""),
+  };
+}
+
+/** Folders of the running system that lie on file systems of their own. */
+export function systemMounts(mountinfo: string): readonly string[] {
+  const points: string[] = [];
+  for (const line of mountinfo.split("\n")) {
+    const fields = line.split(" ");
+    const point = fields[4];
+    const type = fields[fields.indexOf("-", 6) + 1];
+    if (point === undefined || type === undefined || PSEUDO.has(type)) continue;
+    const path = point.replaceAll(/\\([0-7]{3})/g, (_, octal: string) =>
+      String.fromCodePoint(Number.parseInt(octal, 8)),
+    );
+    // A container engine mounts these three as single files; each container has its own here.
+    if (["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"].includes(path)) continue;
+    if (SYSTEM_FOLDERS.some((it) => path === it || path.startsWith(`${it}/`))) points.push(path);
+  }
+  return [...new Set(points)].toSorted((a, b) => depth(a) - depth(b));
+}
+
+const PSEUDO = new Set(["proc", "sysfs", "devtmpfs", "devpts", "nsfs", "cgroup", "cgroup2", "mqueue", "autofs"]);
+
+function bindLine(bind: BindMount): string {
+  const mkdir = bind.isFile === true ? "" : ",X-mount.mkdir";
+  return fstabLine(MACHINE + bind.source, bind.target, "none", `${bind.readOnly ? "bind,ro" : "bind"}${mkdir}`);
+}
+
+/** fstab(5): white space, backslash and "#" in a field are written as three octal digits. */
+function fstabLine(source: string, target: string, type: string, options: string): string {
+  return `${escapeField(source)} ${escapeField(target)} ${type} ${options} 0 0\n`;
+}
+
+function escapeField(text: string): string {
+  return text.replaceAll(/[\s\\#]/g, (char) => `\\${char.charCodeAt(0).toString(8).padStart(3, "0")}`);
+}
+
+function byDepth(a: BindMount, b: BindMount): number {
+  return depth(a.target) - depth(b.target);
+}
+
+function depth(path: string): number {
+  return path.split("/").length;
+}

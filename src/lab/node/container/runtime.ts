@@ -1,0 +1,245 @@
+import { constants, existsSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { Socket } from "node:net";
+import { dirname, join } from "node:path";
+import type { Readable } from "node:stream";
+import type { Clock } from "#base/clock.ts";
+import { FleetError } from "#base/errors.ts";
+import { exec, start } from "#base/exec.ts";
+import {
+  type ContainerId,
+  containerFolder,
+  type ContainerRecord,
+  readRecord,
+  readShimReport,
+} from "./folder.ts";
+import { isRunning, type ProcessIdentity, signalProcess } from "./process.ts";
+import { type BindMount, planRoot, systemMounts } from "./root.ts";
+import { installShim, renderWords } from "./shim.ts";
+
+/** Everything that the program in a container is given. */
+export interface ContainerSpec extends ContainerRecord {
+  readonly argv: readonly string[];
+  readonly env: ReadonlyMap<string, string>;
+  readonly workingDir: string;
+  readonly hostname: string;
+  readonly binds: readonly BindMount[];
+  /** Text of files in /etc, by name. */
+  readonly etc: Readonly<Record<string, string>>;
+  /** File of the pod's network namespace; undefined for the node's own. */
+  readonly netns: string | undefined;
+  /** Keeps standard input open for `attach`. */
+  readonly stdin: boolean;
+}
+
+export interface ContainerExit {
+  readonly code: number;
+  readonly reason: "Completed" | "Error" | "ContainerStatusUnknown";
+  readonly message?: string;
+  /** Unit: milliseconds since the Unix epoch. */
+  readonly atMs: number;
+}
+
+/** A container as it is now. */
+export interface ContainerView extends ContainerRecord {
+  readonly folder: string;
+  readonly process: ProcessIdentity;
+  /** Unit: milliseconds since the Unix epoch. */
+  readonly startedAtMs: number;
+  readonly exit: ContainerExit | undefined;
+}
+
+export interface RuntimeOptions {
+  /** Folder of the node. */
+  readonly dataDir: string;
+  /** Environment of the shim: what tells the lab that a process is its own. */
+  readonly shimEnv: Readonly<Record<string, string>>;
+  readonly clock: Clock;
+  readonly onExit: (container: ContainerView) => void;
+}
+
+/** The search path of the shim itself. */
+export const SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/** Runs containers, and finds those again that an earlier kubelet started. */
+export class ContainerRuntime implements Disposable {
+  readonly #options: RuntimeOptions;
+  readonly #containers = new Map<string, ContainerView>();
+  readonly #watches = new Map<string, Socket>();
+  readonly #stage: string;
+  readonly #hold: string;
+  readonly #system: readonly string[];
+  readonly pods: string;
+
+  constructor(options: RuntimeOptions) {
+    this.#options = options;
+    this.pods = join(options.dataDir, "pods");
+    this.#stage = join(options.dataDir, "stage");
+    mkdirSync(this.pods, { recursive: true, mode: 0o700 });
+    mkdirSync(this.#stage, { recursive: true, mode: 0o700 });
+    this.#hold = installShim(join(options.dataDir, "shim")).hold;
+    this.#system = systemMounts(readFileSync("/proc/self/mountinfo", "utf8")).filter((it) => statSync(it).isDirectory());
+    for (const folder of this.#folders()) this.#adopt(folder);
+  }
+
+  [Symbol.dispose](): void {
+    for (const watch of this.#watches.values()) watch.destroy();
+    this.#watches.clear();
+  }
+
+  /** Containers of a pod, each with all its runs that are still known. */
+  *ofPod(podUid: string): Iterable<ContainerView> {
+    for (const container of this.#containers.values()) if (container.podUid === podUid) yield container;
+  }
+
+  /** The newest run of a container, or the one before it. */
+  latest(podUid: string, name: string, back = 0): ContainerView | undefined {
+    const runs = [...this.ofPod(podUid)].filter((it) => it.name === name);
+    return runs.toSorted((a, b) => b.attempt - a.attempt)[back];
+  }
+
+  /**
+   * Starts a container and resolves when its program was started.
+   *
+   * @throws {FleetError} `EXEC_FAILED` with what went wrong when its root cannot be made or the program is not there.
+   */
+  async run(spec: ContainerSpec): Promise<ContainerView> {
+    const folder = containerFolder(this.pods, spec);
+    rmSync(folder, { recursive: true, force: true });
+    this.#write(folder, spec);
+    if (spec.stdin) await exec("mkfifo", ["-m", "600", join(folder, "stdin")]);
+    const [program = ""] = spec.argv;
+    const path = spec.env.get("PATH") ?? SYSTEM_PATH;
+    const args = [folder, this.#stage, spec.netns ?? "", spec.hostname, spec.workingDir, program, path];
+    const holder = start("/bin/sh", [this.#hold, ...args], {
+      detached: true,
+      cwd: "/",
+      env: { PATH: SYSTEM_PATH, ...this.#options.shimEnv },
+      stdio: ["ignore", "ignore", "ignore", "pipe"],
+    });
+    const ended = new Promise<void>((resolve) => {
+      holder.once("exit", () => resolve());
+      holder.once("error", () => resolve());
+    });
+    const told = await readUntilStarted(holder.stdio[3] as Readable);
+    const report = readShimReport(folder);
+    if (!told.endsWith(STARTED) || report.process === undefined || report.startedAtMs === undefined) {
+      await ended;
+      rmSync(folder, { recursive: true, force: true });
+      throw new FleetError("EXEC_FAILED", told.trim() || "the container ended while it was being set up");
+    }
+    const { podUid, name, attempt, image, tty } = spec;
+    const record = { podUid, name, attempt, image, tty };
+    const view = { ...record, folder, process: report.process, startedAtMs: report.startedAtMs, exit: undefined };
+    this.#containers.set(folder, view);
+    holder.unref();
+    void ended.then(() => this.#settle(folder));
+    return view;
+  }
+
+  /** Sends a signal to process 1 of the container; SIGKILL ends all its processes. */
+  signal(container: ContainerView, signal: NodeJS.Signals): void {
+    if (container.exit === undefined) signalProcess(container.process, signal);
+  }
+
+  /** Forgets a container that has ended, with its log. */
+  remove(container: ContainerView): void {
+    if (this.#containers.get(container.folder)?.exit === undefined) return;
+    this.#containers.delete(container.folder);
+    rmSync(container.folder, { recursive: true, force: true });
+  }
+
+  *#folders(): Iterable<string> {
+    for (const uid of readdirSync(this.pods)) {
+      const containers = join(this.pods, uid, "containers");
+      if (!existsSync(containers)) continue;
+      for (const name of readdirSync(containers))
+        for (const attempt of readdirSync(join(containers, name))) yield join(containers, name, attempt);
+    }
+  }
+
+  /** Takes over what an earlier kubelet started, or reports how it ended. */
+  #adopt(folder: string): void {
+    const record = readRecord(folder);
+    const report = readShimReport(folder);
+    if (record === undefined || report.process === undefined || report.startedAtMs === undefined) {
+      // Never got as far as its program: nobody has been told of it.
+      if (report.holder !== undefined) signalProcess(report.holder, "SIGKILL");
+      rmSync(folder, { recursive: true, force: true });
+      return;
+    }
+    const { process, startedAtMs } = report;
+    this.#containers.set(folder, { ...record, folder, process, startedAtMs, exit: undefined });
+    if (report.exit === undefined && report.holder !== undefined) this.#watchHolder(folder);
+    if (report.exit !== undefined || report.holder === undefined || !isRunning(report.holder))
+      this.#settle(folder, { quietly: true });
+  }
+
+  /** Notices the end of a holder that is not this process's child: it holds the only writing end of a pipe. */
+  #watchHolder(folder: string): void {
+    const fd = openSync(join(folder, "alive"), constants.O_RDONLY | constants.O_NONBLOCK);
+    const watch = new Socket({ fd, readable: true, writable: false });
+    watch.on("error", () => {});
+    watch.once("close", () => {
+      if (this.#watches.delete(folder)) this.#settle(folder);
+    });
+    watch.resume();
+    watch.unref();
+    this.#watches.set(folder, watch);
+  }
+
+  /** The holder has ended: what it wrote is how the container ended. */
+  #settle(folder: string, options: { readonly quietly?: boolean } = {}): void {
+    this.#watches.get(folder)?.destroy();
+    this.#watches.delete(folder);
+    const container = this.#containers.get(folder);
+    if (container === undefined || container.exit !== undefined) return;
+    const { exit: written } = readShimReport(folder);
+    // Without a holder nobody reads its exit code any more, so it does not go on.
+    if (written === undefined) signalProcess(container.process, "SIGKILL");
+    const exit: ContainerExit =
+      written === undefined
+        ? {
+            code: 137,
+            reason: "ContainerStatusUnknown",
+            message: "The process that held the container was killed, and the exit code with it",
+            atMs: this.#options.clock.now(),
+          }
+        : { code: written.code, reason: written.code === 0 ? "Completed" : "Error", atMs: written.atMs };
+    if (written === undefined) writeFileSync(join(folder, "exit"), "137\n");
+    const ended = { ...container, exit };
+    this.#containers.set(folder, ended);
+    if (options.quietly !== true) this.#options.onExit(ended);
+  }
+
+  #write(folder: string, spec: ContainerSpec): void {
+    const { podUid, name, attempt, image, tty } = spec;
+    const root = planRoot({ binds: spec.binds, system: this.#system, hidden: [dirname(this.pods)] });
+    const env = [...spec.env].map(([key, value]) => `${key}=${value}`);
+    mkdirSync(join(folder, "etc"), { recursive: true, mode: 0o700 });
+    for (const [file, text] of Object.entries(spec.etc)) writeFileSync(join(folder, "etc", file), text);
+    const files = {
+      mounts: root.mounts,
+      files: root.files,
+      "file-mounts": root.fileMounts,
+      command: renderWords([...env, ...spec.argv]),
+      "record.json": JSON.stringify({ podUid, name, attempt, image, tty }),
+      log: "",
+    };
+    for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, file), text, { mode: 0o600 });
+  }
+}
+
+export type { ContainerId, ContainerRecord };
+
+const STARTED = "started\n";
+
+/** What the shim tells while it sets up; ends with `STARTED` when that went well. */
+async function readUntilStarted(stream: Readable): Promise<string> {
+  let told = "";
+  for await (const chunk of stream.setEncoding("utf8")) {
+    told += chunk as string;
+    // The shim's processes keep their end open for as long as the container lives.
+    if (told.endsWith(STARTED)) break;
+  }
+  return told;
+}

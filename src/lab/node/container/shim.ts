@@ -1,0 +1,154 @@
+import { mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+/**
+ * The shim: two POSIX shell scripts that hold a container, so that it, its log and its exit code outlive the kubelet.
+ *
+ * Everything that varies reaches them as positional parameters or as lines of files; nothing is interpolated.
+ */
+
+/** Runs outside the container for as long as it lives; writes its exit code. */
+const HOLD = `#!/bin/sh
+# hold DIR STAGE NETNS HOSTNAME WORKDIR PROGRAM PATH
+# Holds the container of folder DIR. NETNS is empty for a pod on its node's own network.
+set -u
+here=\${0%/*}
+dir=$1 stage=$2 netns=$3
+exec >>"$dir/log" 2>&1
+read -r stat </proc/self/stat
+printf '%s\\n' "$stat" >"$dir/holder"
+# A later kubelet opens this pipe for reading: it sees the end of file when this process is gone, whatever ended it.
+mkfifo "$dir/alive"
+exec 9<>"$dir/alive"
+if [ -p "$dir/stdin" ]; then exec 4<>"$dir/stdin"; else exec 4</dev/null; fi
+shift 3
+set -- unshare --mount --uts --ipc --pid --fork --kill-child=KILL --propagation private -- \\
+  /bin/sh "$here/enter" "$dir" "$stage" "$@"
+if [ -n "$netns" ]; then set -- nsenter "--net=$netns" -- "$@"; fi
+"$@" <&4 4<&- 9>&- &
+exec 3>&- 4<&-
+wait $!
+code=$?
+printf '%s\\n' "$code" >"$dir/exit.new" && mv "$dir/exit.new" "$dir/exit"
+`;
+
+/**
+ * Process 1 of the container: makes its root, then becomes the program.
+ *
+ * What goes wrong on the way is told to the kubelet on descriptor 3, not in the container's log.
+ */
+const ENTER = `#!/bin/sh
+# enter DIR STAGE HOSTNAME WORKDIR PROGRAM PATH
+set -eu
+dir=$1 stage=$2 hostname=$3 workdir=$4 program=$5 path=$6
+exec 5>&2 2>&3
+# The old /proc still tells this process's id on the machine, which exec keeps.
+read -r stat </proc/self/stat
+hostname -- "$hostname"
+mount -t tmpfs -o mode=0755 fairlead "$stage"
+cd -- "$stage"
+mkdir upper work root
+if ! mount -t overlay -o lowerdir=/,upperdir=upper,workdir=work overlay root 2>/dev/null; then
+  # Inside a user namespace "/" has locked mounts below it and cannot be a lower layer as a whole (clone_private_mount).
+  mount -t tmpfs -o mode=0755 fairlead root
+  for entry in /*; do
+    name=\${entry#/}
+    case $name in proc | sys | dev | run | tmp | mnt | media | root | home | lost+found) continue ;; esac
+    if [ -L "$entry" ]; then
+      cp --no-dereference -- "$entry" root/
+    elif [ -d "$entry" ]; then
+      mkdir "upper/$name" "work/$name" "root/$name"
+      mount -t overlay -o "lowerdir=$entry,upperdir=upper/$name,workdir=work/$name,userxattr" overlay "root/$name" 2>/dev/null ||
+        mount --rbind -o ro "$entry" "root/$name"
+    fi
+  done
+  mkdir -p root/proc
+fi
+cd root
+mkdir -p .fairlead-machine
+pivot_root . .fairlead-machine
+cd /
+old=/.fairlead-machine
+mount -t proc -o nosuid,nodev,noexec proc /proc
+# Refused where the network namespace belongs to another user namespace; few programs look there.
+mkdir -p /sys
+mount -t sysfs -o ro,nosuid,nodev,noexec sysfs /sys 2>/dev/null || :
+mount --all --fstab "$old$dir/mounts"
+ln -s /proc/self/fd /dev/fd
+ln -s /proc/self/fd/0 /dev/stdin
+ln -s /proc/self/fd/1 /dev/stdout
+ln -s /proc/self/fd/2 /dev/stderr
+ln -s pts/ptmx /dev/ptmx
+while IFS= read -r file; do
+  case $file in /dev/*) ;; *) mkdir -p -- "\${file%/*}/" ;; esac
+  [ -e "$file" ] || : >"$file"
+done <"$old$dir/files"
+mount --all --fstab "$old$dir/file-mounts"
+cp --remove-destination -- "$old$dir/etc/"* /etc/
+mkdir -p -- "$workdir"
+set --
+while IFS= read -r line; do
+  case $line in *\\\\*)
+    line=$(printf '%b.' "$line")
+    line=\${line%.}
+    ;;
+  esac
+  set -- "$@" "$line"
+done <"$old$dir/command"
+if ! (PATH=$path; command -v -- "$program" >/dev/null); then
+  printf 'exec: "%s": executable file not found in $PATH\\n' "$program" >&3
+  exit 128
+fi
+printf '%s\\n' "$stat" >"$old$dir/process"
+umount --lazy "$old"
+rmdir "$old"
+cd -- "$workdir"
+printf 'started\\n' >&3
+exec /usr/bin/env -i -- "$@" 2>&5 3>&- 5>&-
+`;
+
+/** Runs one more program in a container: its environment and arguments arrive as lines on descriptor 3. */
+export const JOIN_SCRIPT = `program=$1 path=$2 workdir=$3
+set --
+while IFS= read -r line <&3; do
+  case $line in *\\\\*)
+    line=$(printf '%b.' "$line")
+    line=\${line%.}
+    ;;
+  esac
+  set -- "$@" "$line"
+done
+exec 3<&-
+cd -- "$workdir" || exit 126
+if ! (PATH=$path; command -v -- "$program" >/dev/null); then
+  printf 'exec: "%s": executable file not found in $PATH\\n' "$program" >&2
+  exit 127
+fi
+exec /usr/bin/env -i -- "$@"
+`;
+
+export interface Shim {
+  /** Path of the script that holds a container. */
+  readonly hold: string;
+}
+
+/** Writes the scripts. Each by rename: a shell that still reads an older one keeps reading that. */
+export function installShim(folder: string): Shim {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  for (const [name, text] of [
+    ["hold", HOLD],
+    ["enter", ENTER],
+  ] as const) {
+    const path = join(folder, name);
+    writeFileSync(`${path}.new`, text, { mode: 0o700 });
+    renameSync(`${path}.new`, path);
+  }
+  return { hold: join(folder, "hold") };
+}
+
+/** One line for each word; backslash and newline are written as `\\` and `\n`, which printf's %b reads. */
+export function renderWords(words: readonly string[]): string {
+  return words
+    .map((word) => `${word.replaceAll("\\", String.raw`\\`).replaceAll("\n", String.raw`\n`)}\n`)
+    .join("");
+}
