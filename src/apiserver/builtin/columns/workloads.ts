@@ -1,0 +1,163 @@
+import type { ApiObject, TableColumn } from "../../registry/types.ts";
+import { ageOf, humanDuration } from "../duration.ts";
+import { fieldsAt, itemsAt, numberAt, stringMapAt, textAt } from "../fields.ts";
+import {
+  ageColumn,
+  column,
+  countOf,
+  labelsText,
+  nameColumn,
+  NONE,
+  selectorColumn,
+  specOf,
+  statusOf,
+  templateColumns,
+  templateSpecOf,
+  UNKNOWN,
+} from "./common.ts";
+
+const ofTemplate = [...templateColumns(templateSpecOf), selectorColumn];
+
+function replicasOf(object: ApiObject): number {
+  return numberAt(specOf(object), "replicas") ?? 0;
+}
+
+export const deploymentColumns: readonly TableColumn[] = [
+  nameColumn,
+  column("Ready", (object) => `${countOf(object, "readyReplicas")}/${replicasOf(object)}`),
+  column("Up-to-date", (object) => countOf(object, "updatedReplicas"), "integer"),
+  column("Available", (object) => countOf(object, "availableReplicas"), "integer"),
+  ageColumn,
+  ...ofTemplate,
+];
+
+export const replicaSetColumns: readonly TableColumn[] = [
+  nameColumn,
+  column("Desired", replicasOf, "integer"),
+  column("Current", (object) => countOf(object, "replicas"), "integer"),
+  column("Ready", (object) => countOf(object, "readyReplicas"), "integer"),
+  ageColumn,
+  ...ofTemplate,
+];
+
+export const statefulSetColumns: readonly TableColumn[] = [
+  nameColumn,
+  column("Ready", (object) => `${countOf(object, "readyReplicas")}/${replicasOf(object)}`),
+  ageColumn,
+  ...templateColumns(templateSpecOf),
+];
+
+export const daemonSetColumns: readonly TableColumn[] = [
+  nameColumn,
+  column("Desired", (object) => countOf(object, "desiredNumberScheduled"), "integer"),
+  column("Current", (object) => countOf(object, "currentNumberScheduled"), "integer"),
+  column("Ready", (object) => countOf(object, "numberReady"), "integer"),
+  column("Up-to-date", (object) => countOf(object, "updatedNumberScheduled"), "integer"),
+  column("Available", (object) => countOf(object, "numberAvailable"), "integer"),
+  column("Node Selector", (object) => labelsText(stringMapAt(templateSpecOf(object), "nodeSelector"))),
+  ageColumn,
+  ...ofTemplate,
+];
+
+export const jobColumns: readonly TableColumn[] = [
+  nameColumn,
+  column("Status", jobStatusText),
+  column("Completions", completionsText),
+  column("Duration", (object, nowMs) => {
+    const status = statusOf(object);
+    const startMs = Date.parse(textAt(status, "startTime"));
+    if (Number.isNaN(startMs)) return "";
+    const endMs = Date.parse(textAt(status, "completionTime"));
+    return humanDuration((Number.isNaN(endMs) ? nowMs : endMs) - startMs);
+  }),
+  ageColumn,
+  ...ofTemplate,
+];
+
+function jobStatusText(object: ApiObject): string {
+  const conditions = itemsAt(statusOf(object), "conditions");
+  const has = (type: string): boolean =>
+    conditions.some((it) => textAt(it, "type") === type && textAt(it, "status") === "True");
+  if (has("Complete")) return "Complete";
+  if (has("Failed")) return "Failed";
+  if (object.metadata.deletionTimestamp !== undefined) return "Terminating";
+  if (has("Suspended")) return "Suspended";
+  if (has("FailureTarget")) return "FailureTarget";
+  return has("SuccessCriteriaMet") ? "SuccessCriteriaMet" : "Running";
+}
+
+function completionsText(object: ApiObject): string {
+  const succeeded = countOf(object, "succeeded");
+  const completions = numberAt(specOf(object), "completions");
+  if (completions !== undefined) return `${succeeded}/${completions}`;
+  const parallelism = numberAt(specOf(object), "parallelism") ?? 0;
+  return parallelism > 1 ? `${succeeded}/1 of ${parallelism}` : `${succeeded}/1`;
+}
+
+export const cronJobColumns: readonly TableColumn[] = [
+  nameColumn,
+  column("Schedule", (object) => textAt(specOf(object), "schedule")),
+  column("Timezone", (object) => textAt(specOf(object), "timeZone") || NONE),
+  column("Suspend", (object) => (specOf(object)?.["suspend"] === true ? "True" : "False")),
+  column("Active", (object) => itemsAt(statusOf(object), "active").length, "integer"),
+  column("Last Schedule", (object, nowMs) => {
+    const last = textAt(statusOf(object), "lastScheduleTime");
+    return last === "" ? NONE : ageOf(last, nowMs);
+  }),
+  ageColumn,
+  ...templateColumns((object) =>
+    fieldsAt(fieldsAt(fieldsAt(fieldsAt(specOf(object), "jobTemplate"), "spec"), "template"), "spec"),
+  ),
+];
+
+export const podTemplateColumns: readonly TableColumn[] = [
+  nameColumn,
+  ...templateColumns((object) => fieldsAt(fieldsAt(object, "template"), "spec")).map((it) => ({
+    ...it,
+    priority: 0,
+  })),
+  column("Pod Labels", (object) =>
+    labelsText(stringMapAt(fieldsAt(fieldsAt(object, "template"), "metadata"), "labels")),
+  ),
+];
+
+export const controllerRevisionColumns: readonly TableColumn[] = [
+  nameColumn,
+  column("Controller", (object) => {
+    const owner = (object.metadata.ownerReferences ?? []).find((it) => it.controller === true);
+    if (owner === undefined) return NONE;
+    const group = owner.apiVersion.includes("/") ? `.${owner.apiVersion.split("/", 1)[0]}` : "";
+    return `${owner.kind.toLowerCase()}${group}/${owner.name}`;
+  }),
+  column("Revision", (object) => numberAt(object, "revision") ?? 0, "integer"),
+  ageColumn,
+];
+
+export const autoscalerColumns: readonly TableColumn[] = [
+  nameColumn,
+  column("Reference", (object) => {
+    const target = fieldsAt(specOf(object), "scaleTargetRef");
+    return `${textAt(target, "kind")}/${textAt(target, "name")}`;
+  }),
+  column("Targets", (object) => {
+    const metrics = itemsAt(specOf(object), "metrics");
+    if (metrics.length === 0) return NONE;
+    return metrics.map(() => UNKNOWN).join(", ");
+  }),
+  column("MinPods", (object) => `${numberAt(specOf(object), "minReplicas") ?? "<unset>"}`),
+  column("MaxPods", (object) => numberAt(specOf(object), "maxReplicas") ?? 0, "integer"),
+  column("Replicas", (object) => countOf(object, "currentReplicas"), "integer"),
+  ageColumn,
+];
+
+export const disruptionBudgetColumns: readonly TableColumn[] = [
+  nameColumn,
+  column("Min Available", (object) => intOrStringText(specOf(object)?.["minAvailable"])),
+  column("Max Unavailable", (object) => intOrStringText(specOf(object)?.["maxUnavailable"])),
+  column("Allowed Disruptions", (object) => countOf(object, "disruptionsAllowed"), "integer"),
+  ageColumn,
+];
+
+function intOrStringText(value: unknown): string {
+  return typeof value === "number" || typeof value === "string" ? `${value}` : "N/A";
+}

@@ -1,0 +1,64 @@
+import type { IPFamily, Service, ServicePort, ServiceSpec } from "#api/core/v1/types.ts";
+import type { ApiObject } from "../../registry/types.ts";
+
+/** What the rules of Services ask of one. Source: k8s.io/kubernetes, pkg/registry/core/service/storage. */
+
+export const HEADLESS = "None";
+
+export type ServiceType = NonNullable<ServiceSpec["type"]>;
+
+/** The spec of a Service, made when absent. */
+export function specOf(object: ApiObject & Service): ServiceSpec {
+  object.spec ??= {};
+  return object.spec;
+}
+
+export function portsOf(spec: ServiceSpec): readonly ServicePort[] {
+  return spec.ports ?? [];
+}
+
+export function isHeadless(spec: ServiceSpec): boolean {
+  return spec.clusterIPs?.[0] === HEADLESS || (spec.clusterIPs === undefined && spec.clusterIP === HEADLESS);
+}
+
+export function hasSelector(spec: ServiceSpec): boolean {
+  return Object.keys(spec.selector ?? {}).length > 0;
+}
+
+export function needsClusterIp(spec: ServiceSpec): boolean {
+  return spec.type === "ClusterIP" || spec.type === "NodePort" || spec.type === "LoadBalancer";
+}
+
+export function needsNodePort(spec: ServiceSpec): boolean {
+  if (spec.type === "NodePort") return true;
+  return spec.type === "LoadBalancer" && spec.allocateLoadBalancerNodePorts !== false;
+}
+
+export function needsHealthCheckNodePort(spec: ServiceSpec): boolean {
+  return spec.type === "LoadBalancer" && spec.externalTrafficPolicy === "Local";
+}
+
+/** Whether clients outside of the cluster can reach it. */
+export function isExternallyAccessible(spec: ServiceSpec): boolean {
+  if (spec.type === "LoadBalancer" || spec.type === "NodePort") return true;
+  return spec.type === "ClusterIP" && (spec.externalIPs ?? []).length > 0;
+}
+
+export function isDualStack(spec: ServiceSpec): boolean {
+  return spec.ipFamilyPolicy === "PreferDualStack" || spec.ipFamilyPolicy === "RequireDualStack";
+}
+
+export function otherFamily(family: IPFamily): IPFamily {
+  return family === "IPv4" ? "IPv6" : "IPv4";
+}
+
+/** Every port on the nodes that the Service holds, the one for health checks included. */
+export function nodePortsOf(spec: ServiceSpec): readonly number[] {
+  const ports = portsOf(spec).map((it) => it.nodePort ?? 0);
+  return [...ports, spec.healthCheckNodePort ?? 0].filter((it) => it > 0);
+}
+
+/** The addresses of the Service; none for headless ones. */
+export function clusterIpsOf(spec: ServiceSpec): readonly string[] {
+  return (spec.clusterIPs ?? []).filter((it) => it !== HEADLESS && it !== "");
+}

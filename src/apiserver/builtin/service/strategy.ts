@@ -1,0 +1,31 @@
+import type { ApiObject, Strategy } from "../../registry/types.ts";
+import { checkDnsLabel } from "../../registry/names.ts";
+import { fieldsAt, textAt } from "../fields.ts";
+import { allocateService } from "./allocate.ts";
+import type { ServiceAllocations } from "./allocations.ts";
+import { defaultService } from "./defaults.ts";
+import { validateService, validateServiceUpdate } from "./validate.ts";
+
+export function serviceStrategy(allocations: ServiceAllocations): Partial<Strategy> {
+  return {
+    applyDefaults: defaultService,
+    prepareForCreate: (object) => allocateService(object, undefined, allocations),
+    prepareForUpdate: (object, old, { subresource }) => {
+      if (subresource === "") allocateService(object, old, allocations);
+    },
+    validateCreate: (object) => validateService(object, allocations),
+    validateUpdate: (object, old) => validateServiceUpdate(object, old, allocations),
+    onStored: (after, before) => allocations.stored(after, before),
+    generation: "none",
+    allowCreateOnUpdate: true,
+    checkName: checkDnsLabel,
+    fieldSelectors: {
+      "spec.clusterIP": (object) => specText(object, "clusterIP"),
+      "spec.type": (object) => specText(object, "type"),
+    },
+  };
+}
+
+function specText(object: ApiObject, key: string): string {
+  return textAt(fieldsAt(object, "spec"), key);
+}

@@ -1,0 +1,268 @@
+import type { Service, ServicePort, ServiceSpec } from "#api/core/v1/types.ts";
+import { keyOf } from "#api/meta/key.ts";
+import { tryParseAddress } from "#netaddr/address.ts";
+import { tryParsePrefix } from "#netaddr/prefix.ts";
+import { isEndpointAddress } from "#netaddr/special.ts";
+import { checkDnsLabel, checkQualifiedName, checkSubdomain } from "../../registry/names.ts";
+import type { ApiObject } from "../../registry/types.ts";
+import type { FieldError } from "../../status.ts";
+import {
+  duplicate,
+  IMMUTABLE,
+  invalid,
+  notAllowed,
+  notSupported,
+  required,
+  unlessInRange,
+  unlessOneOf,
+} from "../field-errors.ts";
+import { validateLabels } from "../labels.ts";
+import { checkPortName } from "../names.ts";
+import type { ServiceAllocations } from "./allocations.ts";
+import { validateClusterIps, validateClusterIpsUpdate } from "./validate-ips.ts";
+import {
+  isExternallyAccessible,
+  isHeadless,
+  needsClusterIp,
+  needsHealthCheckNodePort,
+  portsOf,
+  specOf,
+} from "./shape.ts";
+
+/** Source: k8s.io/kubernetes, pkg/apis/core/validation, `ValidateService`. */
+
+const TYPES = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+const PROTOCOLS = ["SCTP", "TCP", "UDP"];
+const POLICIES = ["Cluster", "Local"];
+const DISTRIBUTIONS = ["PreferClose", "PreferSameNode", "PreferSameZone"];
+const KUBELET_PORT = 10_250;
+const ONLY_LOAD_BALANCER = "may only be used when `type` is 'LoadBalancer'";
+
+export function validateService(object: ApiObject & Service, allocations: ServiceAllocations): FieldError[] {
+  const spec = specOf(object);
+  return [
+    ...validateType(spec),
+    ...validatePorts(spec),
+    ...validateLabels(spec.selector, "spec.selector"),
+    ...validateAffinity(spec),
+    ...validateClusterIps(spec, allocations),
+    ...validateExternalIps(spec),
+    ...validatePolicies(spec),
+    ...validateLoadBalancerFields(spec),
+    ...validateAllocations(object, spec, allocations),
+  ];
+}
+
+export function validateServiceUpdate(
+  object: ApiObject & Service,
+  old: ApiObject & Service,
+  allocations: ServiceAllocations,
+): FieldError[] {
+  const spec = specOf(object);
+  const before = specOf(old);
+  const errors = [...validateService(object, allocations), ...validateClusterIpsUpdate(spec, before)];
+  const isBalanced = spec.type === "LoadBalancer" && before.type === "LoadBalancer";
+  if (isBalanced && spec.loadBalancerClass !== before.loadBalancerClass) {
+    errors.push(invalid("spec.loadBalancerClass", spec.loadBalancerClass, IMMUTABLE));
+  }
+  if (
+    needsHealthCheckNodePort(spec) &&
+    needsHealthCheckNodePort(before) &&
+    spec.healthCheckNodePort !== before.healthCheckNodePort
+  ) {
+    errors.push(invalid("spec.healthCheckNodePort", spec.healthCheckNodePort, IMMUTABLE));
+  }
+  return errors;
+}
+
+function validateType(spec: ServiceSpec): FieldError[] {
+  const errors = unlessOneOf("spec.type", spec.type, TYPES);
+  if ((spec.type === "LoadBalancer" || spec.type === "NodePort") && isHeadless(spec)) {
+    const detail = `may not be set to 'None' for ${spec.type} services`;
+    errors.push(invalid("spec.clusterIPs[0]", "None", detail));
+  }
+  if (spec.type === "ExternalName") errors.push(...validateExternalName(spec));
+  return errors;
+}
+
+function validateExternalName(spec: ServiceSpec): FieldError[] {
+  const errors: FieldError[] = [];
+  const detail = "may not be set for ExternalName services";
+  if ((spec.clusterIPs ?? []).length > 0 || (spec.clusterIP ?? "") !== "") {
+    errors.push(notAllowed("spec.clusterIPs", detail));
+  }
+  if ((spec.ipFamilies ?? []).length > 0) errors.push(notAllowed("spec.ipFamilies", detail));
+  if (spec.ipFamilyPolicy !== undefined) errors.push(notAllowed("spec.ipFamilyPolicy", detail));
+  const name = (spec.externalName ?? "").replace(/\.$/, "");
+  if (name === "") return [...errors, required("spec.externalName")];
+  const problem = checkSubdomain(name);
+  return problem === undefined ? errors : [...errors, invalid("spec.externalName", name, problem)];
+}
+
+function validatePorts(spec: ServiceSpec): FieldError[] {
+  const ports = portsOf(spec);
+  if (ports.length === 0) {
+    return isHeadless(spec) || spec.type === "ExternalName" ? [] : [required("spec.ports")];
+  }
+  const each = ports.flatMap((port, index) => {
+    const path = `spec.ports[${index}]`;
+    return [...validatePort(port, path, ports.length > 1), ...validatePortForType(port, path, spec.type)];
+  });
+  return [...each, ...validateUniquePorts(ports)];
+}
+
+function validatePortForType(port: ServicePort, path: string, type: ServiceSpec["type"]): FieldError[] {
+  if (type === "LoadBalancer" && port.port === KUBELET_PORT) {
+    const detail = "may not expose port 10250 externally since it is used by kubelet";
+    return [invalid(`${path}.port`, port.port, detail)];
+  }
+  if (type !== "ClusterIP" || (port.nodePort ?? 0) === 0) return [];
+  return [notAllowed(`${path}.nodePort`, "may not be used when `type` is 'ClusterIP'")];
+}
+
+function validateUniquePorts(ports: readonly ServicePort[]): FieldError[] {
+  const names = new Set<string>();
+  const pairs = new Set<string>();
+  const nodePorts = new Set<string>();
+  return ports.flatMap(({ name = "", protocol, port, nodePort = 0 }, index) => {
+    const path = `spec.ports[${index}]`;
+    const errors: FieldError[] = [];
+    if (name !== "" && !addNew(names, name)) errors.push(duplicate(`${path}.name`, name));
+    if (!addNew(pairs, `${protocol}/${port}`)) errors.push(duplicate(path, { protocol, port }));
+    if (nodePort !== 0 && !addNew(nodePorts, `${protocol}/${nodePort}`)) {
+      errors.push(duplicate(`${path}.nodePort`, nodePort));
+    }
+    return errors;
+  });
+}
+
+function addNew(seen: Set<string>, value: string): boolean {
+  if (seen.has(value)) return false;
+  seen.add(value);
+  return true;
+}
+
+function validatePort(port: ServicePort, path: string, needsName: boolean): FieldError[] {
+  const errors: FieldError[] = [];
+  const name = port.name ?? "";
+  if (name === "") {
+    if (needsName) errors.push(required(`${path}.name`));
+  } else {
+    const problem = checkDnsLabel(name);
+    if (problem !== undefined) errors.push(invalid(`${path}.name`, name, problem));
+  }
+  errors.push(...unlessInRange(`${path}.port`, port.port, 1, 65_535));
+  errors.push(...unlessOneOf(`${path}.protocol`, port.protocol, PROTOCOLS));
+  errors.push(...validatePortReference(`${path}.targetPort`, port.targetPort));
+  if (port.appProtocol !== undefined) {
+    const problem = checkQualifiedName(port.appProtocol);
+    if (problem !== undefined) errors.push(invalid(`${path}.appProtocol`, port.appProtocol, problem));
+  }
+  return errors;
+}
+
+/** A port by its number, or by the name that the container gives it. */
+export function validatePortReference(path: string, port: unknown): FieldError[] {
+  if (typeof port !== "string") return unlessInRange(path, port, 1, 65_535);
+  const problem = checkPortName(port);
+  return problem === undefined ? [] : [invalid(path, port, problem)];
+}
+
+function validateAffinity(spec: ServiceSpec): FieldError[] {
+  const { sessionAffinity, sessionAffinityConfig } = spec;
+  if (sessionAffinity === undefined) return [required("spec.sessionAffinity")];
+  const errors = unlessOneOf("spec.sessionAffinity", sessionAffinity, ["ClientIP", "None"]);
+  if (sessionAffinity === "ClientIP") {
+    const timeout = sessionAffinityConfig?.clientIP?.timeoutSeconds ?? 0;
+    if (timeout <= 0 || timeout > 86_400) {
+      const path = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
+      errors.push(invalid(path, timeout, "must be greater than 0 and less than 86400"));
+    }
+  } else if (sessionAffinityConfig !== undefined) {
+    const detail = "must not be set when session affinity is None";
+    errors.push(notAllowed("spec.sessionAffinityConfig", detail));
+  }
+  return errors;
+}
+
+function validateExternalIps(spec: ServiceSpec): FieldError[] {
+  return (spec.externalIPs ?? []).flatMap((text, index) => {
+    const path = `spec.externalIPs[${index}]`;
+    const address = tryParseAddress(text);
+    if (address === undefined) {
+      return [invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")];
+    }
+    if (isEndpointAddress(address)) return [];
+    return [invalid(path, text, "may not be unspecified, loopback, link-local or multicast")];
+  });
+}
+
+function validatePolicies(spec: ServiceSpec): FieldError[] {
+  const errors = unlessOneOf("spec.internalTrafficPolicy", spec.internalTrafficPolicy, POLICIES);
+  if (spec.internalTrafficPolicy === undefined && needsClusterIp(spec)) {
+    errors.push(required("spec.internalTrafficPolicy"));
+  }
+  const external = spec.externalTrafficPolicy;
+  if (isExternallyAccessible(spec)) {
+    if (external === undefined) errors.push(required("spec.externalTrafficPolicy"));
+    errors.push(...unlessOneOf("spec.externalTrafficPolicy", external, POLICIES));
+  } else if (external !== undefined) {
+    const detail = "may only be set for externally-accessible services";
+    errors.push(invalid("spec.externalTrafficPolicy", external, detail));
+  }
+  const healthPort = spec.healthCheckNodePort ?? 0;
+  if (healthPort !== 0 && !needsHealthCheckNodePort(spec)) {
+    const detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+    errors.push(invalid("spec.healthCheckNodePort", healthPort, detail));
+  }
+  if (spec.trafficDistribution !== undefined && !DISTRIBUTIONS.includes(spec.trafficDistribution)) {
+    errors.push(notSupported("spec.trafficDistribution", spec.trafficDistribution, DISTRIBUTIONS));
+  }
+  return errors;
+}
+
+function validateLoadBalancerFields(spec: ServiceSpec): FieldError[] {
+  const errors: FieldError[] = [];
+  const { type, loadBalancerClass, loadBalancerSourceRanges = [] } = spec;
+  if (type !== "LoadBalancer") {
+    if (loadBalancerSourceRanges.length > 0) {
+      errors.push(notAllowed("spec.LoadBalancerSourceRanges", ONLY_LOAD_BALANCER));
+    }
+    if (spec.allocateLoadBalancerNodePorts !== undefined) {
+      errors.push(notAllowed("spec.allocateLoadBalancerNodePorts", ONLY_LOAD_BALANCER));
+    }
+    if (loadBalancerClass !== undefined) {
+      errors.push(notAllowed("spec.loadBalancerClass", ONLY_LOAD_BALANCER));
+    }
+    return errors;
+  }
+  for (const [index, range] of loadBalancerSourceRanges.entries()) {
+    if (tryParsePrefix(range.trim(), { hostBits: "clear" }) !== undefined) continue;
+    const detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+    errors.push(invalid(`spec.LoadBalancerSourceRanges[${index}]`, range, detail));
+  }
+  const problem = loadBalancerClass === undefined ? undefined : checkQualifiedName(loadBalancerClass);
+  if (problem !== undefined) errors.push(invalid("spec.loadBalancerClass", loadBalancerClass, problem));
+  return errors;
+}
+
+/** Node ports that the Service names and cannot have. */
+function validateAllocations(
+  object: Service,
+  spec: ServiceSpec,
+  allocations: ServiceAllocations,
+): FieldError[] {
+  const key = keyOf(object);
+  const refuse = (path: string, port: number | undefined): FieldError[] => {
+    const why = port === undefined || port === 0 ? undefined : allocations.refusePort(port, key);
+    return why === undefined ? [] : [invalid(path, port, why)];
+  };
+  const ports = portsOf(spec).flatMap((it, index) => refuse(`spec.ports[${index}].nodePort`, it.nodePort));
+  const addresses = (spec.clusterIPs ?? []).flatMap((ip) => {
+    const isChecked = tryParseAddress(ip) !== undefined && needsClusterIp(spec);
+    const why = isChecked ? allocations.refuseIp(ip, key) : undefined;
+    if (why === undefined) return [];
+    return [invalid("spec.clusterIPs", spec.clusterIPs, `failed to allocate IP ${ip}: ${why}`)];
+  });
+  return [...ports, ...refuse("spec.healthCheckNodePort", spec.healthCheckNodePort), ...addresses];
+}
