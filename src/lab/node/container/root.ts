@@ -27,7 +27,18 @@ const EMPTY_FOLDERS = ["/home", "/media", "/mnt", "/root", "/run", "/tmp"];
 const DEVICES = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /** Top-level folders whose mounts below them belong to a container's programs. */
-const SYSTEM_FOLDERS = ["/bin", "/etc", "/lib", "/lib32", "/lib64", "/nix", "/opt", "/sbin", "/usr", "/var/lib"];
+const SYSTEM_FOLDERS = [
+  "/bin",
+  "/etc",
+  "/lib",
+  "/lib32",
+  "/lib64",
+  "/nix",
+  "/opt",
+  "/sbin",
+  "/usr",
+  "/var/lib",
+];
 
 export function planRoot(options: {
   readonly binds: readonly BindMount[];
@@ -42,7 +53,12 @@ export function planRoot(options: {
   const empty = [...EMPTY_FOLDERS, ...options.hidden];
   const mounts = [
     fstabLine("tmpfs", "/dev", "tmpfs", "mode=755,nosuid"),
-    fstabLine("devpts", "/dev/pts", "devpts", "newinstance,ptmxmode=0666,mode=620,nosuid,noexec,X-mount.mkdir"),
+    fstabLine(
+      "devpts",
+      "/dev/pts",
+      "devpts",
+      "newinstance,ptmxmode=0666,mode=620,nosuid,noexec,X-mount.mkdir",
+    ),
     fstabLine("shm", "/dev/shm", "tmpfs", "mode=1777,nosuid,nodev,X-mount.mkdir"),
     ...system.map(bindLine),
     ...empty.map((path) =>
@@ -82,11 +98,26 @@ export function systemMounts(mountinfo: string): readonly string[] {
   return [...new Set(points)].toSorted((a, b) => depth(a) - depth(b));
 }
 
-const PSEUDO = new Set(["proc", "sysfs", "devtmpfs", "devpts", "nsfs", "cgroup", "cgroup2", "mqueue", "autofs"]);
+const PSEUDO = new Set([
+  "proc",
+  "sysfs",
+  "devtmpfs",
+  "devpts",
+  "nsfs",
+  "cgroup",
+  "cgroup2",
+  "mqueue",
+  "autofs",
+]);
 
 function bindLine(bind: BindMount): string {
   const mkdir = bind.isFile === true ? "" : ",X-mount.mkdir";
-  return fstabLine(MACHINE + bind.source, bind.target, "none", `${bind.readOnly ? "bind,ro" : "bind"}${mkdir}`);
+  return fstabLine(
+    MACHINE + bind.source,
+    bind.target,
+    "none",
+    `${bind.readOnly ? "bind,ro" : "bind"}${mkdir}`,
+  );
 }
 
 /** fstab(5): white space, backslash and "#" in a field are written as three octal digits. */

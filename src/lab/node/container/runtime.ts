@@ -1,4 +1,14 @@
-import { constants, existsSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  constants,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { Socket } from "node:net";
 import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
@@ -77,7 +87,9 @@ export class ContainerRuntime implements Disposable {
     mkdirSync(this.pods, { recursive: true, mode: 0o700 });
     mkdirSync(this.#stage, { recursive: true, mode: 0o700 });
     this.#hold = installShim(join(options.dataDir, "shim")).hold;
-    this.#system = systemMounts(readFileSync("/proc/self/mountinfo", "utf8")).filter((it) => statSync(it).isDirectory());
+    this.#system = systemMounts(readFileSync("/proc/self/mountinfo", "utf8")).filter((it) =>
+      statSync(it).isDirectory(),
+    );
     for (const folder of this.#folders()) this.#adopt(folder);
   }
 
@@ -129,7 +141,13 @@ export class ContainerRuntime implements Disposable {
     }
     const { podUid, name, attempt, image, tty } = spec;
     const record = { podUid, name, attempt, image, tty };
-    const view = { ...record, folder, process: report.process, startedAtMs: report.startedAtMs, exit: undefined };
+    const view = {
+      ...record,
+      folder,
+      process: report.process,
+      startedAtMs: report.startedAtMs,
+      exit: undefined,
+    };
     this.#containers.set(folder, view);
     holder.unref();
     void ended.then(() => this.#settle(folder));
@@ -225,7 +243,8 @@ export class ContainerRuntime implements Disposable {
       "record.json": JSON.stringify({ podUid, name, attempt, image, tty }),
       log: "",
     };
-    for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, file), text, { mode: 0o600 });
+    for (const [file, text] of Object.entries(files))
+      writeFileSync(join(folder, file), text, { mode: 0o600 });
   }
 }
 

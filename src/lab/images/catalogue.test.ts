@@ -1,0 +1,76 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { catalogueNames, type Machine, resolveImage } from "./catalogue.ts";
+import { formatImage, parseImage } from "./reference.ts";
+
+const machine: Machine = {
+  has: (program) => program !== "nginx",
+  fairlead: ["/usr/bin/node", "/opt/fairlead/fairlead.mjs"],
+  fairleadFiles: ["/usr/bin/node", "/opt/fairlead"],
+  identity: { NODE_NAME: "east-1" },
+};
+
+describe("the name of an image", () => {
+  it.each([
+    ["busybox", "docker.io/library/busybox:latest"],
+    ["busybox:1.36", "docker.io/library/busybox:1.36"],
+    ["nicolaka/netshoot:v0.15", "docker.io/nicolaka/netshoot:v0.15"],
+    ["localhost:5000/a/b", "localhost:5000/a/b:latest"],
+    ["registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.10"],
+    [`busybox@sha256:${"a".repeat(64)}`, `docker.io/library/busybox@sha256:${"a".repeat(64)}`],
+  ])("%s means %s", (text, full) => {
+    const reference = parseImage(text);
+    expect(reference === undefined ? undefined : formatImage(reference)).toBe(full);
+  });
+
+  it.each(["", "Busybox", "a b", "a:", "a@sha256:zz", "../etc", "a//b", ":tag"])("cannot be %j", (text) => {
+    expect(parseImage(text)).toBeUndefined();
+  });
+
+  it("stays the same once it is written in full", () => {
+    const name = fc.stringMatching(/^[a-z0-9]{1,8}(\/[a-z0-9]{1,8}){0,2}$/);
+    fc.assert(
+      fc.property(name, fc.option(fc.stringMatching(/^[a-z0-9][a-z0-9.-]{0,8}$/)), (path, tag) => {
+        const full = parseImage(tag === null ? path : `${path}:${tag}`);
+        const text = full === undefined ? "" : formatImage(full);
+        expect(parseImage(text)).toEqual(full);
+      }),
+    );
+  });
+});
+
+describe("the catalogue", () => {
+  it("knows an image by any of its spellings and tags", () => {
+    for (const image of ["alpine/socat", "docker.io/alpine/socat:1.7.4.4"])
+      expect(resolveImage(image, machine)).toMatchObject({ found: true, program: { entrypoint: ["socat"] } });
+  });
+
+  it("starts our own programs from the executable that runs now, and tells them where they are", () => {
+    expect(resolveImage("fairlead.dev/echo", machine)).toEqual({
+      found: true,
+      program: {
+        image: "fairlead.dev/echo:latest",
+        entrypoint: ["/usr/bin/node", "/opt/fairlead/fairlead.mjs", "lab-echo"],
+        cmd: [],
+        env: { NODE_NAME: "east-1" },
+        needs: ["/usr/bin/node", "/opt/fairlead"],
+      },
+    });
+  });
+
+  it("refuses an image that it does not have, and names those that it has", () => {
+    const result = resolveImage("example.org/app:v2", machine);
+    expect(result).toMatchObject({ found: false, reason: "ErrImagePull" });
+    expect(JSON.stringify(result)).toContain(catalogueNames().join(", "));
+  });
+
+  it("names the Debian package of a program that is not installed", () => {
+    const result = resolveImage("nginx:1.27", machine);
+    expect(result).toMatchObject({ found: false, reason: "ErrImagePull" });
+    expect(JSON.stringify(result)).toContain("install the Debian package: nginx-light");
+  });
+
+  it("says of a malformed name that it is one", () => {
+    expect(resolveImage("NGINX latest", machine)).toMatchObject({ found: false, reason: "InvalidImageName" });
+  });
+});

@@ -1,0 +1,113 @@
+/**
+ * Images as names of programs on this machine: nothing is pulled, and a container's root is the machine's own. Pure.
+ */
+
+import { formatImage, imageName, parseImage } from "./reference.ts";
+
+/** What an image's configuration would say. */
+export interface ImageProgram {
+  readonly image: string;
+  readonly entrypoint: readonly string[];
+  readonly cmd: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** Files and folders of the machine that must be visible inside, wherever they lie. */
+  readonly needs: readonly string[];
+}
+
+export type ImageResult =
+  | { readonly found: true; readonly program: ImageProgram }
+  | {
+      readonly found: false;
+      readonly reason: "InvalidImageName" | "ErrImagePull" | "ErrImageNeverPull";
+      readonly message: string;
+    };
+
+/** What the catalogue has to know of the machine. */
+export interface Machine {
+  /** Whether a program of this name is on the search path. */
+  has(program: string): boolean;
+  /** How to start a program of Fairlead itself: the Node binary and the entry file. */
+  readonly fairlead: readonly string[];
+  /** What those need to be visible. */
+  readonly fairleadFiles: readonly string[];
+  /** Defaults of the environment of our own images: which node and which cluster this is. */
+  readonly identity: Readonly<Record<string, string>>;
+}
+
+interface Entry {
+  readonly entrypoint?: readonly string[];
+  readonly cmd?: readonly string[];
+  /** Programs that must be there, with the Debian package of each. */
+  readonly requires?: Readonly<Record<string, string>>;
+  /** A subcommand of Fairlead. */
+  readonly own?: string;
+}
+
+const SHELL: Entry = { cmd: ["sh"] };
+const CURL: Entry = { entrypoint: ["curl"], requires: { curl: "curl" } };
+const DNS_TOOLS: Entry = { cmd: ["sh"], requires: { dig: "bind9-dnsutils", nslookup: "bind9-dnsutils" } };
+
+/** By registry and repository. Every tag and digest means the same program. */
+const ENTRIES: ReadonlyMap<string, Entry> = new Map<string, Entry>([
+  ["fairlead.dev/echo", { own: "lab-echo" }],
+  ["docker.io/library/busybox", SHELL],
+  ["docker.io/library/alpine", SHELL],
+  ["docker.io/library/bash", { cmd: ["bash"], requires: { bash: "bash" } }],
+  ["docker.io/library/debian", { cmd: ["bash"], requires: { bash: "bash" } }],
+  ["docker.io/library/ubuntu", { cmd: ["bash"], requires: { bash: "bash" } }],
+  [
+    "docker.io/library/nginx",
+    { entrypoint: ["nginx"], cmd: ["-g", "daemon off;"], requires: { nginx: "nginx-light" } },
+  ],
+  ["docker.io/curlimages/curl", CURL],
+  ["quay.io/curl/curl", CURL],
+  ["docker.io/alpine/curl", CURL],
+  ["docker.io/alpine/socat", { entrypoint: ["socat"], requires: { socat: "socat" } }],
+  [
+    "docker.io/nicolaka/netshoot",
+    {
+      cmd: ["bash"],
+      requires: { bash: "bash", curl: "curl", dig: "bind9-dnsutils", nc: "netcat-openbsd", socat: "socat" },
+    },
+  ],
+  ["registry.k8s.io/e2e-test-images/jessie-dnsutils", DNS_TOOLS],
+  [
+    "registry.k8s.io/pause",
+    { entrypoint: ["sh", "-c", "trap 'exit 0' INT TERM; while :; do sleep 3600 & wait; done"] },
+  ],
+]);
+
+/** Names in the catalogue, in their usual spelling. */
+export function catalogueNames(): readonly string[] {
+  return [...ENTRIES.keys()].map((it) => it.replace(/^docker\.io\/(?:library\/)?/, ""));
+}
+
+/** The program that an image name stands for, or why there is none: a reason and message as of a failed pull. */
+export function resolveImage(text: string, machine: Machine): ImageResult {
+  const reference = parseImage(text);
+  if (reference === undefined) {
+    const message = `Failed to apply default image tag "${text}": couldn't parse image name: invalid reference format`;
+    return { found: false, reason: "InvalidImageName", message };
+  }
+  const entry = ENTRIES.get(imageName(reference));
+  const image = formatImage(reference);
+  if (entry === undefined) {
+    const known = catalogueNames().join(", ");
+    const message = `failed to pull image "${image}": images are names of programs on this machine, and the catalogue has none of this name; it has: ${known}`;
+    return { found: false, reason: "ErrImagePull", message };
+  }
+  const missing = Object.entries(entry.requires ?? {}).filter(([program]) => !machine.has(program));
+  if (missing.length > 0) {
+    const programs = missing.map(([program]) => program).join(", ");
+    const packages = [...new Set(missing.map(([, name]) => name))].join(" ");
+    const message = `failed to pull image "${image}": it stands for programs of this machine that are not installed (${programs}); install the Debian package: ${packages}`;
+    return { found: false, reason: "ErrImagePull", message };
+  }
+  if (entry.own === undefined) {
+    const { entrypoint = [], cmd = [] } = entry;
+    return { found: true, program: { image, entrypoint, cmd, env: {}, needs: [] } };
+  }
+  const entrypoint = [...machine.fairlead, entry.own];
+  const { fairleadFiles: needs, identity: env } = machine;
+  return { found: true, program: { image, entrypoint, cmd: [], env, needs } };
+}
