@@ -31,6 +31,13 @@ export interface RecordedWrite {
   readonly subresource?: string;
 }
 
+/** A request that only reads a collection. `from` is the version that a watch resumes from; undefined: from the start. */
+export interface RecordedRead {
+  readonly verb: "list" | "watch";
+  readonly resource: string;
+  readonly from?: string;
+}
+
 /**
  * An API server in memory behind the client's interface, for tests of controllers. It keeps versions, history,
  * conflicts, finalizers, owners and no-op writes as the real one does (test/kube/contract.ts holds both to that), and
@@ -40,10 +47,13 @@ export class FakeKubeClient implements KubeClient {
   readonly state: FakeApiState;
   /** Every write since the start, or since the test emptied it: a settled controller adds none. */
   readonly writes: RecordedWrite[] = [];
+  /** Every list and watch that was answered. */
+  readonly reads: RecordedRead[] = [];
   /** Whether WatchList is understood. */
   canStreamLists = true;
   /** Objects per page, when a list asks for a limit. Default: as many as asked for. */
   pageSize: number | undefined;
+  #interruptions: (() => void)[] = [];
   #failures: { error: Error; matches: (write: RecordedWrite) => boolean }[] = [];
   #isDown = false;
   readonly #clock: Clock;
@@ -68,6 +78,10 @@ export class FakeKubeClient implements KubeClient {
   /** The next write for which `matches` holds fails with `error`. */
   failNext(error: Error, matches: (write: RecordedWrite) => boolean = () => true): void {
     this.#failures.push({ error, matches });
+  }
+  /** Runs `act` just before a later list or page of one is answered: 0 is the next one. */
+  interruptList(at: number, act: () => void): void {
+    this.#interruptions[at] = act;
   }
   /** Objects as a test's arrangement, not counted as writes. Status included. */
   seed<T extends KubeObject>(of: Resource<T>, ...objects: readonly T[]): void {
@@ -101,6 +115,8 @@ export class FakeKubeClient implements KubeClient {
 
   list<T extends KubeObject>(of: Resource<T>, options: ListOptions = {}): Promise<ObjectList<T>> {
     return this.#answer(options, () => {
+      this.reads.push({ verb: "list", resource: of.plural });
+      this.#interruptions.shift()?.();
       const [from, version] = this.#position(options.continue);
       const sorted = [...this.state.all(of).values()].filter(selects(options)).toSorted(byKey);
       const limit = Math.min(options.limit ?? Infinity, this.pageSize ?? Infinity);
@@ -124,6 +140,8 @@ export class FakeKubeClient implements KubeClient {
     signal: AbortSignal,
   ): AsyncGenerator<WatchEvent<T>> {
     await this.#answer({ signal }, () => null);
+    const { resourceVersion: since } = options;
+    this.reads.push({ verb: "watch", resource: of.plural, ...(since === undefined ? {} : { from: since }) });
     const matches = selects(options);
     // Listens before it looks at the state, so that nothing falls between the two.
     using stream = new WatchStream(this.state, of, matches);
