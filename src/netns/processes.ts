@@ -1,0 +1,44 @@
+import { readdir, stat } from "node:fs/promises";
+import { netnsInode } from "./netns.ts";
+
+/**
+ * Ids of the processes whose network namespace is the one at `path`. A snapshot: one may have ended, another begun,
+ * by the time the caller looks.
+ */
+export async function pidsInNetns(path: string): Promise<readonly number[]> {
+  const found = await pidsByNetns([path]);
+  return found.get(path) ?? [];
+}
+
+/** As `pidsInNetns` for many namespaces, with one walk through `/proc`. */
+export async function pidsByNetns(
+  paths: readonly string[],
+): Promise<ReadonlyMap<string, readonly number[]>> {
+  const pathOf = new Map<number, string>();
+  const pids = new Map<string, number[]>();
+  for (const path of paths) {
+    pathOf.set(await netnsInode(path), path);
+    pids.set(path, []);
+  }
+  const entries = await readdir("/proc");
+  await Promise.all(
+    entries.map(async (entry) => {
+      const pid = Number(entry);
+      if (!Number.isInteger(pid)) return;
+      const inode = await inodeOfProcess(pid);
+      const path = inode === undefined ? undefined : pathOf.get(inode);
+      if (path !== undefined) pids.get(path)?.push(pid);
+    }),
+  );
+  for (const list of pids.values()) list.sort((a, b) => a - b); // oxlint-disable-line unicorn/no-array-sort -- the list is our own
+  return pids;
+}
+
+async function inodeOfProcess(pid: number): Promise<number | undefined> {
+  try {
+    return (await stat(`/proc/${pid}/ns/net`)).ino;
+  } catch {
+    // Ended meanwhile, or another user's: either way not one that we could have started in there.
+    return undefined;
+  }
+}
