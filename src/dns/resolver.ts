@@ -1,0 +1,59 @@
+import { foldName, isUnder } from "#dnswire/name.ts";
+import { type Question, RCODE, TYPE } from "#dnswire/types.ts";
+import { type Answer, answerFromTree } from "./answer.ts";
+import type { RecordTree } from "./tree.ts";
+
+/** Somebody else who answers for a domain. */
+export interface Forward {
+  /** Folded. */
+  readonly domain: string;
+  /** Never throws: what cannot be had is SERVFAIL. */
+  ask(question: Question): Promise<Answer>;
+}
+
+export interface ResolverOptions {
+  readonly tree: RecordTree;
+  /** Until it says yes the zones are not complete, and "no such name" would be a lie. */
+  readonly isReady: () => boolean;
+  readonly forwards?: readonly Forward[];
+}
+
+/** Answers a question from the own zones or those of others, and refuses what belongs to neither. */
+export type Resolve = (question: Question) => Answer | Promise<Answer>;
+
+export function createResolver({ tree, isReady, forwards = [] }: ResolverOptions): Resolve {
+  // The innermost domain decides.
+  const routes = forwards.toSorted((a, b) => b.domain.length - a.domain.length);
+  const routeOf = (name: string): Forward | undefined => routes.find((it) => isUnder(name, it.domain));
+
+  return function resolve(question) {
+    const name = foldName(question.name);
+    const route = routeOf(name);
+    const zone = tree.zoneOf(name);
+    if (route !== undefined && route.domain.length > (zone?.origin.length ?? -1)) return route.ask(question);
+    if (zone === undefined) return failure(RCODE.REFUSED);
+    if (!isReady()) return failure(RCODE.SERVFAIL);
+    const answer = answerFromTree(tree, question);
+    if (answer === undefined) return failure(RCODE.REFUSED);
+    const onward = answer.continueAt === undefined ? undefined : routeOf(answer.continueAt);
+    if (onward === undefined || answer.continueAt === undefined) return answer;
+    return follow(answer, onward, { ...question, name: answer.continueAt });
+  };
+}
+
+/** Puts what others say of an alias's target behind the alias. */
+async function follow(answer: Answer, route: Forward, question: Question): Promise<Answer> {
+  const rest = await route.ask(question);
+  // What others have to say beside the answer is of no use behind an alias.
+  return { ...rest, authoritative: false, answers: [...answer.answers, ...rest.answers], additionals: [] };
+}
+
+/** An answer without records. */
+export function failure(rcode: number): Answer {
+  return { rcode, authoritative: false, answers: [], authorities: [], additionals: [] };
+}
+
+/** Query types that no name answers: transfers of zones, and pseudo-records. */
+export function isRefusedType(type: number): boolean {
+  return type === TYPE.AXFR || type === TYPE.IXFR || type === TYPE.OPT;
+}

@@ -1,0 +1,61 @@
+import type { Clock } from "#base/clock.ts";
+import { FleetError } from "#base/errors.ts";
+import type { Logger } from "#base/log.ts";
+import { formatSocketAddress, type SocketAddress } from "./listen-address.ts";
+import type { Respond } from "./responder.ts";
+import { serveTcp } from "./tcp.ts";
+import { serveUdp } from "./udp.ts";
+
+export interface DnsServerOptions {
+  /**
+   * Where to listen, over UDP and TCP alike. Name the addresses that clients use: an answer from a socket that is bound to
+   * all addresses may leave from another one than the client asked.
+   */
+  readonly listen: readonly SocketAddress[];
+  readonly respond: Respond;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Per address. Default: 256. */
+  readonly maxTcpConnections?: number;
+  /** Unit: milliseconds. Default: 10 000. */
+  readonly tcpIdleMs?: number;
+  /** Queries over UDP that may wait for a forward, per address. Default: 2048. */
+  readonly maxPendingUdp?: number;
+}
+
+export interface DnsServer extends AsyncDisposable {
+  /** Where it listens: with the ports that were chosen for those given as 0. */
+  readonly addresses: readonly SocketAddress[];
+}
+
+/**
+ * Opens the sockets and answers until disposed. All sockets or none.
+ *
+ * @throws {FleetError} `OPTION_INVALID` when an address cannot be bound.
+ */
+export async function startDnsServer(options: DnsServerOptions): Promise<DnsServer> {
+  const { listen, respond, clock, log } = options;
+  if (listen.length === 0)
+    throw new FleetError("OPTION_INVALID", "a DNS server needs an address to listen on");
+  await using stack = new AsyncDisposableStack();
+  const addresses: SocketAddress[] = [];
+  for (const address of listen) {
+    const udp = stack.use(
+      await serveUdp({ address, respond, log, maxPending: options.maxPendingUdp ?? 2048 }),
+    );
+    const bound = { ...address, port: udp.port };
+    stack.use(
+      await serveTcp({
+        address: bound,
+        respond,
+        clock,
+        maxConnections: options.maxTcpConnections ?? 256,
+        idleMs: options.tcpIdleMs ?? 10_000,
+      }),
+    );
+    addresses.push(bound);
+  }
+  log.info("answering DNS", { addresses: addresses.map(formatSocketAddress) });
+  const sockets = stack.move();
+  return { addresses, [Symbol.asyncDispose]: () => sockets.disposeAsync() };
+}

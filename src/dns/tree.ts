@@ -1,0 +1,181 @@
+import { isUnder } from "#dnswire/name.ts";
+import { CLASS, type ResourceRecord, typeCode } from "#dnswire/types.ts";
+
+/** What one owner, such as a service, puts into the tree. All names are folded. */
+export interface Contribution {
+  readonly records: readonly ResourceRecord[];
+  /** Names that exist even without a record. */
+  readonly names?: readonly string[];
+  /** Names that must not exist although names beneath them do. */
+  readonly reserved?: readonly string[];
+}
+
+/** The records of one name and type. */
+export interface RecordSet {
+  readonly records: readonly ResourceRecord[];
+  /** Counts the answers given from this set: each begins with another record. */
+  turn: number;
+}
+
+export interface Zone {
+  /** Folded. */
+  readonly origin: string;
+  readonly soa: ResourceRecord;
+}
+
+export interface ZoneOptions {
+  readonly origin: string;
+  /** How long a negative answer may be kept. Unit: seconds. */
+  readonly negativeTtl: number;
+  readonly serial: number;
+}
+
+interface Node {
+  readonly parts: Map<string, NodePart>;
+  /** How many names exist directly beneath. */
+  below: number;
+  sets: ReadonlyMap<number, RecordSet>;
+}
+
+interface NodePart {
+  readonly records: readonly ResourceRecord[];
+  readonly isReserved: boolean;
+}
+
+const NO_SETS: ReadonlyMap<number, RecordSet> = new Map();
+
+/**
+ * The names of one server and their records, by owner: a change of one owner touches its own names only. A name exists
+ * when it has an owner or when a name beneath it exists (RFC 8020), unless it is reserved.
+ */
+export class RecordTree {
+  readonly #nodes = new Map<string, Node>();
+  readonly #zones = new Map<string, Zone>();
+  readonly #ownNames = new Map<string, readonly string[]>();
+
+  addZone({ origin, negativeTtl, serial }: ZoneOptions): void {
+    const below = origin === "." ? "" : origin;
+    const soa: ResourceRecord = {
+      name: origin,
+      class: CLASS.IN,
+      ttl: negativeTtl,
+      data: {
+        type: "SOA",
+        mname: `ns.dns.${below}`,
+        rname: `hostmaster.${below}`,
+        serial,
+        refresh: 7200,
+        retry: 1800,
+        expire: 86_400,
+        minimum: negativeTtl,
+      },
+    };
+    this.#zones.set(origin, { origin, soa });
+    this.put(`zone ${origin}`, { records: [soa] });
+  }
+
+  /** How many names have an owner or something beneath them. */
+  get size(): number {
+    return this.#nodes.size;
+  }
+
+  /** The innermost zone that holds `name`, or undefined when none does. */
+  zoneOf(name: string): Zone | undefined {
+    let best: Zone | undefined;
+    for (const zone of this.#zones.values()) {
+      if (!isUnder(name, zone.origin)) continue;
+      if (best === undefined || zone.origin.length > best.origin.length) best = zone;
+    }
+    return best;
+  }
+
+  /** The record sets of a name by type, empty when it exists without records; undefined when it does not exist. */
+  find(name: string): ReadonlyMap<number, RecordSet> | undefined {
+    const node = this.#nodes.get(name);
+    if (node === undefined) return undefined;
+    if (node.sets.size > 0) return node.sets;
+    for (const part of node.parts.values()) if (part.isReserved) return undefined;
+    return node.sets;
+  }
+
+  /** Makes `contribution` all that `owner` has in the tree. */
+  put(owner: string, contribution: Contribution): void {
+    const wanted = partsOf(contribution);
+    for (const name of this.#ownNames.get(owner) ?? []) if (!wanted.has(name)) this.#drop(name, owner);
+    for (const [name, part] of wanted) this.#set(name, owner, part);
+    if (wanted.size === 0) this.#ownNames.delete(owner);
+    else this.#ownNames.set(owner, [...wanted.keys()]);
+  }
+
+  remove(owner: string): void {
+    this.put(owner, { records: [] });
+  }
+
+  #set(name: string, owner: string, part: NodePart): void {
+    const node = this.#nodes.get(name) ?? this.#add(name);
+    node.parts.set(owner, part);
+    node.sets = mergedSets(node);
+  }
+
+  #drop(name: string, owner: string): void {
+    const node = this.#nodes.get(name);
+    if (node === undefined) return;
+    node.parts.delete(owner);
+    node.sets = mergedSets(node);
+    this.#prune(name, node);
+  }
+
+  /** Adds a name, and the names above it that are missing. */
+  #add(name: string): Node {
+    const node: Node = { parts: new Map(), below: 0, sets: NO_SETS };
+    this.#nodes.set(name, node);
+    const above = parentOf(name);
+    if (above !== undefined) (this.#nodes.get(above) ?? this.#add(above)).below += 1;
+    return node;
+  }
+
+  /** Removes a name that nothing keeps, and the names above it that it alone kept. */
+  #prune(name: string, node: Node): void {
+    if (node.parts.size > 0 || node.below > 0) return;
+    this.#nodes.delete(name);
+    const above = parentOf(name);
+    const parent = above === undefined ? undefined : this.#nodes.get(above);
+    if (above === undefined || parent === undefined) return;
+    parent.below -= 1;
+    this.#prune(above, parent);
+  }
+}
+
+/** Names in the tree have no escapes: whoever puts them in has checked their labels. */
+function parentOf(name: string): string | undefined {
+  const dot = name.indexOf(".");
+  return dot < 0 || dot === name.length - 1 ? undefined : name.slice(dot + 1);
+}
+
+function partsOf({ records, names = [], reserved = [] }: Contribution): Map<string, NodePart> {
+  const byName = Map.groupBy(records, (record) => record.name);
+  const parts = new Map<string, NodePart>();
+  for (const name of reserved) parts.set(name, { records: [], isReserved: true });
+  for (const name of names) parts.set(name, { records: [], isReserved: false });
+  for (const [name, own] of byName) parts.set(name, { records: own, isReserved: false });
+  return parts;
+}
+
+/** The records of all owners by type. Sets keep their turn. */
+function mergedSets(node: Node): ReadonlyMap<number, RecordSet> {
+  if (node.parts.size === 0) return NO_SETS;
+  const byType = new Map<number, ResourceRecord[]>();
+  for (const { records } of node.parts.values()) {
+    for (const record of records) {
+      const type = typeCode(record.data);
+      const list = byType.get(type);
+      if (list === undefined) byType.set(type, [record]);
+      else list.push(record);
+    }
+  }
+  const sets = new Map<number, RecordSet>();
+  for (const [type, records] of byType) {
+    sets.set(type, { records, turn: node.sets.get(type)?.turn ?? 0 });
+  }
+  return sets;
+}
