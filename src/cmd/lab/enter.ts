@@ -72,8 +72,8 @@ function netnsOfPlace(lab: Lab, place: string): string {
 }
 
 /** kubectl of the checkout, else that of the machine. */
-export function findKubectl(): string {
-  const found = findProgram("kubectl", `${toolsFolder()}:${searchPath()}`);
+export function findKubectl(tools: string = toolsFolder()): string {
+  const found = findProgram("kubectl", `${tools}:${searchPath()}`);
   if (found !== undefined) return found;
   throw new FleetError(
     "LAB_UNSUPPORTED",

@@ -1,0 +1,84 @@
+/**
+ * `npm run demo`: brings the lab up, applies the manifests of `examples/` as a user would, and tells what happens. Ends
+ * with code 0 only if all of it happened.
+ *
+ *   npm run demo [-- --down] [-- --name NAME]
+ */
+import { parseArgs } from "node:util";
+import { messageOf } from "#base/errors.ts";
+import { findKubectl } from "../src/cmd/lab/enter.ts";
+import { untilInterrupted } from "../src/cmd/lab/context.ts";
+import { inOwnNamespace } from "../src/cmd/lab/user-namespace.ts";
+import { type Demo, fairlead, root } from "./demo/cluster.ts";
+import {
+  applyExamples,
+  tellClusters,
+  tellExports,
+  tellLoadBalancer,
+  tellRequestsByName,
+} from "./demo/serving.ts";
+import { tellFailure, tellScaling } from "./demo/changing.ts";
+import { chapter, say, title } from "./demo/story.ts";
+
+const { values: flags } = parseArgs({
+  options: { down: { type: "boolean", default: false }, name: { type: "string", default: "demo" } },
+});
+
+async function tell(demo: Demo): Promise<void> {
+  chapter("The clusters");
+  await tellClusters(demo);
+  chapter("A service of two clusters, used in a third");
+  await applyExamples(demo);
+  await tellExports(demo);
+  chapter("Ten requests from a pod in member-3, by name");
+  await tellRequestsByName(demo);
+  chapter("Ten requests from this machine, through the load balancer");
+  const address = await tellLoadBalancer(demo);
+  chapter("One exporter grows");
+  await tellScaling(demo);
+  chapter("One exporting cluster dies, and comes back");
+  await tellFailure(demo);
+  chapter("Now it is yours");
+  tellWhatNext(demo, address);
+}
+
+function tellWhatNext(demo: Demo, address: string): void {
+  const name = demo.lab === "demo" ? "" : ` --name ${demo.lab}`;
+  say("contexts   hub member-1 member-2 member-3");
+  say(`kubectl    export KUBECONFIG=${demo.kubeconfig}`);
+  say(`balancer   http://${address}/`);
+  say(`logs       ${demo.kubeconfig.replace(/kubeconfig$/, "logs/")}   (fairlead lab logs NAME)`);
+  say();
+  say("Three things to try:");
+  say(`  curl http://${address}/`);
+  say(
+    `  ./bin/fairlead lab kubectl member-3${name} -- -n work exec client -- dig +short hello.work.svc.clusterset.local`,
+  );
+  say(`  ./bin/fairlead lab kill member-1${name} ; ./bin/fairlead lab restore member-1${name}`);
+  say();
+  say(`Take it down: ./bin/fairlead lab down${name}`);
+}
+
+async function main(): Promise<void> {
+  if (await inOwnNamespace()) return;
+  const signal = untilInterrupted();
+  title("Fairlead: one service, many clusters");
+  say();
+  say(`$ fairlead lab up --name ${flags.name}`);
+  say((await fairlead(["lab", "up", "--name", flags.name], signal)).trimEnd());
+  const kubeconfig = (await fairlead(["lab", "kubeconfig", "--name", flags.name], signal)).trim();
+  await tell({ lab: flags.name, kubeconfig, kubectl: findKubectl(`${root}node_modules/.tools`), signal });
+  if (flags.down) {
+    say();
+    say(`$ fairlead lab down --name ${flags.name}`);
+    say((await fairlead(["lab", "down", "--name", flags.name], signal)).trimEnd());
+  }
+}
+
+try {
+  await main();
+} catch (error) {
+  process.stderr.write(`\nThe demo ends here: ${messageOf(error)}\n`);
+  process.stderr.write("What is up stays up. Run it again, or take it down: ./bin/fairlead lab down\n");
+  process.exitCode = process.exitCode === 130 ? 130 : 1;
+}

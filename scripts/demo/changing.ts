@@ -1,0 +1,190 @@
+/** The chapters in which something changes, and how long it took to be so everywhere. */
+
+import { delay, systemClock } from "#base/clock.ts";
+import { FleetError } from "#base/errors.ts";
+import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
+import { labLayout } from "#lab/layout.ts";
+import { nodeNetns } from "#lab/programs.ts";
+import { requireState } from "#lab/state.ts";
+import { connect } from "#kube/client.ts";
+import { silentLogger } from "#base/log.ts";
+import { systemDeps } from "#kube/deps.ts";
+import { createInformer } from "#kube/informer.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import { stateRoot } from "../../src/cmd/lab/context.ts";
+import { type Demo, fairlead, kubectl, streamKubectl } from "./cluster.ts";
+import { watchDns, watchKernelMap } from "./latency.ts";
+import { parseTry, requestLoop, summarizeOutage, type Try } from "./requests.ts";
+import { IMPORTER, SERVICE_URL } from "./serving.ts";
+import { countBy, say } from "./story.ts";
+
+const GROWING = "member-1";
+const DYING = "member-2";
+const HEADLESS_NAME = "hello-headless.work.svc.clusterset.local";
+/** Every new request must succeed from then on. Unit: milliseconds. */
+const RECOVERED_AFTER_MS = 10_000;
+/** How long requests go on after that, to show that they do. Unit: milliseconds. */
+const PROOF_MS = 2000;
+const SEEN_TIMEOUT_MS = 30_000;
+
+/** One more replica in an exporter: when its endpoint is published there, in the importer's kernel, in its DNS. */
+export async function tellScaling(demo: Demo): Promise<void> {
+  const layout = labLayout(stateRoot(), demo.lab);
+  const importer = requireState(layout, demo.lab).topology.clusters.find((it) => it.name === IMPORTER);
+  const node = importer?.nodes[0];
+  if (importer === undefined || node === undefined)
+    throw new FleetError("LAB_INVALID", `lab ${demo.lab} has no node in ${IMPORTER}`);
+  const signal = AbortSignal.any([demo.signal, AbortSignal.timeout(SEEN_TIMEOUT_MS)]);
+  await using exporter = await watchReadyAddresses(demo, signal);
+  const before = exporter.addresses();
+  const isNew = (address: string): boolean => exporter.addresses().has(address) && !before.has(address);
+  // The kernel's events name addresses; which of them is the new one is known once the exporter has published it.
+  const kernelEvents: { readonly text: string; readonly atMs: number }[] = [];
+  using kernel = await watchKernelMap(
+    layout.netnsOf(nodeNetns(node)),
+    (text) => {
+      kernelEvents.push({ text, atMs: systemClock.monotonic() });
+      return [...text.matchAll(/\b\d+\.\d+\.\d+\.\d+\b/g)].some((match) => isNew(match[0]));
+    },
+    systemClock,
+  );
+  using dns = watchDns(
+    importer.fleetDns.v4,
+    HEADLESS_NAME,
+    (addresses) => addresses.some((it) => isNew(it)),
+    systemClock,
+  );
+  const replicas = before.size + 1;
+  say(`$ kubectl --context ${GROWING} -n work scale deployment/hello --replicas=${replicas}`);
+  await kubectl(demo, GROWING, ["-n", "work", "scale", "deployment/hello", `--replicas=${replicas}`]);
+  const scaledAtMs = systemClock.monotonic();
+  const publishedAtMs = await exporter.grown(before.size, signal);
+  const [inKernelAtMs, inDnsAtMs] = await Promise.all([
+    within(kernel.seen, signal, "its kernel map"),
+    within(dns.seen, signal, "its DNS"),
+  ]);
+  const since = (ms: number): string => `${Math.max(0, ms - publishedAtMs).toFixed(0)} ms`;
+  say(
+    `the new pod was ready after ${(publishedAtMs - scaledAtMs).toFixed(0)} ms; from then, in ${IMPORTER},`,
+  );
+  say(`  the kernel map of ${node.name} had it after ${since(inKernelAtMs)}`);
+  say(`  DNS answered with it (headless) after ${since(inDnsAtMs)}`);
+}
+
+async function within(seen: Promise<number>, signal: AbortSignal, where: string): Promise<number> {
+  const timedOut = new Promise<never>((_, reject) => {
+    signal.addEventListener("abort", () =>
+      reject(new FleetError("TIMED_OUT", `the new endpoint did not reach ${IMPORTER}: ${where} lacks it`)),
+    );
+  });
+  return await Promise.race([seen, timedOut]);
+}
+
+interface ReadyAddresses extends AsyncDisposable {
+  addresses(): ReadonlySet<string>;
+  /** Resolves with the time at which there were more than `size`. Unit: milliseconds on the monotonic clock. */
+  grown(size: number, signal: AbortSignal): Promise<number>;
+}
+
+/** Follows the exporter's own EndpointSlices. */
+async function watchReadyAddresses(demo: Demo, signal: AbortSignal): Promise<ReadyAddresses> {
+  const client = connect(await loadKubeconfig(demo.kubeconfig, { context: GROWING }));
+  const options = { namespace: "work", labelSelector: `${SERVICE_NAME_LABEL}=hello` };
+  const informer = createInformer(client, ENDPOINT_SLICES, options, systemDeps(silentLogger));
+  informer.start(signal);
+  await informer.synced(signal);
+  const addresses = (): ReadonlySet<string> =>
+    new Set([...informer.store.list()].flatMap((it) => readyAddresses(it)));
+  return {
+    addresses,
+    grown: (size) =>
+      new Promise((resolve, reject) => {
+        const look = (): void => {
+          if (addresses().size > size) resolve(systemClock.monotonic());
+        };
+        informer.subscribe(look);
+        signal.addEventListener("abort", () =>
+          reject(new FleetError("TIMED_OUT", `the new pod did not become ready in ${GROWING}`)),
+        );
+        look();
+      }),
+    [Symbol.asyncDispose]: async () => {
+      await informer[Symbol.asyncDispose]();
+      await client[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function readyAddresses(slice: EndpointSlice): readonly string[] {
+  if (slice.addressType !== "IPv4") return [];
+  return slice.endpoints.filter((it) => it.conditions?.ready !== false).flatMap((it) => it.addresses);
+}
+
+/** Requests go on while an exporting cluster dies; then it is restored. */
+export async function tellFailure(demo: Demo): Promise<void> {
+  const tries: Try[] = [];
+  const script = requestLoop(SERVICE_URL, 2000, 50);
+  const stream = streamKubectl(
+    demo,
+    IMPORTER,
+    ["-n", "work", "exec", "client", "--", "sh", "-c", script],
+    (line) => {
+      const parsed = parseTry(line);
+      if (parsed !== undefined) tries.push(parsed);
+    },
+  );
+  stream.done.catch(() => {});
+  try {
+    await untilTries(tries, (all) => all.length >= 10, demo.signal);
+    say(`$ fairlead lab kill ${DYING}`);
+    const killedAtMs = systemClock.now();
+    await fairlead(["lab", "kill", DYING, "--name", demo.lab], demo.signal);
+    await untilTries(
+      tries,
+      (all) => (all.at(-1)?.startedAtMs ?? 0) >= killedAtMs + RECOVERED_AFTER_MS + PROOF_MS,
+      demo.signal,
+    );
+    tellOutage([...tries], killedAtMs);
+    say(`$ fairlead lab restore ${DYING}`);
+    const restoredFrom = tries.length;
+    const startMs = systemClock.monotonic();
+    await fairlead(["lab", "restore", DYING, "--name", demo.lab], demo.signal);
+    await untilTries(tries, (all) => all.slice(restoredFrom).some((it) => it.cluster === DYING), demo.signal);
+    say(
+      `${DYING} answers again ${((systemClock.monotonic() - startMs) / 1000).toFixed(1)} s after the command`,
+    );
+  } finally {
+    stream.stop();
+    await stream.done.catch(() => {});
+  }
+}
+
+function tellOutage(tries: readonly Try[], killedAtMs: number): void {
+  const outage = summarizeOutage(tries, killedAtMs);
+  const late = tries.filter(
+    (it) => it.startedAtMs >= killedAtMs + RECOVERED_AFTER_MS && it.cluster === undefined,
+  );
+  if (late.length > 0)
+    throw new FleetError(
+      "LAB_INVALID",
+      `${late.length} requests still failed ${RECOVERED_AFTER_MS / 1000} s after ${DYING} had died`,
+    );
+  const answered = tries
+    .filter((it) => it.startedAtMs >= killedAtMs)
+    .flatMap((it) => (it.cluster === undefined ? [] : [it.cluster]));
+  say(`of ${outage.total} requests since, ${outage.failed} failed; answered: ${countBy(answered)}`);
+  if (outage.lastFailureAfterMs === undefined) say("not one request was lost");
+  else
+    say(
+      `the last failed one began ${(outage.lastFailureAfterMs / 1000).toFixed(1)} s after the kill; every one after that succeeded`,
+    );
+}
+
+async function untilTries(
+  tries: readonly Try[],
+  isEnough: (tries: readonly Try[]) => boolean,
+  signal: AbortSignal,
+): Promise<void> {
+  const limited = AbortSignal.any([signal, AbortSignal.timeout(60_000)]);
+  while (!isEnough(tries)) await delay(systemClock, 20, limited);
+}
