@@ -1,0 +1,164 @@
+import { parseClaim } from "#api/fairlead.dev/model/claim.ts";
+import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
+import {
+  clusterOfMailbox,
+  FINALIZERS,
+  mailboxOf,
+  SERVICE_IN_USE_BY_ANNOTATION,
+} from "#api/networking.fleet.azure.com/names.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  ENDPOINT_SLICE_IMPORTS,
+  type EndpointSliceExport,
+  type FleetServiceImport,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { sameJson } from "#base/json.ts";
+import { applyIfChanged } from "#kube/apply.ts";
+import { createController } from "#kube/controller.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
+import type { EventRecorder } from "#kube/events.ts";
+import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
+import { watching } from "#kube/source.ts";
+import type { Change, Controller, KubeClient } from "#kube/types.ts";
+import { HUB_MANAGER, type HubInformers, serviceOfExport, serviceOfSlice } from "../informers.ts";
+import { both, changedNamespaces, isMemberChanged } from "../services/controller.ts";
+import { findExportProblem } from "../services/plan.ts";
+import { currentMembers, reportersOf } from "../services/reconcile.ts";
+import { pickByName, planSlice, type SlicePlan } from "./plan.ts";
+
+interface Parts {
+  readonly client: KubeClient;
+  readonly informers: HubInformers;
+  readonly events: EventRecorder;
+  readonly deps: RuntimeDeps;
+}
+
+/** Exported slices to the mailboxes of importers. Keys are names of slices: copies have the name of their source. */
+export function createEndpoints(parts: Parts): Controller {
+  const { informers, deps } = parts;
+  const named = (name: string): ObjectKey => objectKey(undefined, name);
+  const slicesOf = (services: Iterable<ObjectKey>): ObjectKey[] =>
+    [...new Set(services)].flatMap((service) => [
+      ...[...informers.sliceExports.store.byIndex("service", service)].map((it) => named(it.metadata.name)),
+      ...[...informers.sliceImports.store.byIndex("service", service)].map((it) => named(it.metadata.name)),
+    ]);
+  const slicesIn = (namespaces: readonly string[]): ObjectKey[] =>
+    slicesOf(
+      namespaces.flatMap((namespace) =>
+        [...informers.exports.store.byIndex("namespace", namespace)].flatMap(serviceOfExport),
+      ),
+    );
+  const allSlices = (): ObjectKey[] => [
+    ...[...informers.sliceExports.store.list()].map((it) => named(it.metadata.name)),
+    ...[...informers.sliceImports.store.list()].map((it) => named(it.metadata.name)),
+  ];
+  const serviceKeys = both(serviceOfExport);
+  return createController(
+    {
+      name: "hub-endpoints",
+      reconcile: (key, signal) => reconcile(parts, key, signal),
+      concurrency: 16,
+      sources: [
+        watching(informers.sliceExports, ({ before, after }) =>
+          [before, after].flatMap((it) => (it === undefined ? [] : [named(it.metadata.name)])),
+        ),
+        watching(informers.sliceImports, ({ before, after }) =>
+          [before, after].flatMap((it) => (it === undefined ? [] : [named(it.metadata.name)])),
+        ),
+        watching(informers.exports, (change) => (isVerdictOnly(change) ? [] : slicesOf(serviceKeys(change)))),
+        watching(informers.serviceImports, (change) =>
+          isDistributionChanged(change) ? slicesOf([change.key]) : [],
+        ),
+        watching(informers.reports, (change) => slicesIn(changedNamespaces(change))),
+        watching(informers.members, (change) => (isMemberChanged(change) ? allSlices() : [])),
+      ],
+    },
+    deps,
+  );
+}
+
+/** The hub's own status writes change nothing for endpoints. */
+function isVerdictOnly({
+  before,
+  after,
+}: Change<{ metadata: { generation?: number; name: string } }>): boolean {
+  const generation = before?.metadata.generation;
+  return generation !== undefined && generation === after?.metadata.generation;
+}
+
+function isDistributionChanged({ before, after }: Change<FleetServiceImport>): boolean {
+  const facts = (it: FleetServiceImport | undefined): unknown => [
+    it?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION],
+    it?.status?.clusters,
+  ];
+  return !sameJson(facts(before), facts(after));
+}
+
+async function reconcile(parts: Parts, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const { client, informers } = parts;
+  const candidates = [...informers.sliceExports.store.byIndex("name", key)];
+  const source = pickByName(candidates.filter((it) => !isDeleting(it)));
+  const plan = source === undefined ? undefined : decide(parts, source);
+  const mailboxes = plan?.act === "distribute" ? plan.mailboxes : [];
+  const wanted = new Set(mailboxes);
+  for (const copy of informers.sliceImports.store.byIndex("name", key))
+    if (!wanted.has(copy.metadata.namespace ?? "") && !isDeleting(copy))
+      await client.delete(ENDPOINT_SLICE_IMPORTS, keyOf(copy), { signal });
+  if (source !== undefined)
+    await Promise.all(mailboxes.map((mailbox) => copyTo(parts, source, mailbox, signal)));
+  // Left by hubs of other origin: a mark that the slice was distributed.
+  for (const it of candidates.filter(isDeleting))
+    await removeFinalizer(client, ENDPOINT_SLICE_EXPORTS, it, {
+      finalizer: FINALIZERS.endpointSliceExport,
+      signal,
+    });
+}
+
+async function copyTo(
+  { client, informers }: Parts,
+  source: EndpointSliceExport,
+  mailbox: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const name = source.metadata.name;
+  const current = informers.sliceImports.store.get(objectKey(mailbox, name));
+  // An old copy waits for its importer: once it is gone the watch brings us here again.
+  if (current !== undefined && isDeleting(current)) return;
+  await applyIfChanged(client, ENDPOINT_SLICE_IMPORTS, {
+    current,
+    desired: { metadata: { namespace: mailbox, name }, spec: source.spec },
+    fieldManager: HUB_MANAGER,
+    signal,
+  });
+}
+
+function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport): SlicePlan {
+  const service = serviceOfSlice(slice);
+  const members = currentMembers(informers);
+  const cluster = clusterOfMailbox(slice.metadata.namespace);
+  const serviceImport = informers.serviceImports.store.get(service);
+  const isExported = [...informers.exports.store.byIndex("service", service)].some(
+    (it) =>
+      it.metadata.namespace === slice.metadata.namespace &&
+      !isDeleting(it) &&
+      findExportProblem(it, members) === undefined,
+  );
+  const namespace = slice.spec.ownerServiceReference.namespace;
+  const plan = planSlice({
+    slice,
+    isExported,
+    serviceImport,
+    claim: parseClaim(serviceImport?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]),
+    reporters: reportersOf(informers, namespace, members),
+    isModern: (it) => informers.reports.store.get(objectKey(mailboxOf(it), it)) !== undefined,
+  });
+  if (plan.act === "withdraw" && plan.problem !== undefined) {
+    deps.log.warn("endpoints refused", { cluster, slice: slice.metadata.name, problem: plan.problem });
+    events.record(ENDPOINT_SLICE_EXPORTS, slice, {
+      type: "Warning",
+      reason: "EndpointsRefused",
+      message: plan.problem,
+    });
+  }
+  return plan;
+}

@@ -1,0 +1,77 @@
+import type { Claim } from "#api/fairlead.dev/model/claim.ts";
+import { sliceExportName } from "#api/fairlead.dev/model/names.ts";
+import { findEndpointProblem } from "#api/fairlead.dev/model/slice.ts";
+import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import type {
+  EndpointSliceExport,
+  FleetServiceImport,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { byText } from "#base/text.ts";
+
+/** Which exported endpoints go to which mailboxes. Pure. */
+
+export interface SliceView {
+  readonly slice: EndpointSliceExport;
+  /** Whether the hub accepted the exporter's export of the service that the slice belongs to. */
+  readonly isExported: boolean;
+  readonly serviceImport: FleetServiceImport | undefined;
+  readonly claim: Claim | undefined;
+  /** Members that asked for the services of the namespace. They see their own endpoints without the hub. */
+  readonly reporters: readonly string[];
+  /** Members with a report, whatever is in it: all but agents of other origin. */
+  readonly isModern: (cluster: string) => boolean;
+}
+
+export type SlicePlan =
+  | { readonly act: "withdraw"; readonly problem: string | undefined }
+  | { readonly act: "distribute"; readonly mailboxes: readonly string[] };
+
+/** What is wrong with a slice, going by the mailbox it lies in. Undefined when nothing is. */
+export function findSliceProblem(slice: EndpointSliceExport): string | undefined {
+  const owner = clusterOfMailbox(slice.metadata.namespace);
+  const { endpointSliceReference: from, ownerServiceReference: service } = slice.spec;
+  if (from.clusterId !== owner)
+    return `it claims to come from cluster ${from.clusterId.slice(0, 63)}, but this is the mailbox of ${owner ?? "nobody"}`;
+  if (from.namespace !== service.namespace) return "slice and Service are in different namespaces";
+  return findEndpointProblem(slice.spec);
+}
+
+export function planSlice(view: SliceView): SlicePlan {
+  const { slice } = view;
+  const cluster = clusterOfMailbox(slice.metadata.namespace);
+  if (cluster === undefined || slice.metadata.deletionTimestamp !== undefined || !view.isExported)
+    return { act: "withdraw", problem: undefined };
+  const problem = findSliceProblem(slice);
+  if (problem !== undefined) return { act: "withdraw", problem };
+  const readers = view.reporters.filter((it) => it !== cluster).map(mailboxOf);
+  return {
+    act: "distribute",
+    mailboxes: [...new Set([...readers, ...claimantOf(view, cluster)])].toSorted(byText),
+  };
+}
+
+/** The fleet door's importer, where the exporter was accepted there. */
+function claimantOf({ claim, serviceImport, isModern }: SliceView, cluster: string): string[] {
+  const isAccepted = serviceImport?.status?.clusters?.some((it) => it.cluster === cluster) === true;
+  if (claim === undefined || !isAccepted) return [];
+  return claim.cluster === cluster && isModern(cluster) ? [] : [claim.mailbox];
+}
+
+/**
+ * Whose slice a name belongs to, where several mailboxes hold one of that name: the one whose contents the name is
+ * derived from, which no other can be; among agents that draw names by chance, the first.
+ */
+export function pickByName(candidates: readonly EndpointSliceExport[]): EndpointSliceExport | undefined {
+  return candidates.toSorted(
+    (a, b) =>
+      Number(isDerived(b)) - Number(isDerived(a)) ||
+      byText(a.metadata.creationTimestamp ?? "", b.metadata.creationTimestamp ?? "") ||
+      byText(a.metadata.namespace ?? "", b.metadata.namespace ?? ""),
+  )[0];
+}
+
+function isDerived(slice: EndpointSliceExport): boolean {
+  const cluster = clusterOfMailbox(slice.metadata.namespace) ?? "";
+  const { namespace, name } = slice.spec.endpointSliceReference;
+  return slice.metadata.name === sliceExportName(cluster, namespace, name);
+}

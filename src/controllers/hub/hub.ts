@@ -1,0 +1,51 @@
+import { HUB_CRDS } from "#api/crds/all.ts";
+import { installCrds } from "#kube/crds.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
+import { createEventRecorder } from "#kube/events.ts";
+import type { Controller, Informer, KubeClient } from "#kube/types.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import { createEndpoints } from "./endpoints/controller.ts";
+import { createHubInformers, HUB_MANAGER, type HubInformers } from "./informers.ts";
+import { createMembership, type MembershipOptions } from "./membership/reconcile.ts";
+import { createServices } from "./services/controller.ts";
+
+export interface Hub extends AsyncDisposable {
+  readonly informers: HubInformers;
+  readonly controllers: readonly Controller[];
+}
+
+export const HUB_DEFAULTS: MembershipOptions = {
+  // KubeFleet calls a member unhealthy after 60 s, and waits 15 min for one that leaves.
+  leaseSeconds: 60,
+  forceDeleteSeconds: 900,
+};
+
+/** Installs the hub's kinds and runs its controllers until disposed. For the leader alone. */
+export async function startHub(
+  client: KubeClient,
+  options: Partial<MembershipOptions>,
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<Hub> {
+  await installCrds(client, { crds: HUB_CRDS, fieldManager: HUB_MANAGER }, deps, signal);
+  await using stack = new AsyncDisposableStack();
+  const informers = createHubInformers(client, deps);
+  for (const informer of Object.values(informers) as Informer<KubeObject>[]) {
+    stack.use(informer);
+    informer.start(signal);
+  }
+  await Promise.all(Object.values(informers).map((it: Informer<KubeObject>) => it.synced(signal)));
+  const events = createEventRecorder(client, HUB_MANAGER, deps);
+  const parts = { client, informers, events, deps };
+  const controllers = [
+    createMembership({ ...parts, options: { ...HUB_DEFAULTS, ...options } }),
+    createServices(parts),
+    createEndpoints(parts),
+  ];
+  for (const controller of controllers) {
+    stack.use(controller);
+    await controller.start(signal);
+  }
+  const held = stack.move();
+  return { informers, controllers, [Symbol.asyncDispose]: () => held.disposeAsync() };
+}

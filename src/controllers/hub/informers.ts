@@ -1,0 +1,105 @@
+import {
+  FLEET_RESOURCE_LABEL,
+  INTERNAL_MEMBER_CLUSTERS,
+  type InternalMemberCluster,
+  MEMBER_CLUSTERS,
+  MEMBER_NAME_LABEL,
+  type MemberCluster,
+} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES, type Lease } from "#api/coordination/v1/types.ts";
+import { NAMESPACES, type Namespace } from "#api/core/v1/types.ts";
+import {
+  IMPORTED_SERVICES,
+  type ImportedService,
+  NAMESPACE_REPORTS,
+  type NamespaceReport,
+} from "#api/fairlead.dev/v1alpha1/types.ts";
+import { type ObjectKey, objectKey } from "#api/meta/key.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  ENDPOINT_SLICE_IMPORTS,
+  type EndpointSliceExport,
+  type EndpointSliceImport,
+  FLEET_SERVICE_IMPORTS,
+  type FleetServiceImport,
+  INTERNAL_SERVICE_EXPORTS,
+  INTERNAL_SERVICE_IMPORTS,
+  type InternalServiceExport,
+  type InternalServiceImport,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { ROLE_BINDINGS, ROLES, type Role, type RoleBinding } from "#api/rbac/v1/types.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
+import { createInformer } from "#kube/informer.ts";
+import type { Informer, InformerOptions, KubeClient } from "#kube/types.ts";
+
+/** Owns what the hub's controllers apply. Each object is written by one controller only. */
+export const HUB_MANAGER = "fairlead-hub";
+
+/** Everything that the hub's controllers read, each kind watched once. */
+export interface HubInformers {
+  readonly members: Informer<MemberCluster>;
+  readonly namespaces: Informer<Namespace>;
+  readonly roles: Informer<Role>;
+  readonly roleBindings: Informer<RoleBinding>;
+  readonly orders: Informer<InternalMemberCluster>;
+  readonly leases: Informer<Lease>;
+  readonly reports: Informer<NamespaceReport>;
+  readonly importedServices: Informer<ImportedService>;
+  readonly serviceImports: Informer<FleetServiceImport>;
+  readonly exports: Informer<InternalServiceExport>;
+  readonly imports: Informer<InternalServiceImport>;
+  readonly sliceExports: Informer<EndpointSliceExport>;
+  readonly sliceImports: Informer<EndpointSliceImport>;
+}
+
+export function createHubInformers(client: KubeClient, deps: RuntimeDeps): HubInformers {
+  const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
+    createInformer(client, of, { fieldManager: HUB_MANAGER, ...options }, deps);
+  const ofFleet = { labelSelector: `${FLEET_RESOURCE_LABEL}=true` };
+  return {
+    members: make(MEMBER_CLUSTERS),
+    namespaces: make(NAMESPACES),
+    roles: make(ROLES, ofFleet),
+    roleBindings: make(ROLE_BINDINGS, ofFleet),
+    orders: make(INTERNAL_MEMBER_CLUSTERS),
+    leases: make(LEASES, { labelSelector: MEMBER_NAME_LABEL }),
+    reports: make(NAMESPACE_REPORTS, { indexes: { namespace: (it) => it.spec.namespaces } }),
+    importedServices: make(IMPORTED_SERVICES, { indexes: { service: (it) => [serviceOfImported(it)] } }),
+    serviceImports: make(FLEET_SERVICE_IMPORTS),
+    exports: make(INTERNAL_SERVICE_EXPORTS, {
+      indexes: {
+        service: (it) => serviceOfExport(it),
+        namespace: (it) => namespaceOfExport(it),
+      },
+    }),
+    imports: make(INTERNAL_SERVICE_IMPORTS, { indexes: { service: (it) => [serviceOfImport(it)] } }),
+    sliceExports: make(ENDPOINT_SLICE_EXPORTS, {
+      indexes: { name: (it) => [it.metadata.name], service: (it) => [serviceOfSlice(it)] },
+    }),
+    sliceImports: make(ENDPOINT_SLICE_IMPORTS, {
+      indexes: { name: (it) => [it.metadata.name], service: (it) => [serviceOfSlice(it)] },
+    }),
+  };
+}
+
+/** Keys of services, "namespace/name". References are read by their parts: the joined text is the sender's word. */
+export function serviceOfExport(it: InternalServiceExport): ObjectKey[] {
+  const reference = it.spec?.serviceReference;
+  return reference === undefined ? [] : [objectKey(reference.namespace, reference.name)];
+}
+function namespaceOfExport(it: InternalServiceExport): string[] {
+  return it.spec === undefined ? [] : [it.spec.serviceReference.namespace];
+}
+export function serviceOfImport(it: InternalServiceImport): ObjectKey {
+  const { namespace, name } = it.spec.serviceImportReference;
+  return objectKey(namespace, name);
+}
+export function serviceOfImported(it: ImportedService): ObjectKey {
+  return objectKey(it.spec.service.namespace, it.spec.service.name);
+}
+export function serviceOfSlice(it: EndpointSliceExport | EndpointSliceImport): ObjectKey {
+  const { namespace, name } = it.spec.ownerServiceReference;
+  return objectKey(namespace, name);
+}

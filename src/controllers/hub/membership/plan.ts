@@ -1,0 +1,197 @@
+import {
+  type AgentStatus,
+  FLEET_RESOURCE_LABEL,
+  type InternalMemberCluster,
+  MEMBER_NAME_LABEL,
+  type MemberCluster,
+  NETWORKING_AGENTS,
+  type SuspectCluster,
+} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import type { Namespace } from "#api/core/v1/types.ts";
+import type { Condition, OwnerReference } from "#api/meta/types.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import type { PolicyRule, Role, RoleBinding } from "#api/rbac/v1/types.ts";
+import type { Applied } from "#kube/types.ts";
+import type { Liveness } from "./leases.ts";
+
+/** What a member gets on the hub: a mailbox, rights in it and nowhere else, and its orders. */
+
+type NewCondition = Omit<Condition, "lastTransitionTime">;
+
+function labelsOf(member: MemberCluster): Record<string, string> {
+  return { [FLEET_RESOURCE_LABEL]: "true", [MEMBER_NAME_LABEL]: member.metadata.name };
+}
+
+export function planNamespace(member: MemberCluster): Applied<Namespace> {
+  const owner: OwnerReference = {
+    apiVersion: "cluster.kubernetes-fleet.io/v1beta1",
+    kind: "MemberCluster",
+    name: member.metadata.name,
+    uid: member.metadata.uid ?? "",
+    controller: true,
+  };
+  return {
+    metadata: {
+      name: mailboxOf(member.metadata.name),
+      labels: labelsOf(member),
+      ownerReferences: [owner],
+    },
+  };
+}
+
+export function planRole(member: MemberCluster): Applied<Role> {
+  const { identity } = member.spec;
+  const mailbox = mailboxOf(member.metadata.name);
+  const ownAccount = identity.kind === "ServiceAccount" && identity.namespace === mailbox;
+  return {
+    metadata: { name: `fleet-role-${member.metadata.name}`, namespace: mailbox, labels: labelsOf(member) },
+    rules: [...RULES, ...(ownAccount ? [renewToken(identity.name)] : [])],
+  };
+}
+
+/** As other fleets grant it, with leases, and with what of ours a member writes or reads. */
+const RULES: readonly PolicyRule[] = [
+  {
+    apiGroups: ["cluster.kubernetes-fleet.io", "placement.kubernetes-fleet.io", "networking.fleet.azure.com"],
+    resources: ["*"],
+    verbs: ["*"],
+  },
+  { apiGroups: [""], resources: ["events"], verbs: ["get", "list", "update", "patch", "watch", "create"] },
+  {
+    apiGroups: ["coordination.k8s.io"],
+    resources: ["leases"],
+    verbs: ["get", "list", "watch", "create", "update", "patch"],
+  },
+  {
+    apiGroups: ["fairlead.dev"],
+    resources: ["namespacereports"],
+    verbs: ["get", "list", "watch", "create", "update", "patch", "delete"],
+  },
+  { apiGroups: ["fairlead.dev"], resources: ["importedservices"], verbs: ["get", "list", "watch"] },
+];
+
+function renewToken(account: string): PolicyRule {
+  return {
+    apiGroups: [""],
+    resources: ["serviceaccounts/token"],
+    resourceNames: [account],
+    verbs: ["create"],
+  };
+}
+
+export function planRoleBinding(member: MemberCluster): Applied<RoleBinding> {
+  const { identity } = member.spec;
+  const subject =
+    identity.kind === "ServiceAccount"
+      ? { kind: identity.kind, name: identity.name, namespace: identity.namespace ?? "" }
+      : { kind: identity.kind, name: identity.name, apiGroup: "rbac.authorization.k8s.io" };
+  const name = member.metadata.name;
+  return {
+    metadata: {
+      name: `fleet-rolebinding-${name}`,
+      namespace: mailboxOf(name),
+      labels: labelsOf(member),
+    },
+    subjects: [subject],
+    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: `fleet-role-${name}` },
+  };
+}
+
+export interface Orders {
+  readonly state: "Join" | "Leave";
+  /** Unit: seconds. */
+  readonly leaseSeconds: number;
+  /** All suspects of the fleet, sorted. A member is never told of itself. */
+  readonly suspects: readonly SuspectCluster[];
+}
+
+export function planOrders(member: MemberCluster, orders: Orders): Applied<InternalMemberCluster> {
+  const name = member.metadata.name;
+  const suspects = orders.suspects.filter((it) => it.cluster !== name);
+  return {
+    metadata: { name, namespace: mailboxOf(name) },
+    spec: {
+      state: orders.state,
+      heartbeatPeriodSeconds: member.spec.heartbeatPeriodSeconds ?? 60,
+      leaseDurationSeconds: orders.leaseSeconds,
+      ...(suspects.length === 0 ? {} : { suspects }),
+    },
+  };
+}
+
+export interface Heard {
+  readonly agents: readonly AgentStatus[];
+  readonly liveness: Liveness;
+  readonly leaseSeconds: number;
+}
+
+/** The conditions of a MemberCluster. */
+export function planConditions(member: MemberCluster, heard: Heard): NewCondition[] {
+  const observedGeneration = member.metadata.generation;
+  const conditions: NewCondition[] = [
+    {
+      type: "ReadyToJoin",
+      status: "True",
+      reason: "MemberClusterReadyToJoin",
+      message: `namespace ${mailboxOf(member.metadata.name)} is ready`,
+    },
+    joined(heard.agents),
+    healthy(heard),
+  ];
+  return observedGeneration === undefined
+    ? conditions
+    : conditions.map((it) => ({ ...it, observedGeneration }));
+}
+
+/** Joined when every networking agent says so, left when every one says that. */
+function joined(agents: readonly AgentStatus[]): NewCondition {
+  const said = NETWORKING_AGENTS.map(
+    (type) =>
+      agents.find((it) => it.type === type)?.conditions?.find((it) => it.type === "Joined")?.status ??
+      "Unknown",
+  );
+  if (said.every((it) => it === "True"))
+    return { type: "Joined", status: "True", reason: "MemberClusterJoined", message: "all agents joined" };
+  if (said.every((it) => it === "False"))
+    return { type: "Joined", status: "False", reason: "MemberClusterLeft", message: "all agents left" };
+  const missing = NETWORKING_AGENTS.filter((_, at) => said[at] !== "True");
+  return {
+    type: "Joined",
+    status: "Unknown",
+    reason: "MemberClusterJoinStateUnknown",
+    message: `waiting for ${missing.join(" and ")}: is "fairlead member" running in the cluster?`,
+  };
+}
+
+function healthy({ liveness, leaseSeconds }: Heard): NewCondition {
+  switch (liveness) {
+    case "alive":
+      return {
+        type: "Healthy",
+        status: "True",
+        reason: "HeartbeatReceived",
+        message: "the lease is renewed",
+      };
+    case "suspect":
+      return {
+        type: "Healthy",
+        status: "False",
+        reason: "HeartbeatLost",
+        message: `the lease was not renewed for ${leaseSeconds} s: importers drop endpoints that do not answer`,
+      };
+    case "unknown":
+      return {
+        type: "Healthy",
+        status: "Unknown",
+        reason: "HeartbeatUnknown",
+        message: "no lease was seen yet",
+      };
+    default:
+      return liveness satisfies never;
+  }
+}
+
+/** Whether the agents have nothing left to do: they said so, or none was ever there. */
+export function haveAgentsLeft(agents: readonly AgentStatus[]): boolean {
+  return agents.every((agent) => agent.conditions?.find((it) => it.type === "Joined")?.status !== "True");
+}

@@ -1,0 +1,228 @@
+import {
+  INTERNAL_MEMBER_CLUSTERS,
+  type InternalMemberCluster,
+  MEMBER_CLUSTER_FINALIZER,
+  MEMBER_CLUSTERS,
+  type MemberCluster,
+  type SuspectCluster,
+} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES } from "#api/core/v1/types.ts";
+import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
+import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { ROLE_BINDINGS, ROLES } from "#api/rbac/v1/types.ts";
+import { byText } from "#base/text.ts";
+import { applyIfChanged } from "#kube/apply.ts";
+import { isConditionTrue, setCondition, timestamp } from "#kube/conditions.ts";
+import { createController } from "#kube/controller.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
+import { addFinalizer, isDeleting, removeFinalizer } from "#kube/finalizers.ts";
+import { watching } from "#kube/source.ts";
+import type { Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
+import { HUB_MANAGER, type HubInformers } from "../informers.ts";
+import { emptyMailbox } from "./empty-mailbox.ts";
+import { LeaseTracker } from "./leases.ts";
+import {
+  haveAgentsLeft,
+  planConditions,
+  planNamespace,
+  planOrders,
+  planRole,
+  planRoleBinding,
+} from "./plan.ts";
+
+export interface MembershipOptions {
+  /** How long a member's lease lives without renewal. Unit: seconds. */
+  readonly leaseSeconds: number;
+  /** How long a leaving member may take to withdraw before the hub does without it. Unit: seconds. */
+  readonly forceDeleteSeconds: number;
+}
+
+/** Set on a MemberCluster whose cluster is gone for good: its agents are not waited for. */
+export const FORCE_LEAVE_ANNOTATION = "fairlead.dev/force-leave";
+
+interface Parts {
+  readonly client: KubeClient;
+  readonly informers: HubInformers;
+  readonly options: MembershipOptions;
+  readonly deps: RuntimeDeps;
+}
+
+/** MemberCluster to mailbox, rights, orders and conditions; leases to suspects. */
+export function createMembership(parts: Parts): Controller {
+  const { informers, deps } = parts;
+  const membership = new Membership(parts);
+  const ofMailbox = (namespace: string | undefined): ObjectKey[] => {
+    const cluster = clusterOfMailbox(namespace);
+    return cluster === undefined ? [] : [objectKey(undefined, cluster)];
+  };
+  const controller = createController(
+    {
+      name: "hub-membership",
+      reconcile: (key, signal) => membership.reconcile(key, signal),
+      sources: [
+        watching(informers.members, (change) => {
+          if (change.before === undefined) membership.inherit(change.after);
+          return [change.key];
+        }),
+        watching(informers.namespaces, (change) => ofMailbox(change.key)),
+        watching(informers.roles, (change) => ofMailbox((change.after ?? change.before)?.metadata.namespace)),
+        watching(informers.roleBindings, (change) =>
+          ofMailbox((change.after ?? change.before)?.metadata.namespace),
+        ),
+        watching(informers.orders, (change) =>
+          ofMailbox((change.after ?? change.before)?.metadata.namespace),
+        ),
+        watching(informers.leases, (change) =>
+          ofMailbox((change.after ?? change.before)?.metadata.namespace),
+        ),
+      ],
+    },
+    deps,
+  );
+  membership.onSuspectsChange = () => {
+    for (const member of informers.members.store.list()) controller.enqueue(keyOf(member));
+  };
+  return controller;
+}
+
+class Membership {
+  readonly #parts: Parts;
+  readonly #leases = new LeaseTracker();
+  /** Suspect members, and since when the hub says so. */
+  readonly #suspects = new Map<string, SuspectCluster>();
+  onSuspectsChange: () => void = () => {};
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** A hub that begins goes on with the suspects of the one before. */
+  inherit(member: MemberCluster | undefined): void {
+    const lost = member?.status?.conditions?.find((it) => it.type === "Healthy");
+    if (member === undefined || lost?.status !== "False") return;
+    const cluster = member.metadata.name;
+    this.#leases.inherit(cluster);
+    this.#suspects.set(cluster, { cluster, since: lost.lastTransitionTime });
+  }
+
+  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | void> {
+    const { client, informers } = this.#parts;
+    const member = informers.members.store.get(key);
+    if (member === undefined) {
+      this.#leases.forget(key);
+      this.#setSuspect(key, false);
+      return;
+    }
+    if (isDeleting(member)) return this.#leave(member, signal);
+    await addFinalizer(client, MEMBER_CLUSTERS, member, { finalizer: MEMBER_CLUSTER_FINALIZER, signal });
+    await this.#provide(member, signal);
+    return this.#report(member, signal);
+  }
+
+  async #provide(member: MemberCluster, signal: AbortSignal): Promise<void> {
+    const { client, informers } = this.#parts;
+    const by = { fieldManager: HUB_MANAGER, signal };
+    const name = member.metadata.name;
+    const mailbox = mailboxOf(name);
+    const namespace = informers.namespaces.store.get(objectKey(undefined, mailbox));
+    await applyIfChanged(client, NAMESPACES, { current: namespace, desired: planNamespace(member), ...by });
+    const role = informers.roles.store.get(objectKey(mailbox, `fleet-role-${name}`));
+    await applyIfChanged(client, ROLES, { current: role, desired: planRole(member), ...by });
+    const binding = informers.roleBindings.store.get(objectKey(mailbox, `fleet-rolebinding-${name}`));
+    await applyIfChanged(client, ROLE_BINDINGS, {
+      current: binding,
+      desired: planRoleBinding(member),
+      ...by,
+    });
+    await this.#order(member, "Join", signal);
+  }
+
+  async #order(member: MemberCluster, state: "Join" | "Leave", signal: AbortSignal): Promise<void> {
+    const { client, options } = this.#parts;
+    const suspects = [...this.#suspects.values()].toSorted((a, b) => byText(a.cluster, b.cluster));
+    await applyIfChanged(client, INTERNAL_MEMBER_CLUSTERS, {
+      current: this.#ordersOf(member),
+      desired: planOrders(member, { state, leaseSeconds: options.leaseSeconds, suspects }),
+      fieldManager: HUB_MANAGER,
+      signal,
+    });
+  }
+
+  #ordersOf(member: MemberCluster): InternalMemberCluster | undefined {
+    const name = member.metadata.name;
+    return this.#parts.informers.orders.store.get(objectKey(mailboxOf(name), name));
+  }
+
+  async #report(member: MemberCluster, signal: AbortSignal): Promise<ReconcileResult> {
+    const { client, deps, options } = this.#parts;
+    const name = member.metadata.name;
+    const { liveness, againInMs } = this.#judge(name);
+    this.#setSuspect(name, liveness === "suspect");
+    const agents = this.#ordersOf(member)?.status?.agentStatus ?? [];
+    let conditions = member.status?.conditions ?? [];
+    for (const next of planConditions(member, { agents, liveness, leaseSeconds: options.leaseSeconds }))
+      conditions = setCondition(conditions, next, deps.clock);
+    const wasJoined = isConditionTrue(member.status?.conditions, "Joined");
+    if (!wasJoined && isConditionTrue(conditions, "Joined"))
+      deps.log.info("a member joined", { member: name });
+    await applyIfChanged(client, MEMBER_CLUSTERS, {
+      current: member,
+      desired: { metadata: { name }, status: { conditions, agentStatus: [...agents] } },
+      fieldManager: HUB_MANAGER,
+      subresource: "status",
+      signal,
+    });
+    return againInMs === undefined ? {} : { requeueAfterMs: Math.max(1, Math.ceil(againInMs)) };
+  }
+
+  #judge(cluster: string): ReturnType<LeaseTracker["verdict"]> {
+    const { informers, deps, options } = this.#parts;
+    const nowMs = deps.clock.monotonic();
+    const lease = informers.leases.store.get(objectKey(mailboxOf(cluster), cluster));
+    const renewTime = lease?.spec?.renewTime;
+    // The hub's own figure, not the member's: a member must not choose how long it is believed.
+    if (renewTime !== undefined)
+      this.#leases.observe(cluster, { renewTime, leaseMs: options.leaseSeconds * 1000 }, nowMs);
+    return this.#leases.verdict(cluster, nowMs);
+  }
+
+  #setSuspect(cluster: string, isSuspect: boolean): void {
+    if (this.#suspects.has(cluster) === isSuspect) return;
+    const { clock, log } = this.#parts.deps;
+    if (isSuspect) {
+      this.#suspects.set(cluster, { cluster, since: timestamp(clock.now()) });
+      log.warn("a member stopped renewing its lease", { member: cluster });
+    } else {
+      this.#suspects.delete(cluster);
+      log.info("a member renews its lease again", { member: cluster });
+    }
+    this.onSuspectsChange();
+  }
+
+  /** The agents withdraw first; then the mailbox goes with all that is in it. */
+  async #leave(member: MemberCluster, signal: AbortSignal): Promise<ReconcileResult | void> {
+    const { client, informers, deps } = this.#parts;
+    const cluster = member.metadata.name;
+    const orders = this.#ordersOf(member);
+    const waitMs = this.#waitForAgents(member, orders);
+    if (orders !== undefined && waitMs > 0) {
+      await this.#order(member, "Leave", signal);
+      return { requeueAfterMs: waitMs };
+    }
+    this.#setSuspect(cluster, false);
+    this.#leases.forget(cluster);
+    await emptyMailbox({ client, informers, mailbox: mailboxOf(cluster) }, signal);
+    await client.delete(NAMESPACES, objectKey(undefined, mailboxOf(cluster)), { signal });
+    await removeFinalizer(client, MEMBER_CLUSTERS, member, { finalizer: MEMBER_CLUSTER_FINALIZER, signal });
+    deps.log.info("a member left", { member: cluster });
+  }
+
+  /** @returns How much longer. Unit: milliseconds. 0 when nobody has to be waited for. */
+  #waitForAgents(member: MemberCluster, orders: InternalMemberCluster | undefined): number {
+    const { deps, options } = this.#parts;
+    if (haveAgentsLeft(orders?.status?.agentStatus ?? [])) return 0;
+    if (member.metadata.annotations?.[FORCE_LEAVE_ANNOTATION] === "true") return 0;
+    const since = Date.parse(member.metadata.deletionTimestamp ?? "");
+    return Math.max(0, since + options.forceDeleteSeconds * 1000 - deps.clock.now());
+  }
+}

@@ -1,0 +1,193 @@
+import { sameJson } from "#base/json.ts";
+import { byText } from "#base/text.ts";
+import { type Claim, parseClaim, planClaim } from "#api/fairlead.dev/model/claim.ts";
+import { type ExportedService, readExport } from "#api/fairlead.dev/model/exported-service.ts";
+import { type MergedService, mergeExports } from "#api/fairlead.dev/model/merge.ts";
+import { isClusterName, isServiceName } from "#api/fairlead.dev/model/names.ts";
+import { type StrictImport, planStrictImport } from "#api/fairlead.dev/model/strict.ts";
+import type { Condition } from "#api/meta/types.ts";
+import {
+  clusterOfMailbox,
+  isReservedNamespace,
+  SERVICE_IN_USE_BY_ANNOTATION,
+} from "#api/networking.fleet.azure.com/names.ts";
+import type {
+  FleetServiceImport,
+  FleetServiceImportStatus,
+  InternalServiceExport,
+  InternalServiceImport,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+
+/** What the hub makes of all that members say about one service. Pure. */
+
+export interface ServiceView {
+  readonly exports: readonly InternalServiceExport[];
+  readonly imports: readonly InternalServiceImport[];
+  readonly serviceImport: FleetServiceImport | undefined;
+  /** Members that belong to the fleet now. */
+  readonly members: ReadonlySet<string>;
+}
+
+export type NewCondition = Omit<Condition, "lastTransitionTime">;
+
+export interface ServicePlan {
+  /** For the hub's ServiceImport. Undefined: nothing is exported, there is none. */
+  readonly status: FleetServiceImportStatus | undefined;
+  readonly claim: Claim | undefined;
+  /** For the ImportedServices of the members that have the namespace. */
+  readonly merged: MergedService["spec"] | undefined;
+  /** For the exports, one entry each. A type of ours that is not in it is taken away. */
+  readonly verdicts: readonly {
+    readonly object: InternalServiceExport;
+    readonly conditions: readonly NewCondition[];
+  }[];
+  /** For the InternalServiceImports, one entry each. */
+  readonly answers: readonly {
+    readonly object: InternalServiceImport;
+    readonly holdsClaim: boolean;
+    readonly status: FleetServiceImportStatus;
+  }[];
+}
+
+/** How the multi-cluster door's verdict is told to a member, beside the fleet door's own `Conflict`. */
+export const MCS_CONFLICT = "multicluster.x-k8s.io/Conflict";
+export const ACCEPTED = "fairlead.dev/Accepted";
+
+/**
+ * What is wrong with an export, going by the namespace that it lies in: that is all the hub trusts. Undefined when
+ * nothing is.
+ */
+export function findExportProblem(
+  object: InternalServiceExport,
+  members: ReadonlySet<string>,
+): string | undefined {
+  const owner = clusterOfMailbox(object.metadata.namespace);
+  const reference = object.spec?.serviceReference;
+  if (owner === undefined || !members.has(owner)) return "its namespace belongs to no member";
+  if (reference === undefined) return "it says nothing";
+  if (reference.clusterId !== owner)
+    return `it claims to come from cluster ${reference.clusterId.slice(0, 63)}, but this is the mailbox of ${owner}`;
+  if (!isClusterName(reference.namespace) || !isServiceName(reference.name))
+    return "namespace and name of its Service are not valid";
+  if (isReservedNamespace(reference.namespace))
+    return `namespace ${reference.namespace} is reserved, nothing is exported from it`;
+  return undefined;
+}
+
+export function planService(view: ServiceView): ServicePlan {
+  const present = view.exports.filter((it) => it.metadata.deletionTimestamp === undefined);
+  const { accepted, refused } = sortOut(present, view.members);
+  const models = [...accepted.values()];
+  const strict = planStrictImport(models, view.serviceImport?.status);
+  const merged = mergeExports(models);
+  const claim = strict.status?.type === "ClusterSetIP" ? planClaimFor(view) : undefined;
+  return {
+    status: strict.status,
+    claim,
+    merged: merged?.spec,
+    verdicts: present.map((object) => {
+      const problem = refused.get(object);
+      const model = accepted.get(object);
+      return {
+        object,
+        conditions:
+          model === undefined ? [refusal(problem ?? "")] : verdictOf(model, strict, merged?.conflicts ?? []),
+      };
+    }),
+    answers: view.imports.map((object) => {
+      const holdsClaim = claim !== undefined && object.metadata.namespace === claim.mailbox;
+      return { object, holdsClaim, status: holdsClaim ? (strict.status ?? {}) : {} };
+    }),
+  };
+}
+
+interface SortedOut {
+  readonly accepted: ReadonlyMap<InternalServiceExport, ExportedService>;
+  readonly refused: ReadonlyMap<InternalServiceExport, string>;
+}
+
+/** A cluster exports a service once: of two objects the first by name counts. */
+function sortOut(exports: readonly InternalServiceExport[], members: ReadonlySet<string>): SortedOut {
+  const accepted = new Map<InternalServiceExport, ExportedService>();
+  const refused = new Map<InternalServiceExport, string>();
+  const byCluster = new Map<string, string>();
+  for (const object of exports.toSorted((a, b) => byText(a.metadata.name, b.metadata.name))) {
+    const problem = findExportProblem(object, members);
+    const model = readExport(object);
+    if (problem !== undefined || model === undefined) {
+      refused.set(object, problem ?? "it says nothing");
+      continue;
+    }
+    const other = byCluster.get(model.cluster);
+    if (other !== undefined) refused.set(object, `${other} exports the same service already`);
+    else {
+      byCluster.set(model.cluster, object.metadata.name);
+      accepted.set(object, model);
+    }
+  }
+  return { accepted, refused };
+}
+
+function planClaimFor(view: ServiceView): Claim | undefined {
+  const claimants = view.imports.flatMap((it) => {
+    const cluster = clusterOfMailbox(it.metadata.namespace);
+    if (cluster === undefined || it.metadata.deletionTimestamp !== undefined || !view.members.has(cluster))
+      return [];
+    return [{ mailbox: it.metadata.namespace ?? "", cluster, since: it.metadata.creationTimestamp ?? "" }];
+  });
+  const current = parseClaim(view.serviceImport?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]);
+  return planClaim(current, claimants);
+}
+
+function refusal(problem: string): NewCondition {
+  return { type: ACCEPTED, status: "False", reason: "Refused", message: problem };
+}
+
+function verdictOf(
+  model: ExportedService,
+  strict: StrictImport,
+  conflicts: MergedService["conflicts"],
+): NewCondition[] {
+  const accepted: NewCondition = {
+    type: ACCEPTED,
+    status: "True",
+    reason: "Accepted",
+    message: "the service is offered to the fleet",
+  };
+  const shared: NewCondition =
+    conflicts.length === 0
+      ? { type: MCS_CONFLICT, status: "False", reason: "NoConflicts", message: "all exports agree" }
+      : {
+          type: MCS_CONFLICT,
+          status: "True",
+          // Several reasons in one: the API's pattern allows commas, not spaces.
+          reason: conflicts.map((it) => it.reason).join(","),
+          message: conflicts
+            .map((it) => it.message)
+            .join("; ")
+            .slice(0, 32_768),
+        };
+  return strict.verdicts.has(model.cluster)
+    ? [accepted, shared, strictVerdict(model, strict.verdicts.get(model.cluster))]
+    : [accepted, shared];
+}
+
+function strictVerdict(model: ExportedService, difference: string | undefined): NewCondition {
+  const service = `${model.namespace}/${model.name}`;
+  return difference === undefined
+    ? {
+        type: "Conflict",
+        status: "False",
+        reason: "NoConflictFound",
+        message: `service ${service} is exported without conflict`,
+      }
+    : { type: "Conflict", status: "True", reason: "ConflictFound", message: difference };
+}
+
+/** Whether two statuses say the same; an absent one says nothing. */
+export function sameStatus(
+  a: FleetServiceImportStatus | undefined,
+  b: FleetServiceImportStatus | undefined,
+): boolean {
+  return sameJson(a ?? {}, b ?? {});
+}

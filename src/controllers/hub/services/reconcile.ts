@@ -1,0 +1,262 @@
+import { NAMESPACES } from "#api/core/v1/types.ts";
+import { mailboxName } from "#api/fairlead.dev/model/names.ts";
+import { type Claim, renderClaim } from "#api/fairlead.dev/model/claim.ts";
+import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { type ObjectKey, keyOf, objectKey, splitKey } from "#api/meta/key.ts";
+import {
+  clusterOfMailbox,
+  FINALIZERS,
+  mailboxOf,
+  SERVICE_IN_USE_BY_ANNOTATION,
+} from "#api/networking.fleet.azure.com/names.ts";
+import {
+  FLEET_SERVICE_IMPORTS,
+  type FleetServiceImport,
+  INTERNAL_SERVICE_EXPORTS,
+  INTERNAL_SERVICE_IMPORTS,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FleetError, hasCode } from "#base/errors.ts";
+import { applyIfChanged } from "#kube/apply.ts";
+import { setCondition } from "#kube/conditions.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
+import type { EventRecorder } from "#kube/events.ts";
+import { addFinalizer, isDeleting, removeFinalizer } from "#kube/finalizers.ts";
+import type { KubeClient } from "#kube/types.ts";
+import { HUB_MANAGER, type HubInformers, serviceOfImported } from "../informers.ts";
+import { ACCEPTED, MCS_CONFLICT, planService, sameStatus, type ServicePlan } from "./plan.ts";
+
+export interface ServicesDeps {
+  readonly client: KubeClient;
+  readonly informers: HubInformers;
+  readonly events: EventRecorder;
+  readonly deps: RuntimeDeps;
+}
+
+const OUR_CONDITIONS = new Set(["Conflict", MCS_CONFLICT, ACCEPTED]);
+
+/** Members that belong to the fleet: those that are leaving do no longer. */
+export function currentMembers(informers: HubInformers): Set<string> {
+  const members = new Set<string>();
+  for (const member of informers.members.store.list())
+    if (!isDeleting(member)) members.add(member.metadata.name);
+  return members;
+}
+
+/** One pass for one service, "namespace/name": reads all that is said of it, decides, writes what differs. */
+export function serviceReconciler(parts: ServicesDeps) {
+  return async function reconcile(key: ObjectKey, signal: AbortSignal): Promise<void> {
+    const { informers } = parts;
+    const members = currentMembers(informers);
+    const serviceImport = informers.serviceImports.store.get(key);
+    const plan = planService({
+      exports: [...informers.exports.store.byIndex("service", key)],
+      imports: [...informers.imports.store.byIndex("service", key)],
+      serviceImport,
+      members,
+    });
+    const pass = new Pass(parts, key, signal);
+    await pass.writeServiceImport(plan, serviceImport);
+    await pass.writeVerdicts(plan);
+    await pass.writeAnswers(plan);
+    await pass.writeImportedServices(plan, members);
+  };
+}
+
+class Pass {
+  readonly #parts: ServicesDeps;
+  readonly #key: ObjectKey;
+  readonly #signal: AbortSignal;
+  readonly #namespace: string;
+  readonly #name: string;
+
+  constructor(parts: ServicesDeps, key: ObjectKey, signal: AbortSignal) {
+    this.#parts = parts;
+    this.#key = key;
+    this.#signal = signal;
+    const { namespace, name } = splitKey(key);
+    this.#namespace = namespace ?? "";
+    this.#name = name;
+  }
+
+  async writeServiceImport(plan: ServicePlan, current: FleetServiceImport | undefined): Promise<void> {
+    const { client } = this.#parts;
+    const signal = this.#signal;
+    if (plan.status === undefined) {
+      if (current === undefined) return;
+      await this.#writeClaim(current, undefined);
+      if (!isDeleting(current)) await client.delete(FLEET_SERVICE_IMPORTS, this.#key, { signal });
+      return;
+    }
+    if (current !== undefined && isDeleting(current)) {
+      // Someone deleted it although the service is exported: let it go, the next pass makes a new one.
+      await this.#writeClaim(current, undefined);
+      return;
+    }
+    const present = current ?? (await this.#createServiceImport());
+    const claimed = await this.#writeClaim(present, plan.claim);
+    if (sameStatus(claimed.status, plan.status)) return;
+    await applyIfChanged(client, FLEET_SERVICE_IMPORTS, {
+      current: claimed,
+      desired: { metadata: { namespace: this.#namespace, name: this.#name }, status: plan.status },
+      fieldManager: HUB_MANAGER,
+      subresource: "status",
+      signal,
+    });
+  }
+
+  async #createServiceImport(): Promise<FleetServiceImport> {
+    const { client, informers, events } = this.#parts;
+    const signal = this.#signal;
+    const object = { metadata: { namespace: this.#namespace, name: this.#name } };
+    const isMissing = informers.namespaces.store.get(objectKey(undefined, this.#namespace)) === undefined;
+    if (isMissing) await this.#createNamespace();
+    try {
+      const created = await client.create(FLEET_SERVICE_IMPORTS, object, {
+        signal,
+        fieldManager: HUB_MANAGER,
+      });
+      if (isMissing)
+        events.record(FLEET_SERVICE_IMPORTS, created, {
+          type: "Normal",
+          reason: "NamespaceCreated",
+          message: `namespace ${this.#namespace} did not exist on the hub and was created`,
+        });
+      return created;
+    } catch (error) {
+      if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
+      return client.get(FLEET_SERVICE_IMPORTS, this.#key, { signal });
+    }
+  }
+
+  async #createNamespace(): Promise<void> {
+    const { client, deps } = this.#parts;
+    try {
+      await client.create(NAMESPACES, { metadata: { name: this.#namespace } }, { signal: this.#signal });
+      deps.log.info("created the namespace of an exported service", { namespace: this.#namespace });
+    } catch (error) {
+      if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
+    }
+  }
+
+  /** The claim and its finalizer change together. */
+  async #writeClaim(current: FleetServiceImport, claim: Claim | undefined): Promise<FleetServiceImport> {
+    const annotation = current.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION];
+    const before = current.metadata.finalizers ?? [];
+    const others = before.filter((it) => it !== FINALIZERS.serviceImport);
+    const isHeld = before.length !== others.length;
+    const wanted = claim === undefined ? undefined : renderClaim(claim);
+    if (annotation === wanted && isHeld === (claim !== undefined)) return current;
+    const { uid, resourceVersion } = current.metadata;
+    const finalizers = claim === undefined ? others : [...others, FINALIZERS.serviceImport];
+    const annotations = { [SERVICE_IN_USE_BY_ANNOTATION]: wanted ?? null };
+    const metadata = { uid, resourceVersion, finalizers, annotations };
+    return this.#parts.client.mergePatch(
+      FLEET_SERVICE_IMPORTS,
+      this.#key,
+      { metadata },
+      { signal: this.#signal },
+    );
+  }
+
+  async writeVerdicts(plan: ServicePlan): Promise<void> {
+    const { client, informers, deps } = this.#parts;
+    const signal = this.#signal;
+    for (const { object, conditions } of plan.verdicts) {
+      let next = (object.status?.conditions ?? []).filter((it) => OUR_CONDITIONS.has(it.type));
+      next = next.filter((it) => conditions.some((wanted) => wanted.type === it.type));
+      const observedGeneration = object.metadata.generation;
+      for (const condition of conditions)
+        next = setCondition(
+          next,
+          { ...condition, ...(observedGeneration === undefined ? {} : { observedGeneration }) },
+          deps.clock,
+        );
+      await applyIfChanged(client, INTERNAL_SERVICE_EXPORTS, {
+        current: object,
+        desired: { metadata: meta(object), status: { conditions: next } },
+        fieldManager: HUB_MANAGER,
+        subresource: "status",
+        signal,
+      });
+    }
+    // Agents and hubs of other origin leave a finalizer; ours needs none, because it acts on what is there.
+    for (const object of informers.exports.store.byIndex("service", this.#key))
+      if (isDeleting(object))
+        await removeFinalizer(client, INTERNAL_SERVICE_EXPORTS, object, {
+          finalizer: FINALIZERS.internalServiceExport,
+          signal,
+        });
+  }
+
+  async writeAnswers(plan: ServicePlan): Promise<void> {
+    const { client } = this.#parts;
+    const signal = this.#signal;
+    const finalizer = FINALIZERS.internalServiceImport;
+    for (const { object, holdsClaim, status } of plan.answers) {
+      const present = holdsClaim
+        ? await addFinalizer(client, INTERNAL_SERVICE_IMPORTS, object, { finalizer, signal })
+        : object;
+      if (!sameStatus(present.status, status))
+        await applyIfChanged(client, INTERNAL_SERVICE_IMPORTS, {
+          current: present,
+          desired: { metadata: meta(object), status },
+          fieldManager: HUB_MANAGER,
+          subresource: "status",
+          signal,
+        }).catch(ignoreNotFound);
+      if (!holdsClaim) await removeFinalizer(client, INTERNAL_SERVICE_IMPORTS, object, { finalizer, signal });
+    }
+  }
+
+  /** One view of the service for every member that has its namespace. */
+  async writeImportedServices(plan: ServicePlan, members: ReadonlySet<string>): Promise<void> {
+    const { client, informers } = this.#parts;
+    const signal = this.#signal;
+    const name = mailboxName(this.#namespace, this.#name);
+    const readers = new Set(
+      plan.merged === undefined ? [] : reportersOf(informers, this.#namespace, members).map(mailboxOf),
+    );
+    for (const object of informers.importedServices.store.byIndex("service", this.#key)) {
+      if (!readers.has(object.metadata.namespace ?? "") || object.metadata.name !== name)
+        await client.delete(IMPORTED_SERVICES, keyOf(object), { signal });
+    }
+    const service = { namespace: this.#namespace, name: this.#name };
+    await Promise.all(
+      [...readers].map(async (mailbox) => {
+        const current = informers.importedServices.store.get(objectKey(mailbox, name));
+        if (current !== undefined && serviceOfImported(current) !== this.#key)
+          throw new FleetError("API_CONFLICT", `${mailbox}/${name} belongs to another service`);
+        const desired = { metadata: { namespace: mailbox, name }, spec: { service, ...plan.merged } };
+        await applyIfChanged(client, IMPORTED_SERVICES, {
+          current,
+          desired,
+          fieldManager: HUB_MANAGER,
+          signal,
+        });
+      }),
+    );
+  }
+}
+
+/** Members that asked for the services of a namespace. */
+export function reportersOf(
+  informers: HubInformers,
+  namespace: string,
+  members: ReadonlySet<string>,
+): string[] {
+  return [...informers.reports.store.byIndex("namespace", namespace)].flatMap((report) => {
+    const cluster = clusterOfMailbox(report.metadata.namespace);
+    return cluster !== undefined && report.metadata.name === cluster && members.has(cluster) ? [cluster] : [];
+  });
+}
+
+function meta(object: { metadata: { namespace?: string; name: string } }): {
+  namespace: string;
+  name: string;
+} {
+  return { namespace: object.metadata.namespace ?? "", name: object.metadata.name };
+}
+
+function ignoreNotFound(error: unknown): void {
+  if (!hasCode(error, "API_NOT_FOUND")) throw error;
+}
