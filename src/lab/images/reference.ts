@@ -13,20 +13,17 @@ export interface ImageReference {
 const REPOSITORY = /^[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*(?:\/[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*)*$/;
 const REGISTRY =
   /^[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*(?::[0-9]+)?$/;
-const TAG = /^\w[\w.-]{0,127}$/;
-const DIGEST = /^[a-z0-9]+(?:[+._-][a-z0-9]+)*:[0-9a-f]{32,}$/;
+/** A tag has no slash and a name's port is followed by one: the last colon without a slash behind it begins the tag. */
+const REFERENCE =
+  /^(?<name>[^@]+?)(?::(?<tag>\w[\w.-]{0,127}))?(?:@(?<digest>[a-z0-9]+(?:[+._-][a-z0-9]+)*:[0-9a-f]{32,}))?$/;
 
 /** Reads "[REGISTRY/]REPOSITORY[:TAG][@DIGEST]"; undefined when the text is none. Source: distribution/reference. */
 export function parseImage(text: string): ImageReference | undefined {
-  const [named = "", digest, more] = text.split("@");
-  if (more !== undefined || (digest !== undefined && !DIGEST.test(digest))) return undefined;
-  const colon = named.lastIndexOf(":");
-  const hasTag = colon > named.lastIndexOf("/");
-  const tag = hasTag ? named.slice(colon + 1) : undefined;
-  if (tag !== undefined && !TAG.test(tag)) return undefined;
-  const name = splitName(hasTag ? named.slice(0, colon) : named);
-  if (!REPOSITORY.test(name.repository) || !REGISTRY.test(name.registry)) return undefined;
-  return { ...name, tag: tag ?? (digest === undefined ? "latest" : undefined), digest };
+  const { name, tag, digest } = REFERENCE.exec(text)?.groups ?? {};
+  if (name === undefined) return undefined;
+  const split = splitName(name);
+  if (!REPOSITORY.test(split.repository) || !REGISTRY.test(split.registry)) return undefined;
+  return { ...split, tag: tag ?? (digest === undefined ? "latest" : undefined), digest };
 }
 
 /** What stands before the first slash is a registry when it looks like a host; else all is on docker.io. */

@@ -1,0 +1,176 @@
+import type {
+  ConfigMap,
+  Container,
+  EnvFromSource,
+  EnvVar,
+  Pod,
+  Secret,
+  Service,
+  ServicePort,
+} from "#api/core/v1/types.ts";
+import { type PodPlace, readField, readResource } from "./downward.ts";
+import { expandVariables } from "./expand.ts";
+
+/** The environment of a container. Pure. */
+
+/** ConfigMaps and Secrets of the pod's namespace, by name. */
+export interface ConfigSources {
+  configMap(name: string): ConfigMap | undefined;
+  secret(name: string): Secret | undefined;
+}
+
+export interface EnvironmentInput {
+  readonly pod: Pod;
+  readonly container: Container;
+  readonly place: PodPlace;
+  readonly sources: ConfigSources;
+  /** What the image itself sets. */
+  readonly image: Readonly<Record<string, string>>;
+  /** The Service through which pods reach the API server. */
+  readonly kubernetes: Service | undefined;
+  /** The node's. */
+  readonly capacity: Readonly<Record<string, string>>;
+  readonly hostname: string;
+}
+
+/** Something that the pod asks for and that is not there: it may come, so the container waits. */
+export class ConfigError extends Error {
+  static {
+    Object.defineProperty(this.prototype, "name", {
+      value: "ConfigError",
+      enumerable: false,
+      writable: true,
+    });
+  }
+}
+
+const DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/**
+ * All variables, later ones overriding: those of a runtime, the image's, the API server's, `envFrom`, `env`.
+ *
+ * @throws {ConfigError} when a source that is not optional is absent.
+ */
+export function planEnvironment(input: EnvironmentInput): Map<string, string> {
+  const { container, hostname, image } = input;
+  const env = new Map<string, string>([
+    ["PATH", DEFAULT_PATH],
+    ["HOSTNAME", hostname],
+    ["HOME", "/root"],
+    ...(container.tty === true ? [["TERM", "xterm"] as const] : []),
+    ...Object.entries(image),
+    ...serviceVariables(input.kubernetes),
+  ]);
+  for (const from of container.envFrom ?? []) {
+    for (const [key, value] of fromSource(from, input.sources)) env.set(`${from.prefix ?? ""}${key}`, value);
+  }
+  for (const variable of container.env ?? []) {
+    const value = valueOf(variable, input, env);
+    if (value !== undefined) env.set(variable.name, value);
+  }
+  return env;
+}
+
+/** What upstream's envvars.FromServices says of one Service. */
+export function serviceVariables(service: Service | undefined): readonly (readonly [string, string])[] {
+  const host = service?.spec?.clusterIP;
+  const ports = service?.spec?.ports ?? [];
+  const [first] = ports;
+  if (service === undefined || host === undefined || host === "None" || first === undefined) return [];
+  const prefix = variableName(service.metadata.name);
+  const named = ports.filter((it) => it.name !== undefined && it.name !== "");
+  return [
+    [`${prefix}_SERVICE_HOST`, host],
+    [`${prefix}_SERVICE_PORT`, String(first.port)],
+    ...named.map((it) => [`${prefix}_SERVICE_PORT_${variableName(it.name ?? "")}`, String(it.port)] as const),
+    [`${prefix}_PORT`, portUrl(host, first)],
+    ...ports.flatMap((it) => portVariables(`${prefix}_PORT_${it.port}_${it.protocol ?? "TCP"}`, host, it)),
+  ];
+}
+
+function portVariables(
+  name: string,
+  host: string,
+  port: ServicePort,
+): readonly (readonly [string, string])[] {
+  return [
+    [name, portUrl(host, port)],
+    [`${name}_PROTO`, (port.protocol ?? "TCP").toLowerCase()],
+    [`${name}_PORT`, String(port.port)],
+    [`${name}_ADDR`, host],
+  ];
+}
+
+function portUrl(host: string, { protocol, port }: ServicePort): string {
+  return `${(protocol ?? "TCP").toLowerCase()}://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+function variableName(text: string): string {
+  return text.toUpperCase().replaceAll("-", "_");
+}
+
+function fromSource(
+  { configMapRef, secretRef }: EnvFromSource,
+  sources: ConfigSources,
+): readonly (readonly [string, string])[] {
+  if (configMapRef !== undefined) {
+    const found = sources.configMap(configMapRef.name ?? "");
+    if (found === undefined && configMapRef.optional !== true)
+      throw new ConfigError(`configmap "${configMapRef.name ?? ""}" not found`);
+    return Object.entries(found?.data ?? {});
+  }
+  if (secretRef === undefined) return [];
+  const found = sources.secret(secretRef.name ?? "");
+  if (found === undefined && secretRef.optional !== true)
+    throw new ConfigError(`secret "${secretRef.name ?? ""}" not found`);
+  return Object.entries(found?.data ?? {}).map(([key, value]) => [key, decode(value)] as const);
+}
+
+function valueOf(
+  { value, valueFrom }: EnvVar,
+  input: EnvironmentInput,
+  env: ReadonlyMap<string, string>,
+): string | undefined {
+  if (valueFrom === undefined) return expandVariables(value ?? "", (name) => env.get(name));
+  const { fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef } = valueFrom;
+  const { pod, place, container, capacity, sources } = input;
+  if (fieldRef !== undefined)
+    return known(readField(fieldRef.fieldPath, pod, place), `field ${fieldRef.fieldPath}`);
+  if (resourceFieldRef !== undefined) {
+    const { resource } = resourceFieldRef;
+    return known(readResource(resource, container, capacity), `resource ${resource}`);
+  }
+  const namespace = pod.metadata.namespace ?? "";
+  if (configMapKeyRef !== undefined)
+    return keyOf("ConfigMap", { ...configMapKeyRef, namespace }, (name) => sources.configMap(name)?.data);
+  if (secretKeyRef === undefined) return "";
+  const text = keyOf("Secret", { ...secretKeyRef, namespace }, (name) => sources.secret(name)?.data);
+  return text === undefined ? undefined : decode(text);
+}
+
+function keyOf(
+  kind: "ConfigMap" | "Secret",
+  ref: {
+    readonly namespace: string;
+    readonly name?: string;
+    readonly key: string;
+    readonly optional?: boolean;
+  },
+  dataOf: (name: string) => Readonly<Record<string, string>> | undefined,
+): string | undefined {
+  const { namespace, name = "", key, optional } = ref;
+  const data = dataOf(name);
+  const value = data !== undefined && Object.hasOwn(data, key) ? data[key] : undefined;
+  if (value !== undefined || optional === true) return value;
+  if (data === undefined) throw new ConfigError(`${kind.toLowerCase()} "${name}" not found`);
+  throw new ConfigError(`couldn't find key ${key} in ${kind} ${namespace}/${name}`);
+}
+
+function known(value: string | undefined, what: string): string {
+  if (value === undefined) throw new ConfigError(`a pod has no ${what}`);
+  return value;
+}
+
+function decode(base64: string): string {
+  return Buffer.from(base64, "base64").toString("utf8");
+}

@@ -1,0 +1,38 @@
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import type { Container, Volume } from "#api/core/v1/types.ts";
+import type { BindMount } from "../container/root.ts";
+import { ConfigError } from "./environment.ts";
+import { resolveSubPath } from "./volume-writer.ts";
+
+/** What of the pod's volumes a container mounts, and where. The volumes' folders exist already. */
+export function volumeBinds(
+  container: Container,
+  volumes: readonly Volume[],
+  folderOf: (volume: string) => string,
+): readonly BindMount[] {
+  return (container.volumeMounts ?? []).map((mount) => {
+    const volume = volumes.find((it) => it.name === mount.name);
+    if (volume === undefined) throw new ConfigError(`volume "${mount.name}" is not among the pod's volumes`);
+    const { mountPath, subPath = "", readOnly } = mount;
+    checkMountPath(mountPath);
+    const folder = folderOf(mount.name);
+    const isEmptyVolume = Object.keys(volume).every((key) => key === "name" || key === "emptyDir");
+    const source = subPath === "" ? folder : resolveSubPath(folder, subPath, isEmptyVolume);
+    return {
+      source,
+      target: join("/", mountPath),
+      // What the kubelet writes is not the container's to change.
+      readOnly: readOnly === true || !isEmptyVolume,
+      isFile: statSync(source).isFile(),
+    };
+  });
+}
+
+function checkMountPath(path: string): void {
+  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+  if (/^[^\u0000-\u001f:]+$/.test(path) && join("/", path) !== "/") return;
+  throw new ConfigError(
+    `mountPath ${JSON.stringify(path)} must not be "/" and must be without ":" and control characters`,
+  );
+}

@@ -1,0 +1,93 @@
+import type { Pod } from "#api/core/v1/types.ts";
+
+/** The name of a pod's host, and how it resolves other names. Pure. */
+
+export interface ClusterDns {
+  readonly servers: readonly string[];
+  readonly domain: string;
+  /** Text of the machine's own resolv.conf, for `dnsPolicy: Default`. */
+  readonly machine: string;
+}
+
+interface Resolver {
+  readonly servers: readonly string[];
+  readonly searches: readonly string[];
+  readonly options: readonly string[];
+}
+
+/** As many as glibc reads (resolv.conf(5), MAXNS) and as the API allows. */
+const MAX_SERVERS = 3;
+const MAX_SEARCHES = 32;
+
+/** Text of the container's /etc/resolv.conf: the pod's DNS policy, with its `dnsConfig` merged in. */
+export function renderResolvConf(pod: Pod, dns: ClusterDns): string {
+  const spec = pod.spec;
+  const base = baseResolver(pod, dns);
+  const extra = spec?.dnsConfig;
+  const options = new Map(base.options.map((it) => [it.split(":")[0] ?? it, it]));
+  for (const { name, value } of extra?.options ?? [])
+    if (name !== undefined)
+      options.set(name, value === undefined || value === "" ? name : `${name}:${value}`);
+  const resolver = {
+    servers: unique([...base.servers, ...(extra?.nameservers ?? [])]).slice(0, MAX_SERVERS),
+    searches: unique([...base.searches, ...(extra?.searches ?? [])]).slice(0, MAX_SEARCHES),
+    options: [...options.values()],
+  };
+  return [
+    ...(resolver.searches.length > 0 ? [`search ${resolver.searches.join(" ")}`] : []),
+    ...resolver.servers.map((it) => `nameserver ${it}`),
+    ...(resolver.options.length > 0 ? [`options ${resolver.options.join(" ")}`] : []),
+    "",
+  ].join("\n");
+}
+
+function baseResolver(pod: Pod, dns: ClusterDns): Resolver {
+  const policy = pod.spec?.dnsPolicy ?? "ClusterFirst";
+  const isCluster =
+    policy === "ClusterFirstWithHostNet" || (policy === "ClusterFirst" && pod.spec?.hostNetwork !== true);
+  if (policy === "None") return { servers: [], searches: [], options: [] };
+  if (!isCluster) return parseResolvConf(dns.machine);
+  const { domain } = dns;
+  const searches = [`${pod.metadata.namespace ?? ""}.svc.${domain}`, `svc.${domain}`, domain];
+  return { servers: dns.servers, searches, options: ["ndots:5"] };
+}
+
+function parseResolvConf(text: string): Resolver {
+  const words = text.split("\n").map((line) => line.trim().split(/\s+/));
+  const of = (keyword: string): string[] =>
+    words.flatMap(([first, ...rest]) => (first === keyword ? rest : []));
+  return { servers: of("nameserver"), searches: of("search"), options: of("options") };
+}
+
+function unique(list: readonly string[]): readonly string[] {
+  return [...new Set(list)];
+}
+
+/** Host name of the pod's containers: a label of at most 63 characters (RFC 1035, section 2.3.4). */
+export function hostnameOf(pod: Pod): string {
+  const wanted = pod.spec?.hostname ?? "";
+  return wanted === "" ? pod.metadata.name.slice(0, 63).replace(/[-.]+$/, "") : wanted;
+}
+
+/** Text of the container's /etc/hosts. */
+export function renderHosts(pod: Pod, podIPs: readonly string[], clusterDomain: string): string {
+  const hostname = hostnameOf(pod);
+  const { subdomain = "", hostAliases = [] } = pod.spec ?? {};
+  const qualified =
+    subdomain === ""
+      ? hostname
+      : `${hostname}.${subdomain}.${pod.metadata.namespace ?? ""}.svc.${clusterDomain}\t${hostname}`;
+  return [
+    "# Kubernetes-managed hosts file.",
+    "127.0.0.1\tlocalhost",
+    "::1\tlocalhost ip6-localhost ip6-loopback",
+    "fe00::0\tip6-localnet",
+    "fe00::0\tip6-mcastprefix",
+    "fe00::1\tip6-allnodes",
+    "fe00::2\tip6-allrouters",
+    ...podIPs.map((ip) => `${ip}\t${qualified}`),
+    ...(hostAliases.length > 0 ? ["", "# Entries added by HostAliases."] : []),
+    ...hostAliases.map(({ ip, hostnames = [] }) => `${ip}\t${hostnames.join("\t")}`),
+    "",
+  ].join("\n");
+}

@@ -1,0 +1,85 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { ConfigError } from "./environment.ts";
+import type { VolumeFile, VolumePlan } from "./volumes.ts";
+
+/**
+ * Brings a volume's folder to what its plan says. All its files change at once, as upstream's AtomicWriter does it:
+ * `FILE` links to `..data/FILE`, and `..data` to the folder that holds the present files.
+ *
+ * @returns Whether anything was written.
+ */
+export function writeVolume(folder: string, plan: VolumePlan): boolean {
+  const isNew = !existsSync(folder);
+  mkdirSync(folder, { recursive: true });
+  if (plan.kind === "empty") {
+    if (isNew) chmodSync(folder, 0o777);
+    return isNew;
+  }
+  const data = join(folder, "..data");
+  if (existsSync(data) && sameFiles(data, plan.files)) return false;
+  const before = existsSync(data) ? readlinkSync(data) : undefined;
+  const fresh = mkdtempSync(join(folder, "..files-"));
+  chmodSync(fresh, 0o755);
+  for (const [path, file] of plan.files) writeFile(join(fresh, path), file);
+  rmSync(`${data}-new`, { force: true });
+  symlinkSync(relative(folder, fresh), `${data}-new`);
+  renameSync(`${data}-new`, data);
+  linkNames(folder, plan.files);
+  if (before !== undefined) rmSync(join(folder, before), { recursive: true, force: true });
+  return true;
+}
+
+/**
+ * The file or folder that `subPath` names in a volume. In an empty volume it is made as a folder when it is missing.
+ *
+ * @throws {ConfigError} when it does not exist or leads out of the volume.
+ */
+export function resolveSubPath(folder: string, subPath: string, canCreate: boolean): string {
+  if (subPath.startsWith("/") || subPath.split("/").includes(".."))
+    throw new ConfigError(`subPath ${JSON.stringify(subPath)} must be relative and without ".."`);
+  const wanted = join(folder, subPath);
+  if (canCreate && !existsSync(wanted)) mkdirSync(wanted, { recursive: true });
+  if (!existsSync(wanted)) throw new ConfigError(`subPath ${JSON.stringify(subPath)} is not in the volume`);
+  const real = realpathSync(wanted);
+  if (real !== realpathSync(folder) && !real.startsWith(`${realpathSync(folder)}/`))
+    throw new ConfigError(`subPath ${JSON.stringify(subPath)} leads out of the volume`);
+  return real;
+}
+
+function writeFile(path: string, { content, mode }: VolumeFile): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, content);
+  // Apart from the write: the process's umask must not take bits away.
+  chmodSync(path, mode);
+}
+
+function linkNames(folder: string, files: ReadonlyMap<string, VolumeFile>): void {
+  const names = new Set([...files.keys()].map((path) => path.split("/")[0] ?? path));
+  const present = new Set(readdirSync(folder).filter((it) => !it.startsWith("..")));
+  for (const name of names) if (!present.has(name)) symlinkSync(join("..data", name), join(folder, name));
+  for (const name of present) if (!names.has(name)) rmSync(join(folder, name));
+}
+
+function sameFiles(data: string, files: ReadonlyMap<string, VolumeFile>): boolean {
+  const present = readdirSync(data, { recursive: true, withFileTypes: true }).filter((it) => it.isFile());
+  if (present.length !== files.size) return false;
+  return [...files].every(([path, { content, mode }]) => {
+    const full = join(data, path);
+    return existsSync(full) && (statSync(full).mode & 0o777) === mode && readFileSync(full).equals(content);
+  });
+}

@@ -1,0 +1,132 @@
+import type { KeyToPath, Pod, Volume, VolumeProjection } from "#api/core/v1/types.ts";
+import { type PodPlace, readField } from "./downward.ts";
+import { ConfigError, type ConfigSources } from "./environment.ts";
+
+/** What a pod's volumes hold. Pure. */
+
+export interface VolumeFile {
+  readonly content: Buffer;
+  readonly mode: number;
+}
+
+export type VolumePlan =
+  /** An empty folder that belongs to the pod. */
+  | { readonly kind: "empty" }
+  /** Files that the kubelet writes and keeps up to date, by their path in the volume. */
+  | { readonly kind: "files"; readonly files: ReadonlyMap<string, VolumeFile> };
+
+/** A token that a projected volume wants. */
+export interface TokenWish {
+  /** Empty for the API server's own. */
+  readonly audience: string;
+  readonly expirationSeconds: number;
+}
+
+export interface VolumeInput {
+  readonly pod: Pod;
+  readonly place: PodPlace;
+  readonly sources: ConfigSources;
+  /** The token for a wish; undefined while there is none yet. */
+  readonly token: (wish: TokenWish) => string | undefined;
+}
+
+/** @throws {ConfigError} when the volume cannot be given, or what it needs is not there yet. */
+export function planVolume(volume: Volume, input: VolumeInput): VolumePlan {
+  checkKind(volume);
+  const sources = projectionsOf(volume);
+  if (sources === undefined) return { kind: "empty" };
+  const files = new Map<string, VolumeFile>();
+  for (const [path, { content, mode }] of sources.flatMap((it) => projectedFiles(it, input))) {
+    checkRelative(volume.name, path);
+    files.set(path, { content, mode: mode ?? defaultMode(volume) });
+  }
+  return { kind: "files", files };
+}
+
+const KINDS = new Set(["name", "emptyDir", "configMap", "secret", "projected", "downwardAPI"]);
+
+function checkKind(volume: Volume): void {
+  const others = Object.keys(volume).filter((key) => !KINDS.has(key));
+  if (others.length === 0) return;
+  const why = others.includes("hostPath")
+    ? "hostPath is refused: nodes of the lab share their file system with the machine"
+    : `nodes of the lab have no volumes of the kind ${others.join(", ")}`;
+  throw new ConfigError(`volume "${volume.name}": ${why}`);
+}
+
+function defaultMode({ configMap, secret, projected }: Volume): number {
+  return configMap?.defaultMode ?? secret?.defaultMode ?? projected?.defaultMode ?? 0o644;
+}
+
+/** Every volume of files is a list of projections. */
+export function projectionsOf(volume: Volume): readonly VolumeProjection[] | undefined {
+  if (volume.configMap !== undefined) return [{ configMap: volume.configMap }];
+  if (volume.secret !== undefined) {
+    const { secretName = "", ...rest } = volume.secret;
+    return [{ secret: { name: secretName, ...rest } }];
+  }
+  if (volume.downwardAPI !== undefined) return [{ downwardAPI: volume.downwardAPI }];
+  return volume.projected?.sources;
+}
+
+type Files = readonly (readonly [string, { readonly content: Buffer; readonly mode?: number }])[];
+
+function projectedFiles(source: VolumeProjection, input: VolumeInput): Files {
+  const { configMap, secret, serviceAccountToken } = source;
+  if (configMap !== undefined) {
+    const found = input.sources.configMap(configMap.name ?? "");
+    const data = found && { ...mapValues(found.data, "utf8"), ...mapValues(found.binaryData, "base64") };
+    return chosenFiles(`configmap "${configMap.name ?? ""}"`, data, configMap);
+  }
+  if (secret !== undefined) {
+    const found = input.sources.secret(secret.name ?? "");
+    return chosenFiles(`secret "${secret.name ?? ""}"`, found && mapValues(found.data, "base64"), secret);
+  }
+  if (serviceAccountToken !== undefined) {
+    const token = input.token(tokenWish(serviceAccountToken));
+    if (token === undefined) throw new ConfigError("the token of the service account was not issued yet");
+    return [[serviceAccountToken.path, { content: Buffer.from(token), mode: 0o600 }]];
+  }
+  return (source.downwardAPI?.items ?? []).map(({ path, fieldRef }) => {
+    const value = fieldRef === undefined ? "" : readField(fieldRef.fieldPath, input.pod, input.place);
+    if (value === undefined) throw new ConfigError(`a pod has no field ${fieldRef?.fieldPath ?? ""}`);
+    return [path, { content: Buffer.from(value) }] as const;
+  });
+}
+
+/** Kubernetes refuses less than ten minutes; an hour is what it defaults to. */
+export function tokenWish(source: NonNullable<VolumeProjection["serviceAccountToken"]>): TokenWish {
+  return { audience: source.audience ?? "", expirationSeconds: source.expirationSeconds ?? 3600 };
+}
+
+function mapValues(data: Readonly<Record<string, string>> | undefined, encoding: "utf8" | "base64") {
+  return Object.fromEntries(
+    Object.entries(data ?? {}).map(([key, text]) => [key, Buffer.from(text, encoding)]),
+  );
+}
+
+function chosenFiles(
+  what: string,
+  data: Readonly<Record<string, Buffer>> | undefined,
+  wish: { readonly items?: readonly KeyToPath[]; readonly optional?: boolean },
+): Files {
+  if (data === undefined) {
+    if (wish.optional === true) return [];
+    throw new ConfigError(`${what} not found`);
+  }
+  if (wish.items === undefined)
+    return Object.entries(data).map(([path, content]) => [path, { content }] as const);
+  return wish.items.flatMap(({ key, path, mode }) => {
+    const content = Object.hasOwn(data, key) ? data[key] : undefined;
+    if (content !== undefined) return [[path, { content, ...(mode === undefined ? {} : { mode }) }] as const];
+    if (wish.optional === true) return [];
+    throw new ConfigError(`${what} has no key ${key}`);
+  });
+}
+
+function checkRelative(volume: string, path: string): void {
+  const isSafe =
+    path !== "" && !path.startsWith("/") && !path.startsWith("..") && !path.split("/").includes("..");
+  if (!isSafe || path.includes("\0"))
+    throw new ConfigError(`volume "${volume}": ${JSON.stringify(path)} is no path inside a volume`);
+}
