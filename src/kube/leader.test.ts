@@ -1,0 +1,128 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { LEASES } from "#api/coordination/v1/types.ts";
+import { FakeClock } from "#base/clock.fake.ts";
+import { silentLogger } from "#base/log.ts";
+import { noMetrics } from "#base/metrics.none.ts";
+import { seededRng } from "#base/rng.ts";
+import { FakeKubeClient } from "./client.fake.ts";
+import { runAsLeader } from "./leader.ts";
+import { objectKey } from "#api/meta/key.ts";
+
+let clock: FakeClock;
+let client: FakeKubeClient;
+beforeEach(() => {
+  clock = new FakeClock(Date.UTC(2026, 0, 1));
+  client = new FakeKubeClient(clock);
+});
+
+/** A candidate that leads until it is told to stop or loses the lease. */
+function candidate(identity: string, by: FakeKubeClient = client) {
+  const stop = new AbortController();
+  const state = { leads: false, ended: "" };
+  const options = { namespace: "fleet-system", name: "hub", identity };
+  const deps = { clock, rng: seededRng(7), log: silentLogger, metrics: noMetrics };
+  const lead = (signal: AbortSignal): Promise<void> => {
+    state.leads = true;
+    return new Promise((resolve) => {
+      signal.addEventListener("abort", () => {
+        state.leads = false;
+        resolve();
+      });
+    });
+  };
+  const running = runAsLeader({ client: by, options, deps }, stop.signal, lead).then(
+    () => (state.ended = "well"),
+    (error: unknown) => (state.ended = error instanceof Error ? error.message : "badly"),
+  );
+  return { state, stop: () => stop.abort(), running };
+}
+
+const lease = () => client.objects(LEASES)[0]?.spec;
+
+describe("leader election", () => {
+  it("takes a lease that is not there, with times of six digits, and renews it", async () => {
+    const one = candidate("one");
+    await clock.advance(0);
+    expect(one.state.leads).toBe(true);
+    expect(lease()).toEqual({
+      holderIdentity: "one",
+      leaseDurationSeconds: 15,
+      acquireTime: "2026-01-01T00:00:00.000000Z",
+      renewTime: "2026-01-01T00:00:00.000000Z",
+      leaseTransitions: 0,
+    });
+    await clock.advance(60_000);
+    expect(one.state.leads).toBe(true);
+    expect(Date.parse(lease()?.renewTime ?? "")).toBeGreaterThan(Date.UTC(2026, 0, 1, 0, 0, 54));
+    expect(lease()?.acquireTime).toBe("2026-01-01T00:00:00.000000Z");
+  });
+
+  it("lets one lead at a time, and the next at once when the lease is given back", async () => {
+    const one = candidate("one");
+    await clock.advance(0);
+    const two = candidate("two");
+    await clock.advance(120_000);
+    expect([one.state.leads, two.state.leads]).toEqual([true, false]);
+    one.stop();
+    await clock.advance(0);
+    expect(one.state.ended).toBe("well");
+    expect(lease()?.holderIdentity).toBe("");
+    await clock.advance(5000);
+    expect(two.state.leads).toBe(true);
+    expect(lease()?.leaseTransitions).toBe(1);
+  });
+
+  it("takes over from a leader that fell silent once the lease has run out, not before", async () => {
+    const spec = {
+      holderIdentity: "dead",
+      leaseDurationSeconds: 15,
+      renewTime: "2031-01-01T00:00:00.000000Z",
+    };
+    client.seed(LEASES, { metadata: { namespace: "fleet-system", name: "hub" }, spec });
+    const two = candidate("two");
+    await clock.advance(14_000);
+    expect(two.state.leads).toBe(false);
+    await clock.advance(7000);
+    expect(two.state.leads).toBe(true);
+  });
+
+  it("ends the leader when it could not renew for 10 s, before another may take over", async () => {
+    const one = candidate("one");
+    await clock.advance(0);
+    client.stop();
+    await clock.advance(9000);
+    expect(one.state.leads).toBe(true);
+    await clock.advance(5900);
+    expect(one.state).toEqual({ leads: false, ended: "the lease fleet-system/hub was lost" });
+  });
+
+  it("ends the leader when someone else holds the lease", async () => {
+    const one = candidate("one");
+    await clock.advance(0);
+    const key = objectKey("fleet-system", "hub");
+    await client.mergePatch(LEASES, key, { spec: { holderIdentity: "thief" } });
+    await clock.advance(5000);
+    expect(one.state.leads).toBe(false);
+    expect(lease()?.holderIdentity).toBe("thief");
+  });
+
+  it("takes a lease again that was deleted under its hands", async () => {
+    const one = candidate("one");
+    await clock.advance(0);
+    await client.delete(LEASES, objectKey("fleet-system", "hub"));
+    await clock.advance(10_000);
+    expect(one.state.leads).toBe(true);
+    expect(lease()?.holderIdentity).toBe("one");
+  });
+
+  it("leaves no lease behind when it is stopped before it led", async () => {
+    const one = candidate("one");
+    await clock.advance(0);
+    const two = candidate("two");
+    two.stop();
+    await clock.advance(0);
+    expect(two.state.ended).toBe("the wait was cancelled");
+    expect(lease()?.holderIdentity).toBe("one");
+    expect(one.state.leads).toBe(true);
+  });
+});
