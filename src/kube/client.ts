@@ -46,7 +46,7 @@ class HttpKubeClient implements KubeClient {
     this.#deps = deps;
   }
 
-  get<T extends KubeObject>(of: Resource<T>, key: ObjectKey, options: CallOptions = {}): Promise<T> {
+  async get<T extends KubeObject>(of: Resource<T>, key: ObjectKey, options: CallOptions = {}): Promise<T> {
     return this.#json({
       method: "GET",
       path: objectPath(of, key),
@@ -106,19 +106,19 @@ class HttpKubeClient implements KubeClient {
     }
   }
 
-  create<T extends KubeObject>(of: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {
+  async create<T extends KubeObject>(of: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {
     const collection = collectionPath(of, object.metadata.namespace);
     const subresource = options.subresource;
     const path = subresource === undefined ? collection : objectPath(of, keyOf(object), subresource);
     return this.#write(of, { method: "POST", path: withQuery(path, writeQuery(options)), object, options });
   }
 
-  update<T extends KubeObject>(of: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {
+  async update<T extends KubeObject>(of: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {
     const path = withQuery(objectPath(of, keyOf(object), options.subresource), writeQuery(options));
     return this.#write(of, { method: "PUT", path, object, options });
   }
 
-  mergePatch<T extends KubeObject>(
+  async mergePatch<T extends KubeObject>(
     of: Resource<T>,
     key: ObjectKey,
     patch: object,
@@ -127,7 +127,7 @@ class HttpKubeClient implements KubeClient {
     return this.#patch(of, { key, patch, options, contentType: "application/merge-patch+json" });
   }
 
-  jsonPatch<T extends KubeObject>(
+  async jsonPatch<T extends KubeObject>(
     of: Resource<T>,
     key: ObjectKey,
     patch: readonly object[],
@@ -136,7 +136,7 @@ class HttpKubeClient implements KubeClient {
     return this.#patch(of, { key, patch, options, contentType: "application/json-patch+json" });
   }
 
-  apply<T extends KubeObject>(of: Resource<T>, object: Applied<T>, options: ApplyOptions): Promise<T> {
+  async apply<T extends KubeObject>(of: Resource<T>, object: Applied<T>, options: ApplyOptions): Promise<T> {
     const { name, namespace } = object.metadata;
     const key = keyOf({ metadata: { name, ...(namespace === undefined ? {} : { namespace }) } });
     const query = writeQuery({ ...options, force: options.force ?? true });
