@@ -59,6 +59,8 @@ export interface Strategy {
   readonly generation: "spec" | "spec-and-labels" | "none";
   /** Whether PUT without a resourceVersion is taken. */
   readonly allowUnconditionalUpdate: boolean;
+  /** Whether a status given at creation is kept although there is a status subresource (Node). Default: false. */
+  readonly keepsStatusOnCreate?: boolean;
   /** Whether PUT of an absent object creates it. */
   readonly allowCreateOnUpdate: boolean;
   /** Unit: seconds; for kinds that are deleted gracefully (Pod). Absent or 0: at once. */
@@ -105,6 +107,8 @@ export interface ResourceDefinition {
     readonly labelSelectorPath?: string;
   };
   readonly isCustom: boolean;
+  /** Sent as a `Warning` header with every answer. */
+  readonly deprecationWarning?: string;
   /** Kinds served in several groups or versions share the store of this one. Default: itself. */
   readonly storedAs?: { readonly group: string; readonly plural: string };
   /** From the stored form to this version, and back; copies, never changes in place. Default: only apiVersion is set. */
@@ -135,48 +139,4 @@ export interface ReviewRequest {
   readonly name: string | undefined;
   readonly reader: ObjectReader;
   readonly nowMs: number;
-}
-
-/** What an authenticator sees of a request. */
-export interface Credentials {
-  /** The `Authorization` header, or a bearer token given in another way, rewritten to that form. */
-  readonly authorization: string | undefined;
-  /** Subject of the client certificate, when one was sent that the client CA signed. */
-  readonly certificate:
-    | { readonly commonName: string; readonly organizations: readonly string[] }
-    | undefined;
-  /** Audiences the token must be for. Default: the server's own. */
-  readonly audiences?: readonly string[];
-}
-
-export interface Authenticator {
-  /** `undefined`: no credentials were sent. Throws 401 when those sent are bad. */
-  authenticate(credentials: Credentials): Promise<UserInfo | undefined>;
-}
-
-/** What is asked for. Source: k8s.io/apiserver, pkg/authorization/authorizer. */
-export interface AccessAttributes {
-  readonly user: UserInfo;
-  /** Lower case; for paths that are no resources the HTTP method. */
-  readonly verb: string;
-  /** Absent for paths that are no resources. */
-  readonly resource?: {
-    readonly group: string;
-    readonly version: string;
-    readonly plural: string;
-    /** Empty for the main resource. */
-    readonly subresource: string;
-    readonly namespace: string | undefined;
-    readonly name: string | undefined;
-  };
-  readonly path?: string;
-}
-
-export interface Decision {
-  readonly allowed: boolean;
-  readonly reason: string;
-}
-
-export interface Authorizer {
-  authorize(attributes: AccessAttributes): Decision;
 }

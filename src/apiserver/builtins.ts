@@ -1,0 +1,34 @@
+import { namespaceStrategy } from "./builtin/namespace.ts";
+import { define } from "./builtin/define.ts";
+import type { ResourceDefinition, ReviewDefinition } from "./registry/types.ts";
+
+export interface Builtins {
+  readonly resources: readonly ResourceDefinition[];
+  readonly reviews: readonly ReviewDefinition[];
+}
+
+export function builtins(): Builtins {
+  return {
+    resources: [
+      define("v1", "Namespace", {
+        plural: "namespaces",
+        clusterScoped: true,
+        shortNames: ["ns"],
+        hasStatus: true,
+        strategy: namespaceStrategy,
+      }),
+      define("v1", "ConfigMap", {
+        plural: "configmaps",
+        shortNames: ["cm"],
+        strategy: { generation: "none" },
+      }),
+      define("apps/v1", "Deployment", {
+        plural: "deployments",
+        shortNames: ["deploy"],
+        hasStatus: true,
+        hasScale: true,
+      }),
+    ],
+    reviews: [],
+  };
+}

@@ -1,0 +1,88 @@
+import type { IncomingMessage } from "node:http";
+import { isObject } from "#base/json.ts";
+import { parseJson } from "../schema/json.ts";
+import { decodeProtobuf } from "../schema/protobuf.ts";
+import { parseYaml } from "../schema/yaml.ts";
+import { badRequest, StatusError, tooLarge, unsupportedMediaType } from "../status.ts";
+
+/** As the real server: `--max-request-bytes`. Unit: bytes. */
+export const MAX_BODY_BYTES = 3 * 1024 * 1024;
+
+/**
+ * The whole body of a request.
+ *
+ * @throws {StatusError} 413 beyond the limit, 400 when the client goes away in the middle.
+ */
+export async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const announced = Number(request.headers["content-length"] ?? 0);
+  if (announced > MAX_BODY_BYTES) throw bodyTooLarge();
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > MAX_BODY_BYTES) throw bodyTooLarge();
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    if (error instanceof StatusError) throw error;
+    throw badRequest("the request ended before its body was complete");
+  }
+  return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks);
+}
+
+function bodyTooLarge(): StatusError {
+  return tooLarge(`Request entity too large: limit is ${MAX_BODY_BYTES}`);
+}
+
+export interface ParsedBody {
+  readonly value: Record<string, unknown>;
+  /** Paths of keys that stand twice. */
+  readonly duplicates: readonly string[];
+}
+
+/** "application/json; charset=utf-8" → "application/json". Nothing means JSON. */
+export function mediaType(header: string | undefined): string {
+  const type = (header ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? "";
+  return type === "" ? "application/json" : type;
+}
+
+const DECODABLE = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/**
+ * Reads an object out of a body.
+ *
+ * @throws {StatusError} 400 when it cannot be decoded, 415 for a type that is not taken.
+ */
+export function parseBody(body: Buffer, type: string): ParsedBody {
+  const { value, duplicates } = decode(body, type);
+  if (!isObject(value)) throw badRequest("the body of the request is not an object");
+  return { value, duplicates };
+}
+
+function decode(body: Buffer, type: string): { value: unknown; duplicates: readonly string[] } {
+  switch (type) {
+    case "application/json":
+      return parseJson(utf8(body));
+    case "application/yaml":
+    case "application/x-yaml":
+    case "text/yaml":
+      return parseYaml(utf8(body));
+    case "application/vnd.kubernetes.protobuf":
+      return { value: decodeProtobuf(body), duplicates: [] };
+    default:
+      throw unsupportedMediaType(
+        `the body of the request was in an unknown format - accepted media types include: ${DECODABLE.join(", ")}`,
+      );
+  }
+}
+
+const UTF8 = new TextDecoder("utf-8", { fatal: true });
+
+export function utf8(body: Buffer): string {
+  try {
+    return UTF8.decode(body);
+  } catch {
+    throw badRequest("the body of the request is not valid UTF-8");
+  }
+}

@@ -1,0 +1,91 @@
+import type { IncomingMessage } from "node:http";
+import { isObject } from "#base/json.ts";
+import type { DeleteOptions } from "../registry/removal.ts";
+import { badRequest, invalid } from "../status.ts";
+import { mediaType, parseBody, readBody } from "./body.ts";
+import { parseDryRun } from "./objects.ts";
+import { isTrue } from "./path.ts";
+
+/** What a DELETE asks for, and whether it was asked in the old way by `orphanDependents`. */
+export interface ParsedDelete extends DeleteOptions {
+  readonly orphanDependents: boolean | undefined;
+}
+
+const POLICIES = ["Background", "Foreground", "Orphan"] as const;
+
+/** The options in the body, or where there is none, in the query. */
+export async function readDeleteOptions(
+  request: IncomingMessage,
+  query: URLSearchParams,
+): Promise<ParsedDelete> {
+  const body = await readBody(request);
+  const fromBody = body.length === 0 ? {} : parseBody(body, mediaType(request.headers["content-type"])).value;
+  const kind = fromBody["kind"] ?? "";
+  if (kind !== "" && kind !== "DeleteOptions")
+    throw badRequest(`the body of a DELETE is DeleteOptions, not ${JSON.stringify(kind)}`);
+  return parseDeleteOptions(body.length === 0 ? fromQuery(query) : fromBody, query);
+}
+
+function fromQuery(query: URLSearchParams): Record<string, unknown> {
+  const grace = query.get("gracePeriodSeconds");
+  return {
+    ...(grace === null || grace === "" ? {} : { gracePeriodSeconds: Number(grace) }),
+    ...(query.has("propagationPolicy") ? { propagationPolicy: query.get("propagationPolicy") } : {}),
+    ...(query.has("orphanDependents") ? { orphanDependents: isTrue(query.get("orphanDependents")) } : {}),
+  };
+}
+
+function parseDeleteOptions(value: Record<string, unknown>, query: URLSearchParams): ParsedDelete {
+  const dryRun = Array.isArray(value["dryRun"]) && value["dryRun"].length > 0;
+  const orphan = value["orphanDependents"] ?? undefined;
+  const orphanDependents = typeof orphan === "boolean" ? orphan : undefined;
+  const policy = parsePolicy(value["propagationPolicy"] ?? undefined);
+  if (policy !== undefined && orphanDependents !== undefined) {
+    throw refusePolicy(policy, "orphanDependents and deletionPropagation cannot be both set");
+  }
+  return {
+    gracePeriodSeconds: parseGrace(value["gracePeriodSeconds"] ?? undefined),
+    propagationPolicy: policy ?? legacyPolicy(orphanDependents),
+    preconditions: parsePreconditions(value["preconditions"] ?? undefined),
+    dryRun: dryRun || parseDryRun(query),
+    orphanDependents,
+  };
+}
+
+function parseGrace(value: unknown): number | undefined {
+  if (value === undefined) return undefined;
+  if (typeof value === "number" && Number.isInteger(value)) return Math.max(0, value);
+  throw badRequest("gracePeriodSeconds must be an integer");
+}
+
+function legacyPolicy(orphanDependents: boolean | undefined): DeleteOptions["propagationPolicy"] {
+  if (orphanDependents === undefined) return undefined;
+  return orphanDependents ? "Orphan" : "Background";
+}
+
+function parsePolicy(value: unknown): DeleteOptions["propagationPolicy"] {
+  if (value === undefined || value === "") return undefined;
+  const policy = POLICIES.find((it) => it === value);
+  if (policy === undefined) throw refusePolicy(value, "must be Background, Foreground or Orphan");
+  return policy;
+}
+
+function refusePolicy(value: unknown, why: string): Error {
+  return invalid("meta.k8s.io", "DeleteOptions", "", [
+    {
+      type: "FieldValueInvalid",
+      field: "propagationPolicy",
+      message: `Invalid value: ${JSON.stringify(value)}: ${why}`,
+    },
+  ]);
+}
+
+function parsePreconditions(value: unknown): DeleteOptions["preconditions"] {
+  if (value === undefined) return undefined;
+  if (!isObject(value)) throw badRequest("preconditions must be an object");
+  const { uid, resourceVersion } = value;
+  return {
+    ...(typeof uid === "string" && uid !== "" ? { uid } : {}),
+    ...(typeof resourceVersion === "string" && resourceVersion !== "" ? { resourceVersion } : {}),
+  };
+}

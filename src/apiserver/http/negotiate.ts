@@ -1,0 +1,91 @@
+import { notAcceptable } from "../status.ts";
+
+/** How the client wants an answer. */
+export interface Accepted {
+  readonly format: "json" | "yaml";
+  /** Another kind than the object's own. */
+  readonly as: "Table" | "PartialObjectMetadata" | undefined;
+  /** Version of meta.k8s.io for `as`. */
+  readonly metaVersion: "v1" | "v1beta1";
+}
+
+interface Clause {
+  readonly type: string;
+  readonly parameters: ReadonlyMap<string, string>;
+  readonly quality: number;
+}
+
+const PLAIN: Accepted = { format: "json", as: undefined, metaVersion: "v1" };
+
+const FORMATS: ReadonlyMap<string, Accepted["format"]> = new Map([
+  ["*/*", "json"],
+  ["application/*", "json"],
+  ["application/json", "json"],
+  ["application/yaml", "yaml"],
+  ["application/x-yaml", "yaml"],
+  ["text/yaml", "yaml"],
+]);
+
+const SUPPORTED = ["application/json", "application/yaml"];
+
+/** The clauses of an Accept header, best first. */
+export function parseAccept(header: string): readonly Clause[] {
+  return header
+    .split(",")
+    .map(parseClause)
+    .filter((it) => it.type !== "" && it.quality > 0)
+    .toSorted((a, b) => b.quality - a.quality);
+}
+
+function parseClause(text: string): Clause {
+  const [type = "", ...rest] = text.split(";").map((it) => it.trim());
+  const parameters = new Map(
+    rest.map((it) => {
+      const equals = it.indexOf("=");
+      if (equals < 0) return [it, ""];
+      return [it.slice(0, equals).trim(), it.slice(equals + 1).trim()];
+    }),
+  );
+  const quality = Number(parameters.get("q") ?? 1);
+  return { type: type.toLowerCase(), parameters, quality: Number.isNaN(quality) ? 1 : quality };
+}
+
+/**
+ * The first clause that can be served. Protobuf is never sent: clients that prefer it name JSON behind it, and read
+ * what the answer's Content-Type says.
+ *
+ * @throws {StatusError} 406 when none can.
+ */
+export function negotiate(header: string | undefined): Accepted {
+  if (header === undefined || header.trim() === "") return PLAIN;
+  for (const { type, parameters } of parseAccept(header)) {
+    const format = FORMATS.get(type);
+    if (format === undefined) continue;
+    const as = parameters.get("as");
+    if (as === undefined) return { ...PLAIN, format };
+    const known = acceptedKind(as, parameters);
+    if (known !== undefined) return { ...known, format };
+  }
+  throw notAcceptable(SUPPORTED);
+}
+
+function acceptedKind(as: string, parameters: ReadonlyMap<string, string>): Accepted | undefined {
+  const version = parameters.get("v") ?? "v1";
+  if (parameters.get("g") !== "meta.k8s.io" || (version !== "v1" && version !== "v1beta1")) return undefined;
+  if (as === "Table") return { format: "json", as, metaVersion: version };
+  if (as !== "PartialObjectMetadata" && as !== "PartialObjectMetadataList") return undefined;
+  return { format: "json", as: "PartialObjectMetadata", metaVersion: version };
+}
+
+/** Whether the client takes aggregated discovery, which must be named exactly (KEP-3352). */
+export function acceptsAggregated(header: string | undefined): "v2" | "v2beta1" | undefined {
+  for (const { type, parameters } of parseAccept(header ?? "")) {
+    if (type !== "application/json" && type !== "*/*") continue;
+    const as = parameters.get("as");
+    if (as === undefined) return undefined;
+    if (as !== "APIGroupDiscoveryList" || parameters.get("g") !== "apidiscovery.k8s.io") continue;
+    const version = parameters.get("v");
+    if (version === "v2" || version === "v2beta1") return version;
+  }
+  return undefined;
+}

@@ -1,0 +1,118 @@
+import { applyJsonPatch } from "../patch/json-patch.ts";
+import { applyMergePatch } from "../patch/merge-patch.ts";
+import { applyStrategicMergePatch } from "../patch/strategic-merge.ts";
+import type { Registry } from "../registry/registry.ts";
+import { applyConfiguration, checkFields } from "../registry/shape.ts";
+import type { ApiObject } from "../registry/types.ts";
+import { apiVersionOf, editableCopy, type WriteRequest, type WriteResult } from "../registry/write.ts";
+import { resolveDefinition } from "../schema/definitions.ts";
+import { parseJson } from "../schema/json.ts";
+import { parseYaml } from "../schema/yaml.ts";
+import { badRequest, StatusError, unsupportedMediaType } from "../status.ts";
+import { mediaType, readBody, utf8 } from "./body.ts";
+import type { Exchange } from "./exchange.ts";
+import { asObject, parseFieldValidation } from "./objects.ts";
+import { isTrue } from "./path.ts";
+
+const JSON_PATCH = "application/json-patch+json";
+const MERGE_PATCH = "application/merge-patch+json";
+const STRATEGIC_PATCH = "application/strategic-merge-patch+json";
+const APPLY_PATCH = "application/apply-patch+yaml";
+
+/** What makes the new state out of the present one. */
+type Transform = (object: ApiObject) => unknown;
+
+export async function patchObject(
+  registry: Registry,
+  exchange: Exchange,
+  request: WriteRequest,
+): Promise<WriteResult> {
+  const type = mediaType(exchange.request.headers["content-type"]);
+  const { isCustom } = request.definition;
+  const taken = [JSON_PATCH, MERGE_PATCH, ...(isCustom ? [] : [STRATEGIC_PATCH]), APPLY_PATCH];
+  if (!taken.includes(type)) {
+    throw unsupportedMediaType(
+      `the body of the request was in an unknown format - accepted media types include: ${taken.join(", ")}`,
+    );
+  }
+  const text = utf8(await readBody(exchange.request));
+  if (type === APPLY_PATCH) return applyPatch(registry, exchange, request, text);
+  const transform = parseTransform(type, text, request);
+  return registry.change(request, (entry) => {
+    if (entry === undefined) return undefined;
+    const current = editableCopy(request.definition, entry);
+    return { input: patched(exchange, request, transform(current)) };
+  });
+}
+
+function parseTransform(type: string, text: string, { definition }: WriteRequest): Transform {
+  const { value: patch } = parseJson(text);
+  switch (type) {
+    case JSON_PATCH:
+      return (object) => applyJsonPatch(object, patch);
+    case MERGE_PATCH:
+      return (object) => applyMergePatch(object, patch);
+    default:
+      return (object) => applyStrategicMergePatch(object, patch, definition.schema, resolveDefinition);
+  }
+}
+
+/** The result of a patch is decoded as the body of an update would be. */
+function patched(exchange: Exchange, { definition }: WriteRequest, value: unknown): ApiObject {
+  const object = asObject(value, definition.kind, apiVersionOf(definition));
+  const validation = parseFieldValidation(exchange.query);
+  checkFields({ definition, object, duplicates: [], validation, warn: (message) => exchange.warn(message) });
+  return object;
+}
+
+/** Server-side apply: creates what is absent (KEP-555). */
+function applyPatch(
+  registry: Registry,
+  exchange: Exchange,
+  request: WriteRequest,
+  text: string,
+): Promise<WriteResult> {
+  const { definition } = request;
+  const manager = exchange.query.get("fieldManager") ?? "";
+  if (manager === "")
+    throw badRequest(
+      "PatchOptions.meta.k8s.io is invalid: fieldManager: Required value: is required for apply patch",
+    );
+  const { value, duplicates } = parseYaml(text);
+  const config = asObject(value, definition.kind, apiVersionOf(definition));
+  if (config.metadata.managedFields !== undefined) throw badRequest("metadata.managedFields must be nil");
+  const validation = parseFieldValidation(exchange.query);
+  checkFields({
+    definition,
+    object: config,
+    duplicates,
+    validation,
+    warn: (message) => exchange.warn(message),
+  });
+  const force = isTrue(exchange.query.get("force"));
+  return registry.change(request, (entry, tx) => {
+    if (entry === undefined && request.subresource !== "") return undefined;
+    const live = entry === undefined ? undefined : editableCopy(definition, entry);
+    const input = applyConfiguration({
+      definition,
+      live,
+      config,
+      manager,
+      force,
+      subresource: request.subresource,
+      nowMs: tx.nowMs,
+    });
+    return { input, isApplied: true };
+  });
+}
+
+/** `force` belongs to apply alone. */
+export function checkPatchQuery(type: string, query: URLSearchParams): void {
+  if (type === APPLY_PATCH || query.get("force") === null) return;
+  throw new StatusError({
+    code: 422,
+    reason: "Invalid",
+    message:
+      'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be specified for non-apply patch',
+  });
+}

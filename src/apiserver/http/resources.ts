@@ -1,0 +1,232 @@
+import type { Status } from "#api/meta/types.ts";
+import type { Clock } from "#base/clock.ts";
+import type { Registry } from "../registry/registry.ts";
+import type { Removal } from "../registry/removal.ts";
+import type { ResourceDefinition, Verb } from "../registry/types.ts";
+import { viewOf, type WriteResult } from "../registry/write.ts";
+import { badRequest, methodNotAllowed, pathNotFound, StatusError } from "../status.ts";
+import { readDeleteOptions } from "./delete.ts";
+import type { Exchange } from "./exchange.ts";
+import { type Form, MetadataForm, PlainForm } from "./forms.ts";
+import { listPage, parseListQuery } from "./list.ts";
+import { type Accepted, negotiate } from "./negotiate.ts";
+import { type Addressed, readObject, writeRequest } from "./objects.ts";
+import { patchObject } from "./patch.ts";
+import type { ResourceTarget } from "./path.ts";
+import { subresourcesOf } from "./subresources.ts";
+import { serveSpecial, type SpecialServices } from "./special.ts";
+import { type IncludeObject, TableForm } from "./tables.ts";
+import { serveWatch, type WatchServices } from "./watch.ts";
+
+export interface ResourceServices extends WatchServices, SpecialServices {
+  readonly registry: Registry;
+  readonly clock: Clock;
+}
+
+/** One request on a resource, with what it names found. */
+interface Call {
+  readonly exchange: Exchange;
+  readonly definition: ResourceDefinition;
+  readonly target: ResourceTarget;
+  readonly accepted: Accepted;
+}
+
+/** Serves every request on objects and their subresources. The caller has authorized it. */
+export class ResourceHandler {
+  readonly #services: ResourceServices;
+  readonly #plainForms = new WeakMap<ResourceDefinition, PlainForm>();
+  readonly #metadataForms = new Map<string, MetadataForm>();
+
+  constructor(services: ResourceServices) {
+    this.#services = services;
+  }
+
+  async serve(exchange: Exchange, target: ResourceTarget, verb: Verb): Promise<void> {
+    const definition = this.#definitionOf(target);
+    const accepted = negotiate(exchange.request.headers.accept);
+    const call: Call = { exchange, definition, target, accepted };
+    if (definition.deprecationWarning !== undefined) exchange.warn(definition.deprecationWarning);
+    if (target.subresource !== "") {
+      await this.#serveSubresource(call, verb);
+      return;
+    }
+    if (!definition.verbs.includes(verb)) throw methodNotAllowed();
+    await this.#serveMain(call, verb);
+  }
+
+  #definitionOf({ group, version, plural, namespace, name }: ResourceTarget): ResourceDefinition {
+    const definition = this.#services.registry.catalog.resource(group, version, plural);
+    if (definition === undefined) throw pathNotFound();
+    if (!definition.namespaced && namespace !== undefined) throw pathNotFound();
+    if (definition.namespaced && namespace === undefined && name !== undefined) throw pathNotFound();
+    return definition;
+  }
+
+  async #serveMain(call: Call, verb: Verb): Promise<void> {
+    switch (verb) {
+      case "get":
+        return this.#get(call);
+      case "list":
+        return this.#list(call);
+      case "watch":
+        return this.#watch(call);
+      case "create":
+        return this.#create(call);
+      case "update":
+        return this.#update(call);
+      case "patch":
+        return this.#patch(call);
+      case "delete":
+        return this.#delete(call);
+      case "deletecollection":
+        return this.#deleteCollection(call);
+      default:
+        return verb satisfies never;
+    }
+  }
+
+  async #serveSubresource(call: Call, verb: Verb): Promise<void> {
+    const { definition, target } = call;
+    const known = subresourcesOf(definition).find((it) => it.name === target.subresource);
+    if (known === undefined || target.rest.length > 0) throw pathNotFound();
+    if (!known.verbs.includes(verb)) throw methodNotAllowed();
+    if (target.subresource !== "status" && target.subresource !== "finalize") {
+      await serveSpecial(this.#services, call.exchange, this.#addressed(call));
+      return;
+    }
+    if (verb === "get") return this.#get(call);
+    return verb === "patch" ? this.#patch(call) : this.#update(call);
+  }
+
+  #addressed({ definition, target }: Call): Addressed {
+    const { namespace, name, subresource } = target;
+    return { definition, namespace, name, subresource };
+  }
+
+  #form({ exchange, definition, accepted }: Call): Form {
+    if (accepted.as === "Table") {
+      const includeObject = parseInclude(exchange.query.get("includeObject"));
+      const now = (): number => this.#services.clock.now();
+      return new TableForm({ definition, includeObject, metaVersion: accepted.metaVersion, now });
+    }
+    if (accepted.as === "PartialObjectMetadata") {
+      const known = this.#metadataForms.get(accepted.metaVersion) ?? new MetadataForm(accepted.metaVersion);
+      this.#metadataForms.set(accepted.metaVersion, known);
+      return known;
+    }
+    const known = this.#plainForms.get(definition) ?? new PlainForm(definition);
+    this.#plainForms.set(definition, known);
+    return known;
+  }
+
+  async #get(call: Call): Promise<void> {
+    const { definition, target, exchange, accepted } = call;
+    const entry = this.#services.registry.get(definition, target.namespace, target.name ?? "");
+    await exchange.sendJson(200, this.#form(call).item(entry), accepted.format);
+  }
+
+  async #list(call: Call): Promise<void> {
+    const { definition, target, exchange, accepted } = call;
+    if (exchange.query.has("sendInitialEvents")) {
+      throw badRequest("sendInitialEvents is forbidden for list");
+    }
+    const query = parseListQuery(definition, target.namespace, exchange.query);
+    const page = await listPage(this.#services.store, query, this.#services.awaitRevision);
+    await exchange.sendJson(200, this.#form(call).list(page.entries, page.metadata), accepted.format);
+  }
+
+  async #watch(call: Call): Promise<void> {
+    const { definition, target, exchange } = call;
+    if (call.accepted.format !== "json") throw badRequest("watches are served as application/json only");
+    const of = { definition, namespace: target.namespace, form: this.#form(call) };
+    await serveWatch(this.#services, exchange, of);
+  }
+
+  async #create(call: Call): Promise<void> {
+    const { target, definition, exchange } = call;
+    if (target.name !== undefined) throw methodNotAllowed();
+    if (definition.namespaced && target.namespace === undefined) {
+      throw badRequest("an empty namespace may not be set during creation");
+    }
+    const request = writeRequest(exchange, this.#addressed(call));
+    const object = await readObject(exchange, definition);
+    await this.#sendResult(call, await this.#services.registry.create(request, object));
+  }
+
+  async #update(call: Call): Promise<void> {
+    const { exchange, definition } = call;
+    const request = writeRequest(exchange, this.#addressed(call));
+    const object = await readObject(exchange, definition);
+    await this.#sendResult(call, await this.#services.registry.put(request, object));
+  }
+
+  async #patch(call: Call): Promise<void> {
+    const request = writeRequest(call.exchange, this.#addressed(call));
+    await this.#sendResult(call, await patchObject(this.#services.registry, call.exchange, request));
+  }
+
+  async #sendResult(call: Call, { object, entry, isCreated }: WriteResult): Promise<void> {
+    const { accepted, exchange } = call;
+    const code = isCreated ? 201 : 200;
+    if (entry === undefined && accepted.as === undefined) {
+      await exchange.sendJson(code, JSON.stringify(object), accepted.format);
+      return;
+    }
+    const shown = entry ?? this.#services.registry.unstored(object);
+    await exchange.sendJson(code, this.#form(call).item(shown), accepted.format);
+  }
+
+  async #delete(call: Call): Promise<void> {
+    const { definition, target, exchange, accepted } = call;
+    const options = await readDeleteOptions(exchange.request, exchange.query);
+    const { registry } = this.#services;
+    const removal = await registry.delete(definition, target.namespace, target.name ?? "", options);
+    if (removal.isGone && !returnsObject(definition)) {
+      const status = deletedStatus(definition, removal);
+      await exchange.sendJson(200, JSON.stringify(status), accepted.format);
+      return;
+    }
+    const code = !removal.isGone && options.orphanDependents === false ? 202 : 200;
+    await exchange.sendJson(code, this.#form(call).item(removal.entry), accepted.format);
+  }
+
+  async #deleteCollection(call: Call): Promise<void> {
+    const { definition, target, exchange, accepted } = call;
+    const options = await readDeleteOptions(exchange.request, exchange.query);
+    const query = parseListQuery(definition, target.namespace, exchange.query);
+    const { registry, store, awaitRevision } = this.#services;
+    const page = await listPage(store, query, awaitRevision);
+    const deleted = [];
+    for (const { object } of page.entries) {
+      const { name, namespace, uid = "" } = object.metadata;
+      try {
+        // Another object may have taken the name by now: that one was not listed.
+        const guarded = { ...options, preconditions: { ...options.preconditions, uid } };
+        deleted.push((await registry.delete(definition, namespace, name, guarded)).entry);
+      } catch (error) {
+        if (!(error instanceof StatusError) || (error.code !== 404 && error.code !== 409)) throw error;
+      }
+    }
+    await exchange.sendJson(200, this.#form(call).list(deleted, page.metadata), accepted.format);
+  }
+}
+
+function parseInclude(value: string | null): IncludeObject {
+  if (value === null || value === "" || value === "Metadata") return "Metadata";
+  if (value === "None" || value === "Object") return value;
+  throw badRequest(
+    `Invalid value: ${JSON.stringify(value)}: includeObject: must be None, Metadata or Object`,
+  );
+}
+
+/** Kinds whose deletion answers with the object (`ReturnDeletedObject` upstream). */
+function returnsObject({ group, plural }: ResourceDefinition): boolean {
+  return group === "" && (plural === "pods" || plural === "services" || plural === "serviceaccounts");
+}
+
+function deletedStatus(definition: ResourceDefinition, { entry }: Removal): Status {
+  const { group, plural } = definition;
+  const { name, uid = "" } = viewOf(definition, entry).metadata;
+  const details = { name, ...(group === "" ? {} : { group }), kind: plural, uid };
+  return { kind: "Status", apiVersion: "v1", metadata: {}, status: "Success", details };
+}

@@ -1,0 +1,40 @@
+import type { ResourceDefinition } from "../registry/types.ts";
+
+export interface Subresource {
+  readonly name: string;
+  readonly verbs: readonly string[];
+  /** Default: the resource's own. */
+  readonly kind?: { readonly group: string; readonly version: string; readonly kind: string };
+}
+
+const STORED_VERBS = ["get", "patch", "update"];
+const STREAM_VERBS = ["create", "get"];
+
+function coreKind(kind: string): NonNullable<Subresource["kind"]> {
+  return { group: "", version: "v1", kind };
+}
+
+/** Those of one resource only. */
+const SPECIAL: ReadonlyMap<string, readonly Subresource[]> = new Map<string, readonly Subresource[]>([
+  ["/namespaces", [{ name: "finalize", verbs: ["update"] }]],
+  [
+    "/pods",
+    [
+      { name: "attach", verbs: STREAM_VERBS, kind: coreKind("PodAttachOptions") },
+      { name: "binding", verbs: ["create"], kind: coreKind("Binding") },
+      { name: "eviction", verbs: ["create"], kind: { group: "policy", version: "v1", kind: "Eviction" } },
+      { name: "exec", verbs: STREAM_VERBS, kind: coreKind("PodExecOptions") },
+      { name: "log", verbs: ["get"], kind: coreKind("Pod") },
+      { name: "portforward", verbs: STREAM_VERBS, kind: coreKind("PodPortForwardOptions") },
+    ],
+  ],
+]);
+
+/** What a resource has below its items, reviews aside. */
+export function subresourcesOf(definition: ResourceDefinition): readonly Subresource[] {
+  return [
+    ...(SPECIAL.get(`${definition.group}/${definition.plural}`) ?? []),
+    ...(definition.scale === undefined ? [] : [{ name: "scale", verbs: STORED_VERBS }]),
+    ...(definition.hasStatus ? [{ name: "status", verbs: STORED_VERBS }] : []),
+  ];
+}

@@ -1,0 +1,99 @@
+import type { ListMeta } from "#api/meta/types.ts";
+import type { ApiObject, ResourceDefinition, TableColumn } from "../registry/types.ts";
+import { viewOf } from "../registry/write.ts";
+import type { Entry } from "../storage/entry.ts";
+import type { EventType, StoreEvent } from "../storage/event-log.ts";
+import type { EventEncoder } from "../watch/watcher.ts";
+import { bookmarkMetadata, errorLine, eventLine, type Form } from "./forms.ts";
+
+/** What of each object goes into its row. Source: `metav1.IncludeObjectPolicy`. */
+export type IncludeObject = "None" | "Metadata" | "Object";
+
+export interface TableOptions {
+  readonly definition: ResourceDefinition;
+  readonly includeObject: IncludeObject;
+  readonly metaVersion: string;
+  readonly now: () => number;
+}
+
+/** `meta.k8s.io/v1 Table`: what `kubectl get` prints. */
+export class TableForm implements Form {
+  readonly #options: TableOptions;
+  readonly #apiVersion: string;
+  readonly events: EventEncoder;
+
+  constructor(options: TableOptions) {
+    this.#options = options;
+    this.#apiVersion = `meta.k8s.io/${options.metaVersion}`;
+    this.events = new TableEvents(this);
+  }
+
+  item(entry: Entry): Buffer {
+    const { resourceVersion = "" } = entry.object.metadata;
+    return this.list([entry], { resourceVersion });
+  }
+
+  list(entries: readonly Entry[], metadata: ListMeta): Buffer {
+    return this.table(entries, metadata, true);
+  }
+
+  table(entries: readonly Entry[], metadata: object, withColumns: boolean): Buffer {
+    const { definition, now } = this.#options;
+    const nowMs = now();
+    const table = {
+      kind: "Table",
+      apiVersion: this.#apiVersion,
+      metadata,
+      columnDefinitions: withColumns ? definition.columns.map(describeColumn) : [],
+      rows: entries.map((it) => this.#row(viewOf(definition, it), nowMs)),
+    };
+    return Buffer.from(JSON.stringify(table), "utf8");
+  }
+
+  #row(object: ApiObject, nowMs: number): Record<string, unknown> {
+    const cells = this.#options.definition.columns.map((it) => it.cell(object, nowMs));
+    switch (this.#options.includeObject) {
+      case "None":
+        return { cells };
+      case "Object":
+        return { cells, object };
+      default: {
+        const { metadata } = object;
+        return { cells, object: { kind: "PartialObjectMetadata", apiVersion: this.#apiVersion, metadata } };
+      }
+    }
+  }
+}
+
+function describeColumn({ name, type, format = "", description = "", priority = 0 }: TableColumn): object {
+  return { name, type, format, description, priority };
+}
+
+/** Each event is a Table of one row; only the first says what the columns are. */
+class TableEvents implements EventEncoder {
+  readonly #form: TableForm;
+  #hasColumns = false;
+
+  constructor(form: TableForm) {
+    this.#form = form;
+  }
+
+  shared(event: StoreEvent): Buffer {
+    return this.single(event.type, event.entry);
+  }
+
+  single(type: EventType, entry: Entry): Buffer {
+    const withColumns = !this.#hasColumns;
+    this.#hasColumns = true;
+    const { resourceVersion } = entry.object.metadata;
+    return eventLine(type, this.#form.table([entry], { resourceVersion }, withColumns));
+  }
+
+  bookmark(revision: number, isInitialEnd: boolean): Buffer {
+    return eventLine("BOOKMARK", this.#form.table([], bookmarkMetadata(revision, isInitialEnd), false));
+  }
+
+  error(error: Error): Buffer {
+    return errorLine(error);
+  }
+}

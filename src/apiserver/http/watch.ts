@@ -1,0 +1,180 @@
+import type { ServerResponse } from "node:http";
+import type { Clock } from "#base/clock.ts";
+import type { Rng } from "#base/rng.ts";
+import { tableId } from "../registry/catalog.ts";
+import { parseSelection, type Selection } from "../registry/selectors.ts";
+import type { ResourceDefinition } from "../registry/types.ts";
+import { invalid, StatusError } from "../status.ts";
+import type { Store } from "../storage/store.ts";
+import type { WatchHub } from "../watch/hub.ts";
+import type { WatchSink, WatchSpec, Watcher } from "../watch/watcher.ts";
+import type { Exchange } from "./exchange.ts";
+import type { Form } from "./forms.ts";
+import {
+  type AwaitRevision,
+  type ListQuery,
+  parseListQuery,
+  parseRevision,
+  stateOf,
+  tooOld,
+} from "./list.ts";
+import { isTrue } from "./path.ts";
+
+/** Unit: milliseconds. */
+const BOOKMARK_EVERY_MS = 60_000;
+const BOOKMARK_BEFORE_END_MS = 2000;
+/** A watch without `timeoutSeconds` lasts between this and twice this, so that clients do not come back together. */
+const MIN_TIMEOUT_MS = 30 * 60_000;
+
+export interface WatchServices {
+  readonly store: Store;
+  readonly hub: WatchHub;
+  readonly clock: Clock;
+  readonly rng: Rng;
+  readonly awaitRevision: AwaitRevision;
+}
+
+interface WatchQuery extends ListQuery {
+  readonly sendInitialEvents: boolean | undefined;
+  readonly allowBookmarks: boolean;
+  /** Unit: milliseconds. */
+  readonly timeoutMs: number | undefined;
+}
+
+function parseWatchQuery(
+  definition: ResourceDefinition,
+  namespace: string | undefined,
+  query: URLSearchParams,
+): WatchQuery {
+  const initial = query.get("sendInitialEvents");
+  const seconds = query.get("timeoutSeconds") ?? "";
+  const parsed = {
+    ...parseListQuery(definition, namespace, query),
+    sendInitialEvents: initial === null ? undefined : isTrue(initial),
+    allowBookmarks: isTrue(query.get("allowWatchBookmarks")),
+    timeoutMs: /^[1-9][0-9]{0,8}$/.test(seconds) ? Number(seconds) * 1000 : undefined,
+  };
+  checkInitialEvents(parsed);
+  return parsed;
+}
+
+/** KEP-3157: the two parameters go together, whether the value is true or false. */
+function checkInitialEvents({ sendInitialEvents, resourceVersionMatch: match }: WatchQuery): void {
+  const refuse = (field: string, why: string): never => {
+    throw invalid("meta.k8s.io", "ListOptions", "", [
+      { type: "FieldValueForbidden", field, message: `Forbidden: ${why}` },
+    ]);
+  };
+  if (sendInitialEvents === undefined) {
+    if (match !== "") {
+      refuse(
+        "resourceVersionMatch",
+        "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+      );
+    }
+    return;
+  }
+  if (match !== "NotOlderThan") {
+    refuse("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+  }
+}
+
+/** Answers a watch: headers at once, then events until a timeout, the client or the server ends it. */
+export async function serveWatch(
+  services: WatchServices,
+  exchange: Exchange,
+  of: {
+    readonly definition: ResourceDefinition;
+    readonly namespace: string | undefined;
+    readonly form: Form;
+  },
+): Promise<void> {
+  const query = parseWatchQuery(of.definition, of.namespace, exchange.query);
+  const selection = parseSelection(of.definition, query.labelSelector, query.fieldSelector);
+  const asked = parseRevision(query.resourceVersion);
+  const { response } = exchange;
+  response.writeHead(200, { "Content-Type": "application/json", "Transfer-Encoding": "chunked" });
+  response.flushHeaders();
+  try {
+    if (asked > services.store.revision) await services.awaitRevision(asked);
+    run(services, response, planWatch(services.store, query, selection, of.form), query);
+  } catch (error) {
+    if (!(error instanceof StatusError)) throw error;
+    response.end(of.form.events.error(error));
+  }
+}
+
+/** Where the watch starts, and with what. Throws 410 where that is no longer known. */
+function planWatch(store: Store, query: WatchQuery, selection: Selection, form: Form): WatchSpec {
+  const { definition } = query;
+  const table = store.table(tableId(definition));
+  const asked = parseRevision(query.resourceVersion);
+  // The state as of now includes revision 0 ("any") and is not older than any revision that was asked for.
+  const wantsState = query.sendInitialEvents ?? asked === 0;
+  const revision = wantsState || asked === 0 ? store.revision : asked;
+  const oldest = selection.matches === undefined ? table.log.floor : table.log.completeFrom;
+  if (revision < oldest) throw tooOld(asked, oldest);
+  return {
+    table,
+    namespace: definition.namespaced ? (query.namespace ?? selection.namespace) : undefined,
+    name: selection.name,
+    matches: selection.matches,
+    encoder: form.events,
+    revision,
+    initial: wantsState ? stateOf(table, query, selection, revision) : undefined,
+    marksInitialEnd: query.sendInitialEvents === true && query.allowBookmarks,
+  };
+}
+
+function run(services: WatchServices, response: ServerResponse, spec: WatchSpec, query: WatchQuery): void {
+  if (response.destroyed || response.closed) return;
+  const watcher = services.hub.open(spec, sinkOf(response));
+  const timers = scheduleWatch(services, watcher, query);
+  response.once("close", () => {
+    timers[Symbol.dispose]();
+    watcher.end();
+  });
+}
+
+function sinkOf(response: ServerResponse): WatchSink {
+  return {
+    write: (chunk) => response.write(chunk),
+    onDrain: (drained) => void response.on("drain", drained),
+    end: () => void response.end(),
+  };
+}
+
+/** Bookmarks now and then, one shortly before the end, and the end. */
+function scheduleWatch(
+  { clock, rng, hub }: WatchServices,
+  watcher: Watcher,
+  { timeoutMs, allowBookmarks }: WatchQuery,
+): Disposable {
+  const lastsMs = timeoutMs ?? MIN_TIMEOUT_MS * (1 + rng.random());
+  const timers = new Set<Disposable>();
+  const after = (delayMs: number, callback: () => void): void => {
+    const timer = clock.after(delayMs, () => {
+      timers.delete(timer);
+      callback();
+    });
+    timers.add(timer);
+  };
+  const bookmarkRegularly = (): void => {
+    after(BOOKMARK_EVERY_MS * (0.9 + 0.2 * rng.random()), () => {
+      hub.bookmark(watcher);
+      bookmarkRegularly();
+    });
+  };
+  after(lastsMs, () => watcher.end());
+  if (allowBookmarks) {
+    bookmarkRegularly();
+    if (lastsMs > BOOKMARK_BEFORE_END_MS)
+      after(lastsMs - BOOKMARK_BEFORE_END_MS, () => hub.bookmark(watcher));
+  }
+  return {
+    [Symbol.dispose]() {
+      for (const timer of timers) timer[Symbol.dispose]();
+      timers.clear();
+    },
+  };
+}

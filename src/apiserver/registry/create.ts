@@ -1,0 +1,109 @@
+import { alreadyExists, conflict, internalError, invalid, StatusError } from "../status.ts";
+import { storageKey } from "../storage/table.ts";
+import { arranged, generateName, timestamp, validateMetadata } from "./metadata.ts";
+import { applySchemaDefaults, trackChange, validateSchema } from "./shape.ts";
+import type { ApiObject } from "./types.ts";
+import {
+  apiVersionOf,
+  checkBodyPlace,
+  checkNamespace,
+  entryOf,
+  refuseInvalid,
+  storedForm,
+  tableOf,
+  viewOf,
+  type Write,
+  type WriteEnvironment,
+  type WriteRequest,
+  type WriteResult,
+  writeContext,
+} from "./write.ts";
+
+const MAX_NAME_TRIES = 8;
+
+export interface CreateOptions {
+  /** Server-side apply has worked out the field owners already. */
+  readonly isApplied?: boolean;
+}
+
+/** Stores a new object. `input` is in the version of the request, and is the server's to change. */
+export function createObject(write: Write, input: ApiObject, options: CreateOptions = {}): WriteResult {
+  const { env, tx, request } = write;
+  const { definition } = request;
+  checkBodyPlace(request, input);
+  const object = arranged(input, definition.kind, apiVersionOf(definition));
+  nameObject(env, request, object);
+  const { name } = object.metadata;
+  checkNamespace(env, request, name);
+  if (entryOf(env, request, name) !== undefined) throw collision(request, object);
+  refuseServerMetadata(request, object);
+  setServerMetadata(write, object);
+  prepare(write, object, options);
+  const stored = storedForm(definition, object);
+  if (request.dryRun) return { object, entry: undefined, isCreated: true };
+  const entry = tx.put(tableOf(env, definition), storageKey(request.namespace, name), stored);
+  return { object: viewOf(definition, entry), entry, isCreated: true };
+}
+
+/** Everything that the kind adds and checks. */
+function prepare(write: Write, object: ApiObject, { isApplied = false }: CreateOptions): void {
+  const { definition } = write.request;
+  const { strategy } = definition;
+  if (definition.hasStatus && strategy.keepsStatusOnCreate !== true) delete object["status"];
+  applySchemaDefaults(definition, object);
+  strategy.applyDefaults?.(object);
+  if (!isApplied) trackChange(write.request, object, undefined, write.tx.nowMs);
+  const context = writeContext(write);
+  strategy.prepareForCreate?.(object, context);
+  refuseInvalid(definition, object.metadata.name, [
+    ...validateMetadata(object, definition),
+    ...validateSchema(definition, object, undefined),
+    ...(strategy.validateCreate?.(object, context) ?? []),
+  ]);
+}
+
+function refuseServerMetadata(request: WriteRequest, { metadata }: ApiObject): void {
+  if ((metadata.resourceVersion ?? "") !== "") {
+    throw internalError("resourceVersion should not be set on objects to be created");
+  }
+  if ((metadata.uid ?? "") === "" || request.name === undefined) return;
+  // An update or patch of a certain object, which is not there any more.
+  const why = `Precondition failed: UID in precondition: ${metadata.uid}, UID in object meta: `;
+  throw conflict(request.definition, metadata.name, why);
+}
+
+function nameObject(env: WriteEnvironment, request: WriteRequest, object: ApiObject): void {
+  const { metadata } = object;
+  if ((metadata.name ?? "") !== "") return;
+  const prefix = metadata.generateName ?? "";
+  if (prefix === "") {
+    const { group, kind } = request.definition;
+    const message = "Required value: name or generateName is required";
+    throw invalid(group, kind, "", [{ type: "FieldValueRequired", field: "metadata.name", message }]);
+  }
+  for (let tries = 0; tries < MAX_NAME_TRIES; tries += 1) {
+    metadata.name = generateName(prefix, env.random);
+    if (entryOf(env, request, metadata.name) === undefined) return;
+  }
+}
+
+function collision(request: WriteRequest, object: ApiObject): StatusError {
+  const { name, generateName: prefix } = object.metadata;
+  const refusal = alreadyExists(request.definition, name);
+  if ((prefix ?? "") === "" || !name.startsWith(prefix ?? "")) return refusal;
+  const details = { ...refusal.status.details, retryAfterSeconds: 1 };
+  return new StatusError({ ...refusal.status, code: refusal.code, details });
+}
+
+function setServerMetadata({ env, tx, request }: Write, { metadata }: ApiObject): void {
+  const { definition } = request;
+  delete (metadata as { selfLink?: string }).selfLink;
+  delete metadata.deletionTimestamp;
+  delete metadata.deletionGracePeriodSeconds;
+  delete metadata.resourceVersion;
+  delete metadata.generation;
+  if (!definition.namespaced) delete metadata.namespace;
+  if (definition.strategy.generation !== "none") metadata.generation = 1;
+  metadata.uid = env.newUid();
+  metadata.creationTimestamp = timestamp(tx.nowMs);
+}

@@ -1,0 +1,196 @@
+import { isObject, sameJson } from "#base/json.ts";
+import type { ObjectMeta } from "#api/meta/types.ts";
+import type { FieldError } from "../status.ts";
+import { checkLabelValue, checkQualifiedName, checkSubdomain } from "./names.ts";
+import type { ApiObject, ResourceDefinition } from "./types.ts";
+
+/** Rules of `metadata`, the same for every kind. Source: apimachinery, pkg/api/validation/objectmeta.go. */
+
+const MAX_ANNOTATION_BYTES = 256 * 1024;
+const NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789";
+const MAX_GENERATED_PREFIX = 58;
+const STANDARD_FINALIZERS = new Set(["kubernetes", "orphan", "foregroundDeletion"]);
+
+/** The name for a `generateName`: its prefix and five characters that form no words. */
+export function generateName(prefix: string, random: () => number): string {
+  let suffix = "";
+  for (let at = 0; at < 5; at += 1) suffix += NAME_ALPHABET[Math.floor(random() * NAME_ALPHABET.length)];
+  return prefix.slice(0, MAX_GENERATED_PREFIX) + suffix;
+}
+
+/** Unit: whole seconds, as `metav1.Time` has them. */
+export function timestamp(nowMs: number): string {
+  return `${new Date(nowMs).toISOString().slice(0, 19)}Z`;
+}
+
+/** kind, apiVersion, metadata, then the rest: the order in which every stored object is serialised. */
+export function arranged(object: ApiObject, kind: string, apiVersion: string): ApiObject {
+  const { kind: _kind, apiVersion: _apiVersion, metadata, ...rest } = object;
+  return { kind, apiVersion, metadata, ...rest };
+}
+
+export function validateMetadata(object: ApiObject, definition: ResourceDefinition): FieldError[] {
+  const { metadata } = object;
+  const checkName = definition.strategy.checkName ?? checkSubdomain;
+  const wrongName = checkName(metadata.name);
+  return [
+    ...(wrongName === undefined ? [] : [invalidValue("metadata.name", metadata.name, wrongName)]),
+    ...validateLabels(metadata.labels),
+    ...validateAnnotations(metadata.annotations),
+    ...validateOwners(metadata),
+    ...validateFinalizers(metadata.finalizers),
+  ];
+}
+
+export function invalidValue(field: string, value: unknown, why: string): FieldError {
+  return { type: "FieldValueInvalid", field, message: `Invalid value: ${JSON.stringify(value)}: ${why}` };
+}
+
+function validateLabels(labels: ObjectMeta["labels"]): FieldError[] {
+  return Object.entries(labels ?? {}).flatMap(([key, value]) => {
+    const wrongKey = checkQualifiedName(key);
+    const wrongValue = checkLabelValue(value);
+    return [
+      ...(wrongKey === undefined ? [] : [invalidValue("metadata.labels", key, wrongKey)]),
+      ...(wrongValue === undefined ? [] : [invalidValue("metadata.labels", value, wrongValue)]),
+    ];
+  });
+}
+
+function validateAnnotations(annotations: ObjectMeta["annotations"]): FieldError[] {
+  const errors: FieldError[] = [];
+  let bytes = 0;
+  for (const [key, value] of Object.entries(annotations ?? {})) {
+    const wrong = checkQualifiedName(key.toLowerCase());
+    if (wrong !== undefined) errors.push(invalidValue("metadata.annotations", key, wrong));
+    bytes += Buffer.byteLength(key) + Buffer.byteLength(value);
+  }
+  if (bytes > MAX_ANNOTATION_BYTES) {
+    const message = `Too long: may not be more than ${MAX_ANNOTATION_BYTES} bytes`;
+    errors.push({ type: "FieldValueTooLong", field: "metadata.annotations", message });
+  }
+  return errors;
+}
+
+function validateOwners(metadata: ObjectMeta): FieldError[] {
+  const errors: FieldError[] = [];
+  let controllers = 0;
+  for (const [at, owner] of (metadata.ownerReferences ?? []).entries()) {
+    for (const part of ["apiVersion", "kind", "name", "uid"] as const) {
+      if (typeof owner[part] === "string" && owner[part] !== "") continue;
+      const field = `metadata.ownerReferences[${at}].${part}`;
+      errors.push({
+        type: "FieldValueRequired",
+        field,
+        message: `Required value: ${part} must not be empty`,
+      });
+    }
+    if (owner.controller === true) controllers += 1;
+  }
+  if (controllers > 1) {
+    const why = "Only one reference can have Controller set to true";
+    errors.push(invalidValue("metadata.ownerReferences", metadata.ownerReferences, why));
+  }
+  return errors;
+}
+
+function validateFinalizers(finalizers: readonly string[] | undefined): FieldError[] {
+  return (finalizers ?? []).flatMap((finalizer, at) => {
+    const field = `metadata.finalizers[${at}]`;
+    const wrong = checkQualifiedName(finalizer);
+    if (wrong !== undefined) return [invalidValue(field, finalizer, wrong)];
+    if (finalizer.includes("/") || STANDARD_FINALIZERS.has(finalizer)) return [];
+    return [
+      invalidValue(field, finalizer, "name is neither a standard finalizer name nor is it fully qualified"),
+    ];
+  });
+}
+
+/** What an update may not do to metadata. */
+export function validateMetadataUpdate(object: ApiObject, old: ApiObject): FieldError[] {
+  if (old.metadata.deletionTimestamp === undefined) return [];
+  const before = new Set(old.metadata.finalizers);
+  const added = (object.metadata.finalizers ?? []).filter((it) => !before.has(it));
+  if (added.length === 0) return [];
+  const found = `[]string{${added.map((it) => JSON.stringify(it)).join(", ")}}`;
+  const why = `no new finalizers can be added if the object is being deleted, found new finalizers ${found}`;
+  return [{ type: "FieldValueForbidden", field: "metadata.finalizers", message: `Forbidden: ${why}` }];
+}
+
+/** Takes what only the server sets from the stored object, whatever the client sent. */
+export function keepServerMetadata(object: ApiObject, old: ApiObject): void {
+  const { metadata } = object;
+  const kept = old.metadata;
+  metadata.name = kept.name;
+  for (const field of [
+    "namespace",
+    "generateName",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+  ] as const) {
+    if (kept[field] === undefined) delete metadata[field];
+    else Object.assign(metadata, { [field]: kept[field] });
+  }
+  delete (metadata as { selfLink?: string }).selfLink;
+}
+
+/** Whether `object` differs from `old` in what `generation` counts. */
+export function changesGeneration(
+  definition: ResourceDefinition,
+  object: ApiObject,
+  old: ApiObject,
+): boolean {
+  const { generation } = definition.strategy;
+  if (generation === "none") return false;
+  const ignoresStatus = !definition.isCustom || definition.hasStatus;
+  for (const field of new Set([...Object.keys(object), ...Object.keys(old)])) {
+    if (field === "metadata" || field === "kind" || field === "apiVersion") continue;
+    if (field === "status" && ignoresStatus) continue;
+    if (!sameJson(object[field], old[field])) return true;
+  }
+  return generation === "spec-and-labels" && !sameJson(object.metadata.labels, old.metadata.labels);
+}
+
+/** Whether two states say the same. When somebody last confirmed a field is no change of it. */
+export function isSameState(object: ApiObject, old: ApiObject): boolean {
+  return sameJson(withoutBookkeeping(object), withoutBookkeeping(old));
+}
+
+function withoutBookkeeping(object: ApiObject): unknown {
+  const { managedFields, resourceVersion: _resourceVersion, ...metadata } = object.metadata;
+  const managers = managedFields?.map(({ time: _time, ...rest }) => rest);
+  return { ...object, metadata: { ...metadata, managedFields: managers } };
+}
+
+/** Makes sure that metadata has the shape that the rest of the server relies on. Returns what is wrong with it. */
+export function checkMetadataShape(object: Readonly<Record<string, unknown>>): string | undefined {
+  const { metadata } = object;
+  if (metadata === undefined || metadata === null) return undefined;
+  if (!isObject(metadata)) return "metadata must be an object";
+  for (const field of ["name", "namespace", "generateName", "uid", "resourceVersion"]) {
+    const value = metadata[field];
+    if (value !== undefined && value !== null && typeof value !== "string")
+      return `metadata.${field} must be a string`;
+  }
+  for (const field of ["labels", "annotations"]) {
+    const value = metadata[field] ?? {};
+    if (!isObject(value)) return `metadata.${field} must be an object`;
+    const wrong = Object.entries(value).find(([, it]) => typeof it !== "string");
+    if (wrong !== undefined) return `metadata.${field}[${wrong[0]}] must be a string`;
+  }
+  return checkMetadataLists(metadata);
+}
+
+function checkMetadataLists(metadata: Record<string, unknown>): string | undefined {
+  for (const field of ["finalizers", "ownerReferences", "managedFields"]) {
+    const value = metadata[field] ?? [];
+    if (!Array.isArray(value)) return `metadata.${field} must be an array`;
+    const ofObjects = field !== "finalizers";
+    const isWrong = value.some((it) => (ofObjects ? !isObject(it) : typeof it !== "string"));
+    if (isWrong) return `metadata.${field} must hold ${ofObjects ? "objects" : "strings"}`;
+  }
+  return undefined;
+}

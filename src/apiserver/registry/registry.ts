@@ -1,0 +1,205 @@
+import type { Rng } from "#base/rng.ts";
+import { forbidden, notFound } from "../status.ts";
+import { Entry } from "../storage/entry.ts";
+import type { Store, StoreChange, Transaction } from "../storage/store.ts";
+import { storageKey, type Table } from "../storage/table.ts";
+import { type Catalog, tableId } from "./catalog.ts";
+import { createObject } from "./create.ts";
+import { type Deleter, GarbageCollector } from "./garbage.ts";
+import { IMMORTAL_NAMESPACES, NAMESPACES, NamespaceCleaner } from "./namespaces.ts";
+import type { Place } from "./owners.ts";
+import { type DeleteOptions, isReadyToGo, type Removal, removeObject } from "./removal.ts";
+import type { ApiObject, ObjectReader, ResourceDefinition } from "./types.ts";
+import { putObject, replaceObject, type Replacement } from "./update.ts";
+import { tableOf, viewOf, type WriteEnvironment, type WriteRequest, type WriteResult } from "./write.ts";
+
+/** Objects that follow-up work (garbage, namespaces) may touch in one transaction; the rest follows in the next. */
+const FOLLOW_UP_BUDGET = 500;
+
+export interface RegistryOptions {
+  readonly store: Store;
+  readonly catalog: Catalog;
+  readonly rng: Rng;
+  readonly newUid: () => string;
+}
+
+/** Work that a change makes due, done in the transaction of that change as far as the budget goes. */
+export interface FollowUp {
+  readonly isIdle: boolean;
+  observe(change: StoreChange): void;
+  collect(tx: Transaction, budget: number): void;
+}
+
+/** The verbs, on the store: each write with everything that follows from it in one transaction. */
+export class Registry {
+  readonly store: Store;
+  readonly catalog: Catalog;
+  readonly env: WriteEnvironment;
+  readonly #followUps: FollowUp[] = [];
+  #isFollowingUp = false;
+
+  constructor({ store, catalog, rng, newUid }: RegistryOptions) {
+    this.store = store;
+    this.catalog = catalog;
+    this.env = { store, reader: this.#reader(), random: () => rng.random(), newUid };
+    const deleter = this.#deleter();
+    this.#followUps.push(
+      new GarbageCollector(catalog, deleter),
+      new NamespaceCleaner(store, catalog, deleter),
+    );
+    store.onChange((change) => {
+      this.#runStoredHook(change);
+      for (const it of this.#followUps) it.observe(change);
+    });
+    store.onCommit(() => this.#continueFollowUps());
+  }
+
+  addFollowUp(followUp: FollowUp): void {
+    this.#followUps.push(followUp);
+  }
+
+  get reader(): ObjectReader {
+    return this.env.reader;
+  }
+
+  /** Tells strategies and follow-ups of everything that a restored store holds. */
+  replay(): void {
+    for (const table of this.store.tables()) {
+      for (const after of table.entries()) {
+        const change = { table, key: after.key, before: undefined, after };
+        this.#runStoredHook(change);
+        for (const it of this.#followUps) it.observe(change);
+      }
+    }
+    this.#continueFollowUps();
+  }
+
+  #runStoredHook({ table, before, after }: StoreChange): void {
+    this.catalog.ofTable(table.id)?.strategy.onStored?.(after?.object, before?.object);
+  }
+
+  /** One write with what follows from it. */
+  write<T>(work: (tx: Transaction) => T): Promise<T> {
+    return this.store.write((tx) => {
+      const result = work(tx);
+      for (const it of this.#followUps) it.collect(tx, FOLLOW_UP_BUDGET);
+      return result;
+    });
+  }
+
+  /** Goes on with what did not fit into the transaction that caused it. */
+  #continueFollowUps(): void {
+    if (this.#isFollowingUp || this.#followUps.every((it) => it.isIdle)) return;
+    this.#isFollowingUp = true;
+    const settled = (): void => {
+      this.#isFollowingUp = false;
+      this.#continueFollowUps();
+    };
+    // A failed transaction leaves the work due; the next commit takes it up again.
+    this.write(() => {}).then(settled, () => {
+      this.#isFollowingUp = false;
+    });
+  }
+
+  get(definition: ResourceDefinition, namespace: string | undefined, name: string): Entry {
+    const entry = tableOf(this.env, definition).get(storageKey(namespace, name));
+    if (entry === undefined) throw notFound(definition, name);
+    return entry;
+  }
+
+  /** An object that is not in the store, as if it were: the answer to a dry run. */
+  unstored(object: ApiObject): Entry {
+    return Entry.of(storageKey(object.metadata.namespace, object.metadata.name), this.store.revision, object);
+  }
+
+  create(request: WriteRequest, input: ApiObject): Promise<WriteResult> {
+    return this.write((tx) => createObject({ env: this.env, tx, request }, input));
+  }
+
+  put(request: WriteRequest, input: ApiObject): Promise<WriteResult> {
+    return this.write((tx) => putObject({ env: this.env, tx, request }, input));
+  }
+
+  /** For patches: `change` reads the stored state and says what it shall become, in the same turn. */
+  change(
+    request: WriteRequest,
+    change: (
+      entry: Entry | undefined,
+      tx: Transaction,
+    ) => Pick<Replacement, "input" | "isApplied"> | undefined,
+  ): Promise<WriteResult> {
+    return this.write((tx) => {
+      const { definition, namespace, name = "" } = request;
+      const entry = tableOf(this.env, definition).get(storageKey(namespace, name));
+      const write = { env: this.env, tx, request };
+      const planned = change(entry, tx);
+      if (planned === undefined) throw notFound(definition, name);
+      if (entry === undefined) {
+        return createObject(write, planned.input, { isApplied: planned.isApplied ?? false });
+      }
+      return replaceObject(write, { entry, ...planned });
+    });
+  }
+
+  delete(
+    definition: ResourceDefinition,
+    namespace: string | undefined,
+    name: string,
+    options: DeleteOptions,
+  ): Promise<Removal> {
+    return this.write((tx) => this.deleteIn(tx, { definition, namespace, name }, options));
+  }
+
+  deleteIn(
+    tx: Transaction,
+    of: { definition: ResourceDefinition; namespace: string | undefined; name: string },
+    options: DeleteOptions,
+  ): Removal {
+    const { definition, namespace, name } = of;
+    if (tableId(definition) === NAMESPACES && IMMORTAL_NAMESPACES.has(name)) {
+      throw forbidden(definition, name, "this namespace may not be deleted");
+    }
+    const place = { table: tableOf(this.env, definition), key: storageKey(namespace, name) };
+    const removal = removeObject(tx, place, definition, options);
+    if (removal === undefined) throw notFound(definition, name);
+    return removal;
+  }
+
+  #deleter(): Deleter {
+    const definitionOf = (table: Table): ResourceDefinition | undefined => this.catalog.ofTable(table.id);
+    return {
+      remove: (tx: Transaction, place: Place, propagation) => {
+        const definition = definitionOf(place.table);
+        if (definition === undefined) return;
+        // Background is the absence of a finalizer; naming it would take away one that a client asked for.
+        const options = propagation === "Foreground" ? { propagationPolicy: propagation } : {};
+        removeObject(tx, place, definition, options);
+      },
+      store: (tx: Transaction, place: Place, object: ApiObject) => {
+        if (isReadyToGo(object)) tx.remove(place.table, place.key);
+        else tx.put(place.table, place.key, object);
+      },
+    };
+  }
+
+  #reader(): ObjectReader {
+    const { catalog, store } = this;
+    const definitionOf = (group: string, plural: string): ResourceDefinition | undefined =>
+      catalog.ofTable(tableId({ group, plural }));
+    return {
+      get(group, plural, namespace, name) {
+        const definition = definitionOf(group, plural);
+        if (definition === undefined) return undefined;
+        const entry = store.table(tableId(definition)).get(storageKey(namespace, name));
+        return entry === undefined ? undefined : viewOf(definition, entry);
+      },
+      *list(group, plural, namespace) {
+        const definition = definitionOf(group, plural);
+        if (definition === undefined) return;
+        for (const entry of store.table(tableId(definition)).entries(namespace)) {
+          yield viewOf(definition, entry);
+        }
+      },
+    };
+  }
+}

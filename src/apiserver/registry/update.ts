@@ -1,0 +1,150 @@
+import { cloneJson } from "#base/json.ts";
+import { invalid, notFound } from "../status.ts";
+import type { Entry } from "../storage/entry.ts";
+import { createObject } from "./create.ts";
+import {
+  arranged,
+  changesGeneration,
+  isSameState,
+  keepServerMetadata,
+  validateMetadata,
+  validateMetadataUpdate,
+} from "./metadata.ts";
+import { isReadyToGo } from "./removal.ts";
+import { applySchemaDefaults, trackChange, validateSchema } from "./shape.ts";
+import type { ApiObject, ResourceDefinition } from "./types.ts";
+import {
+  apiVersionOf,
+  checkBodyPlace,
+  checkPreconditions,
+  editableCopy,
+  entryOf,
+  refuseInvalid,
+  storedForm,
+  tableOf,
+  viewOf,
+  type Write,
+  type WriteResult,
+  writeContext,
+} from "./write.ts";
+
+/** PUT: the whole object, or the part that a subresource has. */
+export function putObject(write: Write, input: ApiObject): WriteResult {
+  const { env, request } = write;
+  const { definition } = request;
+  checkBodyPlace(request, input);
+  const name = request.name ?? "";
+  const entry = entryOf(env, request, name);
+  if (entry === undefined) {
+    if (!definition.strategy.allowCreateOnUpdate || request.subresource !== "")
+      throw notFound(definition, name);
+    return createObject(write, input);
+  }
+  const version = input.metadata.resourceVersion ?? "";
+  if ((version === "" || version === "0") && !definition.strategy.allowUnconditionalUpdate) {
+    const message = "Invalid value: 0: must be specified for an update";
+    throw invalid(definition.group, definition.kind, name, [
+      { type: "FieldValueInvalid", field: "metadata.resourceVersion", message },
+    ]);
+  }
+  return replaceObject(write, { entry, input });
+}
+
+export interface Replacement {
+  readonly entry: Entry;
+  /** The object as it shall be, in the version of the request; the server's to change. */
+  readonly input: ApiObject;
+  /** Server-side apply has worked out the field owners already. */
+  readonly isApplied?: boolean;
+}
+
+/** Makes `input` the new state of a stored object, with everything that only the server decides. */
+export function replaceObject(write: Write, { entry, input, isApplied }: Replacement): WriteResult {
+  const { request } = write;
+  const { definition } = request;
+  const { strategy } = definition;
+  const old = editableCopy(definition, entry);
+  checkPreconditions(request, input, old);
+  const object = mergeSubresource(definition, request.subresource, input, old);
+  keepServerMetadata(object, old);
+  applySchemaDefaults(definition, object);
+  strategy.applyDefaults?.(object);
+  if (isApplied !== true) trackChange(request, object, old, write.tx.nowMs);
+  const context = writeContext(write);
+  strategy.prepareForUpdate?.(object, old, context);
+  object.metadata.resourceVersion = old.metadata.resourceVersion ?? "";
+  if (changesGeneration(definition, object, old)) {
+    object.metadata.generation = (old.metadata.generation ?? 0) + 1;
+  }
+  refuseInvalid(definition, old.metadata.name, [
+    ...validateMetadata(object, definition),
+    ...validateMetadataUpdate(object, old),
+    ...validateSchema(definition, object, old),
+    ...(strategy.validateUpdate?.(object, old, context) ?? []),
+  ]);
+  return commitReplacement(write, { entry, object, old });
+}
+
+function commitReplacement(
+  { env, tx, request }: Write,
+  { entry, object, old }: { entry: Entry; object: ApiObject; old: ApiObject },
+): WriteResult {
+  const { definition, dryRun } = request;
+  const isGone = isReadyToGo(object);
+  if (!isGone && isSameState(object, old)) return { object: old, entry, isCreated: false };
+  if (dryRun) return { object, entry: undefined, isCreated: false };
+  const table = tableOf(env, definition);
+  if (isGone) {
+    tx.remove(table, entry.key);
+    return { object, entry: undefined, isCreated: false };
+  }
+  const stored = tx.put(table, entry.key, storedForm(definition, object));
+  return { object: viewOf(definition, stored), entry: stored, isCreated: false };
+}
+
+/** What of `input` counts, given the door it came through. */
+function mergeSubresource(
+  definition: ResourceDefinition,
+  subresource: string,
+  input: ApiObject,
+  old: ApiObject,
+): ApiObject {
+  const object = arranged(input, definition.kind, apiVersionOf(definition));
+  switch (subresource) {
+    case "":
+    case "scale":
+      return definition.hasStatus ? withField(object, "status", old["status"]) : object;
+    case "status":
+      return withStatus(definition, object, old);
+    case "finalize": {
+      const copy = cloneJson(old);
+      copy["spec"] = { ...(copy["spec"] as object | undefined), ...finalizersOf(object) };
+      return copy;
+    }
+    default:
+      return object;
+  }
+}
+
+function finalizersOf(object: ApiObject): object {
+  const spec = object["spec"] as { finalizers?: unknown } | undefined;
+  return { finalizers: spec?.finalizers ?? [] };
+}
+
+/** Built-in kinds take labels, annotations and finalizers through /status too; custom ones only the status. */
+function withStatus(definition: ResourceDefinition, object: ApiObject, old: ApiObject): ApiObject {
+  const { managedFields } = object.metadata;
+  const copy = cloneJson(old);
+  const metadata = definition.isCustom ? copy.metadata : object.metadata;
+  if (managedFields !== undefined) metadata.managedFields = managedFields;
+  const owners = copy.metadata.ownerReferences;
+  if (owners === undefined) delete metadata.ownerReferences;
+  else metadata.ownerReferences = owners;
+  return withField({ ...copy, metadata }, "status", object["status"]);
+}
+
+function withField(object: ApiObject, field: string, value: unknown): ApiObject {
+  if (value !== undefined) return { ...object, [field]: value };
+  const { [field]: _dropped, ...rest } = object;
+  return rest as ApiObject;
+}

@@ -1,0 +1,147 @@
+import { cloneJson } from "#base/json.ts";
+import {
+  badRequest,
+  conflict,
+  type FieldError,
+  forbidden,
+  invalid,
+  notFound,
+  StatusError,
+} from "../status.ts";
+import type { Entry } from "../storage/entry.ts";
+import type { Store, Transaction } from "../storage/store.ts";
+import { storageKey, type Table } from "../storage/table.ts";
+import { tableId } from "./catalog.ts";
+import { arranged } from "./metadata.ts";
+import { NAMESPACES } from "./namespaces.ts";
+import type { ApiObject, ObjectReader, ResourceDefinition, UserInfo, WriteContext } from "./types.ts";
+
+/** What every write knows of the request that asked for it. */
+export interface WriteRequest {
+  readonly definition: ResourceDefinition;
+  readonly namespace: string | undefined;
+  /** Absent for create. */
+  readonly name: string | undefined;
+  /** Empty for the main resource. */
+  readonly subresource: string;
+  readonly user: UserInfo;
+  readonly dryRun: boolean;
+  /** Who owns the fields that change. */
+  readonly fieldManager: string;
+  readonly warn: (message: string) => void;
+}
+
+export interface WriteResult {
+  /** In the version of the request. */
+  readonly object: ApiObject;
+  /** What was stored; absent when nothing was. */
+  readonly entry: Entry | undefined;
+  readonly isCreated: boolean;
+}
+
+/** What the writes need of the server. */
+export interface WriteEnvironment {
+  readonly store: Store;
+  readonly reader: ObjectReader;
+  readonly random: () => number;
+  readonly newUid: () => string;
+}
+
+/** One write, inside its transaction. */
+export interface Write {
+  readonly env: WriteEnvironment;
+  readonly tx: Transaction;
+  readonly request: WriteRequest;
+}
+
+export function apiVersionOf(definition: ResourceDefinition): string {
+  return definition.group === "" ? definition.version : `${definition.group}/${definition.version}`;
+}
+
+export function tableOf(env: WriteEnvironment, definition: ResourceDefinition): Table {
+  return env.store.table(tableId(definition));
+}
+
+export function entryOf(env: WriteEnvironment, request: WriteRequest, name: string): Entry | undefined {
+  return tableOf(env, request.definition).get(storageKey(request.namespace, name));
+}
+
+/** A stored object in the version of the request, to be read only. */
+export function viewOf(definition: ResourceDefinition, { object }: Entry): ApiObject {
+  if (definition.fromStored !== undefined) return definition.fromStored(object);
+  const apiVersion = apiVersionOf(definition);
+  if (object.apiVersion === apiVersion && object.kind === definition.kind) return object;
+  return arranged(object, definition.kind, apiVersion);
+}
+
+/** A copy of a stored object in the version of the request, free to be changed. */
+export function editableCopy(definition: ResourceDefinition, entry: Entry): ApiObject {
+  return cloneJson(viewOf(definition, entry));
+}
+
+/** The form in which an object of the request's version is stored. */
+export function storedForm(definition: ResourceDefinition, object: ApiObject): ApiObject {
+  const own = arranged(object, definition.kind, apiVersionOf(definition));
+  return definition.toStored === undefined ? own : definition.toStored(own);
+}
+
+export function writeContext({ env, tx, request }: Write): WriteContext {
+  const { user, dryRun, subresource, warn } = request;
+  return { user, dryRun, subresource, reader: env.reader, nowMs: tx.nowMs, warn };
+}
+
+/** Name and namespace of a body must be those of the path, or absent. */
+export function checkBodyPlace({ definition, namespace, name }: WriteRequest, { metadata }: ApiObject): void {
+  if ((metadata.namespace ?? "") === "") delete metadata.namespace;
+  else if (metadata.namespace !== (namespace ?? "")) {
+    throw badRequest("the namespace of the provided object does not match the namespace sent on the request");
+  }
+  if (definition.namespaced && namespace !== undefined) metadata.namespace = namespace;
+  if (name === undefined) return;
+  if ((metadata.name ?? "") === "") metadata.name = name;
+  if (metadata.name === name) return;
+  throw badRequest(`the name of the object (${metadata.name}) does not match the name on the URL (${name})`);
+}
+
+/** Nothing is made in a namespace that is not there, or on its way out (admission plugin NamespaceLifecycle). */
+export function checkNamespace(env: WriteEnvironment, request: WriteRequest, name: string): void {
+  const { definition, namespace } = request;
+  if (!definition.namespaced) return;
+  const entry = env.store.table(NAMESPACES).get(namespace ?? "");
+  if (entry === undefined) throw notFound({ group: "", plural: NAMESPACES }, namespace ?? "");
+  if (entry.object.metadata.deletionTimestamp === undefined) return;
+  const why = `unable to create new content in namespace ${namespace} because it is being terminated`;
+  const refusal = forbidden(definition, name, why);
+  const cause = {
+    reason: "NamespaceTerminating",
+    message: `namespace ${namespace} is being terminated`,
+    field: "metadata.namespace",
+  };
+  throw new StatusError({
+    ...refusal.status,
+    code: 403,
+    details: { ...refusal.status.details, causes: [cause] },
+  });
+}
+
+export function checkPreconditions(request: WriteRequest, object: ApiObject, old: ApiObject): void {
+  const { definition } = request;
+  const { uid, resourceVersion, name } = old.metadata;
+  const wantedVersion = object.metadata.resourceVersion ?? "";
+  if (wantedVersion !== "" && wantedVersion !== "0" && wantedVersion !== resourceVersion) {
+    throw conflict(definition, name);
+  }
+  const wantedUid = object.metadata.uid ?? "";
+  if (wantedUid !== "" && wantedUid !== uid) {
+    const why = `Precondition failed: UID in precondition: ${wantedUid}, UID in object meta: ${uid ?? ""}`;
+    throw conflict(definition, name, why);
+  }
+}
+
+export function refuseInvalid(
+  definition: ResourceDefinition,
+  name: string,
+  errors: readonly FieldError[],
+): void {
+  if (errors.length > 0) throw invalid(definition.group, definition.kind, name, errors);
+}

@@ -1,0 +1,60 @@
+import type { ApiObject } from "../registry/types.ts";
+
+/** One object at one revision, in its stored form. Never changed once made, so that readers may keep it. */
+export class Entry {
+  readonly key: string;
+  readonly revision: number;
+  #object: ApiObject | undefined;
+  #json: Buffer | undefined;
+  #renditions: Map<object, Buffer> | undefined;
+
+  private constructor(
+    key: string,
+    revision: number,
+    object: ApiObject | undefined,
+    json: Buffer | undefined,
+  ) {
+    this.key = key;
+    this.revision = revision;
+    this.#object = object;
+    this.#json = json;
+  }
+
+  static of(key: string, revision: number, object: ApiObject): Entry {
+    return new Entry(key, revision, object, undefined);
+  }
+
+  /** Parsed when it is first asked for: most events of a restored log never are. */
+  static parsed(key: string, revision: number, json: Buffer): Entry {
+    return new Entry(key, revision, undefined, json);
+  }
+
+  get object(): ApiObject {
+    this.#object ??= JSON.parse((this.#json ?? Buffer.alloc(0)).toString("utf8")) as ApiObject;
+    return this.#object;
+  }
+
+  /** Serialised once, for the journal and for every reader. */
+  get json(): Buffer {
+    this.#json ??= Buffer.from(JSON.stringify(this.#object), "utf8");
+    return this.#json;
+  }
+
+  /** Bytes in another form than the stored one, made once per form. `form` is compared by identity. */
+  rendition(form: object, render: () => Buffer): Buffer {
+    this.#renditions ??= new Map();
+    let bytes = this.#renditions.get(form);
+    if (bytes === undefined) {
+      bytes = render();
+      this.#renditions.set(form, bytes);
+    }
+    return bytes;
+  }
+
+  /** The same state under another revision: what a watcher is told of an object that went away. */
+  at(revision: number): Entry {
+    const { object } = this;
+    const metadata = { ...object.metadata, resourceVersion: String(revision) };
+    return Entry.of(this.key, revision, { ...object, metadata });
+  }
+}

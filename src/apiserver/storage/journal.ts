@@ -1,0 +1,37 @@
+import type { EventType } from "./event-log.ts";
+
+/** One change, as the journal keeps it. */
+export interface JournalRecord {
+  readonly revision: number;
+  readonly table: string;
+  readonly key: string;
+  readonly type: EventType;
+  /** The object after the change; for DELETED its last state. JSON. */
+  readonly value: Buffer;
+  /** Unit: milliseconds since the epoch. */
+  readonly atMs: number;
+}
+
+export interface JournalState {
+  /** The last revision that was given out. */
+  readonly revision: number;
+  /** Events up to this revision are no longer in the log. */
+  readonly floor: number;
+  readonly objects: Iterable<{ table: string; key: string; revision: number; value: Buffer }>;
+  /** Oldest first. */
+  readonly events: Iterable<JournalRecord>;
+}
+
+/** Where changes go before anybody sees them. */
+export interface Journal extends Disposable {
+  load(): JournalState;
+  /** All or nothing: when it throws, none of the records is kept. */
+  commit(records: readonly JournalRecord[]): void;
+}
+
+/** Keeps nothing: for tests, and for whoever wants a server that forgets. */
+export const noJournal: Journal = {
+  load: () => ({ revision: 0, floor: 0, objects: [], events: [] }),
+  commit() {},
+  [Symbol.dispose]() {},
+};
