@@ -19,5 +19,7 @@ export function parseNsMounts(mountinfo: string): readonly string[] {
 
 /** Space, tab, newline and backslash are written as a backslash and three octal digits. */
 function unescapePath(text: string): string {
-  return text.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCodePoint(Number.parseInt(octal, 8)));
+  return text.replaceAll(/\\([0-7]{3})/g, (_, octal: string) =>
+    String.fromCodePoint(Number.parseInt(octal, 8)),
+  );
 }

@@ -83,7 +83,10 @@ export async function netnsInode(path: string): Promise<number> {
 
 function checkPath(path: string): void {
   if (path.startsWith("/") && !path.endsWith("/") && !path.includes("\0")) return;
-  throw new FleetError("OPTION_INVALID", `a network namespace needs an absolute path, got ${JSON.stringify(path)}`);
+  throw new FleetError(
+    "OPTION_INVALID",
+    `a network namespace needs an absolute path, got ${JSON.stringify(path)}`,
+  );
 }
 
 function isMissing(error: unknown): boolean {

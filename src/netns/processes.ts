@@ -11,9 +11,7 @@ export async function pidsInNetns(path: string): Promise<readonly number[]> {
 }
 
 /** As `pidsInNetns` for many namespaces, with one walk through `/proc`. */
-export async function pidsByNetns(
-  paths: readonly string[],
-): Promise<ReadonlyMap<string, readonly number[]>> {
+export async function pidsByNetns(paths: readonly string[]): Promise<ReadonlyMap<string, readonly number[]>> {
   const pathOf = new Map<number, string>();
   const pids = new Map<string, number[]>();
   for (const path of paths) {

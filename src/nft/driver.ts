@@ -1,0 +1,18 @@
+import type { NftOp } from "./diff.ts";
+import type { NftTable, NftTableName } from "./state.ts";
+
+/** Reads and changes one nftables table. Implementations: exec.ts, netlink/driver.ts, fake.ts. */
+export interface NftDriver extends Disposable {
+  /**
+   * What the kernel holds, whole: for a start and for the repair of a drift, not for the hot path. Undefined when there
+   * is no such table.
+   */
+  read(table: NftTableName, signal: AbortSignal): Promise<NftTable | undefined>;
+  /**
+   * Carries out all of `ops`, or nothing. No packet sees a state between.
+   *
+   * @throws {FleetError} `NFT_EXISTS` when something to be added is there, `NFT_NOT_FOUND` when something named is not:
+   *   either way the caller's record of the state is wrong, so read it. `NFT_FAILED` for what else the kernel refuses.
+   */
+  apply(table: NftTableName, ops: readonly NftOp[], signal: AbortSignal): Promise<void>;
+}

@@ -1,0 +1,14 @@
+import { afterAll } from "vitest";
+import { createExecNft } from "#nft/exec.ts";
+import { describeNftDriver } from "../nft/contract.ts";
+import { describeOnKernel, netnsFixture, prefixOf } from "./netns-fixture.ts";
+
+describeOnKernel("on the kernel", () => {
+  const fixture = netnsFixture();
+  afterAll(() => fixture[Symbol.asyncDispose]());
+  describeNftDriver(
+    "nftables by the nft program",
+    async () => createExecNft({ prefix: prefixOf(await fixture.netns("exec")) }),
+    { runs: 15 },
+  );
+});
