@@ -17,6 +17,16 @@ interface Entry {
 
 const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ["lab", { summary: "a fleet on this machine", load: () => import("../lab/main.ts") }],
+  ["apiserver", { summary: "a Kubernetes API server by itself", load: () => import("../apiserver/main.ts") }],
+  [
+    "dns",
+    {
+      summary: "DNS for the cluster set: run one or more in each member",
+      load: () => import("../dns/main.ts"),
+    },
+  ],
+  ["lab-dns", { summary: "cluster DNS of a lab", load: () => import("../lab-dns/main.ts"), hidden: true }],
+  ["lab-echo", { summary: "echo server of a lab", load: () => import("../lab-echo/main.ts"), hidden: true }],
 ]);
 
 const USAGE = `Fairlead: fleet networking for Kubernetes.
