@@ -25,7 +25,10 @@ export interface ShimReport {
   readonly process: ProcessIdentity | undefined;
   /** Unit: milliseconds since the Unix epoch. */
   readonly startedAtMs: number | undefined;
-  readonly exit: { readonly code: number; readonly atMs: number } | undefined;
+  /** The code is undefined where the exit was noticed but nobody could tell how it went. */
+  readonly exit: { readonly code: number | undefined; readonly atMs: number } | undefined;
+  /** Why the program could not be started. */
+  readonly startError: { readonly text: string; readonly atMs: number } | undefined;
 }
 
 export function containerFolder(pods: string, { podUid, name, attempt }: ContainerId): string {
@@ -40,7 +43,9 @@ export function readShimReport(folder: string): ShimReport {
     holder: identityIn(readTimed(join(folder, "holder"))),
     process: identityIn(started),
     startedAtMs: started?.atMs,
-    exit: exit !== undefined && Number.isInteger(code) ? { code, atMs: exit.atMs } : undefined,
+    exit:
+      exit === undefined ? undefined : { code: Number.isInteger(code) ? code : undefined, atMs: exit.atMs },
+    startError: readTimed(join(folder, "start-error")),
   };
 }
 

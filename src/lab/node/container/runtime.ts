@@ -21,7 +21,9 @@ import {
   type ContainerRecord,
   readRecord,
   readShimReport,
+  type ShimReport,
 } from "./folder.ts";
+import { EXEC_CONTEXT_FILE } from "./exec-context.ts";
 import { isRunning, type ProcessIdentity, signalProcess } from "./process.ts";
 import { type BindMount, planRoot, systemMounts } from "./root.ts";
 import { installShim, renderWords } from "./shim.ts";
@@ -43,7 +45,7 @@ export interface ContainerSpec extends ContainerRecord {
 
 export interface ContainerExit {
   readonly code: number;
-  readonly reason: "Completed" | "Error" | "ContainerStatusUnknown";
+  readonly reason: "Completed" | "Error" | "StartError" | "ContainerStatusUnknown";
   readonly message?: string;
   /** Unit: milliseconds since the Unix epoch. */
   readonly atMs: number;
@@ -52,7 +54,8 @@ export interface ContainerExit {
 /** A container as it is now. */
 export interface ContainerView extends ContainerRecord {
   readonly folder: string;
-  readonly process: ProcessIdentity;
+  /** Undefined when the program could not be started. */
+  readonly process: ProcessIdentity | undefined;
   /** Unit: milliseconds since the Unix epoch. */
   readonly startedAtMs: number;
   readonly exit: ContainerExit | undefined;
@@ -110,19 +113,15 @@ export class ContainerRuntime implements Disposable {
   }
 
   /**
-   * Starts a container and resolves when its program was started.
-   *
-   * @throws {FleetError} `EXEC_FAILED` with what went wrong when its root cannot be made or the program is not there.
+   * Starts a container and resolves when its program was started. Where that fails, the container has ended with the
+   * reason `StartError` and exit code 128, as upstream reports it.
    */
   async run(spec: ContainerSpec): Promise<ContainerView> {
     const folder = containerFolder(this.pods, spec);
     rmSync(folder, { recursive: true, force: true });
     this.#write(folder, spec);
     if (spec.stdin) await exec("mkfifo", ["-m", "600", join(folder, "stdin")]);
-    const [program = ""] = spec.argv;
-    const path = spec.env.get("PATH") ?? SYSTEM_PATH;
-    const args = [folder, this.#stage, spec.netns ?? "", spec.hostname, spec.workingDir, program, path];
-    const holder = start("/bin/sh", [this.#hold, ...args], {
+    const holder = start("/bin/sh", [this.#hold, folder, this.#stage, ...holdArguments(spec)], {
       detached: true,
       cwd: "/",
       env: { PATH: SYSTEM_PATH, ...this.#options.shimEnv },
@@ -133,22 +132,15 @@ export class ContainerRuntime implements Disposable {
       holder.once("error", () => resolve());
     });
     const told = await readUntilStarted(holder.stdio[3] as Readable);
-    const report = readShimReport(folder);
-    if (!told.endsWith(STARTED) || report.process === undefined || report.startedAtMs === undefined) {
+    if (!told.endsWith(STARTED)) {
       await ended;
-      rmSync(folder, { recursive: true, force: true });
-      throw new FleetError("EXEC_FAILED", told.trim() || "the container ended while it was being set up");
+      writeFileSync(
+        join(folder, "start-error"),
+        told.trim() || "the container ended while it was being set up",
+      );
     }
-    const { podUid, name, attempt, image, tty } = spec;
-    const record = { podUid, name, attempt, image, tty };
-    const view = {
-      ...record,
-      folder,
-      process: report.process,
-      startedAtMs: report.startedAtMs,
-      exit: undefined,
-    };
-    this.#containers.set(folder, view);
+    const view = this.#load(folder);
+    if (view === undefined) throw new FleetError("EXEC_FAILED", `the folder ${folder} was taken away`);
     holder.unref();
     void ended.then(() => this.#settle(folder));
     return view;
@@ -156,7 +148,8 @@ export class ContainerRuntime implements Disposable {
 
   /** Sends a signal to process 1 of the container; SIGKILL ends all its processes. */
   signal(container: ContainerView, signal: NodeJS.Signals): void {
-    if (container.exit === undefined) signalProcess(container.process, signal);
+    if (container.exit === undefined && container.process !== undefined)
+      signalProcess(container.process, signal);
   }
 
   /** Forgets a container that has ended, with its log. */
@@ -175,21 +168,36 @@ export class ContainerRuntime implements Disposable {
     }
   }
 
-  /** Takes over what an earlier kubelet started, or reports how it ended. */
+  /** Takes over what an earlier kubelet started, or finds out how it ended. */
   #adopt(folder: string): void {
-    const record = readRecord(folder);
-    const report = readShimReport(folder);
-    if (record === undefined || report.process === undefined || report.startedAtMs === undefined) {
+    const { holder } = readShimReport(folder);
+    const view = this.#load(folder);
+    if (view === undefined) {
       // Never got as far as its program: nobody has been told of it.
-      if (report.holder !== undefined) signalProcess(report.holder, "SIGKILL");
+      if (holder !== undefined) signalProcess(holder, "SIGKILL");
       rmSync(folder, { recursive: true, force: true });
       return;
     }
-    const { process, startedAtMs } = report;
-    this.#containers.set(folder, { ...record, folder, process, startedAtMs, exit: undefined });
-    if (report.exit === undefined && report.holder !== undefined) this.#watchHolder(folder);
-    if (report.exit !== undefined || report.holder === undefined || !isRunning(report.holder))
-      this.#settle(folder, { quietly: true });
+    if (view.exit !== undefined) return;
+    if (holder !== undefined && existsSync(join(folder, "alive"))) this.#watchHolder(folder);
+    if (holder === undefined || !isRunning(holder)) this.#settle(folder, { quietly: true });
+  }
+
+  /** What the folder says; undefined when it does not hold a container that got as far as its program. */
+  #load(folder: string): ContainerView | undefined {
+    const record = readRecord(folder);
+    const report = readShimReport(folder);
+    const { startError: message, process, startedAtMs } = report;
+    if (record === undefined) return undefined;
+    let view: ContainerView;
+    if (message !== undefined) {
+      const exit = { code: 128, reason: "StartError", message: message.text, atMs: message.atMs } as const;
+      view = { ...record, folder, process: undefined, startedAtMs: message.atMs, exit };
+    } else if (process !== undefined && startedAtMs !== undefined) {
+      view = { ...record, folder, process, startedAtMs, exit: exitOf(report) };
+    } else return undefined;
+    this.#containers.set(folder, view);
+    return view;
   }
 
   /** Notices the end of a holder that is not this process's child: it holds the only writing end of a pipe. */
@@ -211,19 +219,13 @@ export class ContainerRuntime implements Disposable {
     this.#watches.delete(folder);
     const container = this.#containers.get(folder);
     if (container === undefined || container.exit !== undefined) return;
-    const { exit: written } = readShimReport(folder);
-    // Without a holder nobody reads its exit code any more, so it does not go on.
-    if (written === undefined) signalProcess(container.process, "SIGKILL");
-    const exit: ContainerExit =
-      written === undefined
-        ? {
-            code: 137,
-            reason: "ContainerStatusUnknown",
-            message: "The process that held the container was killed, and the exit code with it",
-            atMs: this.#options.clock.now(),
-          }
-        : { code: written.code, reason: written.code === 0 ? "Completed" : "Error", atMs: written.atMs };
-    if (written === undefined) writeFileSync(join(folder, "exit"), "137\n");
+    let exit = exitOf(readShimReport(folder));
+    if (exit === undefined) {
+      // Without a holder nobody reads its exit code any more, so it does not go on.
+      if (container.process !== undefined) signalProcess(container.process, "SIGKILL");
+      writeFileSync(join(folder, "exit"), UNKNOWN_EXIT);
+      exit = exitOf(readShimReport(folder));
+    }
     const ended = { ...container, exit };
     this.#containers.set(folder, ended);
     if (options.quietly !== true) this.#options.onExit(ended);
@@ -240,6 +242,7 @@ export class ContainerRuntime implements Disposable {
       files: root.files,
       "file-mounts": root.fileMounts,
       command: renderWords([...env, ...spec.argv]),
+      [EXEC_CONTEXT_FILE]: JSON.stringify({ env, workingDir: spec.workingDir }),
       "record.json": JSON.stringify({ podUid, name, attempt, image, tty }),
       log: "",
     };
@@ -249,6 +252,22 @@ export class ContainerRuntime implements Disposable {
 }
 
 export type { ContainerId, ContainerRecord };
+
+/** In the place of an exit code that nobody wrote. */
+const UNKNOWN_EXIT = "unknown\n";
+
+function exitOf({ exit }: ShimReport): ContainerExit | undefined {
+  if (exit === undefined) return undefined;
+  const { code, atMs } = exit;
+  if (code !== undefined) return { code, reason: code === 0 ? "Completed" : "Error", atMs };
+  const message = "The process that held the container was killed, and the exit code with it";
+  return { code: 137, reason: "ContainerStatusUnknown", message, atMs };
+}
+
+function holdArguments(spec: ContainerSpec): readonly string[] {
+  const [program = ""] = spec.argv;
+  return [spec.netns ?? "", spec.hostname, spec.workingDir, program, spec.env.get("PATH") ?? SYSTEM_PATH];
+}
 
 const STARTED = "started\n";
 

@@ -115,31 +115,44 @@ function fromSource(
 ): readonly (readonly [string, string])[] {
   if (configMapRef !== undefined) {
     const found = sources.configMap(configMapRef.name ?? "");
-    if (found === undefined && configMapRef.optional !== true)
-      throw new ConfigError(`configmap "${configMapRef.name ?? ""}" not found`);
-    return Object.entries(found?.data ?? {});
+    return Object.entries(present("configmap", configMapRef, found).data ?? {});
   }
   if (secretRef === undefined) return [];
-  const found = sources.secret(secretRef.name ?? "");
-  if (found === undefined && secretRef.optional !== true)
-    throw new ConfigError(`secret "${secretRef.name ?? ""}" not found`);
-  return Object.entries(found?.data ?? {}).map(([key, value]) => [key, decode(value)] as const);
+  const { data = {} } = present("secret", secretRef, sources.secret(secretRef.name ?? ""));
+  return Object.entries(data).map(([key, value]) => [key, decode(value)] as const);
+}
+
+type Data = { readonly data?: Readonly<Record<string, string>> };
+
+function present(
+  kind: string,
+  ref: { readonly name?: string; readonly optional?: boolean },
+  found: Data | undefined,
+): Data {
+  if (found !== undefined) return found;
+  if (ref.optional === true) return {};
+  throw new ConfigError(`${kind} "${ref.name ?? ""}" not found`);
 }
 
 function valueOf(
-  { value, valueFrom }: EnvVar,
+  variable: EnvVar,
   input: EnvironmentInput,
   env: ReadonlyMap<string, string>,
 ): string | undefined {
-  if (valueFrom === undefined) return expandVariables(value ?? "", (name) => env.get(name));
-  const { fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef } = valueFrom;
-  const { pod, place, container, capacity, sources } = input;
+  const { valueFrom } = variable;
+  if (valueFrom === undefined) return expandVariables(variable.value ?? "", (name) => env.get(name));
+  const { fieldRef, resourceFieldRef } = valueFrom;
   if (fieldRef !== undefined)
-    return known(readField(fieldRef.fieldPath, pod, place), `field ${fieldRef.fieldPath}`);
-  if (resourceFieldRef !== undefined) {
-    const { resource } = resourceFieldRef;
-    return known(readResource(resource, container, capacity), `resource ${resource}`);
-  }
+    return known(readField(fieldRef.fieldPath, input.pod, input.place), `field ${fieldRef.fieldPath}`);
+  if (resourceFieldRef === undefined) return fromKey(valueFrom, input);
+  const { resource } = resourceFieldRef;
+  return known(readResource(resource, input.container, input.capacity), `resource ${resource}`);
+}
+
+function fromKey(
+  { configMapKeyRef, secretKeyRef }: NonNullable<EnvVar["valueFrom"]>,
+  { pod, sources }: EnvironmentInput,
+): string | undefined {
   const namespace = pod.metadata.namespace ?? "";
   if (configMapKeyRef !== undefined)
     return keyOf("ConfigMap", { ...configMapKeyRef, namespace }, (name) => sources.configMap(name)?.data);

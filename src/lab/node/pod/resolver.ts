@@ -21,24 +21,35 @@ const MAX_SEARCHES = 32;
 
 /** Text of the container's /etc/resolv.conf: the pod's DNS policy, with its `dnsConfig` merged in. */
 export function renderResolvConf(pod: Pod, dns: ClusterDns): string {
-  const spec = pod.spec;
   const base = baseResolver(pod, dns);
-  const extra = spec?.dnsConfig;
-  const options = new Map(base.options.map((it) => [it.split(":")[0] ?? it, it]));
-  for (const { name, value } of extra?.options ?? [])
-    if (name !== undefined)
-      options.set(name, value === undefined || value === "" ? name : `${name}:${value}`);
+  const { nameservers = [], searches = [], options = [] } = pod.spec?.dnsConfig ?? {};
   const resolver = {
-    servers: unique([...base.servers, ...(extra?.nameservers ?? [])]).slice(0, MAX_SERVERS),
-    searches: unique([...base.searches, ...(extra?.searches ?? [])]).slice(0, MAX_SEARCHES),
-    options: [...options.values()],
+    search: unique([...base.searches, ...searches]).slice(0, MAX_SEARCHES),
+    options: mergeOptions(base.options, options),
   };
   return [
-    ...(resolver.searches.length > 0 ? [`search ${resolver.searches.join(" ")}`] : []),
-    ...resolver.servers.map((it) => `nameserver ${it}`),
-    ...(resolver.options.length > 0 ? [`options ${resolver.options.join(" ")}`] : []),
+    ...keywordLine("search", resolver.search),
+    ...unique([...base.servers, ...nameservers])
+      .slice(0, MAX_SERVERS)
+      .map((it) => `nameserver ${it}`),
+    ...keywordLine("options", resolver.options),
     "",
   ].join("\n");
+}
+
+function keywordLine(keyword: string, words: readonly string[]): readonly string[] {
+  return words.length > 0 ? [`${keyword} ${words.join(" ")}`] : [];
+}
+
+/** The pod's options come later and win. */
+function mergeOptions(
+  base: readonly string[],
+  own: readonly { readonly name?: string; readonly value?: string }[],
+): readonly string[] {
+  const merged = new Map(base.map((it) => [it.split(":")[0] ?? it, it]));
+  for (const { name = "", value = "" } of own)
+    if (name !== "") merged.set(name, value === "" ? name : `${name}:${value}`);
+  return [...merged.values()];
 }
 
 function baseResolver(pod: Pod, dns: ClusterDns): Resolver {

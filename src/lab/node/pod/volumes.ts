@@ -72,24 +72,27 @@ export function projectionsOf(volume: Volume): readonly VolumeProjection[] | und
 type Files = readonly (readonly [string, { readonly content: Buffer; readonly mode?: number }])[];
 
 function projectedFiles(source: VolumeProjection, input: VolumeInput): Files {
-  const { configMap, secret, serviceAccountToken } = source;
+  const { configMap, secret, serviceAccountToken, downwardAPI } = source;
   if (configMap !== undefined) {
-    const found = input.sources.configMap(configMap.name ?? "");
+    const { name = "" } = configMap;
+    const found = input.sources.configMap(name);
     const data = found && { ...mapValues(found.data, "utf8"), ...mapValues(found.binaryData, "base64") };
-    return chosenFiles(`configmap "${configMap.name ?? ""}"`, data, configMap);
+    return chosenFiles(`configmap "${name}"`, data, configMap);
   }
   if (secret !== undefined) {
-    const found = input.sources.secret(secret.name ?? "");
-    return chosenFiles(`secret "${secret.name ?? ""}"`, found && mapValues(found.data, "base64"), secret);
+    const { name = "" } = secret;
+    const found = input.sources.secret(name);
+    return chosenFiles(`secret "${name}"`, found && mapValues(found.data, "base64"), secret);
   }
   if (serviceAccountToken !== undefined) {
     const token = input.token(tokenWish(serviceAccountToken));
     if (token === undefined) throw new ConfigError("the token of the service account was not issued yet");
     return [[serviceAccountToken.path, { content: Buffer.from(token), mode: 0o600 }]];
   }
-  return (source.downwardAPI?.items ?? []).map(({ path, fieldRef }) => {
-    const value = fieldRef === undefined ? "" : readField(fieldRef.fieldPath, input.pod, input.place);
-    if (value === undefined) throw new ConfigError(`a pod has no field ${fieldRef?.fieldPath ?? ""}`);
+  return (downwardAPI?.items ?? []).map(({ path, fieldRef }) => {
+    const fieldPath = fieldRef?.fieldPath ?? "";
+    const value = readField(fieldPath, input.pod, input.place);
+    if (value === undefined) throw new ConfigError(`a pod has no field ${JSON.stringify(fieldPath)}`);
     return [path, { content: Buffer.from(value) }] as const;
   });
 }

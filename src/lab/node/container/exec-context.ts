@@ -1,0 +1,20 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { FleetError } from "#base/errors.ts";
+import { isObject } from "#base/json.ts";
+
+/** What `exec` has to know of a container: the kubelet that starts it writes it into its folder. */
+export interface ExecContext {
+  /** NAME=VALUE */
+  readonly env: readonly string[];
+  readonly workingDir: string;
+}
+
+export const EXEC_CONTEXT_FILE = "exec.json";
+
+export function readExecContext(folder: string): ExecContext {
+  const value: unknown = JSON.parse(readFileSync(join(folder, EXEC_CONTEXT_FILE), "utf8"));
+  if (!isObject(value) || !Array.isArray(value["env"]) || typeof value["workingDir"] !== "string")
+    throw new FleetError("EXEC_FAILED", `the file ${EXEC_CONTEXT_FILE} of the container is damaged`);
+  return { env: value["env"].map(String), workingDir: value["workingDir"] };
+}
