@@ -12,6 +12,7 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller, KubeClient } from "#kube/types.ts";
+import { untilServed } from "./crd.ts";
 import { keysOfSlice, trimmedMeta, trimmedSlice } from "./trim.ts";
 import type { RecordTree } from "./tree.ts";
 import { type ClusterSetZone, namespaceContribution, serviceContribution, zoneContribution } from "./zone.ts";
@@ -75,7 +76,11 @@ export function createClusterSetSync(
     },
     deps,
   );
-  return zoneSync({ controller, informers: [imports, slices, namespaces] });
+  return zoneSync({
+    controller,
+    informers: [imports, slices, namespaces],
+    before: (signal) => untilServed(client, MCS_SERVICE_IMPORTS, deps, signal),
+  });
 }
 
 /** The services that a slice belonged to before a change, and belongs to after it. */
@@ -91,6 +96,8 @@ export function keysOfSliceChange(
 export function zoneSync(parts: {
   readonly controller: Controller;
   readonly informers: readonly AsyncDisposable[];
+  /** What must be there before anything can be watched. */
+  readonly before?: (signal: AbortSignal) => Promise<void>;
 }): ZoneSync {
   let hasSynced = false;
   return {
@@ -98,6 +105,7 @@ export function zoneSync(parts: {
       return hasSynced;
     },
     async start(signal) {
+      await parts.before?.(signal);
       await parts.controller.start(signal);
       await parts.controller.idle(signal);
       hasSynced = true;

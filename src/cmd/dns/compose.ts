@@ -1,0 +1,73 @@
+import { messageOf } from "#base/errors.ts";
+import { createMetrics } from "#base/metrics.ts";
+import { parseSocketAddress, type SocketAddress } from "#dns/listen-address.ts";
+import { createDnsMeters } from "#dns/meters.ts";
+import { createResolver, type Forward } from "#dns/resolver.ts";
+import { createResponder } from "#dns/responder.ts";
+import { startDnsServer } from "#dns/server.ts";
+import type { ZoneSync } from "#dns/sync.ts";
+import { RecordTree } from "#dns/tree.ts";
+import { connect } from "#kube/client.ts";
+import { type RuntimeDeps, systemDeps } from "#kube/deps.ts";
+import { inClusterConfig } from "#kube/in-cluster.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import type { KubeClient } from "#kube/types.ts";
+import { serveMetrics } from "../metrics-server.ts";
+import { type ProgramContext, untilAborted } from "../program.ts";
+
+export interface DnsFlags {
+  readonly kubeconfig?: string | undefined;
+  readonly listen: readonly string[];
+  readonly metrics?: string | undefined;
+}
+
+export interface DnsParts {
+  /** Makes what keeps the zones of `tree`. */
+  readonly zones: (client: KubeClient, tree: RecordTree, deps: RuntimeDeps) => ZoneSync;
+  readonly forwards: (deps: RuntimeDeps) => readonly Forward[];
+  /** Whether to say "ready" only once the zones are complete. Otherwise as soon as the sockets are open. */
+  readonly readyWhenSynced: boolean;
+}
+
+/** Runs a DNS server over the zones of one API server until the program is told to stop. */
+export async function runDns(context: ProgramContext, flags: DnsFlags, parts: DnsParts): Promise<void> {
+  const { signal, log } = context;
+  const listen: SocketAddress[] = flags.listen.map(parseSocketAddress);
+  const metrics = createMetrics();
+  const deps = systemDeps(log, metrics);
+  await using stack = new AsyncDisposableStack();
+  const client = stack.use(connect(await clusterConfig(flags, deps), { ...deps, userAgent: "fairlead-dns" }));
+  const tree = new RecordTree();
+  const sync = stack.use(parts.zones(client, tree, deps));
+  const forwards = parts.forwards(deps);
+  const meters = stack.use(createDnsMeters(metrics));
+  const resolve = createResolver({ tree, isReady: () => sync.hasSynced, forwards });
+  const respond = createResponder({ resolve, isRecursive: forwards.length > 0, meters, log });
+  stack.use(await startDnsServer({ listen, respond, clock: deps.clock, log }));
+  if (flags.metrics !== undefined) {
+    stack.use(await serveMetrics({ metrics, address: flags.metrics, isReady: () => sync.hasSynced }));
+  }
+  if (!parts.readyWhenSynced) context.ready();
+  try {
+    await sync.start(signal);
+    log.info("zones are complete", { names: tree.size });
+    if (parts.readyWhenSynced) context.ready();
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    log.debug("stopped before the zones were complete", { error: messageOf(error) });
+  }
+  await untilAborted(signal);
+}
+
+function clusterConfig(
+  { kubeconfig }: DnsFlags,
+  { log, clock }: RuntimeDeps,
+): ReturnType<typeof loadKubeconfig> {
+  if (kubeconfig !== undefined) return loadKubeconfig(kubeconfig, { log, clock });
+  return inClusterConfig({ env: process.env, clock });
+}
+
+/** For flags that may be given several times. */
+export function collect(value: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), value];
+}
