@@ -6,6 +6,7 @@ import { decodeMessage } from "#dnswire/decode.ts";
 import { encodeMessage } from "#dnswire/encode.ts";
 import { formatRecord } from "#dnswire/text.ts";
 import { type Message, RCODE, type ResourceRecord, TYPE } from "#dnswire/types.ts";
+import { exchange } from "#dns/exchange.ts";
 import { createForward } from "#dns/forward.ts";
 import { RecordTree } from "#dns/tree.ts";
 import { systemDeps } from "#kube/deps.ts";
@@ -156,7 +157,6 @@ describe("a forward", () => {
       forwards: [createForward({ domain: "fleet.", servers: [fleet] }, deps)],
     });
     stack.push(server);
-    const { exchange } = await import("#dns/exchange.ts");
     const ask = (name: string) =>
       exchange({ ...question, name }, { server: server.addresses[0]!, timeoutMs: 5000, clock: systemClock });
     expect((await ask("web.fleet.")).answers).toHaveLength(1);

@@ -37,6 +37,7 @@ export function serve(
     readonly isReady?: () => boolean;
     readonly forwards?: readonly Forward[];
     readonly tcpIdleMs?: number;
+    readonly maxTcpConnections?: number;
   } = {},
 ): Promise<DnsServer> {
   const { isReady = () => true, forwards = [], ...rest } = options;
