@@ -61,7 +61,7 @@ export function uncoveredRules(held: readonly PolicyRule[], wanted: readonly Pol
 }
 
 function* atomsOf(rule: PolicyRule): Generator<PolicyRule> {
-  for (const verb of rule.verbs) {
+  for (const verb of rule.verbs ?? []) {
     for (const url of rule.nonResourceURLs ?? []) yield { verbs: [verb], nonResourceURLs: [url] };
     yield* resourceAtomsOf(rule, verb);
   }

@@ -1,0 +1,41 @@
+import { bootstrapRoles } from "../auth/bootstrap-roles.ts";
+import type { ApiObject } from "../registry/types.ts";
+import type { ServiceAllocations } from "./service/allocations.ts";
+
+const NAMESPACES = ["default", "kube-node-lease", "kube-public", "kube-system"];
+const HTTPS_PORT = 443;
+
+export interface BootstrapOptions {
+  readonly allocations: ServiceAllocations;
+  /** Port on which the API server listens, behind the Service `kubernetes`. */
+  readonly port: number;
+}
+
+/** What exists in every cluster from the start, in an order in which it can be created. */
+export function bootstrapObjects(options: BootstrapOptions): readonly ApiObject[] {
+  const namespaces = NAMESPACES.map((name) => ({ apiVersion: "v1", kind: "Namespace", metadata: { name } }));
+  return [...namespaces, ...bootstrapRoles(), kubernetesService(options)];
+}
+
+/** The API server itself, at the first address of the first range. */
+function kubernetesService({ allocations, port }: BootstrapOptions): ApiObject {
+  const clusterIP = allocations.firstIpOf(allocations.defaultFamily) ?? "None";
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: {
+      name: "kubernetes",
+      namespace: "default",
+      labels: { component: "apiserver", provider: "kubernetes" },
+    },
+    spec: {
+      type: "ClusterIP",
+      clusterIP,
+      clusterIPs: [clusterIP],
+      ipFamilies: [allocations.defaultFamily],
+      ipFamilyPolicy: "SingleStack",
+      ports: [{ name: "https", protocol: "TCP", port: HTTPS_PORT, targetPort: port }],
+      sessionAffinity: "None",
+    },
+  };
+}

@@ -1,0 +1,63 @@
+import { Authenticator } from "../auth/authenticate.ts";
+import { rbacResources } from "../auth/resources.ts";
+import { RbacAuthorizer } from "../auth/rbac.ts";
+import { accessReviews } from "../auth/reviews.ts";
+import { authenticationReviews } from "../auth/reviews-authentication.ts";
+import type { ServiceAccountTokens } from "../auth/tokens.ts";
+import type { ResourceDefinition, ReviewDefinition, UserInfo } from "../registry/types.ts";
+import { coreResources } from "./kinds/core.ts";
+import { clusterResources, eventResources, networkResources } from "./kinds/other.ts";
+import { workloadResources } from "./kinds/workloads.ts";
+import { type AllocationOptions, ServiceAllocations } from "./service/allocations.ts";
+
+export interface BuiltinOptions extends AllocationOptions {
+  readonly serviceAccountTokens: ServiceAccountTokens;
+  /** Bearer tokens that stand for a user as they are. */
+  readonly staticTokens?: ReadonlyMap<string, UserInfo>;
+  /** Which paths may be read without credentials. Default: "health" (and /version). */
+  readonly anonymous?: "all" | "health" | "none";
+  /** Ids of tokens. Fresh UUIDs. */
+  readonly newUid: () => string;
+}
+
+export interface Builtins {
+  readonly resources: readonly ResourceDefinition[];
+  readonly reviews: readonly ReviewDefinition[];
+  readonly authorizer: RbacAuthorizer;
+  readonly authenticator: Authenticator;
+  /** Which Service holds which address and port. */
+  readonly allocations: ServiceAllocations;
+}
+
+/**
+ * Everything that is served without a CustomResourceDefinition, with who decides about requests. The parts follow the
+ * store through the strategies' `onStored`: one set belongs to one store.
+ */
+export function builtinResources(options: BuiltinOptions): Builtins {
+  const { serviceAccountTokens, staticTokens, anonymous, newUid } = options;
+  const allocations = new ServiceAllocations(options);
+  const authorizer = new RbacAuthorizer();
+  const authenticator = new Authenticator({
+    authorizer,
+    serviceAccountTokens,
+    ...(staticTokens === undefined ? {} : { staticTokens }),
+    ...(anonymous === undefined ? {} : { anonymous }),
+  });
+  return {
+    resources: [
+      ...coreResources(allocations),
+      ...eventResources(),
+      ...workloadResources(),
+      ...networkResources(),
+      ...rbacResources(authorizer),
+      ...clusterResources(),
+    ],
+    reviews: [
+      ...authenticationReviews({ authenticator, serviceAccountTokens, newUid }),
+      ...accessReviews(authorizer),
+    ],
+    authorizer,
+    authenticator,
+    allocations,
+  };
+}

@@ -1,0 +1,114 @@
+import type { ResourceDefinition } from "../../registry/types.ts";
+import {
+  claimColumns,
+  configMapColumns,
+  nameAndAge,
+  namespaceColumns,
+  nodeColumns,
+  quotaColumns,
+  secretColumns,
+  volumeColumns,
+} from "../columns/core.ts";
+import { endpointsColumns, serviceColumns } from "../columns/network.ts";
+import { podColumns } from "../columns/pod.ts";
+import { podTemplateColumns } from "../columns/workloads.ts";
+import { configMapStrategy, secretStrategy } from "../config/strategy.ts";
+import { define } from "../define.ts";
+import { endpointsStrategy } from "../endpoints/strategy.ts";
+import { namespaceStrategy } from "../namespace.ts";
+import { nodeStrategy } from "../node.ts";
+import { podStrategy, podTemplateStrategy } from "../pod/strategy.ts";
+import type { ServiceAllocations } from "../service/allocations.ts";
+import { serviceStrategy } from "../service/strategy.ts";
+import { claimStrategy, volumeStrategy } from "../volume.ts";
+
+/** The core group. */
+export function coreResources(allocations: ServiceAllocations): readonly ResourceDefinition[] {
+  return [
+    define("v1", "Namespace", {
+      plural: "namespaces",
+      clusterScoped: true,
+      shortNames: ["ns"],
+      verbs: ["create", "delete", "get", "list", "patch", "update", "watch"],
+      columns: namespaceColumns,
+      hasStatus: true,
+      strategy: namespaceStrategy,
+    }),
+    define("v1", "Service", {
+      plural: "services",
+      shortNames: ["svc"],
+      categories: ["all"],
+      columns: serviceColumns,
+      hasStatus: true,
+      strategy: serviceStrategy(allocations),
+    }),
+    define("v1", "Endpoints", {
+      plural: "endpoints",
+      singular: "endpoints",
+      shortNames: ["ep"],
+      columns: endpointsColumns,
+      strategy: endpointsStrategy,
+    }),
+    define("v1", "ConfigMap", {
+      plural: "configmaps",
+      shortNames: ["cm"],
+      columns: configMapColumns,
+      strategy: configMapStrategy,
+    }),
+    define("v1", "Secret", { plural: "secrets", columns: secretColumns, strategy: secretStrategy }),
+    define("v1", "ServiceAccount", {
+      plural: "serviceaccounts",
+      shortNames: ["sa"],
+      columns: nameAndAge,
+      strategy: { generation: "none", allowUnconditionalUpdate: false },
+    }),
+    define("v1", "Pod", {
+      plural: "pods",
+      shortNames: ["po"],
+      categories: ["all"],
+      columns: podColumns,
+      hasStatus: true,
+      strategy: podStrategy,
+    }),
+    define("v1", "PodTemplate", {
+      plural: "podtemplates",
+      columns: podTemplateColumns,
+      strategy: podTemplateStrategy,
+    }),
+    define("v1", "Node", {
+      plural: "nodes",
+      clusterScoped: true,
+      shortNames: ["no"],
+      columns: nodeColumns,
+      hasStatus: true,
+      strategy: nodeStrategy,
+    }),
+    define("v1", "PersistentVolume", {
+      plural: "persistentvolumes",
+      clusterScoped: true,
+      shortNames: ["pv"],
+      columns: volumeColumns,
+      hasStatus: true,
+      strategy: volumeStrategy,
+    }),
+    define("v1", "PersistentVolumeClaim", {
+      plural: "persistentvolumeclaims",
+      shortNames: ["pvc"],
+      columns: claimColumns,
+      hasStatus: true,
+      strategy: claimStrategy,
+    }),
+    define("v1", "ResourceQuota", {
+      plural: "resourcequotas",
+      shortNames: ["quota"],
+      columns: quotaColumns,
+      hasStatus: true,
+      strategy: { generation: "none" },
+    }),
+    define("v1", "LimitRange", {
+      plural: "limitranges",
+      shortNames: ["limits"],
+      strategy: { generation: "none" },
+    }),
+  ];
+}

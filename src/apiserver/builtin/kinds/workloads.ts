@@ -1,0 +1,108 @@
+import type { ResourceDefinition, Strategy } from "../../registry/types.ts";
+import {
+  autoscalerColumns,
+  controllerRevisionColumns,
+  cronJobColumns,
+  daemonSetColumns,
+  deploymentColumns,
+  disruptionBudgetColumns,
+  jobColumns,
+  replicaSetColumns,
+  statefulSetColumns,
+} from "../columns/workloads.ts";
+import { define } from "../define.ts";
+import { autoscalerStrategy, disruptionBudgetStrategy } from "../policy.ts";
+import {
+  defaultDaemonSet,
+  defaultDeployment,
+  defaultReplicaSet,
+  defaultStatefulSet,
+} from "../workload/defaults.ts";
+import { cronJobStrategy, jobStrategy } from "../workload/job.ts";
+import { validateStatefulSetUpdate, validateWorkload, validateWorkloadUpdate } from "../workload/validate.ts";
+
+const workload: Partial<Strategy> = {
+  validateCreate: validateWorkload,
+  validateUpdate: validateWorkloadUpdate,
+};
+
+/** Groups apps, batch, autoscaling and policy. */
+export function workloadResources(): readonly ResourceDefinition[] {
+  return [
+    define("apps/v1", "Deployment", {
+      plural: "deployments",
+      shortNames: ["deploy"],
+      categories: ["all"],
+      columns: deploymentColumns,
+      hasStatus: true,
+      hasScale: true,
+      strategy: { ...workload, applyDefaults: defaultDeployment },
+    }),
+    define("apps/v1", "ReplicaSet", {
+      plural: "replicasets",
+      shortNames: ["rs"],
+      categories: ["all"],
+      columns: replicaSetColumns,
+      hasStatus: true,
+      hasScale: true,
+      strategy: { ...workload, applyDefaults: defaultReplicaSet },
+    }),
+    define("apps/v1", "StatefulSet", {
+      plural: "statefulsets",
+      shortNames: ["sts"],
+      categories: ["all"],
+      columns: statefulSetColumns,
+      hasStatus: true,
+      hasScale: true,
+      strategy: {
+        validateCreate: validateWorkload,
+        validateUpdate: validateStatefulSetUpdate,
+        applyDefaults: defaultStatefulSet,
+        allowUnconditionalUpdate: false,
+      },
+    }),
+    define("apps/v1", "DaemonSet", {
+      plural: "daemonsets",
+      shortNames: ["ds"],
+      categories: ["all"],
+      columns: daemonSetColumns,
+      hasStatus: true,
+      strategy: { ...workload, applyDefaults: defaultDaemonSet, allowUnconditionalUpdate: false },
+    }),
+    define("apps/v1", "ControllerRevision", {
+      plural: "controllerrevisions",
+      columns: controllerRevisionColumns,
+      strategy: { generation: "none" },
+    }),
+    define("batch/v1", "Job", {
+      plural: "jobs",
+      categories: ["all"],
+      columns: jobColumns,
+      hasStatus: true,
+      strategy: jobStrategy,
+    }),
+    define("batch/v1", "CronJob", {
+      plural: "cronjobs",
+      shortNames: ["cj"],
+      categories: ["all"],
+      columns: cronJobColumns,
+      hasStatus: true,
+      strategy: cronJobStrategy,
+    }),
+    define("autoscaling/v2", "HorizontalPodAutoscaler", {
+      plural: "horizontalpodautoscalers",
+      shortNames: ["hpa"],
+      categories: ["all"],
+      columns: autoscalerColumns,
+      hasStatus: true,
+      strategy: autoscalerStrategy,
+    }),
+    define("policy/v1", "PodDisruptionBudget", {
+      plural: "poddisruptionbudgets",
+      shortNames: ["pdb"],
+      columns: disruptionBudgetColumns,
+      hasStatus: true,
+      strategy: disruptionBudgetStrategy,
+    }),
+  ];
+}

@@ -1,0 +1,130 @@
+import type { ApiObject, WriteContext } from "../../registry/types.ts";
+import { forbidden } from "../../status.ts";
+import { ensureFields, type Fields, fieldsAt, itemsAt, setDefault, setDefaults, textAt } from "../fields.ts";
+
+/** What the admission plugins ServiceAccount, DefaultTolerationSeconds and Priority do to a new pod. */
+
+const PODS = { group: "", plural: "pods" };
+const MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount";
+/** A little more than an hour, by which kubelets tell tokens that may be used longer. Unit: seconds. */
+const TOKEN_LIFETIME = 3607;
+/** How long a pod stays on a node that is not ready or not reachable. Unit: seconds. */
+const TOLERATION = 300;
+const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
+
+/** @throws {StatusError} 403 when the ServiceAccount or the PriorityClass does not exist. */
+export function admitPod(pod: ApiObject, context: WriteContext): void {
+  const spec = ensureFields(pod, "spec");
+  addTolerations(spec);
+  setPriority(pod, spec, context);
+  if (pod.metadata.annotations?.[MIRROR_ANNOTATION] !== undefined) return;
+  addServiceAccount(pod, spec, context);
+}
+
+function addTolerations(spec: Fields): void {
+  const present = itemsAt(spec, "tolerations");
+  const missing = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"].filter(
+    (key) => !present.some((it) => toleratesNoExecute(it, key)),
+  );
+  if (missing.length === 0) return;
+  const added = missing.map((key) => ({
+    key,
+    operator: "Exists",
+    effect: "NoExecute",
+    tolerationSeconds: TOLERATION,
+  }));
+  spec["tolerations"] = [...present, ...added];
+}
+
+/** An empty key or effect means all of them. */
+function toleratesNoExecute(toleration: Fields, key: string): boolean {
+  const isOfKey = ["", key].includes(textAt(toleration, "key"));
+  return isOfKey && ["", "NoExecute"].includes(textAt(toleration, "effect"));
+}
+
+const SYSTEM_PRIORITIES: Readonly<Record<string, number>> = {
+  "system-cluster-critical": 2_000_000_000,
+  "system-node-critical": 2_000_001_000,
+};
+
+function setPriority(pod: ApiObject, spec: Fields, { reader }: WriteContext): void {
+  const name = textAt(spec, "priorityClassName");
+  const classes = [...reader.list("scheduling.k8s.io", "priorityclasses")];
+  const found = classes.find((it) =>
+    name === "" ? it["globalDefault"] === true : it.metadata.name === name,
+  );
+  const system = Object.hasOwn(SYSTEM_PRIORITIES, name) ? SYSTEM_PRIORITIES[name] : undefined;
+  if (name !== "" && found === undefined && system === undefined) {
+    throw forbidden(PODS, pod.metadata.name, `no PriorityClass with name ${name} was found`);
+  }
+  if (name === "" && found !== undefined) spec["priorityClassName"] = found.metadata.name;
+  spec["priority"] = found?.["value"] ?? system ?? 0;
+  setDefault(spec, "preemptionPolicy", textAt(found, "preemptionPolicy") || "PreemptLowerPriority");
+}
+
+function addServiceAccount(pod: ApiObject, spec: Fields, { reader }: WriteContext): void {
+  setDefault(spec, "serviceAccountName", "default");
+  const name = textAt(spec, "serviceAccountName");
+  spec["serviceAccount"] = name;
+  const { namespace = "" } = pod.metadata;
+  const account = reader.get("", "serviceaccounts", namespace, name);
+  if (account === undefined) {
+    const why = `error looking up service account ${namespace}/${name}: serviceaccount "${name}" not found`;
+    throw forbidden(PODS, pod.metadata.name, why);
+  }
+  const pullSecrets = itemsAt(account, "imagePullSecrets");
+  if (itemsAt(spec, "imagePullSecrets").length === 0 && pullSecrets.length > 0) {
+    spec["imagePullSecrets"] = pullSecrets.map((it) => ({ name: it["name"] }));
+  }
+  const isWanted = spec["automountServiceAccountToken"] ?? account["automountServiceAccountToken"] ?? true;
+  if (isWanted === true) mountToken(pod, spec);
+}
+
+/** Token, CA and namespace as files in every container that has nothing else at that place. */
+function mountToken(pod: ApiObject, spec: Fields): void {
+  const containers = [...itemsAt(spec, "initContainers"), ...itemsAt(spec, "containers")];
+  const bare = containers.filter(
+    (it) => !itemsAt(it, "volumeMounts").some((mount) => mount["mountPath"] === MOUNT_PATH),
+  );
+  if (bare.length === 0) return;
+  const name = `kube-api-access-${suffixOf(pod.metadata.uid ?? "")}`;
+  for (const container of bare) {
+    const mounts = itemsAt(container, "volumeMounts");
+    container["volumeMounts"] = [...mounts, { name, readOnly: true, mountPath: MOUNT_PATH }];
+  }
+  spec["volumes"] = [...itemsAt(spec, "volumes"), tokenVolume(name)];
+}
+
+function tokenVolume(name: string): Fields {
+  const namespace = { path: "namespace", fieldRef: { apiVersion: "v1", fieldPath: "metadata.namespace" } };
+  const sources = [
+    { serviceAccountToken: { expirationSeconds: TOKEN_LIFETIME, path: "token" } },
+    { configMap: { name: "kube-root-ca.crt", items: [{ key: "ca.crt", path: "ca.crt" }] } },
+    { downwardAPI: { items: [namespace] } },
+  ];
+  return { name, projected: { sources, defaultMode: 0o644 } };
+}
+
+const ALPHABET = "bcdfghjklmnpqrstvwxz2456789";
+
+/** Five characters from the pod's uid, which is random already. */
+function suffixOf(uid: string): string {
+  let value = Number.parseInt(uid.replaceAll("-", "").slice(0, 12), 16) || 0;
+  let suffix = "";
+  for (let at = 0; at < 5; at++) {
+    suffix += ALPHABET[value % ALPHABET.length] ?? "";
+    value = Math.floor(value / ALPHABET.length);
+  }
+  return suffix;
+}
+
+/** The state of a pod that nobody has looked at yet. */
+export function newPodStatus(qosClass: string): Fields {
+  const status: Fields = {};
+  setDefaults(status, { phase: "Pending", qosClass });
+  return status;
+}
+
+export function nodeNameOf(pod: ApiObject): string {
+  return textAt(fieldsAt(pod, "spec"), "nodeName");
+}
