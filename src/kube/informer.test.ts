@@ -70,6 +70,17 @@ describe("an informer", () => {
     expect(client.reads).toEqual([{ verb: "watch", resource: "configmaps", from: "100" }]);
   });
 
+  it("says since when it watches, so that silence is not counted while there was nobody to hear it", async () => {
+    const { informer } = await started();
+    expect(informer.watchingSinceMs).toBe(clock.monotonic());
+    client.stop();
+    await clock.advance(10_000);
+    expect(informer.watchingSinceMs).toBeUndefined();
+    client.restore();
+    await clock.advance(60_000);
+    expect(informer.watchingSinceMs).toBeGreaterThan(clock.monotonic() - 60_000);
+  });
+
   it("lists again when the past is gone, and tells only the difference", async () => {
     client.seed(CONFIG_MAPS, configMap("one", { v: "1" }), configMap("two", { v: "2" }));
     const { told } = await started();

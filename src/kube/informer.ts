@@ -42,6 +42,10 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
     return this.#hasSynced;
   }
 
+  get watchingSinceMs(): number | undefined {
+    return this.#reflector.watchingSinceMs;
+  }
+
   start(signal: AbortSignal): void {
     this.#running ??= this.#reflector.run(AbortSignal.any([signal, this.#stop.signal]));
   }

@@ -41,6 +41,7 @@ export class Reflector<T extends KubeObject> {
   readonly #deps: RuntimeDeps;
   /** The version up to which the sink has everything; undefined before the first state and when the past is gone. */
   #resumeFrom: string | undefined;
+  #watchingSinceMs: number | undefined;
   /** Whether the server streams the first state (WatchList, KEP-3157). */
   #canStreamList = true;
 
@@ -62,12 +63,18 @@ export class Reflector<T extends KubeObject> {
     this.#deps = parts.deps;
   }
 
+  /** When the present watch was opened, on the monotonic clock; undefined while there is none. */
+  get watchingSinceMs(): number | undefined {
+    return this.#watchingSinceMs;
+  }
+
   /** Runs until `signal` aborts. Never throws. */
   async run(signal: AbortSignal): Promise<void> {
     let failures = 0;
     while (!signal.aborted) {
       const startedMs = this.#deps.clock.monotonic();
       const outcome = await this.#round(signal);
+      this.#watchingSinceMs = undefined;
       const livedMs = this.#deps.clock.monotonic() - startedMs;
       if (outcome === "again" || (outcome === "ended" && livedMs >= SHORT_STREAM_MS)) {
         failures = 0;
@@ -85,6 +92,7 @@ export class Reflector<T extends KubeObject> {
     const isStreamedList = isFirst && this.#canStreamList;
     try {
       if (isFirst && !isStreamedList) await this.#list(signal);
+      this.#watchingSinceMs = this.#deps.clock.monotonic();
       await this.#watch(signal);
       if (isStreamedList && this.#resumeFrom === undefined) {
         // The server took the request and knows nothing of what was asked for.

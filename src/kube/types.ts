@@ -122,6 +122,11 @@ export interface Informer<T extends KubeObject> extends AsyncDisposable {
   readonly store: Store<T>;
   /** Whether the first list is in the store. */
   readonly hasSynced: boolean;
+  /**
+   * Since when the present watch has been open, on the monotonic clock; undefined while there is none. Whoever takes
+   * silence for a sign must count it from here: while the API server was away nobody could say anything.
+   */
+  readonly watchingSinceMs: number | undefined;
   /** Begins to list and watch; idempotent. Ends when `signal` aborts or on disposal. */
   start(signal: AbortSignal): void;
   /** Resolves once the first list is in the store; rejects when `signal` aborts. */
