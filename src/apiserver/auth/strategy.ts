@@ -140,8 +140,9 @@ function validateBinding(binding: ApiObject & RoleBinding): FieldError[] {
   ];
 }
 
-function validateSubject(subject: Subject, path: string, isNamespaced: boolean): FieldError[] {
-  const { kind = "", name = "", namespace = "", apiGroup = "" }: Partial<Subject> = subject;
+function validateSubject(subject: Partial<Subject>, path: string, isNamespaced: boolean): FieldError[] {
+  const { name = "", namespace = "", apiGroup = "" } = subject;
+  const kind: string = subject.kind ?? "";
   if (!SUBJECT_KINDS.includes(kind)) return [notSupported(`${path}.kind`, kind, SUBJECT_KINDS)];
   const errors = name === "" ? [required(`${path}.name`)] : [];
   const group = kind === "ServiceAccount" ? "" : SUBJECT_GROUP;
