@@ -1,4 +1,5 @@
 import { namespaceStrategy } from "./builtin/namespace.ts";
+import { crdStrategy } from "./crd/strategy.ts";
 import { define } from "./builtin/define.ts";
 import type { ResourceDefinition, ReviewDefinition } from "./registry/types.ts";
 
@@ -21,6 +22,13 @@ export function builtins(): Builtins {
         plural: "configmaps",
         shortNames: ["cm"],
         strategy: { generation: "none" },
+      }),
+      define("apiextensions.k8s.io/v1", "CustomResourceDefinition", {
+        plural: "customresourcedefinitions",
+        clusterScoped: true,
+        shortNames: ["crd", "crds"],
+        hasStatus: true,
+        strategy: crdStrategy,
       }),
       define("apps/v1", "Deployment", {
         plural: "deployments",

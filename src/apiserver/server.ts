@@ -15,6 +15,7 @@ import { Authenticator } from "./auth/authenticate.ts";
 import { RbacAuthorizer } from "./auth/rbac.ts";
 import { ServiceAccountTokens } from "./auth/tokens.ts";
 import { builtins } from "./builtins.ts";
+import { CrdLifecycle } from "./crd/lifecycle.ts";
 import { isStream, RequestHandler } from "./http/handler.ts";
 import { parsePath } from "./http/path.ts";
 import { ResourceHandler } from "./http/resources.ts";
@@ -129,6 +130,9 @@ function composeCore(parts: { store: Store; pki: ClusterPki; clock: Clock; rng: 
   const hub = new WatchHub(store);
   const tunnel = new KubeletTunnel(registry, pki.kubeletClient);
   const awaitRevision = revisionAwaiter(store, clock);
+  registry.addFollowUp(
+    new CrdLifecycle({ store, catalog, deleter: registry.deleter, endWatches: (table) => hub.endAll(table) }),
+  );
   registry.replay();
   const handler = new RequestHandler({
     registry,

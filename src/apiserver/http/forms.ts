@@ -106,9 +106,9 @@ export class PlainForm implements Form {
 
   item(entry: Entry): Buffer {
     const definition = this.#definition;
-    const { object } = entry;
-    if (object.apiVersion === this.#apiVersion && object.kind === definition.kind) return entry.json;
-    return entry.rendition(this, () => Buffer.from(JSON.stringify(viewOf(definition, entry)), "utf8"));
+    const view = viewOf(definition, entry);
+    if (view === entry.object) return entry.json;
+    return entry.rendition(this, () => Buffer.from(JSON.stringify(view), "utf8"));
   }
 
   list(entries: readonly Entry[], metadata: ListMeta): Buffer {

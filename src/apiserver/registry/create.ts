@@ -38,21 +38,21 @@ export function createObject(write: Write, input: ApiObject, options: CreateOpti
   if (entryOf(env, request, name) !== undefined) throw collision(request, object);
   refuseServerMetadata(request, object);
   setServerMetadata(write, object);
-  prepare(write, object, options);
-  const stored = storedForm(definition, object);
-  if (request.dryRun) return { object, entry: undefined, isCreated: true };
+  const prepared = prepare(write, object, options);
+  const stored = storedForm(definition, prepared);
+  if (request.dryRun) return { object: prepared, entry: undefined, isCreated: true };
   const entry = tx.put(tableOf(env, definition), storageKey(request.namespace, name), stored);
   return { object: viewOf(definition, entry), entry, isCreated: true };
 }
 
 /** Everything that the kind adds and checks. */
-function prepare(write: Write, object: ApiObject, { isApplied = false }: CreateOptions): void {
+function prepare(write: Write, input: ApiObject, { isApplied = false }: CreateOptions): ApiObject {
   const { definition } = write.request;
   const { strategy } = definition;
-  if (definition.hasStatus && strategy.keepsStatusOnCreate !== true) delete object["status"];
-  applySchemaDefaults(definition, object);
-  strategy.applyDefaults?.(object);
-  if (!isApplied) trackChange(write.request, object, undefined, write.tx.nowMs);
+  if (definition.hasStatus && strategy.keepsStatusOnCreate !== true) delete input["status"];
+  applySchemaDefaults(definition, input);
+  strategy.applyDefaults?.(input);
+  const object = isApplied ? input : trackChange(write.request, input, undefined, write.tx.nowMs);
   const context = writeContext(write);
   strategy.prepareForCreate?.(object, context);
   refuseInvalid(definition, object.metadata.name, [
@@ -60,6 +60,7 @@ function prepare(write: Write, object: ApiObject, { isApplied = false }: CreateO
     ...validateSchema(definition, object, undefined),
     ...(strategy.validateCreate?.(object, context) ?? []),
   ]);
+  return object;
 }
 
 function refuseServerMetadata(request: WriteRequest, { metadata }: ApiObject): void {

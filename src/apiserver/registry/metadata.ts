@@ -9,7 +9,6 @@ import type { ApiObject, ResourceDefinition } from "./types.ts";
 const MAX_ANNOTATION_BYTES = 256 * 1024;
 const NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789";
 const MAX_GENERATED_PREFIX = 58;
-const STANDARD_FINALIZERS = new Set(["kubernetes", "orphan", "foregroundDeletion"]);
 
 /** The name for a `generateName`: its prefix and five characters that form no words. */
 export function generateName(prefix: string, random: () => number): string {
@@ -96,13 +95,8 @@ function validateOwners(metadata: ObjectMeta): FieldError[] {
 
 function validateFinalizers(finalizers: readonly string[] | undefined): FieldError[] {
   return (finalizers ?? []).flatMap((finalizer, at) => {
-    const field = `metadata.finalizers[${at}]`;
     const wrong = checkQualifiedName(finalizer);
-    if (wrong !== undefined) return [invalidValue(field, finalizer, wrong)];
-    if (finalizer.includes("/") || STANDARD_FINALIZERS.has(finalizer)) return [];
-    return [
-      invalidValue(field, finalizer, "name is neither a standard finalizer name nor is it fully qualified"),
-    ];
+    return wrong === undefined ? [] : [invalidValue(`metadata.finalizers[${at}]`, finalizer, wrong)];
   });
 }
 

@@ -35,6 +35,7 @@ export class Registry {
   readonly store: Store;
   readonly catalog: Catalog;
   readonly env: WriteEnvironment;
+  readonly deleter: Deleter;
   readonly #followUps: FollowUp[] = [];
   #isFollowingUp = false;
 
@@ -42,10 +43,10 @@ export class Registry {
     this.store = store;
     this.catalog = catalog;
     this.env = { store, reader: this.#reader(), random: () => rng.random(), newUid };
-    const deleter = this.#deleter();
+    this.deleter = this.#makeDeleter();
     this.#followUps.push(
-      new GarbageCollector(catalog, deleter),
-      new NamespaceCleaner(store, catalog, deleter),
+      new GarbageCollector(catalog, this.deleter),
+      new NamespaceCleaner(store, catalog, this.deleter),
     );
     store.onChange((change) => {
       this.#runStoredHook(change);
@@ -165,7 +166,7 @@ export class Registry {
     return removal;
   }
 
-  #deleter(): Deleter {
+  #makeDeleter(): Deleter {
     const definitionOf = (table: Table): ResourceDefinition | undefined => this.catalog.ofTable(table.id);
     return {
       remove: (tx: Transaction, place: Place, propagation) => {

@@ -65,11 +65,11 @@ export function replaceObject(write: Write, { entry, input, isApplied }: Replace
   const { strategy } = definition;
   const old = editableCopy(definition, entry);
   checkPreconditions(request, input, old);
-  const object = mergeSubresource(definition, request.subresource, input, old);
-  keepServerMetadata(object, old);
-  applySchemaDefaults(definition, object);
-  strategy.applyDefaults?.(object);
-  if (isApplied !== true) trackChange(request, object, old, write.tx.nowMs);
+  const merged = mergeSubresource(definition, request.subresource, input, old);
+  keepServerMetadata(merged, old);
+  applySchemaDefaults(definition, merged);
+  strategy.applyDefaults?.(merged);
+  const object = isApplied === true ? merged : trackChange(request, merged, old, write.tx.nowMs);
   const context = writeContext(write);
   strategy.prepareForUpdate?.(object, old, context);
   object.metadata.resourceVersion = old.metadata.resourceVersion ?? "";

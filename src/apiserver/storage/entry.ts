@@ -6,7 +6,7 @@ export class Entry {
   readonly revision: number;
   #object: ApiObject | undefined;
   #json: Buffer | undefined;
-  #renditions: Map<object, Buffer> | undefined;
+  #renditions: WeakMap<object, Buffer> | undefined;
 
   private constructor(
     key: string,
@@ -42,7 +42,7 @@ export class Entry {
 
   /** Bytes in another form than the stored one, made once per form. `form` is compared by identity. */
   rendition(form: object, render: () => Buffer): Buffer {
-    this.#renditions ??= new Map();
+    this.#renditions ??= new WeakMap();
     let bytes = this.#renditions.get(form);
     if (bytes === undefined) {
       bytes = render();

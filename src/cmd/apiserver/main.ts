@@ -38,7 +38,7 @@ export function command(): Command {
       ready();
       await untilAborted(signal);
     }),
-  ) as unknown as Command;
+  );
 }
 
 function parsePort(text: string): number {

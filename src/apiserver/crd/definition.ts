@@ -1,0 +1,187 @@
+import { ageOf } from "../builtin/duration.ts";
+import { checkSubdomain } from "../registry/names.ts";
+import type { ApiObject, ResourceDefinition, TableColumn, Verb } from "../registry/types.ts";
+import { shapeCustom } from "../registry/shape.ts";
+import { parseJsonPath } from "./jsonpath.ts";
+import type { Crd, CrdNames, CrdVersion, PrinterColumn } from "./types.ts";
+
+const VERBS: readonly Verb[] = [
+  "delete",
+  "deletecollection",
+  "get",
+  "list",
+  "patch",
+  "create",
+  "update",
+  "watch",
+];
+
+/** What a CRD makes the server serve: one definition per served version. */
+export function definitionsOf(crd: Crd): readonly ResourceDefinition[] {
+  return crd.spec.versions.filter((it) => it.served).map((version) => definitionOf(crd, version));
+}
+
+function definitionOf(crd: Crd, version: CrdVersion): ResourceDefinition {
+  const { group, scope, versions } = crd.spec;
+  const apiVersion = `${group}/${version.name}`;
+  const storage = `${group}/${versions.find((it) => it.storage)?.name ?? version.name}`;
+  const schema = version.schema?.openAPIV3Schema ?? { type: "object" };
+  const { scale, status } = version.subresources ?? {};
+  const shaped = new WeakMap<ApiObject, ApiObject>();
+  return {
+    group,
+    version: version.name,
+    ...servedNames(crd),
+    namespaced: scope === "Namespaced",
+    // Nothing new comes while the rest is cleared out.
+    verbs: crd.metadata.deletionTimestamp === undefined ? VERBS : VERBS.filter((it) => it !== "create"),
+    schema,
+    strategy: {
+      generation: "spec",
+      allowUnconditionalUpdate: false,
+      allowCreateOnUpdate: false,
+      fieldSelectors: selectableFields(version),
+      checkName: checkSubdomain,
+    },
+    columns: columnsOf(version),
+    hasStatus: status !== undefined,
+    ...(scale === undefined ? {} : { scale }),
+    isCustom: true,
+    ...(version.deprecated === true
+      ? {
+          deprecationWarning:
+            version.deprecationWarning ?? `${apiVersion} ${crd.spec.names.kind} is deprecated`,
+        }
+      : {}),
+    fromStored: readerOf(apiVersion, shaped, (object) => shapeCustom(schema, object)),
+    toStored(object) {
+      if (apiVersion !== storage) return withVersion(object, storage);
+      shaped.set(object, object);
+      return object;
+    },
+  };
+}
+
+function servedNames(
+  crd: Crd,
+): Pick<ResourceDefinition, "plural" | "singular" | "kind" | "listKind" | "shortNames" | "categories"> {
+  const { plural, kind, singular, listKind, shortNames = [], categories = [] } = namesOf(crd);
+  return {
+    plural,
+    singular: singular ?? kind.toLowerCase(),
+    kind,
+    listKind: listKind ?? `${kind}List`,
+    shortNames,
+    categories,
+  };
+}
+
+/** The names that were accepted; those of the spec may be in conflict. */
+function namesOf(crd: Crd): CrdNames {
+  const accepted = crd.status?.acceptedNames;
+  if (accepted?.plural === undefined || accepted.plural === "" || accepted.kind === undefined)
+    return crd.spec.names;
+  return { ...accepted, plural: accepted.plural, kind: accepted.kind };
+}
+
+function withVersion(object: ApiObject, apiVersion: string): ApiObject {
+  const { kind, apiVersion: _apiVersion, ...rest } = object;
+  return { kind, apiVersion, ...rest };
+}
+
+/**
+ * Objects are pruned and defaulted when they are read, because they may have been stored under another version or an
+ * older schema. What the schema leaves as it is comes back as itself, and is not looked at twice.
+ */
+function readerOf(
+  apiVersion: string,
+  shaped: WeakMap<ApiObject, ApiObject>,
+  shape: (object: ApiObject) => ApiObject,
+): (object: ApiObject) => ApiObject {
+  return (object) => {
+    const known = shaped.get(object);
+    if (known !== undefined) return known;
+    const result = shape(object.apiVersion === apiVersion ? object : withVersion(object, apiVersion));
+    shaped.set(object, result);
+    return result;
+  };
+}
+
+/** Source: apiextensions-apiserver, pkg/registry/customresource/tableconvertor. */
+function columnsOf({ additionalPrinterColumns }: CrdVersion): readonly TableColumn[] {
+  const columns = additionalPrinterColumns ?? [AGE];
+  return [NAME, ...columns.map(columnOf)];
+}
+
+const NAME: TableColumn = {
+  name: "Name",
+  type: "string",
+  format: "name",
+  description: "Name must be unique within a namespace.",
+  cell: (object) => object.metadata.name,
+};
+
+const AGE: PrinterColumn = {
+  name: "Age",
+  type: "date",
+  description: "Creation timestamp.",
+  jsonPath: ".metadata.creationTimestamp",
+};
+
+function columnOf(column: PrinterColumn): TableColumn {
+  const read = parseJsonPath(column.jsonPath);
+  const { name, format = "", description = "", priority = 0 } = column;
+  const type = CELL_TYPES.find((it) => it === column.type) ?? "string";
+  return {
+    name,
+    type,
+    format,
+    description,
+    priority,
+    cell: (object, nowMs) => cellOf(type, read(object), nowMs),
+  };
+}
+
+const CELL_TYPES = ["string", "integer", "number", "boolean", "date"] as const;
+
+function cellOf(
+  type: TableColumn["type"],
+  found: readonly unknown[],
+  nowMs: number,
+): string | number | boolean | null {
+  const [first] = found;
+  if (first === undefined || first === null) return null;
+  switch (type) {
+    case "date":
+      return ageOf(first, nowMs);
+    case "integer":
+      return typeof first === "number" ? Math.trunc(first) : null;
+    case "number":
+      return typeof first === "number" ? first : null;
+    case "boolean":
+      return typeof first === "boolean" ? first : null;
+    default:
+      return found.length === 1 ? textOf(first) : found.map(textOf).join(",");
+  }
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+function selectableFields({
+  selectableFields: fields = [],
+}: CrdVersion): Record<string, (object: ApiObject) => string> {
+  return Object.fromEntries(
+    fields.map(({ jsonPath }) => {
+      const read = parseJsonPath(jsonPath);
+      return [
+        jsonPath.replace(/^\./, ""),
+        (object: ApiObject): string => {
+          const [value] = read(object);
+          return value === undefined ? "" : textOf(value);
+        },
+      ];
+    }),
+  );
+}

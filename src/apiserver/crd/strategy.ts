@@ -1,0 +1,59 @@
+import type { ApiObject, ObjectReader, Strategy, WriteContext } from "../registry/types.ts";
+import { planCrdStatus } from "./status.ts";
+import { CLEANUP_FINALIZER, type Crd, CRD_GROUP, CRD_PLURAL, type CrdNames } from "./types.ts";
+import { validateCrd, validateCrdUpdate } from "./validate.ts";
+import { isObject } from "#base/json.ts";
+
+/** What `customresourcedefinitions` do beyond the common rules. */
+export const crdStrategy: Strategy = {
+  generation: "spec",
+  allowUnconditionalUpdate: false,
+  allowCreateOnUpdate: false,
+  applyDefaults,
+  prepareForCreate(object, context) {
+    const { metadata } = object;
+    metadata.finalizers = [...new Set([...(metadata.finalizers ?? []), CLEANUP_FINALIZER])];
+    delete object["status"];
+    setStatus(object, context);
+  },
+  prepareForUpdate: (object, _old, context) => setStatus(object, context),
+  validateCreate: (object) => validateCrd(object as Crd),
+  validateUpdate: (object, old) => validateCrdUpdate(object as Crd, old as Crd),
+};
+
+function applyDefaults(object: ApiObject): void {
+  const { spec } = object;
+  if (!isObject(spec)) return;
+  const { names } = spec;
+  if (isObject(names) && typeof names["kind"] === "string") setNameDefaults(names, names["kind"]);
+  const conversion = isObject(spec["conversion"]) ? spec["conversion"] : {};
+  spec["conversion"] = { ...conversion, strategy: conversion["strategy"] ?? "None" };
+  if (spec["preserveUnknownFields"] === false) delete spec["preserveUnknownFields"];
+  for (const version of Array.isArray(spec["versions"]) ? (spec["versions"] as unknown[]) : []) {
+    if (!isObject(version)) continue;
+    version["served"] ??= false;
+    version["storage"] ??= false;
+  }
+}
+
+function setNameDefaults(names: Record<string, unknown>, kind: string): void {
+  if ((names["singular"] ?? "") === "") names["singular"] = kind.toLowerCase();
+  if ((names["listKind"] ?? "") === "") names["listKind"] = `${kind}List`;
+}
+
+function setStatus(object: ApiObject, context: WriteContext): void {
+  if (!hasNames(object)) return;
+  object["status"] = planCrdStatus(object as Crd, otherCrds(context.reader), context.nowMs);
+}
+
+/** What validation will refuse anyway has no status. */
+function hasNames(object: ApiObject): boolean {
+  const { spec } = object;
+  if (!isObject(spec) || !Array.isArray(spec["versions"])) return false;
+  const names = spec["names"] as Partial<CrdNames> | undefined;
+  return typeof names?.plural === "string" && typeof names.kind === "string";
+}
+
+export function otherCrds(reader: ObjectReader): readonly Crd[] {
+  return [...reader.list(CRD_GROUP, CRD_PLURAL)] as Crd[];
+}
