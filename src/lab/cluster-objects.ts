@@ -72,6 +72,8 @@ const DNS_ROLE = {
     { apiGroups: [""], resources: ["services", "namespaces", "pods"], verbs: READ },
     { apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: READ },
     { apiGroups: ["multicluster.x-k8s.io"], resources: ["serviceimports"], verbs: READ },
+    // The cluster-set DNS server waits for the definition of ServiceImports, which comes when the cluster joins.
+    { apiGroups: ["apiextensions.k8s.io"], resources: ["customresourcedefinitions"], verbs: READ },
   ],
 };
 
