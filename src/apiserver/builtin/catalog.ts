@@ -4,7 +4,7 @@ import { RbacAuthorizer } from "../auth/rbac.ts";
 import { accessReviews } from "../auth/reviews.ts";
 import { authenticationReviews } from "../auth/reviews-authentication.ts";
 import type { ServiceAccountTokens } from "../auth/tokens.ts";
-import type { ResourceDefinition, ReviewDefinition, UserInfo } from "../registry/types.ts";
+import type { ResourceDefinition, ReviewDefinition, Strategy, UserInfo } from "../registry/types.ts";
 import { coreResources } from "./kinds/core.ts";
 import { clusterResources, eventResources, networkResources } from "./kinds/other.ts";
 import { workloadResources } from "./kinds/workloads.ts";
@@ -18,6 +18,8 @@ export interface BuiltinOptions extends AllocationOptions {
   readonly anonymous?: "all" | "health" | "none";
   /** Ids of tokens. Fresh UUIDs. */
   readonly newUid: () => string;
+  /** Rules of CustomResourceDefinitions. Default: those of any kind. */
+  readonly crdStrategy?: Partial<Strategy>;
 }
 
 export interface Builtins {
@@ -50,7 +52,7 @@ export function builtinResources(options: BuiltinOptions): Builtins {
       ...workloadResources(),
       ...networkResources(),
       ...rbacResources(authorizer),
-      ...clusterResources(),
+      ...clusterResources(options.crdStrategy ?? {}),
     ],
     reviews: [
       ...authenticationReviews({ authenticator, serviceAccountTokens, newUid }),

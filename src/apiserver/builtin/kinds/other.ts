@@ -1,4 +1,4 @@
-import type { ResourceDefinition } from "../../registry/types.ts";
+import type { ResourceDefinition, Strategy } from "../../registry/types.ts";
 import { eventColumns } from "../columns/core.ts";
 import {
   endpointSliceColumns,
@@ -109,7 +109,7 @@ export function networkResources(): readonly ResourceDefinition[] {
 }
 
 /** What is set for the cluster as a whole. */
-export function clusterResources(): readonly ResourceDefinition[] {
+export function clusterResources(crdStrategy: Partial<Strategy>): readonly ResourceDefinition[] {
   return [
     define("scheduling.k8s.io/v1", "PriorityClass", {
       plural: "priorityclasses",
@@ -174,7 +174,7 @@ export function clusterResources(): readonly ResourceDefinition[] {
       shortNames: ["crd", "crds"],
       categories: ["api-extensions"],
       hasStatus: true,
-      strategy: { allowUnconditionalUpdate: false },
+      strategy: { allowUnconditionalUpdate: false, ...crdStrategy },
     }),
     define("apiregistration.k8s.io/v1", "APIService", {
       plural: "apiservices",
