@@ -21,10 +21,19 @@ const MAX_ALIASES = 8;
 /** Most targets of an SRV answer whose addresses are added: more would not fit anyway. */
 const MAX_ADDITIONAL_TARGETS = 32;
 
-/** Answers from the zones of `tree`; undefined when the name is in none of them. */
-export function answerFromTree(tree: RecordTree, question: Question): ZoneAnswer | undefined {
+/**
+ * Answers from the zones of `tree`; undefined when the name is in none of them.
+ *
+ * @param zoneOf - The zone that answers for a folded name. It may know fewer than the tree: others may answer for a domain
+ *   inside of one of its zones.
+ */
+export function answerFromTree(
+  tree: RecordTree,
+  question: Question,
+  zoneOf: (name: string) => Zone | undefined,
+): ZoneAnswer | undefined {
   let name = foldName(question.name);
-  let zone = tree.zoneOf(name);
+  let zone = zoneOf(name);
   if (zone === undefined) return undefined;
   const aliases: ResourceRecord[] = [];
   for (;;) {
@@ -37,7 +46,7 @@ export function answerFromTree(tree: RecordTree, question: Question): ZoneAnswer
     aliases.push(alias);
     if (aliases.length > MAX_ALIASES) return { ...negative(RCODE.SERVFAIL, zone, []), authorities: [] };
     name = foldName(alias.data.target);
-    zone = tree.zoneOf(name);
+    zone = zoneOf(name);
     if (zone === undefined) return { ...plain(aliases), continueAt: name };
   }
 }

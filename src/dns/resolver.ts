@@ -1,7 +1,7 @@
 import { foldName, isUnder } from "#dnswire/name.ts";
 import { type Question, RCODE, TYPE } from "#dnswire/types.ts";
 import { type Answer, answerFromTree } from "./answer.ts";
-import type { RecordTree } from "./tree.ts";
+import type { RecordTree, Zone } from "./tree.ts";
 
 /** Somebody else who answers for a domain. */
 export interface Forward {
@@ -25,19 +25,23 @@ export function createResolver({ tree, isReady, forwards = [] }: ResolverOptions
   // The innermost domain decides.
   const routes = forwards.toSorted((a, b) => b.domain.length - a.domain.length);
   const routeOf = (name: string): Forward | undefined => routes.find((it) => isUnder(name, it.domain));
+  const zoneOf = (name: string): Zone | undefined => {
+    const zone = tree.zoneOf(name);
+    const route = zone === undefined ? undefined : routeOf(name);
+    return route !== undefined && zone !== undefined && route.domain.length > zone.origin.length
+      ? undefined
+      : zone;
+  };
 
   return function resolve(question) {
     const name = foldName(question.name);
-    const route = routeOf(name);
-    const zone = tree.zoneOf(name);
-    if (route !== undefined && route.domain.length > (zone?.origin.length ?? -1)) return route.ask(question);
-    if (zone === undefined) return failure(RCODE.REFUSED);
+    if (zoneOf(name) === undefined) return routeOf(name)?.ask(question) ?? failure(RCODE.REFUSED);
     if (!isReady()) return failure(RCODE.SERVFAIL);
-    const answer = answerFromTree(tree, question);
+    const answer = answerFromTree(tree, question, zoneOf);
     if (answer === undefined) return failure(RCODE.REFUSED);
-    const onward = answer.continueAt === undefined ? undefined : routeOf(answer.continueAt);
-    if (onward === undefined || answer.continueAt === undefined) return answer;
-    return follow(answer, onward, { ...question, name: answer.continueAt });
+    if (answer.continueAt === undefined) return answer;
+    const onward = routeOf(answer.continueAt);
+    return onward === undefined ? answer : follow(answer, onward, { ...question, name: answer.continueAt });
   };
 }
 
