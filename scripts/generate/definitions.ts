@@ -53,6 +53,12 @@ function trim(raw: RawDefinition, waiting: string[]): Record<string, unknown> {
   return schema;
 }
 
+/** Defaults that are part of the key of a list's items; the published document leaves defaults out. */
+const KEY_DEFAULTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  "io.k8s.api.core.v1.ContainerPort": { protocol: "TCP" },
+  "io.k8s.api.core.v1.ServicePort": { protocol: "TCP" },
+};
+
 /** What version 2 of OpenAPI cannot say about a type: several JSON types, or any JSON at all. */
 function withSpecials(name: string, schema: Record<string, unknown>): Record<string, unknown> {
   if (name.endsWith(".intstr.IntOrString")) {
@@ -70,9 +76,20 @@ function withSpecials(name: string, schema: Record<string, unknown>): Record<str
       "x-kubernetes-group-version-kind": [{ group: "", kind: "DeleteOptions", version: "v1" }],
     };
   }
+  const defaults = KEY_DEFAULTS[name];
+  if (defaults !== undefined) return withDefaults(schema, defaults);
   const isFreeForm = schema["properties"] === undefined && schema["additionalProperties"] === undefined;
   if (isFreeForm && (schema["type"] === undefined || schema["type"] === "object")) {
     return { ...schema, "x-kubernetes-preserve-unknown-fields": true };
   }
   return schema;
+}
+
+function withDefaults(
+  schema: Record<string, unknown>,
+  defaults: Readonly<Record<string, string>>,
+): Record<string, unknown> {
+  const properties = { ...(schema["properties"] as Record<string, object>) };
+  for (const [name, value] of Object.entries(defaults)) properties[name] = { ...properties[name], default: value };
+  return { ...schema, properties };
 }
