@@ -22,6 +22,7 @@ export async function untilServed(
     const found = await client.find(CUSTOM_RESOURCE_DEFINITIONS, key, { signal });
     if (found !== undefined && isServed(found)) return;
   } catch (error) {
+    if (hasCode(error, "ABORTED")) throw error;
     if (!hasCode(error, "API_UNAVAILABLE", "API_TIMEOUT")) {
       deps.log.debug("definitions cannot be read", { crd: key, error: messageOf(error) });
       return;
