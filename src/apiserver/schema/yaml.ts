@@ -1,3 +1,152 @@
-import { parse } from "yaml";
-import { parseJson, type Parsed } from "./json.ts";
-export function parseYaml(text: string): Parsed { const t=text.trimStart(); if (t.startsWith("{")) return parseJson(text); return { value: parse(text) as unknown, duplicates: [] }; }
+import { isAlias, isMap, isScalar, isSeq, parseDocument, type Node, type Scalar, type YAMLMap } from "yaml";
+import { badRequest } from "../status.ts";
+import { MAX_NESTING, parseJson, type Parsed } from "./json.ts";
+
+/** What all aliases of a document may stand for together. Unit: characters. */
+const MAX_EXPANDED = 10 * 1024 * 1024;
+
+/**
+ * Parses the YAML text of a request as Go's library does: by version 1.1 of YAML (`yes` is true, `0777` is octal), but
+ * without base 60 and dates, which stay text. Keys of other types become text. Only the first document counts.
+ *
+ * @throws {StatusError} 400 for malformed text, excessive aliases, and what `parseJson` refuses.
+ */
+export function parseYaml(text: string): Parsed {
+  if (/^\s*\{/.test(text)) {
+    const asJson = tryJson(text);
+    if (asJson !== undefined) return asJson;
+  }
+  const reader = new Reader();
+  const value = reader.read(parseNode(text));
+  return { value, duplicates: [...reader.duplicates] };
+}
+
+/** Most bodies of this type are JSON; a flow mapping of YAML looks like it at first. */
+function tryJson(text: string): Parsed | undefined {
+  try {
+    JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  return parseJson(text);
+}
+
+const NOT_IN_GO = new Set(["TIME"]);
+
+function parseNode(text: string): Node | null {
+  const document = compose(text);
+  const error = document.errors.find((it) => it.code !== "MULTIPLE_DOCS");
+  if (error !== undefined) throw badRequest(`error decoding YAML: ${error.message}`);
+  return document.contents;
+}
+
+function compose(text: string): ReturnType<typeof parseDocument> {
+  try {
+    return parseDocument(text, {
+      version: "1.1",
+      uniqueKeys: false,
+      stringKeys: false,
+      customTags: (tags) =>
+        tags.filter((tag) => {
+          if (typeof tag === "string") return tag !== "timestamp";
+          return !NOT_IN_GO.has(tag.format ?? "") && !tag.tag.endsWith(":timestamp");
+        }),
+    });
+  } catch (error) {
+    // The parser is recursive: what nests without end exhausts the stack.
+    throw badRequest(`error decoding YAML: ${(error as Error).message}`);
+  }
+}
+
+class Reader {
+  readonly duplicates = new Set<string>();
+  readonly #anchors = new Map<string, Node>();
+  readonly #open = new Set<Node>();
+  #expanded = 0;
+  #inAlias = 0;
+
+  read(node: unknown, path = "", depth = 0): unknown {
+    if (depth > MAX_NESTING) throw badRequest(`error decoding YAML: exceeded max depth of ${MAX_NESTING}`);
+    if (isAlias(node)) return this.#alias(node.source, path, depth);
+    if (!isScalar(node) && !isMap(node) && !isSeq(node)) return null;
+    if (node.anchor !== undefined) this.#anchors.set(node.anchor, node);
+    this.#charge(isScalar(node) ? String(node.value).length : 2);
+    if (isScalar(node)) return scalarValue(node);
+    this.#open.add(node);
+    const value = isSeq(node)
+      ? node.items.map((item, at) => this.read(item, `${path}[${at}]`, depth + 1))
+      : this.#map(node, path, depth);
+    this.#open.delete(node);
+    return value;
+  }
+
+  #charge(characters: number): void {
+    if (this.#inAlias > 0) this.#expanded += characters;
+    if (this.#expanded > MAX_EXPANDED) {
+      throw badRequest("error decoding YAML: document contains excessive aliasing");
+    }
+  }
+
+  #alias(name: string, path: string, depth: number): unknown {
+    const target = this.#anchors.get(name);
+    if (target === undefined) throw badRequest(`error decoding YAML: unknown anchor '${name}' referenced`);
+    if (this.#open.has(target))
+      throw badRequest(`error decoding YAML: anchor '${name}' value contains itself`);
+    this.#inAlias++;
+    const value = this.read(target, path, depth + 1);
+    this.#inAlias--;
+    return value;
+  }
+
+  #map(node: YAMLMap, path: string, depth: number): Record<string, unknown> {
+    const own: Record<string, unknown> = {};
+    const merged: Record<string, unknown> = {};
+    for (const pair of node.items) {
+      const key = keyText(this.read(pair.key, path, depth + 1));
+      const at = path === "" ? key : `${path}.${key}`;
+      const value = this.read(pair.value, at, depth + 1);
+      if (isScalar(pair.key) && typeof pair.key.value === "symbol") mergeInto(merged, value);
+      else {
+        if (Object.hasOwn(own, key)) this.duplicates.add(at);
+        own[key] = value;
+      }
+    }
+    return { ...merged, ...own };
+  }
+}
+
+function keyText(key: unknown): string {
+  if (key === "__proto__") throw badRequest("error decoding YAML: __proto__ is not taken as a key");
+  if (typeof key === "string") return key;
+  if (typeof key === "object" && key !== null) throw badRequest("error decoding YAML: a key is not a scalar");
+  return JSON.stringify(key);
+}
+
+/** "<<": the keys of one mapping, or of several, of which the first counts. */
+function mergeInto(merged: Record<string, unknown>, value: unknown): void {
+  for (const source of Array.isArray(value) ? (value as unknown[]) : [value]) {
+    if (typeof source !== "object" || source === null || Array.isArray(source)) {
+      throw badRequest("error decoding YAML: map merge requires map or sequence of maps as the value");
+    }
+    for (const [key, item] of Object.entries(source)) if (!Object.hasOwn(merged, key)) merged[key] = item;
+  }
+}
+
+function scalarValue(node: Scalar): string | number | boolean | null {
+  const { value } = node;
+  if (value === undefined || value === null) return null;
+  if (typeof value === "number") return exactNumber(value, node.source ?? "");
+  if (typeof value === "string" || typeof value === "boolean") return value;
+  // The merge key, where it is no key.
+  if (typeof value === "symbol") return node.source ?? "<<";
+  throw badRequest(`error decoding YAML: unsupported value ${node.source ?? ""}`);
+}
+
+function exactNumber(value: number, source: string): number {
+  if (!Number.isFinite(value)) throw badRequest(`error decoding YAML: ${source} is not a JSON number`);
+  const isInteger = /^[-+]?[0-9]+$/.test(source) && !Number.isSafeInteger(value);
+  if (isInteger && String(value) !== source.replace(/^\+/, "")) {
+    throw badRequest(`error decoding YAML: integer ${source.slice(0, 40)} would be rounded`);
+  }
+  return value;
+}
