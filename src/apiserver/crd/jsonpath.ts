@@ -19,11 +19,12 @@ export function parseJsonPath(path: string): JsonPath {
     .replace(/^\{(.*)\}$/s, "$1")
     .replace(/^\$/, "");
   const steps: Step[] = [];
-  TOKENS.lastIndex = 0;
+  // A copy: filters hold paths of their own, which are read meanwhile.
+  const tokens = new RegExp(TOKENS);
   const source = text === "" || text.startsWith(".") || text.startsWith("[") ? text : `.${text}`;
-  while (TOKENS.lastIndex < source.length) {
-    const from = TOKENS.lastIndex;
-    const match = TOKENS.exec(source);
+  while (tokens.lastIndex < source.length) {
+    const from = tokens.lastIndex;
+    const match = tokens.exec(source);
     if (match === null) {
       // A single dot is the object itself.
       if (source === ".") break;
