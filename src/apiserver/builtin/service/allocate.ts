@@ -42,7 +42,7 @@ export function allocateService(
   if (old !== undefined) trimToSingleStack(spec, specOf(old));
   chooseFamilies(spec, old?.spec, allocations);
   const key = keyOf(object);
-  if (needsClusterIp(spec) && !isHeadless(spec)) chooseClusterIps(spec, key, allocations);
+  if (needsClusterIp(spec) && !isHeadless(spec)) chooseClusterIps(spec, old?.spec, key, allocations);
   choosePorts(spec, key, allocations);
 }
 
@@ -84,19 +84,30 @@ function keepsPreferredDualStack(spec: ServiceSpec, old: ServiceSpec | undefined
   return sameJson(spec.clusterIPs, old.clusterIPs) && sameJson(spec.ipFamilies, old.ipFamilies);
 }
 
-function chooseClusterIps(spec: ServiceSpec, key: ObjectKey, allocations: ServiceAllocations): void {
-  const ips = [...(spec.clusterIPs ?? [])];
-  if (ips.includes(HEADLESS)) return;
-  const named = ips.length;
-  for (const family of (spec.ipFamilies ?? []).slice(named)) {
-    if (!allocations.families.includes(family)) return;
-    const ip = allocations.chooseIp(family, key);
-    if (ip === undefined) throw internalError("failed to allocate a serviceIP: range is full");
-    ips.push(ip);
-  }
-  if (ips.length === named) return;
+function chooseClusterIps(
+  spec: ServiceSpec,
+  old: ServiceSpec | undefined,
+  key: ObjectKey,
+  allocations: ServiceAllocations,
+): void {
+  const named = spec.clusterIPs ?? [];
+  if (named.includes(HEADLESS) || changesFirstIp(named, old?.clusterIPs ?? [])) return;
+  const missing = (spec.ipFamilies ?? []).slice(named.length);
+  if (missing.length === 0 || !missing.every((it) => allocations.families.includes(it))) return;
+  const ips = [...named, ...missing.map((it) => chooseIp(it, key, allocations))];
   spec.clusterIPs = ips;
-  if (named === 0 && ips[0] !== undefined) spec.clusterIP = ips[0];
+  if (named.length === 0 && ips[0] !== undefined) spec.clusterIP = ips[0];
+}
+
+/** Validation refuses that, and shall speak of nothing else. */
+function changesFirstIp([first]: readonly string[], [oldFirst]: readonly string[]): boolean {
+  return first !== undefined && oldFirst !== undefined && first !== oldFirst;
+}
+
+function chooseIp(family: IPFamily, key: ObjectKey, allocations: ServiceAllocations): string {
+  const ip = allocations.chooseIp(family, key);
+  if (ip !== undefined) return ip;
+  throw internalError("failed to allocate a serviceIP: range is full");
 }
 
 function choosePorts(spec: ServiceSpec, key: ObjectKey, allocations: ServiceAllocations): void {

@@ -9,7 +9,10 @@ import { validateService, validateServiceUpdate } from "./validate.ts";
 export function serviceStrategy(allocations: ServiceAllocations): Partial<Strategy> {
   return {
     applyDefaults: defaultService,
-    prepareForCreate: (object) => allocateService(object, undefined, allocations),
+    prepareForCreate: (object) => {
+      object["status"] = { loadBalancer: {} };
+      allocateService(object, undefined, allocations);
+    },
     prepareForUpdate: (object, old, { subresource }) => {
       if (subresource === "") allocateService(object, old, allocations);
     },

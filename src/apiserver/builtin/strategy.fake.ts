@@ -1,0 +1,89 @@
+import { cloneJson } from "#base/json.ts";
+import { keyOf } from "#api/meta/key.ts";
+import type {
+  ApiObject,
+  ObjectReader,
+  ResourceDefinition,
+  Strategy,
+  WriteContext,
+} from "../registry/types.ts";
+import type { FieldError } from "../status.ts";
+
+/** For tests: objects of one kind in memory, written through the hooks of its strategy in the order of a real write. */
+export class FakeKind {
+  readonly #strategy: Strategy;
+  readonly #objects = new Map<string, ApiObject>();
+  readonly #readable = new Map<string, ApiObject>();
+  readonly context: WriteContext;
+  readonly warnings: string[] = [];
+
+  constructor(definition: Pick<ResourceDefinition, "strategy">, context: Partial<WriteContext> = {}) {
+    this.#strategy = definition.strategy;
+    this.context = {
+      user: { name: "tester", groups: ["system:authenticated"] },
+      dryRun: false,
+      subresource: "",
+      reader: this.#reader(),
+      nowMs: 1_700_000_000_000,
+      warn: (message) => void this.warnings.push(message),
+      ...context,
+    };
+  }
+
+  /** Something that strategies find when they look for it. */
+  provide(plural: string, object: ApiObject): this {
+    this.#readable.set(`${plural}/${keyOf(object)}`, object);
+    return this;
+  }
+
+  get(key: string): ApiObject | undefined {
+    return this.#objects.get(key);
+  }
+
+  all(): readonly ApiObject[] {
+    return [...this.#objects.values()];
+  }
+
+  /** Creates or replaces. An object with errors is not stored. */
+  write(input: ApiObject): { readonly object: ApiObject; readonly errors: readonly FieldError[] } {
+    const object = cloneJson(input);
+    const old = this.#objects.get(keyOf(object));
+    const strategy = this.#strategy;
+    strategy.applyDefaults?.(object);
+    let errors: readonly FieldError[] | undefined;
+    if (old === undefined) {
+      strategy.prepareForCreate?.(object, this.context);
+      errors = strategy.validateCreate?.(object, this.context);
+    } else {
+      strategy.prepareForUpdate?.(object, cloneJson(old), this.context);
+      errors = strategy.validateUpdate?.(object, old, this.context);
+    }
+    if ((errors ?? []).length > 0) return { object, errors: errors ?? [] };
+    this.#objects.set(keyOf(object), object);
+    strategy.onStored?.(object, old);
+    return { object, errors: [] };
+  }
+
+  /** What is wrong with an object, each as `field: message`. */
+  errorsOf(input: ApiObject): readonly string[] {
+    return this.write(input).errors.map((it) => `${it.field}: ${it.message}`);
+  }
+
+  remove(key: string): void {
+    const old = this.#objects.get(key);
+    if (old === undefined) return;
+    this.#objects.delete(key);
+    this.#strategy.onStored?.(undefined, old);
+  }
+
+  #reader(): ObjectReader {
+    const readable = this.#readable;
+    return {
+      get: (_group, plural, namespace, name) =>
+        readable.get(namespace === undefined ? `${plural}/${name}` : `${plural}/${namespace}/${name}`),
+      *list(_group, plural) {
+        for (const [key, object] of readable) if (key.startsWith(`${plural}/`)) yield object;
+      },
+    };
+  }
+}
