@@ -88,6 +88,11 @@ export class Registry {
     });
   }
 
+  /** Has follow-ups do what became due by time alone. */
+  wake(): void {
+    this.#continueFollowUps();
+  }
+
   /** Goes on with what did not fit into the transaction that caused it. */
   #continueFollowUps(): void {
     if (this.#isFollowingUp || this.#followUps.every((it) => it.isIdle)) return;

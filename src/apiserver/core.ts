@@ -1,0 +1,77 @@
+import { randomUUID } from "node:crypto";
+import type { Clock } from "#base/clock.ts";
+import type { Logger } from "#base/log.ts";
+import type { Rng } from "#base/rng.ts";
+import type { ClusterPki } from "#pki/cluster.ts";
+import { ServiceAccountTokens } from "./auth/tokens.ts";
+import { builtinResources } from "./builtin/catalog.ts";
+import type { ServiceAllocations } from "./builtin/service/allocations.ts";
+import { CrdLifecycle } from "./crd/lifecycle.ts";
+import { crdStrategy } from "./crd/strategy.ts";
+import { RequestHandler } from "./http/handler.ts";
+import { ResourceHandler } from "./http/resources.ts";
+import { revisionAwaiter } from "./http/revisions.ts";
+import { KubeletTunnel } from "./http/tunnel.ts";
+import { VERSION } from "./http/version.ts";
+import { Catalog } from "./registry/catalog.ts";
+import { EventExpiry } from "./registry/event-expiry.ts";
+import { Registry } from "./registry/registry.ts";
+import type { Store } from "./storage/store.ts";
+import { WatchHub } from "./watch/hub.ts";
+
+export interface CoreOptions {
+  readonly store: Store;
+  readonly pki: ClusterPki;
+  /** CIDRs of Service addresses. */
+  readonly serviceRanges: readonly string[];
+  readonly clock: Clock;
+  readonly rng: Rng;
+  readonly log: Logger;
+}
+
+/** Everything between the socket and the store. */
+export interface Core extends Disposable {
+  readonly registry: Registry;
+  readonly handler: RequestHandler;
+  readonly allocations: ServiceAllocations;
+  /** Says that what every cluster has is in place. */
+  markReady(): void;
+}
+
+/** Puts the parts together over a store, and tells them what it holds. */
+export function composeCore({ store, pki, serviceRanges, clock, rng, log }: CoreOptions): Core {
+  const serviceAccountTokens = new ServiceAccountTokens({ privateKey: pki.serviceAccount.privateKey });
+  const builtins = builtinResources({ serviceAccountTokens, serviceRanges, newUid: randomUUID, crdStrategy });
+  const { authenticator, authorizer, allocations } = builtins;
+  const catalog = new Catalog(builtins.resources, builtins.reviews);
+  const registry = new Registry({ store, catalog, rng, newUid: randomUUID });
+  const hub = new WatchHub(store);
+  const tunnel = new KubeletTunnel(registry, pki.kubeletClient);
+  const expiry = new EventExpiry(store, clock, () => registry.wake());
+  const endWatches = hub.endAll.bind(hub);
+  registry.addFollowUp(new CrdLifecycle({ store, catalog, deleter: registry.deleter, endWatches }));
+  registry.addFollowUp(expiry);
+  registry.replay();
+  const awaitRevision = revisionAwaiter(store, clock);
+  const resources = new ResourceHandler({ registry, store, hub, clock, rng, awaitRevision, tunnel });
+  let isReady = false;
+  const checks = (): ReadonlyMap<string, boolean> =>
+    new Map([
+      ["ping", true],
+      ["bootstrap", isReady],
+    ]);
+  const shared = { registry, resources, tunnel, authenticator, authorizer, clock, log };
+  return {
+    registry,
+    allocations,
+    handler: new RequestHandler({ ...shared, health: { checks }, version: VERSION }),
+    markReady() {
+      isReady = true;
+    },
+    [Symbol.dispose]() {
+      expiry[Symbol.dispose]();
+      hub.endAll();
+      tunnel.close();
+    },
+  };
+}

@@ -1,0 +1,83 @@
+import type { IncomingMessage } from "node:http";
+import { createServer, type Server } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
+import type { Clock } from "#base/clock.ts";
+import type { CertificatePair } from "#pki/keys.ts";
+import { isStream, type RequestHandler } from "./handler.ts";
+import { parsePath } from "./path.ts";
+
+/** How long requests that are being answered may go on once the server stops. Unit: milliseconds. */
+const DRAIN_MS = 2000;
+
+export interface ListenerOptions {
+  readonly certificate: CertificatePair;
+  /** PEM of the authority that signs client certificates. */
+  readonly clientCa: string;
+  readonly handler: RequestHandler;
+  readonly port: number;
+  readonly host: string;
+  readonly clock: Clock;
+}
+
+/** The HTTPS socket: HTTP/1.1, as docs/adr/0002-http1.md says. */
+export class Listener implements AsyncDisposable {
+  readonly #server: Server;
+  readonly #options: ListenerOptions;
+
+  constructor(options: ListenerOptions) {
+    const { certificate, clientCa, handler } = options;
+    this.#options = options;
+    this.#server = createServer({
+      cert: certificate.cert,
+      key: certificate.key,
+      ca: clientCa,
+      // Whoever sends no certificate may have a token; a certificate of another authority counts as none.
+      requestCert: true,
+      rejectUnauthorized: false,
+      minVersion: "TLSv1.2",
+      // Idle connections are the client's to close: closing them here races with its next request.
+      keepAliveTimeout: 0,
+      requestTimeout: 60_000,
+      headersTimeout: 20_000,
+      noDelay: true,
+      shouldUpgradeCallback: isStreamRequest,
+    });
+    this.#server.on("request", (request, response) => void handler.handle(request, response));
+    this.#server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
+      void handler.handleUpgrade(request, socket, head);
+    });
+    this.#server.on("tlsClientError", (_error, socket) => socket.destroy());
+    this.#server.on("clientError", (_error, socket) => socket.destroy());
+  }
+
+  /** @returns The port that is listened on. */
+  listen(): Promise<number> {
+    const { port, host } = this.#options;
+    return new Promise((resolve, reject) => {
+      this.#server.once("error", reject);
+      this.#server.listen({ port, host, backlog: 1024 }, () => {
+        this.#server.off("error", reject);
+        resolve((this.#server.address() as AddressInfo).port);
+      });
+    });
+  }
+
+  /** Takes no more connections, lets answers that are under way end, and closes the rest. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#server.listening) return;
+    const closed = new Promise<void>((resolve) => {
+      this.#server.close(() => resolve());
+    });
+    // Connections whose last answer has ended are idle from then on, and nothing more may come over them.
+    this.#server.on("request", (_request, response) => response.once("finish", () => response.socket?.end()));
+    this.#server.closeIdleConnections();
+    using _force = this.#options.clock.after(DRAIN_MS, () => this.#server.closeAllConnections());
+    await closed;
+  }
+}
+
+/** Any other request with an `Upgrade` header is answered as if it had none. */
+function isStreamRequest(request: IncomingMessage): boolean {
+  const target = parsePath((request.url ?? "/").split("?", 1)[0] ?? "/");
+  return target.kind === "resource" && isStream(target.subresource);
+}
