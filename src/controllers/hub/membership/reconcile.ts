@@ -7,6 +7,7 @@ import {
   type SuspectCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { NAMESPACES } from "#api/core/v1/types.ts";
+import { FORCE_LEAVE_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES } from "#api/rbac/v1/types.ts";
@@ -36,9 +37,6 @@ export interface MembershipOptions {
   /** How long a leaving member may take to withdraw before the hub does without it. Unit: seconds. */
   readonly forceDeleteSeconds: number;
 }
-
-/** Set on a MemberCluster whose cluster is gone for good: its agents are not waited for. */
-export const FORCE_LEAVE_ANNOTATION = "fairlead.dev/force-leave";
 
 interface Parts {
   readonly client: KubeClient;

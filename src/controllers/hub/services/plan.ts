@@ -1,3 +1,4 @@
+import { ACCEPTED, MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
 import { sameJson } from "#base/json.ts";
 import { byText } from "#base/text.ts";
 import { type Claim, parseClaim, planClaim } from "#api/fairlead.dev/model/claim.ts";
@@ -48,10 +49,6 @@ export interface ServicePlan {
     readonly status: FleetServiceImportStatus;
   }[];
 }
-
-/** How the multi-cluster door's verdict is told to a member, beside the fleet door's own `Conflict`. */
-export const MCS_CONFLICT = "multicluster.x-k8s.io/Conflict";
-export const ACCEPTED = "fairlead.dev/Accepted";
 
 /**
  * What is wrong with an export, going by the namespace that it lies in: that is all the hub trusts. Undefined when

@@ -1,6 +1,7 @@
 import { NAMESPACES } from "#api/core/v1/types.ts";
 import { mailboxName } from "#api/fairlead.dev/model/names.ts";
 import { type Claim, renderClaim } from "#api/fairlead.dev/model/claim.ts";
+import { ACCEPTED, MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
 import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey, splitKey } from "#api/meta/key.ts";
 import {
@@ -23,7 +24,7 @@ import type { EventRecorder } from "#kube/events.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { HUB_MANAGER, type HubInformers, serviceOfImported } from "../informers.ts";
-import { ACCEPTED, MCS_CONFLICT, planService, sameStatus, type ServicePlan } from "./plan.ts";
+import { planService, sameStatus, type ServicePlan } from "./plan.ts";
 
 export interface ServicesDeps {
   readonly client: KubeClient;

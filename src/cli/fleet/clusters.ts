@@ -1,0 +1,63 @@
+import { NAMESPACES } from "#api/core/v1/types.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { FleetError, hasCode } from "#base/errors.ts";
+import { isObject } from "#base/json.ts";
+import type { ClusterConfig } from "#kube/config.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
+import type { KubeClient } from "#kube/types.ts";
+
+/** What commands ask of a cluster before they change anything. */
+
+const ANSWER_TIMEOUT_MS = 10_000;
+/** ServiceImports and slices need discovery.k8s.io/v1 (1.21) and server-side apply; nothing older is tested. */
+const OLDEST_MINOR = 25;
+
+/** @throws {FleetError} `API_UNAVAILABLE`, saying who does not answer and where. */
+export async function checkReachable(
+  client: KubeClient,
+  cluster: { readonly who: string; readonly config: ClusterConfig },
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  const { who, config } = cluster;
+  const limit = new AbortController();
+  using _timer = deps.clock.after(ANSWER_TIMEOUT_MS, () => limit.abort());
+  let version: unknown;
+  try {
+    version = await client.request("GET", "/version", undefined, {
+      signal: AbortSignal.any([signal, limit.signal]),
+    });
+  } catch (error) {
+    if (signal.aborted) throw error;
+    if (hasCode(error, "API_UNAUTHORIZED", "API_FORBIDDEN"))
+      throw new FleetError(
+        "API_UNAUTHORIZED",
+        `${who} at ${config.server} does not take the credentials given`,
+        {
+          cause: error,
+        },
+      );
+    throw new FleetError(
+      "API_UNAVAILABLE",
+      `${who} at ${config.server} does not answer: check the address, and that its API server runs`,
+      { cause: error },
+    );
+  }
+  const minor = Number.parseInt(isObject(version) ? String(version["minor"]) : "", 10);
+  if (minor < OLDEST_MINOR)
+    throw new FleetError(
+      "OPTION_INVALID",
+      `${who} runs Kubernetes 1.${minor}; 1.${OLDEST_MINOR} is the oldest supported`,
+    );
+}
+
+/** By what a cluster is known again whatever it is called: the UID of kube-system (KEP-2149). */
+export async function clusterUid(client: KubeClient, who: string, signal: AbortSignal): Promise<string> {
+  const namespace = await client.find(NAMESPACES, objectKey(undefined, "kube-system"), { signal });
+  const uid = namespace?.metadata.uid;
+  if (uid !== undefined) return uid;
+  throw new FleetError(
+    "API_UNEXPECTED",
+    `${who} has no kube-system namespace, by which clusters are told apart`,
+  );
+}

@@ -1,0 +1,166 @@
+import type { EndpointSlice } from "#api/discovery/v1/types.ts";
+import { sliceExportName } from "#api/fairlead.dev/model/names.ts";
+import { type ObjectKey, keyOf } from "#api/meta/key.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  type EndpointSliceExport,
+  type EndpointSliceExportSpec,
+  type ExportedEndpoint,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { sameJson } from "#base/json.ts";
+import { applyIfChanged } from "#kube/apply.ts";
+import { timestamp } from "#kube/conditions.ts";
+import { createController } from "#kube/controller.ts";
+import { isDeleting } from "#kube/finalizers.ts";
+import { watching } from "#kube/source.ts";
+import type { Change, Controller } from "#kube/types.ts";
+import { planFor } from "../exports/reconcile.ts";
+import { isImported, MEMBER_MANAGER, serviceOfLocalSlice, sourceOfSliceExport } from "../informers.ts";
+import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+
+type SliceFacts = Pick<EndpointSliceExportSpec, "addressType" | "endpoints" | "ports">;
+
+/** Slices of exported Services to EndpointSliceExports. Keys are local slices. */
+export function createEndpointExport(session: Session): Controller {
+  const { here, mailbox, deps } = session;
+  const slicesOf = ({ key }: { readonly key: ObjectKey }): ObjectKey[] =>
+    [...here.slices.store.byIndex("service", key)].map(keyOf);
+  return createController(
+    {
+      name: "member-endpoint-export",
+      reconcile: (key, signal) => reconcile(session, key, signal),
+      concurrency: 16,
+      sources: [
+        watching(here.slices, (change) => (isOwn(change) ? [change.key] : [])),
+        watching(here.fleetExports, slicesOf),
+        watching(here.mcsExports, slicesOf),
+        watching(here.services, slicesOf),
+        watching(
+          mailbox.sliceExports,
+          both((it) => [sourceOfSliceExport(it)]),
+        ),
+        watching(mailbox.orders, (change) => (isMembershipChanged(change) ? sliceKeys(session) : [])),
+        // Read by the plan: the last valid weight.
+        watching(mailbox.exports, () => []),
+      ],
+    },
+    deps,
+  );
+}
+
+function isOwn({ before, after }: Change<EndpointSlice>): boolean {
+  return [before, after].some((it) => it !== undefined && !isImported(it));
+}
+
+/** Every slice that is or was exported. */
+export function sliceKeys({ here, mailbox }: Session): ObjectKey[] {
+  return [
+    ...[...here.slices.store.list()].filter((it) => !isImported(it)).map(keyOf),
+    ...[...mailbox.sliceExports.store.list()].map(sourceOfSliceExport),
+  ];
+}
+
+/** What of a slice the fleet is told; undefined for slices that cannot be exported. */
+export function exportedFacts(slice: EndpointSlice): SliceFacts | undefined {
+  if (slice.addressType === "FQDN" || isDeleting(slice)) return undefined;
+  return {
+    addressType: slice.addressType,
+    endpoints: slice.endpoints.map(readEndpoint),
+    ...(slice.ports === undefined
+      ? {}
+      : {
+          ports: slice.ports.map(({ name, protocol, port, appProtocol }) => ({
+            ...(name === undefined ? {} : { name }),
+            ...(protocol === undefined ? {} : { protocol }),
+            ...(port === undefined ? {} : { port }),
+            ...(appProtocol === undefined ? {} : { appProtocol }),
+          })),
+        }),
+  };
+}
+
+function readEndpoint(endpoint: EndpointSlice["endpoints"][number]): ExportedEndpoint {
+  const { addresses, conditions = {}, hostname, nodeName, zone } = endpoint;
+  const { ready, serving, terminating } = conditions;
+  const known = {
+    ...(ready === undefined ? {} : { ready }),
+    ...(serving === undefined ? {} : { serving }),
+    ...(terminating === undefined ? {} : { terminating }),
+  };
+  return {
+    addresses,
+    ...(Object.keys(known).length === 0 ? {} : { conditions: known }),
+    ...(hostname === undefined ? {} : { hostname }),
+    ...(nodeName === undefined ? {} : { nodeName }),
+    ...(zone === undefined ? {} : { zone }),
+  };
+}
+
+async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const { here, hub, mailbox, cluster } = session;
+  const membership = membershipOf(session);
+  if (membership === "none") return;
+  const slice = here.slices.store.get(key);
+  const [service] = slice === undefined ? [] : serviceOfLocalSlice(slice);
+  const isExported =
+    membership === "join" && service !== undefined && planFor(session, service).spec !== undefined;
+  const facts = slice === undefined || !isExported ? undefined : exportedFacts(slice);
+  const name =
+    slice === undefined ? "" : sliceExportName(cluster, slice.metadata.namespace ?? "", slice.metadata.name);
+  let current: EndpointSliceExport | undefined;
+  for (const it of mailbox.sliceExports.store.byIndex("source", key)) {
+    if (facts !== undefined && it.metadata.name === name) current = it;
+    else if (!isDeleting(it)) await hub.delete(ENDPOINT_SLICE_EXPORTS, keyOf(it), { signal });
+  }
+  if (slice === undefined || facts === undefined || service === undefined) return;
+  await applyIfChanged(hub, ENDPOINT_SLICE_EXPORTS, {
+    current,
+    desired: {
+      metadata: { namespace: mailboxOf(cluster), name },
+      spec: describe(session, { slice, service, facts, current }),
+    },
+    fieldManager: MEMBER_MANAGER,
+    signal,
+  });
+}
+
+function describe(
+  { cluster, deps }: Session,
+  it: {
+    readonly slice: EndpointSlice;
+    readonly service: ObjectKey;
+    readonly facts: SliceFacts;
+    readonly current: EndpointSliceExport | undefined;
+  },
+): EndpointSliceExportSpec {
+  const { namespace = "", name, uid = "", resourceVersion = "", generation = 0 } = it.slice.metadata;
+  const before = it.current?.spec;
+  const serviceName = it.service.slice(namespace.length + 1);
+  const owner = { namespace, name: serviceName, namespacedName: it.service };
+  const { endpointSliceReference, ownerServiceReference, ...facts } = before ?? {};
+  // Annotations of a slice change without its endpoints: alone they are no reason to upload.
+  const isUnchanged =
+    sameJson(facts, it.facts) &&
+    sameJson(ownerServiceReference, owner) &&
+    endpointSliceReference?.uid === uid;
+  return {
+    ...it.facts,
+    ownerServiceReference: owner,
+    endpointSliceReference:
+      isUnchanged && endpointSliceReference !== undefined
+        ? endpointSliceReference
+        : {
+            clusterId: cluster,
+            apiVersion: "discovery.k8s.io/v1",
+            kind: "EndpointSlice",
+            namespace,
+            name,
+            namespacedName: `${namespace}/${name}`,
+            uid,
+            resourceVersion,
+            generation,
+            exportedSince: timestamp(deps.clock.now()),
+          },
+  };
+}

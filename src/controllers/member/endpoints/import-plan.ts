@@ -1,0 +1,120 @@
+import {
+  type Endpoint,
+  type EndpointSlice,
+  MANAGED_BY_LABEL as SLICE_MANAGER_LABEL,
+  SERVICE_NAME_LABEL,
+} from "#api/discovery/v1/types.ts";
+import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
+import { importPorts } from "#api/fairlead.dev/model/slice.ts";
+import { MCS_SLICE_MANAGER } from "#api/fairlead.dev/names.ts";
+import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
+import {
+  MCS_SERVICE_NAME_LABEL,
+  MCS_SOURCE_CLUSTER_LABEL,
+  type ServiceImport,
+} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FLEET_SLICE_MANAGER, FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import type { EndpointSliceExportSpec } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import type { Applied } from "#kube/types.ts";
+
+/** The EndpointSlices that one slice of one cluster becomes in this one. Pure. */
+
+export interface SourceSlice {
+  /** Of the slice in the mailbox, and of all that is made from it. */
+  readonly name: string;
+  readonly cluster: string;
+  readonly isLocal: boolean;
+  readonly facts: Pick<EndpointSliceExportSpec, "addressType" | "endpoints" | "ports">;
+}
+
+export interface SliceImportView {
+  readonly source: SourceSlice;
+  /** Whether an endpoint answers, or nobody has reason to doubt it. */
+  readonly isAlive: (addresses: readonly string[]) => boolean;
+  /** The multi-cluster import, once it exists here. */
+  readonly mcs: { readonly spec: ImportedService["spec"]; readonly object: ServiceImport } | undefined;
+  /** Names of the LoadBalancer Services, in `fleet-system`, that the cluster's endpoints stand behind. */
+  readonly loadBalancer: string | undefined;
+}
+
+export function planImportedSlices(view: SliceImportView): Applied<EndpointSlice>[] {
+  const shared = planMcsSlice(view);
+  const fleet = planFleetSlice(view);
+  return [shared, fleet].filter((it) => it !== undefined);
+}
+
+function planMcsSlice({ source, isAlive, mcs }: SliceImportView): Applied<EndpointSlice> | undefined {
+  const exposed = mcs?.spec.clusters.find((it) => it.cluster === source.cluster)?.ports;
+  if (mcs === undefined || exposed === undefined) return undefined;
+  const { namespace, name } = mcs.spec.service;
+  const ports = importPorts(source.facts.ports ?? [], exposed);
+  const isVirtual = mcs.spec.type === "ClusterSetIP";
+  // Behind a virtual address, endpoints without one port that the import has can get no traffic.
+  if (isVirtual && ports.length === 0) return undefined;
+  return {
+    metadata: {
+      namespace,
+      name: source.name,
+      labels: {
+        [MCS_SERVICE_NAME_LABEL]: name,
+        [MCS_SOURCE_CLUSTER_LABEL]: source.cluster,
+        [SLICE_MANAGER_LABEL]: MCS_SLICE_MANAGER,
+        ...(isVirtual ? { [SERVICE_NAME_LABEL]: derivedServiceName(namespace, name) } : {}),
+      },
+      ownerReferences: [
+        {
+          apiVersion: "multicluster.x-k8s.io/v1beta1",
+          kind: "ServiceImport",
+          name,
+          uid: mcs.object.metadata.uid ?? "",
+          controller: false,
+        },
+      ],
+    },
+    addressType: source.facts.addressType,
+    endpoints: endpointsOf(source, isAlive, mcs.spec.trafficDistribution),
+    ports,
+  };
+}
+
+function planFleetSlice({
+  source,
+  isAlive,
+  loadBalancer,
+}: SliceImportView): Applied<EndpointSlice> | undefined {
+  if (loadBalancer === undefined) return undefined;
+  return {
+    metadata: {
+      namespace: FLEET_SYSTEM_NAMESPACE,
+      name: source.name,
+      labels: {
+        [SERVICE_NAME_LABEL]: loadBalancer,
+        [SLICE_MANAGER_LABEL]: FLEET_SLICE_MANAGER,
+        [MCS_SOURCE_CLUSTER_LABEL]: source.cluster,
+      },
+    },
+    addressType: source.facts.addressType,
+    endpoints: endpointsOf(source, isAlive, undefined),
+    ports: source.facts.ports ?? [],
+  };
+}
+
+function endpointsOf(
+  { facts, isLocal }: SourceSlice,
+  isAlive: (addresses: readonly string[]) => boolean,
+  distribution: string | undefined,
+): Endpoint[] {
+  const prefersZone = distribution === "PreferClose" || distribution === "PreferSameZone";
+  return facts.endpoints
+    .filter((it) => isLocal || isAlive(it.addresses))
+    .map(({ addresses, conditions, hostname, nodeName, zone }) => ({
+      addresses,
+      ...(conditions === undefined ? {} : { conditions }),
+      ...(hostname === undefined ? {} : { hostname }),
+      // A node of another cluster may be named like one of ours, and would pass for local.
+      ...(nodeName === undefined || !isLocal ? {} : { nodeName }),
+      ...(zone === undefined ? {} : { zone }),
+      // No EndpointSlice controller looks after these, so the hint for kube-proxy is ours to write (KEP-2433).
+      ...(zone === undefined || !prefersZone ? {} : { hints: { forZones: [{ name: zone }] } }),
+    }));
+}

@@ -1,0 +1,186 @@
+import type { Service } from "#api/core/v1/types.ts";
+import { type ModelDoor, writeExportFacts } from "#api/fairlead.dev/model/exported-service.ts";
+import { readWeight } from "#api/fairlead.dev/model/weight.ts";
+import { ACCEPTED, MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
+import type { Condition } from "#api/meta/types.ts";
+import type { ServiceExport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { isReservedNamespace, WEIGHT_ANNOTATION } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  FLEET_NETWORKING_GROUP,
+  type InternalServiceExport,
+  type InternalServiceExportSpec,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import type { FleetServiceExport } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+
+/** What a cluster exports of one service, and what it tells the two kinds of ServiceExport. Pure. */
+
+export type NewCondition = Omit<Condition, "lastTransitionTime">;
+
+export interface ExportView {
+  readonly namespace: string;
+  readonly name: string;
+  readonly fleet: FleetServiceExport | undefined;
+  readonly mcs: ServiceExport | undefined;
+  readonly service: Service | undefined;
+  /** What the hub has, with its verdicts. */
+  readonly current: InternalServiceExport | undefined;
+}
+
+export interface ExportPlan {
+  /** What to send to the hub. Undefined: nothing is exported. */
+  readonly spec: Omit<InternalServiceExportSpec, "serviceReference"> | undefined;
+  /** All conditions of ours; undefined where there is no such ServiceExport. */
+  readonly fleet: readonly NewCondition[] | undefined;
+  readonly mcs: readonly NewCondition[] | undefined;
+}
+
+interface FleetDoor {
+  readonly door: ModelDoor | undefined;
+  readonly weight: number | undefined;
+  readonly valid: NewCondition;
+}
+
+export function planExport(view: ExportView): ExportPlan {
+  const fleet = view.fleet === undefined ? undefined : openFleetDoor(view, view.fleet);
+  const mcs = view.mcs === undefined ? undefined : openMcsDoor(view, view.mcs);
+  const doors = [fleet?.door, mcs?.door].filter((it) => it !== undefined);
+  const isExported = view.service !== undefined && doors.length > 0;
+  const weight = fleet?.door === undefined ? undefined : fleet.weight;
+  return {
+    spec:
+      view.service === undefined || !isExported
+        ? undefined
+        : { ...writeExportFacts(view.service, doors), ...(weight === undefined ? {} : { weight }) },
+    fleet:
+      fleet === undefined
+        ? undefined
+        : [fleet.valid, ...(fleet.door === undefined ? [] : [fleetConflict(view)])],
+    mcs: mcs === undefined ? undefined : [mcs.valid, ...mcsProgress(view, mcs.door !== undefined)],
+  };
+}
+
+function isGone(service: Service | undefined): service is undefined {
+  return service === undefined || service.metadata.deletionTimestamp !== undefined;
+}
+
+function openFleetDoor(view: ExportView, object: FleetServiceExport): FleetDoor {
+  const { service, namespace, name } = view;
+  const invalid = (reason: string, message: string): FleetDoor => ({
+    door: undefined,
+    weight: undefined,
+    valid: { type: "Valid", status: "False", reason, message },
+  });
+  if (isGone(service)) return invalid("ServiceNotFound", `service ${namespace}/${name} is not found`);
+  const problem = findProblem(namespace, service, ["ExternalName", "headless"]);
+  if (problem !== undefined)
+    return invalid(
+      "ServiceIneligible",
+      `service ${namespace}/${name} is not eligible for export: ${problem}`,
+    );
+  const door = doorOf("fleet", object);
+  const weight = readWeight(object.metadata.annotations?.[WEIGHT_ANNOTATION]);
+  if (weight.kind === "invalid") {
+    // The export goes on with the last valid weight: a typing error must not stop traffic.
+    const before = view.current?.spec;
+    const wasExported = before?.doors?.some((it) => it.group === FLEET_NETWORKING_GROUP) === true;
+    const refused = invalid("ServiceExportInvalidWeightAnnotation", weight.message);
+    return wasExported ? { ...refused, door, weight: before?.weight } : refused;
+  }
+  if (weight.weight === 0) {
+    const message = `exported service ${namespace}/${name} with 0 weight`;
+    return { door: undefined, weight: 0, valid: isValid("ServiceIsValid", message) };
+  }
+  const message = `service ${namespace}/${name} is valid for export`;
+  return { door, weight: weight.weight, valid: isValid("ServiceIsValid", message) };
+}
+
+function openMcsDoor(
+  { service, namespace, name }: ExportView,
+  object: ServiceExport,
+): { readonly door: ModelDoor | undefined; readonly valid: NewCondition } {
+  if (isGone(service)) {
+    const message = `service ${namespace}/${name} does not exist`;
+    return { door: undefined, valid: { type: "Valid", status: "False", reason: "NoService", message } };
+  }
+  const problem = findProblem(namespace, service, ["ExternalName"]);
+  if (problem !== undefined)
+    return {
+      door: undefined,
+      valid: { type: "Valid", status: "False", reason: "InvalidServiceType", message: problem },
+    };
+  return {
+    door: doorOf("mcs", object),
+    valid: isValid("Valid", `service ${namespace}/${name} can be exported`),
+  };
+}
+
+function isValid(reason: string, message: string): NewCondition {
+  return { type: "Valid", status: "True", reason, message };
+}
+
+function findProblem(
+  namespace: string,
+  service: Service,
+  refused: readonly ("ExternalName" | "headless")[],
+): string | undefined {
+  if (isReservedNamespace(namespace)) return `namespace ${namespace} is reserved for the fleet`;
+  if (service.spec?.type === "ExternalName")
+    return "a Service of type ExternalName has no endpoints to export";
+  if (service.spec?.clusterIP === "None" && refused.includes("headless"))
+    return "a headless Service has no virtual address; a ServiceExport of multicluster.x-k8s.io exports it";
+  return undefined;
+}
+
+function doorOf(door: "fleet" | "mcs", object: FleetServiceExport | ServiceExport): ModelDoor {
+  const spec = "spec" in object ? object.spec : undefined;
+  return {
+    door,
+    createdAt: object.metadata.creationTimestamp ?? "",
+    labels: spec?.exportedLabels ?? {},
+    annotations: spec?.exportedAnnotations ?? {},
+  };
+}
+
+function verdict(view: ExportView, type: string): Condition | undefined {
+  return view.current?.status?.conditions?.find((it) => it.type === type);
+}
+
+function fleetConflict(view: ExportView): NewCondition {
+  const found = verdict(view, "Conflict");
+  if (found !== undefined) return copyOf(found, "Conflict");
+  const refused = verdict(view, ACCEPTED);
+  const why = refused?.status === "False" ? `: the hub refused it, ${refused.message}` : "";
+  return {
+    type: "Conflict",
+    status: "Unknown",
+    reason: "ServicePendingConflictResolution",
+    message: `service ${view.namespace}/${view.name} is pending export conflict resolution${why}`,
+  };
+}
+
+/** `Ready` once the hub has the export, and the verdict of all exporters. */
+function mcsProgress(view: ExportView, isExported: boolean): NewCondition[] {
+  if (!isExported) {
+    const message = "nothing is exported until the export is valid";
+    return [{ type: "Ready", status: "False", reason: "Pending", message }];
+  }
+  const accepted = verdict(view, ACCEPTED);
+  const conflict = verdict(view, MCS_CONFLICT);
+  const shared = conflict === undefined ? [] : [copyOf(conflict, "Conflict")];
+  if (accepted === undefined)
+    return [{ type: "Ready", status: "False", reason: "Pending", message: "waiting for the hub" }, ...shared];
+  return accepted.status === "True"
+    ? [{ type: "Ready", status: "True", reason: "Exported", message: "the hub has the export" }, ...shared]
+    : [
+        {
+          type: "Ready",
+          status: "False",
+          reason: "Failed",
+          message: `the hub refused it: ${accepted.message}`,
+        },
+      ];
+}
+
+function copyOf({ status, reason, message }: Condition, type: string): NewCondition {
+  return { type, status, reason, message };
+}

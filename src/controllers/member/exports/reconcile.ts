@@ -1,0 +1,190 @@
+import type { Service } from "#api/core/v1/types.ts";
+import { mailboxName } from "#api/fairlead.dev/model/names.ts";
+import { type ObjectKey, keyOf, splitKey } from "#api/meta/key.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import type { Condition, KubeObject } from "#api/meta/types.ts";
+import { MCS_SERVICE_EXPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FINALIZERS, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  type ExportedObjectReference,
+  INTERNAL_SERVICE_EXPORTS,
+  type InternalServiceExport,
+  type InternalServiceExportSpec,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import { sameJson } from "#base/json.ts";
+import { applyIfChanged } from "#kube/apply.ts";
+import { setCondition, timestamp } from "#kube/conditions.ts";
+import { createController } from "#kube/controller.ts";
+import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
+import { watching } from "#kube/source.ts";
+import type { Controller } from "#kube/types.ts";
+import { MEMBER_MANAGER, serviceOfExport } from "../informers.ts";
+import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { type ExportPlan, type NewCondition, planExport } from "./plan.ts";
+
+/** ServiceExports of both kinds to InternalServiceExports, and verdicts back. Keys are services. */
+export function createExports(session: Session): Controller {
+  const { here, mailbox, deps } = session;
+  return createController(
+    {
+      name: "member-exports",
+      reconcile: (key, signal) => reconcile(session, key, signal),
+      sources: [
+        watching(here.fleetExports),
+        watching(here.mcsExports),
+        watching(here.services),
+        watching(mailbox.exports, both(serviceOfExport)),
+        watching(mailbox.orders, (change) => (isMembershipChanged(change) ? exportKeys(session) : [])),
+      ],
+    },
+    deps,
+  );
+}
+
+/** Every service that is or was exported. */
+export function exportKeys({ here, mailbox }: Session): ObjectKey[] {
+  return [
+    ...[...here.fleetExports.store.list()].map(keyOf),
+    ...[...here.mcsExports.store.list()].map(keyOf),
+    ...[...mailbox.exports.store.list()].flatMap(serviceOfExport),
+  ];
+}
+
+/** What this cluster exports of a service, as things are now. */
+export function planFor(session: Session, key: ObjectKey): ExportPlan {
+  const { here } = session;
+  const { namespace, name } = splitKey(key);
+  const live = <T extends KubeObject>(object: T | undefined): T | undefined =>
+    object === undefined || isDeleting(object) ? undefined : object;
+  return planExport({
+    namespace: namespace ?? "",
+    name,
+    fleet: live(here.fleetExports.store.get(key)),
+    mcs: live(here.mcsExports.store.get(key)),
+    service: here.services.store.get(key),
+    current: currentExport(session, key),
+  });
+}
+
+function currentExport({ mailbox }: Session, key: ObjectKey): InternalServiceExport | undefined {
+  return [...mailbox.exports.store.byIndex("service", key)].find((it) => !isDeleting(it));
+}
+
+async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const { here, hub, local, mailbox } = session;
+  const membership = membershipOf(session);
+  const plan = planFor(session, key);
+  const spec = membership === "leave" ? undefined : plan.spec;
+  if (membership !== "none") {
+    const current = currentExport(session, key);
+    const service = here.services.store.get(key);
+    // A second object for the same service, left by another agent, would be refused by the hub.
+    for (const it of mailbox.exports.store.byIndex("service", key))
+      if (!isDeleting(it) && (spec === undefined || it !== current))
+        await hub.delete(INTERNAL_SERVICE_EXPORTS, keyOf(it), { signal });
+    if (spec !== undefined && service !== undefined)
+      await upload(session, { key, spec, service, current }, signal);
+  }
+  await report(
+    session,
+    { of: FLEET_SERVICE_EXPORTS, object: here.fleetExports.store.get(key), next: plan.fleet },
+    signal,
+  );
+  await report(
+    session,
+    { of: MCS_SERVICE_EXPORTS, object: here.mcsExports.store.get(key), next: plan.mcs },
+    signal,
+  );
+  const leaving = here.fleetExports.store.get(key);
+  // Put there by agents of other origin; ours needs none, because it acts on what is there.
+  if (leaving !== undefined && isDeleting(leaving))
+    await removeFinalizer(local, FLEET_SERVICE_EXPORTS, leaving, {
+      finalizer: FINALIZERS.serviceExport,
+      signal,
+    });
+}
+
+async function upload(
+  session: Session,
+  it: {
+    readonly key: ObjectKey;
+    readonly spec: Omit<InternalServiceExportSpec, "serviceReference">;
+    readonly service: Service;
+    readonly current: InternalServiceExport | undefined;
+  },
+  signal: AbortSignal,
+): Promise<void> {
+  const { hub, cluster, deps } = session;
+  const { namespace, name } = splitKey(it.key);
+  const fresh = referenceTo(cluster, it.service, timestamp(deps.clock.now()));
+  const { serviceReference, ...facts } = it.current?.spec ?? {};
+  const isUnchanged = sameJson(facts, it.spec) && serviceReference?.uid === fresh.uid;
+  await applyIfChanged(hub, INTERNAL_SERVICE_EXPORTS, {
+    current: it.current,
+    desired: {
+      metadata: {
+        namespace: mailboxOf(cluster),
+        name: it.current?.metadata.name ?? mailboxName(namespace ?? "", name),
+      },
+      // Versions in the reference move with every write to the Service: alone they are no reason to upload.
+      spec: {
+        ...it.spec,
+        serviceReference: isUnchanged && serviceReference !== undefined ? serviceReference : fresh,
+      },
+    },
+    fieldManager: MEMBER_MANAGER,
+    signal,
+  });
+}
+
+function referenceTo(cluster: string, service: Service, now: string): ExportedObjectReference {
+  const { namespace = "", name, uid = "", resourceVersion = "", generation = 0 } = service.metadata;
+  return {
+    clusterId: cluster,
+    apiVersion: "v1",
+    kind: "Service",
+    namespace,
+    name,
+    namespacedName: `${namespace}/${name}`,
+    uid,
+    resourceVersion,
+    generation,
+    exportedSince: now,
+  };
+}
+
+interface Report<T extends KubeObject & { status?: { conditions?: Condition[] } }> {
+  readonly of: Resource<T>;
+  readonly object: T | undefined;
+  readonly next: readonly NewCondition[] | undefined;
+}
+
+const OUR_TYPES = new Set(["Valid", "Conflict", "Ready"]);
+
+async function report<T extends KubeObject & { status?: { conditions?: Condition[] } }>(
+  { local, deps }: Session,
+  { of, object, next }: Report<T>,
+  signal: AbortSignal,
+): Promise<void> {
+  if (object === undefined || next === undefined) return;
+  const { generation } = object.metadata;
+  let conditions = (object.status?.conditions ?? []).filter(
+    (it) => OUR_TYPES.has(it.type) && next.some((wanted) => wanted.type === it.type),
+  );
+  for (const condition of next)
+    conditions = setCondition(
+      conditions,
+      { ...condition, ...(generation === undefined ? {} : { observedGeneration: generation }) },
+      deps.clock,
+    );
+  const { namespace = "", name } = object.metadata;
+  const desired: object = { metadata: { namespace, name }, status: { conditions } };
+  await applyIfChanged<KubeObject>(local, of, {
+    current: object,
+    desired: desired as { metadata: { namespace: string; name: string } },
+    fieldManager: MEMBER_MANAGER,
+    subresource: "status",
+    signal,
+  });
+}

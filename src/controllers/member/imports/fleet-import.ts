@@ -1,0 +1,118 @@
+import { mailboxName } from "#api/fairlead.dev/model/names.ts";
+import { type ObjectKey, keyOf, splitKey } from "#api/meta/key.ts";
+import { FINALIZERS, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  type ExportedObjectReference,
+  FLEET_SERVICE_IMPORTS,
+  type FleetServiceImport,
+  INTERNAL_SERVICE_IMPORTS,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { sameJson } from "#base/json.ts";
+import { applyIfChanged } from "#kube/apply.ts";
+import { createController } from "#kube/controller.ts";
+import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
+import { watching } from "#kube/source.ts";
+import type { Controller } from "#kube/types.ts";
+import { MEMBER_MANAGER, serviceOfImport } from "../informers.ts";
+import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+
+/** ServiceImports of the fleet door to the hub, and its answers back. Keys are services. */
+export function createFleetImport(session: Session): Controller {
+  const { here, mailbox, deps } = session;
+  return createController(
+    {
+      name: "member-fleet-import",
+      reconcile: (key, signal) => reconcile(session, key, signal),
+      sources: [
+        watching(here.fleetImports),
+        watching(
+          mailbox.imports,
+          both((it) => [serviceOfImport(it)]),
+        ),
+        watching(mailbox.orders, (change) => (isMembershipChanged(change) ? fleetImportKeys(session) : [])),
+      ],
+    },
+    deps,
+  );
+}
+
+/** Every service that is or was asked for. */
+export function fleetImportKeys({ here, mailbox }: Session): ObjectKey[] {
+  return [
+    ...[...here.fleetImports.store.list()].map(keyOf),
+    ...[...mailbox.imports.store.list()].map(serviceOfImport),
+  ];
+}
+
+async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const { here, hub, local, mailbox, cluster } = session;
+  const membership = membershipOf(session);
+  if (membership === "none") return;
+  const wanted = here.fleetImports.store.get(key);
+  const asked = [...mailbox.imports.store.byIndex("service", key)].filter((it) => !isDeleting(it));
+  if (wanted === undefined || isDeleting(wanted) || membership === "leave") {
+    for (const it of asked) await hub.delete(INTERNAL_SERVICE_IMPORTS, keyOf(it), { signal });
+    // Put there by agents of other origin; ours needs none.
+    if (wanted !== undefined && isDeleting(wanted))
+      await removeFinalizer(local, FLEET_SERVICE_IMPORTS, wanted, {
+        finalizer: FINALIZERS.serviceImport,
+        signal,
+      });
+    if (wanted !== undefined && !isDeleting(wanted)) await answer(session, wanted, {}, signal);
+    return;
+  }
+  const [current] = asked;
+  const before = current?.spec.serviceImportReference;
+  const { namespace, name } = splitKey(key);
+  await applyIfChanged(hub, INTERNAL_SERVICE_IMPORTS, {
+    current,
+    desired: {
+      metadata: {
+        namespace: mailboxOf(cluster),
+        name: current?.metadata.name ?? mailboxName(namespace ?? "", name),
+      },
+      // Its versions move with every status that we write: they are no reason to upload.
+      spec: {
+        serviceImportReference:
+          before?.uid === wanted.metadata.uid && before !== undefined ? before : referenceTo(cluster, wanted),
+      },
+    },
+    fieldManager: MEMBER_MANAGER,
+    signal,
+  });
+  await answer(session, wanted, current?.status ?? {}, signal);
+}
+
+async function answer(
+  { local }: Session,
+  object: FleetServiceImport,
+  status: NonNullable<FleetServiceImport["status"]>,
+  signal: AbortSignal,
+): Promise<void> {
+  if (sameJson(object.status ?? {}, status)) return;
+  const { namespace = "", name } = object.metadata;
+  await applyIfChanged(local, FLEET_SERVICE_IMPORTS, {
+    current: object,
+    desired: { metadata: { namespace, name }, status },
+    fieldManager: MEMBER_MANAGER,
+    subresource: "status",
+    signal,
+  });
+}
+
+function referenceTo(cluster: string, object: FleetServiceImport): ExportedObjectReference {
+  const { namespace = "", name, uid = "", resourceVersion = "", generation = 0 } = object.metadata;
+  const since = object.metadata.creationTimestamp;
+  return {
+    clusterId: cluster,
+    apiVersion: "networking.fleet.azure.com/v1alpha1",
+    kind: "ServiceImport",
+    namespace,
+    name,
+    namespacedName: `${namespace}/${name}`,
+    uid,
+    resourceVersion,
+    generation,
+    ...(since === undefined ? {} : { exportedSince: since }),
+  };
+}

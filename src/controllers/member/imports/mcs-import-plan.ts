@@ -1,0 +1,132 @@
+import type { Service } from "#api/core/v1/types.ts";
+import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
+import { MANAGED_BY, MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
+import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
+import type { Condition } from "#api/meta/types.ts";
+import {
+  MCS_DERIVED_SERVICE_ANNOTATION,
+  type ServiceImport,
+} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import type { Applied } from "#kube/types.ts";
+
+/** A multi-cluster ServiceImport and the Service that carries its VIP. Pure. */
+
+export function isOurs(object: { metadata: { labels?: Record<string, string> } }): boolean {
+  return object.metadata.labels?.[MANAGED_BY_LABEL] === MANAGED_BY;
+}
+
+/** @param derived - The Service with the VIP as it is now; undefined before there is one, and for Headless. */
+export function planMcsImport(
+  spec: ImportedService["spec"],
+  derived: Service | undefined,
+): Applied<ServiceImport> {
+  const { namespace, name } = spec.service;
+  const isVirtual = spec.type === "ClusterSetIP";
+  const vip = vipOf(derived);
+  const families = isVirtual ? vip.ipFamilies : (spec.ipFamilies ?? []);
+  return {
+    metadata: {
+      namespace,
+      name,
+      labels: { ...spec.labels, [MANAGED_BY_LABEL]: MANAGED_BY },
+      ...annotationsOf(spec, isVirtual),
+    },
+    spec: {
+      type: spec.type,
+      ports: spec.ports,
+      ...(isVirtual && vip.ips.length > 0 ? { ips: vip.ips } : {}),
+      ...(families.length > 0 ? { ipFamilies: families } : {}),
+      ...(spec.sessionAffinity === undefined ? {} : { sessionAffinity: spec.sessionAffinity }),
+      ...(spec.sessionAffinityConfig === undefined
+        ? {}
+        : { sessionAffinityConfig: spec.sessionAffinityConfig }),
+      ...trafficOf(spec),
+    },
+  };
+}
+
+function annotationsOf(
+  spec: ImportedService["spec"],
+  isVirtual: boolean,
+): { annotations?: Record<string, string> } {
+  const { namespace, name } = spec.service;
+  const annotations = {
+    ...spec.annotations,
+    ...(isVirtual ? { [MCS_DERIVED_SERVICE_ANNOTATION]: derivedServiceName(namespace, name) } : {}),
+  };
+  return Object.keys(annotations).length === 0 ? {} : { annotations };
+}
+
+function trafficOf(
+  spec: ImportedService["spec"],
+): Pick<ImportedService["spec"], "internalTrafficPolicy" | "trafficDistribution"> {
+  return {
+    ...(spec.internalTrafficPolicy === undefined
+      ? {}
+      : { internalTrafficPolicy: spec.internalTrafficPolicy }),
+    ...(spec.trafficDistribution === undefined ? {} : { trafficDistribution: spec.trafficDistribution }),
+  };
+}
+
+function vipOf(
+  derived: Service | undefined,
+): Required<Pick<NonNullable<ServiceImport["spec"]>, "ips" | "ipFamilies">> {
+  const ips = (derived?.spec?.clusterIPs ?? []).filter((it) => it !== "" && it !== "None");
+  return { ips, ipFamilies: (derived?.spec?.ipFamilies ?? []).slice(0, ips.length) };
+}
+
+/**
+ * The Service that the cluster's own proxy gives the VIP. Dual-stack as far as the cluster and all exporters are; a
+ * family that it has stays, because a VIP has to be stable for the life of the import (KEP-1645).
+ */
+export function planDerivedService(
+  spec: ImportedService["spec"],
+  owner: ServiceImport,
+  current: Service | undefined,
+): Applied<Service> {
+  const { namespace, name } = spec.service;
+  const [only, ...others] = spec.ipFamilies ?? [];
+  const isSingle =
+    only !== undefined && others.length === 0 && current?.spec?.ipFamilyPolicy !== "PreferDualStack";
+  return {
+    metadata: {
+      namespace,
+      name: derivedServiceName(namespace, name),
+      labels: { [MANAGED_BY_LABEL]: MANAGED_BY },
+      ownerReferences: [
+        {
+          apiVersion: "multicluster.x-k8s.io/v1beta1",
+          kind: "ServiceImport",
+          name,
+          uid: owner.metadata.uid ?? "",
+          controller: true,
+          blockOwnerDeletion: true,
+        },
+      ],
+    },
+    spec: {
+      type: "ClusterIP",
+      ipFamilyPolicy: isSingle ? "SingleStack" : "PreferDualStack",
+      ...(isSingle ? { ipFamilies: [only] } : {}),
+      ports: spec.ports,
+      sessionAffinity: spec.sessionAffinity ?? "None",
+      ...(spec.sessionAffinityConfig === undefined
+        ? {}
+        : { sessionAffinityConfig: spec.sessionAffinityConfig }),
+      ...trafficOf(spec),
+    },
+  };
+}
+
+/** The `Ready` condition of an import. @param refusal - Why the Service with the VIP cannot be had. */
+export function planReady(
+  spec: ImportedService["spec"],
+  derived: Service | undefined,
+  refusal: string | undefined,
+): Omit<Condition, "lastTransitionTime"> {
+  if (refusal !== undefined)
+    return { type: "Ready", status: "False", reason: "IPFamilyNotSupported", message: refusal };
+  if (spec.type === "ClusterSetIP" && vipOf(derived).ips.length === 0)
+    return { type: "Ready", status: "False", reason: "Pending", message: "waiting for a virtual address" };
+  return { type: "Ready", status: "True", reason: "Ready", message: "the service can be used" };
+}

@@ -1,0 +1,175 @@
+import { type Service, SERVICES } from "#api/core/v1/types.ts";
+import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
+import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { type ObjectKey, keyOf, objectKey, splitKey } from "#api/meta/key.ts";
+import { MCS_SERVICE_IMPORTS, type ServiceImport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { hasCode, messageOf } from "#base/errors.ts";
+import { applyIfChanged } from "#kube/apply.ts";
+import { setCondition } from "#kube/conditions.ts";
+import { createController } from "#kube/controller.ts";
+import { isDeleting } from "#kube/finalizers.ts";
+import { watching } from "#kube/source.ts";
+import type { Controller } from "#kube/types.ts";
+import { MEMBER_MANAGER, serviceOfImported } from "../informers.ts";
+import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { isOurs, planDerivedService, planMcsImport, planReady } from "./mcs-import-plan.ts";
+import { hasNamespace } from "./namespace-report.ts";
+
+/** Services of the fleet to multi-cluster ServiceImports, wherever their namespace exists. Keys are services. */
+export function createMcsImport(session: Session): Controller {
+  const { here, mailbox, deps } = session;
+  return createController(
+    {
+      name: "member-mcs-import",
+      reconcile: (key, signal) => reconcile(session, key, signal),
+      sources: [
+        watching(
+          mailbox.importedServices,
+          both((it) => [serviceOfImported(it)]),
+        ),
+        watching(here.mcsImports),
+        watching(here.services, both(importOfDerived)),
+        watching(here.namespaces, ({ key }) => keysIn(session, key)),
+        watching(mailbox.orders, (change) => (isMembershipChanged(change) ? mcsImportKeys(session) : [])),
+      ],
+    },
+    deps,
+  );
+}
+
+/** Every service that is or was imported. */
+export function mcsImportKeys({ here, mailbox }: Session): ObjectKey[] {
+  return [
+    ...[...mailbox.importedServices.store.list()].map(serviceOfImported),
+    ...[...here.mcsImports.store.list()].filter(isOurs).map(keyOf),
+  ];
+}
+
+function keysIn({ mailbox }: Session, namespace: string): ObjectKey[] {
+  return [...mailbox.importedServices.store.list()]
+    .filter((it) => it.spec.service.namespace === namespace)
+    .map(serviceOfImported);
+}
+
+function importOfDerived(service: Service): ObjectKey[] {
+  const owner = isOurs(service)
+    ? service.metadata.ownerReferences?.find((it) => it.kind === "ServiceImport")
+    : undefined;
+  return owner === undefined ? [] : [objectKey(service.metadata.namespace, owner.name)];
+}
+
+/** What the hub says of a service, unless this cluster is leaving. */
+export function importedService(session: Session, key: ObjectKey): ImportedService | undefined {
+  if (membershipOf(session) === "leave") return undefined;
+  return [...session.mailbox.importedServices.store.byIndex("service", key)].find((it) => !isDeleting(it));
+}
+
+async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const { here, local, deps } = session;
+  if (membershipOf(session) === "none") return;
+  const { namespace = "" } = splitKey(key);
+  const imported = importedService(session, key);
+  const current = here.mcsImports.store.get(key);
+  if (current !== undefined && !isOurs(current)) {
+    if (imported !== undefined)
+      deps.log.warn("a ServiceImport of someone else is in the way", { serviceImport: key });
+    return;
+  }
+  if (current !== undefined && isDeleting(current)) return;
+  if (imported === undefined || !hasNamespace(session, namespace)) {
+    await removeDerived(session, key, signal);
+    if (current !== undefined) await local.delete(MCS_SERVICE_IMPORTS, key, { signal });
+    return;
+  }
+  await importService(session, imported.spec, current, signal);
+}
+
+async function removeDerived({ here, local }: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const { namespace = "", name } = splitKey(key);
+  const derived = here.services.store.get(objectKey(namespace, derivedServiceName(namespace, name)));
+  if (derived !== undefined && isOurs(derived) && !isDeleting(derived))
+    await local.delete(SERVICES, keyOf(derived), { signal });
+}
+
+async function importService(
+  session: Session,
+  spec: ImportedService["spec"],
+  current: ServiceImport | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  const { here, local } = session;
+  const { namespace, name } = spec.service;
+  const by = { fieldManager: MEMBER_MANAGER, signal };
+  const before = here.services.store.get(objectKey(namespace, derivedServiceName(namespace, name)));
+  const known = spec.type === "ClusterSetIP" ? before : undefined;
+  const object = await applyIfChanged(local, MCS_SERVICE_IMPORTS, {
+    current,
+    desired: planMcsImport(spec, known),
+    ...by,
+  });
+  if (spec.type === "Headless") {
+    await removeDerived(session, objectKey(namespace, name), signal);
+    return writeStatus(session, { object, spec, derived: undefined, refusal: undefined }, signal);
+  }
+  const { derived, refusal } = await makeDerived(session, spec, object, before);
+  // With the address, where it was not known above.
+  const complete = await applyIfChanged(local, MCS_SERVICE_IMPORTS, {
+    current: object,
+    desired: planMcsImport(spec, derived),
+    ...by,
+  });
+  return writeStatus(session, { object: complete, spec, derived, refusal }, signal);
+}
+
+interface Derived {
+  readonly derived: Service | undefined;
+  readonly refusal: string | undefined;
+}
+
+async function makeDerived(
+  { local }: Session,
+  spec: ImportedService["spec"],
+  owner: ServiceImport,
+  before: Service | undefined,
+): Promise<Derived> {
+  try {
+    const derived = await applyIfChanged(local, SERVICES, {
+      current: before,
+      desired: planDerivedService(spec, owner, before),
+      fieldManager: MEMBER_MANAGER,
+    });
+    return { derived, refusal: undefined };
+  } catch (error) {
+    // The cluster does not have the only family that the exporters serve: trying again would change nothing.
+    if (before === undefined && spec.ipFamilies?.length === 1 && hasCode(error, "API_INVALID"))
+      return { derived: undefined, refusal: messageOf(error).slice(0, 1024) };
+    throw error;
+  }
+}
+
+async function writeStatus(
+  { local, deps }: Session,
+  it: { readonly object: ServiceImport; readonly spec: ImportedService["spec"] } & Derived,
+  signal: AbortSignal,
+): Promise<void> {
+  const { object, spec, derived, refusal } = it;
+  const { namespace = "", name, generation } = object.metadata;
+  const ours = (object.status?.conditions ?? []).filter((condition) => condition.type === "Ready");
+  const ready = planReady(spec, derived, refusal);
+  const conditions = setCondition(
+    ours,
+    { ...ready, ...(generation === undefined ? {} : { observedGeneration: generation }) },
+    deps.clock,
+  );
+  const clusters = spec.clusters.map(({ cluster }) => ({ cluster }));
+  await applyIfChanged(local, MCS_SERVICE_IMPORTS, {
+    current: object,
+    desired: {
+      metadata: { namespace, name },
+      status: { clusters, conditions, endpointSliceObjects: "Present" },
+    },
+    fieldManager: MEMBER_MANAGER,
+    subresource: "status",
+    signal,
+  });
+}

@@ -1,0 +1,60 @@
+import { NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { type ObjectKey, objectKey } from "#api/meta/key.ts";
+import { isReservedNamespace, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { byText } from "#base/text.ts";
+import { applyIfChanged } from "#kube/apply.ts";
+import { createController } from "#kube/controller.ts";
+import { isDeleting } from "#kube/finalizers.ts";
+import { watching } from "#kube/source.ts";
+import type { Controller } from "#kube/types.ts";
+import { MEMBER_MANAGER } from "../informers.ts";
+import { membershipOf, type Session } from "../session.ts";
+
+/** Tells the hub which namespaces the cluster has, so that it sends the services exported in these. */
+export function createNamespaceReport(session: Session): Controller {
+  const { here, mailbox, hub, cluster, deps } = session;
+  const key = objectKey(mailboxOf(cluster), cluster);
+  const always = (): ObjectKey[] => [key];
+  return createController(
+    {
+      name: "member-namespaces",
+      sources: [
+        watching(here.namespaces, always),
+        watching(mailbox.reports, always),
+        watching(mailbox.orders, always),
+      ],
+      async reconcile(_key, signal) {
+        const membership = membershipOf(session);
+        const current = mailbox.reports.store.get(key);
+        if (membership === "leave" && current !== undefined)
+          await hub.delete(NAMESPACE_REPORTS, key, { signal });
+        if (membership !== "join") return;
+        await applyIfChanged(hub, NAMESPACE_REPORTS, {
+          current,
+          desired: {
+            metadata: { namespace: mailboxOf(cluster), name: cluster },
+            spec: { namespaces: usableNamespaces(session) },
+          },
+          fieldManager: MEMBER_MANAGER,
+          signal,
+        });
+      },
+    },
+    deps,
+  );
+}
+
+/** Namespaces into which services can be imported, sorted. */
+function usableNamespaces({ here }: Session): string[] {
+  return [...here.namespaces.store.list()]
+    .filter((it) => !isDeleting(it) && it.status?.phase !== "Terminating")
+    .map((it) => it.metadata.name)
+    .filter((name) => !isReservedNamespace(name))
+    .toSorted(byText);
+}
+
+/** Whether a namespace exists and takes new objects. */
+export function hasNamespace({ here }: Session, name: string): boolean {
+  const namespace = here.namespaces.store.get(objectKey(undefined, name));
+  return namespace !== undefined && !isDeleting(namespace) && namespace.status?.phase !== "Terminating";
+}

@@ -1,0 +1,178 @@
+import {
+  INTERNAL_MEMBER_CLUSTERS,
+  type InternalMemberCluster,
+} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES, type Namespace, type Service, SERVICES } from "#api/core/v1/types.ts";
+import {
+  ENDPOINT_SLICES,
+  type EndpointSlice,
+  MANAGED_BY_LABEL as SLICE_MANAGER_LABEL,
+  SERVICE_NAME_LABEL,
+} from "#api/discovery/v1/types.ts";
+import { sliceExportName } from "#api/fairlead.dev/model/names.ts";
+import { MCS_SLICE_MANAGER } from "#api/fairlead.dev/names.ts";
+import {
+  IMPORTED_SERVICES,
+  type ImportedService,
+  NAMESPACE_REPORTS,
+  type NamespaceReport,
+} from "#api/fairlead.dev/v1alpha1/types.ts";
+import { type ObjectKey, objectKey } from "#api/meta/key.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+  type ServiceExport,
+  type ServiceImport,
+} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  FLEET_SLICE_MANAGER,
+  mailboxOf,
+  MULTI_CLUSTER_SERVICE_NAME_LABEL,
+  MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL,
+} from "#api/networking.fleet.azure.com/names.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  ENDPOINT_SLICE_IMPORTS,
+  type EndpointSliceExport,
+  type EndpointSliceImport,
+  FLEET_SERVICE_IMPORTS,
+  type FleetServiceImport,
+  INTERNAL_SERVICE_EXPORTS,
+  INTERNAL_SERVICE_IMPORTS,
+  type InternalServiceExport,
+  type InternalServiceImport,
+  MULTI_CLUSTER_SERVICES,
+  type MultiClusterService,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import {
+  FLEET_SERVICE_EXPORTS,
+  type FleetServiceExport,
+} from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
+import { createInformer } from "#kube/informer.ts";
+import type { Informer, InformerOptions, KubeClient } from "#kube/types.ts";
+
+/** Owns what the member's controllers apply, here and in the mailbox. Each object is written by one controller only. */
+export const MEMBER_MANAGER = "fairlead-member";
+
+/** What the member's controllers read in their own cluster. */
+export interface LocalInformers {
+  readonly namespaces: Informer<Namespace>;
+  readonly services: Informer<Service>;
+  readonly slices: Informer<EndpointSlice>;
+  readonly fleetExports: Informer<FleetServiceExport>;
+  readonly fleetImports: Informer<FleetServiceImport>;
+  readonly multiClusterServices: Informer<MultiClusterService>;
+  readonly mcsExports: Informer<ServiceExport>;
+  readonly mcsImports: Informer<ServiceImport>;
+}
+
+/** What they read in their mailbox on the hub. */
+export interface MailboxInformers {
+  readonly orders: Informer<InternalMemberCluster>;
+  readonly reports: Informer<NamespaceReport>;
+  readonly exports: Informer<InternalServiceExport>;
+  readonly imports: Informer<InternalServiceImport>;
+  readonly importedServices: Informer<ImportedService>;
+  readonly sliceExports: Informer<EndpointSliceExport>;
+  readonly sliceImports: Informer<EndpointSliceImport>;
+}
+
+export function createLocalInformers(client: KubeClient, cluster: string, deps: RuntimeDeps): LocalInformers {
+  const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
+    createInformer(client, of, { fieldManager: MEMBER_MANAGER, ...options }, deps);
+  return {
+    namespaces: make(NAMESPACES),
+    services: make(SERVICES, { indexes: { multiClusterService: (it) => multiClusterServiceOf(it) } }),
+    slices: make(ENDPOINT_SLICES, {
+      indexes: {
+        service: (it) => serviceOfLocalSlice(it),
+        exportName: (it) => exportNameOf(it, cluster),
+        imported: (it) => (isImported(it) ? [it.metadata.name] : []),
+      },
+    }),
+    fleetExports: make(FLEET_SERVICE_EXPORTS),
+    fleetImports: make(FLEET_SERVICE_IMPORTS, {
+      indexes: { owner: (it) => (it.metadata.ownerReferences ?? []).map((owner) => owner.uid) },
+    }),
+    multiClusterServices: make(MULTI_CLUSTER_SERVICES, { indexes: { import: (it) => importOf(it) } }),
+    mcsExports: make(MCS_SERVICE_EXPORTS),
+    mcsImports: make(MCS_SERVICE_IMPORTS),
+  };
+}
+
+export function createMailboxInformers(
+  client: KubeClient,
+  cluster: string,
+  deps: RuntimeDeps,
+): MailboxInformers {
+  const namespace = mailboxOf(cluster);
+  const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
+    createInformer(client, of, { namespace, fieldManager: MEMBER_MANAGER, ...options }, deps);
+  return {
+    orders: make(INTERNAL_MEMBER_CLUSTERS),
+    reports: make(NAMESPACE_REPORTS),
+    exports: make(INTERNAL_SERVICE_EXPORTS, { indexes: { service: (it) => serviceOfExport(it) } }),
+    imports: make(INTERNAL_SERVICE_IMPORTS, { indexes: { service: (it) => [serviceOfImport(it)] } }),
+    importedServices: make(IMPORTED_SERVICES, { indexes: { service: (it) => [serviceOfImported(it)] } }),
+    sliceExports: make(ENDPOINT_SLICE_EXPORTS, { indexes: { source: (it) => [sourceOfSliceExport(it)] } }),
+    sliceImports: make(ENDPOINT_SLICE_IMPORTS, {
+      indexes: {
+        service: (it) => [serviceOfSliceImport(it)],
+        cluster: (it) => [it.spec.endpointSliceReference.clusterId],
+      },
+    }),
+  };
+}
+
+export function serviceOfExport(it: InternalServiceExport): ObjectKey[] {
+  const reference = it.spec?.serviceReference;
+  return reference === undefined ? [] : [objectKey(reference.namespace, reference.name)];
+}
+export function serviceOfImport(it: InternalServiceImport): ObjectKey {
+  const { namespace, name } = it.spec.serviceImportReference;
+  return objectKey(namespace, name);
+}
+export function serviceOfImported(it: ImportedService): ObjectKey {
+  return objectKey(it.spec.service.namespace, it.spec.service.name);
+}
+export function serviceOfSliceImport(it: EndpointSliceImport): ObjectKey {
+  const { namespace, name } = it.spec.ownerServiceReference;
+  return objectKey(namespace, name);
+}
+export function sourceOfSliceExport(it: EndpointSliceExport): ObjectKey {
+  const { namespace, name } = it.spec.endpointSliceReference;
+  return objectKey(namespace, name);
+}
+
+/** Whether a slice came from another cluster, or was made by us for the fleet. */
+export function isImported(slice: EndpointSlice): boolean {
+  const manager = slice.metadata.labels?.[SLICE_MANAGER_LABEL];
+  return manager === MCS_SLICE_MANAGER || manager === FLEET_SLICE_MANAGER;
+}
+
+/** The Service that a slice of this cluster's own belongs to; none for imported ones. */
+export function serviceOfLocalSlice(slice: EndpointSlice): ObjectKey[] {
+  const service = slice.metadata.labels?.[SERVICE_NAME_LABEL];
+  return service === undefined || isImported(slice) ? [] : [objectKey(slice.metadata.namespace, service)];
+}
+
+function exportNameOf(slice: EndpointSlice, cluster: string): string[] {
+  if (serviceOfLocalSlice(slice).length === 0) return [];
+  return [sliceExportName(cluster, slice.metadata.namespace ?? "", slice.metadata.name)];
+}
+
+/** The MultiClusterService that a derived Service belongs to. */
+export function multiClusterServiceOf(service: Service): ObjectKey[] {
+  const namespace = service.metadata.labels?.[MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL];
+  const name = service.metadata.labels?.[MULTI_CLUSTER_SERVICE_NAME_LABEL];
+  return namespace === undefined || name === undefined ? [] : [objectKey(namespace, name)];
+}
+
+/** The ServiceImport that a MultiClusterService asks for. */
+export function importOf(it: MultiClusterService): ObjectKey[] {
+  const name = it.spec.serviceImport?.name;
+  return name === undefined ? [] : [objectKey(it.metadata.namespace, name)];
+}

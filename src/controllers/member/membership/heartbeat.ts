@@ -1,0 +1,122 @@
+import {
+  type AgentStatus,
+  INTERNAL_MEMBER_CLUSTERS,
+  type InternalMemberCluster,
+  NETWORKING_AGENTS,
+} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { type ObjectKey, objectKey } from "#api/meta/key.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { setCondition, timestamp } from "#kube/conditions.ts";
+import { createController } from "#kube/controller.ts";
+import { watching } from "#kube/source.ts";
+import type { Controller, ReconcileResult } from "#kube/types.ts";
+import { importedSliceKeys } from "../endpoints/import.ts";
+import { mcsImportKeys } from "../imports/mcs-import.ts";
+import type { Session } from "../session.ts";
+
+/** Share by which a period is stretched or cut by chance, so that members do not report together. */
+const JITTER = 0.05;
+
+/** Reports to the hub that the agents are there, and, when the cluster is to leave, that they are done. */
+export function createHeartbeat(session: Session): Controller {
+  const { mailbox, here, cluster, deps } = session;
+  const key = objectKey(mailboxOf(cluster), cluster);
+  const whenLeaving = (): ObjectKey[] => (mailbox.orders.store.get(key)?.spec.state === "Leave" ? [key] : []);
+  return createController(
+    {
+      name: "member-heartbeat",
+      reconcile: (_key, signal) => reconcile(session, key, signal),
+      sources: [
+        watching(mailbox.orders),
+        // What is left to withdraw.
+        watching(mailbox.exports, whenLeaving),
+        watching(mailbox.imports, whenLeaving),
+        watching(mailbox.sliceExports, whenLeaving),
+        watching(mailbox.reports, whenLeaving),
+        watching(here.mcsImports, whenLeaving),
+        watching(here.slices, whenLeaving),
+      ],
+    },
+    deps,
+  );
+}
+
+async function reconcile(
+  session: Session,
+  key: ObjectKey,
+  signal: AbortSignal,
+): Promise<ReconcileResult | void> {
+  const { mailbox, deps } = session;
+  const orders = mailbox.orders.store.get(key);
+  if (orders === undefined) return;
+  const isLeaving = orders.spec.state === "Leave";
+  // While something is left, the hub has to wait; a change of what is left brings us here again.
+  if (isLeaving && !isWithdrawn(session)) return;
+  const periodMs = (orders.spec.heartbeatPeriodSeconds ?? 60) * 1000;
+  const next = planAgents(session, orders, isLeaving);
+  if (next === undefined) {
+    const dueInMs = heardAtMs(orders) + periodMs - deps.clock.now();
+    return isLeaving ? undefined : { requeueAfterMs: Math.max(1, dueInMs) };
+  }
+  await session.hub.mergePatch(
+    INTERNAL_MEMBER_CLUSTERS,
+    key,
+    // Other agents report in the same list, which is replaced as a whole: it has to be the one that we saw.
+    { metadata: { resourceVersion: orders.metadata.resourceVersion }, status: { agentStatus: next } },
+    { subresource: "status", signal },
+  );
+  if (isLeaving) {
+    deps.log.info("withdrew everything from the hub: the cluster has left");
+    return;
+  }
+  return { requeueAfterMs: periodMs * (1 + JITTER * (2 * deps.rng.random() - 1)) };
+}
+
+function heardAtMs(orders: InternalMemberCluster): number {
+  const agent = orders.status?.agentStatus?.find((it) => it.type === NETWORKING_AGENTS[0]);
+  const atMs = Date.parse(agent?.lastReceivedHeartbeat ?? "");
+  return Number.isNaN(atMs) ? 0 : atMs;
+}
+
+/** What the agents say, with those of others as they are. Undefined when it was said already and is not due again. */
+function planAgents(
+  { deps }: Session,
+  orders: InternalMemberCluster,
+  isLeaving: boolean,
+): AgentStatus[] | undefined {
+  const before = orders.status?.agentStatus ?? [];
+  const now = deps.clock.now();
+  const periodMs = (orders.spec.heartbeatPeriodSeconds ?? 60) * 1000 * (1 - JITTER);
+  const joined = isLeaving
+    ? { status: "False" as const, reason: "AgentLeft", message: "the agent withdrew everything" }
+    : { status: "True" as const, reason: "AgentJoined", message: "the agent runs" };
+  const isDue = !isLeaving && now - heardAtMs(orders) >= periodMs;
+  let changed = false;
+  const ours = NETWORKING_AGENTS.map((type): AgentStatus => {
+    const agent = before.find((it) => it.type === type);
+    const conditions = setCondition(agent?.conditions, { type: "Joined", ...joined }, deps.clock);
+    if (conditions !== agent?.conditions) changed = true;
+    const heard = agent?.lastReceivedHeartbeat ?? timestamp(now);
+    return { type, conditions, lastReceivedHeartbeat: isDue ? timestamp(now) : heard };
+  });
+  if (!changed && !isDue) return undefined;
+  const others = before.filter((it) => !NETWORKING_AGENTS.some((type) => type === it.type));
+  return [...others, ...ours];
+}
+
+/** Whether nothing of this cluster is left on the hub, and nothing of the fleet in this cluster. */
+function isWithdrawn(session: Session): boolean {
+  const { mailbox, here } = session;
+  const isHubEmpty =
+    mailbox.exports.store.size === 0 &&
+    mailbox.imports.store.size === 0 &&
+    mailbox.sliceExports.store.size === 0 &&
+    mailbox.reports.store.size === 0;
+  if (!isHubEmpty) return false;
+  const isImported = [...importedSliceKeys(session)].some(
+    (name) => [...here.slices.store.byIndex("imported", name)].length > 0,
+  );
+  return (
+    !isImported && [...mcsImportKeys(session)].every((it) => here.mcsImports.store.get(it) === undefined)
+  );
+}

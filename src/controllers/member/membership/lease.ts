@@ -1,0 +1,84 @@
+import { MEMBER_NAME_LABEL } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES } from "#api/coordination/v1/types.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { delay } from "#base/clock.ts";
+import { hasCode, messageOf } from "#base/errors.ts";
+import { microTimestamp } from "#kube/conditions.ts";
+import type { Session } from "../session.ts";
+
+/** Renewals per lease: two may be lost. */
+const RENEWALS = 3;
+/** Before the hub says how long a lease is. Unit: seconds. */
+const DEFAULT_LEASE_SECONDS = 60;
+
+/**
+ * Renews the member's Lease in its mailbox until `signal` aborts. At a fixed pace, not with growing pauses: a hub that
+ * comes back has to hear of the member within one lease.
+ *
+ * @param onBack - Called with the first renewal after one that failed.
+ */
+export async function keepLease(session: Session, onBack: () => void, signal: AbortSignal): Promise<void> {
+  const { mailbox, cluster, deps } = session;
+  const key = objectKey(mailboxOf(cluster), cluster);
+  let isAway = false;
+  while (!signal.aborted) {
+    const orders = mailbox.orders.store.get(key);
+    const leaseSeconds = orders?.spec.leaseDurationSeconds ?? DEFAULT_LEASE_SECONDS;
+    const pauseMs = (leaseSeconds * 1000) / RENEWALS;
+    try {
+      if (orders?.spec.state === "Join") await renew(session, leaseSeconds, pauseMs, signal);
+      if (isAway) {
+        deps.log.info("the hub is back");
+        onBack();
+      }
+      isAway = false;
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!isAway) deps.log.warn("the lease could not be renewed", { error: messageOf(error) });
+      isAway = true;
+    }
+    try {
+      await pause(session, pauseMs, signal);
+    } catch (error) {
+      if (!hasCode(error, "ABORTED")) throw error;
+    }
+  }
+}
+
+/** Until the next renewal, or until the orders change: the first ones must not wait for a whole pause. */
+async function pause({ mailbox, deps }: Session, pauseMs: number, signal: AbortSignal): Promise<void> {
+  const changed = new AbortController();
+  using _watch = mailbox.orders.subscribe(({ before, after }) => {
+    if (
+      before?.spec.leaseDurationSeconds !== after?.spec.leaseDurationSeconds ||
+      before?.spec.state !== after?.spec.state
+    )
+      changed.abort();
+  });
+  await delay(deps.clock, pauseMs, AbortSignal.any([signal, changed.signal]));
+}
+
+async function renew(
+  { hub, cluster, deps }: Session,
+  leaseSeconds: number,
+  limitMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const limit = new AbortController();
+  using _timer = deps.clock.after(limitMs, () => limit.abort());
+  const options = { signal: AbortSignal.any([signal, limit.signal]) };
+  const namespace = mailboxOf(cluster);
+  const spec = {
+    holderIdentity: cluster,
+    leaseDurationSeconds: leaseSeconds,
+    renewTime: microTimestamp(deps.clock.now()),
+  };
+  try {
+    await hub.mergePatch(LEASES, objectKey(namespace, cluster), { spec }, options);
+  } catch (error) {
+    if (!hasCode(error, "API_NOT_FOUND")) throw error;
+    const metadata = { namespace, name: cluster, labels: { [MEMBER_NAME_LABEL]: cluster } };
+    await hub.create(LEASES, { metadata, spec }, options);
+  }
+}

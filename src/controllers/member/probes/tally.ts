@@ -1,0 +1,39 @@
+/**
+ * What probes of one suspect cluster found. An endpoint that does not answer is dropped after the first failure, because
+ * the hub has lost the cluster too; it comes back after it answered several times in a row, so that one that comes and
+ * goes does not make connections fail again and again.
+ */
+const SUCCESSES_TO_RETURN = 3;
+
+interface Entry {
+  isAlive: boolean;
+  successes: number;
+}
+
+export class ProbeTally {
+  readonly #entries = new Map<string, Entry>();
+
+  /** @returns Whether the endpoint changed sides. */
+  note(address: string, answered: boolean): boolean {
+    const entry = this.#entries.get(address);
+    if (entry === undefined) {
+      this.#entries.set(address, { isAlive: answered, successes: 0 });
+      return !answered;
+    }
+    entry.successes = answered ? entry.successes + 1 : 0;
+    const isAlive = answered && (entry.isAlive || entry.successes >= SUCCESSES_TO_RETURN);
+    const changed = entry.isAlive !== isAlive;
+    entry.isAlive = isAlive;
+    return changed;
+  }
+
+  /** An endpoint that nobody has probed yet has the benefit of the doubt. */
+  isAlive(address: string): boolean {
+    return this.#entries.get(address)?.isAlive ?? true;
+  }
+
+  /** Forgets endpoints that are no longer there. */
+  keep(addresses: ReadonlySet<string>): void {
+    for (const address of this.#entries.keys()) if (!addresses.has(address)) this.#entries.delete(address);
+  }
+}

@@ -1,0 +1,59 @@
+import { type ObjectKey, objectKey } from "#api/meta/key.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
+import type { EventRecorder } from "#kube/events.ts";
+import type { Change, KubeClient } from "#kube/types.ts";
+import type { LocalInformers, MailboxInformers } from "./informers.ts";
+
+/** What every controller of a member is given: both sides, for as long as the cluster is in the fleet. */
+export interface Session {
+  /** The member's name, which is its cluster id. */
+  readonly cluster: string;
+  readonly local: KubeClient;
+  readonly hub: KubeClient;
+  readonly here: LocalInformers;
+  readonly mailbox: MailboxInformers;
+  readonly events: EventRecorder;
+  readonly deps: RuntimeDeps;
+}
+
+/**
+ * What the hub wants of this member. "none": its orders are not to be seen, so nothing is changed; a hub that lost its
+ * data must not empty the fleet.
+ */
+export type Membership = "join" | "leave" | "none";
+
+export function membershipOf({ mailbox, cluster }: Session): Membership {
+  const orders = mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
+  switch (orders?.spec.state) {
+    case "Join":
+      return "join";
+    case "Leave":
+      return "leave";
+    case undefined:
+      return "none";
+    default:
+      return "none";
+  }
+}
+
+/** Whether the hub's orders changed in what controllers go by. */
+export function isMembershipChanged({
+  before,
+  after,
+}: Change<{ metadata: KubeObject["metadata"]; spec: { state: string } }>): boolean {
+  return before?.spec.state !== after?.spec.state;
+}
+
+/** The keys of an object before and after a change. */
+export function both<T extends KubeObject>(
+  keysOf: (object: T) => readonly ObjectKey[],
+): (change: Change<T>) => ObjectKey[] {
+  return ({ before, after }) => [
+    ...new Set([
+      ...(before === undefined ? [] : keysOf(before)),
+      ...(after === undefined ? [] : keysOf(after)),
+    ]),
+  ];
+}

@@ -1,0 +1,312 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type EndpointSlice, ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
+import { NAMESPACES, type Service, SERVICES, type ServicePort } from "#api/core/v1/types.ts";
+import { type ObjectKey, objectKey } from "#api/meta/key.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import { MCS_SERVICE_EXPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import { type ApiServer, startApiServer } from "#apiserver/server.ts";
+import { createLogger } from "#base/log.ts";
+import { joinCluster } from "#cli/fleet/join.ts";
+import { type Hub, startHub } from "#controllers/hub/hub.ts";
+import { runAgent } from "#controllers/member/agent/agent.ts";
+import type { Member } from "#controllers/member/member.ts";
+import type { Probe } from "#controllers/member/probes/tcp.ts";
+import { connect } from "#kube/client.ts";
+import type { ClusterConfig } from "#kube/config.ts";
+import { type RuntimeDeps, systemDeps } from "#kube/deps.ts";
+import { createInformer } from "#kube/informer.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import type { KubeClient } from "#kube/types.ts";
+
+/** A hub and members in this process: real API servers, real controllers, no nodes. */
+
+export interface TestCluster extends AsyncDisposable {
+  readonly name: string;
+  readonly config: ClusterConfig;
+  readonly client: KubeClient;
+  readonly server: ApiServer;
+  readonly dataDir: string;
+}
+
+const level = process.env["FLEET_TEST_LOG"] === undefined ? "silent" : "debug";
+
+export function testDeps(name: string): RuntimeDeps {
+  return systemDeps(createLogger(name, level));
+}
+
+/** Longest wait for anything in these tests. Unit: milliseconds. */
+export const PATIENCE_MS = 20_000;
+
+export async function startCluster(name: string, serviceRanges?: readonly string[]): Promise<TestCluster> {
+  const dataDir = await mkdtemp(join(tmpdir(), `fairlead-test-${name}-`));
+  const server = await startApiServer({
+    dataDir,
+    journal: "none",
+    ...(serviceRanges === undefined ? {} : { serviceRanges }),
+  });
+  const config = await loadKubeconfig(server.kubeconfig);
+  const client = connect(config, testDeps(name));
+  return {
+    name,
+    config,
+    client,
+    server,
+    dataDir,
+    async [Symbol.asyncDispose]() {
+      await client[Symbol.asyncDispose]();
+      await server.close();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A process that can be stopped and started again: a hub's controllers, or a member's agent. */
+export class Restartable implements AsyncDisposable {
+  readonly #run: (signal: AbortSignal) => Promise<void>;
+  #stop = new AbortController();
+  #running: Promise<void> | undefined;
+  constructor(run: (signal: AbortSignal) => Promise<void>) {
+    this.#run = run;
+  }
+  start(): void {
+    this.#stop = new AbortController();
+    this.#running = this.#run(this.#stop.signal);
+    this.#running.catch(() => {});
+  }
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#running?.catch(() => {});
+    this.#running = undefined;
+  }
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+}
+
+export interface TestFleet extends AsyncDisposable {
+  readonly hub: TestCluster;
+  readonly hubProgram: Restartable;
+  readonly members: ReadonlyMap<string, TestCluster>;
+  readonly agents: ReadonlyMap<string, Restartable>;
+  readonly running: ReadonlyMap<string, Member>;
+  readonly runningHub: () => Hub | undefined;
+  client(name: string): KubeClient;
+}
+
+export interface FleetOptions {
+  readonly members: readonly string[];
+  readonly leaseSeconds?: number;
+  readonly probe?: (member: string) => Probe;
+  /** Default: all. */
+  readonly join?: readonly string[];
+}
+
+export async function startFleet(options: FleetOptions): Promise<TestFleet> {
+  await using stack = new AsyncDisposableStack();
+  const hub = stack.use(await startCluster("hub"));
+  let currentHub: Hub | undefined;
+  const hubProgram = stack.use(
+    new Restartable(async (signal) => {
+      await using client = connect(hub.config, testDeps("hub"));
+      const { leaseSeconds } = options;
+      await using running = await startHub(
+        client,
+        leaseSeconds === undefined ? {} : { leaseSeconds },
+        testDeps("hub"),
+        signal,
+      );
+      currentHub = running;
+      await aborted(signal);
+      currentHub = undefined;
+    }),
+  );
+  hubProgram.start();
+  const members = new Map<string, TestCluster>();
+  const agents = new Map<string, Restartable>();
+  const running = new Map<string, Member>();
+  for (const name of options.members) {
+    const cluster = stack.use(await startCluster(name));
+    members.set(name, cluster);
+    const probe = options.probe?.(name);
+    const agent = stack.use(
+      new Restartable(async (signal) => {
+        const deps = testDeps(name);
+        await using local = connect(cluster.config, deps);
+        await runAgent(
+          {
+            local,
+            connectHub: (config) => connect(config, deps),
+            deps,
+            ...(probe === undefined ? {} : { probe }),
+            onMember: (member) => (member === undefined ? running.delete(name) : running.set(name, member)),
+          },
+          signal,
+        );
+      }),
+    );
+    agents.set(name, agent);
+    agent.start();
+  }
+  await Promise.all(
+    (options.join ?? options.members).map((name) =>
+      joinCluster(
+        {
+          name,
+          hub: hub.config,
+          member: at(members, name).config,
+          heartbeatSeconds: 1,
+          timeoutMs: PATIENCE_MS,
+        },
+        testDeps("join"),
+        AbortSignal.timeout(PATIENCE_MS),
+      ),
+    ),
+  );
+  const held = stack.move();
+  return {
+    hub,
+    hubProgram,
+    members,
+    agents,
+    running,
+    runningHub: () => currentHub,
+    client: (name) => (name === "hub" ? hub.client : at(members, name).client),
+    [Symbol.asyncDispose]: () => held.disposeAsync(),
+  };
+}
+
+function at<T>(map: ReadonlyMap<string, T>, name: string): T {
+  const value = map.get(name);
+  if (value === undefined) throw new Error(`no cluster ${name}`);
+  return value;
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+/** Resolves with the objects of a kind once they are as `until` wants them; fails showing how they are. */
+export async function eventually<T extends KubeObject>(
+  client: KubeClient,
+  of: Resource<T>,
+  until: (objects: readonly T[]) => boolean,
+  options: { readonly namespace?: string; readonly timeoutMs?: number } = {},
+): Promise<readonly T[]> {
+  const { namespace, timeoutMs = PATIENCE_MS } = options;
+  await using informer = createInformer(
+    client,
+    of,
+    namespace === undefined ? {} : { namespace },
+    testDeps("test"),
+  );
+  const stop = new AbortController();
+  const done = Promise.withResolvers<readonly T[]>();
+  const look = (): void => {
+    const objects = [...informer.store.list()];
+    if (informer.hasSynced && until(objects)) done.resolve(objects);
+  };
+  using _watch = informer.subscribe(look);
+  const timer = setTimeout(() => {
+    const shown = JSON.stringify([...informer.store.list()], undefined, 1).slice(0, 6000);
+    done.reject(new Error(`${of.plural} did not come to be as expected:\n${shown}`));
+  }, timeoutMs);
+  informer.start(stop.signal);
+  void informer.synced(stop.signal).then(look, () => {});
+  try {
+    return await done.promise;
+  } finally {
+    clearTimeout(timer);
+    stop.abort();
+  }
+}
+
+/** One object, once it is as `until` wants it. */
+export async function eventuallyOne<T extends KubeObject>(
+  client: KubeClient,
+  of: Resource<T>,
+  key: ObjectKey,
+  until: (object: T) => boolean = () => true,
+): Promise<T> {
+  const is = (it: T): boolean => objectKey(it.metadata.namespace, it.metadata.name) === key && until(it);
+  const found = (await eventually(client, of, (objects) => objects.some(is))).find(is);
+  if (found === undefined) throw new Error("unreachable");
+  return found;
+}
+
+export async function ensureNamespace(client: KubeClient, name: string): Promise<void> {
+  if ((await client.find(NAMESPACES, objectKey(undefined, name))) === undefined)
+    await client.create(NAMESPACES, { metadata: { name } });
+}
+
+export interface Workload {
+  readonly namespace?: string;
+  readonly name?: string;
+  readonly ports?: readonly ServicePort[];
+  readonly headless?: boolean;
+  /** Addresses of ready pods. */
+  readonly addresses: readonly string[];
+  readonly service?: Partial<NonNullable<Service["spec"]>>;
+}
+
+/** A Service with a slice, as the controllers of a real cluster would make it. */
+export async function deploy(client: KubeClient, workload: Workload): Promise<void> {
+  const { namespace = "work", name = "hello", headless = false, addresses } = workload;
+  const ports = workload.ports ?? [{ name: "http", protocol: "TCP", port: 80, targetPort: 8080 }];
+  await ensureNamespace(client, namespace);
+  await client.create(SERVICES, {
+    metadata: { namespace, name },
+    spec: {
+      selector: { app: name },
+      ports: [...ports],
+      ...(headless ? { clusterIP: "None" } : {}),
+      ...workload.service,
+    },
+  });
+  await client.create(ENDPOINT_SLICES, sliceOf({ ...workload, namespace, name, addresses, ports }));
+}
+
+export function sliceOf(workload: Workload & { readonly suffix?: string }): EndpointSlice {
+  const { namespace = "work", name = "hello", addresses, ports = [], suffix = "abcde" } = workload;
+  return {
+    metadata: { namespace, name: `${name}-${suffix}`, labels: { [SERVICE_NAME_LABEL]: name } },
+    addressType: addresses[0]?.includes(":") === true ? "IPv6" : "IPv4",
+    endpoints: addresses.map((address, index) => ({
+      addresses: [address],
+      conditions: { ready: true, serving: true, terminating: false },
+      nodeName: `node-${index}`,
+      zone: "zone-a",
+    })),
+    ports: ports.map((port) => ({
+      ...(port.name === undefined ? {} : { name: port.name }),
+      protocol: port.protocol ?? "TCP",
+      port: typeof port.targetPort === "number" ? port.targetPort : port.port,
+    })),
+  };
+}
+
+export async function exportBy(
+  door: "fleet" | "mcs",
+  client: KubeClient,
+  options: {
+    readonly namespace?: string;
+    readonly name?: string;
+    readonly annotations?: Record<string, string>;
+  } = {},
+): Promise<void> {
+  const { namespace = "work", name = "hello", annotations } = options;
+  const metadata = { namespace, name, ...(annotations === undefined ? {} : { annotations }) };
+  if (door === "fleet") await client.create(FLEET_SERVICE_EXPORTS, { metadata });
+  else await client.create(MCS_SERVICE_EXPORTS, { metadata });
+}
+
+/** Addresses of all endpoints, sorted. */
+export function addressesOf(slices: readonly EndpointSlice[]): string[] {
+  return slices.flatMap((slice) => slice.endpoints.flatMap((it) => it.addresses)).toSorted();
+}
