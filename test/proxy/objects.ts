@@ -1,0 +1,90 @@
+import type { Service, ServiceSpec } from "#api/core/v1/types.ts";
+import type { Endpoint, EndpointPort, EndpointSlice } from "#api/discovery/v1/types.ts";
+import { keyOf } from "#api/meta/key.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import { IndexedStore } from "#kube/store.ts";
+import type { Change, Informer } from "#kube/types.ts";
+
+/** Objects for tests of the proxy, with the fields that an API server would have filled in. */
+
+export function makeService(
+  name: string,
+  spec: ServiceSpec,
+  ingress: readonly string[] = [],
+): Service {
+  return {
+    metadata: { name, namespace: "work" },
+    spec: { type: ingress.length > 0 ? "LoadBalancer" : "ClusterIP", ...spec },
+    status: { loadBalancer: { ingress: ingress.map((ip) => ({ ip, ipMode: "VIP" })) } },
+  };
+}
+
+export function makeSlice(
+  name: string,
+  service: string,
+  slice: { readonly endpoints: Endpoint[]; readonly ports?: EndpointPort[] },
+): EndpointSlice {
+  const isV6 = slice.endpoints[0]?.addresses[0]?.includes(":") ?? false;
+  return {
+    metadata: { name, namespace: "work", labels: { "kubernetes.io/service-name": service } },
+    addressType: isV6 ? "IPv6" : "IPv4",
+    ports: slice.ports ?? [{ name: "", protocol: "TCP", port: 8080 }],
+    endpoints: slice.endpoints,
+  };
+}
+
+export function ready(address: string, more: Partial<Endpoint> = {}): Endpoint {
+  return {
+    addresses: [address],
+    conditions: { ready: true, serving: true, terminating: false },
+    ...more,
+  };
+}
+
+export function terminating(address: string): Endpoint {
+  return { addresses: [address], conditions: { ready: false, serving: true, terminating: true } };
+}
+
+export function notReady(address: string): Endpoint {
+  return { addresses: [address], conditions: { ready: false, serving: false, terminating: false } };
+}
+
+/** An informer that is told what to hold. */
+export interface ManualInformer<T extends KubeObject> extends Informer<T> {
+  set(object: T): void;
+  delete(object: T): void;
+}
+
+export function manualInformer<T extends KubeObject>(of: Resource<T>): ManualInformer<T> {
+  const store = new IndexedStore<T>();
+  const subscribers = new Set<(change: Change<T>) => void>();
+  const publish = (key: ReturnType<typeof keyOf>, before: T | undefined, after: T | undefined): void => {
+    for (const it of subscribers) it({ key, before, after });
+  };
+  return {
+    of,
+    store,
+    hasSynced: true,
+    watchingSinceMs: undefined,
+    start() {},
+    synced: async () => {},
+    subscribe(onChange) {
+      subscribers.add(onChange);
+      return { [Symbol.dispose]: () => void subscribers.delete(onChange) };
+    },
+    set(object) {
+      const key = keyOf(object);
+      const before = store.get(key);
+      store.set(object);
+      publish(key, before, object);
+    },
+    delete(object) {
+      const key = keyOf(object);
+      const before = store.get(key);
+      store.delete(key);
+      publish(key, before, undefined);
+    },
+    async [Symbol.asyncDispose]() {},
+  };
+}
