@@ -7,6 +7,7 @@ const machine: Machine = {
   has: (program) => program !== "nginx",
   fairlead: ["/usr/bin/node", "/opt/fairlead/fairlead.mjs"],
   fairleadFiles: ["/usr/bin/node", "/opt/fairlead"],
+  hostname: "east-1",
   identity: { NODE_NAME: "east-1" },
 };
 

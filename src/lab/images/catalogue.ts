@@ -30,6 +30,8 @@ export interface Machine {
   readonly fairlead: readonly string[];
   /** What those need to be visible. */
   readonly fairleadFiles: readonly string[];
+  /** Host name of the node: that of pods on its own network. */
+  readonly hostname: string;
   /** Defaults of the environment of our own images: which node and which cluster this is. */
   readonly identity: Readonly<Record<string, string>>;
 }

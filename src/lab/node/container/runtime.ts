@@ -12,7 +12,6 @@ import {
 import { Socket } from "node:net";
 import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
-import type { Clock } from "#base/clock.ts";
 import { FleetError } from "#base/errors.ts";
 import { exec, start } from "#base/exec.ts";
 import {
@@ -66,7 +65,6 @@ export interface RuntimeOptions {
   readonly dataDir: string;
   /** Environment of the shim: what tells the lab that a process is its own. */
   readonly shimEnv: Readonly<Record<string, string>>;
-  readonly clock: Clock;
   readonly onExit: (container: ContainerView) => void;
 }
 
@@ -93,7 +91,12 @@ export class ContainerRuntime implements Disposable {
     this.#system = systemMounts(readFileSync("/proc/self/mountinfo", "utf8")).filter((it) =>
       statSync(it).isDirectory(),
     );
-    for (const folder of this.#folders()) this.#adopt(folder);
+    const isSameBoot = this.#noteBoot();
+    for (const folder of this.#folders()) {
+      // Ids and start times count from the machine's start: after another one they name other processes.
+      if (!isSameBoot) this.#markLost(folder);
+      this.#adopt(folder);
+    }
   }
 
   [Symbol.dispose](): void {
@@ -166,6 +169,20 @@ export class ContainerRuntime implements Disposable {
       for (const name of readdirSync(containers))
         for (const attempt of readdirSync(join(containers, name))) yield join(containers, name, attempt);
     }
+  }
+
+  #noteBoot(): boolean {
+    const file = join(this.#options.dataDir, "boot");
+    const now = readFileSync("/proc/sys/kernel/random/boot_id", "utf8");
+    const before = existsSync(file) ? readFileSync(file, "utf8") : now;
+    writeFileSync(file, now);
+    return before === now;
+  }
+
+  #markLost(folder: string): void {
+    const { exit, process } = readShimReport(folder);
+    if (exit === undefined && process !== undefined) writeFileSync(join(folder, "exit"), UNKNOWN_EXIT);
+    rmSync(join(folder, "holder"), { force: true });
   }
 
   /** Takes over what an earlier kubelet started, or finds out how it ended. */

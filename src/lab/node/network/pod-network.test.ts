@@ -13,7 +13,7 @@ describe("the network of a pod", () => {
   it("reaches its next hop by permanent neighbours on both ends", () => {
     const [, mac = ""] = /lladdr (\S+)/.exec(renderPodEnd(link)) ?? [];
     expect(mac).toMatch(/^02:/);
-    expect(renderNodeEnd(link)).toContain(`address ${mac} addrgenmode`);
+    expect(renderNodeEnd(link)).toContain(`address ${mac} type veth`);
     expect(renderNodeEnd(link).match(/neighbour replace \S+ lladdr \S+ dev \S+ nud permanent/g)).toHaveLength(
       2,
     );

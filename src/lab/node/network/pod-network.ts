@@ -32,6 +32,12 @@ export async function createPodLink(link: PodLink, signal: AbortSignal): Promise
   await batch(link.netns, renderPodEnd(link), signal);
 }
 
+/** Whether the node's end of the link is there. */
+export async function hasPodLink(podUid: string, signal: AbortSignal): Promise<boolean> {
+  const shown = await exec("ip", ["link", "show", "dev", linkName(podUid)], { signal, allowFailure: true });
+  return shown.exitCode === 0;
+}
+
 /** Takes away what `createPodLink` made, whole or in part. Processes in the namespace have ended. */
 export async function deletePodLink(
   link: Pick<PodLink, "podUid" | "netns">,
@@ -55,7 +61,9 @@ export function renderNodeEnd(link: PodLink): string {
       `the path ${JSON.stringify(link.netns)} must be without white space`,
     );
   return lines([
-    `link add name ${name} address ${node} addrgenmode none type veth peer name eth0 address ${pod} netns ${link.netns}`,
+    `link add name ${name} address ${node} type veth peer name eth0 address ${pod} netns ${link.netns}`,
+    // No link-local address of its own: nothing waits for duplicate detection or solicits routers.
+    `link set dev ${name} addrgenmode none`,
     `link set dev ${name} up`,
     ...checked(link.addresses).flatMap(({ address, bits }) => [
       `neighbour replace ${address} lladdr ${pod} dev ${name} nud permanent`,

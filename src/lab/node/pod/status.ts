@@ -181,7 +181,7 @@ function isInitialized({ pod, initPending }: StatusInput, phase: PodStatus["phas
 function condition(type: string, wanted: Wanted, { pod, nowMs }: StatusInput): PodCondition {
   const before = pod.status?.conditions?.find((it) => it.type === type);
   const since = before?.status === wanted.status ? before.lastTransitionTime : undefined;
-  return { type, ...wanted, lastProbeTime: null, lastTransitionTime: since ?? timestamp(nowMs) };
+  return { type, ...wanted, lastTransitionTime: since ?? timestamp(nowMs) };
 }
 
 /** Source: pkg/apis/core/v1/helper/qos. */

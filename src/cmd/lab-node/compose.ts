@@ -1,0 +1,103 @@
+import { accessSync, constants, existsSync, readFileSync, realpathSync } from "node:fs";
+import { hostname } from "node:os";
+import { dirname, join } from "node:path";
+import { FleetError } from "#base/errors.ts";
+import type { Component } from "#base/lifecycle.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
+import type { KubeClient } from "#kube/types.ts";
+import type { Machine } from "#lab/images/catalogue.ts";
+import { SYSTEM_PATH } from "#lab/node/container/runtime.ts";
+import { Kubelet } from "#lab/node/kubelet/kubelet.ts";
+import { readCapacity, readNodeInfo } from "#lab/node/registration/machine-facts.ts";
+import { Heartbeat, NodeRegistration } from "#lab/node/registration/registration.ts";
+
+export interface NodeFlags {
+  readonly nodeName: string;
+  readonly dataDir: string;
+  readonly nodeIp: readonly string[];
+  readonly podCidr: readonly string[];
+  readonly clusterDns: readonly string[];
+  readonly clusterDomain: string;
+  readonly cluster?: string | undefined;
+  readonly clientCa: string;
+  readonly servingCert: string;
+  readonly servingKey: string;
+  readonly port: number;
+  readonly zone?: string | undefined;
+  readonly leaseSeconds: number;
+}
+
+export interface NodeDeps {
+  readonly client: KubeClient;
+  readonly deps: RuntimeDeps;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+}
+
+/** The Kubernetes version whose kubelet this one stands in for. */
+const KUBERNETES_VERSION = "v1.36.0+fairlead";
+
+/** The parts of a node, in the order in which they start. */
+export function composeNode(flags: NodeFlags, { client, deps, environment }: NodeDeps): readonly Component[] {
+  const capacity = readCapacity();
+  const lab = environment["FAIRLEAD_LAB"];
+  const kubelet = new Kubelet({
+    client,
+    deps,
+    nodeName: flags.nodeName,
+    dataDir: flags.dataDir,
+    nodeIPs: flags.nodeIp,
+    podCidrs: flags.podCidr,
+    dns: { servers: flags.clusterDns, domain: flags.clusterDomain, machine: readMachineResolver() },
+    machine: describeMachine(flags, environment),
+    capacity,
+    shimEnv: lab === undefined ? {} : { FAIRLEAD_LAB: lab },
+  });
+  const facts = {
+    name: flags.nodeName,
+    addresses: flags.nodeIp,
+    podCidrs: flags.podCidr,
+    capacity,
+    info: readNodeInfo(flags.nodeName, KUBERNETES_VERSION),
+    kubeletPort: flags.port,
+    zone: flags.zone,
+  };
+  const registration = new NodeRegistration(client, facts, deps);
+  const heartbeat = new Heartbeat(client, { name: flags.nodeName, leaseSeconds: flags.leaseSeconds }, deps);
+  return [kubelet, registration, heartbeat];
+}
+
+/** What images may count on: the machine's programs, and our own executable as it runs now. */
+function describeMachine(flags: NodeFlags, environment: NodeDeps["environment"]): Machine {
+  const entry = realpathSync(environment["FAIRLEAD_ENTRY"] ?? process.argv[1] ?? "");
+  const node = realpathSync(process.execPath);
+  return {
+    has: (program) => SYSTEM_PATH.split(":").some((folder) => isExecutable(join(folder, program))),
+    fairlead: [node, entry],
+    fairleadFiles: [packageOf(entry), node],
+    hostname: hostname(),
+    identity: {
+      NODE_NAME: flags.nodeName,
+      ...(flags.cluster === undefined ? {} : { CLUSTER_NAME: flags.cluster }),
+    },
+  };
+}
+
+/** The folder of the package that a file belongs to: everything that it may import is below. */
+function packageOf(entry: string): string {
+  for (let folder = dirname(entry); folder !== dirname(folder); folder = dirname(folder))
+    if (existsSync(join(folder, "package.json"))) return folder;
+  throw new FleetError("OPTION_INVALID", `${entry} lies in no package: there is no package.json above it`);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function readMachineResolver(): string {
+  return existsSync("/etc/resolv.conf") ? readFileSync("/etc/resolv.conf", "utf8") : "";
+}

@@ -1,0 +1,7 @@
+/** An executable with the two programs that the tests of a node start: `lab-node` and `lab-echo`. */
+const [name, ...args] = process.argv.slice(2);
+const { command } =
+  name === "lab-echo"
+    ? await import("../../src/cmd/lab-echo/main.ts")
+    : await import("../../src/cmd/lab-node/main.ts");
+await command().parseAsync(args, { from: "user" });
