@@ -35,7 +35,7 @@ export async function loadKubeconfig(path: string, options: KubeconfigOptions = 
 }
 
 async function parseText(path: string, text: string): Promise<unknown> {
-  const { parse } = await import("yaml");
+  const { parse } = await import("./lazy-yaml.ts");
   try {
     return parse(text);
   } catch (cause) {

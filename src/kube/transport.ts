@@ -197,7 +197,7 @@ export class Transport implements AsyncDisposable {
 
   async #open(credential: Credential): Promise<Connections> {
     // Loaded on first use: it takes 45 ms, which commands that end early need not pay.
-    const { Agent } = await import("undici");
+    const { Agent } = await import("./lazy-agent.ts");
     const { ca, tlsServerName, insecureSkipTlsVerify } = this.#config;
     const { certificate, key } = credential;
     const connect = {

@@ -1,7 +1,8 @@
 /** Certificates and kubeconfigs of a lab's programs, made before anything starts. */
 
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { parse, stringify } from "yaml";
 import { ensureClusterPki } from "#pki/cluster.ts";
 import type { CertificatePair } from "#pki/keys.ts";
 import { renderKubeconfig } from "#pki/kubeconfig.ts";
@@ -74,9 +75,7 @@ async function ensureServingCertificates(
 }
 
 /** One kubeconfig for people, with a context for each cluster; the current one is the hub. */
-export async function writeFleetKubeconfig(topology: LabTopology, layout: LabLayout): Promise<void> {
-  const { readFile } = await import("node:fs/promises");
-  const { parse, stringify } = await import("yaml");
+export function writeFleetKubeconfig(topology: LabTopology, layout: LabLayout): void {
   type Part = { clusters: unknown[]; users: { name: string }[]; contexts: { context: { user: string } }[] };
   const merged = {
     apiVersion: "v1",
@@ -86,7 +85,7 @@ export async function writeFleetKubeconfig(topology: LabTopology, layout: LabLay
     contexts: [] as unknown[],
   };
   for (const cluster of topology.clusters) {
-    const part = parse(await readFile(join(layout.cluster(cluster.name), KUBECONFIG.admin), "utf8")) as Part;
+    const part = parse(readFileSync(join(layout.cluster(cluster.name), KUBECONFIG.admin), "utf8")) as Part;
     const user = `${cluster.name}-admin`;
     merged.clusters.push(...part.clusters);
     merged.users.push(...part.users.map((it) => ({ ...it, name: user })));

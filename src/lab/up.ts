@@ -57,7 +57,7 @@ export async function bringUp(
     buildNetwork(topology, layout, signal),
     ...topology.clusters.map((cluster) => ensureClusterCredentials(cluster, layout)),
   ]);
-  await writeFleetKubeconfig(topology, layout);
+  writeFleetKubeconfig(topology, layout);
   const started = await startMissing(topology, layout, context, { report, signal });
   writeState(layout, { ...state, killed: [] });
   return { topology, layout, started };

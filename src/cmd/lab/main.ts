@@ -5,6 +5,8 @@ export function command(): Command {
   const lab = new Command("fairlead lab").description(
     "A fleet on this machine: a hub and members in network namespaces.",
   );
+  // A command's own flags stand before its arguments: what comes after belongs to kubectl or to the shell.
+  lab.enablePositionalOptions();
   const name = ["--name <name>", "name of the lab", "demo"] as const;
   lab
     .command("up")
@@ -72,6 +74,5 @@ export function command(): Command {
       .option(...name)
       .action(async (target, options) => (await import("./faults.ts"))[verb](target, options));
   }
-  lab.enablePositionalOptions();
   return lab;
 }
