@@ -5,9 +5,11 @@ import { build } from "esbuild";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** Makes `dist/fairlead.mjs` and the chunks that its commands load when they are asked for. */
+/**
+ * Makes `dist/fairlead.mjs` and the chunks that its commands load when they are asked for. Chunks are named by their
+ * content and those of before stay: a program that runs may still load one.
+ */
 export async function buildBundle(outdir = `${root}dist`): Promise<void> {
-  rmSync(outdir, { recursive: true, force: true });
   await build({
     absWorkingDir: root,
     entryPoints: { fairlead: "src/cmd/fairlead/main.ts" },
@@ -30,4 +32,7 @@ export async function buildBundle(outdir = `${root}dist`): Promise<void> {
   });
 }
 
-if (import.meta.main) await buildBundle();
+if (import.meta.main) {
+  rmSync(`${root}dist`, { recursive: true, force: true });
+  await buildBundle();
+}

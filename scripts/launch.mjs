@@ -20,7 +20,12 @@ export async function ensureBundle() {
   const sources = existsSync(join(root, "src"));
   if (sources && (!existsSync(bundle) || newestIn(join(root, "src")) > statSync(bundle).mtimeMs)) {
     const { buildBundle } = await import("./build.ts");
-    await buildBundle();
+    try {
+      await buildBundle();
+    } catch (error) {
+      process.stderr.write(`fairlead: cannot renew the bundle in ${join(root, "dist")}: ${error.message}\n`);
+      process.exit(1);
+    }
   }
   return bundle;
 }
