@@ -1,5 +1,6 @@
 import { sameJson } from "#base/json.ts";
 import type { ApiObject } from "../registry/types.ts";
+import { objectSchema } from "../schema/definitions.ts";
 import { badRequest } from "../status.ts";
 import { conflictsAllowedByLastApplied, syncLastApplied } from "./apply-kubectl.ts";
 import { conflictError, type FieldConflict } from "./conflicts.ts";
@@ -14,7 +15,6 @@ import {
 } from "./managers.ts";
 import { ownable, Typed, withoutManagers, type WriteOrigin } from "./ownership.ts";
 import { giveTo } from "./track-update.ts";
-import { objectSchema } from "./shapes.ts";
 import { checkTyped } from "./typed-check.ts";
 import { mergeTyped } from "./typed-merge.ts";
 

@@ -1,8 +1,8 @@
 import type { ApiObject } from "../registry/types.ts";
+import { objectSchema } from "../schema/definitions.ts";
 import type { Schema, SchemaResolver } from "../schema/types.ts";
 import { difference, filterTopLevel, type FieldSet } from "./field-set.ts";
 import type { Manager } from "./managers.ts";
-import { objectSchema } from "./shapes.ts";
 import { compareTyped, type Comparison } from "./typed-compare.ts";
 import { TypedSets } from "./typed-sets.ts";
 

@@ -1,5 +1,5 @@
 import { isObject } from "#base/json.ts";
-import { deref, REF_PREFIX } from "../schema/definitions.ts";
+import { deref, withObjectFields } from "../schema/definitions.ts";
 import type { Schema, SchemaResolver } from "../schema/types.ts";
 import { keyElement, valueElement } from "./field-set.ts";
 
@@ -31,19 +31,6 @@ const SET: SetShape = { kind: "set" };
 /** What nothing is known of: maps are granular all the way down, lists atomic. */
 const DEDUCED: Schema = { "x-kubernetes-preserve-unknown-fields": true };
 const NO_FIELDS: Readonly<Record<string, Schema>> = {};
-const OBJECT_META: Schema = { $ref: `${REF_PREFIX}io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta` };
-const TEXT: Schema = { type: "string" };
-
-/** The schema of a whole object: a CRD's leaves out what every object has. */
-export function objectSchema(schema: Schema): Schema {
-  if (schema.$ref !== undefined) return schema;
-  return withObjectFields(schema);
-}
-
-function withObjectFields(schema: Schema): Schema {
-  const properties = { ...schema.properties, apiVersion: TEXT, kind: TEXT, metadata: OBJECT_META };
-  return { ...schema, type: "object", properties };
-}
 
 /** The shape that a schema gives to a value. Only where the schema leaves the type open does the value decide. */
 export function shapeOf(schema: Schema, value: unknown, resolve: SchemaResolver): Shape {

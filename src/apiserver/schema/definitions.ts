@@ -48,3 +48,17 @@ export function deref(schema: Schema, resolve: SchemaResolver): Schema {
 }
 
 const FREE_FORM: Schema = { "x-kubernetes-preserve-unknown-fields": true };
+
+const OBJECT_META: Schema = { $ref: `${REF_PREFIX}io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta` };
+const TEXT: Schema = { type: "string" };
+
+/** The schema of a whole object: a CRD's leaves out what every object has. */
+export function objectSchema(schema: Schema): Schema {
+  return schema.$ref === undefined ? withObjectFields(schema) : schema;
+}
+
+/** A schema with apiVersion, kind and metadata, as whole objects and embedded resources have them. */
+export function withObjectFields(schema: Schema): Schema {
+  const properties = { ...schema.properties, apiVersion: TEXT, kind: TEXT, metadata: OBJECT_META };
+  return { ...schema, type: "object", properties };
+}

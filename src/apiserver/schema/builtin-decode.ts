@@ -1,0 +1,229 @@
+import { isObject } from "#base/json.ts";
+import { badRequest } from "../status.ts";
+import { BUILTIN_SPECIALS, SpecialMismatch } from "./builtin-specials.ts";
+import { DEFINITIONS, REF_PREFIX } from "./definitions.ts";
+import { ALWAYS, MESSAGES, POINTER } from "./protobuf-messages.ts";
+import type { Schema } from "./types.ts";
+
+export interface DecodedBuiltin {
+  /** The object as its Go type would write it back. */
+  readonly object: Record<string, unknown>;
+  /** Paths of fields that the type does not have. */
+  readonly unknown: readonly string[];
+}
+
+export interface BuiltinKind {
+  readonly version: string;
+  readonly kind: string;
+  /** A reference to a generated definition. */
+  readonly schema: Schema;
+}
+
+/**
+ * Takes the JSON of a built-in kind as kube-apiserver's decoder does: what it reads into Go types and writes out again.
+ * Unknown fields and nulls go; so do zero values where Go leaves them out (`hostNetwork: false`, `labels: {}`), while
+ * pointers' zeros stay (`replicas: 0`). Quantities and times come out in their one canonical form.
+ *
+ * @throws {StatusError} 400 where a value is of another type, worded as Go's decoder does.
+ */
+export function decodeBuiltin(value: unknown, of: BuiltinKind): DecodedBuiltin {
+  const decoder = new BuiltinDecoder(of);
+  return { object: decoder.root(value), unknown: decoder.unknown };
+}
+
+const APIEXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
+const JSON_SCHEMA: Schema = { $ref: `${REF_PREFIX}${APIEXTENSIONS}.JSONSchemaProps` };
+const ANY_JSON = `${REF_PREFIX}${APIEXTENSIONS}.JSON`;
+const SCHEMA_OR = new Set(
+  ["JSONSchemaPropsOrBool", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrStringArray"].map(
+    (it) => `${APIEXTENSIONS}.${it}`,
+  ),
+);
+
+interface Place {
+  /** With indices, as unknown fields are told. */
+  readonly path: string;
+  /** Without, as Go tells mismatches. */
+  readonly goPath: string;
+  /** The Go type around it. */
+  readonly struct: string;
+}
+
+class BuiltinDecoder {
+  readonly unknown: string[] = [];
+  readonly #of: BuiltinKind;
+
+  constructor(of: BuiltinKind) {
+    this.#of = of;
+  }
+
+  root(value: unknown): Record<string, unknown> {
+    const decoded = this.#value(value, this.#of.schema, { path: "", goPath: "", struct: this.#of.kind });
+    if (!isObject(decoded))
+      throw this.#refusal(value, "object", { path: "", goPath: "", struct: this.#of.kind });
+    return decoded;
+  }
+
+  #value(value: unknown, schema: Schema, at: Place): unknown {
+    const { $ref } = schema;
+    if ($ref === undefined) return this.#plain(value, schema, at);
+    const name = $ref.slice(REF_PREFIX.length);
+    const special = BUILTIN_SPECIALS.get(name);
+    if (special !== undefined) return this.#special(value, special, at);
+    if (SCHEMA_OR.has(name)) return this.#schemaOr(value, at);
+    const definition = DEFINITIONS.get(name);
+    if (definition === undefined) return value;
+    if (definition.properties === undefined) return this.#plain(value, definition, at);
+    if (!isObject(value)) throw this.#refusal(value, goName(name), at);
+    return this.#struct(value, { name, definition }, at);
+  }
+
+  /** A schema, or what may stand in its place: a boolean, a list of schemas, a list of texts. */
+  #schemaOr(value: unknown, at: Place): unknown {
+    if (Array.isArray(value)) return value.map((item: unknown) => this.#schemaOr(item, at));
+    return isObject(value) ? this.#value(value, JSON_SCHEMA, at) : value;
+  }
+
+  #special(value: unknown, decode: (value: unknown) => unknown, at: Place): unknown {
+    try {
+      return decode(value);
+    } catch (error) {
+      if (error instanceof SpecialMismatch && error.goType !== undefined)
+        throw this.#refusal(value, error.goType, at);
+      throw this.#error((error as Error).message);
+    }
+  }
+
+  #struct(
+    value: Record<string, unknown>,
+    of: { name: string; definition: Schema },
+    at: Place,
+  ): Record<string, unknown> {
+    const { properties = {} } = of.definition;
+    const bits = BITS.get(of.name);
+    const struct = of.name.slice(of.name.lastIndexOf(".") + 1);
+    const decoded: Record<string, unknown> = {};
+    for (const [name, item] of Object.entries(value)) {
+      const path = at.path === "" ? name : `${at.path}.${name}`;
+      const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
+      if (schema === undefined) this.unknown.push(path);
+      else if (item !== null) {
+        const field = this.#value(item, schema, { path, goPath: `${at.goPath}.${name}`, struct });
+        const isKept = ((bits?.get(name) ?? POINTER) & (POINTER | ALWAYS)) !== 0 || !isLeftOut(field, schema);
+        if (isKept && field !== undefined) decoded[name] = field;
+      }
+    }
+    return decoded;
+  }
+
+  #plain(value: unknown, schema: Schema, at: Place): unknown {
+    if (schema.type === "array") return this.#list(value, schema, at);
+    if (schema.type === "object") return this.#dictionary(value, schema, at);
+    return this.#scalar(value, schema, at);
+  }
+
+  #scalar(value: unknown, { type, format }: Schema, at: Place): unknown {
+    if (type === undefined) return value;
+    const wanted = type === "integer" ? (format ?? "int64") : (GO_SCALARS[type] ?? type);
+    const isOfType = typeof value === JSON_TYPES[type];
+    if (!isOfType || (type === "integer" && !isInteger(Number(value), wanted)))
+      throw this.#refusal(value, wanted, at);
+    return typeof value === "string" && format === "byte" ? this.#bytes(value) : value;
+  }
+
+  #list(value: unknown, { items = {} }: Schema, at: Place): unknown {
+    if (!Array.isArray(value)) throw this.#refusal(value, `[]${goType(items)}`, at);
+    return value.map((item: unknown, index) => {
+      if (item === null) return zeroOf(items);
+      return this.#value(item, items, { ...at, path: `${at.path}[${index}]` });
+    });
+  }
+
+  #dictionary(value: unknown, { additionalProperties: element }: Schema, at: Place): unknown {
+    const hasElements = typeof element === "object";
+    if (!isObject(value))
+      throw this.#refusal(value, hasElements ? `map[string]${goType(element)}` : "object", at);
+    if (!hasElements) return value;
+    const decoded: Record<string, unknown> = {};
+    for (const [key, item] of Object.entries(value)) {
+      const place = { ...at, path: `${at.path}.${key}` };
+      decoded[key] = item === null ? zeroOf(element) : this.#value(item, element, place);
+    }
+    return decoded;
+  }
+
+  #bytes(value: string): string {
+    const text = value.replaceAll(/[\r\n]/g, "");
+    const end = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?/.exec(text)?.[0].length ?? 0;
+    if (end !== text.length) throw this.#error(`illegal base64 data at input byte ${end}`);
+    return text;
+  }
+
+  #refusal(value: unknown, type: string, at: Place): Error {
+    const where = at.goPath === "" ? "Go value" : `Go struct field ${at.struct}${at.goPath}`;
+    return this.#error(`json: cannot unmarshal ${jsonType(value)} into ${where} of type ${type}`);
+  }
+
+  #error(why: string): Error {
+    const { kind, version } = this.#of;
+    return badRequest(`${kind} in version "${version}" cannot be handled as a ${kind}: ${why}`);
+  }
+}
+
+const GO_SCALARS: Readonly<Record<string, string>> = { string: "string", boolean: "bool", number: "float64" };
+const JSON_TYPES: Readonly<Record<string, string>> = {
+  string: "string",
+  boolean: "boolean",
+  number: "number",
+  integer: "number",
+};
+
+function isInteger(value: number, type: string): boolean {
+  return Number.isInteger(value) && (type !== "int32" || (value >= -(2 ** 31) && value < 2 ** 31));
+}
+
+/** Bits of a type's fields by their JSON names, those of embedded types among them. */
+const BITS: ReadonlyMap<string, ReadonlyMap<string, number>> = new Map(
+  [...MESSAGES.keys()].map((name) => [name, new Map(rowsOf(name))]),
+);
+
+function rowsOf(name: string): [string, number][] {
+  return [...(MESSAGES.get(name)?.values() ?? [])].flatMap((field) =>
+    field.json === "" ? rowsOf(field.type) : [[field.json, field.bits] as [string, number]],
+  );
+}
+
+/** What `omitempty` leaves out: zeros of scalars, empty lists and dictionaries, but never a struct. */
+function isLeftOut(value: unknown, schema: Schema): boolean {
+  if (value === "" || value === 0 || value === false) return true;
+  if (schema.$ref !== undefined) return false;
+  return typeof value === "object" && value !== null && Object.keys(value).length === 0;
+}
+
+function zeroOf(schema: Schema): unknown {
+  if (schema.$ref === ANY_JSON) return null;
+  if (schema.$ref !== undefined || schema.type === "object") return {};
+  if (schema.type === "array") return [];
+  if (schema.type === "boolean") return false;
+  return schema.type === "string" ? "" : 0;
+}
+
+/** "io.k8s.api.core.v1.Container" → "v1.Container". */
+function goName(definition: string): string {
+  return definition.split(".").slice(-2).join(".");
+}
+
+function goType(schema: Schema): string {
+  if (schema.$ref !== undefined) return goName(schema.$ref.slice(REF_PREFIX.length));
+  if (schema.type === "array") return `[]${goType(schema.items ?? {})}`;
+  if (schema.type === "integer") return schema.format ?? "int64";
+  return schema.type === "boolean" ? "bool" : (schema.type ?? "interface {}");
+}
+
+function jsonType(value: unknown): string {
+  if (Array.isArray(value)) return "array";
+  if (typeof value === "boolean") return "bool";
+  if (typeof value === "number")
+    return Number.isInteger(value) && Math.abs(value) < 2 ** 31 ? "number" : `number ${value}`;
+  return value === null ? "null" : typeof value;
+}

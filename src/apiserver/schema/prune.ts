@@ -1,0 +1,70 @@
+import { isObject } from "#base/json.ts";
+import { deref, objectSchema, withObjectFields } from "./definitions.ts";
+import type { Schema, SchemaResolver } from "./types.ts";
+
+export interface Pruned<T> {
+  /** The value without fields that its schema does not have; the very same value where there are none. */
+  readonly value: T;
+  /** The paths of those fields: "spec.ports[0].nmae". */
+  readonly unknown: readonly string[];
+}
+
+/**
+ * Drops what the schema of a custom resource does not know, as the API server does on every write and read.
+ * `x-kubernetes-preserve-unknown-fields` keeps the unknown fields of its node; below known ones pruning goes on.
+ * Source: apiextensions-apiserver, pkg/apiserver/schema/pruning.
+ */
+export function pruneObject<T>(object: T, schema: Schema, resolve: SchemaResolver): Pruned<T> {
+  const pruner = new Pruner(resolve);
+  const value = pruner.prune(object, objectSchema(schema), "") as T;
+  return { value, unknown: pruner.unknown };
+}
+
+class Pruner {
+  readonly unknown: string[] = [];
+  readonly #resolve: SchemaResolver;
+
+  constructor(resolve: SchemaResolver) {
+    this.#resolve = resolve;
+  }
+
+  prune(value: unknown, schema: Schema, path: string): unknown {
+    if (typeof value !== "object" || value === null) return value;
+    const target = deref(schema, this.#resolve);
+    if (Array.isArray(value)) return this.#list(value, target, path);
+    return isObject(value) ? this.#map(value, target, path) : value;
+  }
+
+  #list(list: readonly unknown[], schema: Schema, path: string): unknown {
+    const { items } = schema;
+    if (items === undefined) return list;
+    const pruned = list.map((item, at) => this.prune(item, items, `${path}[${at}]`));
+    return pruned.every((item, at) => item === list[at]) ? list : pruned;
+  }
+
+  #map(value: Record<string, unknown>, schema: Schema, path: string): unknown {
+    const isEmbedded = schema["x-kubernetes-embedded-resource"] === true;
+    const { properties = {}, ...rest } = isEmbedded ? withObjectFields(schema) : schema;
+    const additional = rest.additionalProperties;
+    const keepsUnknown = rest["x-kubernetes-preserve-unknown-fields"] === true || additional === true;
+    const pruned: Record<string, unknown> = {};
+    let isSame = true;
+    for (const [name, item] of Object.entries(value)) {
+      const at = path === "" ? name : `${path}.${name}`;
+      const below = Object.hasOwn(properties, name) ? properties[name] : additional;
+      if (typeof below === "object") pruned[name] = this.prune(item, below, at);
+      else if (keepsUnknown) pruned[name] = item;
+      else this.unknown.push(at);
+      if (pruned[name] !== item) isSame = false;
+    }
+    return isSame ? value : pruned;
+  }
+}
+
+/** The text of a refusal or of warnings: `unknown field "spec.foo"`, `duplicate field "spec.bar"`. */
+export function fieldProblems(unknown: readonly string[], duplicates: readonly string[]): string[] {
+  return [
+    ...duplicates.map((path) => `duplicate field ${JSON.stringify(path)}`),
+    ...unknown.map((path) => `unknown field ${JSON.stringify(path)}`),
+  ];
+}
