@@ -50,7 +50,8 @@ const NO_SETS: ReadonlyMap<number, RecordSet> = new Map();
  */
 export class RecordTree {
   readonly #nodes = new Map<string, Node>();
-  readonly #zones = new Map<string, Zone>();
+  /** The innermost first. */
+  #zones: readonly Zone[] = [];
   readonly #ownNames = new Map<string, readonly string[]>();
 
   addZone({ origin, negativeTtl, serial }: ZoneOptions): void {
@@ -70,7 +71,8 @@ export class RecordTree {
         minimum: negativeTtl,
       },
     };
-    this.#zones.set(origin, { origin, soa });
+    const others = this.#zones.filter((it) => it.origin !== origin);
+    this.#zones = [...others, { origin, soa }].toSorted((a, b) => b.origin.length - a.origin.length);
     this.put(`zone ${origin}`, { records: [soa] });
   }
 
@@ -81,12 +83,7 @@ export class RecordTree {
 
   /** The innermost zone that holds `name`, or undefined when none does. */
   zoneOf(name: string): Zone | undefined {
-    let best: Zone | undefined;
-    for (const zone of this.#zones.values()) {
-      if (!isUnder(name, zone.origin)) continue;
-      if (best === undefined || zone.origin.length > best.origin.length) best = zone;
-    }
-    return best;
+    return this.#zones.find((zone) => isUnder(name, zone.origin));
   }
 
   /** The record sets of a name by type, empty when it exists without records; undefined when it does not exist. */

@@ -7,8 +7,13 @@ const MAX_POINTER = 0x3fff;
 /** A growing message, and the names in it to which a later name can point. */
 export class MessageWriter {
   #bytes: Buffer = Buffer.allocUnsafe(512);
-  /** Folded name → where it stands. Once a name was taken back, no further name may be written. */
-  readonly #names = new Map<string, number>();
+  /**
+   * Folded name, and each tail of it → where it stands. Once a name was taken back, no further name may be written. Made when
+   * a second name comes: most answers repeat one name, which needs no more than a comparison.
+   */
+  #names: Map<string, number> | undefined;
+  #first = "";
+  #firstAt = 0;
   /** Where the next write begins. */
   at = 0;
 
@@ -55,17 +60,35 @@ export class MessageWriter {
 
   /** A name, whose longest tail that stands in the message already becomes a pointer. */
   name(name: string): void {
-    checkLength(name);
     const folded = foldName(name);
+    if (folded === this.#first) {
+      this.u16(0xc000 | this.#firstAt);
+      return;
+    }
+    checkLength(name);
+    if (this.#first !== "") {
+      this.#names ??= tailsOf(this.#first, this.#firstAt);
+      this.#compressed(name, folded, this.#names);
+      return;
+    }
+    if (name !== "." && this.at <= MAX_POINTER) {
+      this.#first = folded;
+      this.#firstAt = this.at;
+    }
+    this.#plain(name);
+  }
+
+  #compressed(name: string, folded: string, names: Map<string, number>): void {
     const end = labelsEnd(name);
     let start = 0;
     while (start < end) {
-      const known = this.#names.get(start === 0 ? folded : folded.slice(start));
+      const tail = start === 0 ? folded : folded.slice(start);
+      const known = names.get(tail);
       if (known !== undefined) {
         this.u16(0xc000 | known);
         return;
       }
-      if (this.at <= MAX_POINTER) this.#names.set(start === 0 ? folded : folded.slice(start), this.at);
+      if (this.at <= MAX_POINTER) names.set(tail, this.at);
       start = this.#label(name, start);
     }
     this.u8(0);
@@ -73,6 +96,10 @@ export class MessageWriter {
 
   uncompressedName(name: string): void {
     checkLength(name);
+    this.#plain(name);
+  }
+
+  #plain(name: string): void {
     const end = labelsEnd(name);
     let start = 0;
     while (start < end) start = this.#label(name, start);
@@ -106,6 +133,19 @@ export class MessageWriter {
     this.#bytes.copy(larger, 0, 0, this.at);
     this.#bytes = larger;
   }
+}
+
+/** The name that was written at `at`, and each of its tails, and where they begin. */
+function tailsOf(name: string, at: number): Map<string, number> {
+  const tails = new Map<string, number>();
+  let start = 0;
+  let tailAt = at;
+  for (const label of splitLabels(name)) {
+    if (tailAt <= MAX_POINTER) tails.set(name.slice(start), tailAt);
+    start += label.length + 1;
+    tailAt += (label.includes("\\") ? labelBytes(label).length : label.length) + 1;
+  }
+  return tails;
 }
 
 /** A name has one byte more on the wire than its text has characters, and fewer when there are escapes. */
