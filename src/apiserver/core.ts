@@ -4,6 +4,7 @@ import type { Logger } from "#base/log.ts";
 import type { Rng } from "#base/rng.ts";
 import type { ClusterPki } from "#pki/cluster.ts";
 import { ServiceAccountTokens } from "./auth/tokens.ts";
+import { RoleAggregation } from "./auth/aggregation.ts";
 import { builtinResources } from "./builtin/catalog.ts";
 import type { ServiceAllocations } from "./builtin/service/allocations.ts";
 import { CrdLifecycle } from "./crd/lifecycle.ts";
@@ -51,6 +52,7 @@ export function composeCore({ store, pki, serviceRanges, clock, rng, log }: Core
   const endWatches = hub.endAll.bind(hub);
   registry.addFollowUp(new CrdLifecycle({ store, catalog, deleter: registry.deleter, endWatches }));
   registry.addFollowUp(expiry);
+  registry.addFollowUp(new RoleAggregation(store, authorizer));
   registry.replay();
   const awaitRevision = revisionAwaiter(store, clock);
   const resources = new ResourceHandler({ registry, store, hub, clock, rng, awaitRevision, tunnel });
