@@ -1,0 +1,167 @@
+import type { ChildProcess } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
+import { NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
+import { MULTICLUSTER_CRDS } from "#api/crds/multicluster.ts";
+import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { type ApiServer, startApiServer } from "#apiserver/server.ts";
+import { systemClock } from "#base/clock.ts";
+import { start } from "#base/exec.ts";
+import { exchange } from "#dns/exchange.ts";
+import { TYPE } from "#dnswire/types.ts";
+import { connect } from "#kube/client.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import type { KubeClient } from "#kube/types.ts";
+import { said } from "./harness.ts";
+
+const MAIN = fileURLToPath(new URL("../../src/cmd/fairlead/main.ts", import.meta.url));
+const HELLO = "hello.work.svc.clusterset.local.";
+const LIMIT = { timeout: 15_000 };
+
+const stack = new AsyncDisposableStack();
+let dataDir: string;
+let api: ApiServer;
+let client: KubeClient;
+let fleetPort: number;
+let clusterPort: number;
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), "dns-programs-"));
+  stack.defer(() => rm(dataDir, { recursive: true }));
+  api = await startApiServer({ dataDir });
+  stack.defer(() => api.close());
+  client = stack.use(connect(await loadKubeconfig(api.kubeconfig)));
+  await client.create(NAMESPACES, { metadata: { name: "work" } });
+  [fleetPort, clusterPort] = [await freePort(), await freePort()];
+  await Promise.all([
+    run("dns", `--listen=127.0.0.1:${fleetPort}`),
+    run(
+      "lab-dns",
+      `--listen=127.0.0.1:${clusterPort}`,
+      `--listen=[::1]:${clusterPort}`,
+      `--forward=clusterset.local=127.0.0.1:${fleetPort}`,
+    ),
+  ]);
+});
+
+afterAll(() => stack.disposeAsync());
+
+/** Starts a program of the executable and waits until it says that it serves. */
+async function run(program: string, ...flags: readonly string[]): Promise<void> {
+  const args = [
+    MAIN,
+    program,
+    "--kubeconfig",
+    api.kubeconfig,
+    "--ready-fd",
+    "3",
+    "--log-level",
+    "error",
+    ...flags,
+  ];
+  const child = start(process.execPath, args, { stdio: ["ignore", "inherit", "inherit", "pipe"] });
+  stack.defer(() => stopped(child));
+  const ready = child.stdio[3] as Readable;
+  const text = await new Promise<string>((resolve) => {
+    ready.once("data", (chunk: Buffer) => resolve(chunk.toString()));
+    ready.once("end", () => resolve("ended"));
+  });
+  expect(text).toBe("ready\n");
+}
+
+async function stopped(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null) return;
+  await new Promise<void>((resolve) => {
+    child.once("exit", () => resolve());
+    child.kill("SIGTERM");
+  });
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => {
+    server.listen(0, "127.0.0.1", resolve);
+  });
+  const address = server.address();
+  await new Promise((resolve) => {
+    server.close(resolve);
+  });
+  return typeof address === "object" && address !== null ? address.port : 0;
+}
+
+async function ask(port: number, name: string, type: number = TYPE.A) {
+  const server = { host: "127.0.0.1", port, family: "IPv4" as const };
+  return said(await exchange({ name, type, class: 1 }, { server, timeoutMs: 5000, clock: systemClock }));
+}
+
+describe("the DNS programs beside an API server", () => {
+  it("answer for the cluster from the start", async () => {
+    const name = "kubernetes.default.svc.cluster.local.";
+    const { spec } = await client.get(SERVICES, objectKey("default", "kubernetes"));
+    expect(await ask(clusterPort, name)).toMatchObject({ answer: [`${name} 5 IN A ${spec?.clusterIP}`] });
+  });
+
+  it("say SERVFAIL for the fleet until its kinds are installed, and then at once what there is", async () => {
+    expect((await ask(fleetPort, HELLO)).rcode).toBe("SERVFAIL");
+    expect((await ask(clusterPort, HELLO)).rcode).toBe("SERVFAIL");
+    for (const crd of MULTICLUSTER_CRDS) await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd);
+    await expect.poll(async () => (await ask(fleetPort, HELLO)).rcode, LIMIT).toBe("NXDOMAIN");
+  });
+
+  it("follow an imported service", async () => {
+    const spec = {
+      type: "ClusterSetIP" as const,
+      ports: [{ name: "http", port: 80, protocol: "TCP" as const }],
+      ips: ["10.96.7.7"],
+    };
+    await client.create(MCS_SERVICE_IMPORTS, { metadata: { name: "hello", namespace: "work" }, spec });
+    for (const port of [fleetPort, clusterPort]) {
+      await expect.poll(async () => (await ask(port, HELLO)).answer.length, LIMIT).toBe(1);
+    }
+    expect((await ask(fleetPort, `_http._tcp.${HELLO}`, TYPE.SRV)).answer).toEqual([
+      `_http._tcp.${HELLO} 5 IN SRV 0 1 80 ${HELLO}`,
+    ]);
+  });
+
+  it("follow the endpoints of a headless one", async () => {
+    const DB = "db.work.svc.clusterset.local.";
+    await client.create(MCS_SERVICE_IMPORTS, {
+      metadata: { name: "db", namespace: "work" },
+      spec: { type: "Headless", ports: [] },
+    });
+    await client.create(ENDPOINT_SLICES, {
+      metadata: {
+        name: "db-east",
+        namespace: "work",
+        labels: {
+          "multicluster.kubernetes.io/service-name": "db",
+          "multicluster.kubernetes.io/source-cluster": "east",
+        },
+      },
+      addressType: "IPv4",
+      endpoints: [{ addresses: ["10.1.0.1"], hostname: "db-0" }],
+      ports: [{ name: "sql", port: 5432, protocol: "TCP" }],
+    });
+    await expect.poll(async () => (await ask(fleetPort, `db-0.east.${DB}`)).answer.length, LIMIT).toBe(1);
+    await client.delete(ENDPOINT_SLICES, objectKey("work", "db-east"));
+    await expect.poll(async () => (await ask(fleetPort, DB)).rcode, LIMIT).toBe("NXDOMAIN");
+  });
+
+  it("go on answering while the API server is away, and catch up when it is back", async () => {
+    const { port } = api;
+    await api.close();
+    expect((await ask(fleetPort, HELLO)).answer).toHaveLength(1);
+    expect((await ask(clusterPort, "kubernetes.default.svc.cluster.local.")).answer).toHaveLength(1);
+    api = await startApiServer({ dataDir, port });
+    await client.delete(MCS_SERVICE_IMPORTS, objectKey("work", "hello"));
+    await expect.poll(async () => (await ask(fleetPort, HELLO)).rcode, LIMIT).toBe("NXDOMAIN");
+  });
+});
