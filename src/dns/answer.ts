@@ -1,6 +1,6 @@
 import { foldName } from "#dnswire/name.ts";
 import { type Question, RCODE, type ResourceRecord, TYPE } from "#dnswire/types.ts";
-import type { RecordSet, RecordTree, Zone } from "./tree.ts";
+import { type RecordSet, type RecordSets, type RecordTree, setOf, type Zone } from "./tree.ts";
 
 /** What a server says to a question, before it is put into a message. */
 export interface Answer {
@@ -41,7 +41,7 @@ export function answerFromTree(
     if (sets === undefined) return negative(RCODE.NXDOMAIN, zone, aliases);
     const own = pickSet(sets, question.type);
     if (own !== undefined) return positive(tree, own, aliases);
-    const alias = sets.get(TYPE.CNAME)?.records[0];
+    const alias = setOf(sets, TYPE.CNAME)?.records[0];
     if (alias?.data.type !== "CNAME") return negative(RCODE.NOERROR, zone, aliases);
     aliases.push(alias);
     if (aliases.length > MAX_ALIASES) return { ...negative(RCODE.SERVFAIL, zone, []), authorities: [] };
@@ -52,10 +52,8 @@ export function answerFromTree(
 }
 
 /** For ANY one set is enough of an answer (RFC 8482, section 4.1). */
-function pickSet(sets: ReadonlyMap<number, RecordSet>, type: number): RecordSet | undefined {
-  if (type !== TYPE.ANY) return sets.get(type);
-  const [first] = sets.values();
-  return first;
+function pickSet(sets: RecordSets, type: number): RecordSet | undefined {
+  return type === TYPE.ANY ? sets[0] : setOf(sets, type);
 }
 
 function plain(answers: readonly ResourceRecord[]): Answer {
@@ -88,7 +86,7 @@ function targetAddresses(tree: RecordTree, set: RecordSet): readonly ResourceRec
     if (data.type === "SRV" && targets.size < MAX_ADDITIONAL_TARGETS) targets.add(foldName(data.target));
   }
   return [...targets].flatMap((target) => {
-    const sets = tree.find(target);
-    return [sets?.get(TYPE.A)?.records ?? [], sets?.get(TYPE.AAAA)?.records ?? []].flat();
+    const sets = tree.find(target) ?? [];
+    return [TYPE.A, TYPE.AAAA].flatMap((type) => setOf(sets, type)?.records ?? []);
   });
 }

@@ -25,6 +25,8 @@ export interface Host {
 export class RecordList {
   readonly records: ResourceRecord[] = [];
   readonly #seen = new Set<string>();
+  /** One text for each name, however many records have it: texts are most of the memory of a large zone. */
+  readonly #names = new Map<string, string>();
   readonly #ttl: number;
   constructor(ttl: number) {
     this.#ttl = ttl;
@@ -35,7 +37,14 @@ export class RecordList {
     const key = `${name} ${data.type} ${identity}`;
     if (name.length >= MAX_NAME_BYTES || this.#seen.has(key)) return;
     this.#seen.add(key);
-    this.records.push({ name, class: CLASS.IN, ttl: this.#ttl, data });
+    this.records.push({ name: this.#one(name), class: CLASS.IN, ttl: this.#ttl, data });
+  }
+
+  #one(name: string): string {
+    const known = this.#names.get(name);
+    if (known !== undefined) return known;
+    this.#names.set(name, name);
+    return name;
   }
 
   address(name: string, address: IpAddress): void {

@@ -12,6 +12,7 @@ export interface Contribution {
 
 /** The records of one name and type. */
 export interface RecordSet {
+  readonly type: number;
   readonly records: readonly ResourceRecord[];
   /** Counts the answers given from this set: each begins with another record. */
   turn: number;
@@ -30,19 +31,30 @@ export interface ZoneOptions {
   readonly serial: number;
 }
 
+/** The sets of one name. A handful at most: searching a short list beats a Map in time and in memory. */
+export type RecordSets = readonly RecordSet[];
+
+/** One name. There are as many of these as endpoints and more, so lists stand where Maps would. */
 interface Node {
-  readonly parts: Map<string, NodePart>;
+  /** Nearly always one. */
+  parts: readonly NodePart[];
   /** How many names exist directly beneath. */
   below: number;
-  sets: ReadonlyMap<number, RecordSet>;
+  sets: RecordSets;
 }
 
 interface NodePart {
+  readonly owner: string;
   readonly records: readonly ResourceRecord[];
   readonly isReserved: boolean;
 }
 
-const NO_SETS: ReadonlyMap<number, RecordSet> = new Map();
+const NOTHING: readonly never[] = [];
+
+export function setOf(sets: RecordSets, type: number): RecordSet | undefined {
+  for (const set of sets) if (set.type === type) return set;
+  return undefined;
+}
 
 /**
  * The names of one server and their records, by owner: a change of one owner touches its own names only. A name exists
@@ -87,19 +99,18 @@ export class RecordTree {
   }
 
   /** The record sets of a name by type, empty when it exists without records; undefined when it does not exist. */
-  find(name: string): ReadonlyMap<number, RecordSet> | undefined {
+  find(name: string): RecordSets | undefined {
     const node = this.#nodes.get(name);
     if (node === undefined) return undefined;
-    if (node.sets.size > 0) return node.sets;
-    for (const part of node.parts.values()) if (part.isReserved) return undefined;
+    if (node.sets.length === 0 && node.parts.some((part) => part.isReserved)) return undefined;
     return node.sets;
   }
 
   /** Makes `contribution` all that `owner` has in the tree. */
   put(owner: string, contribution: Contribution): void {
-    const wanted = partsOf(contribution);
+    const wanted = partsOf(owner, contribution);
     for (const name of this.#ownNames.get(owner) ?? []) if (!wanted.has(name)) this.#drop(name, owner);
-    for (const [name, part] of wanted) this.#set(name, owner, part);
+    for (const [name, part] of wanted) this.#set(name, part);
     if (wanted.size === 0) this.#ownNames.delete(owner);
     else this.#ownNames.set(owner, [...wanted.keys()]);
   }
@@ -108,23 +119,23 @@ export class RecordTree {
     this.put(owner, { records: [] });
   }
 
-  #set(name: string, owner: string, part: NodePart): void {
+  #set(name: string, part: NodePart): void {
     const node = this.#nodes.get(name) ?? this.#add(name);
-    node.parts.set(owner, part);
+    node.parts = [...node.parts.filter((it) => it.owner !== part.owner), part];
     node.sets = mergedSets(node);
   }
 
   #drop(name: string, owner: string): void {
     const node = this.#nodes.get(name);
     if (node === undefined) return;
-    node.parts.delete(owner);
+    node.parts = node.parts.filter((it) => it.owner !== owner);
     node.sets = mergedSets(node);
     this.#prune(name, node);
   }
 
   /** Adds a name, and the names above it that are missing. */
   #add(name: string): Node {
-    const node: Node = { parts: new Map(), below: 0, sets: NO_SETS };
+    const node: Node = { parts: NOTHING, below: 0, sets: NOTHING };
     this.#nodes.set(name, node);
     const above = parentOf(name);
     if (above !== undefined) (this.#nodes.get(above) ?? this.#add(above)).below += 1;
@@ -133,7 +144,7 @@ export class RecordTree {
 
   /** Removes a name that nothing keeps, and the names above it that it alone kept. */
   #prune(name: string, node: Node): void {
-    if (node.parts.size > 0 || node.below > 0) return;
+    if (node.parts.length > 0 || node.below > 0) return;
     this.#nodes.delete(name);
     const above = parentOf(name);
     const parent = above === undefined ? undefined : this.#nodes.get(above);
@@ -149,30 +160,28 @@ function parentOf(name: string): string | undefined {
   return dot < 0 || dot === name.length - 1 ? undefined : name.slice(dot + 1);
 }
 
-function partsOf({ records, names = [], reserved = [] }: Contribution): Map<string, NodePart> {
-  const byName = Map.groupBy(records, (record) => record.name);
+function partsOf(
+  owner: string,
+  { records, names = NOTHING, reserved = NOTHING }: Contribution,
+): Map<string, NodePart> {
   const parts = new Map<string, NodePart>();
-  for (const name of reserved) parts.set(name, { records: [], isReserved: true });
-  for (const name of names) parts.set(name, { records: [], isReserved: false });
-  for (const [name, own] of byName) parts.set(name, { records: own, isReserved: false });
+  for (const name of reserved) parts.set(name, { owner, records: NOTHING, isReserved: true });
+  for (const name of names) parts.set(name, { owner, records: NOTHING, isReserved: false });
+  for (const [name, own] of Map.groupBy(records, (record) => record.name)) {
+    parts.set(name, { owner, records: own, isReserved: false });
+  }
   return parts;
 }
 
 /** The records of all owners by type. Sets keep their turn. */
-function mergedSets(node: Node): ReadonlyMap<number, RecordSet> {
-  if (node.parts.size === 0) return NO_SETS;
-  const byType = new Map<number, ResourceRecord[]>();
-  for (const { records } of node.parts.values()) {
-    for (const record of records) {
-      const type = typeCode(record.data);
-      const list = byType.get(type);
-      if (list === undefined) byType.set(type, [record]);
-      else list.push(record);
-    }
-  }
-  const sets = new Map<number, RecordSet>();
-  for (const [type, records] of byType) {
-    sets.set(type, { records, turn: node.sets.get(type)?.turn ?? 0 });
+function mergedSets(node: Node): RecordSets {
+  const records = node.parts.length === 1 ? node.parts[0]?.records : node.parts.flatMap((it) => it.records);
+  if (records === undefined || records.length === 0) return NOTHING;
+  const sets: RecordSet[] = [];
+  for (const [type, own] of Map.groupBy(records, (record) => typeCode(record.data))) {
+    // A name with one type of records, as that of most hosts, has them in one list only.
+    const shared = own.length === records.length ? records : own;
+    sets.push({ type, records: shared, turn: setOf(node.sets, type)?.turn ?? 0 });
   }
   return sets;
 }
