@@ -6,6 +6,7 @@ import {
   MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
   MCS_SERVICE_NAME_LABEL,
+  type ServiceImport,
 } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   FLEET_SERVICE_IMPORTS,
@@ -36,6 +37,8 @@ afterAll(() => fleet[Symbol.asyncDispose]());
 
 const mcsSlices = (slices: readonly EndpointSlice[]): EndpointSlice[] =>
   slices.filter((it) => it.metadata.labels?.[MCS_SERVICE_NAME_LABEL] === "hello");
+const isReadyFromTwo = ({ status }: ServiceImport): boolean =>
+  status?.clusters?.length === 2 && status.conditions?.[0]?.status === "True";
 const fleetSlices = (slices: readonly EndpointSlice[]): EndpointSlice[] =>
   slices.filter((it) => it.metadata.namespace === "fleet-system");
 
@@ -82,12 +85,7 @@ describe("a service exported by one cluster through the fleet door and by anothe
 
   it.each(["a", "b", "c"])("is a ServiceImport with a VIP of its own in cluster %s", async (name) => {
     const client = fleet.client(name);
-    const imported = await eventuallyOne(
-      client,
-      MCS_SERVICE_IMPORTS,
-      hello,
-      (it) => it.status?.clusters?.length === 2 && it.status.conditions?.[0]?.status === "True",
-    );
+    const imported = await eventuallyOne(client, MCS_SERVICE_IMPORTS, hello, isReadyFromTwo);
     const derived = imported.metadata.annotations?.["multicluster.kubernetes.io/derived-service"] ?? "";
     const service = await client.get(SERVICES, objectKey("work", derived));
     expect(imported.spec?.ips?.length).toBeGreaterThan(0);

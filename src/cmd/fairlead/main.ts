@@ -25,6 +25,11 @@ const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
       load: () => import("../dns/main.ts"),
     },
   ],
+  ["join", { summary: "make a cluster a member of a fleet", load: () => import("../join/main.ts") }],
+  ["leave", { summary: "take a member out of its fleet", load: () => import("../leave/main.ts") }],
+  ["status", { summary: "clusters and services of a fleet", load: () => import("../status/main.ts") }],
+  ["hub", { summary: "the controllers of a fleet's hub", load: () => import("../hub/main.ts") }],
+  ["member", { summary: "a member's part of a fleet", load: () => import("../member/main.ts") }],
   ["lab-dns", { summary: "cluster DNS of a lab", load: () => import("../lab-dns/main.ts"), hidden: true }],
   ["lab-echo", { summary: "echo server of a lab", load: () => import("../lab-echo/main.ts"), hidden: true }],
 ]);

@@ -53,8 +53,8 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     deps,
   };
   const informers: Informer<KubeObject>[] = [
-    ...Object.values(session.here),
-    ...Object.values(session.mailbox),
+    ...(Object.values(session.here) as Informer<KubeObject>[]),
+    ...(Object.values(session.mailbox) as Informer<KubeObject>[]),
   ];
   for (const informer of informers) {
     stack.use(informer);

@@ -2,7 +2,7 @@ import { type Secret, SECRETS } from "#api/core/v1/types.ts";
 import { HUB_SECRET, MEMBER_ACCOUNT } from "#api/fairlead.dev/names.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
-import { abortError, type Clock, delay } from "#base/clock.ts";
+import { type Clock, delay } from "#base/clock.ts";
 import { FleetError, hasCode, messageOf } from "#base/errors.ts";
 import { isObject } from "#base/json.ts";
 import type { Credentials } from "#kube/config.ts";
@@ -71,29 +71,29 @@ export async function keepToken(
   const { hub, local, cluster, holder, deps } = parts;
   const account = { namespace: mailboxOf(cluster), name: MEMBER_ACCOUNT, seconds: TOKEN_SECONDS };
   let retryMs = RETRY_MS.min;
-  try {
-    for (;;) {
-      const life = readTokenLife(holder.token);
-      if (life === undefined) return;
-      await waitUntil(deps.clock, (life.fromMs + life.untilMs) / 2, signal);
-      // Another process may have renewed it meanwhile: the Secret's watch told the holder.
-      if (readTokenLife(holder.token)?.untilMs !== life.untilMs) continue;
-      try {
-        const token = await requestToken(hub, account, signal);
-        holder.set(token);
-        await storeToken(local, token, signal);
-        deps.log.info("renewed the token for the hub");
-        retryMs = RETRY_MS.min;
-      } catch (error) {
-        if (signal.aborted) throw abortError(signal);
-        deps.log.warn("the token for the hub could not be renewed", { error: messageOf(error) });
-        await delay(deps.clock, retryMs, signal);
-        retryMs = Math.min(RETRY_MS.max, retryMs * 2);
-      }
+  for (;;) {
+    const life = readTokenLife(holder.token);
+    if (life === undefined || signal.aborted) return;
+    await waitUntil(deps.clock, (life.fromMs + life.untilMs) / 2, signal).catch(ignoreAbort);
+    // Another process may have renewed it meanwhile: the Secret's watch told the holder.
+    if (readTokenLife(holder.token)?.untilMs !== life.untilMs) continue;
+    try {
+      const token = await requestToken(hub, account, signal);
+      holder.set(token);
+      await storeToken(local, token, signal);
+      deps.log.info("renewed the token for the hub");
+      retryMs = RETRY_MS.min;
+    } catch (error) {
+      if (signal.aborted) return;
+      deps.log.warn("the token for the hub could not be renewed", { error: messageOf(error) });
+      await delay(deps.clock, retryMs, signal).catch(ignoreAbort);
+      retryMs = Math.min(RETRY_MS.max, retryMs * 2);
     }
-  } catch (error) {
-    if (!hasCode(error, "ABORTED")) throw error;
   }
+}
+
+function ignoreAbort(error: unknown): void {
+  if (!hasCode(error, "ABORTED")) throw error;
 }
 
 async function waitUntil(clock: Clock, atMs: number, signal: AbortSignal): Promise<void> {

@@ -97,28 +97,41 @@ function readEndpoint(endpoint: EndpointSlice["endpoints"][number]): ExportedEnd
   };
 }
 
-async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
-  const { here, hub, mailbox, cluster } = session;
-  const membership = membershipOf(session);
-  if (membership === "none") return;
-  const slice = here.slices.store.get(key);
+interface Wanted {
+  readonly slice: EndpointSlice;
+  readonly service: ObjectKey;
+  readonly facts: SliceFacts;
+  /** Of the EndpointSliceExport. */
+  readonly name: string;
+}
+
+/** What has to be on the hub for a slice; undefined when nothing has. */
+function findWanted(session: Session, key: ObjectKey): Wanted | undefined {
+  if (membershipOf(session) !== "join") return undefined;
+  const slice = session.here.slices.store.get(key);
   const [service] = slice === undefined ? [] : serviceOfLocalSlice(slice);
-  const isExported =
-    membership === "join" && service !== undefined && planFor(session, service).spec !== undefined;
-  const facts = slice === undefined || !isExported ? undefined : exportedFacts(slice);
-  const name =
-    slice === undefined ? "" : sliceExportName(cluster, slice.metadata.namespace ?? "", slice.metadata.name);
+  if (slice === undefined || service === undefined) return undefined;
+  const facts = exportedFacts(slice);
+  if (facts === undefined || planFor(session, service).spec === undefined) return undefined;
+  const { namespace = "", name } = slice.metadata;
+  return { slice, service, facts, name: sliceExportName(session.cluster, namespace, name) };
+}
+
+async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const { hub, mailbox, cluster } = session;
+  if (membershipOf(session) === "none") return;
+  const wanted = findWanted(session, key);
   let current: EndpointSliceExport | undefined;
   for (const it of mailbox.sliceExports.store.byIndex("source", key)) {
-    if (facts !== undefined && it.metadata.name === name) current = it;
+    if (it.metadata.name === wanted?.name) current = it;
     else if (!isDeleting(it)) await hub.delete(ENDPOINT_SLICE_EXPORTS, keyOf(it), { signal });
   }
-  if (slice === undefined || facts === undefined || service === undefined) return;
+  if (wanted === undefined) return;
   await applyIfChanged(hub, ENDPOINT_SLICE_EXPORTS, {
     current,
     desired: {
-      metadata: { namespace: mailboxOf(cluster), name },
-      spec: describe(session, { slice, service, facts, current }),
+      metadata: { namespace: mailboxOf(cluster), name: wanted.name },
+      spec: describe(session, { ...wanted, current }),
     },
     fieldManager: MEMBER_MANAGER,
     signal,
@@ -127,12 +140,7 @@ async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal):
 
 function describe(
   { cluster, deps }: Session,
-  it: {
-    readonly slice: EndpointSlice;
-    readonly service: ObjectKey;
-    readonly facts: SliceFacts;
-    readonly current: EndpointSliceExport | undefined;
-  },
+  it: Wanted & { readonly current: EndpointSliceExport | undefined },
 ): EndpointSliceExportSpec {
   const { namespace = "", name, uid = "", resourceVersion = "", generation = 0 } = it.slice.metadata;
   const before = it.current?.spec;

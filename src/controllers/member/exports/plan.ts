@@ -43,20 +43,22 @@ interface FleetDoor {
 export function planExport(view: ExportView): ExportPlan {
   const fleet = view.fleet === undefined ? undefined : openFleetDoor(view, view.fleet);
   const mcs = view.mcs === undefined ? undefined : openMcsDoor(view, view.mcs);
-  const doors = [fleet?.door, mcs?.door].filter((it) => it !== undefined);
-  const isExported = view.service !== undefined && doors.length > 0;
-  const weight = fleet?.door === undefined ? undefined : fleet.weight;
   return {
-    spec:
-      view.service === undefined || !isExported
-        ? undefined
-        : { ...writeExportFacts(view.service, doors), ...(weight === undefined ? {} : { weight }) },
-    fleet:
-      fleet === undefined
-        ? undefined
-        : [fleet.valid, ...(fleet.door === undefined ? [] : [fleetConflict(view)])],
+    spec: planSpec(view.service, fleet, mcs?.door),
+    fleet: fleet === undefined ? undefined : [fleet.valid, ...fleetConflict(view, fleet.door !== undefined)],
     mcs: mcs === undefined ? undefined : [mcs.valid, ...mcsProgress(view, mcs.door !== undefined)],
   };
+}
+
+function planSpec(
+  service: Service | undefined,
+  fleet: FleetDoor | undefined,
+  mcs: ModelDoor | undefined,
+): ExportPlan["spec"] {
+  const doors = [fleet?.door, mcs].filter((it) => it !== undefined);
+  if (service === undefined || doors.length === 0) return undefined;
+  const weight = fleet?.door === undefined ? undefined : fleet.weight;
+  return { ...writeExportFacts(service, doors), ...(weight === undefined ? {} : { weight }) };
 }
 
 function isGone(service: Service | undefined): service is undefined {
@@ -145,17 +147,21 @@ function verdict(view: ExportView, type: string): Condition | undefined {
   return view.current?.status?.conditions?.find((it) => it.type === type);
 }
 
-function fleetConflict(view: ExportView): NewCondition {
+/** None for exports that do not get as far as being compared. */
+function fleetConflict(view: ExportView, isExported: boolean): NewCondition[] {
+  if (!isExported) return [];
   const found = verdict(view, "Conflict");
-  if (found !== undefined) return copyOf(found, "Conflict");
+  if (found !== undefined) return [copyOf(found, "Conflict")];
   const refused = verdict(view, ACCEPTED);
   const why = refused?.status === "False" ? `: the hub refused it, ${refused.message}` : "";
-  return {
-    type: "Conflict",
-    status: "Unknown",
-    reason: "ServicePendingConflictResolution",
-    message: `service ${view.namespace}/${view.name} is pending export conflict resolution${why}`,
-  };
+  return [
+    {
+      type: "Conflict",
+      status: "Unknown",
+      reason: "ServicePendingConflictResolution",
+      message: `service ${view.namespace}/${view.name} is pending export conflict resolution${why}`,
+    },
+  ];
 }
 
 /** `Ready` once the hub has the export, and the verdict of all exporters. */

@@ -1,18 +1,19 @@
 import { mailboxName } from "#api/fairlead.dev/model/names.ts";
-import { type ObjectKey, keyOf, splitKey } from "#api/meta/key.ts";
+import { type ObjectKey, keyOf } from "#api/meta/key.ts";
 import { FINALIZERS, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import {
   type ExportedObjectReference,
   FLEET_SERVICE_IMPORTS,
   type FleetServiceImport,
   INTERNAL_SERVICE_IMPORTS,
+  type InternalServiceImport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
-import type { Controller } from "#kube/types.ts";
+import type { Controller, KubeClient } from "#kube/types.ts";
 import { MEMBER_MANAGER, serviceOfImport } from "../informers.ts";
 import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
 
@@ -45,46 +46,57 @@ export function fleetImportKeys({ here, mailbox }: Session): ObjectKey[] {
 }
 
 async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
-  const { here, hub, local, mailbox, cluster } = session;
+  const { here, mailbox } = session;
   const membership = membershipOf(session);
   if (membership === "none") return;
   const wanted = here.fleetImports.store.get(key);
   const asked = [...mailbox.imports.store.byIndex("service", key)].filter((it) => !isDeleting(it));
-  if (wanted === undefined || isDeleting(wanted) || membership === "leave") {
-    for (const it of asked) await hub.delete(INTERNAL_SERVICE_IMPORTS, keyOf(it), { signal });
-    // Put there by agents of other origin; ours needs none.
-    if (wanted !== undefined && isDeleting(wanted))
-      await removeFinalizer(local, FLEET_SERVICE_IMPORTS, wanted, {
-        finalizer: FINALIZERS.serviceImport,
-        signal,
-      });
-    if (wanted !== undefined && !isDeleting(wanted)) await answer(session, wanted, {}, signal);
-    return;
-  }
-  const [current] = asked;
+  if (wanted === undefined || isDeleting(wanted) || membership === "leave")
+    await withdraw(session, wanted, asked, signal);
+  else await ask(session, wanted, asked[0], signal);
+}
+
+async function withdraw(
+  { hub, local }: Session,
+  wanted: FleetServiceImport | undefined,
+  asked: readonly InternalServiceImport[],
+  signal: AbortSignal,
+): Promise<void> {
+  for (const it of asked) await hub.delete(INTERNAL_SERVICE_IMPORTS, keyOf(it), { signal });
+  if (wanted === undefined) return;
+  if (!isDeleting(wanted)) return answer(local, wanted, {}, signal);
+  // Put there by agents of other origin; ours needs none.
+  const finalizer = FINALIZERS.serviceImport;
+  await removeFinalizer(local, FLEET_SERVICE_IMPORTS, wanted, { finalizer, signal });
+}
+
+async function ask(
+  { hub, local, cluster }: Session,
+  wanted: FleetServiceImport,
+  current: InternalServiceImport | undefined,
+  signal: AbortSignal,
+): Promise<void> {
   const before = current?.spec.serviceImportReference;
-  const { namespace, name } = splitKey(key);
+  const { namespace = "", name, uid } = wanted.metadata;
+  // Versions in the reference move with every status that we write: they are no reason to upload.
+  const isKnown = before !== undefined && before.uid === uid;
   await applyIfChanged(hub, INTERNAL_SERVICE_IMPORTS, {
     current,
     desired: {
       metadata: {
         namespace: mailboxOf(cluster),
-        name: current?.metadata.name ?? mailboxName(namespace ?? "", name),
+        name: current?.metadata.name ?? mailboxName(namespace, name),
       },
-      // Its versions move with every status that we write: they are no reason to upload.
-      spec: {
-        serviceImportReference:
-          before?.uid === wanted.metadata.uid && before !== undefined ? before : referenceTo(cluster, wanted),
-      },
+      spec: { serviceImportReference: isKnown ? before : referenceTo(cluster, wanted) },
     },
     fieldManager: MEMBER_MANAGER,
     signal,
   });
-  await answer(session, wanted, current?.status ?? {}, signal);
+  await answer(local, wanted, current?.status ?? {}, signal);
 }
 
 async function answer(
-  { local }: Session,
+  local: KubeClient,
   object: FleetServiceImport,
   status: NonNullable<FleetServiceImport["status"]>,
   signal: AbortSignal,

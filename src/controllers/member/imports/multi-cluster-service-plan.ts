@@ -41,12 +41,11 @@ export function planMultiClusterService(view: MultiClusterView): MultiClusterPla
   const owner = imported?.metadata.ownerReferences?.find((it) => it.controller === true);
   if (owner !== undefined && owner.uid !== object.metadata.uid)
     return waiting(labels, undefined, `${owner.kind} ${owner.name} imports ${name} already`);
-  const serviceImport = imported !== undefined && owner === undefined ? undefined : importOf(object, name);
-  if (imported === undefined) return waiting(labels, serviceImport, `asking the hub for ${name}`);
-  if (imported.status?.type === "Headless")
-    return waiting(labels, serviceImport, `${name} is headless: a load balancer cannot front it`);
-  if ((imported.status?.clusters ?? []).length === 0)
-    return waiting(labels, serviceImport, `no cluster exports ${name}, or another member imports it`);
+  // One that was made by hand is used, but not taken over.
+  const isByHand = imported !== undefined && owner === undefined;
+  const serviceImport = isByHand ? undefined : importOf(object, name);
+  const reason = findReasonToWait(imported, name);
+  if (imported === undefined || reason !== undefined) return waiting(labels, serviceImport, reason ?? "");
   const service = serviceOf(view, imported);
   return {
     serviceImport,
@@ -56,9 +55,20 @@ export function planMultiClusterService(view: MultiClusterView): MultiClusterPla
       type: "Valid",
       status: "True",
       reason: "FoundServiceImport",
-      message: `${name} is imported from ${(imported.status?.clusters ?? []).map((it) => it.cluster).join(", ")}`,
+      message: `${name} is imported from ${clustersOf(imported).join(", ")}`,
     },
   };
+}
+
+function findReasonToWait(imported: FleetServiceImport | undefined, name: string): string | undefined {
+  if (imported === undefined) return `asking the hub for ${name}`;
+  if (imported.status?.type === "Headless") return `${name} is headless: a load balancer cannot front it`;
+  if (clustersOf(imported).length > 0) return undefined;
+  return `no cluster exports ${name}, or another member imports it`;
+}
+
+function clustersOf(imported: FleetServiceImport): string[] {
+  return (imported.status?.clusters ?? []).map((it) => it.cluster);
 }
 
 function waiting(

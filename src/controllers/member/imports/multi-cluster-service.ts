@@ -1,5 +1,5 @@
 import { type Service, SERVICES } from "#api/core/v1/types.ts";
-import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
+import { type ObjectKey, keyOf } from "#api/meta/key.ts";
 import {
   DERIVED_SERVICE_LABEL,
   FINALIZERS,
@@ -18,7 +18,7 @@ import { createController } from "#kube/controller.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller } from "#kube/types.ts";
-import { MEMBER_MANAGER, multiClusterServiceOf } from "../informers.ts";
+import { importOf, MEMBER_MANAGER, multiClusterServiceOf } from "../informers.ts";
 import { both, type Session } from "../session.ts";
 import { type MultiClusterPlan, planMultiClusterService } from "./multi-cluster-service-plan.ts";
 
@@ -55,9 +55,9 @@ async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal):
     if (object !== undefined) await release(session, object, signal);
     return;
   }
-  const name = object.spec.serviceImport?.name;
-  const imported =
-    name === undefined ? undefined : here.fleetImports.store.get(objectKey(object.metadata.namespace, name));
+  const imported = importOf(object)
+    .map((it) => here.fleetImports.store.get(it))
+    .at(0);
   const plan = planMultiClusterService({
     object,
     imported: imported !== undefined && isDeleting(imported) ? undefined : imported,

@@ -1,0 +1,90 @@
+import { stringify } from "yaml";
+import { FleetError } from "#base/errors.ts";
+import { type Column, renderAge, renderTable } from "../table.ts";
+import type { ClusterStatus, FleetStatus, ServiceStatus } from "./status.ts";
+
+const OUTPUTS = ["table", "wide", "json", "yaml", "name"] as const;
+export type StatusOutput = (typeof OUTPUTS)[number];
+
+/** @throws {FleetError} `OPTION_INVALID` */
+export function parseOutput(text: string): StatusOutput {
+  const output = OUTPUTS.find((it) => it === text);
+  if (output === undefined)
+    throw new FleetError("OPTION_INVALID", `--output must be one of ${OUTPUTS.join(", ")}, got ${text}`);
+  return output;
+}
+
+/** @param nowMs - For ages. Unit: milliseconds since the Unix epoch. */
+export function renderStatus(status: FleetStatus, output: StatusOutput, nowMs: number): string {
+  switch (output) {
+    case "json":
+      return JSON.stringify(status, undefined, 2);
+    case "yaml":
+      return stringify(status).trimEnd();
+    case "name":
+      return names(status).join("\n");
+    case "table":
+      return tables(status, false, nowMs);
+    case "wide":
+      return tables(status, true, nowMs);
+    default:
+      return output satisfies never;
+  }
+}
+
+/** As `kubectl -o name`, for scripts. */
+function names({ clusters, services }: FleetStatus): string[] {
+  return [
+    ...clusters.map((it) => `membercluster.cluster.kubernetes-fleet.io/${it.name}`),
+    ...services.map((it) => `serviceimport.networking.fleet.azure.com/${it.namespace}/${it.name}`),
+  ];
+}
+
+function tables({ clusters, services }: FleetStatus, isWide: boolean, nowMs: number): string {
+  if (clusters.length === 0)
+    return "No cluster has joined this fleet. fairlead join NAME makes one a member.";
+  const age = (at: string | undefined): string =>
+    at === undefined ? "never" : renderAge(nowMs - Date.parse(at));
+  const clusterColumns: Column<ClusterStatus>[] = [
+    { head: "CLUSTER", cell: (it) => it.name },
+    { head: "JOINED", cell: (it) => it.joined },
+    { head: "HEALTHY", cell: (it) => it.healthy },
+    { head: "EXPORTS", cell: (it) => String(it.exports) },
+    { head: "IMPORTS", cell: (it) => String(it.imports) },
+    { head: "ENDPOINTS", cell: (it) => String(it.endpoints) },
+    { head: "LAST SYNC", cell: (it) => age(it.lastSync) },
+    { head: "AGE", cell: (it) => age(it.since) },
+  ];
+  const serviceColumns: Column<ServiceStatus>[] = [
+    { head: "SERVICE", cell: (it) => `${it.namespace}/${it.name}` },
+    { head: "TYPE", cell: (it) => orNone(it.type) },
+    { head: "EXPORTED BY", cell: (it) => orNone(it.exports.map((at) => showExporter(at, isWide)).join(",")) },
+    { head: "IMPORTED BY", cell: (it) => orNone(it.importedBy.join(",")) },
+    { head: "LB", cell: (it) => it.loadBalancer ?? "-" },
+    { head: "ENDPOINTS", cell: (it) => String(it.endpoints) },
+    { head: "CONFLICT", cell: (it) => (it.exports.some((at) => at.conflicts.length > 0) ? "yes" : "no") },
+  ];
+  if (isWide) {
+    clusterColumns.push({ head: "MESSAGE", cell: (it) => orNone(it.message) });
+    serviceColumns.splice(2, 0, { head: "PORTS", cell: (it) => orNone(it.ports.join(",")) });
+  }
+  const parts = [renderTable(clusterColumns, clusters)];
+  if (services.length > 0) parts.push(renderTable(serviceColumns, services));
+  const conflicts = [...new Set(services.flatMap(conflictLines))];
+  if (conflicts.length > 0) parts.push(`CONFLICTS\n${conflicts.join("\n")}`);
+  return parts.join("\n\n");
+}
+
+function showExporter(of: ServiceStatus["exports"][number], isWide: boolean): string {
+  return isWide ? `${of.cluster}(${of.doors.join("+")}:${of.endpoints})` : of.cluster;
+}
+
+function conflictLines(service: ServiceStatus): string[] {
+  return service.exports.flatMap((it) =>
+    it.conflicts.map((message) => `  ${service.namespace}/${service.name}: ${message}`),
+  );
+}
+
+function orNone(text: string): string {
+  return text === "" ? "-" : text;
+}

@@ -1,0 +1,232 @@
+import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES, type Lease } from "#api/coordination/v1/types.ts";
+import { parseClaim } from "#api/fairlead.dev/model/claim.ts";
+import { MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
+import { IMPORTED_SERVICES, type ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
+import type { ServiceImportPort } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  clusterOfMailbox,
+  mailboxOf,
+  SERVICE_IN_USE_BY_ANNOTATION,
+} from "#api/networking.fleet.azure.com/names.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  type EndpointSliceExport,
+  FLEET_SERVICE_IMPORTS,
+  type FleetServiceImport,
+  INTERNAL_SERVICE_EXPORTS,
+  type InternalServiceExport,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { readExport } from "#api/fairlead.dev/model/exported-service.ts";
+import { byText } from "#base/text.ts";
+import type { KubeClient } from "#kube/types.ts";
+
+/** What a fleet looks like from its hub. */
+
+export interface FleetStatus {
+  readonly clusters: readonly ClusterStatus[];
+  readonly services: readonly ServiceStatus[];
+}
+
+export interface ClusterStatus {
+  readonly name: string;
+  readonly joined: "True" | "False" | "Unknown";
+  readonly healthy: "True" | "False" | "Unknown";
+  /** Why it is not joined or not healthy. */
+  readonly message: string;
+  readonly exports: number;
+  readonly imports: number;
+  readonly endpoints: number;
+  /** When it was heard of last. RFC 3339. */
+  readonly lastSync: string | undefined;
+  readonly since: string | undefined;
+}
+
+export interface ServiceStatus {
+  readonly namespace: string;
+  readonly name: string;
+  readonly type: string;
+  /** As "http:TCP/80". */
+  readonly ports: readonly string[];
+  readonly exports: readonly ExportStatus[];
+  readonly importedBy: readonly string[];
+  /** The member whose MultiClusterService has it. */
+  readonly loadBalancer: string | undefined;
+  readonly endpoints: number;
+}
+
+export interface ExportStatus {
+  readonly cluster: string;
+  /** Doors it came through. */
+  readonly doors: readonly string[];
+  readonly conflicts: readonly string[];
+  readonly endpoints: number;
+}
+
+export interface FleetSnapshot {
+  readonly members: readonly MemberCluster[];
+  readonly leases: readonly Lease[];
+  readonly exports: readonly InternalServiceExport[];
+  readonly sliceExports: readonly EndpointSliceExport[];
+  readonly serviceImports: readonly FleetServiceImport[];
+  readonly importedServices: readonly ImportedService[];
+}
+
+export async function readFleet(hub: KubeClient, signal: AbortSignal): Promise<FleetSnapshot> {
+  const [members, leases, exports, sliceExports, serviceImports, importedServices] = await Promise.all([
+    hub.list(MEMBER_CLUSTERS, { signal }),
+    hub.list(LEASES, { signal }),
+    hub.list(INTERNAL_SERVICE_EXPORTS, { signal }),
+    hub.list(ENDPOINT_SLICE_EXPORTS, { signal }),
+    hub.list(FLEET_SERVICE_IMPORTS, { signal }),
+    hub.list(IMPORTED_SERVICES, { signal }),
+  ]);
+  return {
+    members: members.items,
+    leases: leases.items,
+    exports: exports.items,
+    sliceExports: sliceExports.items,
+    serviceImports: serviceImports.items,
+    importedServices: importedServices.items,
+  };
+}
+
+export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {
+  const endpoints = countEndpoints(snapshot.sliceExports);
+  const exportsOf = Map.groupBy(snapshot.exports, (it) => it.metadata.namespace ?? "");
+  const importsOf = Map.groupBy(snapshot.importedServices, (it) => it.metadata.namespace ?? "");
+  const leases = new Map(snapshot.leases.map((it) => [`${it.metadata.namespace}/${it.metadata.name}`, it]));
+  return {
+    clusters: snapshot.members
+      .map((member) => {
+        const name = member.metadata.name;
+        const mailbox = mailboxOf(name);
+        return {
+          ...healthOf(member),
+          name,
+          exports: exportsOf.get(mailbox)?.length ?? 0,
+          imports: importsOf.get(mailbox)?.length ?? 0,
+          endpoints: endpoints.byCluster.get(name) ?? 0,
+          lastSync: lastSync(member, leases.get(`${mailbox}/${name}`)),
+          since: member.metadata.creationTimestamp,
+        };
+      })
+      .toSorted((a, b) => byText(a.name, b.name)),
+    services: summarizeServices(snapshot, endpoints.byExport),
+  };
+}
+
+function healthOf(member: MemberCluster): Pick<ClusterStatus, "joined" | "healthy" | "message"> {
+  const find = (type: string) => member.status?.conditions?.find((it) => it.type === type);
+  const [joined, healthy] = [find("Joined"), find("Healthy")];
+  const wrong = [joined, healthy].find((it) => it?.status !== "True");
+  return {
+    joined: joined?.status ?? "Unknown",
+    healthy: healthy?.status ?? "Unknown",
+    message: member.metadata.deletionTimestamp === undefined ? (wrong?.message ?? "") : "leaving",
+  };
+}
+
+function lastSync(member: MemberCluster, lease: Lease | undefined): string | undefined {
+  const heard = (member.status?.agentStatus ?? []).flatMap((it) => it.lastReceivedHeartbeat ?? []);
+  return [lease?.spec?.renewTime ?? [], heard].flat().toSorted(byText).at(-1);
+}
+
+interface Counts {
+  readonly byCluster: ReadonlyMap<string, number>;
+  /** By "cluster/namespace/name". */
+  readonly byExport: ReadonlyMap<string, number>;
+}
+
+/** Endpoints that may get traffic. A dual-stack pod is in a slice of each family, and counts once. */
+function countEndpoints(slices: readonly EndpointSliceExport[]): Counts {
+  const perFamily = new Map<string, Map<string, number>>();
+  for (const slice of slices) {
+    const cluster = clusterOfMailbox(slice.metadata.namespace) ?? "";
+    const key = `${cluster}/${slice.spec.ownerServiceReference.namespace}/${slice.spec.ownerServiceReference.name}`;
+    const counts = perFamily.get(key) ?? new Map<string, number>();
+    perFamily.set(key, counts);
+    const ready = slice.spec.endpoints.filter((it) => it.conditions?.ready !== false).length;
+    counts.set(slice.spec.addressType, (counts.get(slice.spec.addressType) ?? 0) + ready);
+  }
+  const byExport = new Map([...perFamily].map(([key, counts]) => [key, Math.max(...counts.values())]));
+  const byCluster = new Map<string, number>();
+  for (const [key, count] of byExport) {
+    const cluster = key.slice(0, key.indexOf("/"));
+    byCluster.set(cluster, (byCluster.get(cluster) ?? 0) + count);
+  }
+  return { byCluster, byExport };
+}
+
+function summarizeServices(
+  snapshot: FleetSnapshot,
+  endpoints: ReadonlyMap<string, number>,
+): readonly ServiceStatus[] {
+  const imports = new Map(snapshot.serviceImports.map((it) => [serviceKey(it.metadata), it]));
+  const views = Map.groupBy(snapshot.importedServices, (it) => serviceKey(it.spec.service));
+  const exports = Map.groupBy(
+    snapshot.exports.filter((it) => it.spec !== undefined),
+    (it) => serviceKey(it.spec?.serviceReference ?? { name: "" }),
+  );
+  return [...exports]
+    .toSorted(([a], [b]) => byText(a, b))
+    .map(([key, objects]) =>
+      summarizeService(key, {
+        readers: views.get(key) ?? [],
+        imported: imports.get(key),
+        exported: objects.map((it) => summarizeExport(it, endpoints)),
+      }),
+    );
+}
+
+function summarizeService(
+  key: string,
+  of: {
+    readonly readers: readonly ImportedService[];
+    readonly imported: FleetServiceImport | undefined;
+    readonly exported: readonly ExportStatus[];
+  },
+): ServiceStatus {
+  const { readers, imported, exported } = of;
+  const slash = key.indexOf("/");
+  // Nobody reads it where no member has the namespace: the fleet door's view is there all the same.
+  const view = readers[0]?.spec ?? imported?.status ?? {};
+  return {
+    namespace: key.slice(0, slash),
+    name: key.slice(slash + 1),
+    type: view.type ?? "",
+    ports: (view.ports ?? []).map(showPort),
+    exports: exported.toSorted((a, b) => byText(a.cluster, b.cluster)),
+    importedBy: readers.map((it) => clusterOfMailbox(it.metadata.namespace) ?? "").toSorted(byText),
+    loadBalancer: parseClaim(imported?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION])?.cluster,
+    endpoints: exported.reduce((sum, it) => sum + it.endpoints, 0),
+  };
+}
+
+function showPort({ name, protocol = "TCP", port }: ServiceImportPort): string {
+  return `${name === undefined ? "" : `${name}:`}${protocol}/${port}`;
+}
+
+function serviceKey(of: { readonly namespace?: string; readonly name: string }): string {
+  return `${of.namespace ?? ""}/${of.name}`;
+}
+
+function summarizeExport(
+  object: InternalServiceExport,
+  endpoints: ReadonlyMap<string, number>,
+): ExportStatus {
+  const cluster = clusterOfMailbox(object.metadata.namespace) ?? "";
+  const reference = object.spec?.serviceReference;
+  const conflicts = (object.status?.conditions ?? []).filter(
+    (it) => it.status === "True" && (it.type === "Conflict" || it.type === MCS_CONFLICT),
+  );
+  const refused = (object.status?.conditions ?? []).filter(
+    (it) => it.status === "False" && it.reason === "Refused",
+  );
+  return {
+    cluster,
+    doors: readExport(object)?.doors.map((it) => it.door) ?? [],
+    conflicts: [...new Set([...refused, ...conflicts].map((it) => it.message))],
+    endpoints: endpoints.get(`${cluster}/${reference?.namespace}/${reference?.name}`) ?? 0,
+  };
+}

@@ -1,0 +1,47 @@
+import { Command } from "@commander-js/extra-typings";
+import { createMetrics } from "#base/metrics.ts";
+import { runAgent } from "#controllers/member/agent/agent.ts";
+import { connect } from "#kube/client.ts";
+import { systemDeps } from "#kube/deps.ts";
+import { clusterConfig } from "../cluster-config.ts";
+import { LEADER_FLAG, runElected } from "../leader.ts";
+import { serveMetrics } from "../metrics-server.ts";
+import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "../program.ts";
+
+/** Only parsed, never extended: its options are its own affair. */
+type Program = Pick<Command, "parseAsync">;
+
+/** What runs once per member: exports, imports, heartbeats. Several copies may run; one acts. */
+export function command(): Program {
+  return new Command("member")
+    .description("run a member's part of a fleet; the Secret fleet-system/fairlead-hub names the hub")
+    .option("--kubeconfig <file>", "the member's API server; default: that of the pod's cluster")
+    .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")
+    .option(...LEADER_FLAG)
+    .option(...LOG_LEVEL_FLAG)
+    .option(...READY_FD_FLAG)
+    .action((flags) =>
+      runProgram("member", flags, async ({ signal, log, ready }) => {
+        const metrics = createMetrics();
+        const deps = systemDeps(log, metrics);
+        await using stack = new AsyncDisposableStack();
+        const config = await clusterConfig(flags.kubeconfig, deps);
+        const local = stack.use(connect(config, { ...deps, userAgent: "fairlead-member" }));
+        let isUp = false;
+        if (flags.metrics !== undefined)
+          stack.use(await serveMetrics({ metrics, address: flags.metrics, isReady: () => isUp }));
+        // A member that has not joined yet serves all the same: it waits for the Secret.
+        await runElected(
+          { client: local, name: "fairlead-member", isElected: flags.leaderElect, deps },
+          signal,
+          (leading) => {
+            isUp = true;
+            ready();
+            const connectHub = (hub: Parameters<typeof connect>[0]): ReturnType<typeof connect> =>
+              connect(hub, { ...deps, userAgent: "fairlead-member" });
+            return runAgent({ local, connectHub, deps }, leading);
+          },
+        );
+      }),
+    );
+}

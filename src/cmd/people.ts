@@ -1,0 +1,28 @@
+import { FleetError, messageOf } from "#base/errors.ts";
+import { createLogger } from "#base/log.ts";
+import { type RuntimeDeps, systemDeps } from "#kube/deps.ts";
+
+/** What commands for people share: they say on standard error what they do, and end with 1 and one line when it fails. */
+export async function runForPeople(
+  name: string,
+  body: (context: { readonly deps: RuntimeDeps; readonly signal: AbortSignal }) => Promise<void>,
+): Promise<void> {
+  const stop = new AbortController();
+  const onSignal = (): void => stop.abort(new FleetError("ABORTED", "interrupted"));
+  process.once("SIGINT", onSignal);
+  process.once("SIGTERM", onSignal);
+  try {
+    await body({ deps: systemDeps(createLogger(name, "warn")), signal: stop.signal });
+  } catch (error) {
+    process.stderr.write(`fairlead ${name}: ${messageOf(error)}\n`);
+    process.exitCode = stop.signal.aborted ? 130 : 1;
+  } finally {
+    process.off("SIGINT", onSignal);
+    process.off("SIGTERM", onSignal);
+  }
+}
+
+/** A step done, for whoever watches. */
+export function sayStep(step: string): void {
+  process.stderr.write(`${step}\n`);
+}
