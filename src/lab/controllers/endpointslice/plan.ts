@@ -1,0 +1,168 @@
+import { createHash } from "node:crypto";
+import type { Service } from "#api/core/v1/types.ts";
+import {
+  type Endpoint,
+  type EndpointSlice,
+  MANAGED_BY_LABEL,
+  SERVICE_NAME_LABEL,
+} from "#api/discovery/v1/types.ts";
+import { sameJson } from "#base/json.ts";
+import { byText } from "#base/text.ts";
+import { NAME_ALPHABET } from "../names.ts";
+import { type EndpointGroup, groupKey } from "./endpoints.ts";
+
+/** As upstream's controller: endpoints of one slice, and how it signs. */
+export const MAX_ENDPOINTS = 100;
+export const MANAGED_BY = "endpointslice-controller.k8s.io";
+const HEADLESS_LABEL = "service.kubernetes.io/headless";
+
+export interface SlicePlan {
+  readonly create: readonly EndpointSlice[];
+  readonly update: readonly EndpointSlice[];
+  readonly delete: readonly EndpointSlice[];
+}
+
+/** A slice that is there, and what it is to hold. */
+interface Draft {
+  readonly slice: EndpointSlice;
+  endpoints: Endpoint[];
+  isChanged: boolean;
+}
+
+/**
+ * The fewest writes that make the slices say what `groups` say: endpoints stay in the slice that has them, new ones go
+ * where something is written anyway, and only what is left opens slices of its own. Slices are never repacked.
+ */
+export function planSlices(
+  service: Service,
+  groups: readonly EndpointGroup[],
+  existing: readonly EndpointSlice[],
+): SlicePlan {
+  const create: EndpointSlice[] = [];
+  const update: EndpointSlice[] = [];
+  const gone: EndpointSlice[] = [];
+  const unclaimed = new Set(existing);
+  const names = new Set(existing.map((slice) => slice.metadata.name));
+  for (const group of groups) {
+    const key = groupKey(group.family, group.ports);
+    const own = existing.filter((slice) => groupKey(slice.addressType, slice.ports ?? []) === key);
+    for (const slice of own) unclaimed.delete(slice);
+    const { drafts, rest } = distribute(service, group, own);
+    for (const draft of drafts) {
+      // One empty slice says that there are none; any other is of no use.
+      const isSpare = draft.endpoints.length === 0 && (group.endpoints.length > 0 || draft !== drafts[0]);
+      if (isSpare) gone.push(draft.slice);
+      else if (draft.isChanged) update.push(filled(service, draft.slice, draft.endpoints));
+    }
+    const chunks = drafts.length === 0 && rest.length === 0 ? [[]] : chunked(rest, MAX_ENDPOINTS);
+    for (const endpoints of chunks) create.push(newSlice(service, group, { endpoints, names }));
+  }
+  return { create, update, delete: [...gone, ...unclaimed] };
+}
+
+/** Puts a group's endpoints into its slices as far as they go; `rest` is what needs new ones. */
+function distribute(
+  service: Service,
+  group: EndpointGroup,
+  slices: readonly EndpointSlice[],
+): { drafts: Draft[]; rest: Endpoint[] } {
+  const wanted = new Map(group.endpoints.map((endpoint) => [identityOf(endpoint), endpoint]));
+  const drafts = slices
+    .toSorted((a, b) => byText(a.metadata.name, b.metadata.name))
+    .map((slice) => keepIn(service, slice, wanted));
+  const rest = [...wanted.values()];
+  fill(
+    drafts.filter((draft) => draft.isChanged && draft.endpoints.length > 0),
+    rest,
+  );
+  // One more write takes what is left, if it takes all of it; else it goes into new slices.
+  const roomy = drafts.filter((draft) => draft.endpoints.length + rest.length <= MAX_ENDPOINTS);
+  const fullest = roomy.toSorted((a, b) => b.endpoints.length - a.endpoints.length)[0];
+  if (rest.length > 0 && fullest !== undefined) fill([fullest], rest);
+  return { drafts, rest };
+}
+
+/** What of a slice is still wanted, in its newest form. Takes it out of `wanted`. */
+function keepIn(service: Service, slice: EndpointSlice, wanted: Map<string, Endpoint>): Draft {
+  const endpoints: Endpoint[] = [];
+  let isChanged = !hasMetadata(slice, service);
+  for (const endpoint of slice.endpoints) {
+    const identity = identityOf(endpoint);
+    const next = wanted.get(identity);
+    isChanged ||= next === undefined || !sameJson(endpoint, next);
+    if (next !== undefined) endpoints.push(next);
+    wanted.delete(identity);
+  }
+  return { slice, endpoints, isChanged };
+}
+
+/** Moves as many of `rest` into `drafts` as they take, the fullest first. */
+function fill(drafts: readonly Draft[], rest: Endpoint[]): void {
+  for (const draft of drafts.toSorted((a, b) => b.endpoints.length - a.endpoints.length)) {
+    const taken = rest.splice(0, MAX_ENDPOINTS - draft.endpoints.length);
+    draft.endpoints.push(...taken);
+    draft.isChanged ||= taken.length > 0;
+  }
+}
+
+/** An endpoint stays itself while it is the same pod at the same addresses. */
+function identityOf(endpoint: Endpoint): string {
+  return [endpoint.targetRef?.uid ?? "", ...endpoint.addresses].join(" ");
+}
+
+function labelsFor(service: Service): Record<string, string> {
+  const headless: Record<string, string> = service.spec?.clusterIP === "None" ? { [HEADLESS_LABEL]: "" } : {};
+  const { [HEADLESS_LABEL]: _, ...own } = service.metadata.labels ?? {};
+  return { ...own, ...headless, [SERVICE_NAME_LABEL]: service.metadata.name, [MANAGED_BY_LABEL]: MANAGED_BY };
+}
+
+function ownerOf(service: Service) {
+  const { name, uid = "" } = service.metadata;
+  return { apiVersion: "v1", kind: "Service", name, uid, controller: true, blockOwnerDeletion: true };
+}
+
+function hasMetadata(slice: EndpointSlice, service: Service): boolean {
+  return (
+    sameJson(slice.metadata.labels ?? {}, labelsFor(service)) &&
+    sameJson(slice.metadata.ownerReferences ?? [], [ownerOf(service)])
+  );
+}
+
+function filled(service: Service, slice: EndpointSlice, endpoints: Endpoint[]): EndpointSlice {
+  const metadata = { ...slice.metadata, labels: labelsFor(service), ownerReferences: [ownerOf(service)] };
+  return { ...slice, metadata, endpoints };
+}
+
+/**
+ * The name follows from the Service, the group and a number: a controller whose cache lags behind its own write runs
+ * into it and tries again, instead of making a second slice for the same endpoints.
+ */
+function newSlice(
+  service: Service,
+  group: EndpointGroup,
+  parts: { readonly endpoints: Endpoint[]; readonly names: Set<string> },
+): EndpointSlice {
+  const { name: serviceName, namespace = "", uid = "" } = service.metadata;
+  const seed = `${uid} ${groupKey(group.family, group.ports)}`;
+  let name = "";
+  for (let number = 0; name === "" || parts.names.has(name); number++)
+    name = `${serviceName}-${suffixOf(`${seed} ${number}`)}`;
+  parts.names.add(name);
+  return {
+    metadata: { name, namespace, labels: labelsFor(service), ownerReferences: [ownerOf(service)] },
+    addressType: group.family,
+    ports: [...group.ports],
+    endpoints: parts.endpoints,
+  };
+}
+
+function suffixOf(seed: string): string {
+  const bytes = createHash("sha256").update(seed).digest().subarray(0, 5);
+  return [...bytes].map((byte) => NAME_ALPHABET[byte % NAME_ALPHABET.length]).join("");
+}
+
+function chunked<T>(items: readonly T[], size: number): T[][] {
+  const chunks: T[][] = [];
+  for (let from = 0; from < items.length; from += size) chunks.push(items.slice(from, from + size));
+  return chunks;
+}

@@ -1,0 +1,113 @@
+import { DEPLOYMENTS, type Deployment, REPLICA_SETS, type ReplicaSet } from "#api/apps/v1/types.ts";
+import { LEASES, type Lease } from "#api/coordination/v1/types.ts";
+import {
+  CONFIG_MAPS,
+  type ConfigMap,
+  NAMESPACES,
+  type Namespace,
+  NODES,
+  type Node,
+  PODS,
+  type Pod,
+  SERVICE_ACCOUNTS,
+  type ServiceAccount,
+  SERVICES,
+  type Service,
+} from "#api/core/v1/types.ts";
+import {
+  ENDPOINT_SLICES,
+  type EndpointSlice,
+  MANAGED_BY_LABEL,
+  SERVICE_NAME_LABEL,
+} from "#api/discovery/v1/types.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
+import { createInformer } from "#kube/informer.ts";
+import type { Informer, KubeClient } from "#kube/types.ts";
+import { MANAGED_BY } from "./endpointslice/plan.ts";
+import { controllerOf } from "./pods.ts";
+
+/** What the controllers watch: each kind once, whoever reads it. */
+export interface LabInformers {
+  /** Indexes: node (by name; "" for pods without one), controller (by uid), namespace. */
+  readonly pods: Informer<Pod>;
+  readonly nodes: Informer<Node>;
+  /** Index: selector, by the first pair of the selector: "namespace/key=value". */
+  readonly services: Informer<Service>;
+  /** Our own only. Index: service ("namespace/name"). */
+  readonly slices: Informer<EndpointSlice>;
+  /** Index: namespace. */
+  readonly deployments: Informer<Deployment>;
+  /** Indexes: controller (by uid), namespace. */
+  readonly replicaSets: Informer<ReplicaSet>;
+  readonly namespaces: Informer<Namespace>;
+  readonly serviceAccounts: Informer<ServiceAccount>;
+  /** Those named kube-root-ca.crt. */
+  readonly rootCas: Informer<ConfigMap>;
+  /** Those of nodes. */
+  readonly leases: Informer<Lease>;
+}
+
+export const ROOT_CA_NAME = "kube-root-ca.crt";
+
+const namespaceOf = (object: KubeObject): string[] => [object.metadata.namespace ?? ""];
+const controllerUid = (object: KubeObject): string[] => {
+  const owner = controllerOf(object);
+  return owner === undefined ? [] : [owner.uid];
+};
+
+export function createLabInformers(client: KubeClient, deps: RuntimeDeps): LabInformers {
+  return {
+    pods: createInformer(
+      client,
+      PODS,
+      {
+        indexes: {
+          node: (pod) => [pod.spec?.nodeName ?? ""],
+          controller: controllerUid,
+          namespace: namespaceOf,
+        },
+      },
+      deps,
+    ),
+    nodes: createInformer(client, NODES, {}, deps),
+    services: createInformer(client, SERVICES, { indexes: { selector: selectorIndex } }, deps),
+    slices: createInformer(
+      client,
+      ENDPOINT_SLICES,
+      {
+        labelSelector: `${MANAGED_BY_LABEL}=${MANAGED_BY}`,
+        indexes: {
+          service: (slice) => [`${slice.metadata.namespace}/${slice.metadata.labels?.[SERVICE_NAME_LABEL]}`],
+        },
+      },
+      deps,
+    ),
+    deployments: createInformer(client, DEPLOYMENTS, { indexes: { namespace: namespaceOf } }, deps),
+    replicaSets: createInformer(
+      client,
+      REPLICA_SETS,
+      { indexes: { controller: controllerUid, namespace: namespaceOf } },
+      deps,
+    ),
+    namespaces: createInformer(client, NAMESPACES, {}, deps),
+    serviceAccounts: createInformer(
+      client,
+      SERVICE_ACCOUNTS,
+      { fieldSelector: "metadata.name=default" },
+      deps,
+    ),
+    rootCas: createInformer(client, CONFIG_MAPS, { fieldSelector: `metadata.name=${ROOT_CA_NAME}` }, deps),
+    leases: createInformer(client, LEASES, { namespace: "kube-node-lease" }, deps),
+  };
+}
+
+/** A pod can only match a Service whose first pair is one of its labels. */
+export function selectorIndex(service: Service): string[] {
+  const [first] = Object.entries(service.spec?.selector ?? {});
+  return first === undefined ? [] : [selectorKey(service.metadata.namespace, first[0], first[1])];
+}
+
+export function selectorKey(namespace: string | undefined, label: string, value: string): string {
+  return `${namespace ?? ""}/${label}=${value}`;
+}

@@ -1,0 +1,64 @@
+import { CONFIG_MAPS, SERVICE_ACCOUNTS } from "#api/core/v1/types.ts";
+import { objectKey, type ObjectKey } from "#api/meta/key.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import { hasCode } from "#base/errors.ts";
+import { createController } from "#kube/controller.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
+import { watching } from "#kube/source.ts";
+import type { Change, Controller, KubeClient } from "#kube/types.ts";
+import { type LabInformers, ROOT_CA_NAME } from "../informers.ts";
+import { isDeleting } from "../pods.ts";
+
+type Needs = Pick<LabInformers, "namespaces" | "serviceAccounts" | "rootCas">;
+
+/**
+ * Gives every namespace its ServiceAccount `default` and the ConfigMap with which pods check the API server.
+ * Source: pkg/controller/serviceaccount, pkg/controller/certificates/rootcacertpublisher.
+ */
+export function namespaceDefaultsController(
+  parts: { readonly client: KubeClient; readonly informers: Needs; readonly rootCa: string },
+  deps: RuntimeDeps,
+): Controller {
+  const { client, informers, rootCa } = parts;
+  const byNamespace = ({ before, after }: Change<KubeObject>): ObjectKey[] => [
+    objectKey(undefined, (after ?? before)?.metadata.namespace ?? ""),
+  ];
+  return createController(
+    {
+      name: "namespace-defaults",
+      sources: [
+        watching(informers.namespaces),
+        watching(informers.serviceAccounts, byNamespace),
+        watching(informers.rootCas, byNamespace),
+      ],
+      async reconcile(namespace, signal) {
+        const object = informers.namespaces.store.get(namespace);
+        if (object === undefined || isDeleting(object)) return;
+        try {
+          if (informers.serviceAccounts.store.get(objectKey(namespace, "default")) === undefined)
+            await client.create(SERVICE_ACCOUNTS, { metadata: { namespace, name: "default" } }, { signal });
+          await publishRootCa({ client, informers, rootCa }, namespace, signal);
+        } catch (error) {
+          // Made by someone else meanwhile, or the namespace is on its way out.
+          if (!hasCode(error, "API_ALREADY_EXISTS", "API_FORBIDDEN", "API_NOT_FOUND")) throw error;
+        }
+      },
+    },
+    deps,
+  );
+}
+
+async function publishRootCa(
+  parts: { readonly client: KubeClient; readonly informers: Needs; readonly rootCa: string },
+  namespace: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const present = parts.informers.rootCas.store.get(objectKey(namespace, ROOT_CA_NAME));
+  const data = { "ca.crt": parts.rootCa };
+  if (present === undefined) {
+    await parts.client.create(CONFIG_MAPS, { metadata: { namespace, name: ROOT_CA_NAME }, data }, { signal });
+    return;
+  }
+  if (present.data?.["ca.crt"] === parts.rootCa) return;
+  await parts.client.update(CONFIG_MAPS, { ...present, data }, { signal });
+}

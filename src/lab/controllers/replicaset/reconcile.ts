@@ -1,0 +1,216 @@
+import { REPLICA_SETS, type ReplicaSet, type WorkloadCondition } from "#api/apps/v1/types.ts";
+import { type Pod, PODS } from "#api/core/v1/types.ts";
+import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
+import type { OwnerReference } from "#api/meta/types.ts";
+import { hasCode, messageOf } from "#base/errors.ts";
+import { sameJson } from "#base/json.ts";
+import { removeCondition, setCondition } from "#kube/conditions.ts";
+import { createController } from "#kube/controller.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
+import type { EventRecorder } from "#kube/events.ts";
+import { matcherOf } from "#kube/selector.ts";
+import { watching } from "#kube/source.ts";
+import type { Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
+import type { LabInformers } from "../informers.ts";
+import { randomSuffix } from "../names.ts";
+import { controllerOf, isActive } from "../pods.ts";
+import { Expectations } from "./expectations.ts";
+import { planClaims, planScale, planStatus } from "./plan.ts";
+
+type Needs = Pick<LabInformers, "replicaSets" | "pods">;
+
+/** Keeps as many pods as each ReplicaSet asks for. */
+export function replicaSetController(
+  parts: { readonly client: KubeClient; readonly informers: Needs; readonly events: EventRecorder },
+  deps: RuntimeDeps,
+): Controller {
+  const reconciler = new Reconciler(parts, deps);
+  return createController(
+    {
+      name: "replicaset",
+      reconcile: (key, signal) => reconciler.reconcile(key, signal),
+      sources: [
+        watching(parts.informers.replicaSets),
+        watching(parts.informers.pods, (change) => setsOfPod(parts.informers, change)),
+      ],
+    },
+    deps,
+  );
+}
+
+class Reconciler {
+  readonly #client: KubeClient;
+  readonly #informers: Needs;
+  readonly #events: EventRecorder;
+  readonly #deps: RuntimeDeps;
+  readonly #expectations: Expectations;
+
+  constructor(
+    parts: { readonly client: KubeClient; readonly informers: Needs; readonly events: EventRecorder },
+    deps: RuntimeDeps,
+  ) {
+    this.#client = parts.client;
+    this.#informers = parts.informers;
+    this.#events = parts.events;
+    this.#deps = deps;
+    this.#expectations = new Expectations(parts.informers.pods, deps.clock);
+  }
+
+  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
+    const { replicaSets, pods } = this.#informers;
+    const replicaSet = replicaSets.store.get(key);
+    if (replicaSet === undefined) return {};
+    const candidates = pods.store.byIndex("namespace", replicaSet.metadata.namespace ?? "");
+    const claims = planClaims(replicaSet, candidates, matcherOf(replicaSet.spec?.selector));
+    for (const pod of claims.adopt) await this.#setOwner(pod, ownerReference(replicaSet), signal);
+    for (const pod of claims.release) await this.#setOwner(pod, undefined, signal);
+    const uid = replicaSet.metadata.uid ?? "";
+    let failure: Error | undefined;
+    if (this.#expectations.isMet(uid)) {
+      const plan = planScale(replicaSet, claims.own, this.#crowds(replicaSet));
+      failure = await this.#scale(replicaSet, plan, signal);
+    }
+    const nowMs = this.#deps.clock.now();
+    const conditions = this.#conditions(replicaSet, failure);
+    const { status, checkInMs } = planStatus(replicaSet, claims.own, { nowMs, conditions });
+    await this.#writeStatus(replicaSet, status, signal);
+    if (failure !== undefined) throw failure;
+    return checkInMs === undefined ? {} : { requeueAfterMs: checkInMs };
+  }
+
+  /** @returns The first failure: what was done before it counts all the same. */
+  async #scale(
+    replicaSet: ReplicaSet,
+    plan: ReturnType<typeof planScale>,
+    signal: AbortSignal,
+  ): Promise<Error | undefined> {
+    try {
+      for (let made = 0; made < plan.create; made++) await this.#createPod(replicaSet, signal);
+      for (const pod of plan.delete) await this.#deletePod(replicaSet, pod, signal);
+      return undefined;
+    } catch (error) {
+      return Error.isError(error) ? error : new Error(String(error));
+    }
+  }
+
+  async #createPod(replicaSet: ReplicaSet, signal: AbortSignal): Promise<void> {
+    const { name, namespace = "", uid = "" } = replicaSet.metadata;
+    const { metadata = {}, spec } = replicaSet.spec?.template ?? {};
+    const generateName = `${name}-`;
+    const podName = `${generateName}${randomSuffix(this.#deps.rng)}`;
+    const { labels = {}, annotations = {}, finalizers = [] } = metadata;
+    const pod: Pod = {
+      metadata: {
+        name: podName,
+        generateName,
+        namespace,
+        labels,
+        annotations,
+        ownerReferences: [ownerReference(replicaSet)],
+        ...(finalizers.length === 0 ? {} : { finalizers }),
+      },
+      ...(spec === undefined ? {} : { spec }),
+    };
+    this.#expectations.expectCreated(uid, objectKey(namespace, podName));
+    try {
+      await this.#client.create(PODS, pod, { signal });
+    } catch (error) {
+      this.#expectations.forgetCreated(objectKey(namespace, podName));
+      this.#tell(replicaSet, "Warning", "FailedCreate", `Error creating: ${messageOf(error)}`);
+      throw error;
+    }
+    this.#tell(replicaSet, "Normal", "SuccessfulCreate", `Created pod: ${podName}`);
+  }
+
+  async #deletePod(replicaSet: ReplicaSet, pod: Pod, signal: AbortSignal): Promise<void> {
+    const { uid = "" } = replicaSet.metadata;
+    this.#expectations.expectDeleted(uid, pod);
+    try {
+      await this.#client.delete(PODS, keyOf(pod), { uid: pod.metadata.uid ?? "", signal });
+    } catch (error) {
+      this.#expectations.forgetDeleted(uid, pod);
+      if (!hasCode(error, "API_CONFLICT")) throw error;
+      return;
+    }
+    this.#tell(replicaSet, "Normal", "SuccessfulDelete", `Deleted pod: ${pod.metadata.name}`);
+  }
+
+  /** Takes a pod in, or gives it away. The uid makes sure that it is still the same pod. */
+  async #setOwner(pod: Pod, owner: OwnerReference | undefined, signal: AbortSignal): Promise<void> {
+    const { uid, resourceVersion, ownerReferences = [] } = pod.metadata;
+    const others = ownerReferences.filter((it) => it.controller !== true);
+    const metadata = {
+      uid,
+      resourceVersion,
+      ownerReferences: owner === undefined ? others : [...others, owner],
+    };
+    try {
+      await this.#client.mergePatch(PODS, keyOf(pod), { metadata }, { signal });
+    } catch (error) {
+      if (!hasCode(error, "API_NOT_FOUND")) throw error;
+    }
+  }
+
+  async #writeStatus(
+    replicaSet: ReplicaSet,
+    status: NonNullable<ReplicaSet["status"]>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (sameJson(withDefaults(replicaSet.status), withDefaults(status))) return;
+    await this.#client.update(REPLICA_SETS, { ...replicaSet, status }, { subresource: "status", signal });
+  }
+
+  #conditions(replicaSet: ReplicaSet, failure: Error | undefined): WorkloadCondition[] {
+    const present = replicaSet.status?.conditions;
+    if (failure === undefined) return removeCondition(present, "ReplicaFailure");
+    const next = {
+      type: "ReplicaFailure",
+      status: "True",
+      reason: "FailedCreate",
+      message: messageOf(failure),
+    } as const;
+    return setCondition<WorkloadCondition>(present, next, this.#deps.clock);
+  }
+
+  /** How many pods of the same Deployment, or of this set where there is none, each node runs. */
+  #crowds(replicaSet: ReplicaSet): ReadonlyMap<string, number> {
+    const { replicaSets, pods } = this.#informers;
+    const owner = controllerOf(replicaSet);
+    const sets = owner === undefined ? [replicaSet] : [...replicaSets.store.byIndex("controller", owner.uid)];
+    const crowds = new Map<string, number>();
+    for (const set of sets) {
+      for (const pod of pods.store.byIndex("controller", set.metadata.uid ?? "")) {
+        const node = pod.spec?.nodeName ?? "";
+        if (isActive(pod)) crowds.set(node, (crowds.get(node) ?? 0) + 1);
+      }
+    }
+    return crowds;
+  }
+
+  #tell(replicaSet: ReplicaSet, type: "Normal" | "Warning", reason: string, message: string): void {
+    this.#events.record(REPLICA_SETS, replicaSet, { type, reason, message });
+  }
+}
+
+function ownerReference(replicaSet: ReplicaSet): OwnerReference {
+  const { name, uid = "" } = replicaSet.metadata;
+  return { apiVersion: "apps/v1", kind: "ReplicaSet", name, uid, controller: true, blockOwnerDeletion: true };
+}
+
+/** A server may leave out counts of zero, as Go's encoder does. */
+function withDefaults(status: ReplicaSet["status"]): object {
+  return { fullyLabeledReplicas: 0, readyReplicas: 0, availableReplicas: 0, ...status };
+}
+
+/** The set that owns the pod or owned it, and for an orphan all whose selector may take it in. */
+function setsOfPod({ replicaSets }: Needs, { before, after }: Change<Pod>): ObjectKey[] {
+  return [before, after].flatMap((pod) => {
+    if (pod === undefined) return [];
+    const { namespace } = pod.metadata;
+    const owner = controllerOf(pod);
+    if (owner !== undefined) return owner.kind === "ReplicaSet" ? [objectKey(namespace, owner.name)] : [];
+    return [...replicaSets.store.byIndex("namespace", namespace ?? "")]
+      .filter((set) => matcherOf(set.spec?.selector)(pod.metadata.labels))
+      .map((set) => keyOf(set));
+  });
+}
