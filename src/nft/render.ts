@@ -85,12 +85,15 @@ function renderSpec(spec: NftSetSpec): string {
   return spec.interval === true ? `${type}; flags interval;` : `${type};`;
 }
 
-/** An expression of each type, for declarations by `typeof`. */
+/**
+ * An expression of each type, for declarations by `typeof`. `th dport` is the natural one for a port, but nft 1.0.6 then
+ * refuses every later rule that names the set ("conflicting protocols specified: ip vs. th").
+ */
 const EXPRESSIONS: Readonly<Record<DataType, string>> = {
   ipv4_addr: "ip daddr",
   ipv6_addr: "ip6 daddr",
   inet_proto: "meta l4proto",
-  inet_service: "th dport",
+  inet_service: "tcp dport",
   integer: "numgen random mod 65536",
 };
 

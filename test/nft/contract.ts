@@ -1,8 +1,9 @@
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { byText } from "#base/text.ts";
 import { diffTable } from "#nft/diff.ts";
 import type { NftDriver } from "#nft/driver.ts";
-import { chainRef, rule, setRef } from "#nft/rule.ts";
+import { chainRef, type NftRule, rule, setRef } from "#nft/rule.ts";
 import type { NftChain, NftSet, NftTable, NftTableName } from "#nft/state.ts";
 
 /** What every back end of the nft driver promises. `make` gives one whose kernel has none of our tables. */
@@ -195,6 +196,19 @@ const TARGETS: readonly (readonly [string, NftChain])[] = [
   ["target-b", { rules: [rule`meta l4proto tcp accept`] }],
 ];
 
+/** Rules that look elements of a concatenation up. */
+const CHOOSERS: readonly (readonly [string, NftRule])[] = [
+  [
+    "data-v4",
+    rule`dnat ip to numgen random mod 2 . ip daddr . meta l4proto . th dport map ${setRef("data-v4")}`,
+  ],
+  [
+    "data-v6",
+    rule`dnat ip6 to jhash ip6 saddr mod 61 . ip6 daddr . meta l4proto . th dport map ${setRef("data-v6")}`,
+  ],
+  ["verdicts", rule`ip daddr . meta l4proto . th dport vmap ${setRef("verdicts")}`],
+];
+
 function tableWith(kind: string, elements: readonly Entry[]): NftTable {
   const { entries: _, ...spec } = SETS[kind]!;
   return { chains: new Map(TARGETS), sets: new Map([[kind, { ...spec, elements: new Map(elements) }]]) };
@@ -212,11 +226,13 @@ function arbitraryTable(): fc.Arbitrary<NftTable> {
     ["second", { rules: [rule`drop`] }],
     ["third", { hook: { type: "nat", hook: "output", priority: -100 }, rules: [] }],
   ]);
-  return fc.tuple(sets, chains).map(([someSets, someChains]) => {
+  return fc.tuple(sets, chains, fc.boolean()).map(([someSets, someChains, choosing]) => {
     const table = { chains: new Map([...TARGETS, ...someChains]), sets: new Map(someSets) };
-    // A rule that refers to a set is there exactly when the set is.
+    // A rule that refers to a set is there at most when the set is.
     if (table.sets.has("addresses"))
       table.chains.set("user", { rules: [rule`ip saddr ${setRef("addresses")} accept`] });
+    for (const [kind, choose] of CHOOSERS)
+      if (choosing && table.sets.has(kind)) table.chains.set(`choose-${kind}`, { rules: [choose] });
     return table;
   });
 }
@@ -238,9 +254,13 @@ function comparable(table: NftTable | undefined): unknown {
   return {
     chains: [...table.chains]
       .map(([name, { hook, rules }]) => ({ name, hook, rules: rules.map((it) => it.digest) }))
-      .toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+      .toSorted((a, b) => byText(a.name, b.name)),
     sets: [...table.sets]
-      .map(([name, { elements, ...spec }]) => ({ name, ...spec, elements: [...elements].toSorted() }))
-      .toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+      .map(([name, { elements, ...spec }]) => ({
+        name,
+        ...spec,
+        elements: [...elements].map(String).toSorted(byText),
+      }))
+      .toSorted((a, b) => byText(a.name, b.name)),
   };
 }

@@ -8,11 +8,7 @@ import type { Change, Informer } from "#kube/types.ts";
 
 /** Objects for tests of the proxy, with the fields that an API server would have filled in. */
 
-export function makeService(
-  name: string,
-  spec: ServiceSpec,
-  ingress: readonly string[] = [],
-): Service {
+export function makeService(name: string, spec: ServiceSpec, ingress: readonly string[] = []): Service {
   return {
     metadata: { name, namespace: "work" },
     spec: { type: ingress.length > 0 ? "LoadBalancer" : "ClusterIP", ...spec },
@@ -59,8 +55,9 @@ export interface ManualInformer<T extends KubeObject> extends Informer<T> {
 export function manualInformer<T extends KubeObject>(of: Resource<T>): ManualInformer<T> {
   const store = new IndexedStore<T>();
   const subscribers = new Set<(change: Change<T>) => void>();
-  const publish = (key: ReturnType<typeof keyOf>, before: T | undefined, after: T | undefined): void => {
-    for (const it of subscribers) it({ key, before, after });
+  let version = 0;
+  const publish = (change: Change<T> | undefined): void => {
+    if (change !== undefined) for (const it of subscribers) it(change);
   };
   return {
     of,
@@ -74,16 +71,11 @@ export function manualInformer<T extends KubeObject>(of: Resource<T>): ManualInf
       return { [Symbol.dispose]: () => void subscribers.delete(onChange) };
     },
     set(object) {
-      const key = keyOf(object);
-      const before = store.get(key);
-      store.set(object);
-      publish(key, before, object);
+      const metadata = { ...object.metadata, resourceVersion: String(++version) };
+      publish(store.set({ ...object, metadata }));
     },
     delete(object) {
-      const key = keyOf(object);
-      const before = store.get(key);
-      store.delete(key);
-      publish(key, before, undefined);
+      publish(store.delete(keyOf(object)));
     },
     async [Symbol.asyncDispose]() {},
   };
