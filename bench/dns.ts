@@ -17,7 +17,7 @@ import { encodeMessage } from "#dnswire/encode.ts";
 import { TYPE } from "#dnswire/types.ts";
 
 /**
- * Claims: the cluster-set DNS server, with 10,000 services, answers at least half as many queries a second as a program of
+ * Claims: the cluster-set DNS server, with 10,000 services, answers about half as many queries a second as a program of
  * the same runtime that only sends each datagram back; and 100 changes of endpoints a second cost little of that.
  *
  * The limit is taken in the same run, with the same client: 100 queries in flight, names in shuffled order, server and

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { formatRecord } from "#dnswire/text.ts";
+import { formatRecord } from "./record-text.ts";
 import type { ResourceRecord } from "#dnswire/types.ts";
 import { type Contribution, RecordTree, setOf } from "./tree.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Endpoint, EndpointSlice } from "#api/discovery/v1/types.ts";
 import type { ServiceImport, ServiceImportPort } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { formatRecord } from "#dnswire/text.ts";
+import { formatRecord } from "./record-text.ts";
 import { namespaceContribution, serviceContribution, zoneContribution } from "./zone.ts";
 
 const zone = { origin: "clusterset.local.", ttl: 5 };

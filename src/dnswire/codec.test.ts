@@ -125,7 +125,9 @@ describe("a DNS message", () => {
   it("is read by dns-packet as we meant it", () => {
     fc.assert(
       fc.property(messageOf(plainName), (message) => {
-        const theirs = packet.decode(encodeMessage(message));
+        // It also reads what is in EDNS options, which here is noise.
+        const { edns: _, ...plain } = message;
+        const theirs = packet.decode(encodeMessage(plain));
         expect(theirs.id).toBe(message.id);
         expect((theirs.questions ?? []).map((it) => it.name.toLowerCase())).toEqual(
           message.questions.map((it) => withoutDot(it.name)),

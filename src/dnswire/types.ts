@@ -38,7 +38,7 @@ export interface Question {
   readonly class: number;
 }
 
-export interface SoaData {
+interface SoaData {
   readonly type: "SOA";
   readonly mname: string;
   readonly rname: string;
@@ -51,7 +51,7 @@ export interface SoaData {
   readonly minimum: number;
 }
 
-export interface SrvData {
+interface SrvData {
   readonly type: "SRV";
   readonly priority: number;
   readonly weight: number;

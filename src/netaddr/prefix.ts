@@ -92,10 +92,6 @@ export function overlaps(a: Prefix, b: Prefix): boolean {
   return containsPrefix(a, b) || containsPrefix(b, a);
 }
 
-export function samePrefix(a: Prefix, b: Prefix): boolean {
-  return a.length === b.length && a.network === b.network;
-}
-
 /** How many addresses the prefix has. */
 export function sizeOf(prefix: Prefix): bigint {
   return 1n << BigInt(bitsOf(prefix.family) - prefix.length);

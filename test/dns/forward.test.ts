@@ -4,7 +4,7 @@ import { systemClock } from "#base/clock.ts";
 import { silentLogger } from "#base/log.ts";
 import { decodeMessage } from "#dnswire/decode.ts";
 import { encodeMessage } from "#dnswire/encode.ts";
-import { formatRecord } from "#dnswire/text.ts";
+import { formatRecord } from "#dns/record-text.ts";
 import { type Message, RCODE, type ResourceRecord, TYPE } from "#dnswire/types.ts";
 import { exchange } from "#dns/exchange.ts";
 import { createForward } from "#dns/forward.ts";

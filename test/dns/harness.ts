@@ -3,7 +3,7 @@ import { systemClock } from "#base/clock.ts";
 import { exec } from "#base/exec.ts";
 import { silentLogger } from "#base/log.ts";
 import { noMetrics } from "#base/metrics.none.ts";
-import { formatRecord } from "#dnswire/text.ts";
+import { formatRecord } from "#dns/record-text.ts";
 import type { Message } from "#dnswire/types.ts";
 import { RCODE } from "#dnswire/types.ts";
 import { parseSocketAddress } from "#dns/listen-address.ts";

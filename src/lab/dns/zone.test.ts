@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Service, ServiceSpec } from "#api/core/v1/types.ts";
 import type { Endpoint, EndpointSlice } from "#api/discovery/v1/types.ts";
-import { formatRecord } from "#dnswire/text.ts";
+import { formatRecord } from "#dns/record-text.ts";
 import { serviceContribution, zoneContribution } from "./zone.ts";
 
 const zone = { origin: "cluster.local.", ttl: 5 };

@@ -1,5 +1,5 @@
 import { formatAddress } from "#netaddr/address.ts";
-import { type RecordData, type ResourceRecord, TYPE, typeCode } from "./types.ts";
+import { type RecordData, type ResourceRecord, TYPE, typeCode } from "#dnswire/types.ts";
 
 /** A record as a line of a zone file (RFC 1035, section 5.1; RFC 3597), its fields separated by one space. */
 export function formatRecord(record: ResourceRecord): string {
@@ -8,7 +8,7 @@ export function formatRecord(record: ResourceRecord): string {
 }
 
 /** "A", "SRV", or "TYPE65" for a type without a name here. */
-export function formatType(code: number): string {
+function formatType(code: number): string {
   for (const [name, value] of Object.entries(TYPE)) if (value === code) return name;
   return `TYPE${code}`;
 }
