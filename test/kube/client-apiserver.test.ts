@@ -1,0 +1,63 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { CONFIG_MAPS, type ConfigMap } from "#api/core/v1/types.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { startApiServer } from "#apiserver/server.ts";
+import { silentLogger } from "#base/log.ts";
+import { connect } from "#kube/client.ts";
+import { systemDeps } from "#kube/deps.ts";
+import { createInformer } from "#kube/informer.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import type { Change } from "#kube/types.ts";
+import { describeKubeClient } from "./contract.ts";
+
+const LIMIT_MS = 20_000;
+
+describeKubeClient("the client against the embedded API server", async () => {
+  const stack = new AsyncDisposableStack();
+  const dataDir = await mkdtemp(join(tmpdir(), "kube-contract-"));
+  stack.defer(() => rm(dataDir, { recursive: true }));
+  const server = stack.use(await startApiServer({ dataDir, journal: "none" }));
+  const client = stack.use(connect(await loadKubeconfig(server.kubeconfig)));
+  return { client, [Symbol.asyncDispose]: () => stack.disposeAsync() };
+});
+
+it("an informer outlives a restart of the API server: nothing is lost, told twice or revived", async () => {
+  await using stack = new AsyncDisposableStack();
+  const dataDir = await mkdtemp(join(tmpdir(), "kube-restart-"));
+  stack.defer(() => rm(dataDir, { recursive: true }));
+  const first = await startApiServer({ dataDir });
+  const client = stack.use(connect(await loadKubeconfig(first.kubeconfig)));
+  const signal = AbortSignal.timeout(LIMIT_MS);
+  const informer = stack.use(
+    createInformer(client, CONFIG_MAPS, { namespace: "default" }, systemDeps(silentLogger)),
+  );
+  informer.start(signal);
+  await informer.synced(signal);
+  const told: string[] = [];
+  let onTold: () => void = () => {};
+  informer.subscribe((change: Change<ConfigMap>) => {
+    const name = change.after?.metadata.name ?? `-${change.before?.metadata.name}`;
+    if (!name.includes("kube-root-ca")) told.push(name);
+    onTold();
+  });
+  const untilTold = (count: number): Promise<void> =>
+    new Promise((resolve) => {
+      onTold = () => {
+        if (told.length >= count) resolve();
+      };
+      onTold();
+    });
+  const create = (name: string) => client.create(CONFIG_MAPS, { metadata: { name, namespace: "default" } });
+  await create("one");
+  await create("two");
+  await untilTold(2);
+  await first.close();
+  stack.use(await startApiServer({ dataDir, port: first.port }));
+  await client.delete(CONFIG_MAPS, objectKey("default", "one"));
+  await create("three");
+  await untilTold(4);
+  expect(told).toEqual(["one", "two", "-one", "three"]);
+});
