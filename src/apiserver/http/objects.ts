@@ -71,8 +71,8 @@ export async function readObject(exchange: Exchange, definition: ResourceDefinit
   const body = await readBody(request);
   const { value, duplicates } = parseBody(body, mediaType(request.headers["content-type"]));
   const object = asObject(value, definition.kind, apiVersionOf(definition));
-  checkFields({ definition, object, duplicates, validation, warn: (message) => exchange.warn(message) });
-  return object;
+  const warn = (message: string): void => exchange.warn(message);
+  return checkFields({ definition, object, duplicates, validation, warn });
 }
 
 /** @throws {StatusError} 400 for another kind, or metadata that is none. */

@@ -2,13 +2,13 @@ import { applyJsonPatch } from "../patch/json-patch.ts";
 import { applyMergePatch } from "../patch/merge-patch.ts";
 import { applyStrategicMergePatch } from "../patch/strategic-merge.ts";
 import type { Registry } from "../registry/registry.ts";
-import { applyConfiguration, checkFields } from "../registry/shape.ts";
+import { applyConfiguration, checkFields, reportFields } from "../registry/shape.ts";
 import type { ApiObject } from "../registry/types.ts";
 import { apiVersionOf, editableCopy, type WriteRequest, type WriteResult } from "../registry/write.ts";
 import { resolveDefinition } from "../schema/definitions.ts";
 import { parseJson } from "../schema/json.ts";
 import { parseYaml } from "../schema/yaml.ts";
-import { badRequest, StatusError, unsupportedMediaType } from "../status.ts";
+import { type FieldErrorType, invalid, type StatusError, unsupportedMediaType } from "../status.ts";
 import { mediaType, readBody, utf8 } from "./body.ts";
 import type { Exchange } from "./exchange.ts";
 import { asObject, parseFieldValidation } from "./objects.ts";
@@ -35,6 +35,7 @@ export async function patchObject(
       `the body of the request was in an unknown format - accepted media types include: ${taken.join(", ")}`,
     );
   }
+  checkForce(type, exchange.query);
   const text = utf8(await readBody(exchange.request));
   if (type === APPLY_PATCH) return applyPatch(registry, exchange, request, text);
   const transform = parseTransform(type, text, request);
@@ -61,8 +62,8 @@ function parseTransform(type: string, text: string, { definition }: WriteRequest
 function patched(exchange: Exchange, { definition }: WriteRequest, value: unknown): ApiObject {
   const object = asObject(value, definition.kind, apiVersionOf(definition));
   const validation = parseFieldValidation(exchange.query);
-  checkFields({ definition, object, duplicates: [], validation, warn: (message) => exchange.warn(message) });
-  return object;
+  const warn = (message: string): void => exchange.warn(message);
+  return checkFields({ definition, object, duplicates: [], validation, warn });
 }
 
 /** Server-side apply: creates what is absent (KEP-555). */
@@ -72,47 +73,37 @@ function applyPatch(
   request: WriteRequest,
   text: string,
 ): Promise<WriteResult> {
-  const { definition } = request;
+  const { definition, subresource } = request;
   const manager = exchange.query.get("fieldManager") ?? "";
   if (manager === "")
-    throw badRequest(
-      "PatchOptions.meta.k8s.io is invalid: fieldManager: Required value: is required for apply patch",
-    );
+    throw refuseOptions("fieldManager", "FieldValueRequired", "Required value: is required for apply patch");
   const { value, duplicates } = parseYaml(text);
   const config = asObject(value, definition.kind, apiVersionOf(definition));
-  if (config.metadata.managedFields !== undefined) throw badRequest("metadata.managedFields must be nil");
-  const validation = parseFieldValidation(exchange.query);
-  checkFields({
+  const check = {
     definition,
     object: config,
     duplicates,
-    validation,
-    warn: (message) => exchange.warn(message),
-  });
+    validation: parseFieldValidation(exchange.query),
+    warn: (message: string): void => exchange.warn(message),
+  };
+  reportFields(check, []);
   const force = isTrue(exchange.query.get("force"));
   return registry.change(request, (entry, tx) => {
-    if (entry === undefined && request.subresource !== "") return undefined;
+    if (entry === undefined && subresource !== "") return undefined;
     const live = entry === undefined ? undefined : editableCopy(definition, entry);
-    const input = applyConfiguration({
-      definition,
-      live,
-      config,
-      manager,
-      force,
-      subresource: request.subresource,
-      nowMs: tx.nowMs,
-    });
-    return { input, isApplied: true };
+    const { nowMs } = tx;
+    const object = applyConfiguration({ definition, live, config, manager, force, subresource, nowMs });
+    // The configuration is taken as it was written; what is stored is what the kind's types make of it.
+    return { input: checkFields({ ...check, object, validation: "Ignore" }), isApplied: true };
   });
 }
 
+function refuseOptions(field: string, type: FieldErrorType, message: string): StatusError {
+  return invalid("meta.k8s.io", "PatchOptions", "", [{ type, field, message }]);
+}
+
 /** `force` belongs to apply alone. */
-export function checkPatchQuery(type: string, query: URLSearchParams): void {
+function checkForce(type: string, query: URLSearchParams): void {
   if (type === APPLY_PATCH || query.get("force") === null) return;
-  throw new StatusError({
-    code: 422,
-    reason: "Invalid",
-    message:
-      'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be specified for non-apply patch',
-  });
+  throw refuseOptions("force", "FieldValueForbidden", "Forbidden: may not be specified for non-apply patch");
 }

@@ -22,9 +22,10 @@ export async function serveReview(
   const { format } = negotiate(exchange.request.headers.accept);
   const body = await readBody(exchange.request);
   const { value, duplicates } = parseBody(body, mediaType(exchange.request.headers["content-type"]));
-  const object = asObject(value, definition.kind, definition.kindApiVersion ?? versionOf(definition));
+  const sent = asObject(value, definition.kind, definition.kindApiVersion ?? versionOf(definition));
   const validation = parseFieldValidation(exchange.query);
-  checkFields({ definition, object, duplicates, validation, warn: (message) => exchange.warn(message) });
+  const warn = (message: string): void => exchange.warn(message);
+  const object = checkFields({ definition, object: sent, duplicates, validation, warn });
   const answer = await definition.review({
     object,
     user: exchange.user,

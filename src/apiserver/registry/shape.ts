@@ -1,9 +1,13 @@
-import { cloneJson, sameJson } from "#base/json.ts";
+import type { ObjectMeta } from "#api/meta/types.ts";
+import { cloneJson, isObject, sameJson } from "#base/json.ts";
 import { apply } from "../patch/apply.ts";
 import { trackUpdate } from "../patch/track-update.ts";
+import { decodeBuiltin } from "../schema/builtin-decode.ts";
+import { applyDefaults } from "../schema/defaults.ts";
 import { resolveDefinition } from "../schema/definitions.ts";
+import { fieldProblems, pruneObject } from "../schema/prune.ts";
 import type { Schema } from "../schema/types.ts";
-import type { FieldError } from "../status.ts";
+import { badRequest, type FieldError } from "../status.ts";
 import type { ApiObject, ResourceDefinition } from "./types.ts";
 import { timestamp } from "./metadata.ts";
 import { apiVersionOf, type WriteRequest } from "./write.ts";
@@ -13,16 +17,74 @@ import { apiVersionOf, type WriteRequest } from "./write.ts";
 export type FieldValidation = "Strict" | "Warn" | "Ignore";
 
 export interface FieldCheck {
-  readonly definition: { readonly schema: Schema; readonly kind: string };
+  readonly definition: { readonly schema: Schema; readonly kind: string; readonly isCustom?: boolean };
   readonly object: ApiObject;
   readonly duplicates: readonly string[];
   readonly validation: FieldValidation;
   readonly warn: (message: string) => void;
 }
 
-export function checkFields(_check: FieldCheck): void {}
+/**
+ * The object as its kind's types write it: without what the kind does not know, which is refused or reported as the
+ * request asks (`fieldValidation`).
+ *
+ * @throws {StatusError} 400 where a value is of another type, or fields are unknown or stand twice under Strict.
+ */
+export function checkFields(check: FieldCheck): ApiObject {
+  const { schema, kind, isCustom } = check.definition;
+  const { object } = check;
+  const shaped = isCustom === true ? pruneCustom(schema, object) : decodeBuiltinKind(kind, schema, object);
+  reportFields(check, shaped.unknown);
+  return shaped.object;
+}
 
-export function applySchemaDefaults(_definition: ResourceDefinition, _object: ApiObject): void {}
+/** Refuses or reports what is wrong with the fields of a body. */
+export function reportFields(check: FieldCheck, unknown: readonly string[]): void {
+  const { object, duplicates, validation, warn } = check;
+  const { kind } = check.definition;
+  const problems = validation === "Ignore" ? [] : fieldProblems(unknown, duplicates);
+  if (problems.length === 0) return;
+  if (validation === "Strict") {
+    throw badRequest(
+      `${kind} in version ${JSON.stringify(versionOf(object))} cannot be handled as a ${kind}: ` +
+        `strict decoding error: ${problems.join(", ")}`,
+    );
+  }
+  for (const it of problems) warn(it);
+}
+
+function versionOf({ apiVersion }: ApiObject): string {
+  return apiVersion.slice(apiVersion.indexOf("/") + 1);
+}
+
+interface Shaped {
+  readonly object: ApiObject;
+  readonly unknown: readonly string[];
+}
+
+function decodeBuiltinKind(kind: string, schema: Schema, object: ApiObject): Shaped {
+  const decoded = decodeBuiltin(object, { kind, version: versionOf(object), schema });
+  const { apiVersion, metadata } = object;
+  return {
+    object: { ...decoded.object, kind, apiVersion, metadata: metadataOf(decoded.object, metadata) },
+    unknown: decoded.unknown,
+  };
+}
+
+/** An empty metadata goes the way of every zero value; the server needs it to be there. */
+function metadataOf({ metadata }: Readonly<Record<string, unknown>>, sent: ObjectMeta): ObjectMeta {
+  return isObject(metadata) ? (metadata as unknown as ObjectMeta) : { name: sent.name };
+}
+
+function pruneCustom(schema: Schema, object: ApiObject): Shaped {
+  const { value, unknown } = pruneObject(object, schema, resolveDefinition);
+  return { object: value, unknown };
+}
+
+/** Fills in what the schema of a custom kind defaults; built-in kinds do it by their strategies. */
+export function applySchemaDefaults({ isCustom, schema }: ResourceDefinition, object: ApiObject): void {
+  if (isCustom) applyDefaults(object, schema);
+}
 
 export function validateSchema(
   _definition: ResourceDefinition,
@@ -82,7 +144,8 @@ function originOf({
 
 /** A custom object as it reads under `schema`; the object itself where that changes nothing. */
 export function shapeCustom(schema: Schema, object: ApiObject): ApiObject {
-  const copy = cloneJson(object);
+  const copy = cloneJson(pruneObject(object, schema, resolveDefinition).value);
+  applyDefaults(copy, schema);
   return sameJson(copy, object) ? object : copy;
 }
 

@@ -1,0 +1,170 @@
+import { type ChildProcess } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { startApiServer } from "#apiserver/server.ts";
+import { start } from "#base/exec.ts";
+import { startTestServer, TestClient } from "./support.ts";
+
+/** What a server acknowledged is there when the next one starts in the same folder. */
+
+const MAIN = join(import.meta.dirname, "..", "..", "src", "cmd", "fairlead", "main.ts");
+const CONFIG_MAPS = "/api/v1/namespaces/default/configmaps";
+
+function configMap(name: string, data: Record<string, string> = {}): object {
+  return { apiVersion: "v1", kind: "ConfigMap", metadata: { name }, data };
+}
+
+describe("a restarted server", () => {
+  let dir = "";
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), "apiserver-"));
+  });
+  afterEach(() => rm(dir, { recursive: true, force: true }));
+
+  it("has the same objects under the same revisions, and goes on counting", async () => {
+    const before = await (async () => {
+      await using test = await startTestServer({ dataDir: dir, journal: "sqlite" });
+      await test.call("POST", CONFIG_MAPS, { body: configMap("kept", { a: "1" }) });
+      await test.call("POST", CONFIG_MAPS, { body: configMap("gone") });
+      await test.call("DELETE", `${CONFIG_MAPS}/gone`);
+      return (await test.call("GET", CONFIG_MAPS)).json;
+    })();
+    await using test = await startTestServer({ dataDir: dir, journal: "sqlite" });
+    const after = (await test.call("GET", CONFIG_MAPS)).json;
+    expect(after.items).toEqual(before.items);
+    expect(Number(after.metadata.resourceVersion)).toBeGreaterThanOrEqual(
+      Number(before.metadata.resourceVersion),
+    );
+    const made = await test.call("POST", CONFIG_MAPS, { body: configMap("new") });
+    expect(Number(made.json.metadata.resourceVersion)).toBeGreaterThan(
+      Number(after.metadata.resourceVersion),
+    );
+  });
+
+  it("lets a watch go on from where it was", async () => {
+    const from = await (async () => {
+      await using test = await startTestServer({ dataDir: dir, journal: "sqlite" });
+      const list = await test.call("GET", CONFIG_MAPS);
+      await test.call("POST", CONFIG_MAPS, { body: configMap("missed") });
+      await test.call("DELETE", `${CONFIG_MAPS}/missed`);
+      return list.json.metadata.resourceVersion;
+    })();
+    await using test = await startTestServer({ dataDir: dir, journal: "sqlite" });
+    const query = `?watch=1&timeoutSeconds=1&resourceVersion=${from}`;
+    const lines = (await test.call("GET", CONFIG_MAPS + query)).text.trim().split("\n");
+    const events = lines.map(
+      (it) => JSON.parse(it) as { type: string; object: { metadata: { name: string } } },
+    );
+    expect(events.map((it) => `${it.type} ${it.object.metadata.name}`)).toEqual([
+      "ADDED missed",
+      "DELETED missed",
+    ]);
+  });
+
+  it("remembers which addresses Services hold, and which custom resources there are", async () => {
+    const service = {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name: "s" },
+      spec: { ports: [{ port: 80 }] },
+    };
+    const services = "/api/v1/namespaces/default/services";
+    const ip = await (async () => {
+      await using test = await startTestServer({ dataDir: dir, journal: "sqlite" });
+      return (await test.call("POST", services, { body: service })).json.spec["clusterIP"] as string;
+    })();
+    await using test = await startTestServer({ dataDir: dir, journal: "sqlite" });
+    const taken = { ...service, metadata: { name: "t" }, spec: { ...service.spec, clusterIP: ip } };
+    const refused = await test.call("POST", services, { body: taken });
+    expect(refused.json).toMatchObject({ code: 422, details: { causes: [{ field: "spec.clusterIPs" }] } });
+  });
+
+  it("refuses a folder that another server uses", async () => {
+    await using _first = await startTestServer({ dataDir: dir, journal: "sqlite" });
+    await expect(startApiServer({ dataDir: dir })).rejects.toMatchObject({ code: "OPTION_INVALID" });
+  });
+});
+
+describe("a killed server", () => {
+  let dir = "";
+  let child: ChildProcess | undefined;
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), "apiserver-"));
+  });
+  afterEach(async () => {
+    child?.kill("SIGKILL");
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  /** Starts the program and waits until it says that it serves. */
+  async function launch(): Promise<{ child: ChildProcess; client: TestClient }> {
+    const args = [
+      MAIN,
+      "apiserver",
+      "--data",
+      dir,
+      "--port",
+      "0",
+      "--ready-fd",
+      "3",
+      "--log-level",
+      "silent",
+    ];
+    const started = start(process.execPath, args, { stdio: ["ignore", "ignore", "inherit", "pipe"] });
+    child = started;
+    await new Promise<void>((resolve, reject) => {
+      started.stdio[3]?.once("data", () => resolve());
+      started.once("exit", (code) => reject(new Error(`the server ended with code ${code}`)));
+    });
+    const kubeconfig = await readFile(join(dir, "admin.kubeconfig"), "utf8");
+    const port = Number(/server: "?https:\/\/127\.0\.0\.1:(\d+)/.exec(kubeconfig)?.[1]);
+    const pem = (file: string): Promise<string> => readFile(join(dir, "pki", file), "utf8");
+    const admin = { cert: await pem("admin.crt"), key: await pem("admin.key") };
+    return { child: started, client: new TestClient({ port, ca: await pem("ca.crt"), admin }) };
+  }
+
+  it("has lost nothing that any of its writers was told is stored", async () => {
+    const first = await launch();
+    const acknowledged = new Map<string, string>();
+    const deleting = new Set<string>();
+    const deleted = new Set<string>();
+    let count = 0;
+    const write = async (writer: number): Promise<void> => {
+      for (let at = 0; ; at += 1) {
+        const name = `w${writer}-${at}`;
+        const made = await first.client.call("POST", CONFIG_MAPS, {
+          body: configMap(name, { at: String(at) }),
+        });
+        acknowledged.set(name, made.json.metadata.resourceVersion);
+        count += 1;
+        // Killed in the middle of everything, by the writers themselves.
+        if (count === 300) first.child.kill("SIGKILL");
+        if (at % 5 !== 4) continue;
+        deleting.add(name);
+        await first.client.call("DELETE", `${CONFIG_MAPS}/${name}`);
+        deleted.add(name);
+      }
+    };
+    const writers = Array.from({ length: 8 }, (_, writer) => write(writer));
+    // Each ends by its connection breaking.
+    await Promise.allSettled(writers);
+    first.client.close();
+    expect(acknowledged.size).toBeGreaterThan(250);
+    const second = await launch();
+    const { json } = await second.client.call("GET", CONFIG_MAPS);
+    const found = new Map(json.items.map(({ metadata }) => [metadata.name, metadata.resourceVersion]));
+    for (const [name, revision] of acknowledged) {
+      if (deleted.has(name)) expect.soft(found.has(name), `${name} was deleted`).toBe(false);
+      // A delete that was under way may have been stored without anybody having been told.
+      else if (found.has(name) || !deleting.has(name)) expect.soft(found.get(name), name).toBe(revision);
+    }
+    second.client.close();
+    const ended = new Promise((resolve) => {
+      second.child.once("exit", resolve);
+    });
+    second.child.kill("SIGTERM");
+    expect(await ended).toBe(0);
+  });
+});

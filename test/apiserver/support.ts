@@ -1,0 +1,148 @@
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { Agent, request as httpsRequest } from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type ApiServer, type ApiServerOptions, startApiServer } from "#apiserver/server.ts";
+import { exec, type ExecResult } from "#base/exec.ts";
+
+/** What end-to-end tests of the API server share: a server, kubectl, and a bare HTTPS client. */
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const CANDIDATES = [join(ROOT, "node_modules", ".tools", "kubectl"), process.env["KUBECTL"] ?? ""];
+
+/** Path of kubectl, or undefined where there is none. */
+export const KUBECTL = CANDIDATES.find((it) => it !== "" && existsSync(it));
+export const NO_KUBECTL = "there is no kubectl: run scripts/setup.mjs, or set KUBECTL";
+
+export interface TestServer extends AsyncDisposable {
+  readonly server: ApiServer;
+  readonly dir: string;
+  /** Runs kubectl as the admin. Never throws for an exit code. */
+  kubectl(args: readonly string[], options?: KubectlOptions): Promise<ExecResult>;
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+}
+
+export interface KubectlOptions {
+  readonly input?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly timeoutMs?: number;
+}
+
+export async function startTestServer(options: Partial<ApiServerOptions> = {}): Promise<TestServer> {
+  const dir = options.dataDir ?? (await mkdtemp(join(tmpdir(), "apiserver-")));
+  const server = await startApiServer({ journal: "none", ...options, dataDir: dir });
+  const client = new TestClient(server);
+  return {
+    server,
+    dir,
+    kubectl: (args, of = {}) => runKubectl(server.kubeconfig, dir, args, of),
+    call: (method, path, of = {}) => client.call(method, path, of),
+    async [Symbol.asyncDispose]() {
+      client.close();
+      await server.close();
+      if (options.dataDir === undefined) await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+function runKubectl(
+  kubeconfig: string,
+  dir: string,
+  args: readonly string[],
+  { input, env = {}, timeoutMs = 60_000 }: KubectlOptions,
+): Promise<ExecResult> {
+  return exec(KUBECTL ?? "kubectl", ["--kubeconfig", kubeconfig, ...args], {
+    allowFailure: true,
+    timeoutMs,
+    // A home of its own: kubectl keeps discovery on disk.
+    env: { PATH: process.env["PATH"] ?? "", HOME: dir, ...env },
+    ...(input === undefined ? {} : { input }),
+  });
+}
+
+export interface CallOptions {
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Send no client certificate. */
+  readonly anonymous?: boolean;
+}
+
+export interface Answer {
+  readonly code: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly text: string;
+  /** The parsed body; empty where it is no JSON. */
+  readonly json: Json;
+}
+
+/** What tests look at in answers; where a field is absent, what reads it fails. */
+export interface Json {
+  readonly kind: string;
+  readonly apiVersion: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly uid: string;
+    readonly resourceVersion: string;
+    readonly generation: number;
+    readonly continue: string;
+    readonly labels: Readonly<Record<string, string>>;
+    readonly [field: string]: unknown;
+  };
+  readonly items: readonly Json[];
+  readonly spec: Readonly<Record<string, unknown>>;
+  readonly status: Readonly<Record<string, unknown>>;
+  readonly code: number;
+  readonly reason: string;
+  readonly message: string;
+  readonly [field: string]: unknown;
+}
+
+export class TestClient {
+  readonly #server: Pick<ApiServer, "port" | "ca" | "admin">;
+  readonly #agents: { readonly admin: Agent; readonly nobody: Agent };
+
+  constructor(server: Pick<ApiServer, "port" | "ca" | "admin">) {
+    this.#server = server;
+    const { ca, admin } = server;
+    this.#agents = {
+      admin: new Agent({ keepAlive: true, ca, cert: admin.cert, key: admin.key }),
+      nobody: new Agent({ keepAlive: true, ca }),
+    };
+  }
+
+  call(method: string, path: string, options: CallOptions = {}): Promise<Answer> {
+    const { body, headers = {}, anonymous = false } = options;
+    const bytes = typeof body === "string" || Buffer.isBuffer(body) ? body : JSON.stringify(body);
+    return new Promise((resolve, reject) => {
+      const agent = anonymous ? this.#agents.nobody : this.#agents.admin;
+      const type = bytes === undefined ? {} : { "Content-Type": "application/json" };
+      const to = { host: "127.0.0.1", port: this.#server.port, method, path, agent };
+      const outgoing = httpsRequest({ ...to, headers: { ...type, ...headers } }, (answer) => {
+        const chunks: Buffer[] = [];
+        answer.on("data", (chunk: Buffer) => chunks.push(chunk));
+        answer.once("error", reject);
+        answer.once("end", () => {
+          const text = Buffer.concat(chunks).toString("utf8");
+          resolve({ code: answer.statusCode ?? 0, headers: answer.headers, text, json: parse(text) });
+        });
+      });
+      outgoing.once("error", reject);
+      outgoing.end(bytes);
+    });
+  }
+
+  close(): void {
+    this.#agents.admin.destroy();
+    this.#agents.nobody.destroy();
+  }
+}
+
+function parse(text: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return {} as Json;
+  }
+}
