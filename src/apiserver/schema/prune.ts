@@ -15,9 +15,13 @@ export interface Pruned<T> {
  * Source: apiextensions-apiserver, pkg/apiserver/schema/pruning.
  */
 export function pruneObject<T>(object: T, schema: Schema, resolve: SchemaResolver): Pruned<T> {
+  return pruneValue(object, objectSchema(schema), resolve);
+}
+
+/** As `pruneObject`, for a value inside an object. */
+export function pruneValue<T>(value: T, schema: Schema, resolve: SchemaResolver): Pruned<T> {
   const pruner = new Pruner(resolve);
-  const value = pruner.prune(object, objectSchema(schema), "") as T;
-  return { value, unknown: pruner.unknown };
+  return { value: pruner.prune(value, schema, "") as T, unknown: pruner.unknown };
 }
 
 class Pruner {

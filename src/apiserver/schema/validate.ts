@@ -1,0 +1,274 @@
+import { isObject, sameJson } from "#base/json.ts";
+import { duplicate, invalid, notSupported, required, tooMany } from "../builtin/field-errors.ts";
+import type { FieldError } from "../status.ts";
+import { deref } from "./definitions.ts";
+import { isOfFormat } from "./formats.ts";
+import { matches } from "./patterns.ts";
+import type { Schema, SchemaResolver } from "./types.ts";
+
+export interface ValueToValidate {
+  readonly value: unknown;
+  readonly schema: Schema;
+  /** Where the value stands: "spec"; empty for a whole object. */
+  readonly path: string;
+  readonly resolve: SchemaResolver;
+  /** What stood there before an update: parts that are as they were are not held to rules that came later. */
+  readonly old?: unknown;
+}
+
+/**
+ * What is wrong with a value, by the validations of its schema, worded as kube-apiserver does for custom resources.
+ * Source: kube-openapi, pkg/validation/validate; apiextensions-apiserver, pkg/apiserver/validation (ratcheting: KEP-4008).
+ */
+export function validateValue({ value, schema, path, resolve, old }: ValueToValidate): FieldError[] {
+  const validator = new Validator(resolve);
+  validator.value({ value, old, path }, schema);
+  return validator.errors;
+}
+
+interface Subject {
+  readonly value: unknown;
+  readonly old: unknown;
+  readonly path: string;
+}
+
+/** Errors beyond this many say nothing more. */
+const MAX_ERRORS = 100;
+
+class Validator {
+  readonly errors: FieldError[] = [];
+  readonly #resolve: SchemaResolver;
+
+  constructor(resolve: SchemaResolver) {
+    this.#resolve = resolve;
+  }
+
+  value(subject: Subject, schema: Schema): void {
+    const { value, old } = subject;
+    if (value === undefined || this.errors.length >= MAX_ERRORS) return;
+    if (old !== undefined && sameJson(value, old)) return;
+    const target = deref(schema, this.#resolve);
+    if (value === null && target.nullable === true) return;
+    const type = this.#mismatch(subject, target);
+    if (type !== undefined) {
+      this.#typeError(subject, type);
+      return;
+    }
+    this.#ofAnyType(subject, target);
+    if (typeof value === "string") this.#text(subject, value, target);
+    else if (typeof value === "number") this.#number(subject, value, target);
+    else if (Array.isArray(value)) this.#list(subject, value, target);
+    else if (isObject(value)) this.#map(subject, value, target);
+    this.#combinations(subject, target);
+  }
+
+  /** The type that the value should be of; undefined when it is. */
+  #mismatch({ value }: Subject, schema: Schema): string | undefined {
+    if (schema["x-kubernetes-int-or-string"] === true) {
+      return typeof value === "string" || Number.isInteger(value) ? undefined : "integer,string";
+    }
+    const { type, format } = schema;
+    if (type === undefined || isOfType(value, type)) {
+      return format === "int32" && typeof value === "number" && !isInt32(value) ? "int32" : undefined;
+    }
+    return type;
+  }
+
+  #typeError({ value, path }: Subject, type: string): void {
+    const actual = typeOf(value);
+    const message = `Invalid value: ${JSON.stringify(actual)}: ${inBody(path)} must be of type ${type}: ${JSON.stringify(actual)}`;
+    this.errors.push({ type: "FieldValueTypeInvalid", field: path, message });
+  }
+
+  #invalid({ value, path }: Subject, why: string): void {
+    this.errors.push(invalid(path, value, `${inBody(path)} ${why}`));
+  }
+
+  #ofAnyType({ value, path }: Subject, schema: Schema): void {
+    const allowed = schema.enum;
+    if (allowed === undefined || allowed.some((it) => sameJson(it, value))) return;
+    const texts = allowed.map((it) => (typeof it === "string" ? it : JSON.stringify(it)));
+    this.errors.push(notSupported(path, value, texts));
+  }
+
+  #text(subject: Subject, value: string, schema: Schema): void {
+    const { path } = subject;
+    const length = schema.minLength === undefined && schema.maxLength === undefined ? 0 : runes(value);
+    if (schema.maxLength !== undefined && length > schema.maxLength) {
+      const message = `Too long: may not be more than ${schema.maxLength} characters`;
+      this.errors.push({ type: "FieldValueTooLong", field: path, message });
+    }
+    if (schema.minLength !== undefined && length < schema.minLength) {
+      this.#invalid(subject, `should be at least ${schema.minLength} chars long`);
+    }
+    if (schema.pattern !== undefined && !matches(schema.pattern, value)) {
+      this.#invalid(subject, `should match '${schema.pattern}'`);
+    }
+    if (schema.format !== undefined && !isOfFormat(value, schema.format)) {
+      const why = `${inBody(path)} must be of type ${schema.format}: ${JSON.stringify(value)}`;
+      const message = `Invalid value: ${JSON.stringify(value)}: ${why}`;
+      this.errors.push({ type: "FieldValueTypeInvalid", field: path, message });
+    }
+  }
+
+  #number(subject: Subject, value: number, schema: Schema): void {
+    const { minimum, maximum, multipleOf } = schema;
+    const isStrictMinimum = schema.exclusiveMinimum === true;
+    const isStrictMaximum = schema.exclusiveMaximum === true;
+    if (minimum !== undefined && (isStrictMinimum ? value <= minimum : value < minimum)) {
+      this.#invalid(subject, `should be greater than ${isStrictMinimum ? "" : "or equal to "}${minimum}`);
+    }
+    if (maximum !== undefined && (isStrictMaximum ? value >= maximum : value > maximum)) {
+      this.#invalid(subject, `should be less than ${isStrictMaximum ? "" : "or equal to "}${maximum}`);
+    }
+    if (multipleOf !== undefined && !isMultiple(value, multipleOf)) {
+      this.#invalid(subject, `should be a multiple of ${multipleOf}`);
+    }
+  }
+
+  #list(subject: Subject, list: readonly unknown[], schema: Schema): void {
+    const { path, old } = subject;
+    const { minItems, maxItems, items } = schema;
+    if (maxItems !== undefined && list.length > maxItems)
+      this.errors.push(tooMany(path, list.length, maxItems));
+    if (minItems !== undefined && list.length < minItems) {
+      this.#invalid(subject, `should have at least ${minItems} items`);
+    }
+    this.#duplicates(list, schema, path);
+    if (items === undefined) return;
+    const before = oldItems(old, schema);
+    for (const [at, value] of list.entries()) {
+      const was = before?.get(itemKey(value, schema));
+      this.value({ value, old: was, path: `${path}[${at}]` }, items);
+    }
+  }
+
+  #duplicates(list: readonly unknown[], schema: Schema, path: string): void {
+    const type = schema["x-kubernetes-list-type"];
+    if (type !== "set" && type !== "map") return;
+    const seen = new Set<string>();
+    for (const [at, item] of list.entries()) {
+      const key = itemKey(item, schema);
+      if (seen.has(key)) this.errors.push(duplicate(`${path}[${at}]`, JSON.parse(key)));
+      seen.add(key);
+    }
+  }
+
+  #map(subject: Subject, value: Record<string, unknown>, schema: Schema): void {
+    const { path } = subject;
+    const { properties = {}, additionalProperties, minProperties, maxProperties } = schema;
+    const names = Object.keys(value);
+    if (maxProperties !== undefined && names.length > maxProperties) {
+      this.errors.push(tooMany(path, names.length, maxProperties));
+    }
+    if (minProperties !== undefined && names.length < minProperties) {
+      this.#invalid(subject, `should have at least ${minProperties} properties`);
+    }
+    this.#required(subject, value, schema);
+    const before = isObject(subject.old) ? subject.old : {};
+    for (const name of names) {
+      const field = Object.hasOwn(properties, name) ? properties[name] : additionalProperties;
+      if (typeof field !== "object") continue;
+      this.value({ value: value[name], old: before[name], path: child(path, name) }, field);
+    }
+  }
+
+  #required({ path }: Subject, value: Record<string, unknown>, schema: Schema): void {
+    for (const name of schema.required ?? []) {
+      if (value[name] === undefined) this.errors.push(required(child(path, name)));
+    }
+    if (schema["x-kubernetes-embedded-resource"] !== true) return;
+    for (const name of ["apiVersion", "kind"]) {
+      if (typeof value[name] !== "string" || value[name] === "") {
+        this.errors.push(required(child(path, name), "must not be empty"));
+      }
+    }
+  }
+
+  #combinations(subject: Subject, schema: Schema): void {
+    const fails = (it: Schema): boolean => this.#errorsOf(subject, it).length > 0;
+    const name = JSON.stringify(subject.path);
+    for (const part of schema.allOf ?? []) this.errors.push(...this.#errorsOf(subject, part));
+    if (schema.anyOf?.every(fails) === true) {
+      this.#combination(subject, `${name} must validate at least one schema (anyOf)`, schema.anyOf);
+    }
+    if (schema.oneOf !== undefined) {
+      const valid = schema.oneOf.filter((it) => !fails(it)).length;
+      const one = `${name} must validate one and only one schema (oneOf).`;
+      if (valid === 0) this.#combination(subject, `${one} Found none valid`, schema.oneOf);
+      if (valid > 1) this.#combination(subject, `${one} Found ${valid} valid alternatives`, []);
+    }
+    if (schema.not !== undefined && !fails(schema.not)) {
+      this.#combination(subject, `${name} must not validate the schema (not)`, []);
+    }
+  }
+
+  /** With the errors of the alternative that came closest. */
+  #combination(subject: Subject, why: string, alternatives: readonly Schema[]): void {
+    this.errors.push(invalid(subject.path, "", why));
+    const [closest = []] = alternatives
+      .map((it) => this.#errorsOf(subject, it))
+      .toSorted((a, b) => a.length - b.length);
+    this.errors.push(...closest);
+  }
+
+  #errorsOf(subject: Subject, schema: Schema): FieldError[] {
+    const other = new Validator(this.#resolve);
+    other.value({ ...subject, old: undefined }, schema);
+    return other.errors;
+  }
+}
+
+function isOfType(value: unknown, type: NonNullable<Schema["type"]>): boolean {
+  if (type === "object") return isObject(value);
+  if (type === "array") return Array.isArray(value);
+  if (type === "integer") return Number.isInteger(value);
+  return typeof value === type;
+}
+
+/** Length in code points, as Go counts runes. */
+function runes(text: string): number {
+  let count = 0;
+  for (const _ of text) count++;
+  return count;
+}
+
+/** Allows for what binary fractions cannot say: 0.3 is a multiple of 0.1. */
+function isMultiple(value: number, factor: number): boolean {
+  if (factor <= 0) return true;
+  const quotient = value / factor;
+  return Math.abs(quotient - Math.round(quotient)) < 1e-9;
+}
+
+function isInt32(value: number): boolean {
+  return value >= -(2 ** 31) && value < 2 ** 31;
+}
+
+function typeOf(value: unknown): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "array";
+  return typeof value === "number" ? (Number.isInteger(value) ? "integer" : "number") : typeof value;
+}
+
+function inBody(path: string): string {
+  return path === "" ? "in body" : `${path} in body`;
+}
+
+function child(path: string, name: string): string {
+  return path === "" ? name : `${path}.${name}`;
+}
+
+/** Items of keyed lists can be told apart from one version of an object to the next. */
+function oldItems(old: unknown, schema: Schema): Map<string, unknown> | undefined {
+  if (!Array.isArray(old) || schema["x-kubernetes-list-type"] !== "map") return undefined;
+  return new Map(old.map((item: unknown) => [itemKey(item, schema), item]));
+}
+
+/** The key of an item of a keyed list, or the item itself, as text. */
+function itemKey(item: unknown, schema: Schema): string {
+  const keys = schema["x-kubernetes-list-map-keys"];
+  if (schema["x-kubernetes-list-type"] !== "map" || keys === undefined || !isObject(item)) {
+    return JSON.stringify(item) ?? "null";
+  }
+  return JSON.stringify(Object.fromEntries(keys.map((key) => [key, item[key]])));
+}
