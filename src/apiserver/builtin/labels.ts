@@ -28,7 +28,9 @@ export function validateLabelSelector(selector: LabelSelector | undefined, path:
 }
 
 function validateRequirement(it: LabelSelectorRequirement, path: string): FieldError[] {
-  const { key, values = [] } = it;
+  const { values = [] } = it;
+  // A client may have left it out.
+  const key = it.key ?? "";
   const errors = validateOperator(it, path);
   const problem = checkQualifiedName(key);
   if (problem !== undefined) errors.push(invalid(`${path}.key`, key, problem));
