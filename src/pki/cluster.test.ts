@@ -62,8 +62,10 @@ describe("the PKI of a cluster", () => {
     for (const serverSans of [["10.0.0.2"], ["10.0.0.2", "10.0.0.3"], ["10.0.0.3"]]) {
       const after = await ensureClusterPki(dir, { serverSans });
       const certificate = new X509Certificate(after.apiserver.cert);
-      expect(serverSans.every((san) => certificate.checkIP(san) !== undefined)).toBe(true);
-      expect(certificate.checkIP("10.0.0.1")).toBeUndefined();
+      const named = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].filter(
+        (ip) => certificate.checkIP(ip) !== undefined,
+      );
+      expect(named).toEqual(serverSans);
       expect({ ...after, apiserver: before.apiserver }).toEqual(before);
     }
   });
