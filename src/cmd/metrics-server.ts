@@ -10,6 +10,11 @@ export interface MetricsServerOptions {
   readonly isReady: () => boolean;
 }
 
+export interface MetricsServer extends AsyncDisposable {
+  /** The port it listens on: the one that was chosen when 0 was asked for. */
+  readonly port: number;
+}
+
 /**
  * Serves `/metrics`, `/healthz` and `/readyz` over plain HTTP, as Prometheus and the kubelet ask for them.
  *
@@ -19,7 +24,7 @@ export async function serveMetrics({
   metrics,
   address,
   isReady,
-}: MetricsServerOptions): Promise<AsyncDisposable> {
+}: MetricsServerOptions): Promise<MetricsServer> {
   const match = /^(?:\[(?<v6>[^\]]+)\]|(?<host>[^:]*)):(?<port>\d{1,5})$/.exec(address);
   const port = Number(match?.groups?.["port"] ?? Number.NaN);
   if (!(port <= 65_535)) {
@@ -47,7 +52,9 @@ export async function serveMetrics({
     });
     server.listen({ port, ...(host === "" ? {} : { host }) }, resolve);
   });
+  const bound = server.address();
   return {
+    port: typeof bound === "object" && bound !== null ? bound.port : port,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       await new Promise<void>((resolve) => {

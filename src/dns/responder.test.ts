@@ -131,9 +131,22 @@ describe("an answer", () => {
     expect(await answer(Buffer.from([1, 2, 3]))).toBeUndefined();
   });
 
-  it("is SERVFAIL when finding it fails", async () => {
-    const respond = responder(() => Promise.reject(new Error("broken")));
-    const bytes = await respond(encodeMessage(query()), "udp");
+  const broken: ResourceRecord = { name: "no-final-dot", class: 1, ttl: 5, data: { type: "A", address: 1 } };
+  it.each<readonly [string, Resolve]>([
+    [
+      "finding it fails at once",
+      () => {
+        throw new Error("broken");
+      },
+    ],
+    ["finding it fails later", () => Promise.reject(new Error("broken"))],
+    ["it cannot be written", () => ({ ...failure(RCODE.NOERROR), answers: [broken] })],
+    [
+      "it came late and cannot be written",
+      () => Promise.resolve({ ...failure(RCODE.NOERROR), answers: [broken] }),
+    ],
+  ])("is SERVFAIL when %s", async (_, resolve) => {
+    const bytes = await responder(resolve)(encodeMessage(query()), "udp");
     expect(decodeMessage(bytes ?? Buffer.alloc(0)).rcode).toBe(RCODE.SERVFAIL);
   });
 

@@ -26,13 +26,43 @@ export type Respond = (
 
 export function createResponder({ resolve, isRecursive, meters, log }: ResponderOptions): Respond {
   function finish(query: Message, answer: Answer, transport: Transport): Buffer {
+    const bytes = encodeMessage(reply(query, answer, isRecursive), { limit: limitOf(query.edns, transport) });
     meters.answered(answer.rcode);
-    return encodeMessage(reply(query, answer, isRecursive), { limit: limitOf(query.edns, transport) });
+    return bytes;
   }
 
   function fail(query: Header, rcode: number): Buffer {
     meters.answered(rcode);
     return encodeMessage(reply({ ...query, ...NO_SECTIONS }, failure(rcode), isRecursive));
+  }
+
+  /** One query that cannot be answered must not cost others theirs. */
+  function giveUp(query: Message, error: unknown, transport: Transport): Buffer {
+    log.error("a query could not be answered", { error: messageOf(error) });
+    return finish(query, failure(RCODE.SERVFAIL), transport);
+  }
+
+  async function finishLater(query: Message, answer: Promise<Answer>, transport: Transport): Promise<Buffer> {
+    try {
+      return finish(query, await answer, transport);
+    } catch (error) {
+      return giveUp(query, error, transport);
+    }
+  }
+
+  function answerTo(query: Message, transport: Transport): Buffer | Promise<Buffer> {
+    const [question] = query.questions;
+    const refusal = question === undefined ? RCODE.FORMERR : refusalOf(query, question);
+    if (question === undefined || refusal !== undefined) {
+      return finish(query, failure(refusal ?? RCODE.FORMERR), transport);
+    }
+    try {
+      const answer = resolve(question);
+      if (answer instanceof Promise) return finishLater(query, answer, transport);
+      return finish(query, answer, transport);
+    } catch (error) {
+      return giveUp(query, error, transport);
+    }
   }
 
   return function respond(bytes, transport) {
@@ -47,20 +77,7 @@ export function createResponder({ resolve, isRecursive, meters, log }: Responder
     } catch {
       return fail(header, RCODE.FORMERR);
     }
-    const [question] = query.questions;
-    const refusal = question === undefined ? RCODE.FORMERR : refusalOf(query, question);
-    if (question === undefined || refusal !== undefined) {
-      return finish(query, failure(refusal ?? RCODE.FORMERR), transport);
-    }
-    const answer = resolve(question);
-    if (!(answer instanceof Promise)) return finish(query, answer, transport);
-    return answer.then(
-      (it) => finish(query, it, transport),
-      (error: unknown) => {
-        log.error("a query could not be answered", { error: messageOf(error) });
-        return finish(query, failure(RCODE.SERVFAIL), transport);
-      },
-    );
+    return answerTo(query, transport);
   };
 }
 
