@@ -10,6 +10,7 @@ import { SYSTEM_PATH } from "#lab/node/container/runtime.ts";
 import { Kubelet } from "#lab/node/kubelet/kubelet.ts";
 import { readCapacity, readNodeInfo } from "#lab/node/registration/machine-facts.ts";
 import { Heartbeat, NodeRegistration } from "#lab/node/registration/registration.ts";
+import { KubeletServer } from "#lab/node/server/server.ts";
 
 export interface NodeFlags {
   readonly nodeName: string;
@@ -63,7 +64,16 @@ export function composeNode(flags: NodeFlags, { client, deps, environment }: Nod
   };
   const registration = new NodeRegistration(client, facts, deps);
   const heartbeat = new Heartbeat(client, { name: flags.nodeName, leaseSeconds: flags.leaseSeconds }, deps);
-  return [kubelet, registration, heartbeat];
+  const server = new KubeletServer({
+    port: flags.port,
+    cert: readFileSync(flags.servingCert, "utf8"),
+    key: readFileSync(flags.servingKey, "utf8"),
+    clientCa: readFileSync(flags.clientCa, "utf8"),
+    pods: kubelet.access,
+    clock: deps.clock,
+    log: deps.log,
+  });
+  return [kubelet, server, registration, heartbeat];
 }
 
 /** What images may count on: the machine's programs, and our own executable as it runs now. */

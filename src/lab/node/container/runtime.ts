@@ -12,6 +12,7 @@ import {
 import { Socket } from "node:net";
 import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
+import type { Clock } from "#base/clock.ts";
 import { FleetError } from "#base/errors.ts";
 import { exec, start } from "#base/exec.ts";
 import {
@@ -23,6 +24,7 @@ import {
   type ShimReport,
 } from "./folder.ts";
 import { EXEC_CONTEXT_FILE } from "./exec-context.ts";
+import { watchLogTimes } from "./log-times.ts";
 import { isRunning, type ProcessIdentity, signalProcess } from "./process.ts";
 import { type BindMount, planRoot, systemMounts } from "./root.ts";
 import { installShim, renderWords } from "./shim.ts";
@@ -65,6 +67,7 @@ export interface RuntimeOptions {
   readonly dataDir: string;
   /** Environment of the shim: what tells the lab that a process is its own. */
   readonly shimEnv: Readonly<Record<string, string>>;
+  readonly clock: Clock;
   readonly onExit: (container: ContainerView) => void;
 }
 
@@ -76,6 +79,8 @@ export class ContainerRuntime implements Disposable {
   readonly #options: RuntimeOptions;
   readonly #containers = new Map<string, ContainerView>();
   readonly #watches = new Map<string, Socket>();
+  readonly #logTimes = new Map<string, Disposable>();
+  readonly #ends = new Map<string, PromiseWithResolvers<number>>();
   readonly #stage: string;
   readonly #hold: string;
   readonly #system: readonly string[];
@@ -102,6 +107,17 @@ export class ContainerRuntime implements Disposable {
   [Symbol.dispose](): void {
     for (const watch of this.#watches.values()) watch.destroy();
     this.#watches.clear();
+    for (const times of this.#logTimes.values()) times[Symbol.dispose]();
+    this.#logTimes.clear();
+  }
+
+  /** Resolves with the exit code once the container has ended. */
+  endOf(container: ContainerView): Promise<number> {
+    const { exit } = this.#containers.get(container.folder) ?? container;
+    if (exit !== undefined) return Promise.resolve(exit.code);
+    const end = this.#ends.get(container.folder) ?? Promise.withResolvers<number>();
+    this.#ends.set(container.folder, end);
+    return end.promise;
   }
 
   /** Containers of a pod, each with all its runs that are still known. */
@@ -214,6 +230,7 @@ export class ContainerRuntime implements Disposable {
       view = { ...record, folder, process, startedAtMs, exit: exitOf(report) };
     } else return undefined;
     this.#containers.set(folder, view);
+    if (view.exit === undefined) this.#logTimes.set(folder, watchLogTimes(folder, this.#options.clock));
     return view;
   }
 
@@ -245,6 +262,10 @@ export class ContainerRuntime implements Disposable {
     }
     const ended = { ...container, exit };
     this.#containers.set(folder, ended);
+    this.#logTimes.get(folder)?.[Symbol.dispose]();
+    this.#logTimes.delete(folder);
+    this.#ends.get(folder)?.resolve(exit?.code ?? 137);
+    this.#ends.delete(folder);
     if (options.quietly !== true) this.#options.onExit(ended);
   }
 

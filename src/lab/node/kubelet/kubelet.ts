@@ -13,6 +13,7 @@ import { ContainerRuntime, type ContainerView } from "../container/runtime.ts";
 import { PodAddresses } from "../network/pod-addresses.ts";
 import type { ClusterDns } from "../pod/resolver.ts";
 import { probeAttempts } from "../probe/attempt.ts";
+import type { PodAccess } from "../server/server.ts";
 import type { NodeContext } from "./context.ts";
 import { ObjectCache } from "./object-cache.ts";
 import { readPodRecords } from "./pod-record.ts";
@@ -54,7 +55,7 @@ export class Kubelet implements Component {
     const { client, deps, dataDir, nodeName, shimEnv } = options;
     this.#options = options;
     const onExit = (run: ContainerView): void => this.#runners.get(run.podUid)?.onExit(run);
-    this.#runtime = new ContainerRuntime({ dataDir, shimEnv, onExit });
+    this.#runtime = new ContainerRuntime({ dataDir, shimEnv, clock: deps.clock, onExit });
     this.#stops = new ContainerStops(this.#runtime, deps.clock);
     this.#pods = createInformer(client, PODS, { fieldSelector: `spec.nodeName=${nodeName}` }, deps);
     const kubernetes = { namespace: "default", fieldSelector: "metadata.name=kubernetes" };
@@ -97,18 +98,22 @@ export class Kubelet implements Component {
   }
 
   /** For the kubelet's server. */
-  get runtime(): ContainerRuntime {
-    return this.#runtime;
-  }
-
-  /** A pod of this node, by namespace and name. */
-  findPod(
-    namespace: string,
-    name: string,
-  ): { readonly pod: Pod; readonly netns: string | undefined } | undefined {
-    const pod = this.#pods.store.get(objectKey(namespace, name));
-    const runner = pod && this.#runners.get(pod.metadata.uid ?? "");
-    return pod && runner && { pod, netns: runner.netns() };
+  get access(): PodAccess {
+    const find = (namespace: string, name: string): PodRunner | undefined => {
+      const uid = this.#pods.store.get(objectKey(namespace, name))?.metadata.uid;
+      return uid === undefined ? undefined : this.#runners.get(uid);
+    };
+    return {
+      netnsOf: (namespace, pod) => {
+        const runner = find(namespace, pod);
+        return runner && { netns: runner.netns() };
+      },
+      runOf: (namespace, pod, container, back) => {
+        const runner = find(namespace, pod);
+        return runner && this.#runtime.latest(runner.uid, container, back);
+      },
+      endOf: (run) => this.#runtime.endOf(run),
+    };
   }
 
   #createContext(): NodeContext {

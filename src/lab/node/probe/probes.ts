@@ -1,7 +1,7 @@
 import type { Probe } from "#api/core/v1/types.ts";
 import { type Clock, delay } from "#base/clock.ts";
 import type { ContainerView } from "../container/runtime.ts";
-import type { Attempt, ProbeTarget } from "./attempt.ts";
+import type { Attempt, ProbeOutcome, ProbeTarget } from "./attempt.ts";
 
 /** The probes of one pod's containers. */
 
@@ -93,38 +93,70 @@ export class PodProbes implements Disposable {
       await this.#loop("startup", startupProbe, target, { signal, onResult: setStarted });
     if (!state.started) return;
     await Promise.all([
-      readinessProbe && this.#loop("readiness", readinessProbe, target, { signal, onResult: setReady }),
+      readinessProbe &&
+        this.#loop("readiness", readinessProbe, target, {
+          signal,
+          onResult: setReady,
+          ...(state.ready ? {} : { eagerMs: EAGER_MS }),
+        }),
       livenessProbe && this.#loop("liveness", livenessProbe, target, { signal, onResult: (ok) => ok }),
     ]);
   }
 
   /** A result counts once as many attempts in a row agree as its threshold says. Source: pkg/kubelet/prober/worker.go. */
   async #loop(kind: ProbeKind, probe: Probe, target: ProbeTarget, loop: Loop): Promise<void> {
-    const { clock, attempt, onFailure } = this.#options;
     const timing = timingOf(probe);
     let last: boolean | undefined;
     let count = 0;
+    let gapMs = loop.eagerMs ?? timing.periodMs;
     let dueAtMs = target.run.startedAtMs + timing.initialDelayMs;
     for (;;) {
-      await delay(clock, Math.max(0, dueAtMs - clock.now()), loop.signal).catch(() => {});
-      if (loop.signal.aborted) return;
-      dueAtMs = clock.now() + timing.periodMs;
-      const { ok, message } = await attempt(probe, target, timing.timeoutMs);
-      if (loop.signal.aborted) return;
+      const outcome = await this.#attemptAt(
+        dueAtMs,
+        () => this.#options.attempt(probe, target, timing.timeoutMs),
+        loop.signal,
+      );
+      if (outcome === undefined) return;
+      const { ok, message } = outcome;
+      dueAtMs = this.#options.clock.now() + Math.min(gapMs, timing.periodMs);
+      gapMs = ok ? timing.periodMs : gapMs * 2;
+      // Too early to judge.
+      if (!ok && gapMs < timing.periodMs) continue;
       count = ok === last ? count + 1 : 1;
       last = ok;
       const isFinal = count >= (ok ? timing.successThreshold : timing.failureThreshold);
-      if (!ok) onFailure(target.run, kind, { message, isFinal });
+      if (!ok) this.#options.onFailure(target.run, kind, { message, isFinal });
       if (isFinal && !loop.onResult(ok)) return;
     }
+  }
+
+  /** Undefined when the container has ended meanwhile. */
+  async #attemptAt(
+    dueAtMs: number,
+    attempt: () => Promise<ProbeOutcome>,
+    signal: AbortSignal,
+  ): Promise<ProbeOutcome | undefined> {
+    const { clock } = this.#options;
+    await delay(clock, Math.max(0, dueAtMs - clock.now()), signal).catch(() => {});
+    if (signal.aborted) return undefined;
+    const outcome = await attempt();
+    return signal.aborted ? undefined : outcome;
   }
 }
 
 interface Loop {
   readonly signal: AbortSignal;
+  /** Ask more often than the period says until the first success. Unit: milliseconds. */
+  readonly eagerMs?: number;
   /** Whether to go on. */
   readonly onResult: (ok: boolean) => boolean;
 }
+
+/**
+ * A program that just started is seldom ready at the first attempt. Its readiness is asked for again after this long,
+ * then twice as long, until the gap reaches the period; only from then on do failures count. Unit: milliseconds.
+ */
+const EAGER_MS = 40;
 
 interface Timing {
   readonly initialDelayMs: number;
