@@ -1,3 +1,4 @@
+import { type Pod, PODS } from "#api/core/v1/types.ts";
 import { keyOf, type ObjectKey, objectKey } from "#api/meta/key.ts";
 import { apiVersionOf, type Resource } from "#api/meta/resource.ts";
 import type { KubeObject, ObjectList } from "#api/meta/types.ts";
@@ -237,8 +238,24 @@ export class FakeKubeClient implements KubeClient {
     });
   }
 
-  request(method: string, path: string): Promise<unknown> {
-    return Promise.reject(new FleetError("API_NOT_FOUND", `${method} ${path}: the fake serves objects only`));
+  /** Knows one path: that on which a scheduler binds a pod to its node. */
+  async request(method: string, path: string, body?: unknown, options: CallOptions = {}): Promise<unknown> {
+    const [, namespace, name] = /^\/api\/v1\/namespaces\/([^/]+)\/pods\/([^/]+)\/binding$/.exec(path) ?? [];
+    if (method !== "POST" || namespace === undefined || name === undefined)
+      throw new FleetError("API_NOT_FOUND", `${method} ${path}: the fake serves objects only`);
+    const { target } = body as { readonly target: { readonly name: string } };
+    const key = objectKey(namespace, name);
+    return this.#write(PODS, { verb: "create", key, options }, () => {
+      const pod = cloneJson(this.state.get(PODS, key) as Pod);
+      const { nodeName = "", ...spec } = pod.spec ?? { containers: [] };
+      if (nodeName !== "")
+        throw refuse("Conflict", 409, `pod ${name} is already assigned to node "${nodeName}"`);
+      return this.state.update(
+        PODS,
+        Object.assign(pod, { spec: { ...spec, nodeName: target.name } }),
+        undefined,
+      );
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
