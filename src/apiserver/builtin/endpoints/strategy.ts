@@ -33,16 +33,23 @@ export const endpointSliceStrategy: Partial<Strategy> = {
       setDefault(port, "protocol", "TCP");
     }
   },
-  validateCreate: validateSlice,
+  validateCreate: (object) => validateSlice(object, NO_ADDRESSES),
   validateUpdate: (object, old) => {
-    const errors = validateSlice(object);
+    const errors = validateSlice(object, addressesOf(old));
     const type = object["addressType"];
     if (type !== old["addressType"]) errors.push(invalid("addressType", type, IMMUTABLE));
     return errors;
   },
 };
 
-function validateSlice(object: ApiObject): FieldError[] {
+const NO_ADDRESSES: ReadonlySet<string> = new Set();
+
+/** Addresses that were checked when the slice was last written: most of them stay from one update to the next. */
+function addressesOf(object: ApiObject): ReadonlySet<string> {
+  return new Set(itemsAt(object, "endpoints").flatMap((it) => stringsAt(it, "addresses")));
+}
+
+function validateSlice(object: ApiObject, known: ReadonlySet<string>): FieldError[] {
   const type = textAt(object, "addressType");
   const endpoints = itemsAt(object, "endpoints");
   const ports = itemsAt(object, "ports");
@@ -51,12 +58,16 @@ function validateSlice(object: ApiObject): FieldError[] {
   if (ports.length > MAX_PORTS) errors.push(tooMany("ports", ports.length, MAX_PORTS));
   return [
     ...errors,
-    ...endpoints.flatMap((it, index) => validateEndpoint(it, `endpoints[${index}]`, type)),
+    ...endpoints.flatMap((it, index) => validateEndpoint(it, `endpoints[${index}]`, { type, known })),
     ...validateSlicePorts(ports),
   ];
 }
 
-function validateEndpoint(endpoint: Fields, path: string, type: string): FieldError[] {
+function validateEndpoint(
+  endpoint: Fields,
+  path: string,
+  { type, known }: { readonly type: string; readonly known: ReadonlySet<string> },
+): FieldError[] {
   const addresses = stringsAt(endpoint, "addresses");
   const errors: FieldError[] = [];
   if (addresses.length === 0) errors.push(required(`${path}.addresses`, "must contain at least 1 address"));
@@ -64,7 +75,7 @@ function validateEndpoint(endpoint: Fields, path: string, type: string): FieldEr
     errors.push(tooMany(`${path}.addresses`, addresses.length, MAX_ADDRESSES));
   }
   for (const [index, it] of addresses.entries()) {
-    errors.push(...validateAddress(it, `${path}.addresses[${index}]`, type));
+    if (!known.has(it)) errors.push(...validateAddress(it, `${path}.addresses[${index}]`, type));
   }
   const checks = [
     ["hostname", checkDnsLabel] as const,
