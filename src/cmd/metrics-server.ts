@@ -1,4 +1,4 @@
-import { createServer } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import { FleetError } from "#base/errors.ts";
 import type { MetricsRegistry } from "#base/metrics.ts";
 
@@ -20,35 +20,16 @@ export interface MetricsServer extends AsyncDisposable {
  *
  * @throws {FleetError} `OPTION_INVALID` when the address cannot be bound.
  */
-export async function serveMetrics({
-  metrics,
-  address,
-  isReady,
-}: MetricsServerOptions): Promise<MetricsServer> {
-  const match = /^(?:\[(?<v6>[^\]]+)\]|(?<host>[^:]*)):(?<port>\d{1,5})$/.exec(address);
-  const port = Number(match?.groups?.["port"] ?? Number.NaN);
-  if (!(port <= 65_535)) {
-    throw new FleetError("OPTION_INVALID", `--metrics must be host:port, got ${JSON.stringify(address)}`);
-  }
+export async function serveMetrics(options: MetricsServerOptions): Promise<MetricsServer> {
+  const { host, port } = parseAddress(options.address);
   const server = createServer((request, response) => {
-    const answer = async (): Promise<void> => {
-      const path = request.url?.split("?")[0];
-      if (path === "/metrics") {
-        const text = await metrics.render();
-        response.writeHead(200, { "content-type": metrics.contentType }).end(text);
-      } else if (path === "/healthz") response.end("ok\n");
-      else if (path === "/readyz")
-        response.writeHead(isReady() ? 200 : 503).end(isReady() ? "ok\n" : "not ready\n");
-      else response.writeHead(404).end();
-    };
-    answer().catch((error: unknown) => {
+    answer(options, request.url ?? "", response).catch((error: unknown) => {
       response.destroy(Error.isError(error) ? error : undefined);
     });
   });
-  const host = match?.groups?.["v6"] ?? match?.groups?.["host"] ?? "";
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause) => {
-      reject(new FleetError("OPTION_INVALID", `cannot listen on ${address} for metrics`, { cause }));
+      reject(new FleetError("OPTION_INVALID", `cannot listen on ${options.address} for metrics`, { cause }));
     });
     server.listen({ port, ...(host === "" ? {} : { host }) }, resolve);
   });
@@ -62,4 +43,33 @@ export async function serveMetrics({
       });
     },
   };
+}
+
+function parseAddress(address: string): { readonly host: string; readonly port: number } {
+  const groups = /^(?:\[(?<v6>[^\]]+)\]|(?<host>[^:]*)):(?<port>\d{1,5})$/.exec(address)?.groups ?? {};
+  const port = Number(groups["port"]);
+  if (port <= 65_535) return { host: groups["v6"] ?? groups["host"] ?? "", port };
+  throw new FleetError("OPTION_INVALID", `--metrics must be host:port, got ${JSON.stringify(address)}`);
+}
+
+async function answer(
+  { metrics, isReady }: MetricsServerOptions,
+  url: string,
+  response: ServerResponse,
+): Promise<void> {
+  switch (url.split("?")[0]) {
+    case "/metrics": {
+      const text = await metrics.render();
+      response.writeHead(200, { "content-type": metrics.contentType }).end(text);
+      return;
+    }
+    case "/healthz":
+      response.end("ok\n");
+      return;
+    case "/readyz":
+      response.writeHead(isReady() ? 200 : 503).end(isReady() ? "ok\n" : "not ready\n");
+      return;
+    default:
+      response.writeHead(404).end();
+  }
 }
