@@ -42,7 +42,8 @@ export type NftElementOp =
  * accepts: what is referred to exists before the reference, and goes after it.
  *
  * A changed value of a map is a delete and an add: nftables has no update of an element. A set or base chain whose kind
- * changes means a new table: nothing that refers to it could stay.
+ * changes means a new table: nothing that refers to it could stay. A new table takes the old one's place within one
+ * transaction; flows that conntrack knows do not notice.
  */
 export function diffTable(actual: NftTable | undefined, desired: NftTable | undefined): readonly NftOp[] {
   if (desired === undefined) return actual === undefined ? [] : [{ verb: "delete-table" }];
@@ -64,7 +65,21 @@ function needsNewTable(actual: NftTable, desired: NftTable): boolean {
     const have = actual.chains.get(name);
     if (have !== undefined && !sameHook(have.hook, chain.hook)) return true;
   }
-  return false;
+  return refusesRules(actual) && addsRules(actual, desired);
+}
+
+/**
+ * nft 1.0.6 refuses rules that come later than a set declared with `typeof ... th dport`, wherever they stand
+ * ("conflicting protocols specified: ip vs. th"). In the transaction that makes the set it takes them.
+ */
+function refusesRules(actual: NftTable): boolean {
+  return [...actual.sets.values()].some((set) => set.key.includes("integer"));
+}
+
+function addsRules(actual: NftTable, desired: NftTable): boolean {
+  return [...desired.chains].some(
+    ([name, { rules }]) => rules.length > 0 && !sameRules(actual.chains.get(name), rules),
+  );
 }
 
 function diffContents(actual: NftTable, desired: NftTable): readonly NftOp[] {

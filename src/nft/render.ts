@@ -86,14 +86,14 @@ function renderSpec(spec: NftSetSpec): string {
 }
 
 /**
- * An expression of each type, for declarations by `typeof`. `th dport` is the natural one for a port, but nft 1.0.6 then
- * refuses every later rule that names the set ("conflicting protocols specified: ip vs. th").
+ * An expression of each type, for declarations by `typeof`. A port is that of any protocol: `tcp dport` would quietly
+ * confine every rule that uses the set to TCP.
  */
 const EXPRESSIONS: Readonly<Record<DataType, string>> = {
   ipv4_addr: "ip daddr",
   ipv6_addr: "ip6 daddr",
   inet_proto: "meta l4proto",
-  inet_service: "tcp dport",
+  inet_service: "th dport",
   integer: "numgen random mod 65536",
 };
 

@@ -43,6 +43,8 @@ export function prefixOf(netns: string): readonly string[] {
 
 /** A group of tests that is skipped, with the reason in its name, where the kernel cannot be used. */
 export function describeOnKernel(name: string, body: () => void): void {
-  if (cannotUseKernel === undefined) describe(name, body);
-  else describe.skip(`${name} (skipped: ${cannotUseKernel})`, body);
+  const isSkipped = cannotUseKernel !== undefined;
+  describe.skipIf(isSkipped)(isSkipped ? `${name} (skipped: ${cannotUseKernel})` : name, () => {
+    body();
+  });
 }

@@ -67,7 +67,7 @@ export async function createProxyWorld(): Promise<ProxyWorld> {
       const netns = await fixture.netns("outside");
       await writeSysctls(netns, STATIC_IPV6_SYSCTLS, signal);
       await ip(node, [
-        `link add ext type veth peer name eth0 netns ${netns}`,
+        `link add name ext type veth peer name eth0 netns ${netns}`,
         "link set ext up",
         "addr add 192.0.2.1/24 dev ext",
         "addr add 2001:db8::1/64 dev ext nodad",
@@ -97,14 +97,15 @@ async function addPod(
   pod: { readonly name: string; readonly v4: string; readonly v6: string },
 ): Promise<string> {
   const netns = await fixture.netns(pod.name);
+  const link = `p-${pod.name}`;
   await writeSysctls(netns, STATIC_IPV6_SYSCTLS, AbortSignal.timeout(10_000));
   await ip(node, [
-    `link add ${pod.name} type veth peer name eth0 netns ${netns}`,
-    `link set ${pod.name} up`,
-    `addr add 169.254.1.1/32 dev ${pod.name} scope link`,
-    `addr add fe80::1/64 dev ${pod.name} nodad`,
-    `route add ${pod.v4}/32 dev ${pod.name} src 169.254.1.1`,
-    `route add ${pod.v6}/128 dev ${pod.name}`,
+    `link add name ${link} type veth peer name eth0 netns ${netns}`,
+    `link set ${link} up`,
+    `addr add 169.254.1.1/32 dev ${link} scope link`,
+    `addr add fe80::1/64 dev ${link} nodad`,
+    `route add ${pod.v4}/32 dev ${link} src 169.254.1.1`,
+    `route add ${pod.v6}/128 dev ${link}`,
   ]);
   await ip(netns, [
     "link set eth0 up",
@@ -153,10 +154,10 @@ async function startPeer(
     ...who,
     ask(verb, to) {
       const id = ++last;
-      const command = { id, verb, host: "", port: 0, from: 0, handle: 0, ...to };
+      const line = { id, verb, host: "", port: 0, from: 0, handle: 0, ...to };
       return new Promise((resolve) => {
         waiting.set(id, resolve);
-        child.stdin!.write(`${JSON.stringify(command)}\n`);
+        child.stdin!.write(`${JSON.stringify(line)}\n`);
       });
     },
   };

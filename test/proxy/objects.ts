@@ -11,7 +11,7 @@ import type { Change, Informer } from "#kube/types.ts";
 export function makeService(name: string, spec: ServiceSpec, ingress: readonly string[] = []): Service {
   return {
     metadata: { name, namespace: "work" },
-    spec: { type: ingress.length > 0 ? "LoadBalancer" : "ClusterIP", ...spec },
+    spec: { ...spec, type: ingress.length > 0 ? "LoadBalancer" : "ClusterIP" },
     status: { loadBalancer: { ingress: ingress.map((ip) => ({ ip, ipMode: "VIP" })) } },
   };
 }

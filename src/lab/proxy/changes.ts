@@ -1,47 +1,29 @@
-import type { NftOp } from "#nft/diff.ts";
+import type { NftElementOp } from "#nft/diff.ts";
 import type { NftTable } from "#nft/state.ts";
 import type { Elements, Keys } from "./desired.ts";
-import { LOCAL_BASE, parsePickChain, SET_SPECS } from "./names.ts";
-import { renderPickChain } from "./table.ts";
+import { LOCAL_BASE, SET_SPECS } from "./names.ts";
 
 /** From what is wanted to the steps of one transaction, for the keys that may have changed only. Pure. */
 
 /** What the kernel holds, as far as we know: written by us after each transaction, read back when in doubt. */
-export interface KernelRecord {
-  readonly chains: Set<string>;
-  readonly elements: Map<string, Map<string, string>>;
-}
+export type KernelRecord = Map<string, Map<string, string>>;
 
 export function recordOf(table: NftTable): KernelRecord {
-  return {
-    chains: new Set(table.chains.keys()),
-    elements: new Map([...table.sets].map(([name, set]) => [name, new Map(set.elements)])),
-  };
+  return new Map([...table.sets].map(([name, set]) => [name, new Map(set.elements)]));
 }
 
-/** The chains that values lead to and that `chains` lacks. */
-function missingPickChains(
-  elements: readonly (readonly [string, string])[],
-  chains: ReadonlySet<string>,
-): readonly string[] {
-  const targets = new Set(elements.map(([, value]) => (value.startsWith("goto ") ? value.slice(5) : "")));
-  return [...targets].filter((it) => it !== "" && !chains.has(it));
-}
-
-/** Steps that bring the kernel from `record` to `desired` in `changed`. Chains are only added; a restart clears up. */
-export function changeOps(record: KernelRecord, desired: Elements, changed: Keys): readonly NftOp[] {
-  const chains: NftOp[] = [];
-  const deletes: NftOp[] = [];
-  const adds: NftOp[] = [];
+/** Steps that bring the kernel from `record` to `desired` in `changed`. */
+export function changeOps(record: KernelRecord, desired: Elements, changed: Keys): readonly NftElementOp[] {
+  const deletes: NftElementOp[] = [];
+  const adds: NftElementOp[] = [];
   for (const [set, keys] of changed) {
     const spec = SET_SPECS.get(set);
     if (spec === undefined) continue;
-    const { removed, fresh } = changedElements(record.elements.get(set), desired.get(set), keys);
+    const { removed, fresh } = changedElements(record.get(set), desired.get(set), keys);
     if (removed.length > 0) deletes.push({ verb: "delete-elements", set, spec, keys: removed });
     if (fresh.length > 0) adds.push({ verb: "add-elements", set, spec, elements: fresh });
-    if (spec.value === "verdict") chains.push(...addChains(missingPickChains(fresh, record.chains)));
   }
-  return [...uniqueChains(chains), ...deletes, ...adds];
+  return [...deletes, ...adds];
 }
 
 function changedElements(
@@ -61,38 +43,13 @@ function changedElements(
   return { removed, fresh };
 }
 
-function addChains(names: readonly string[]): readonly NftOp[] {
-  return names.flatMap((chain): readonly NftOp[] => {
-    const of = parsePickChain(chain);
-    if (of === undefined) return [];
-    return [
-      { verb: "add-chain", chain, hook: undefined },
-      { verb: "replace-rules", chain, rules: renderPickChain(of).rules },
-    ];
-  });
-}
-
-/** Two families may need the same chain. */
-function uniqueChains(ops: readonly NftOp[]): readonly NftOp[] {
-  const seen = new Set<string>();
-  return ops.filter((op) => {
-    const id = "chain" in op ? `${op.verb} ${op.chain}` : "";
-    return id === "" || (!seen.has(id) && seen.add(id));
-  });
-}
-
 /** Writes into `record` what a transaction did. */
-export function noteOps(record: KernelRecord, ops: readonly NftOp[]): void {
+export function noteOps(record: KernelRecord, ops: readonly NftElementOp[]): void {
   for (const op of ops) {
-    if (op.verb === "add-chain") record.chains.add(op.chain);
-    else if (op.verb === "delete-elements") {
-      const values = record.elements.get(op.set);
-      for (const key of op.keys) values?.delete(key);
-    } else if (op.verb === "add-elements") {
-      let values = record.elements.get(op.set);
-      if (values === undefined) record.elements.set(op.set, (values = new Map<string, string>()));
-      for (const [key, value] of op.elements) values.set(key, value);
-    }
+    let values = record.get(op.set);
+    if (values === undefined) record.set(op.set, (values = new Map<string, string>()));
+    if (op.verb === "delete-elements") for (const key of op.keys) values.delete(key);
+    else for (const [key, value] of op.elements) values.set(key, value);
   }
 }
 

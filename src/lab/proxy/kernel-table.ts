@@ -1,6 +1,6 @@
 import type { Logger } from "#base/log.ts";
 import { messageOf } from "#base/errors.ts";
-import { diffTable, type NftOp } from "#nft/diff.ts";
+import { diffTable, type NftElementOp } from "#nft/diff.ts";
 import type { NftDriver } from "#nft/driver.ts";
 import type { NftTable } from "#nft/state.ts";
 import { changeOps, type KernelRecord, noteOps, recordOf, staleFlows, type StaleFlow } from "./changes.ts";
@@ -35,7 +35,7 @@ export class KernelTable {
     this.#record = undefined;
     if (record === undefined) this.#record = await this.#syncWhole(signal);
     else {
-      const stale = staleFlows(record.elements, this.desired.elements, changed);
+      const stale = staleFlows(record, this.desired.elements, changed);
       await this.#apply(changeOps(record, this.desired.elements, changed), record, signal);
       this.#record = record;
       this.#stale = [...this.#stale, ...stale];
@@ -45,7 +45,7 @@ export class KernelTable {
 
   async #syncWhole(signal: AbortSignal): Promise<KernelRecord> {
     const actual = await this.#nft.read(PROXY_TABLE, signal);
-    const wanted = renderTable(pickChains(this.desired.elements), this.desired.elements);
+    const wanted = renderTable(this.desired.elements);
     const ops = diffTable(actual, wanted);
     await this.#nft.apply(PROXY_TABLE, ops, signal);
     const before = elementsOf(actual);
@@ -54,7 +54,7 @@ export class KernelTable {
     return recordOf(wanted);
   }
 
-  async #apply(ops: readonly NftOp[], record: KernelRecord, signal: AbortSignal): Promise<void> {
+  async #apply(ops: readonly NftElementOp[], record: KernelRecord, signal: AbortSignal): Promise<void> {
     if (ops.length === 0) return;
     await this.#nft.apply(PROXY_TABLE, ops, signal);
     noteOps(record, ops);
@@ -71,15 +71,6 @@ export class KernelTable {
       this.#log.warn("UDP flows of removed endpoints could not be ended", { error: messageOf(error) });
     }
   }
-}
-
-function pickChains(elements: Elements): ReadonlySet<string> {
-  const names = new Set<string>();
-  for (const [set, values] of elements) {
-    if (!set.startsWith("services-") && !set.startsWith("external-")) continue;
-    for (const value of values.values()) names.add(value.slice("goto ".length));
-  }
-  return names;
 }
 
 function elementsOf(table: NftTable | undefined): Elements {

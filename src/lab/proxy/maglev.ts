@@ -1,15 +1,14 @@
 import { createHash } from "node:crypto";
+import { TABLE_SIZES } from "./names.ts";
 
-/**
- * Table sizes for affinity: primes, so that every step walks the whole table, and some ten times the backends, so that
- * their shares differ by a tenth at most.
- */
-const SIZES = [61, 509, 4093, 32_749] as const;
+/** With ten slots for each backend their shares differ by a tenth at most. */
 const SLOTS_PER_BACKEND = 10;
 
-/** How many slots a table for `backends` has. Few sizes: each is a chain of its own. */
-export function slotCount(backends: number): number {
-  return SIZES.find((it) => it >= backends * SLOTS_PER_BACKEND) ?? SIZES[SIZES.length - 1] ?? 0;
+/** How many slots a table for `backends` has. */
+export function tableSize(backends: number): number {
+  return (
+    TABLE_SIZES.find((it) => it >= backends * SLOTS_PER_BACKEND) ?? TABLE_SIZES[TABLE_SIZES.length - 1] ?? 0
+  );
 }
 
 /**

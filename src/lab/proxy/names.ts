@@ -54,34 +54,42 @@ export const SET_SPECS: ReadonlyMap<string, NftSetSpec> = new Map(
   ),
 );
 
-/** Where slots of node-local endpoint lists begin: behind any count of endpoints that one Service has. */
+/** Where slots of node-local endpoint lists begin: behind all slots of the list of all endpoints. */
 export const LOCAL_BASE = 65_536;
+
+/** Up to this many endpoints have one slot each; more share a table. */
+export const EXACT_SLOTS = 64;
+
+/**
+ * Sizes of tables: primes, so that every step of `assignSlots` walks the whole table. Few, because each is a chain, and
+ * the chains are there from the start: a change of endpoints never changes anything but elements.
+ */
+export const TABLE_SIZES = [61, 1021, 8191, 65_521] as const;
 
 /** How a chain chooses a slot: by chance, or by a hash of the client's address. */
 export type Choice = "pick" | "sticky";
 /** Which list of endpoints a chain chooses from: all of them, or those of this node. */
 export type Scope = "all" | "local";
 
-/** The chain that chooses among `slots` slots. */
-export interface PickChain {
+/** A chain that chooses among `slots` slots. */
+export interface ChoiceChain {
   readonly choice: Choice;
   readonly scope: Scope;
   readonly slots: number;
 }
 
-export function pickChainName({ choice, scope, slots }: PickChain): string {
+export function choiceChainName({ choice, scope, slots }: ChoiceChain): string {
   return scope === "all" ? `${choice}-${slots}` : `${choice}-${scope}-${slots}`;
 }
 
-/** The inverse of `pickChainName`. */
-export function parsePickChain(name: string): PickChain | undefined {
-  const match = /^(pick|sticky)(-local)?-([1-9]\d{0,5})$/.exec(name);
-  if (match === null) return undefined;
-  return {
-    choice: match[1] as Choice,
-    scope: match[2] === undefined ? "all" : "local",
-    slots: Number(match[3]),
-  };
+/** Every chain that an element may lead to, apart from the two below. */
+export function choiceChains(): readonly ChoiceChain[] {
+  const exact = Array.from({ length: EXACT_SLOTS }, (_, at) => at + 1);
+  const picks = [...new Set([...exact, ...TABLE_SIZES])];
+  return (["all", "local"] as const).flatMap((scope) => [
+    ...picks.map((slots): ChoiceChain => ({ choice: "pick", scope, slots })),
+    ...TABLE_SIZES.map((slots): ChoiceChain => ({ choice: "sticky", scope, slots })),
+  ]);
 }
 
 /** Answers that nobody serves this: a reset, or "port unreachable". */

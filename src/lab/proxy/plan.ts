@@ -2,13 +2,14 @@ import type { Service, ServicePort } from "#api/core/v1/types.ts";
 import { type Endpoint, type EndpointSlice, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { byText } from "#base/text.ts";
 import { familyOf, formatAddress, tryParseAddress } from "#netaddr/address.ts";
-import { assignSlots, slotCount } from "./maglev.ts";
+import { assignSlots, tableSize } from "./maglev.ts";
 import {
   type Choice,
   DROP_CHAIN,
+  EXACT_SLOTS,
   type Family,
   LOCAL_BASE,
-  pickChainName,
+  choiceChainName,
   REFUSE_CHAIN,
   type Scope,
   type SetKind,
@@ -198,7 +199,7 @@ function planPort(service: Service, { address, port, backends }: PortView): read
       const slots = fillSlots(choice, backends[scope]);
       const chain =
         slots.length > 0
-          ? pickChainName({ choice, scope, slots: slots.length })
+          ? choiceChainName({ choice, scope, slots: slots.length })
           : emptyChain(scope, backends);
       const base = scope === "all" ? 0 : LOCAL_BASE;
       return [
@@ -227,10 +228,13 @@ function endpointLists({ spec }: Service, address: VirtualAddress): readonly End
   return [{ kind: "services", scope: spec?.internalTrafficPolicy === "Local" ? "local" : "all" }];
 }
 
-/** Equal shares by chance take one slot each; affinity takes a table that moves few clients when endpoints change. */
+/**
+ * Chance takes one slot for each endpoint. Affinity takes a table that moves few clients when endpoints change, and so do
+ * so many endpoints that a slot each would need chains of their own.
+ */
 function fillSlots(choice: Choice, backends: readonly Backend[]): readonly Backend[] {
-  if (choice === "pick" || backends.length === 0) return backends.slice(0, LOCAL_BASE);
-  return assignSlots(backends, slotCount(backends.length));
+  const isExact = backends.length === 0 || (choice === "pick" && backends.length <= EXACT_SLOTS);
+  return isExact ? backends : assignSlots(backends, tableSize(backends.length));
 }
 
 function emptyChain(scope: Scope, backends: Backends): string {

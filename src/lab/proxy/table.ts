@@ -1,18 +1,15 @@
 import { chainRef, type NftRule, rule, setRef } from "#nft/rule.ts";
 import type { NftChain, NftTable } from "#nft/state.ts";
 import {
+  type ChoiceChain,
+  choiceChainName,
+  choiceChains,
   DROP_CHAIN,
   LOCAL_BASE,
-  parsePickChain,
-  type PickChain,
-  pickChainName,
   REFUSE_CHAIN,
   SET_SPECS,
   setName,
 } from "./names.ts";
-
-/** Chains for these many endpoints are there from the start: most changes of endpoints need no new chain. */
-const READY_CHAINS = 16;
 
 /**
  * The same on every node, so that a client whose packets arrive at another node finds the same endpoint. Any number
@@ -24,11 +21,11 @@ const STICKY_SEED = 0x6c61_6273;
  * The chain that chooses a slot and rewrites the destination to the endpoint in it. Only the first packet of a flow
  * comes here; conntrack treats the rest.
  */
-export function renderPickChain(of: PickChain): NftChain {
-  return { rules: [pickRuleV4(of), pickRuleV6(of)] };
+function renderChoice(of: ChoiceChain): NftChain {
+  return { rules: [choiceRuleV4(of), choiceRuleV6(of)] };
 }
 
-function pickRuleV4({ choice, scope, slots }: PickChain): NftRule {
+function choiceRuleV4({ choice, scope, slots }: ChoiceChain): NftRule {
   const map = setRef(setName("endpoints", "4"));
   const base = scope === "all" ? 0 : LOCAL_BASE;
   if (choice === "pick")
@@ -36,7 +33,7 @@ function pickRuleV4({ choice, scope, slots }: PickChain): NftRule {
   return rule`dnat ip to jhash ip saddr mod ${slots} seed ${STICKY_SEED} offset ${base} . ip daddr . meta l4proto . th dport map ${map}`;
 }
 
-function pickRuleV6({ choice, scope, slots }: PickChain): NftRule {
+function choiceRuleV6({ choice, scope, slots }: ChoiceChain): NftRule {
   const map = setRef(setName("endpoints", "6"));
   const base = scope === "all" ? 0 : LOCAL_BASE;
   if (choice === "pick")
@@ -44,22 +41,12 @@ function pickRuleV6({ choice, scope, slots }: PickChain): NftRule {
   return rule`dnat ip6 to jhash ip6 saddr mod ${slots} seed ${STICKY_SEED} offset ${base} . ip6 daddr . meta l4proto . th dport map ${map}`;
 }
 
-/** Names of the chains that are there whatever the Services. */
-function readyPickChains(): readonly string[] {
-  return Array.from({ length: READY_CHAINS }, (_, at) =>
-    pickChainName({ choice: "pick", scope: "all", slots: at + 1 }),
-  );
-}
-
 /**
- * The whole table around `elements`. `pickChains` are chains that elements lead to.
+ * The whole table around `elements`. Chains and rules are always the same.
  *
  * Everything hangs on nat hooks, which see the first packet of each flow only: established traffic pays nothing.
  */
-export function renderTable(
-  pickChains: Iterable<string>,
-  elements: ReadonlyMap<string, ReadonlyMap<string, string>>,
-): NftTable {
+export function renderTable(elements: ReadonlyMap<string, ReadonlyMap<string, string>>): NftTable {
   const chains = new Map<string, NftChain>([
     [REFUSE_CHAIN, { rules: [rule`meta l4proto tcp reject with tcp reset`, rule`reject`] }],
     [DROP_CHAIN, { rules: [rule`drop`] }],
@@ -77,10 +64,7 @@ export function renderTable(
     ],
     ["postrouting", { hook: { type: "nat", hook: "postrouting", priority: 100 }, rules: postroutingRules() }],
   ]);
-  for (const name of [...readyPickChains(), ...pickChains]) {
-    const chain = parsePickChain(name);
-    if (chain !== undefined && !chains.has(name)) chains.set(name, renderPickChain(chain));
-  }
+  for (const chain of choiceChains()) chains.set(choiceChainName(chain), renderChoice(chain));
   const sets = new Map(
     [...SET_SPECS].map(([name, spec]) => [name, { ...spec, elements: elements.get(name) ?? new Map() }]),
   );

@@ -1,0 +1,250 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
+import { SERVICES } from "#api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
+import { systemClock } from "#base/clock.ts";
+import { silentLogger } from "#base/log.ts";
+import { seededRng } from "#base/rng.ts";
+import { createConntrackFlows } from "#lab/proxy/flows.ts";
+import { PROXY_TABLE } from "#lab/proxy/names.ts";
+import { createServiceProxy, type ServiceProxy } from "#lab/proxy/proxy.ts";
+import { diffTable } from "#nft/diff.ts";
+import { createExecNft } from "#nft/exec.ts";
+import { makeService, makeSlice, manualInformer, notReady, ready, terminating } from "../proxy/objects.ts";
+import { describeOnKernel } from "./netns-fixture.ts";
+import { createProxyWorld, type Peer, POD_CIDRS, type ProxyWorld } from "./proxy-world.ts";
+
+describeOnKernel("the service proxy, with real packets", () => {
+  const signal = AbortSignal.timeout(110_000);
+  let world: ProxyWorld;
+  let client: Peer;
+  let outside: Peer;
+  let a: Peer;
+  let b: Peer;
+  let proxy: ServiceProxy;
+  let services = manualInformer(SERVICES);
+  let slices = manualInformer(ENDPOINT_SLICES);
+
+  beforeAll(async () => {
+    world = await createProxyWorld();
+    [client, outside, a, b] = await Promise.all([
+      world.pod("client", [8080]),
+      world.outside(),
+      world.pod("a", [8080, 9090]),
+      world.pod("b", [8080, 9090]),
+    ]);
+  });
+  afterAll(() => world[Symbol.asyncDispose]());
+
+  beforeEach(async () => {
+    services = manualInformer(SERVICES);
+    slices = manualInformer(ENDPOINT_SLICES);
+    proxy = await startProxy();
+  });
+  afterEach(async () => {
+    await proxy[Symbol.asyncDispose]();
+    const nft = createExecNft({ prefix: world.nodePrefix });
+    await nft.apply(PROXY_TABLE, diffTable(await nft.read(PROXY_TABLE, signal), undefined), signal);
+  });
+
+  async function startProxy(): Promise<ServiceProxy> {
+    const made = createServiceProxy({
+      services,
+      endpointSlices: slices,
+      nodeName: "node",
+      clusterCidrs: POD_CIDRS,
+      nft: createExecNft({ prefix: world.nodePrefix }),
+      flows: createConntrackFlows({ prefix: world.nodePrefix, log: silentLogger }),
+      clock: systemClock,
+      rng: seededRng(1),
+      log: silentLogger,
+    });
+    await made.start(signal);
+    return made;
+  }
+
+  const VIP = { v4: "10.96.0.10", v6: "fd00:96::10" };
+  const BALANCER = { v4: "203.0.113.7", v6: "2001:db8:7::7" };
+  const web = makeService("web", {
+    clusterIPs: [VIP.v4, VIP.v6],
+    ports: [
+      { name: "", protocol: "TCP", port: 80 },
+      { name: "", protocol: "UDP", port: 80 },
+    ],
+  });
+  const bothPorts = [
+    { name: "", protocol: "TCP", port: 8080 },
+    { name: "", protocol: "UDP", port: 8080 },
+  ] as const;
+  const slice = (endpoints: Parameters<typeof makeSlice>[2]["endpoints"], name = "web-1") =>
+    makeSlice(name, "web", { endpoints, ports: [...bothPorts] });
+
+  async function askOften(peer: Peer, host: string, times = 24): Promise<ReadonlySet<string>> {
+    const answers = await Promise.all(
+      Array.from({ length: times }, () => peer.ask("tcp", { host, port: 80 })),
+    );
+    return new Set(answers.map((it) => it.from || it.error));
+  }
+
+  it("spreads TCP and UDP over the endpoints, in both families, and preserves the client's address", async () => {
+    services.set(web);
+    slices.set(slice([ready(a.v4), ready(b.v4)]));
+    slices.set(slice([ready(a.v6), ready(b.v6)], "web-2"));
+    await proxy.idle(signal);
+    expect(await askOften(client, VIP.v4)).toEqual(new Set(["a", "b"]));
+    expect(await askOften(client, VIP.v6)).toEqual(new Set(["a", "b"]));
+    for (const [host, sees] of [
+      [VIP.v4, client.v4],
+      [VIP.v6, client.v6],
+    ] as const) {
+      expect(await client.ask("tcp", { host, port: 80 })).toMatchObject({ sees });
+      expect(await client.ask("udp", { host, port: 80 })).toMatchObject({ sees });
+    }
+  });
+
+  it("takes the port from the slice of each cluster", async () => {
+    services.set(web);
+    slices.set(slice([ready(a.v4)], "ours"));
+    slices.set(makeSlice("theirs", "web", { endpoints: [ready(b.v4)], ports: [{ name: "", port: 9090 }] }));
+    slices.set(
+      makeSlice("named", "web", { endpoints: [ready("10.244.9.9")], ports: [{ name: "x", port: 1 }] }),
+    );
+    await proxy.idle(signal);
+    expect(await askOften(client, VIP.v4)).toEqual(new Set(["a", "b"]));
+  });
+
+  it("refuses at once where no endpoint is, and on ports that no Service has", async () => {
+    services.set(web);
+    slices.set(slice([notReady(a.v4)]));
+    await proxy.idle(signal);
+    for (const host of [VIP.v4, VIP.v6]) {
+      for (const port of [80, 81]) {
+        const tcp = await client.ask("tcp", { host, port });
+        expect(tcp).toMatchObject({ error: "ECONNREFUSED" });
+        expect(tcp.ms).toBeLessThan(1000);
+        expect(await client.ask("udp", { host, port })).toMatchObject({ error: "ECONNREFUSED" });
+      }
+    }
+  });
+
+  it("falls back to endpoints that serve while they terminate, and leaves them when one is ready", async () => {
+    services.set(web);
+    slices.set(slice([terminating(a.v4)]));
+    await proxy.idle(signal);
+    expect(await askOften(client, VIP.v4, 4)).toEqual(new Set(["a"]));
+    slices.set(slice([terminating(a.v4), ready(b.v4)]));
+    await proxy.idle(signal);
+    expect(await askOften(client, VIP.v4, 12)).toEqual(new Set(["b"]));
+  });
+
+  it("lets an endpoint be chosen for its own request", async () => {
+    services.set(web);
+    slices.set(slice([ready(a.v4, { nodeName: "node" })]));
+    slices.set(slice([ready(a.v6, { nodeName: "node" })], "web-2"));
+    await proxy.idle(signal);
+    expect(await a.ask("tcp", { host: VIP.v4, port: 80 })).toMatchObject({ from: "a", error: "" });
+    expect(await a.ask("tcp", { host: VIP.v6, port: 80 })).toMatchObject({ from: "a", error: "" });
+  });
+
+  it("serves a load balancer's address to the outside by the node's address, and to pods by their own", async () => {
+    services.set(makeService("web", web.spec!, [BALANCER.v4, BALANCER.v6]));
+    slices.set(slice([ready(a.v4)]));
+    slices.set(slice([ready(a.v6)], "web-2"));
+    await proxy.idle(signal);
+    for (const host of [BALANCER.v4, BALANCER.v6]) {
+      const answer = await outside.ask("tcp", { host, port: 80 });
+      expect(answer).toMatchObject({ from: "a", error: "" });
+      expect([outside.v4, outside.v6, ""]).not.toContain(answer.sees);
+    }
+    expect(await client.ask("tcp", { host: BALANCER.v4, port: 80 })).toMatchObject({ sees: client.v4 });
+    expect(await client.ask("tcp", { host: BALANCER.v6, port: 80 })).toMatchObject({ sees: client.v6 });
+  });
+
+  it("with externalTrafficPolicy Local shows the outside's address, and uses this node's endpoints for it", async () => {
+    services.set(makeService("web", { ...web.spec, externalTrafficPolicy: "Local" }, [BALANCER.v4]));
+    slices.set(slice([ready(a.v4, { nodeName: "node" }), ready(b.v4, { nodeName: "other" })]));
+    await proxy.idle(signal);
+    const answers = await Promise.all(
+      Array.from({ length: 12 }, () => outside.ask("tcp", { host: BALANCER.v4, port: 80 })),
+    );
+    expect(new Set(answers.map((it) => `${it.from} ${it.sees}`))).toEqual(new Set([`a ${outside.v4}`]));
+    expect(await askOften(client, BALANCER.v4)).toEqual(new Set(["a", "b"]));
+  });
+
+  it("with internalTrafficPolicy Local uses this node's endpoints only", async () => {
+    services.set(makeService("web", { ...web.spec, internalTrafficPolicy: "Local" }));
+    slices.set(slice([ready(a.v4, { nodeName: "node" }), ready(b.v4, { nodeName: "other" })]));
+    await proxy.idle(signal);
+    expect(await askOften(client, VIP.v4)).toEqual(new Set(["a"]));
+  });
+
+  it("with session affinity brings a client to the same endpoint each time", async () => {
+    services.set(makeService("web", { ...web.spec, sessionAffinity: "ClientIP" }));
+    slices.set(slice([ready(a.v4), ready(b.v4)]));
+    await proxy.idle(signal);
+    const [first] = await askOften(client, VIP.v4);
+    expect(await askOften(client, VIP.v4)).toEqual(new Set([first]));
+    slices.set(slice([ready(first === "a" ? b.v4 : a.v4)]));
+    await proxy.idle(signal);
+    expect(await askOften(client, VIP.v4)).toEqual(new Set([first === "a" ? "b" : "a"]));
+  });
+
+  it("moves a UDP client that keeps its port off an endpoint that went away", async () => {
+    services.set(web);
+    slices.set(slice([ready(a.v4)]));
+    await proxy.idle(signal);
+    const request = { host: VIP.v4, port: 80, from: 40_000 };
+    expect(await client.ask("udp", request)).toMatchObject({ from: "a" });
+    slices.set(slice([ready(b.v4)]));
+    await proxy.idle(signal);
+    expect(await client.ask("udp", request)).toMatchObject({ from: "b" });
+  });
+
+  it("keeps connections, and changes nothing, when it is started again", async () => {
+    services.set(web);
+    slices.set(slice([ready(a.v4), ready(b.v4)]));
+    await proxy.idle(signal);
+    const { handle, from } = await client.ask("open", { host: VIP.v4, port: 80 });
+    await proxy[Symbol.asyncDispose]();
+    expect(await client.ask("say", { handle })).toMatchObject({ from });
+    const nft = createExecNft({ prefix: world.nodePrefix });
+    const before = await nft.read(PROXY_TABLE, signal);
+    proxy = await startProxy();
+    expect(await nft.read(PROXY_TABLE, signal)).toEqual(before);
+    expect(await client.ask("say", { handle })).toMatchObject({ from });
+    expect(await askOften(client, VIP.v4)).toEqual(new Set(["a", "b"]));
+  });
+
+  it("keeps a connection to an endpoint that is terminating, while new ones go elsewhere", async () => {
+    services.set(web);
+    slices.set(slice([ready(a.v4)]));
+    await proxy.idle(signal);
+    const { handle } = await client.ask("open", { host: VIP.v4, port: 80 });
+    slices.set(slice([terminating(a.v4), ready(b.v4)]));
+    await proxy.idle(signal);
+    expect(await client.ask("say", { handle })).toMatchObject({ from: "a" });
+    expect(await askOften(client, VIP.v4, 6)).toEqual(new Set(["b"]));
+  });
+
+  it("mends what someone else changed as soon as it meets it", async () => {
+    services.set(web);
+    slices.set(slice([ready(a.v4)]));
+    await proxy.idle(signal);
+    const nft = createExecNft({ prefix: world.nodePrefix });
+    const actual = await nft.read(PROXY_TABLE, signal);
+    await nft.apply(PROXY_TABLE, diffTable(actual, undefined), signal);
+    slices.set(slice([ready(b.v4)]));
+    await proxy.idle(signal);
+    expect(await askOften(client, VIP.v4, 4)).toEqual(new Set(["b"]));
+  });
+
+  it("withdraws a Service that is deleted", async () => {
+    services.set(web);
+    slices.set(slice([ready(a.v4)]));
+    await proxy.idle(signal);
+    services.delete(web);
+    await proxy.idle(signal);
+    const table = await createExecNft({ prefix: world.nodePrefix }).read(PROXY_TABLE, signal);
+    const left = [...table!.sets].filter(([name]) => !name.startsWith("cluster-"));
+    expect(left.flatMap(([, set]) => [...set.elements])).toEqual([]);
+  });
+});
