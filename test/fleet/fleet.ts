@@ -255,10 +255,12 @@ export interface Workload {
   readonly service?: Partial<NonNullable<Service["spec"]>>;
 }
 
+const HTTP: readonly ServicePort[] = [{ name: "http", protocol: "TCP", port: 80, targetPort: 8080 }];
+
 /** A Service with a slice, as the controllers of a real cluster would make it. */
 export async function deploy(client: KubeClient, workload: Workload): Promise<void> {
   const { namespace = "work", name = "hello", headless = false, addresses } = workload;
-  const ports = workload.ports ?? [{ name: "http", protocol: "TCP", port: 80, targetPort: 8080 }];
+  const ports = workload.ports ?? HTTP;
   await ensureNamespace(client, namespace);
   await client.create(SERVICES, {
     metadata: { namespace, name },
@@ -273,7 +275,7 @@ export async function deploy(client: KubeClient, workload: Workload): Promise<vo
 }
 
 export function sliceOf(workload: Workload & { readonly suffix?: string }): EndpointSlice {
-  const { namespace = "work", name = "hello", addresses, ports = [], suffix = "abcde" } = workload;
+  const { namespace = "work", name = "hello", addresses, ports = HTTP, suffix = "abcde" } = workload;
   return {
     metadata: { namespace, name: `${name}-${suffix}`, labels: { [SERVICE_NAME_LABEL]: name } },
     addressType: addresses[0]?.includes(":") === true ? "IPv6" : "IPv4",

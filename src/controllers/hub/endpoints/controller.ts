@@ -24,7 +24,7 @@ import { HUB_MANAGER, type HubInformers, serviceOfExport, serviceOfSlice } from 
 import { both, changedNamespaces, isMemberChanged } from "../services/controller.ts";
 import { findExportProblem } from "../services/plan.ts";
 import { currentMembers, reportersOf } from "../services/reconcile.ts";
-import { pickByName, planSlice, type SlicePlan } from "./plan.ts";
+import { forOlderAgents, pickByName, planSlice, type SlicePlan } from "./plan.ts";
 
 interface Parts {
   readonly client: KubeClient;
@@ -122,14 +122,25 @@ async function copyTo(
 ): Promise<void> {
   const name = source.metadata.name;
   const current = informers.sliceImports.store.get(objectKey(mailbox, name));
+  const isModern = isModernMember(informers, clusterOfMailbox(mailbox) ?? "");
+  const spec = isModern ? source.spec : forOlderAgents(source.spec);
+  if (spec === undefined) {
+    if (current !== undefined) await client.delete(ENDPOINT_SLICE_IMPORTS, keyOf(current), { signal });
+    return;
+  }
   // An old copy waits for its importer: once it is gone the watch brings us here again.
   if (current !== undefined && isDeleting(current)) return;
   await applyIfChanged(client, ENDPOINT_SLICE_IMPORTS, {
     current,
-    desired: { metadata: { namespace: mailbox, name }, spec: source.spec },
+    desired: { metadata: { namespace: mailbox, name }, spec },
     fieldManager: HUB_MANAGER,
     signal,
   });
+}
+
+/** Agents that report namespaces know all that we add; those of other origin do not. */
+function isModernMember(informers: HubInformers, cluster: string): boolean {
+  return informers.reports.store.get(objectKey(mailboxOf(cluster), cluster)) !== undefined;
 }
 
 function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport): SlicePlan {
@@ -150,7 +161,7 @@ function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport):
     serviceImport,
     claim: parseClaim(serviceImport?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]),
     reporters: reportersOf(informers, namespace, members),
-    isModern: (it) => informers.reports.store.get(objectKey(mailboxOf(it), it)) !== undefined,
+    isModern: (it) => isModernMember(informers, it),
   });
   if (plan.act === "withdraw" && plan.problem !== undefined) {
     deps.log.warn("endpoints refused", { cluster, slice: slice.metadata.name, problem: plan.problem });

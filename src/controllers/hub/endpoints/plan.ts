@@ -4,6 +4,7 @@ import { findEndpointProblem } from "#api/fairlead.dev/model/slice.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import type {
   EndpointSliceExport,
+  EndpointSliceExportSpec,
   FleetServiceImport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { byText } from "#base/text.ts";
@@ -55,6 +56,17 @@ function claimantOf({ claim, serviceImport, isModern }: SliceView, cluster: stri
   const isAccepted = serviceImport?.status?.clusters?.some((it) => it.cluster === cluster) === true;
   if (claim === undefined || !isAccepted) return [];
   return claim.cluster === cluster && isModern(cluster) ? [] : [claim.mailbox];
+}
+
+/**
+ * What an agent of other origin can be sent: it takes every endpoint for ready and knows IPv4 only. Undefined: nothing.
+ */
+export function forOlderAgents(spec: EndpointSliceExportSpec): EndpointSliceExportSpec | undefined {
+  if (spec.addressType !== "IPv4") return undefined;
+  const endpoints = spec.endpoints
+    .filter((it) => it.conditions?.ready !== false)
+    .map(({ addresses }) => ({ addresses }));
+  return { ...spec, endpoints };
 }
 
 /**

@@ -1,0 +1,171 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
+import { SERVICES } from "#api/core/v1/types.ts";
+import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { objectKey } from "#api/meta/key.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  ENDPOINT_SLICE_IMPORTS,
+  INTERNAL_SERVICE_EXPORTS,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
+import {
+  addressesOf,
+  deploy,
+  ensureNamespace,
+  eventually,
+  eventuallyOne,
+  exportBy,
+  sliceOf,
+  startFleet,
+  type TestFleet,
+} from "./fleet.ts";
+
+const hello = objectKey("work", "hello");
+const hello1 = objectKey("work", "hello-abcde");
+let fleet: TestFleet;
+/** Addresses that answer the importer's probes. */
+const answering = new Set<string>();
+
+const imported = (slices: readonly EndpointSlice[]): string[] =>
+  addressesOf(slices.filter((it) => it.metadata.labels?.[MCS_SERVICE_NAME_LABEL] === "hello"));
+const untilImported = (addresses: readonly string[]) =>
+  eventually(fleet.client("c"), ENDPOINT_SLICES, (all) => imported(all).join() === addresses.join());
+
+beforeAll(async () => {
+  fleet = await startFleet({
+    members: ["a", "b", "c"],
+    leaseSeconds: 2,
+    probe: () => (address) => Promise.resolve(answering.has(address)),
+  });
+  await ensureNamespace(fleet.client("c"), "work");
+  await deploy(fleet.client("a"), { addresses: ["10.1.0.1", "10.1.0.2"] });
+  await deploy(fleet.client("b"), { addresses: ["10.2.0.1"] });
+  await exportBy("mcs", fleet.client("a"));
+  await exportBy("fleet", fleet.client("b"));
+  await untilImported(["10.1.0.1", "10.1.0.2", "10.2.0.1"]);
+}, 60_000);
+afterAll(() => fleet[Symbol.asyncDispose]());
+
+async function versions(name: string, kinds: readonly Resource[]): Promise<string[]> {
+  const lists = await Promise.all(kinds.map((of) => fleet.client(name).list(of)));
+  return lists
+    .flatMap((list) => list.items.map((it) => `${it.metadata.uid} ${it.metadata.resourceVersion}`))
+    .toSorted();
+}
+const HUB_KINDS = [
+  INTERNAL_SERVICE_EXPORTS,
+  ENDPOINT_SLICE_EXPORTS,
+  ENDPOINT_SLICE_IMPORTS,
+  IMPORTED_SERVICES,
+] as readonly Resource[];
+const MEMBER_KINDS = [SERVICES, ENDPOINT_SLICES, MCS_SERVICE_IMPORTS] as readonly Resource[];
+
+describe("a fleet at rest", () => {
+  it("writes nothing when the hub's and the members' programs begin anew", async () => {
+    const before = [await versions("hub", HUB_KINDS), await versions("c", MEMBER_KINDS)];
+    await fleet.hubProgram.stop();
+    fleet.hubProgram.start();
+    const agent = fleet.agents.get("c")!;
+    await agent.stop();
+    agent.start();
+    // A change behind the restart has come through when all that the restart caused has, too.
+    await fleet.client("a").mergePatch(ENDPOINT_SLICES, hello1, {
+      endpoints: sliceOf({ addresses: ["10.1.0.1", "10.1.0.3"] }).endpoints,
+    });
+    await untilImported(["10.1.0.1", "10.1.0.3", "10.2.0.1"]);
+    const after = [await versions("hub", HUB_KINDS), await versions("c", MEMBER_KINDS)];
+    const [hubChanged, memberChanged] = after.map((list, at) =>
+      list.filter((it) => !before[at]?.includes(it)),
+    );
+    // The exporter's slice and one copy per importer (b and c); one slice in the importer.
+    expect(hubChanged).toHaveLength(3);
+    expect(memberChanged).toHaveLength(1);
+    await fleet.client("a").mergePatch(ENDPOINT_SLICES, hello1, {
+      endpoints: sliceOf({ addresses: ["10.1.0.1", "10.1.0.2"] }).endpoints,
+    });
+    await untilImported(["10.1.0.1", "10.1.0.2", "10.2.0.1"]);
+  });
+
+  it("makes up for what happened while an exporter's agent was away", async () => {
+    const agent = fleet.agents.get("a")!;
+    await agent.stop();
+    await fleet.client("a").delete(ENDPOINT_SLICES, hello1);
+    await fleet.client("a").create(ENDPOINT_SLICES, sliceOf({ addresses: ["10.1.0.9"], suffix: "zzzzz" }));
+    agent.start();
+    await untilImported(["10.1.0.9", "10.2.0.1"]);
+    await fleet.client("a").delete(ENDPOINT_SLICES, objectKey("work", "hello-zzzzz"));
+    await fleet.client("a").create(ENDPOINT_SLICES, sliceOf({ addresses: ["10.1.0.1", "10.1.0.2"] }));
+    await untilImported(["10.1.0.1", "10.1.0.2", "10.2.0.1"]);
+  });
+});
+
+describe("a cluster whose agent falls silent", () => {
+  it("keeps the endpoints that still answer, loses the others, and gets all back when it renews its lease", async () => {
+    answering.add("10.1.0.1");
+    const agent = fleet.agents.get("a")!;
+    await agent.stop();
+    await eventuallyOne(
+      fleet.client("hub"),
+      MEMBER_CLUSTERS,
+      objectKey(undefined, "a"),
+      (it) => it.status?.conditions?.some((at) => at.type === "Healthy" && at.status === "False") === true,
+    );
+    await untilImported(["10.1.0.1", "10.2.0.1"]);
+    // The last one falls silent too, then answers again: it has to answer several times.
+    answering.clear();
+    await untilImported(["10.2.0.1"]);
+    answering.add("10.1.0.2");
+    await untilImported(["10.1.0.2", "10.2.0.1"]);
+    agent.start();
+    await untilImported(["10.1.0.1", "10.1.0.2", "10.2.0.1"]);
+  }, 40_000);
+
+  it("stays suspect for a hub that begins anew, and for an importer that does", async () => {
+    answering.clear();
+    const agent = fleet.agents.get("a")!;
+    await agent.stop();
+    await untilImported(["10.2.0.1"]);
+    await fleet.hubProgram.stop();
+    fleet.hubProgram.start();
+    const importer = fleet.agents.get("c")!;
+    await importer.stop();
+    importer.start();
+    // What comes and goes in b shows that both have caught up: a's endpoints must not have come back.
+    const seen: string[] = [];
+    const stop = new AbortController();
+    const watching = (async () => {
+      const options = { allowWatchBookmarks: true, sendInitialEvents: true };
+      for await (const event of fleet.client("c").watch(ENDPOINT_SLICES, options, stop.signal))
+        if (event.type === "MODIFIED" && event.object.metadata.labels?.[MCS_SERVICE_NAME_LABEL] === "hello")
+          seen.push(...addressesOf([event.object]));
+    })().catch(() => {});
+    await fleet.client("b").mergePatch(ENDPOINT_SLICES, hello1, {
+      endpoints: sliceOf({ addresses: ["10.2.0.2"] }).endpoints,
+    });
+    await untilImported(["10.2.0.2"]);
+    stop.abort();
+    await watching;
+    expect(seen.filter((it) => it.startsWith("10.1."))).toEqual([]);
+    agent.start();
+    await untilImported(["10.1.0.1", "10.1.0.2", "10.2.0.2"]);
+  }, 40_000);
+});
+
+describe("a hub that is gone", () => {
+  it("stops nothing: imports stay, and the importer's own endpoints go on changing", async () => {
+    await deploy(fleet.client("c"), { addresses: ["10.3.0.1"] });
+    await exportBy("mcs", fleet.client("c"));
+    await untilImported(["10.1.0.1", "10.1.0.2", "10.2.0.2", "10.3.0.1"]);
+    await fleet.hubProgram.stop();
+    await fleet.hub.server.close();
+    await fleet.client("c").mergePatch(ENDPOINT_SLICES, hello1, {
+      endpoints: sliceOf({ addresses: ["10.3.0.2", "10.3.0.3"] }).endpoints,
+    });
+    await untilImported(["10.1.0.1", "10.1.0.2", "10.2.0.2", "10.3.0.2", "10.3.0.3"]);
+    const kept = await eventuallyOne(fleet.client("c"), MCS_SERVICE_IMPORTS, hello);
+    expect(kept.status?.clusters).toHaveLength(3);
+  });
+});
