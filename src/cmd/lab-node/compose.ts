@@ -11,12 +11,14 @@ import { Kubelet } from "#lab/node/kubelet/kubelet.ts";
 import { readCapacity, readNodeInfo } from "#lab/node/registration/machine-facts.ts";
 import { Heartbeat, NodeRegistration } from "#lab/node/registration/registration.ts";
 import { KubeletServer } from "#lab/node/server/server.ts";
+import { composeProxy } from "./proxy.ts";
 
 export interface NodeFlags {
   readonly nodeName: string;
   readonly dataDir: string;
   readonly nodeIp: readonly string[];
   readonly podCidr: readonly string[];
+  readonly clusterCidr?: readonly string[] | undefined;
   readonly clusterDns: readonly string[];
   readonly clusterDomain: string;
   readonly cluster?: string | undefined;
@@ -73,7 +75,10 @@ export function composeNode(flags: NodeFlags, { client, deps, environment }: Nod
     clock: deps.clock,
     log: deps.log,
   });
-  return [kubelet, server, registration, heartbeat];
+  const clusterCidrs = flags.clusterCidr ?? flags.podCidr;
+  const proxy = composeProxy(client, { name: flags.nodeName, clusterCidrs }, deps);
+  // The node is ready for pods once their Services work.
+  return [proxy, kubelet, server, registration, heartbeat];
 }
 
 /** What images may count on: the machine's programs, and our own executable as it runs now. */

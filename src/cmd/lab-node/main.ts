@@ -27,6 +27,11 @@ export function command(): Program {
       "where its pods get their addresses from, in the same order",
       list,
     )
+    .option(
+      "--cluster-cidr <prefixes>",
+      "addresses of all pods of the cluster; default: those of --pod-cidr",
+      list,
+    )
     .requiredOption("--cluster-dns <addresses>", "DNS servers of pods", list)
     .option("--cluster-domain <domain>", "domain of the cluster's own names", "cluster.local")
     .option("--cluster <name>", "name of the cluster, which our own images get as CLUSTER_NAME")

@@ -15,20 +15,27 @@ set -u
 here=\${0%/*}
 dir=$1 stage=$2 netns=$3
 exec >>"$dir/log" 2>&1
+# Output goes through a pipe, as under any runtime: a program that opens /dev/stdout anew must not cut the log.
+mkfifo "$dir/output" "$dir/alive"
+cat <"$dir/output" 3>&- &
+logger=$!
+exec 5>"$dir/output"
+rm "$dir/output"
 read -r stat </proc/self/stat
 printf '%s\\n' "$stat" >"$dir/holder"
 # A later kubelet opens this pipe for reading: it sees the end of file when this process is gone, whatever ended it.
-mkfifo "$dir/alive"
 exec 9<>"$dir/alive"
 if [ -p "$dir/stdin" ]; then exec 4<>"$dir/stdin"; else exec 4</dev/null; fi
 shift 3
 set -- unshare --mount --uts --ipc --pid --fork --kill-child=KILL --propagation private -- \\
   /bin/sh "$here/enter" "$dir" "$stage" "$@"
 if [ -n "$netns" ]; then set -- nsenter "--net=$netns" -- "$@"; fi
-"$@" <&4 4<&- 9>&- &
-exec 3>&- 4<&-
-wait $!
+"$@" <&4 >&5 2>&5 4<&- 5>&- 9>&- &
+container=$!
+exec 3>&- 4<&- 5>&-
+wait "$container"
 code=$?
+wait "$logger"
 printf '%s\\n' "$code" >"$dir/exit.new" && mv "$dir/exit.new" "$dir/exit"
 `;
 

@@ -1,0 +1,44 @@
+import { type Service, SERVICES } from "#api/core/v1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
+import type { Component } from "#base/lifecycle.ts";
+import { createInformer } from "#kube/informer.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
+import type { KubeClient } from "#kube/types.ts";
+import { createConntrackFlows } from "#lab/proxy/flows.ts";
+import { createServiceProxy } from "#lab/proxy/proxy.ts";
+import { createExecNft } from "#nft/exec.ts";
+
+/** The service proxy of the node with what it reads from and writes to. */
+export function composeProxy(
+  client: KubeClient,
+  node: { readonly name: string; readonly clusterCidrs: readonly string[] },
+  deps: RuntimeDeps,
+): Component {
+  const services = createInformer<Service>(client, SERVICES, {}, deps);
+  const endpointSlices = createInformer<EndpointSlice>(client, ENDPOINT_SLICES, {}, deps);
+  const nft = createExecNft();
+  const proxy = createServiceProxy({
+    services,
+    endpointSlices,
+    nodeName: node.name,
+    clusterCidrs: node.clusterCidrs,
+    nft,
+    flows: createConntrackFlows({ log: deps.log }),
+    clock: deps.clock,
+    rng: deps.rng,
+    log: deps.log.child({ part: "proxy" }),
+  });
+  return {
+    async start(signal) {
+      services.start(signal);
+      endpointSlices.start(signal);
+      await proxy.start(signal);
+    },
+    async [Symbol.asyncDispose]() {
+      await proxy[Symbol.asyncDispose]();
+      await services[Symbol.asyncDispose]();
+      await endpointSlices[Symbol.asyncDispose]();
+      nft[Symbol.dispose]();
+    },
+  };
+}
