@@ -42,6 +42,8 @@ export async function runProgram(
   process.on("SIGTERM", onSignal);
   process.on("SIGINT", onSignal);
   let readyFd = parseReadyFd(flags.readyFd);
+  // Waits of ours do not keep a process alive: while one retries with nothing open, the program must not just end.
+  const keepAlive = setInterval(() => {}, 0x7f_ff_ff_ff);
   const ready = (): void => {
     log.info("ready");
     if (readyFd === undefined) return;
@@ -61,6 +63,7 @@ export async function runProgram(
     log.error("the program ends with an error", { error: messageOf(error) });
     process.exitCode = 1;
   } finally {
+    clearInterval(keepAlive);
     process.off("SIGTERM", onSignal);
     process.off("SIGINT", onSignal);
   }
