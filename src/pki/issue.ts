@@ -9,7 +9,7 @@ import { type CertificatePair, generatePrivateKey } from "./keys.ts";
  * `import()`, and only when there is something to issue; reading certificates needs only `node:crypto`.
  */
 
-export interface Validity {
+interface Validity {
   /** How long it is valid. Unit: days. Default: 365. */
   readonly days?: number;
   readonly clock?: Clock;

@@ -1,7 +1,5 @@
 /** Whose credentials a kubeconfig carries. */
-export type KubeconfigCredentials =
-  | { readonly cert: string; readonly key: string }
-  | { readonly token: string };
+type KubeconfigCredentials = { readonly cert: string; readonly key: string } | { readonly token: string };
 
 export type KubeconfigOptions = KubeconfigCredentials & {
   /** For example https://127.0.0.1:6443. */

@@ -45,7 +45,7 @@ function has(set: ReadonlySet<string>, value: string): boolean {
 }
 
 /** "*" matches all; a star at the end matches any rest. */
-export function matchesPath(pattern: string, path: string): boolean {
+function matchesPath(pattern: string, path: string): boolean {
   if (pattern === ANY || pattern === path) return true;
   return pattern.endsWith("*") && path.startsWith(pattern.slice(0, -1).replace(/\*+$/, ""));
 }

@@ -1,5 +1,6 @@
 import { bootstrapRoles } from "../auth/bootstrap-roles.ts";
 import type { ApiObject } from "../registry/types.ts";
+import { SYSTEM_PRIORITIES } from "./pod/admission.ts";
 import type { ServiceAllocations } from "./service/allocations.ts";
 
 const NAMESPACES = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -14,7 +15,34 @@ export interface BootstrapOptions {
 /** What exists in every cluster from the start, in an order in which it can be created. */
 export function bootstrapObjects(options: BootstrapOptions): readonly ApiObject[] {
   const namespaces = NAMESPACES.map((name) => ({ apiVersion: "v1", kind: "Namespace", metadata: { name } }));
-  return [...namespaces, ...bootstrapRoles(), kubernetesService(options)];
+  return [
+    ...namespaces,
+    ...bootstrapRoles(),
+    ...systemPriorities(),
+    serviceCidr(options),
+    kubernetesService(options),
+  ];
+}
+
+/** For pods without which a cluster, or a node, does not work. */
+function systemPriorities(): readonly ApiObject[] {
+  return Object.entries(SYSTEM_PRIORITIES).map(([name, value]) => ({
+    apiVersion: "scheduling.k8s.io/v1",
+    kind: "PriorityClass",
+    metadata: { name },
+    value,
+    description: "Used for system critical pods that must not be moved from their current node.",
+  }));
+}
+
+/** Says where the addresses of Services come from, for those who have to keep clear of them (KEP-1880). */
+function serviceCidr({ allocations }: BootstrapOptions): ApiObject {
+  return {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "ServiceCIDR",
+    metadata: { name: "kubernetes" },
+    spec: { cidrs: [...allocations.ranges] },
+  };
 }
 
 /** The API server itself, at the first address of the first range. */

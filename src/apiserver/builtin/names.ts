@@ -3,20 +3,8 @@
  * pkg/util/validation.
  */
 
-const LABEL_1035 = /^[a-z](?:[-a-z0-9]*[a-z0-9])?$/;
-
 /** Returns what is wrong, or undefined. */
 export type NameCheck = (name: string) => string | undefined;
-
-export function checkDns1035Label(name: string): string | undefined {
-  if (name.length > 63) return "must be no more than 63 bytes";
-  if (LABEL_1035.test(name)) return undefined;
-  return (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, " +
-    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is " +
-    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
-  );
-}
 
 /** A port's name as targets refer to it: an IANA service name (RFC 6335). */
 export function checkPortName(name: string): string | undefined {

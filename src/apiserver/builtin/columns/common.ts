@@ -41,7 +41,7 @@ export const ageColumn: TableColumn = column("Age", (object, nowMs) =>
 );
 
 /** For kinds without a table of their own. */
-export const createdAtColumn: TableColumn = column(
+const createdAtColumn: TableColumn = column(
   "Created At",
   (object) => object.metadata.creationTimestamp ?? UNKNOWN,
   "date",

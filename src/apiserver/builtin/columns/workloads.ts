@@ -1,6 +1,6 @@
 import type { ApiObject, TableColumn } from "../../registry/types.ts";
 import { ageOf, humanDuration } from "../duration.ts";
-import { fieldsAt, itemsAt, numberAt, stringMapAt, textAt } from "../fields.ts";
+import { type Fields, fieldsAt, itemsAt, numberAt, stringMapAt, textAt } from "../fields.ts";
 import {
   ageColumn,
   column,
@@ -140,15 +140,36 @@ export const autoscalerColumns: readonly TableColumn[] = [
     return `${textAt(target, "kind")}/${textAt(target, "name")}`;
   }),
   column("Targets", (object) => {
-    const metrics = itemsAt(specOf(object), "metrics");
-    if (metrics.length === 0) return NONE;
-    return metrics.map(() => UNKNOWN).join(", ");
+    const current = itemsAt(statusOf(object), "currentMetrics");
+    return (
+      itemsAt(specOf(object), "metrics")
+        .map((it, index) => metricText(it, current[index]))
+        .join(", ") || NONE
+    );
   }),
   column("MinPods", (object) => `${numberAt(specOf(object), "minReplicas") ?? "<unset>"}`),
   column("MaxPods", (object) => numberAt(specOf(object), "maxReplicas") ?? 0, "integer"),
   column("Replicas", (object) => countOf(object, "currentReplicas"), "integer"),
   ageColumn,
 ];
+
+/** `cpu: 12%/80%`, or `<unknown>` for what nobody has measured. */
+function metricText(metric: Fields, current: Fields | undefined): string {
+  const sourceOf = (of: Fields | undefined): Fields | undefined => {
+    const type = textAt(metric, "type");
+    return fieldsAt(of, type.charAt(0).toLowerCase() + type.slice(1));
+  };
+  const source = sourceOf(metric);
+  const name = textAt(source, "name") || textAt(fieldsAt(source, "metric"), "name");
+  const wanted = valueText(fieldsAt(source, "target"));
+  return `${name}: ${valueText(fieldsAt(sourceOf(current), "current"))}/${wanted}`;
+}
+
+function valueText(of: Fields | undefined): string {
+  const utilization = numberAt(of, "averageUtilization");
+  if (utilization !== undefined) return `${utilization}%`;
+  return textAt(of, "averageValue") || textAt(of, "value") || UNKNOWN;
+}
 
 export const disruptionBudgetColumns: readonly TableColumn[] = [
   nameColumn,

@@ -1,6 +1,6 @@
 import type { ApiObject, WriteContext } from "../../registry/types.ts";
 import { forbidden } from "../../status.ts";
-import { ensureFields, type Fields, fieldsAt, itemsAt, setDefault, setDefaults, textAt } from "../fields.ts";
+import { ensureFields, type Fields, itemsAt, setDefault, setDefaults, textAt } from "../fields.ts";
 
 /** What the admission plugins ServiceAccount, DefaultTolerationSeconds and Priority do to a new pod. */
 
@@ -42,7 +42,8 @@ function toleratesNoExecute(toleration: Fields, key: string): boolean {
   return isOfKey && ["", "NoExecute"].includes(textAt(toleration, "effect"));
 }
 
-const SYSTEM_PRIORITIES: Readonly<Record<string, number>> = {
+/** Classes that every cluster has. */
+export const SYSTEM_PRIORITIES: Readonly<Record<string, number>> = {
   "system-cluster-critical": 2_000_000_000,
   "system-node-critical": 2_000_001_000,
 };
@@ -123,8 +124,4 @@ export function newPodStatus(qosClass: string): Fields {
   const status: Fields = {};
   setDefaults(status, { phase: "Pending", qosClass });
   return status;
-}
-
-export function nodeNameOf(pod: ApiObject): string {
-  return textAt(fieldsAt(pod, "spec"), "nodeName");
 }

@@ -86,6 +86,13 @@ function validatePodUpdate(pod: ApiObject, old: ApiObject, context: WriteContext
       notAllowed("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"),
     );
   }
+  const gates = gatesOf(before);
+  const added = gatesOf(spec).filter((it) => !gates.includes(it));
+  if (added.length > 0) {
+    errors.push(
+      notAllowed("spec.schedulingGates", "only deletion is allowed, but found new scheduling gates"),
+    );
+  }
   const deadline = numberAt(spec, "activeDeadlineSeconds");
   const oldDeadline = numberAt(before, "activeDeadlineSeconds");
   if (oldDeadline !== undefined && (deadline === undefined || deadline > oldDeadline)) {
@@ -93,6 +100,10 @@ function validatePodUpdate(pod: ApiObject, old: ApiObject, context: WriteContext
     errors.push(invalid("spec.activeDeadlineSeconds", deadline, detail));
   }
   return errors;
+}
+
+function gatesOf(spec: Fields): readonly string[] {
+  return itemsAt(spec, "schedulingGates").map((it) => textAt(it, "name"));
 }
 
 /** What an update leaves alone: everything but images and a few fields, and the node where the pod is being bound. */

@@ -69,6 +69,11 @@ export class ServiceAllocations {
     return this.families[0] ?? "IPv4";
   }
 
+  /** The CIDRs, the default family's first. */
+  get ranges(): readonly string[] {
+    return [...this.#ranges.values()].map((it) => formatPrefix(it.prefix));
+  }
+
   /** The first address of a range, which belongs to the Service `default/kubernetes`. */
   firstIpOf(family: IPFamily): string | undefined {
     const range = this.#ranges.get(family);

@@ -5,8 +5,6 @@ import type { ApiObject } from "../../registry/types.ts";
 
 export const HEADLESS = "None";
 
-export type ServiceType = NonNullable<ServiceSpec["type"]>;
-
 /** The spec of a Service, made when absent. */
 export function specOf(object: ApiObject & Service): ServiceSpec {
   object.spec ??= {};
