@@ -117,7 +117,11 @@ export class TestClient {
     const bytes = typeof body === "string" || Buffer.isBuffer(body) ? body : JSON.stringify(body);
     return new Promise((resolve, reject) => {
       const agent = anonymous ? this.#agents.nobody : this.#agents.admin;
-      const type = bytes === undefined ? {} : { "Content-Type": "application/json" };
+      // Node does not say by itself how long the body of a DELETE is.
+      const type =
+        bytes === undefined
+          ? {}
+          : { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(bytes) };
       const to = { host: "127.0.0.1", port: this.#server.port, method, path, agent };
       const outgoing = httpsRequest({ ...to, headers: { ...type, ...headers } }, (answer) => {
         const chunks: Buffer[] = [];

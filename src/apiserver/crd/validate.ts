@@ -2,7 +2,7 @@ import { messageOf } from "#base/errors.ts";
 import { isObject } from "#base/json.ts";
 import { invalidValue } from "../registry/metadata.ts";
 import { checkDnsLabel, checkSubdomain } from "../registry/names.ts";
-import { validateStructural } from "../registry/shape.ts";
+import { checkStructural } from "../schema/structural.ts";
 import type { FieldError } from "../status.ts";
 import { parseJsonPath } from "./jsonpath.ts";
 import { type Crd, type CrdNames, type CrdVersion, isEstablished } from "./types.ts";
@@ -179,7 +179,7 @@ function validateVersion(version: CrdVersion, field: string): FieldError[] {
     ...unlessValid(`${field}.name`, version.name, checkName),
     ...(schema === undefined
       ? [required(`${field}.schema.openAPIV3Schema`, "schemas are required")]
-      : validateStructural(schema, `${field}.schema.openAPIV3Schema`)),
+      : checkStructural(schema, `${field}.schema.openAPIV3Schema`)),
     ...(version.additionalPrinterColumns ?? []).flatMap((column, at) => {
       const at_ = `${field}.additionalPrinterColumns[${at}]`;
       return [

@@ -79,9 +79,9 @@ export function verbOf(method: string, target: ResourceTarget, query: URLSearchP
     case "POST":
       return "create";
     case "PUT":
-      return "update";
+      return isItem ? "update" : undefined;
     case "PATCH":
-      return "patch";
+      return isItem ? "patch" : undefined;
     case "DELETE":
       return isItem ? "delete" : "deletecollection";
     default:

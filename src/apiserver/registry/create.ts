@@ -2,7 +2,7 @@ import { alreadyExists, conflict, internalError, invalid, StatusError } from "..
 import { storageKey } from "../storage/table.ts";
 import { arranged, generateName, timestamp, validateMetadata } from "./metadata.ts";
 import { applySchemaDefaults, trackChange, validateSchema } from "./shape.ts";
-import type { ApiObject } from "./types.ts";
+import type { ApiObject, ResourceDefinition } from "./types.ts";
 import {
   apiVersionOf,
   checkBodyPlace,
@@ -49,7 +49,7 @@ export function createObject(write: Write, input: ApiObject, options: CreateOpti
 function prepare(write: Write, input: ApiObject, { isApplied = false }: CreateOptions): ApiObject {
   const { definition } = write.request;
   const { strategy } = definition;
-  if (definition.hasStatus && strategy.keepsStatusOnCreate !== true) delete input["status"];
+  if (definition.hasStatus && strategy.keepsStatusOnCreate !== true) resetStatus(definition, input);
   applySchemaDefaults(definition, input);
   strategy.applyDefaults?.(input);
   const object = isApplied ? input : trackChange(write.request, input, undefined, write.tx.nowMs);
@@ -61,6 +61,12 @@ function prepare(write: Write, input: ApiObject, { isApplied = false }: CreateOp
     ...(strategy.validateCreate?.(object, context) ?? []),
   ]);
   return object;
+}
+
+/** Built-in kinds write an empty status, custom ones none. */
+function resetStatus({ isCustom }: ResourceDefinition, object: ApiObject): void {
+  if (isCustom) delete object["status"];
+  else object["status"] = {};
 }
 
 function refuseServerMetadata(request: WriteRequest, { metadata }: ApiObject): void {

@@ -6,6 +6,7 @@ import { decodeBuiltin } from "../schema/builtin-decode.ts";
 import { applyDefaults } from "../schema/defaults.ts";
 import { resolveDefinition } from "../schema/definitions.ts";
 import { fieldProblems, pruneObject } from "../schema/prune.ts";
+import { validateValue } from "../schema/validate.ts";
 import type { Schema } from "../schema/types.ts";
 import { badRequest, type FieldError } from "../status.ts";
 import type { ApiObject, ResourceDefinition } from "./types.ts";
@@ -86,12 +87,15 @@ export function applySchemaDefaults({ isCustom, schema }: ResourceDefinition, ob
   if (isCustom) applyDefaults(object, schema);
 }
 
+/** What the schema of a custom kind refuses; parts that an update leaves alone are not held to newer rules. */
 export function validateSchema(
-  _definition: ResourceDefinition,
-  _object: ApiObject,
-  _old: ApiObject | undefined,
+  { isCustom, schema }: ResourceDefinition,
+  object: ApiObject,
+  old: ApiObject | undefined,
 ): readonly FieldError[] {
-  return [];
+  if (!isCustom) return [];
+  const before = old === undefined ? {} : { old };
+  return validateValue({ value: object, schema, path: "", resolve: resolveDefinition, ...before });
 }
 
 /** The object with what it changes given to the one who changes it. */
@@ -147,8 +151,4 @@ export function shapeCustom(schema: Schema, object: ApiObject): ApiObject {
   const copy = cloneJson(pruneObject(object, schema, resolveDefinition).value);
   applyDefaults(copy, schema);
   return sameJson(copy, object) ? object : copy;
-}
-
-export function validateStructural(_schema: Schema, _field: string): readonly FieldError[] {
-  return [];
 }
