@@ -20,6 +20,9 @@ export const systemClock: Clock = {
   },
 };
 
+/** Node's limit for a timer. Unit: milliseconds. */
+const LONGEST_TIMER_MS = 2_147_483_647;
+
 /**
  * Resolves after `delayMs` milliseconds.
  *
@@ -31,11 +34,15 @@ export function delay(clock: Clock, delayMs: number, signal: AbortSignal): Promi
       reject(abortError(signal));
       return;
     }
+    // Unlike a timer of the clock, a wait that somebody awaits keeps the process alive.
+    const hold = setInterval(() => {}, LONGEST_TIMER_MS);
     const onAbort = (): void => {
+      clearInterval(hold);
       timer[Symbol.dispose]();
       reject(abortError(signal));
     };
     const timer = clock.after(delayMs, () => {
+      clearInterval(hold);
       signal.removeEventListener("abort", onAbort);
       resolve();
     });

@@ -120,6 +120,8 @@ function nodeProgram(
         "data-dir": layout.node(node.name),
         "node-ip": pair(node.address),
         "pod-cidr": pair(node.podCidr),
+        "cluster-cidr": cluster.nodes.map((it) => pair(it.podCidr)).join(","),
+        cluster: cluster.name,
         "cluster-dns": pair(cluster.dnsService),
         "cluster-domain": "cluster.local",
         "client-ca": join(dir, "apiserver", "pki", "ca.crt"),

@@ -59,9 +59,13 @@ describe("the address plan of a lab", () => {
   });
 
   it("writes addresses in the canonical form of RFC 5952", () => {
-    for (const node of nodesOf(planTopology(DEFAULT_SPEC, 64))) {
-      expect(new Address6(node.address.v6).correctForm()).toBe(node.address.v6);
-    }
+    const topology = planTopology(DEFAULT_SPEC, 64);
+    const addresses = [
+      ...nodesOf(topology).map((it) => it.address.v6),
+      ...topology.clusters.flatMap((it) => [it.api.v6, it.dnsService.v6]),
+      topology.host.machine.v6,
+    ];
+    for (const address of addresses) expect(new Address6(address).correctForm()).toBe(address);
   });
 
   it("names all that is wrong with a spec at once", () => {

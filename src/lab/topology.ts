@@ -173,7 +173,8 @@ function planCluster(spec: LabSpec, place: Place): LabCluster {
   const name = isHub ? "hub" : `member-${index}`;
   const at = (host: number): DualAddress => ({
     v4: `10.${second}.${index}.${host}`,
-    v6: `${prefix}:${index.toString(16)}::${host}`,
+    // RFC 5952: the hub's group of zeros is part of the run that "::" stands for.
+    v6: `${prefix}${index === 0 ? "" : `:${index.toString(16)}`}::${host}`,
   });
   const numbers = isHub ? [] : Array.from({ length: spec.nodes }, (_, node) => node + 1);
   return {

@@ -17,21 +17,20 @@ interface Entry {
 
 const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ["lab", { summary: "a fleet on this machine", load: () => import("../lab/main.ts") }],
-  ["apiserver", { summary: "a Kubernetes API server by itself", load: () => import("../apiserver/main.ts") }],
+  ["join", { summary: "make a cluster a member of the fleet", load: () => import("../join/main.ts") }],
+  ["leave", { summary: "take a member out of the fleet", load: () => import("../leave/main.ts") }],
   [
-    "dns",
-    {
-      summary: "DNS for the cluster set: run one or more in each member",
-      load: () => import("../dns/main.ts"),
-    },
+    "status",
+    { summary: "clusters, exports, imports and endpoints", load: () => import("../status/main.ts") },
   ],
-  ["join", { summary: "make a cluster a member of a fleet", load: () => import("../join/main.ts") }],
-  ["leave", { summary: "take a member out of its fleet", load: () => import("../leave/main.ts") }],
-  ["status", { summary: "clusters and services of a fleet", load: () => import("../status/main.ts") }],
-  ["hub", { summary: "the controllers of a fleet's hub", load: () => import("../hub/main.ts") }],
-  ["member", { summary: "a member's part of a fleet", load: () => import("../member/main.ts") }],
-  ["lab-dns", { summary: "cluster DNS of a lab", load: () => import("../lab-dns/main.ts"), hidden: true }],
-  ["lab-echo", { summary: "echo server of a lab", load: () => import("../lab-echo/main.ts"), hidden: true }],
+  ["hub", { summary: "the manager that runs beside the hub", load: () => import("../hub/main.ts") }],
+  ["member", { summary: "the manager that runs in each member", load: () => import("../member/main.ts") }],
+  ["dns", { summary: "DNS for the cluster set, in each member", load: () => import("../dns/main.ts") }],
+  ["apiserver", { summary: "a Kubernetes API server by itself", load: () => import("../apiserver/main.ts") }],
+  ["lab-controllers", { summary: "", load: () => import("../lab-controllers/main.ts"), hidden: true }],
+  ["lab-dns", { summary: "", load: () => import("../lab-dns/main.ts"), hidden: true }],
+  ["lab-echo", { summary: "", load: () => import("../lab-echo/main.ts"), hidden: true }],
+  ["lab-node", { summary: "", load: () => import("../lab-node/main.ts"), hidden: true }],
 ]);
 
 const USAGE = `Fairlead: fleet networking for Kubernetes.

@@ -4,6 +4,7 @@ import { lockLab } from "#lab/state.ts";
 import { checkSpec, type LabSpec } from "#lab/topology.ts";
 import { bringUp, type LabUp } from "#lab/up.ts";
 import { labContext, parseCount, searchPath, untilInterrupted } from "./context.ts";
+import { joinMembers } from "./fleet.ts";
 import { inOwnNamespace } from "./user-namespace.ts";
 
 interface UpOptions {
@@ -30,7 +31,9 @@ export async function up(options: UpOptions): Promise<void> {
   const startMs = systemClock.monotonic();
   const context = labContext();
   using _lock = lockLab(context.stateRoot, spec.name);
-  const lab = await bringUp(spec, context, (step) => console.log(`  ${step}`), signal);
+  const report = (step: string): void => console.log(`  ${step}`);
+  const lab = await bringUp(spec, context, report, signal);
+  if (options.fleet) await joinMembers(lab, context, report, signal);
   const seconds = ((systemClock.monotonic() - startMs) / 1000).toFixed(1);
   console.log(`Lab ${spec.name} is up: ${describe(lab)} (${seconds} s).`);
   console.log(`  export KUBECONFIG=${lab.layout.kubeconfig}`);

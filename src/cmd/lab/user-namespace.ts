@@ -84,7 +84,7 @@ async function startHolder(root: string): Promise<Holder> {
   }
   const child = start("unshare", [...flags, "--", "sh", "-c", HOLDER_SCRIPT], {
     detached: true,
-    stdio: ["ignore", "pipe", "inherit"],
+    stdio: ["ignore", "pipe", "ignore"],
     env: { ...environment(), [LAB_VARIABLE]: root },
   });
   await new Promise<void>((resolve, reject) => {
