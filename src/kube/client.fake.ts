@@ -54,6 +54,8 @@ export class FakeKubeClient implements KubeClient {
   canStreamLists = true;
   /** Objects per page, when a list asks for a limit. Default: as many as asked for. */
   pageSize: number | undefined;
+  /** Resources whose watches stay open and bring nothing any more: connections whose other end is gone. */
+  readonly deafTo = new Set<string>();
   #interruptions: (() => void)[] = [];
   #failures: { error: Error; matches: (write: RecordedWrite) => boolean }[] = [];
   #isDown = false;
@@ -159,7 +161,8 @@ export class FakeKubeClient implements KubeClient {
       }
       stream.replay(this.state.history.filter((entry) => entry.version > from));
     }
-    for await (const item of stream.events(signal)) yield item as WatchEvent<T>;
+    for await (const item of stream.events(signal))
+      if (!this.deafTo.has(of.plural)) yield item as WatchEvent<T>;
   }
 
   create<T extends KubeObject>(of: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {

@@ -124,32 +124,29 @@ export function planProportional(
   if (only === undefined) return [];
   if (active.length <= 1) return changed([{ set: only, replicas: bounds.replicas }]);
   const limit = bounds.replicas === 0 ? 0 : bounds.replicas + bounds.maxSurge;
-  const toAdd = limit - sumOf(active, replicasOf);
-  if (toAdd === 0) return [];
-  const shares = sharesOf(active, bounds, toAdd);
-  const rest = toAdd - [...shares.values()].reduce((sum, share) => sum + share, 0);
-  return changed(
-    active.toSorted(bySize(toAdd > 0)).map((set, at) => {
-      const share = (shares.get(set) ?? 0) + (at === 0 ? rest : 0);
-      return { set, replicas: Math.max(0, replicasOf(set) + share) };
-    }),
-  );
+  const sorted = active.toSorted(bySize(limit > sumOf(active, replicasOf)));
+  let left = limit - sumOf(active, replicasOf);
+  const next = new Map<ReplicaSet, number>();
+  for (const set of sorted) {
+    const share = shareOf(set, limit, left);
+    next.set(set, replicasOf(set) + share);
+    left -= share;
+  }
+  // What rounding left over: the largest sets take it, none below zero.
+  for (const set of sorted) {
+    const replicas = next.get(set) ?? 0;
+    const rest = Math.max(-replicas, left);
+    next.set(set, replicas + rest);
+    left -= rest;
+  }
+  return changed([...next].map(([set, replicas]) => ({ set, replicas })));
 }
 
-/** Each set's part of `toAdd`, by its part of the pods at the last scaling; never more than is left. */
-function sharesOf(sets: readonly ReplicaSet[], bounds: Bounds, toAdd: number): Map<ReplicaSet, number> {
-  const limit = bounds.replicas + bounds.maxSurge;
-  const shares = new Map<ReplicaSet, number>();
-  let given = 0;
-  for (const set of sets.toSorted(bySize(toAdd > 0))) {
-    const before = Number(set.metadata.annotations?.[MAX_REPLICAS] ?? 0) || limit;
-    const fraction = Math.round((replicasOf(set) * limit) / before) - replicasOf(set);
-    const left = toAdd - given;
-    const share = toAdd > 0 ? Math.min(Math.max(0, fraction), left) : Math.max(Math.min(0, fraction), left);
-    shares.set(set, share);
-    given += share;
-  }
-  return shares;
+/** A set's part of what is added (or, below zero, taken away), by its part of the pods at the last scaling. */
+function shareOf(set: ReplicaSet, limit: number, left: number): number {
+  const before = Number(set.metadata.annotations?.[MAX_REPLICAS] ?? 0) || limit;
+  const wanted = before === 0 ? 0 : Math.round((replicasOf(set) * limit) / before) - replicasOf(set);
+  return left > 0 ? Math.min(Math.max(0, wanted), left) : Math.max(Math.min(0, wanted), left);
 }
 
 /** The largest first; of equals the newest when pods are added, the oldest when they are taken away. */

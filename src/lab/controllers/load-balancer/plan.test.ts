@@ -63,27 +63,31 @@ describe("a load balancer's addresses", () => {
   });
 
   it("are never given twice, whatever comes, goes and asks", () => {
+    const address = fc.nat(7).map((host) => `192.0.2.${host}`);
     const step = fc.record({
       name: fc.constantFrom("a", "b", "c", "d", "e", "f", "g", "h"),
       families: fc.constantFrom<IPFamily[]>(DUAL, ["IPv4"], ["IPv6"]),
-      asks: fc.option(fc.nat(7).map((host) => `192.0.2.${host}`)),
+      asks: fc.option(address),
+      shows: fc.array(address, { maxLength: 1 }),
       goes: fc.boolean(),
     });
     fc.assert(
       fc.property(fc.array(step), (steps) => {
         const book = new AddressBook(PREFIXES);
         const held = new Map<string, string[]>();
-        for (const { name, families, asks, goes } of steps) {
-          const it = service(name, {
-            ipFamilies: families,
-            ...(asks === null ? {} : { loadBalancerIP: asks }),
-          });
+        for (const { name, families, asks, shows, goes } of steps) {
+          const wish = asks === null ? {} : { loadBalancerIP: asks };
+          const it = service(name, { ipFamilies: families, ...wish }, shows);
           if (goes) book.release(keyOf(it));
           held.set(name, goes ? [] : book.assign(keyOf(it), it).ingress.map(({ ip = "" }) => ip));
           const all = [...held.values()].flat();
           expect(new Set(all).size).toBe(all.length);
           expect(all.every((ip) => book.covers(ip))).toBe(true);
         }
+        // None was lost on the way: with all Services gone, all six can be given again.
+        for (const name of held.keys()) book.release(objectKey("work", name));
+        const again = Array.from({ length: 6 }, (_, at) => given(book, service(`again-${at}`)));
+        expect(again.every((ips) => ips.length === 2)).toBe(true);
       }),
     );
   });

@@ -90,11 +90,23 @@ describe("a node", () => {
     await clock.advance(20_000);
     client.restore();
     await clock.advance(1500);
+    // Something else makes its node due before it had the time to renew its lease.
+    await client.mergePatch(NODES, nodeKey, { metadata: { labels: { any: "label" } } });
+    await clock.advance(0);
+    expect(readiness()).toEqual(["True", "True"]);
     await renew();
     await clock.advance(3400);
     expect(readiness()).toEqual(["True", "True"]);
     await clock.advance(60_000);
     expect(readiness()).toEqual(["Unknown", "False"]);
+  });
+
+  it("is not given up when only the watch of leases is dead: its lease is read once more", async () => {
+    client.deafTo.add("leases");
+    await clock.advance(4000);
+    await renew();
+    await clock.advance(2000);
+    expect(readiness()).toEqual(["True", "True"]);
   });
 
   it("loses its pods five minutes after it was last there, and one that tolerates nothing of the sort sooner", async () => {
