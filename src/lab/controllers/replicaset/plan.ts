@@ -69,8 +69,7 @@ function byDispensability(related: ReadonlyMap<string, number>): (a: Pod, b: Pod
     (pod) => (isReady(pod) ? 1 : 0),
     deletionCost,
     crowd,
-    // The one that served longest stays; by powers of two, so that a second more does not count for much.
-    (pod) => -Math.floor(Math.log2(Math.max(1, readySinceMs(pod) ?? 0) / 1000)),
+    // The one that served longest stays.
     (pod) => -(readySinceMs(pod) ?? 0),
     (pod) => -restarts(pod),
     (pod) => -Date.parse(pod.metadata.creationTimestamp ?? ""),
