@@ -1,0 +1,245 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { FakeClock } from "#base/clock.fake.ts";
+import { issueAuthority, issueClientCertificate, issueServerCertificate } from "#pki/issue.ts";
+import type { CertificatePair } from "#pki/keys.ts";
+import { type Answer, startTestServer, TestClient, type TestServer } from "./support.ts";
+
+/** Who is let in, as whom, and to what: over TLS, as clients see it. */
+
+const RBAC = "/apis/rbac.authorization.k8s.io/v1";
+const WHOAMI = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+const ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+
+let test: TestServer;
+let authority: CertificatePair;
+const clients: TestClient[] = [];
+
+beforeAll(async () => {
+  test = await startTestServer();
+  authority = {
+    cert: await readFile(join(test.dir, "pki", "ca.crt"), "utf8"),
+    key: await readFile(join(test.dir, "pki", "ca.key"), "utf8"),
+  };
+});
+afterAll(async () => {
+  for (const it of clients) it.close();
+  await test[Symbol.asyncDispose]();
+});
+
+function clientWith(pair: CertificatePair): TestClient {
+  const client = new TestClient({ port: test.server.port, ca: test.server.ca, admin: pair });
+  clients.push(client);
+  return client;
+}
+async function clientFor(commonName: string, ...organizations: string[]): Promise<TestClient> {
+  return clientWith(await issueClientCertificate(authority, { commonName, organizations }));
+}
+function whoami(client: Pick<TestClient, "call">): Promise<Answer> {
+  return client.call("POST", WHOAMI, {
+    body: { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" },
+  });
+}
+async function mayDo(subject: object, verb: string, what: string, namespace?: string): Promise<boolean> {
+  const [full = "", name = ""] = what.split("#");
+  const [path = "", group = ""] = full.split(".");
+  const [resource = "", subresource = ""] = path.split("/");
+  const groups = { leases: "coordination.k8s.io", endpointslices: "discovery.k8s.io", deployments: "apps" };
+  const resourceAttributes = {
+    verb,
+    resource,
+    subresource,
+    group: group || (groups[resource as keyof typeof groups] ?? ""),
+    name,
+    ...(namespace === undefined ? {} : { namespace }),
+  };
+  const body = {
+    apiVersion: "authorization.k8s.io/v1",
+    kind: "SubjectAccessReview",
+    spec: { ...subject, resourceAttributes },
+  };
+  const { json } = await test.call("POST", ACCESS, { body });
+  return json.status["allowed"] === true;
+}
+
+describe("a client certificate", () => {
+  it("makes its common name the user and its organizations the groups, on every request of the connection", async () => {
+    const client = await clientFor("ada", "devs", "ops");
+    for (let at = 0; at < 3; at++) {
+      const { code, json } = await whoami(client);
+      expect(code).toBe(201);
+      expect(json.status["userInfo"]).toMatchObject({
+        username: "ada",
+        groups: ["devs", "ops", "system:authenticated"],
+      });
+    }
+  });
+
+  it("says the same on a resumed TLS session", async () => {
+    const client = await clientFor("ada");
+    // Agents resume their sessions: several connections at once force new ones.
+    const answers = await Promise.all(Array.from({ length: 6 }, () => whoami(client)));
+    for (const { json } of answers) expect(json.status["userInfo"]).toMatchObject({ username: "ada" });
+  });
+
+  it("of another authority, out of date, or made for servers lets nobody in", async () => {
+    const stranger = await issueAuthority({ commonName: "kubernetes" });
+    const past = new FakeClock(Date.UTC(2020, 0, 1));
+    const bad = [
+      await issueClientCertificate(stranger, { commonName: "ada", organizations: ["system:masters"] }),
+      await issueClientCertificate(authority, { commonName: "ada", clock: past }),
+      await issueServerCertificate(authority, { names: ["ada"], ips: [], organizations: ["system:masters"] }),
+    ];
+    for (const pair of bad) {
+      const { code, json } = await whoami(clientWith(pair));
+      expect([code, json.reason]).toEqual([401, "Unauthorized"]);
+    }
+  });
+
+  it("without a name stands for nobody", async () => {
+    const { code } = await whoami(await clientFor("", "system:masters"));
+    expect(code).toBe(401);
+  });
+});
+
+describe("without credentials", () => {
+  it.each([
+    ["/healthz", 200],
+    ["/version", 200],
+    ["/api", 401],
+    ["/api/v1/namespaces", 401],
+    ["/metrics", 401],
+  ])("%s answers %d", async (path, code) => {
+    expect((await test.call("GET", path, { anonymous: true })).code).toBe(code);
+  });
+});
+
+describe("a user without bindings", () => {
+  it("may read what is served and who they are, and is told exactly what is missing otherwise", async () => {
+    const client = await clientFor("eve");
+    for (const path of ["/api", "/apis", "/openapi/v3", "/version"]) {
+      expect((await client.call("GET", path)).code).toBe(200);
+    }
+    const { code, json } = await client.call("GET", "/api/v1/namespaces/default/secrets/a");
+    expect(code).toBe(403);
+    expect(json.message).toBe(
+      'secrets "a" is forbidden: User "eve" cannot get resource "secrets" in API group "" in the namespace "default"',
+    );
+    expect((await client.call("GET", "/metrics")).json.message).toBe(
+      'forbidden: User "eve" cannot get path "/metrics"',
+    );
+  });
+});
+
+describe("a kubelet", () => {
+  const kubelet = { user: "system:node:n1", groups: ["system:nodes", "system:authenticated"] };
+
+  it.each([
+    ["get", "pods", "work"],
+    ["watch", "services", undefined],
+    ["watch", "endpointslices", undefined],
+    ["get", "secrets#a", "work"],
+    ["get", "configmaps#a", "work"],
+    ["create", "serviceaccounts/token#default", "work"],
+    ["patch", "pods/status#p", "work"],
+    ["delete", "pods#p", "work"],
+    ["create", "nodes", undefined],
+    ["update", "nodes/status#n1", undefined],
+    ["update", "leases#n1", "kube-node-lease"],
+    ["create", "events", "work"],
+  ])("may %s %s in %s", async (verb, what, namespace) => {
+    expect(await mayDo(kubelet, verb, what, namespace)).toBe(true);
+  });
+
+  it.each([
+    ["update", "secrets#a", "work"],
+    ["create", "services", "work"],
+    ["create", "deployments", "work"],
+    ["create", "clusterrolebindings.rbac", undefined],
+    ["impersonate", "users#ada", undefined],
+    ["delete", "namespaces#work", undefined],
+  ])("may not %s %s in %s", async (verb, what, namespace) => {
+    expect(await mayDo(kubelet, verb, what, namespace)).toBe(false);
+  });
+});
+
+describe("roles for people", () => {
+  it("contain each other, and take in what operators label for them", async () => {
+    const subject = { user: "bob", groups: ["viewers"] };
+    const binding = {
+      apiVersion: "rbac.authorization.k8s.io/v1",
+      kind: "ClusterRoleBinding",
+      metadata: { name: "viewers" },
+      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "view" },
+      subjects: [{ kind: "Group", apiGroup: "rbac.authorization.k8s.io", name: "viewers" }],
+    };
+    await test.call("POST", `${RBAC}/clusterrolebindings`, { body: binding });
+    expect(await mayDo(subject, "list", "pods", "work")).toBe(true);
+    expect(await mayDo(subject, "list", "secrets", "work")).toBe(false);
+    expect(await mayDo(subject, "get", "widgets.example")).toBe(false);
+    const role = {
+      apiVersion: "rbac.authorization.k8s.io/v1",
+      kind: "ClusterRole",
+      metadata: { name: "widgets", labels: { "rbac.authorization.k8s.io/aggregate-to-view": "true" } },
+      rules: [{ verbs: ["get"], apiGroups: ["example"], resources: ["widgets"] }],
+    };
+    await test.call("POST", `${RBAC}/clusterroles`, { body: role });
+    expect(await mayDo(subject, "get", "widgets.example")).toBe(true);
+    // The rules are visible too, up to the role that contains the roles that contain it.
+    for (const name of ["view", "edit", "admin"]) {
+      const { json } = await test.call("GET", `${RBAC}/clusterroles/${name}`);
+      expect(JSON.stringify(json["rules"])).toContain('"widgets"');
+    }
+    await test.call("DELETE", `${RBAC}/clusterroles/widgets`);
+    expect(await mayDo(subject, "get", "widgets.example")).toBe(false);
+    const { json } = await test.call("GET", `${RBAC}/clusterroles/admin`);
+    expect(JSON.stringify(json["rules"])).not.toContain('"widgets"');
+  });
+});
+
+describe("the addresses of Services", () => {
+  const service = (name: string, spec: object = {}): object => ({
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { name },
+    spec: { type: "NodePort", ipFamilyPolicy: "RequireDualStack", ports: [{ port: 80 }], ...spec },
+  });
+  const PATH = "/api/v1/namespaces/default/services";
+
+  it("are different for Services made at the same time, and still held after a restart", async () => {
+    const dir = await mkdtemp(join(tmpdir(), "apiserver-"));
+    try {
+      const held: string[] = [];
+      {
+        await using first = await startTestServer({ dataDir: dir, journal: "sqlite" });
+        const answers = await Promise.all(
+          Array.from({ length: 40 }, (_, at) => first.call("POST", PATH, { body: service(`s${at}`) })),
+        );
+        for (const { code, json } of answers) {
+          expect(code).toBe(201);
+          const { clusterIPs, ports } = json.spec as { clusterIPs: string[]; ports: { nodePort: number }[] };
+          held.push(...clusterIPs, ...ports.map((it) => `${it.nodePort}`));
+        }
+      }
+      expect(new Set(held).size).toBe(120);
+      await using second = await startTestServer({ dataDir: dir, journal: "sqlite" });
+      const again = service("late", { clusterIP: held[0], ipFamilyPolicy: "SingleStack" });
+      const { code, json } = await second.call("POST", PATH, { body: again });
+      expect(code).toBe(422);
+      expect(json.message).toContain("provided IP is already allocated");
+      await second.call("DELETE", `${PATH}/s0`);
+      expect((await second.call("POST", PATH, { body: again })).code).toBe(201);
+    } finally {
+      await rm(dir, { recursive: true });
+    }
+  });
+
+  it("are only shown by a dry run", async () => {
+    const { json } = await test.call("POST", `${PATH}?dryRun=All`, { body: service("dry") });
+    const { clusterIP } = json.spec as { clusterIP: string };
+    const taken = service("wet", { clusterIP, ipFamilyPolicy: "SingleStack" });
+    expect((await test.call("POST", PATH, { body: taken })).code).toBe(201);
+  });
+});
