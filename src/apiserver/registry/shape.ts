@@ -3,6 +3,7 @@ import { cloneJson, isObject, sameJson } from "#base/json.ts";
 import { apply } from "../patch/apply.ts";
 import { trackUpdate } from "../patch/track-update.ts";
 import { decodeBuiltin } from "../schema/builtin-decode.ts";
+import { validateRules } from "../schema/cel/rules.ts";
 import { applyDefaults } from "../schema/defaults.ts";
 import { resolveDefinition } from "../schema/definitions.ts";
 import { fieldProblems, pruneObject } from "../schema/prune.ts";
@@ -95,7 +96,9 @@ export function validateSchema(
 ): readonly FieldError[] {
   if (!isCustom) return [];
   const before = old === undefined ? {} : { old };
-  return validateValue({ value: object, schema, path: "", resolve: resolveDefinition, ...before });
+  const errors = validateValue({ value: object, schema, path: "", resolve: resolveDefinition, ...before });
+  // Rules may take for granted that values are of their types.
+  return errors.length > 0 ? errors : validateRules({ value: object, schema, path: "", ...before });
 }
 
 /** The object with what it changes given to the one who changes it. */

@@ -1,6 +1,7 @@
 import { isObject } from "#base/json.ts";
 import { invalid, notAllowed, notSupported, required } from "../builtin/field-errors.ts";
 import type { FieldError } from "../status.ts";
+import { checkRules } from "./cel/rules.ts";
 import { pruneValue } from "./prune.ts";
 import { patternProblem } from "./patterns.ts";
 import { checkCombinations } from "./structural-combinations.ts";
@@ -22,7 +23,8 @@ export function checkStructural(schema: Schema, field: string): FieldError[] {
   if (schema.default !== undefined)
     errors.push(notAllowed(`${field}.default`, "must not be set at the root"));
   errors.push(...checkMetadata(schema, field), ...checkNode(schema, { field, isRoot: true, depth: 0 }));
-  return errors;
+  // Rules are compiled against the types that the schema gives.
+  return errors.length > 0 ? errors : checkRules(schema, field);
 }
 
 interface At {
