@@ -9,6 +9,7 @@ import { PROXY_TABLE } from "#lab/proxy/names.ts";
 import { createServiceProxy, type ServiceProxy } from "#lab/proxy/proxy.ts";
 import { diffTable } from "#nft/diff.ts";
 import { createExecNft } from "#nft/exec.ts";
+import { createNft } from "#nft/netlink/driver.ts";
 import { makeService, makeSlice, manualInformer, notReady, ready, terminating } from "../proxy/objects.ts";
 import { describeOnKernel } from "./netns-fixture.ts";
 import { createProxyWorld, type Peer, POD_CIDRS, type ProxyWorld } from "./proxy-world.ts";
@@ -52,7 +53,7 @@ describeOnKernel("the service proxy, with real packets", () => {
       endpointSlices: slices,
       nodeName: "node",
       clusterCidrs: POD_CIDRS,
-      nft: createExecNft({ prefix: world.nodePrefix }),
+      nft: createNft({ netns: world.nodeNetns }),
       flows: createConntrackFlows({ prefix: world.nodePrefix, log: silentLogger }),
       clock: systemClock,
       rng: seededRng(1),

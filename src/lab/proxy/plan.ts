@@ -98,7 +98,12 @@ function virtualAddress(text: string, isExternal: boolean): readonly VirtualAddr
 
 /** SCTP is accepted by the API and carried by nobody here. */
 function servedPorts(service: Service): readonly ServicePort[] {
-  return (service.spec?.ports ?? []).filter((it) => it.protocol !== "SCTP");
+  return (service.spec?.ports ?? []).filter((it) => it.protocol !== "SCTP" && isPort(it.port));
+}
+
+/** An API server lets nothing else through; one object that slipped by must not hold up all others. */
+function isPort(port: number | null | undefined): port is number {
+  return Number.isInteger(port) && Number(port) > 0 && Number(port) < 65_536;
 }
 
 /** An endpoint's address and port in canonical text: "10.0.0.1 . 8080". */
@@ -149,7 +154,7 @@ function sliceCandidates(slice: EndpointSlice, query: BackendQuery): readonly Ca
       (it.name ?? "") === (query.port.name ?? "") &&
       (it.protocol ?? "TCP") === (query.port.protocol ?? "TCP"),
   )?.port;
-  if (number === undefined || number === null) return [];
+  if (!isPort(number)) return [];
   return slice.endpoints.flatMap((endpoint) => {
     // The first address counts; more than one has no defined meaning (EndpointSlice API).
     const address = tryParseAddress(endpoint.addresses[0] ?? "");
