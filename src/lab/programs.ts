@@ -44,6 +44,9 @@ export function nodeKubeconfig(node: Pick<LabNode, "name">): string {
   return `${node.name}.kubeconfig`;
 }
 
+/** A lab runs one copy of each manager: after a crash the next one need not wait for the lease of the last. */
+const ALONE = { "no-leader-elect": true } as const;
+
 /** All programs of the lab, in the order in which they start. */
 export function planPrograms(topology: LabTopology, layout: LabLayout): readonly LabProgram[] {
   const programs = topology.clusters.flatMap((cluster) => clusterPrograms(topology, layout, cluster));
@@ -78,7 +81,7 @@ function clusterPrograms(
     "service-cluster-ip-range": pair(topology.serviceCidr),
   });
   if (cluster.isHub)
-    return [apiserver, site("hub", { kubeconfig: admin, "member-lease-seconds": leaseSeconds })];
+    return [apiserver, site("hub", { kubeconfig: admin, "member-lease-seconds": leaseSeconds, ...ALONE })];
   const fleetDns = `${cluster.fleetDns.v4}:53`;
   const dns = join(dir, KUBECONFIG.dns);
   return [
@@ -88,7 +91,7 @@ function clusterPrograms(
       "load-balancer-cidr": pair(cluster.loadBalancerCidr),
       "node-lease-seconds": leaseSeconds,
     }),
-    site("member", { kubeconfig: admin }),
+    site("member", { kubeconfig: admin, ...ALONE }),
     site("dns", { kubeconfig: dns, listen: fleetDns }),
     site("lab-dns", {
       kubeconfig: dns,
@@ -134,12 +137,12 @@ function nodeProgram(
   };
 }
 
-type Flags = Readonly<Record<string, string | readonly string[]>>;
+type Flags = Readonly<Record<string, string | readonly string[] | true>>;
 
-/** `--name value`, once for each value of a list. */
+/** `--name value`, once for each value of a list; `true` makes a flag without one. */
 function flags(options: Flags): readonly string[] {
   return Object.entries(options).flatMap(([name, values]) =>
-    [values].flat().flatMap((value) => [`--${name}`, value]),
+    values === true ? [`--${name}`] : [values].flat().flatMap((value) => [`--${name}`, value]),
   );
 }
 
