@@ -178,7 +178,7 @@ class Pass {
         fieldManager: HUB_MANAGER,
         subresource: "status",
         signal,
-      });
+      }).catch(ignoreNotFound);
     }
     // Agents and hubs of other origin leave a finalizer; ours needs none, because it acts on what is there.
     for (const object of informers.exports.store.byIndex("service", this.#key))
@@ -258,6 +258,7 @@ function meta(object: { metadata: { namespace?: string; name: string } }): {
   return { namespace: object.metadata.namespace ?? "", name: object.metadata.name };
 }
 
+/** Gone meanwhile: its deletion brings the service here again. */
 function ignoreNotFound(error: unknown): void {
   if (!hasCode(error, "API_NOT_FOUND")) throw error;
 }

@@ -1,0 +1,91 @@
+import { describe, expect, it } from "vitest";
+import { sliceExportName } from "#api/fairlead.dev/model/names.ts";
+import type { EndpointSliceExport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { forOlderAgents, pickByName, planSlice, type SliceView } from "./plan.ts";
+
+const slice = (
+  cluster: string,
+  more: Partial<EndpointSliceExport["metadata"]> = {},
+): EndpointSliceExport => ({
+  metadata: {
+    name: sliceExportName(cluster, "work", "hello-x"),
+    namespace: `fleet-member-${cluster}`,
+    ...more,
+  },
+  spec: {
+    addressType: "IPv4",
+    endpoints: [
+      { addresses: ["10.0.0.1"], conditions: { ready: true }, nodeName: "n" },
+      { addresses: ["10.0.0.2"], conditions: { ready: false } },
+    ],
+    endpointSliceReference: {
+      clusterId: cluster,
+      kind: "EndpointSlice",
+      namespace: "work",
+      name: "hello-x",
+      namespacedName: "work/hello-x",
+      resourceVersion: "1",
+      generation: 1,
+      uid: "u",
+    },
+    ownerServiceReference: { namespace: "work", name: "hello", namespacedName: "work/hello" },
+  },
+});
+const view = (more: Partial<SliceView> = {}): SliceView => ({
+  slice: slice("a"),
+  isExported: true,
+  serviceImport: { metadata: { name: "hello" }, status: { clusters: [{ cluster: "a" }] } },
+  claim: undefined,
+  reporters: [],
+  isModern: () => true,
+  ...more,
+});
+const claim = (cluster: string) => ({ mailbox: `fleet-member-${cluster}`, cluster });
+
+describe("the endpoints that a member exports", () => {
+  it("go to every member that has the namespace but the exporter, which sees its own", () => {
+    expect(planSlice(view({ reporters: ["b", "a", "c"] }))).toEqual({
+      act: "distribute",
+      mailboxes: ["fleet-member-b", "fleet-member-c"],
+    });
+  });
+
+  it("go to the fleet door's importer too, once, and only where the exporter was accepted", () => {
+    expect(planSlice(view({ claim: claim("b"), reporters: ["b"] }))).toMatchObject({
+      mailboxes: ["fleet-member-b"],
+    });
+    const refused = { metadata: { name: "hello" }, status: { clusters: [{ cluster: "z" }] } };
+    expect(planSlice(view({ claim: claim("b"), serviceImport: refused }))).toMatchObject({ mailboxes: [] });
+  });
+
+  it("go back to an importer of other origin that is the exporter, because it does not look at its own", () => {
+    expect(planSlice(view({ claim: claim("a") }))).toMatchObject({ mailboxes: [] });
+    expect(planSlice(view({ claim: claim("a"), isModern: () => false }))).toMatchObject({
+      mailboxes: ["fleet-member-a"],
+    });
+  });
+
+  it("go nowhere without an export, from a mailbox of another, or to leave", () => {
+    const withdrawn = { act: "withdraw", problem: undefined };
+    expect(planSlice(view({ isExported: false, reporters: ["b"] }))).toEqual(withdrawn);
+    const leaving = slice("a", { deletionTimestamp: "2026-01-01T00:00:00Z" });
+    expect(planSlice(view({ slice: leaving, reporters: ["b"] }))).toEqual(withdrawn);
+    const stolen = slice("a", { namespace: "fleet-member-b" });
+    expect(planSlice(view({ slice: stolen, reporters: ["c"] }))).toMatchObject({
+      act: "withdraw",
+      problem: "it claims to come from cluster a, but this is the mailbox of b",
+    });
+  });
+
+  it("belong to the mailbox that their name is derived from, however early another one took it", () => {
+    const mine = slice("a", { creationTimestamp: "2026-01-02T00:00:00Z" });
+    const thief = slice("b", { name: mine.metadata.name, creationTimestamp: "2026-01-01T00:00:00Z" });
+    expect(pickByName([thief, mine])).toBe(mine);
+    expect(pickByName([mine, thief])).toBe(mine);
+  });
+
+  it("are sent to agents of other origin as these understand them: ready ones of IPv4", () => {
+    expect(forOlderAgents(slice("a").spec)?.endpoints).toEqual([{ addresses: ["10.0.0.1"] }]);
+    expect(forOlderAgents({ ...slice("a").spec, addressType: "IPv6" })).toBeUndefined();
+  });
+});

@@ -1,0 +1,134 @@
+import { describe, expect, it } from "vitest";
+import type {
+  InternalServiceExport,
+  InternalServiceImport,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { findExportProblem, planService } from "./plan.ts";
+
+const reference = (clusterId: string, more: object = {}) => ({
+  clusterId,
+  kind: "Service",
+  namespace: "work",
+  name: "hello",
+  namespacedName: "work/hello",
+  resourceVersion: "1",
+  generation: 1,
+  uid: "u",
+  ...more,
+});
+const exported = (cluster: string, port = 80, more: object = {}): InternalServiceExport => ({
+  metadata: {
+    name: "work-hello",
+    namespace: `fleet-member-${cluster}`,
+    creationTimestamp: "2026-01-01T00:00:00Z",
+  },
+  spec: { ports: [{ name: "http", protocol: "TCP", port }], serviceReference: reference(cluster), ...more },
+});
+const asked = (cluster: string, since: string): InternalServiceImport => ({
+  metadata: { name: "work-hello", namespace: `fleet-member-${cluster}`, creationTimestamp: since },
+  spec: { serviceImportReference: reference(cluster) },
+});
+const members = new Set(["a", "b", "c"]);
+const plan = (
+  exports: readonly InternalServiceExport[],
+  imports: readonly InternalServiceImport[] = [],
+  annotation?: string,
+) =>
+  planService({
+    exports,
+    imports,
+    members,
+    serviceImport:
+      annotation === undefined
+        ? undefined
+        : {
+            metadata: {
+              name: "hello",
+              annotations: { "networking.fleet.azure.com/service-in-use-by": annotation },
+            },
+          },
+  });
+const reasons = (of: ReturnType<typeof plan>, cluster: string): string[] =>
+  of.verdicts
+    .filter((it) => it.object.metadata.namespace === `fleet-member-${cluster}`)
+    .flatMap((it) => it.conditions.map((at) => `${at.type}=${at.status}:${at.reason}`));
+
+describe("what the hub makes of the exports of a service", () => {
+  it("tells each export the verdict of each door", () => {
+    const both = plan([exported("a"), exported("b", 81)]);
+    expect(reasons(both, "a")).toEqual([
+      "fairlead.dev/Accepted=True:Accepted",
+      "multicluster.x-k8s.io/Conflict=True:PortConflict",
+      "Conflict=False:NoConflictFound",
+    ]);
+    expect(reasons(both, "b")).toEqual([
+      "fairlead.dev/Accepted=True:Accepted",
+      "multicluster.x-k8s.io/Conflict=True:PortConflict",
+      "Conflict=True:ConflictFound",
+    ]);
+    expect(both.status?.clusters).toEqual([{ cluster: "a" }]);
+    expect(both.merged?.clusters.map((it) => it.cluster)).toEqual(["a", "b"]);
+  });
+
+  it("counts two exports of one cluster once", () => {
+    const twice = exported("a", 81);
+    twice.metadata.name = "zzz";
+    const of = plan([twice, exported("a")]);
+    expect(of.merged?.ports).toEqual([{ name: "http", protocol: "TCP", port: 80 }]);
+    expect(of.verdicts.find((it) => it.object === twice)?.conditions).toMatchObject([
+      { reason: "Refused", message: "work-hello exports the same service already" },
+    ]);
+  });
+
+  it("joins all reasons of a conflict with commas", () => {
+    const conflict = reasons(plan([exported("a"), exported("b", 81, { headless: true })]), "a")[1];
+    expect(conflict).toBe("multicluster.x-k8s.io/Conflict=True:PortConflict,TypeConflict");
+  });
+
+  it("forgets exports that are being deleted, and services that nobody exports", () => {
+    const leaving = exported("a");
+    leaving.metadata.deletionTimestamp = "2026-01-01T00:00:00Z";
+    expect(plan([leaving])).toMatchObject({ status: undefined, merged: undefined, verdicts: [] });
+  });
+
+  it.each([
+    ["lies in no mailbox", "work", reference("a")],
+    ["lies in the mailbox of nobody", "fleet-member-z", reference("z")],
+    ["claims to come from elsewhere", "fleet-member-b", reference("a")],
+    ["is of a reserved namespace", "fleet-member-a", reference("a", { namespace: "fleet-member-b" })],
+    ["is of fleet-system", "fleet-member-a", reference("a", { namespace: "fleet-system" })],
+    ["has no valid name", "fleet-member-a", reference("a", { name: "../x" })],
+  ])("refuses an export that %s", (_, namespace, serviceReference) => {
+    const object: InternalServiceExport = {
+      metadata: { name: "x", namespace },
+      spec: { ports: [{ port: 80 }], serviceReference },
+    };
+    expect(findExportProblem(object, members)).toBeDefined();
+    expect(plan([object]).status).toBeUndefined();
+  });
+});
+
+describe("who imports a service through the fleet door", () => {
+  const early = asked("b", "2026-01-01T00:00:00Z");
+  const late = asked("c", "2026-01-02T00:00:00Z");
+
+  it("is one member: the first that asked, until it lets go", () => {
+    const first = plan([exported("a")], [late, early]);
+    expect(first.claim?.cluster).toBe("b");
+    expect(first.answers.map((it) => [it.object.metadata.namespace, it.holdsClaim])).toEqual([
+      ["fleet-member-c", false],
+      ["fleet-member-b", true],
+    ]);
+    expect(first.answers[0]?.status).toEqual({});
+    const kept = plan([exported("a")], [late, early], '{"MemberClusters":{"fleet-member-c":"c"}}');
+    expect(kept.claim?.cluster).toBe("c");
+    expect(plan([exported("a")], [late], '{"MemberClusters":{"fleet-member-b":"b"}}').claim?.cluster).toBe(
+      "c",
+    );
+  });
+
+  it("is nobody for a headless service, or one that nobody exports", () => {
+    expect(plan([exported("a", 80, { headless: true })], [early]).claim).toBeUndefined();
+    expect(plan([], [early])).toMatchObject({ claim: undefined, answers: [{ status: {} }] });
+  });
+});

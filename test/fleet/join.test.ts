@@ -1,0 +1,163 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES, SECRETS, SERVICES } from "#api/core/v1/types.ts";
+import { ENDPOINT_SLICES, MANAGED_BY_LABEL as SLICE_MANAGER_LABEL } from "#api/discovery/v1/types.ts";
+import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FLEET_SERVICE_IMPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import { joinCluster } from "#cli/fleet/join.ts";
+import { leaveFleet } from "#cli/fleet/leave.ts";
+import { renderStatus } from "#cli/fleet/render-status.ts";
+import { readFleet, summarizeFleet } from "#cli/fleet/status.ts";
+import {
+  deploy,
+  ensureNamespace,
+  eventually,
+  eventuallyOne,
+  exportBy,
+  PATIENCE_MS,
+  startFleet,
+  testDeps,
+  type TestFleet,
+} from "./fleet.ts";
+
+let fleet: TestFleet;
+beforeAll(async () => {
+  fleet = await startFleet({ members: ["a", "b"] });
+}, 60_000);
+afterAll(() => fleet[Symbol.asyncDispose]());
+
+const secretKey = objectKey("fleet-system", HUB_SECRET);
+const hello = objectKey("work", "hello");
+
+async function join(name: string, member: string, more: { server?: string; timeoutMs?: number } = {}) {
+  const hub = more.server === undefined ? fleet.hub.config : { ...fleet.hub.config, server: more.server };
+  const config = member === "hub" ? fleet.hub.config : fleet.members.get(member)!.config;
+  const options = { name, hub, member: config, timeoutMs: more.timeoutMs ?? PATIENCE_MS };
+  return joinCluster(options, testDeps("join"), AbortSignal.timeout(PATIENCE_MS));
+}
+
+describe("fairlead join", () => {
+  it("done again for the same cluster changes nothing but the token", async () => {
+    const before = await fleet.client("hub").get(MEMBER_CLUSTERS, objectKey(undefined, "a"));
+    await join("a", "a");
+    const after = await fleet.client("hub").get(MEMBER_CLUSTERS, objectKey(undefined, "a"));
+    expect(after.metadata.uid).toBe(before.metadata.uid);
+  });
+
+  it.each([
+    ["a bad name", "Not_A_Name", "a", /cannot be the name of a member/],
+    ["a name that another cluster has", "a", "b", /another cluster named a: choose another name/],
+    ["a second name for a cluster", "c", "a", /member already, as a: "fairlead leave a" first/],
+  ])("refuses %s, and says what to do", async (_, name, member, message) => {
+    await expect(join(name, member)).rejects.toMatchObject({ code: "OPTION_INVALID", message });
+  });
+
+  it("says where a hub that does not answer should have been", async () => {
+    await expect(join("c", "a", { server: "https://127.0.0.1:1" })).rejects.toMatchObject({
+      code: "API_UNAVAILABLE",
+      message: expect.stringContaining("the hub at https://127.0.0.1:1 does not answer"),
+    });
+  });
+
+  it("takes back what it did when the member's agent never reports", async () => {
+    // The hub's own cluster has no agent: it would be a member that nobody speaks for.
+    await expect(join("nobody", "hub", { timeoutMs: 1500 })).rejects.toMatchObject({
+      code: "TIMED_OUT",
+      message: expect.stringContaining('is "fairlead member" running in the cluster?'),
+    });
+    const hub = fleet.client("hub");
+    await eventually(hub, MEMBER_CLUSTERS, (all) => !all.some((it) => it.metadata.name === "nobody"));
+    await eventually(hub, NAMESPACES, (all) => !all.some((it) => it.metadata.name === "fleet-member-nobody"));
+    expect(await hub.find(SECRETS, secretKey)).toBeUndefined();
+  });
+});
+
+describe("fairlead leave", () => {
+  it("withdraws the member on both sides, keeps what users made, and lets it join again", async () => {
+    const [a, b, hub] = [fleet.client("a"), fleet.client("b"), fleet.client("hub")];
+    await ensureNamespace(b, "work");
+    await deploy(a, { addresses: ["10.1.0.1"] });
+    await deploy(b, { addresses: ["10.2.0.1"] });
+    await exportBy("fleet", a);
+    await exportBy("mcs", b);
+    await eventuallyOne(a, MCS_SERVICE_IMPORTS, hello, (it) => it.status?.clusters?.length === 2);
+    await eventuallyOne(b, MCS_SERVICE_IMPORTS, hello, (it) => it.status?.clusters?.length === 2);
+    const options = {
+      name: "a",
+      hub: fleet.hub.config,
+      member: fleet.members.get("a")!.config,
+      timeoutMs: PATIENCE_MS,
+    };
+    await leaveFleet(options, testDeps("leave"), AbortSignal.timeout(PATIENCE_MS));
+    expect(await hub.find(MEMBER_CLUSTERS, objectKey(undefined, "a"))).toBeUndefined();
+    await eventually(hub, NAMESPACES, (all) => !all.some((it) => it.metadata.name === "fleet-member-a"));
+    await eventuallyOne(hub, FLEET_SERVICE_IMPORTS, hello, (it) => it.status?.clusters?.length === 1);
+    await eventuallyOne(b, MCS_SERVICE_IMPORTS, hello, (it) => it.status?.clusters?.length === 1);
+    expect(await a.find(SECRETS, secretKey)).toBeUndefined();
+    expect((await a.list(MCS_SERVICE_IMPORTS)).items).toEqual([]);
+    expect((await a.list(ENDPOINT_SLICES, { labelSelector: `${SLICE_MANAGER_LABEL}` })).items).toEqual([]);
+    const services = (await a.list(SERVICES, { namespace: "work" })).items.map((it) => it.metadata.name);
+    expect(services).toEqual(["hello"]);
+    expect(await a.find(FLEET_SERVICE_EXPORTS, hello)).toBeDefined();
+
+    await join("a", "a");
+    await eventuallyOne(b, MCS_SERVICE_IMPORTS, hello, (it) => it.status?.clusters?.length === 2);
+    await eventuallyOne(a, MCS_SERVICE_IMPORTS, hello, (it) => it.status?.clusters?.length === 2);
+  }, 60_000);
+
+  it("of a member that is not there says so", async () => {
+    const options = { name: "nobody", hub: fleet.hub.config, member: undefined, force: true };
+    await expect(
+      leaveFleet(options, testDeps("leave"), AbortSignal.timeout(PATIENCE_MS)),
+    ).rejects.toMatchObject({
+      code: "OPTION_INVALID",
+      message: 'the fleet has no member named nobody: see "fairlead status"',
+    });
+  });
+
+  it("by force does without an agent that is gone", async () => {
+    await fleet.agents.get("b")!.stop();
+    const options = {
+      name: "b",
+      hub: fleet.hub.config,
+      member: undefined,
+      force: true,
+      timeoutMs: PATIENCE_MS,
+    };
+    await leaveFleet(options, testDeps("leave"), AbortSignal.timeout(PATIENCE_MS));
+    await eventuallyOne(
+      fleet.client("a"),
+      MCS_SERVICE_IMPORTS,
+      hello,
+      (it) => it.status?.clusters?.length === 1,
+    );
+    expect(await fleet.client("b").find(MCS_SERVICE_EXPORTS, hello)).toBeDefined();
+  }, 60_000);
+});
+
+describe("fairlead status", () => {
+  it("shows clusters, services and when each was heard of last", async () => {
+    const status = summarizeFleet(await readFleet(fleet.client("hub"), AbortSignal.timeout(PATIENCE_MS)));
+    expect(status).toMatchObject({
+      clusters: [{ name: "a", joined: "True", exports: 1, imports: 1, endpoints: 1 }],
+      services: [
+        {
+          namespace: "work",
+          name: "hello",
+          type: "ClusterSetIP",
+          ports: ["http:TCP/80"],
+          exports: [{ cluster: "a", doors: ["fleet"], conflicts: [], endpoints: 1 }],
+          importedBy: ["a"],
+        },
+      ],
+    });
+    const text = renderStatus(status, "table", Date.now());
+    expect(text).toMatch(/^CLUSTER +JOINED +HEALTHY +EXPORTS +IMPORTS +ENDPOINTS +LAST SYNC +AGE\na +True/);
+    expect(renderStatus(status, "name", 0)).toBe(
+      "membercluster.cluster.kubernetes-fleet.io/a\nserviceimport.networking.fleet.azure.com/work/hello",
+    );
+  });
+});
