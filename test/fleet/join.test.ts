@@ -58,7 +58,7 @@ describe("fairlead join", () => {
   it("says where a hub that does not answer should have been", async () => {
     await expect(join("c", "a", { server: "https://127.0.0.1:1" })).rejects.toMatchObject({
       code: "API_UNAVAILABLE",
-      message: expect.stringContaining("the hub at https://127.0.0.1:1 does not answer"),
+      message: expect.stringContaining("the hub at https://127.0.0.1:1 does not answer") as string,
     });
   });
 
@@ -66,7 +66,7 @@ describe("fairlead join", () => {
     // The hub's own cluster has no agent: it would be a member that nobody speaks for.
     await expect(join("nobody", "hub", { timeoutMs: 1500 })).rejects.toMatchObject({
       code: "TIMED_OUT",
-      message: expect.stringContaining('is "fairlead member" running in the cluster?'),
+      message: expect.stringContaining('is "fairlead member" running in the cluster?') as string,
     });
     const hub = fleet.client("hub");
     await eventually(hub, MEMBER_CLUSTERS, (all) => !all.some((it) => it.metadata.name === "nobody"));
@@ -98,7 +98,7 @@ describe("fairlead leave", () => {
     await eventuallyOne(b, MCS_SERVICE_IMPORTS, hello, (it) => it.status?.clusters?.length === 1);
     expect(await a.find(SECRETS, secretKey)).toBeUndefined();
     expect((await a.list(MCS_SERVICE_IMPORTS)).items).toEqual([]);
-    expect((await a.list(ENDPOINT_SLICES, { labelSelector: `${SLICE_MANAGER_LABEL}` })).items).toEqual([]);
+    expect((await a.list(ENDPOINT_SLICES, { labelSelector: SLICE_MANAGER_LABEL })).items).toEqual([]);
     const services = (await a.list(SERVICES, { namespace: "work" })).items.map((it) => it.metadata.name);
     expect(services).toEqual(["hello"]);
     expect(await a.find(FLEET_SERVICE_EXPORTS, hello)).toBeDefined();

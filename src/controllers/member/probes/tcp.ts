@@ -7,7 +7,7 @@ export type Probe = (address: string, port: number, signal: AbortSignal) => Prom
 /** Long enough for one lost SYN: Linux sends the second after 1 s (RFC 6298). Unit: milliseconds. */
 const CONNECT_TIMEOUT_MS = 1500;
 
-/** Opens a connection, sends nothing, and closes it with a reset, so that nothing lingers on either side. */
+/** Opens a connection, sends nothing, and closes it as a kubelet's tcpSocket probe does: servers are used to that. */
 export function tcpProbe(clock: Clock): Probe {
   return (address, port, signal) =>
     new Promise((resolve) => {
@@ -15,8 +15,7 @@ export function tcpProbe(clock: Clock): Probe {
       const finish = (answered: boolean): void => {
         timer[Symbol.dispose]();
         signal.removeEventListener("abort", onAbort);
-        if (answered) socket.resetAndDestroy();
-        else socket.destroy();
+        socket.destroy();
         resolve(answered);
       };
       const onAbort = (): void => finish(false);

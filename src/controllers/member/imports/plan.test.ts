@@ -1,0 +1,205 @@
+import { describe, expect, it } from "vitest";
+import type { Service } from "#api/core/v1/types.ts";
+import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
+import type {
+  FleetServiceImport,
+  MultiClusterService,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { planDerivedService, planMcsImport, planReady } from "./mcs-import-plan.ts";
+import { planMultiClusterService } from "./multi-cluster-service-plan.ts";
+
+const spec: ImportedService["spec"] = {
+  service: { namespace: "work", name: "hello" },
+  type: "ClusterSetIP",
+  ports: [{ name: "http", protocol: "TCP", port: 80 }],
+  ipFamilies: ["IPv4", "IPv6"],
+  sessionAffinity: "ClientIP",
+  sessionAffinityConfig: { clientIP: { timeoutSeconds: 10 } },
+  internalTrafficPolicy: "Cluster",
+  labels: { a: "1" },
+  annotations: { b: "2" },
+  clusters: [{ cluster: "a", ports: [] }],
+};
+const derived = (clusterIPs: string[], more: Service["spec"] = {}): Service => ({
+  metadata: { name: "derived-x" },
+  spec: { clusterIPs, ipFamilies: clusterIPs.map((it) => (it.includes(":") ? "IPv6" : "IPv4")), ...more },
+});
+const owner = { metadata: { name: "hello", uid: "u" } };
+
+describe("a multi-cluster ServiceImport", () => {
+  it("says what the exports agreed on, with the addresses of this cluster", () => {
+    const made = planMcsImport(spec, derived(["10.96.0.9", "fd00::9"]));
+    expect(made.spec).toEqual({
+      type: "ClusterSetIP",
+      ports: spec.ports,
+      ips: ["10.96.0.9", "fd00::9"],
+      ipFamilies: ["IPv4", "IPv6"],
+      sessionAffinity: "ClientIP",
+      sessionAffinityConfig: { clientIP: { timeoutSeconds: 10 } },
+      internalTrafficPolicy: "Cluster",
+    });
+    expect(made.metadata.labels).toMatchObject({ a: "1" });
+    expect(made.metadata.annotations).toMatchObject({ b: "2" });
+  });
+
+  it("without an address yet has neither addresses nor families, and is not ready", () => {
+    expect(planMcsImport(spec, undefined).spec).not.toHaveProperty("ips");
+    expect(planReady(spec, undefined, undefined)).toMatchObject({ status: "False", reason: "Pending" });
+    expect(planReady(spec, derived([""]), undefined)).toMatchObject({ status: "False", reason: "Pending" });
+    expect(planReady(spec, derived(["10.96.0.9"]), undefined)).toMatchObject({
+      status: "True",
+      reason: "Ready",
+    });
+  });
+
+  it("of a headless service has families but never an address", () => {
+    const headless = { ...spec, type: "Headless" as const };
+    const made = planMcsImport(headless, derived(["10.96.0.9"]));
+    expect(made.spec).not.toHaveProperty("ips");
+    expect(made.spec?.ipFamilies).toEqual(["IPv4", "IPv6"]);
+    expect(planReady(headless, undefined, undefined).status).toBe("True");
+  });
+
+  it("says when the cluster lacks the only family that exporters serve", () => {
+    expect(planReady(spec, undefined, "no")).toMatchObject({ reason: "IPFamilyNotSupported", message: "no" });
+  });
+});
+
+describe("the Service that carries the address of an import", () => {
+  it("is dual-stack as far as the cluster is, unless all exporters have one family", () => {
+    expect(planDerivedService(spec, owner, undefined).spec).toMatchObject({
+      ipFamilyPolicy: "PreferDualStack",
+    });
+    const single = { ...spec, ipFamilies: ["IPv6" as const] };
+    expect(planDerivedService(single, owner, undefined).spec).toMatchObject({
+      ipFamilyPolicy: "SingleStack",
+      ipFamilies: ["IPv6"],
+    });
+  });
+
+  it("never loses an address that it has", () => {
+    const single = { ...spec, ipFamilies: ["IPv4" as const] };
+    const now = derived(["10.96.0.9", "fd00::9"], { ipFamilyPolicy: "PreferDualStack" });
+    const kept = planDerivedService(single, owner, now).spec;
+    expect(kept).toMatchObject({ ipFamilyPolicy: "PreferDualStack" });
+    expect(kept).not.toHaveProperty("ipFamilies");
+  });
+
+  it("selects no pods: its endpoints are slices of ours", () => {
+    expect(planDerivedService(spec, owner, undefined).spec).not.toHaveProperty("selector");
+  });
+});
+
+describe("a MultiClusterService", () => {
+  const object = (more: Partial<MultiClusterService["metadata"]> = {}): MultiClusterService => ({
+    metadata: { namespace: "work", name: "web", uid: "m1", ...more },
+    spec: { serviceImport: { name: "hello" } },
+  });
+  const imported = (more: Partial<FleetServiceImport> = {}): FleetServiceImport => ({
+    metadata: {
+      namespace: "work",
+      name: "hello",
+      ownerReferences: [
+        { apiVersion: "v", kind: "MultiClusterService", name: "web", uid: "m1", controller: true },
+      ],
+    },
+    status: {
+      type: "ClusterSetIP",
+      clusters: [{ cluster: "a" }],
+      ports: [{ name: "http", protocol: "TCP", port: 80, targetPort: 8080 }],
+    },
+    ...more,
+  });
+
+  it("asks for its import first, and waits", () => {
+    const plan = planMultiClusterService({ object: object(), imported: undefined, derived: undefined });
+    expect(plan.serviceImport?.metadata).toMatchObject({
+      name: "hello",
+      ownerReferences: [{ uid: "m1", controller: true }],
+    });
+    expect(plan.service).toBeUndefined();
+    expect(plan.condition).toMatchObject({ status: "Unknown", reason: "UnknownServiceImport" });
+  });
+
+  it("gets a load balancer once clusters export the service", () => {
+    const plan = planMultiClusterService({ object: object(), imported: imported(), derived: undefined });
+    expect(plan.condition).toMatchObject({ status: "True", reason: "FoundServiceImport" });
+    expect(plan.service).toEqual({
+      metadata: {
+        namespace: "fleet-system",
+        name: "work-web",
+        labels: {
+          "networking.fleet.azure.com/multi-cluster-service-name": "web",
+          "networking.fleet.azure.com/multi-cluster-service-namespace": "work",
+        },
+      },
+      spec: {
+        type: "LoadBalancer",
+        ipFamilyPolicy: "PreferDualStack",
+        ports: [{ name: "http", protocol: "TCP", port: 80 }],
+      },
+    });
+    expect(plan.labels).toEqual({
+      "networking.fleet.azure.com/service-import": "hello",
+      "networking.fleet.azure.com/derived-service": "work-web",
+    });
+  });
+
+  it("keeps the Service, and with it the address, that another agent made", () => {
+    const before = { metadata: { namespace: "fleet-system", name: "legacy-name" } };
+    const plan = planMultiClusterService({ object: object(), imported: imported(), derived: before });
+    expect(plan.service?.metadata.name).toBe("legacy-name");
+  });
+
+  it("waits while another one has the import", () => {
+    const plan = planMultiClusterService({
+      object: object({ uid: "m2" }),
+      imported: imported(),
+      derived: undefined,
+    });
+    expect(plan).toMatchObject({ serviceImport: undefined, service: undefined });
+    expect(plan.condition.message).toBe("MultiClusterService web imports hello already");
+  });
+
+  it("uses an import made by hand, without making it its own", () => {
+    const byHand = imported({ metadata: { namespace: "work", name: "hello" } });
+    const plan = planMultiClusterService({ object: object(), imported: byHand, derived: undefined });
+    expect(plan.serviceImport).toBeUndefined();
+    expect(plan.service).toBeDefined();
+  });
+
+  it.each([
+    [{ type: "Headless" as const, clusters: [{ cluster: "a" }] }, /headless/],
+    [{ clusters: [] }, /no cluster exports/],
+    [{}, /no cluster exports/],
+  ])("gets none for an import that cannot be balanced (case %#)", (status, message) => {
+    const plan = planMultiClusterService({
+      object: object(),
+      imported: imported({ status }),
+      derived: undefined,
+    });
+    expect(plan.service).toBeUndefined();
+    expect(plan.condition.message).toMatch(message);
+  });
+
+  it.each([
+    ["true", true],
+    ["T", true],
+    ["1", true],
+    ["yes", false],
+    ["", false],
+  ])(
+    "asks for an internal load balancer where its annotation is what Go takes for true (%j)",
+    (text, internal) => {
+      const annotations = { "networking.fleet.azure.com/azure-load-balancer-internal": text };
+      const plan = planMultiClusterService({
+        object: object({ annotations }),
+        imported: imported(),
+        derived: undefined,
+      });
+      expect(plan.service?.metadata.annotations).toEqual(
+        internal ? { "service.beta.kubernetes.io/azure-load-balancer-internal": "true" } : undefined,
+      );
+    },
+  );
+});
