@@ -2,7 +2,7 @@ import { TLSSocket } from "node:tls";
 import type { ObjectReader, UserInfo } from "../registry/types.ts";
 import { unauthorized } from "../status.ts";
 import { impersonate } from "./impersonate.ts";
-import type { ServiceAccountTokens } from "./tokens.ts";
+import type { ServiceAccountTokens, TokenIdentity } from "./tokens.ts";
 import { ANONYMOUS_USER, AUTHENTICATED_GROUP, type Authorizer, UNAUTHENTICATED_GROUP } from "./types.ts";
 
 /** The part of an `http.IncomingMessage` that says who sends it. */
@@ -56,21 +56,21 @@ export class Authenticator {
     return impersonate(found, request.headersDistinct, authorizer);
   }
 
-  /** Who a bearer token stands for, for `TokenReview`. */
+  /**
+   * Who a bearer token stands for, for `TokenReview`.
+   *
+   * @throws {StatusError} 401 for a token that is not valid for any of `audiences`.
+   */
   authenticateToken(
     token: string,
     audiences: readonly string[],
     context: AuthenticationContext,
-  ):
-    | { user: UserInfo; audiences: readonly string[] }
-    | Promise<{ user: UserInfo; audiences: readonly string[] }> {
+  ): TokenIdentity | Promise<TokenIdentity> {
     const known = this.#options.staticTokens?.get(token);
     if (known !== undefined) return { user: authenticated(known), audiences };
     const identity = this.#options.serviceAccountTokens.authenticate(token, audiences, context);
-    if (identity instanceof Promise) {
-      return identity.then((it) => ({ ...it, user: authenticated(it.user) }));
-    }
-    return { ...identity, user: authenticated(identity.user) };
+    const complete = (it: TokenIdentity): TokenIdentity => ({ ...it, user: authenticated(it.user) });
+    return identity instanceof Promise ? identity.then(complete) : complete(identity);
   }
 
   #identify(request: AuthenticRequest, context: AuthenticationContext): UserInfo | Promise<UserInfo> {

@@ -8,7 +8,7 @@ import type {
   ReviewRequest,
   UserInfo,
 } from "../registry/types.ts";
-import { badRequest, conflict, invalid, notFound } from "../status.ts";
+import { badRequest, conflict, invalid, notFound, StatusError } from "../status.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { BoundObject, ServiceAccountTokens } from "./tokens.ts";
 
@@ -76,7 +76,8 @@ async function reviewToken(
     const identity = await authenticator.authenticateToken(token, audiences, { reader, nowMs });
     const user = describeUser(identity.user);
     return { ...object, status: { authenticated: true, user, audiences: [...identity.audiences] } };
-  } catch {
+  } catch (error) {
+    if (!(error instanceof StatusError) || error.code !== 401) throw error;
     return { ...object, status: { user: {}, error: "invalid bearer token" } };
   }
 }

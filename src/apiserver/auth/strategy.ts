@@ -25,15 +25,17 @@ export function roleStrategy(authorizer: RbacAuthorizer): Partial<Strategy> {
     prepareForCreate: (object) => fillAggregated(object, authorizer),
     prepareForUpdate: (object) => fillAggregated(object, authorizer),
     validateCreate: (object, context) => {
-      checkRoleEscalation(object, context, authorizer);
-      return validateRole(object);
+      const errors = validateRole(object);
+      if (errors.length === 0) checkRoleEscalation(object, context, authorizer);
+      return errors;
     },
     validateUpdate: (object, old, context) => {
+      const errors = validateRole(object);
       const isSame =
         sameJson(object["rules"], old["rules"]) &&
         sameJson(object["aggregationRule"], old["aggregationRule"]);
-      if (!isSame) checkRoleEscalation(object, context, authorizer);
-      return validateRole(object);
+      if (errors.length === 0 && !isSame) checkRoleEscalation(object, context, authorizer);
+      return errors;
     },
     onStored: (after, before) => authorizer.roleStored(after, before),
   };
@@ -50,18 +52,18 @@ export function bindingStrategy(authorizer: RbacAuthorizer): Partial<Strategy> {
     ...shared,
     applyDefaults: (object) => defaultBinding(asBinding(object)),
     validateCreate: (object, context) => {
-      checkBindingEscalation(asBinding(object), context, authorizer);
-      return validateBinding(asBinding(object));
+      const errors = validateBinding(asBinding(object));
+      if (errors.length === 0) checkBindingEscalation(asBinding(object), context, authorizer);
+      return errors;
     },
     validateUpdate: (object, old, context) => {
       const binding = asBinding(object);
-      if (!sameJson(binding.subjects, asBinding(old).subjects)) {
-        checkBindingEscalation(binding, context, authorizer);
-      }
       const errors = validateBinding(binding);
       if (!sameJson(binding.roleRef, asBinding(old).roleRef)) {
         errors.push(invalid("roleRef", binding.roleRef, "cannot change roleRef"));
       }
+      const isSame = sameJson(binding.subjects, asBinding(old).subjects);
+      if (errors.length === 0 && !isSame) checkBindingEscalation(binding, context, authorizer);
       return errors;
     },
     onStored: (after, before) => authorizer.bindingStored(after, before),

@@ -51,8 +51,8 @@ describe("defaults", () => {
     for (const definition of resources) {
       const object = anyObjectOf(definition);
       fc.assert(
-        fc.property(object, object, (first, second) => {
-          const kind = new FakeKind(definition, { user: { name: "root", groups: ["system:masters"] } });
+        fc.property(object, object, fc.constantFrom("system:masters", "devs"), (first, second, group) => {
+          const kind = new FakeKind(definition, { user: { name: "ada", groups: [group] } });
           kind.provide("serviceaccounts", { ...first, metadata: { name: "default", namespace: "n" } });
           for (const it of [first, second, first]) {
             try {
