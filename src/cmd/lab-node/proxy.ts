@@ -6,7 +6,7 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { createConntrackFlows } from "#lab/proxy/flows.ts";
 import { createServiceProxy } from "#lab/proxy/proxy.ts";
-import { createExecNft } from "#nft/exec.ts";
+import { createNft } from "#nft/netlink/driver.ts";
 
 /** The service proxy of the node with what it reads from and writes to. */
 export function composeProxy(
@@ -16,7 +16,7 @@ export function composeProxy(
 ): Component {
   const services = createInformer<Service>(client, SERVICES, {}, deps);
   const endpointSlices = createInformer<EndpointSlice>(client, ENDPOINT_SLICES, {}, deps);
-  const nft = createExecNft();
+  const nft = createNft();
   const proxy = createServiceProxy({
     services,
     endpointSlices,
