@@ -55,16 +55,12 @@ function chooseFamilies(
   if (keepsPreferredDualStack(spec, old)) return;
   const isFree = isHeadless(spec) && !hasSelector(spec);
   // A headless Service without selector has no addresses of ours: its endpoints may be of both families.
-  spec.ipFamilyPolicy ??= isFree || namesTwo(spec) ? "RequireDualStack" : "SingleStack";
+  spec.ipFamilyPolicy ??= old?.ipFamilyPolicy ?? (isFree ? "RequireDualStack" : "SingleStack");
   const [first = allocations.defaultFamily, ...others] = namedFamilies(spec);
   const second = otherFamily(first);
   const takesSecond =
     others.length === 0 && isDualStack(spec) && (isFree || allocations.families.includes(second));
   spec.ipFamilies = [first, ...(takesSecond ? [second] : others)];
-}
-
-function namesTwo({ clusterIPs = [], ipFamilies = [] }: ServiceSpec): boolean {
-  return clusterIPs.length === 2 || ipFamilies.length === 2;
 }
 
 /** Those that the spec lists, and behind them those of addresses that it names. */
@@ -92,7 +88,7 @@ function chooseClusterIps(
 ): void {
   const named = spec.clusterIPs ?? [];
   if (named.includes(HEADLESS) || changesFirstIp(named, old?.clusterIPs ?? [])) return;
-  const missing = (spec.ipFamilies ?? []).slice(named.length);
+  const missing = (spec.ipFamilies ?? []).slice(named.length, isDualStack(spec) ? 2 : 1);
   if (missing.length === 0 || !missing.every((it) => allocations.families.includes(it))) return;
   const ips = [...named, ...missing.map((it) => chooseIp(it, key, allocations))];
   spec.clusterIPs = ips;

@@ -54,9 +54,12 @@ describe("a Service", () => {
   });
 
   it("gets the families in the order in which it names them", () => {
-    const spec = write({ ports: PORTS, ipFamilies: ["IPv6", "IPv4"] });
-    expect(spec.ipFamilyPolicy).toBe("RequireDualStack");
+    const spec = write({ ports: PORTS, ipFamilies: ["IPv6"], ipFamilyPolicy: "PreferDualStack" });
+    expect(spec.ipFamilies).toEqual(["IPv6", "IPv4"]);
     expect(spec.clusterIP).toMatch(/^fd00:96::/);
+    expect(errorsOf({ ports: PORTS, ipFamilies: ["IPv6", "IPv4"] }, "other")).toEqual([
+      'spec.ipFamilyPolicy: Invalid value: "SingleStack": must be RequireDualStack or PreferDualStack when multiple `ipFamilies` are specified',
+    ]);
   });
 
   it("takes one family of a cluster that has one when it prefers both, and is refused when it requires both", () => {
@@ -87,7 +90,7 @@ describe("a Service", () => {
     const after = write({ type: "NodePort", ports: [{ port: 81 }] });
     expect(after.clusterIPs).toEqual(before.clusterIPs);
     expect(after.ports?.[0]?.nodePort).toBe(before.ports?.[0]?.nodePort);
-    expect(after.ipFamilies).toEqual(before.ipFamilies);
+    expect([after.ipFamilies, after.ipFamilyPolicy]).toEqual([before.ipFamilies, "PreferDualStack"]);
   });
 
   it("cannot change its address", () => {
