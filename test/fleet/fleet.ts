@@ -24,7 +24,7 @@ import type { KubeClient } from "#kube/types.ts";
 
 /** A hub and members in this process: real API servers, real controllers, no nodes. */
 
-export interface TestCluster extends AsyncDisposable {
+interface TestCluster extends AsyncDisposable {
   readonly name: string;
   readonly config: ClusterConfig;
   readonly client: KubeClient;
@@ -41,7 +41,7 @@ export function testDeps(name: string): RuntimeDeps {
 /** Longest wait for anything in these tests. Unit: milliseconds. */
 export const PATIENCE_MS = 20_000;
 
-export async function startCluster(name: string, serviceRanges?: readonly string[]): Promise<TestCluster> {
+async function startCluster(name: string, serviceRanges?: readonly string[]): Promise<TestCluster> {
   const dataDir = await mkdtemp(join(tmpdir(), `fairlead-test-${name}-`));
   const server = await startApiServer({
     dataDir,
@@ -65,7 +65,7 @@ export async function startCluster(name: string, serviceRanges?: readonly string
 }
 
 /** A process that can be stopped and started again: a hub's controllers, or a member's agent. */
-export class Restartable implements AsyncDisposable {
+class Restartable implements AsyncDisposable {
   readonly #run: (signal: AbortSignal) => Promise<void>;
   #stop = new AbortController();
   #running: Promise<void> | undefined;

@@ -90,7 +90,7 @@ export const AFFINITY_CONFIG = object({
   }),
 });
 
-export interface VersionOptions {
+interface VersionOptions {
   readonly name: string;
   readonly storage?: boolean;
   readonly schema: JsonSchema;

@@ -55,7 +55,7 @@ export interface ServiceStatus {
   readonly endpoints: number;
 }
 
-export interface ExportStatus {
+interface ExportStatus {
   readonly cluster: string;
   /** Doors it came through. */
   readonly doors: readonly string[];

@@ -35,7 +35,7 @@ export interface PrinterColumn {
   priority?: number;
 }
 
-export interface CrdVersion {
+interface CrdVersion {
   name: string;
   served: boolean;
   storage: boolean;

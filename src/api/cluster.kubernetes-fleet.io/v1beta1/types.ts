@@ -11,7 +11,7 @@ export interface AgentStatus {
   lastReceivedHeartbeat?: string;
 }
 
-export interface MemberClusterStatus {
+interface MemberClusterStatus {
   conditions?: Condition[];
   properties?: Record<string, { value: string; observationTime: string }>;
   resourceUsage?: Record<string, unknown>;

@@ -39,7 +39,7 @@ export interface ModelPort {
   readonly targetPort: number | string | undefined;
 }
 
-export type Door = "fleet" | "mcs";
+type Door = "fleet" | "mcs";
 
 export interface ModelDoor {
   readonly door: Door;

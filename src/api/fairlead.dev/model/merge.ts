@@ -18,7 +18,7 @@ export type ConflictReason =
   | "TrafficDistributionConflict"
   | "TypeConflict";
 
-export interface Conflict {
+interface Conflict {
   readonly reason: ConflictReason;
   /** What differs, between whom, and who wins. */
   readonly message: string;

@@ -34,7 +34,7 @@ export interface ExportedObjectReference {
   exportedSince?: string;
 }
 
-export interface OwnerServiceReference {
+interface OwnerServiceReference {
   namespace: string;
   name: string;
   /** "namespace/name". */

@@ -28,7 +28,7 @@ export type SlicePlan =
   | { readonly act: "distribute"; readonly mailboxes: readonly string[] };
 
 /** What is wrong with a slice, going by the mailbox it lies in. Undefined when nothing is. */
-export function findSliceProblem(slice: EndpointSliceExport): string | undefined {
+function findSliceProblem(slice: EndpointSliceExport): string | undefined {
   const owner = clusterOfMailbox(slice.metadata.namespace);
   const { endpointSliceReference: from, ownerServiceReference: service } = slice.spec;
   if (from.clusterId !== owner)

@@ -29,7 +29,7 @@ export interface ServiceView {
   readonly members: ReadonlySet<string>;
 }
 
-export type NewCondition = Omit<Condition, "lastTransitionTime">;
+type NewCondition = Omit<Condition, "lastTransitionTime">;
 
 export interface ServicePlan {
   /** For the hub's ServiceImport. Undefined: nothing is exported, there is none. */
