@@ -40,13 +40,46 @@ const SCHEMA_OR = new Set(
   ),
 );
 
+/** Where a value stands; rendered only when there is something to tell. */
 interface Place {
-  /** With indices, as unknown fields are told. */
-  readonly path: string;
-  /** Without, as Go tells mismatches. */
-  readonly goPath: string;
+  readonly above: Place | undefined;
+  /** The name of a field or key, or the index of an item. */
+  readonly step: string | number;
   /** The Go type around it. */
   readonly struct: string;
+}
+
+/** With indices, as unknown fields are told: "spec.ports[0].name". */
+function pathOf(place: Place | undefined): string {
+  if (place === undefined) return "";
+  const above = pathOf(place.above);
+  if (typeof place.step === "number") return `${above}[${place.step}]`;
+  return above === "" ? place.step : `${above}.${place.step}`;
+}
+
+/** Without indices and keys, as Go tells mismatches: ".spec.ports.name". */
+function goPathOf(place: Place | undefined): string {
+  if (place === undefined) return "";
+  const isField = typeof place.step === "string" && place.struct !== "";
+  return goPathOf(place.above) + (isField ? `.${place.step}` : "");
+}
+
+/** The innermost Go type that a field is named in. */
+function structOf(place: Place): string {
+  if (place.struct !== "" || place.above === undefined) return place.struct;
+  return structOf(place.above);
+}
+
+/** A type that a `$ref` names. */
+interface GoType {
+  readonly name: string;
+  /** Without its package: "Container". */
+  readonly struct: string;
+  readonly schema: Schema;
+  readonly special: ((value: unknown) => unknown) | undefined;
+  readonly isSchemaOr: boolean;
+  /** Bits of fields by their JSON names; undefined where nothing is known of them. */
+  readonly bits: ReadonlyMap<string, number> | undefined;
 }
 
 class BuiltinDecoder {
@@ -58,57 +91,50 @@ class BuiltinDecoder {
   }
 
   root(value: unknown): Record<string, unknown> {
-    const decoded = this.#value(value, this.#of.schema, { path: "", goPath: "", struct: this.#of.kind });
-    if (!isObject(decoded))
-      throw this.#refusal(value, "object", { path: "", goPath: "", struct: this.#of.kind });
+    const decoded = this.#value(value, this.#of.schema, undefined);
+    if (!isObject(decoded)) throw this.#refusal(value, "object", undefined);
     return decoded;
   }
 
-  #value(value: unknown, schema: Schema, at: Place): unknown {
-    const { $ref } = schema;
-    if ($ref === undefined) return this.#plain(value, schema, at);
-    const name = $ref.slice(REF_PREFIX.length);
-    const special = BUILTIN_SPECIALS.get(name);
-    if (special !== undefined) return this.#special(value, special, at);
-    if (SCHEMA_OR.has(name)) return this.#schemaOr(value, at);
-    const definition = DEFINITIONS.get(name);
-    if (definition === undefined) return value;
-    if (definition.properties === undefined) return this.#plain(value, definition, at);
-    if (!isObject(value)) throw this.#refusal(value, goName(name), at);
-    return this.#struct(value, { name, definition }, at);
+  #value(value: unknown, schema: Schema, at: Place | undefined): unknown {
+    if (schema.$ref === undefined) return this.#plain(value, schema, at);
+    const type = TYPES.get(schema.$ref);
+    if (type === undefined) return value;
+    if (type.special !== undefined) return this.#special(value, type.special, at);
+    if (type.isSchemaOr) return this.#schemaOr(value, at);
+    if (type.schema.properties === undefined) return this.#plain(value, type.schema, at);
+    if (!isObject(value)) throw this.#refusal(value, goName(type.name), at);
+    return this.#struct(value, type, at);
   }
 
   /** A schema, or what may stand in its place: a boolean, a list of schemas, a list of texts. */
-  #schemaOr(value: unknown, at: Place): unknown {
+  #schemaOr(value: unknown, at: Place | undefined): unknown {
     if (Array.isArray(value)) return value.map((item: unknown) => this.#schemaOr(item, at));
     return isObject(value) ? this.#value(value, JSON_SCHEMA, at) : value;
   }
 
-  #special(value: unknown, decode: (value: unknown) => unknown, at: Place): unknown {
+  #special(value: unknown, decode: (value: unknown) => unknown, at: Place | undefined): unknown {
     try {
       return decode(value);
     } catch (error) {
-      if (error instanceof SpecialMismatch && error.goType !== undefined)
+      if (error instanceof SpecialMismatch && error.goType !== undefined) {
         throw this.#refusal(value, error.goType, at);
+      }
       throw this.#error((error as Error).message);
     }
   }
 
-  #struct(
-    value: Record<string, unknown>,
-    of: { name: string; definition: Schema },
-    at: Place,
-  ): Record<string, unknown> {
-    const { properties = {} } = of.definition;
-    const bits = BITS.get(of.name);
-    const struct = of.name.slice(of.name.lastIndexOf(".") + 1);
+  #struct(value: Record<string, unknown>, type: GoType, above: Place | undefined): Record<string, unknown> {
+    const { bits, struct } = type;
+    const { properties = {} } = type.schema;
     const decoded: Record<string, unknown> = {};
-    for (const [name, item] of Object.entries(value)) {
-      const path = at.path === "" ? name : `${at.path}.${name}`;
+    for (const name of Object.keys(value)) {
+      const item = value[name];
       const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
-      if (schema === undefined) this.unknown.push(path);
-      else if (item !== null) {
-        const field = this.#value(item, schema, { path, goPath: `${at.goPath}.${name}`, struct });
+      const place = { above, step: name, struct };
+      if (schema === undefined) this.unknown.push(pathOf(place));
+      else if (item !== null && item !== undefined) {
+        const field = this.#value(item, schema, place);
         const isKept = ((bits?.get(name) ?? POINTER) & (POINTER | ALWAYS)) !== 0 || !isLeftOut(field, schema);
         if (isKept && field !== undefined) decoded[name] = field;
       }
@@ -116,13 +142,13 @@ class BuiltinDecoder {
     return decoded;
   }
 
-  #plain(value: unknown, schema: Schema, at: Place): unknown {
+  #plain(value: unknown, schema: Schema, at: Place | undefined): unknown {
     if (schema.type === "array") return this.#list(value, schema, at);
     if (schema.type === "object") return this.#dictionary(value, schema, at);
     return this.#scalar(value, schema, at);
   }
 
-  #scalar(value: unknown, { type, format }: Schema, at: Place): unknown {
+  #scalar(value: unknown, { type, format }: Schema, at: Place | undefined): unknown {
     if (type === undefined) return value;
     const wanted = type === "integer" ? (format ?? "int64") : (GO_SCALARS[type] ?? type);
     const isOfType = typeof value === JSON_TYPES[type];
@@ -131,23 +157,24 @@ class BuiltinDecoder {
     return typeof value === "string" && format === "byte" ? this.#bytes(value) : value;
   }
 
-  #list(value: unknown, { items = {} }: Schema, at: Place): unknown {
-    if (!Array.isArray(value)) throw this.#refusal(value, `[]${goType(items)}`, at);
-    return value.map((item: unknown, index) => {
-      if (item === null) return zeroOf(items);
-      return this.#value(item, items, { ...at, path: `${at.path}[${index}]` });
-    });
+  #list(value: unknown, { items = {} }: Schema, above: Place | undefined): unknown {
+    if (!Array.isArray(value)) throw this.#refusal(value, `[]${goType(items)}`, above);
+    return value.map((item: unknown, step) =>
+      item === null ? zeroOf(items) : this.#value(item, items, { above, step, struct: "" }),
+    );
   }
 
-  #dictionary(value: unknown, { additionalProperties: element }: Schema, at: Place): unknown {
+  #dictionary(value: unknown, { additionalProperties: element }: Schema, above: Place | undefined): unknown {
     const hasElements = typeof element === "object";
-    if (!isObject(value))
-      throw this.#refusal(value, hasElements ? `map[string]${goType(element)}` : "object", at);
+    if (!isObject(value)) {
+      throw this.#refusal(value, hasElements ? `map[string]${goType(element)}` : "object", above);
+    }
     if (!hasElements) return value;
     const decoded: Record<string, unknown> = {};
-    for (const [key, item] of Object.entries(value)) {
-      const place = { ...at, path: `${at.path}.${key}` };
-      decoded[key] = item === null ? zeroOf(element) : this.#value(item, element, place);
+    for (const step of Object.keys(value)) {
+      const item = value[step];
+      decoded[step] =
+        item === null ? zeroOf(element) : this.#value(item, element, { above, step, struct: "" });
     }
     return decoded;
   }
@@ -159,8 +186,8 @@ class BuiltinDecoder {
     return text;
   }
 
-  #refusal(value: unknown, type: string, at: Place): Error {
-    const where = at.goPath === "" ? "Go value" : `Go struct field ${at.struct}${at.goPath}`;
+  #refusal(value: unknown, type: string, at: Place | undefined): Error {
+    const where = at === undefined ? "Go value" : `Go struct field ${structOf(at)}${goPathOf(at)}`;
     return this.#error(`json: cannot unmarshal ${jsonType(value)} into ${where} of type ${type}`);
   }
 
@@ -182,11 +209,21 @@ function isInteger(value: number, type: string): boolean {
   return Number.isInteger(value) && (type !== "int32" || (value >= -(2 ** 31) && value < 2 ** 31));
 }
 
-/** Bits of a type's fields by their JSON names, those of embedded types among them. */
-const BITS: ReadonlyMap<string, ReadonlyMap<string, number>> = new Map(
-  [...MESSAGES.keys()].map((name) => [name, new Map(rowsOf(name))]),
+const TYPES: ReadonlyMap<string, GoType> = new Map(
+  [...DEFINITIONS].map(([name, schema]) => [
+    REF_PREFIX + name,
+    {
+      name,
+      struct: name.slice(name.lastIndexOf(".") + 1),
+      schema,
+      special: BUILTIN_SPECIALS.get(name),
+      isSchemaOr: SCHEMA_OR.has(name),
+      bits: MESSAGES.has(name) ? new Map(rowsOf(name)) : undefined,
+    },
+  ]),
 );
 
+/** Fields of embedded types are those of the type around them. */
 function rowsOf(name: string): [string, number][] {
   return [...(MESSAGES.get(name)?.values() ?? [])].flatMap((field) =>
     field.json === "" ? rowsOf(field.type) : [[field.json, field.bits] as [string, number]],

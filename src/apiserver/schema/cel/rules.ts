@@ -278,7 +278,8 @@ function ruleError(rule: ValidationRule, { value, path }: Subject, problem: stri
   const field = `${path}${rule.fieldPath ?? ""}`;
   return {
     type,
-    field: field.startsWith(".") ? field.slice(1) : field,
+    // A path without a step, as Go prints it.
+    field: field === "" ? "<nil>" : field.replace(/^\./, ""),
     message: `${HEADS[type] ?? head}${problem}`,
   };
 }
