@@ -1,7 +1,17 @@
+import { cloneJson, sameJson } from "#base/json.ts";
 import type { ApiObject, Strategy } from "../registry/types.ts";
 import type { FieldError } from "../status.ts";
 import { IMMUTABLE, invalid, notAllowed, required, unlessInRange } from "./field-errors.ts";
-import { ensureFields, type Fields, fieldsAt, itemsAt, setDefault, setDefaults, textAt } from "./fields.ts";
+import {
+  ensureFields,
+  type Fields,
+  fieldsAt,
+  itemsAt,
+  setDefault,
+  setDefaults,
+  stringsAt,
+  textAt,
+} from "./fields.ts";
 
 /** Kinds that set something for the cluster as a whole: defaults, and what may not be said. */
 
@@ -104,6 +114,30 @@ function defaultMatch(match: Fields | undefined): void {
     setDefault(rule, "scope", "*");
   }
 }
+
+/** Who asks for a certificate is what the server knows of them, whatever the request says. */
+export const signingRequestStrategy: Partial<Strategy> = {
+  generation: "none",
+  prepareForCreate: (object, { user }) => {
+    const spec = ensureFields(object, "spec");
+    for (const key of ["uid", "groups", "extra"]) delete spec[key];
+    spec["username"] = user.name;
+    if (user.uid !== undefined) spec["uid"] = user.uid;
+    if (user.groups.length > 0) spec["groups"] = [...user.groups];
+    if (user.extra !== undefined) spec["extra"] = cloneJson(user.extra);
+  },
+  validateCreate: (object) => {
+    const spec = fieldsAt(object, "spec");
+    return [
+      ...["request", "signerName"]
+        .filter((it) => textAt(spec, it) === "")
+        .map((it) => required(`spec.${it}`)),
+      ...(stringsAt(spec, "usages").length === 0 ? [required("spec.usages")] : []),
+    ];
+  },
+  validateUpdate: (object, old) =>
+    sameJson(object["spec"], old["spec"]) ? [] : [invalid("spec", object["spec"], IMMUTABLE)],
+};
 
 export const apiServiceStrategy: Partial<Strategy> = {
   generation: "none",

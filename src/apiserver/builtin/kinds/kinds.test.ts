@@ -290,6 +290,20 @@ describe("the built-in kinds", () => {
     expect(bench.errorsOf(object(kind, after)).map((it) => it.slice(0, error.length))).toContain(error);
   });
 
+  it("say of a certificate request who made it, and not who it says did", () => {
+    const spec = {
+      request: "Zm9v",
+      signerName: "a/b",
+      usages: ["client auth"],
+      username: "root",
+      groups: ["system:masters"],
+    };
+    const { object: made } = new FakeKind(definitionOf("CertificateSigningRequest")).write(
+      object("CertificateSigningRequest", { spec }),
+    );
+    expect(made["spec"]).toMatchObject({ username: "tester", groups: ["system:authenticated"] });
+  });
+
   it("show one event under both of its groups", () => {
     const core = object("Event", {
       involvedObject: { kind: "Pod", name: "p", namespace: "n" },

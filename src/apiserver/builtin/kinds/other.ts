@@ -24,6 +24,7 @@ import {
   admissionPolicyStrategy,
   apiServiceStrategy,
   priorityClassStrategy,
+  signingRequestStrategy,
   storageClassStrategy,
   webhookStrategy,
 } from "../cluster.ts";
@@ -137,7 +138,7 @@ export function clusterResources(crdStrategy: Partial<Strategy>): readonly Resou
       shortNames: ["csr"],
       columns: signingRequestColumns,
       hasStatus: true,
-      strategy: { generation: "none" },
+      strategy: signingRequestStrategy,
     }),
     define("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", {
       plural: "mutatingwebhookconfigurations",
