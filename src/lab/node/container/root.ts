@@ -50,7 +50,8 @@ export function planRoot(options: {
   const folders = options.binds.filter((it) => it.isFile !== true).toSorted(byDepth);
   const files = options.binds.filter((it) => it.isFile === true);
   const system = options.system.map((path) => ({ source: path, target: path, readOnly: true }));
-  const empty = [...EMPTY_FOLDERS, ...options.hidden];
+  const hidden = options.hidden.filter((path) => !EMPTY_FOLDERS.some((it) => path.startsWith(`${it}/`)));
+  const empty = [...EMPTY_FOLDERS, ...hidden];
   const mounts = [
     fstabLine("tmpfs", "/dev", "tmpfs", "mode=755,nosuid"),
     fstabLine(

@@ -2,7 +2,7 @@ import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 /**
- * The shim: two POSIX shell scripts that hold a container, so that it, its log and its exit code outlive the kubelet.
+ * The shim: three POSIX shell scripts that hold a container, so that it, its log and its exit code outlive the kubelet.
  *
  * Everything that varies reaches them as positional parameters or as lines of files; nothing is interpolated.
  */
@@ -27,16 +27,29 @@ printf '%s\\n' "$stat" >"$dir/holder"
 exec 9<>"$dir/alive"
 if [ -p "$dir/stdin" ]; then exec 4<>"$dir/stdin"; else exec 4</dev/null; fi
 shift 3
-set -- unshare --mount --uts --ipc --pid --fork --kill-child=KILL --propagation private -- \\
-  /bin/sh "$here/enter" "$dir" "$stage" "$@"
+set -- unshare --mount --uts --ipc --pid --propagation private -- \\
+  setpriv --pdeathsig KILL /bin/sh "$here/fork" /bin/sh "$here/enter" "$dir" "$stage" "$@"
 if [ -n "$netns" ]; then set -- nsenter "--net=$netns" -- "$@"; fi
-"$@" <&4 >&5 2>&5 4<&- 5>&- 9>&- &
+"$@" >&5 2>&5 5>&- 9>&- &
 container=$!
 exec 3>&- 4<&- 5>&-
 wait "$container"
 code=$?
 wait "$logger"
 printf '%s\\n' "$code" >"$dir/exit.new" && mv "$dir/exit.new" "$dir/exit"
+`;
+
+/**
+ * Stands between the two: its first child is process 1 of the new PID namespace, and its exit code is that child's.
+ *
+ * A shell reports SIGKILL as 137; `unshare --fork` cannot raise it on itself and ends with 1. Only built-in commands may
+ * follow: any other would be a process of the container.
+ */
+const FORK = `#!/bin/sh
+# fork COMMAND...
+setpriv --pdeathsig KILL "$@" <&4 4<&- &
+exec 2>/dev/null 3>&- 4<&-
+wait $!
 `;
 
 /**
@@ -144,6 +157,7 @@ export function installShim(folder: string): Shim {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   for (const [name, text] of [
     ["hold", HOLD],
+    ["fork", FORK],
     ["enter", ENTER],
   ] as const) {
     const path = join(folder, name);
