@@ -51,7 +51,7 @@ const RETRIABLE: ReadonlySet<ErrorCode> = new Set([
   "API_UNEXPECTED",
 ]);
 
-export function codeOf(status: Partial<Status>): ErrorCode {
+function codeOf(status: Partial<Status>): ErrorCode {
   const byReason = status.reason === undefined ? undefined : CODES_BY_REASON[status.reason];
   return byReason ?? CODES_BY_HTTP[status.code ?? 0] ?? "API_UNEXPECTED";
 }

@@ -64,7 +64,7 @@ interface ParsedCredential {
 }
 
 /** @throws {FleetError} `KUBECONFIG_INVALID`, without the plugin's output: it may hold a secret. */
-export function parseExecCredential(text: string, plugin: ExecPlugin): ParsedCredential {
+function parseExecCredential(text: string, plugin: ExecPlugin): ParsedCredential {
   const status = readStatus(text, plugin);
   const { token, clientCertificateData: certificate, clientKeyData: key, expirationTimestamp } = status;
   const hasToken = typeof token === "string" && token !== "";

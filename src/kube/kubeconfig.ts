@@ -44,7 +44,7 @@ async function parseText(path: string, text: string): Promise<unknown> {
 }
 
 /** As `loadKubeconfig`, from parsed YAML. `path` is where it came from. */
-export async function parseKubeconfig(
+async function parseKubeconfig(
   parsed: unknown,
   options: KubeconfigOptions & { readonly path: string },
 ): Promise<ClusterConfig> {

@@ -23,6 +23,8 @@ const WATCH_SECONDS = { min: 300, max: 600 };
 const BACKOFF = { initialMs: 50, maxMs: 30_000, factor: 2, jitter: 1 };
 /** A stream that lived this long was a good one: the next failure is a first one. Unit: milliseconds. */
 const GOOD_STREAM_MS = 5000;
+/** Failures in a row after which an operator is told: about 3 s of absence. */
+const WARN_AT = 5;
 /** A stream that ends sooner without an event counts as a failure, as in client-go. Unit: milliseconds. */
 const SHORT_STREAM_MS = 1000;
 
@@ -73,7 +75,7 @@ export class Reflector<T extends KubeObject> {
     let failures = 0;
     while (!signal.aborted) {
       const startedMs = this.#deps.clock.monotonic();
-      const outcome = await this.#round(signal);
+      const outcome = await this.#round(signal, failures);
       this.#watchingSinceMs = undefined;
       const livedMs = this.#deps.clock.monotonic() - startedMs;
       if (outcome === "again" || (outcome === "ended" && livedMs >= SHORT_STREAM_MS)) {
@@ -87,7 +89,7 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  async #round(signal: AbortSignal): Promise<"ended" | "again" | "failed"> {
+  async #round(signal: AbortSignal, failures: number): Promise<"ended" | "again" | "failed"> {
     const isFirst = this.#resumeFrom === undefined;
     const isStreamedList = isFirst && this.#canStreamList;
     try {
@@ -101,11 +103,14 @@ export class Reflector<T extends KubeObject> {
       }
       return "ended";
     } catch (error) {
-      return this.#onError(error, { isStreamedList, signal });
+      return this.#onError(error, { isStreamedList, signal, failures });
     }
   }
 
-  #onError(error: unknown, at: { isStreamedList: boolean; signal: AbortSignal }): "again" | "failed" {
+  #onError(
+    error: unknown,
+    at: { isStreamedList: boolean; signal: AbortSignal; failures: number },
+  ): "again" | "failed" {
     if (at.signal.aborted) return "failed";
     if (at.isStreamedList && hasCode(error, "API_INVALID", "API_BAD_REQUEST")) {
       this.#canStreamList = false;
@@ -115,8 +120,10 @@ export class Reflector<T extends KubeObject> {
     const canResume = hasCode(error, "API_UNAVAILABLE", "API_TOO_MANY_REQUESTS");
     if (!canResume) this.#resumeFrom = undefined;
     const fields = { resource: this.#of.plural, group: this.#of.group, error: messageOf(error) };
-    if (hasCode(error, "API_GONE")) this.#deps.log.debug("the past is gone, listing again", fields);
-    else this.#deps.log.warn("a watch broke", { ...fields, resumes: this.#resumeFrom !== undefined });
+    const note = { ...fields, resumes: this.#resumeFrom !== undefined, failures: at.failures };
+    // A server that restarts breaks every watch for a moment; only one that stays away is worth a line, and one is enough.
+    if (at.failures === WARN_AT) this.#deps.log.warn("cannot watch, trying on", note);
+    else this.#deps.log.debug("a watch broke", note);
     return "failed";
   }
 

@@ -1,6 +1,6 @@
 import type { Agent, Dispatcher } from "undici";
 import { abortError, delay } from "#base/clock.ts";
-import { FleetError } from "#base/errors.ts";
+import { FleetError, hasCode } from "#base/errors.ts";
 import type { CounterMetric, HistogramMetric } from "#base/metrics.ts";
 import { parseStatus, statusError } from "./answer.ts";
 import type { ClusterConfig, Credential } from "./config.ts";
@@ -84,7 +84,7 @@ export class Transport implements AsyncDisposable {
   async call(call: Call): Promise<string> {
     const startedMs = this.#deps.clock.monotonic();
     for (let attempt = 0; ; attempt++) {
-      const answer = await this.#sendWithFreshCredentials(call, "calls");
+      const answer = await this.#sendOnLiveConnection(call);
       const text = await this.#read(call, answer);
       if (answer.code >= 200 && answer.code < 300) {
         const tookMs = this.#deps.clock.monotonic() - startedMs;
@@ -125,6 +125,19 @@ export class Transport implements AsyncDisposable {
     this.#closing.abort(new FleetError("ABORTED", "the client is closed"));
     const connections = await this.#opened?.connections.catch(() => undefined);
     await Promise.all([connections?.calls.destroy(), connections?.watches.destroy()]);
+  }
+
+  /**
+   * A kept connection may have been closed by the server just as the call went out, unseen by us. What does no harm
+   * twice is sent once more, on a new connection (RFC 9110, section 9.2.2).
+   */
+  async #sendOnLiveConnection(call: Call): Promise<Answer> {
+    try {
+      return await this.#sendWithFreshCredentials(call, "calls");
+    } catch (error) {
+      if (!call.isIdempotent || !isCutOff(error)) throw error;
+      return this.#sendWithFreshCredentials(call, "calls");
+    }
   }
 
   /** A credential may have been renewed or revoked since it was read: on 401 it is read again, once. */
@@ -220,6 +233,13 @@ export class Transport implements AsyncDisposable {
 /** What is under way goes on to its end. A failure to close harms nobody. */
 function closeGently(connections: Connections): void {
   for (const agent of [connections.calls, connections.watches]) agent.close().catch(() => {});
+}
+
+/** The connection was open and was closed before an answer came. */
+function isCutOff(error: unknown): boolean {
+  if (!hasCode(error, "API_UNAVAILABLE") || !Error.isError(error.cause)) return false;
+  const code = "code" in error.cause ? error.cause.code : undefined;
+  return code === "UND_ERR_SOCKET" || code === "ECONNRESET" || code === "EPIPE";
 }
 
 function authorizationOf(credential: Credential): string | undefined {

@@ -194,6 +194,19 @@ describe("a call", () => {
     expect(seen).toHaveLength(4);
   });
 
+  it("whose connection is closed before the answer is sent again, when doing it twice does no harm", async () => {
+    const cut: Handler = (_, response) => void response.destroy();
+    handlers = [cut];
+    await client.get(CONFIG_MAPS, key);
+    expect(seen).toHaveLength(2);
+    handlers = [cut];
+    const creating = client.create(CONFIG_MAPS, { metadata: { name: "one", namespace: "work" } });
+    await expect(creating).rejects.toMatchObject({ code: "API_UNAVAILABLE" });
+    handlers = [cut, cut];
+    await expect(client.get(CONFIG_MAPS, key)).rejects.toMatchObject({ code: "API_UNAVAILABLE" });
+    expect(seen).toHaveLength(5);
+  });
+
   it("in flight ends when the client is disposed", async () => {
     handlers = [() => {}];
     const getting = client.get(CONFIG_MAPS, key);

@@ -103,7 +103,7 @@ export function createLabInformers(client: KubeClient, deps: RuntimeDeps): LabIn
 }
 
 /** A pod can only match a Service whose first pair is one of its labels. */
-export function selectorIndex(service: Service): string[] {
+function selectorIndex(service: Service): string[] {
   const [first] = Object.entries(service.spec?.selector ?? {});
   return first === undefined ? [] : [selectorKey(service.metadata.namespace, first[0], first[1])];
 }

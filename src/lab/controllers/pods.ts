@@ -1,15 +1,12 @@
 import type { Pod } from "#api/core/v1/types.ts";
 import type { KubeObject, OwnerReference } from "#api/meta/types.ts";
 import { findCondition, isConditionTrue } from "#kube/conditions.ts";
+import { isDeleting } from "#kube/finalizers.ts";
 
 /** Readings of a pod that several controllers share. Source: k8s.io/kubernetes, pkg/api/v1/pod. */
 
 export function isReady(pod: Pod): boolean {
   return isConditionTrue(pod.status?.conditions, "Ready");
-}
-
-export function isDeleting(object: KubeObject): boolean {
-  return object.metadata.deletionTimestamp !== undefined;
 }
 
 /** Its containers ended and none starts again. */

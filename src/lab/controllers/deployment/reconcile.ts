@@ -8,7 +8,8 @@ import { matcherOf } from "#kube/selector.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
 import type { LabInformers } from "../informers.ts";
-import { controllerOf, isControlledBy, isDeleting } from "../pods.ts";
+import { isDeleting } from "#kube/finalizers.ts";
+import { controllerOf, isControlledBy } from "../pods.ts";
 import { findNewSet, newSet, REVISION, revisionOf, setAnnotations } from "./revisions.ts";
 import {
   boundsOf,

@@ -7,7 +7,7 @@ import { NAME_ALPHABET } from "../names.ts";
 
 /** Which ReplicaSet stands for which state of a Deployment's template. Source: pkg/controller/deployment/util. */
 
-export const HASH_LABEL = "pod-template-hash";
+const HASH_LABEL = "pod-template-hash";
 export const REVISION = "deployment.kubernetes.io/revision";
 export const DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas";
 export const MAX_REPLICAS = "deployment.kubernetes.io/max-replicas";
@@ -25,7 +25,7 @@ export function revisionOf(replicaSet: ReplicaSet): number {
 }
 
 /** Says the same for the same template, whatever the order of its keys. */
-export function templateHash(template: PodTemplateSpec): string {
+function templateHash(template: PodTemplateSpec): string {
   const bytes = createHash("sha256").update(canonical(template)).digest().subarray(0, 10);
   return [...bytes].map((byte) => NAME_ALPHABET[byte % NAME_ALPHABET.length]).join("");
 }

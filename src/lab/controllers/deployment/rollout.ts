@@ -159,7 +159,7 @@ function changed(scaled: readonly Scaled[]): Scaled[] {
 }
 
 /** The oldest first. */
-export function byAge(a: ReplicaSet, b: ReplicaSet): number {
+function byAge(a: ReplicaSet, b: ReplicaSet): number {
   return (
     byText(a.metadata.creationTimestamp ?? "", b.metadata.creationTimestamp ?? "") ||
     revisionOf(a) - revisionOf(b)

@@ -156,7 +156,7 @@ function hasProgressed(deployment: Deployment, counts: Counts): boolean {
 }
 
 /** `lastUpdateTime` says when the rollout last moved: it counts against the deadline. */
-export function withCondition(
+function withCondition(
   conditions: WorkloadCondition[] | undefined,
   next: NextCondition,
   clock: Clock,

@@ -1,7 +1,9 @@
 import type { IPFamily, Node, Pod, Service, ServicePort } from "#api/core/v1/types.ts";
 import type { Endpoint, EndpointPort } from "#api/discovery/v1/types.ts";
-import { isDeleting, isReady, isTerminal } from "../pods.ts";
 import { byText } from "#base/text.ts";
+import { isDeleting } from "#kube/finalizers.ts";
+import { isReady, isTerminal } from "../pods.ts";
+import { familiesOf } from "../services.ts";
 
 /** What a Service's endpoints are to be. Source: k8s.io/endpointslice, and the API documentation of EndpointSlice. */
 
@@ -54,12 +56,6 @@ export function groupKey(family: string, ports: readonly EndpointPort[]): string
     [it.name ?? "", it.protocol ?? "TCP", it.port, it.appProtocol ?? ""].join("/"),
   );
   return `${family} ${texts.toSorted(byText).join(",")}`;
-}
-
-export function familiesOf(service: Service): readonly IPFamily[] {
-  const { ipFamilies = [], clusterIP } = service.spec ?? {};
-  if (ipFamilies.length > 0) return ipFamilies;
-  return [clusterIP?.includes(":") === true ? "IPv6" : "IPv4"];
 }
 
 function addressesOf(pod: Pod, family: IPFamily): string[] {

@@ -1,19 +1,20 @@
 import type { IPFamily, LoadBalancerIngress, Service } from "#api/core/v1/types.ts";
 import type { ObjectKey } from "#api/meta/key.ts";
+import { isDeleting } from "#kube/finalizers.ts";
 import { byText } from "#base/text.ts";
 import { familyOf, formatAddress, type IpAddress, tryParseAddress } from "#netaddr/address.ts";
 import { AddressAllocator, hostRange } from "#netaddr/allocator.ts";
+import { familiesOf } from "../services.ts";
 import { containsAddress, formatPrefix, type Prefix } from "#netaddr/prefix.ts";
 
 /** Addresses for Services of type LoadBalancer. */
 
-export const LOAD_BALANCER_CLASS = "fairlead.dev/lab";
+const LOAD_BALANCER_CLASS = "fairlead.dev/lab";
 
 /** Whether the Service is ours to serve. `loadBalancerClass` picks an implementation (KEP-1959). */
 export function isOurs(service: Service): boolean {
   const { type, loadBalancerClass = LOAD_BALANCER_CLASS } = service.spec ?? {};
-  const isAlive = service.metadata.deletionTimestamp === undefined;
-  return type === "LoadBalancer" && loadBalancerClass === LOAD_BALANCER_CLASS && isAlive;
+  return type === "LoadBalancer" && loadBalancerClass === LOAD_BALANCER_CLASS && !isDeleting(service);
 }
 
 export interface AddressPlan {
@@ -124,12 +125,6 @@ export class AddressBook {
     held?.delete(family);
     if (held?.size === 0) this.#held.delete(key);
   }
-}
-
-function familiesOf(service: Service): readonly IPFamily[] {
-  const { ipFamilies = [], clusterIP } = service.spec ?? {};
-  if (ipFamilies.length > 0) return ipFamilies;
-  return [clusterIP?.includes(":") === true ? "IPv6" : "IPv4"];
 }
 
 function addressesOf(service: Service): IpAddress[] {

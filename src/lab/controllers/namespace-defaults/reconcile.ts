@@ -7,7 +7,7 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller, KubeClient } from "#kube/types.ts";
 import { type LabInformers, ROOT_CA_NAME } from "../informers.ts";
-import { isDeleting } from "../pods.ts";
+import { isDeleting } from "#kube/finalizers.ts";
 
 type Needs = Pick<LabInformers, "namespaces" | "serviceAccounts" | "rootCas">;
 

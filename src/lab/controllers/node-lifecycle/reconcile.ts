@@ -9,7 +9,8 @@ import type { EventRecorder } from "#kube/events.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
 import type { LabInformers } from "../informers.ts";
-import { isDeleting, isReady } from "../pods.ts";
+import { isDeleting } from "#kube/finalizers.ts";
+import { isReady } from "../pods.ts";
 import { Heartbeats } from "./heartbeats.ts";
 import { evictionInMs, plannedTaints, silentConditions } from "./plan.ts";
 

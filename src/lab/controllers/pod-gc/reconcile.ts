@@ -6,7 +6,7 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller, KubeClient } from "#kube/types.ts";
 import type { LabInformers } from "../informers.ts";
-import { isDeleting } from "../pods.ts";
+import { isDeleting } from "#kube/finalizers.ts";
 
 type Needs = Pick<LabInformers, "pods" | "nodes">;
 
@@ -43,7 +43,7 @@ export function podGcController(client: KubeClient, { pods, nodes }: Needs, deps
   );
 }
 
-export function isAbandoned(pod: Pod, hasNode: (name: string) => boolean): boolean {
+function isAbandoned(pod: Pod, hasNode: (name: string) => boolean): boolean {
   const { nodeName = "" } = pod.spec ?? {};
   return nodeName === "" ? isDeleting(pod) : !hasNode(nodeName);
 }

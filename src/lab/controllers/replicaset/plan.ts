@@ -1,12 +1,12 @@
 import type { ReplicaSet, WorkloadCondition } from "#api/apps/v1/types.ts";
 import type { Pod } from "#api/core/v1/types.ts";
 import type { Matcher } from "#kube/selector.ts";
+import { isDeleting } from "#kube/finalizers.ts";
 import {
   availableInMs,
   controllerOf,
   isActive,
   isControlledBy,
-  isDeleting,
   isReady,
   isTerminal,
   readySinceMs,

@@ -8,7 +8,8 @@ import type { EventRecorder } from "#kube/events.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller, Informer, KubeClient } from "#kube/types.ts";
 import type { LabInformers } from "../informers.ts";
-import { controllerOf, isDeleting, isTerminal } from "../pods.ts";
+import { isDeleting } from "#kube/finalizers.ts";
+import { controllerOf, isTerminal } from "../pods.ts";
 import { planSchedule } from "./plan.ts";
 
 const SCHEDULER_NAME = "default-scheduler";
