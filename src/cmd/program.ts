@@ -1,4 +1,5 @@
 import { closeSync, writeSync } from "node:fs";
+import { flushCompileCache } from "node:module";
 import { FleetError, messageOf } from "#base/errors.ts";
 import { createLogger, type Logger, type LogLevel } from "#base/log.ts";
 
@@ -46,6 +47,8 @@ export async function runProgram(
   const keepAlive = setInterval(() => {}, 0x7f_ff_ff_ff);
   const ready = (): void => {
     log.info("ready");
+    // What was compiled until now spares the next start; programs that are killed would never keep it.
+    flushCompileCache();
     if (readyFd === undefined) return;
     const fd = readyFd;
     readyFd = undefined;
