@@ -35,6 +35,8 @@ export class Listener implements AsyncDisposable {
       requestCert: true,
       rejectUnauthorized: false,
       minVersion: "TLSv1.2",
+      // An upgraded stream may have one direction ended while the other goes on.
+      allowHalfOpen: true,
       // Idle connections are the client's to close: closing them here races with its next request.
       keepAliveTimeout: 0,
       requestTimeout: 60_000,

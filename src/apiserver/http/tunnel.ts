@@ -42,6 +42,9 @@ const DEFAULT_KUBELET_PORT = 10_250;
 const CONNECT_TIMEOUT_MS = 10_000;
 const MAX_ERROR_BYTES = 64 * 1024;
 
+/** An end of the client's input is no end of the output. (An option of sockets that the types of requests lack.) */
+const HALF_OPEN = { allowHalfOpen: true };
+
 /** Headers that belong to one connection, or that are meant for this server alone. */
 const DROPPED_HEADERS =
   /^(host|authorization|content-length|transfer-encoding|impersonate-.*|accept-encoding)$/i;
@@ -103,9 +106,14 @@ export class KubeletTunnel {
     const headers = { ...forwardedHeaders(client.request), "Content-Length": "0" };
     const { answer, socket, head } = await this.#upgrade({
       ...options,
+      ...HALF_OPEN,
       method: client.request.method ?? "GET",
       headers,
     });
+    if (client.socket.destroyed) {
+      socket.destroy();
+      return;
+    }
     client.socket.write(renderHead(answer));
     if (head.length > 0) client.socket.write(head);
     if (client.head.length > 0) socket.write(client.head);
