@@ -55,28 +55,43 @@ function tables({ clusters, services }: FleetStatus, isWide: boolean, nowMs: num
     { head: "LAST SYNC", cell: (it) => age(it.lastSync) },
     { head: "AGE", cell: (it) => age(it.since) },
   ];
-  const serviceColumns: Column<ServiceStatus>[] = [
-    { head: "SERVICE", cell: (it) => `${it.namespace}/${it.name}` },
-    { head: "TYPE", cell: (it) => orNone(it.type) },
-    { head: "EXPORTED BY", cell: (it) => orNone(it.exports.map((at) => showExporter(at, isWide)).join(",")) },
-    { head: "IMPORTED BY", cell: (it) => orNone(it.importedBy.join(",")) },
-    { head: "LB", cell: (it) => it.loadBalancer ?? "-" },
-    { head: "ENDPOINTS", cell: (it) => String(it.endpoints) },
-    { head: "CONFLICT", cell: (it) => (it.exports.some((at) => at.conflicts.length > 0) ? "yes" : "no") },
-  ];
-  if (isWide) {
-    clusterColumns.push({ head: "MESSAGE", cell: (it) => orNone(it.message) });
-    serviceColumns.splice(2, 0, { head: "PORTS", cell: (it) => orNone(it.ports.join(",")) });
-  }
+  if (isWide) clusterColumns.push({ head: "MESSAGE", cell: (it) => orNone(it.message) });
   const parts = [renderTable(clusterColumns, clusters)];
-  if (services.length > 0) parts.push(renderTable(serviceColumns, services));
+  if (services.length > 0) parts.push(renderTable(isWide ? WIDE_COLUMNS : NARROW_COLUMNS, services));
   const conflicts = [...new Set(services.flatMap(conflictLines))];
   if (conflicts.length > 0) parts.push(`CONFLICTS\n${conflicts.join("\n")}`);
   return parts.join("\n\n");
 }
 
-function showExporter(of: ServiceStatus["exports"][number], isWide: boolean): string {
-  return isWide ? `${of.cluster}(${of.doors.join("+")}:${of.endpoints})` : of.cluster;
+const SERVICE: Column<ServiceStatus> = { head: "SERVICE", cell: (it) => `${it.namespace}/${it.name}` };
+const TYPE: Column<ServiceStatus> = { head: "TYPE", cell: (it) => orNone(it.type) };
+const BALANCER: Column<ServiceStatus> = { head: "LB", cell: (it) => it.loadBalancer ?? "-" };
+const ENDPOINTS: Column<ServiceStatus> = { head: "ENDPOINTS", cell: (it) => String(it.endpoints) };
+
+/** Fits a terminal of 80 columns: how many clusters, not which. */
+const NARROW_COLUMNS: readonly Column<ServiceStatus>[] = [
+  SERVICE,
+  TYPE,
+  { head: "EXPORTS", cell: (it) => String(it.exports.length) },
+  { head: "IMPORTS", cell: (it) => String(it.importedBy.length) },
+  BALANCER,
+  ENDPOINTS,
+];
+
+const WIDE_COLUMNS: readonly Column<ServiceStatus>[] = [
+  SERVICE,
+  TYPE,
+  { head: "PORTS", cell: (it) => orNone(it.ports.join(",")) },
+  { head: "EXPORTED BY", cell: (it) => orNone(it.exports.map((at) => showExporter(at)).join(",")) },
+  { head: "IMPORTED BY", cell: (it) => orNone(it.importedBy.join(",")) },
+  BALANCER,
+  ENDPOINTS,
+  { head: "CONFLICT", cell: (it) => (it.exports.some((at) => at.conflicts.length > 0) ? "yes" : "no") },
+];
+
+/** "member-1(fleet+mcs:2)": the doors of its export, and its endpoints. */
+function showExporter(of: ServiceStatus["exports"][number]): string {
+  return `${of.cluster}(${of.doors.join("+")}:${of.endpoints})`;
 }
 
 function conflictLines(service: ServiceStatus): string[] {
