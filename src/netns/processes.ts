@@ -2,15 +2,9 @@ import { readdir, stat } from "node:fs/promises";
 import { netnsInode } from "./netns.ts";
 
 /**
- * Ids of the processes whose network namespace is the one at `path`. A snapshot: one may have ended, another begun,
- * by the time the caller looks.
+ * Ids of the processes in each of the network namespaces, found in one walk through `/proc`. A snapshot: one may have
+ * ended, another begun, by the time the caller looks.
  */
-export async function pidsInNetns(path: string): Promise<readonly number[]> {
-  const found = await pidsByNetns([path]);
-  return found.get(path) ?? [];
-}
-
-/** As `pidsInNetns` for many namespaces, with one walk through `/proc`. */
 export async function pidsByNetns(paths: readonly string[]): Promise<ReadonlyMap<string, readonly number[]>> {
   const pathOf = new Map<number, string>();
   const pids = new Map<string, number[]>();

@@ -145,7 +145,7 @@ function sameRules(actual: NftChain | undefined, rules: readonly NftRule[]): boo
 }
 
 /** A set's kind without what it holds. */
-export function specOf(set: NftSetSpec | NftSet): NftSetSpec {
+function specOf(set: NftSetSpec | NftSet): NftSetSpec {
   return {
     key: set.key,
     ...(set.value === undefined ? {} : { value: set.value }),

@@ -51,7 +51,7 @@ function nameOf(table: NftTableName): string {
 }
 
 /** The state after one step. Pure. */
-export function applyOp(state: NftTable | undefined, op: NftOp): NftTable | undefined {
+function applyOp(state: NftTable | undefined, op: NftOp): NftTable | undefined {
   switch (op.verb) {
     case "add-table":
       if (state !== undefined) throw exists("table");

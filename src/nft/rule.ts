@@ -19,8 +19,6 @@ export interface NftWord {
 
 /** NFT_NAME_MAXLEN of linux/netfilter/nf_tables.h is 256 with the closing NUL; 128 keeps names readable. */
 const NAME = /^[A-Za-z][A-Za-z0-9_-]{0,127}$/;
-/** Names of devices: IFNAMSIZ of linux/if.h is 16 with the closing NUL. */
-const DEVICE = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/;
 
 /** A rule from program text and checked words: rule`ip daddr . meta l4proto vmap ${setRef("services")}`. */
 export function rule(parts: TemplateStringsArray, ...words: readonly (NftWord | number)[]): NftRule {
@@ -38,12 +36,6 @@ export function setRef(name: string): NftWord {
 /** The name of a chain, as the target of a jump. */
 export function chainRef(name: string): NftWord {
   return { word: checkName(name) as NftWord["word"] };
-}
-
-/** A device by its name, quoted. */
-export function deviceName(name: string): NftWord {
-  if (DEVICE.test(name)) return { word: `"${name}"` as NftWord["word"] };
-  throw new FleetError("OPTION_INVALID", `not the name of a device: ${JSON.stringify(name)}`);
 }
 
 /**

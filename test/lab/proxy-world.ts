@@ -5,7 +5,7 @@ import { inNetns } from "#netns/netns.ts";
 import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "#netns/sysctl.ts";
 import { type NetnsFixture, netnsFixture, prefixOf } from "./netns-fixture.ts";
 
-export interface Answer {
+interface Answer {
   /** Name of the pod that answered. */
   readonly from: string;
   /** The client's address as the pod saw it. */

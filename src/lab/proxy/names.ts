@@ -4,7 +4,7 @@ import type { NftSetSpec, NftTableName } from "#nft/state.ts";
 export const PROXY_TABLE: NftTableName = { family: "inet", name: "fairlead-proxy" };
 
 export type Family = "4" | "6";
-export const FAMILIES: readonly Family[] = ["4", "6"];
+const FAMILIES: readonly Family[] = ["4", "6"];
 
 /**
  * The proxy's sets and maps, each once per family:

@@ -107,7 +107,7 @@ function isPort(port: number | null | undefined): port is number {
 }
 
 /** An endpoint's address and port in canonical text: "10.0.0.1 . 8080". */
-export type Backend = string;
+type Backend = string;
 
 interface Backends {
   readonly all: readonly Backend[];

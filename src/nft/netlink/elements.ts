@@ -79,7 +79,7 @@ function dataValue(types: readonly DataType[], text: string): Uint8Array {
 }
 
 /** Registers are 32 bits wide: each part of a concatenation begins at a multiple of four bytes. */
-export function encodeParts(types: readonly DataType[], text: string): Uint8Array {
+function encodeParts(types: readonly DataType[], text: string): Uint8Array {
   const parts = splitParts(text);
   const isConcatenation = types.length > 1;
   const size = types.reduce((sum, it) => sum + (isConcatenation ? padded(BYTES[it]) : BYTES[it]), 0);

@@ -1,0 +1,47 @@
+import { describe, expect, it } from "vitest";
+import { addVethPair, deleteLink, replaceAddress, replaceNeighbour, replaceRoute, setLink } from "./lines.ts";
+
+describe("lines for ip -batch", () => {
+  it("say what they mean in canonical words", () => {
+    expect([
+      addVethPair(
+        { device: "eth0", netns: "/run/x/a", mtu: 1400 },
+        { device: "pod1", hardwareAddress: "02:00:00:00:00:01" },
+      ),
+      setLink("eth0", { up: true, mtu: 1420 }),
+      deleteLink("pod1"),
+      replaceAddress("eth0", "10.0.0.1/24"),
+      replaceAddress("eth0", "FD00::0:1/64"),
+      replaceRoute({ to: "::/0", hops: [{ via: "fe80::1", device: "eth0", isOnlink: true }] }),
+      replaceRoute({ to: "10.1.2.3", hops: [{ device: "a" }, { device: "b" }], source: "10.0.0.1" }),
+      replaceNeighbour("eth0", "169.254.1.1", "02:00:00:00:00:01"),
+    ]).toEqual([
+      "link add name eth0 mtu 1400 netns /run/x/a type veth peer name pod1 address 02:00:00:00:00:01",
+      "link set dev eth0 up mtu 1420",
+      "link delete dev pod1",
+      "address replace 10.0.0.1/24 dev eth0",
+      "address replace fd00::1/64 dev eth0 nodad",
+      "route replace ::/0 via fe80::1 dev eth0 onlink",
+      "route replace 10.1.2.3/32 src 10.0.0.1 nexthop dev a nexthop dev b",
+      "neighbour replace 169.254.1.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent",
+    ]);
+  });
+
+  it.each([
+    ["a device with a space", () => deleteLink("eth0 up")],
+    ["a device with a line feed", () => deleteLink("eth0\nlink")],
+    ["a device that is too long", () => deleteLink("a".repeat(16))],
+    ["a device that looks like an option", () => deleteLink("-all")],
+    ["a path with a space", () => addVethPair({ device: "a", netns: "/a b" }, { device: "b" })],
+    ["a path with a comment", () => addVethPair({ device: "a", netns: "/a#b" }, { device: "b" })],
+    ["a name in place of a path", () => addVethPair({ device: "a", netns: "a" }, { device: "b" })],
+    ["an address with words behind it", () => replaceAddress("a", "10.0.0.1/24 dev b")],
+    ["a hardware address that is none", () => replaceNeighbour("a", "10.0.0.1", "02:00")],
+    ["a destination with host bits", () => replaceRoute({ to: "10.0.0.1/8", hops: [{ device: "a" }] })],
+    ["an MTU out of range", () => setLink("a", { mtu: 10 })],
+  ])("refuse %s", (_, make) => {
+    expect(make).toThrow(
+      expect.objectContaining({ code: expect.stringMatching(/_INVALID$/) as string }) as Error,
+    );
+  });
+});

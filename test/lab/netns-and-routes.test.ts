@@ -1,0 +1,140 @@
+import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import * as fc from "fast-check";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { exec, start } from "#base/exec.ts";
+import { applyNetwork, readNetwork, runIpLines } from "#iproute/driver.ts";
+import { addVethPair, setLink } from "#iproute/lines.ts";
+import { diffNetwork, type NetworkState } from "#iproute/state.ts";
+import { createNetns, deleteNetns, inNetns, isNetns, listNetns, netnsInode } from "#netns/netns.ts";
+import { pidsByNetns } from "#netns/processes.ts";
+import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "#netns/sysctl.ts";
+import { describeOnKernel, netnsFixture } from "./netns-fixture.ts";
+
+const signal = AbortSignal.timeout(100_000);
+
+describeOnKernel("network namespaces", () => {
+  const fixture = netnsFixture();
+  afterAll(() => fixture[Symbol.asyncDispose]());
+
+  it("are made once, also over a leftover file, and are gone without a trace", async () => {
+    const path = `${dirname(await fixture.netns("first"))}/again`;
+    writeFileSync(path, "");
+    await createNetns(path, signal);
+    const inode = await netnsInode(path);
+    await createNetns(path, signal);
+    expect(await netnsInode(path)).toBe(inode);
+    expect(await listNetns(dirname(path))).toContain(path);
+    await deleteNetns(path, signal);
+    await deleteNetns(path, signal);
+    expect(existsSync(path)).toBe(false);
+    expect(readFileSync("/proc/self/mountinfo", "utf8")).not.toContain(path);
+  });
+
+  it("lose their name also while someone holds the file open, and when two mounts lie on it", async () => {
+    const path = `${dirname(await fixture.netns("first"))}/held`;
+    await createNetns(path, signal);
+    const other = await fixture.netns("first");
+    await exec("mount", ["--bind", other, path], { signal });
+    const fd = openSync(path, "r");
+    await deleteNetns(path, signal);
+    closeSync(fd);
+    expect(existsSync(path)).toBe(false);
+  });
+
+  it("have lo up, and tell their processes", async () => {
+    const path = await fixture.netns("busy");
+    expect(await isNetns(path)).toBe(true);
+    const { command, args } = inNetns(path, "sleep", ["60"]);
+    const child = start(command, args);
+    try {
+      await expect.poll(async () => (await pidsByNetns([path])).get(path)).toEqual([child.pid]);
+      const lo = inNetns(path, "ip", ["-j", "link", "show", "lo"]);
+      expect((await exec(lo.command, lo.args, { signal })).stdout).toContain('"UP"');
+    } finally {
+      child.kill("SIGKILL");
+    }
+  });
+
+  it("take kernel settings in one go, and refuse what is none", async () => {
+    const path = await fixture.netns("busy");
+    await writeSysctls(path, { ...ROUTER_SYSCTLS, ...STATIC_IPV6_SYSCTLS }, signal);
+    const read = inNetns(path, "cat", ["/proc/sys/net/ipv6/conf/all/forwarding"]);
+    expect((await exec(read.command, read.args, { signal })).stdout).toBe("1\n");
+    expect(readFileSync("/proc/sys/net/ipv6/conf/default/accept_dad", "utf8")).toBe("1\n");
+    for (const key of ["net/../kernel/x", "-p", "net/ipv4/x y"])
+      await expect(writeSysctls(path, { [key]: 1 }, signal)).rejects.toMatchObject({
+        code: "OPTION_INVALID",
+      });
+  });
+});
+
+describeOnKernel("addresses, routes and neighbours", () => {
+  const fixture = netnsFixture();
+  const devices = ["a", "b"];
+  let netns: string;
+  beforeAll(async () => {
+    netns = await fixture.netns("here");
+    const there = await fixture.netns("there");
+    await runIpLines(
+      [
+        ...devices.map((device) => addVethPair({ device, mtu: 1400 }, { device, netns: there })),
+        ...devices.map((device) => setLink(device, { up: true })),
+      ],
+      { netns, signal },
+    );
+    await runIpLines(
+      devices.map((device) => setLink(device, { up: true })),
+      { netns: there, signal },
+    );
+    await writeSysctls(netns, STATIC_IPV6_SYSCTLS, signal);
+  });
+  afterAll(() => fixture[Symbol.asyncDispose]());
+
+  const addresses = [
+    { device: "a", address: "10.0.0.1/24" },
+    { device: "a", address: "fd00:0:0::1/64" },
+    { device: "b", address: "10.0.1.1/32" },
+    { device: "b", address: "fd00:1::1/128" },
+  ];
+  const onlink = (via: string, device: string) => ({ via, device, isOnlink: true });
+  const routes = [
+    { to: "0.0.0.0/0", hops: [onlink("169.254.1.1", "a")] },
+    { to: "0.0.0.0/0", hops: [onlink("169.254.1.1", "a"), onlink("169.254.1.2", "b")] },
+    { to: "::/0", hops: [onlink("fe80::1", "a")] },
+    { to: "::/0", hops: [onlink("fe80::1", "a"), onlink("fe80::2", "b")] },
+    { to: "10.9.0.0/16", hops: [{ device: "b" }] },
+    { to: "fd09::/64", hops: [{ device: "b" }] },
+  ];
+  const neighbours = [
+    { device: "a", address: "169.254.1.1", hardwareAddress: "02:00:00:00:00:01" },
+    { device: "a", address: "169.254.1.1", hardwareAddress: "02:00:00:00:00:02" },
+    { device: "b", address: "fe80::2", hardwareAddress: "02:00:00:00:00:01" },
+  ];
+  const unique = <T>(key: (item: T) => string, items: readonly T[]): readonly T[] => [
+    ...new Map(items.map((it) => [key(it), it])).values(),
+  ];
+  const state: fc.Arbitrary<NetworkState> = fc
+    .tuple(fc.subarray(addresses), fc.subarray(routes), fc.subarray(neighbours))
+    .map(([a, r, n]) => ({
+      addresses: a,
+      routes: unique((it) => it.to, r),
+      neighbours: unique((it) => it.device + it.address, n),
+    }));
+
+  it("become what is desired from anything, and then there is nothing to change", async () => {
+    const lo = await readNetwork(["lo"], { netns, signal });
+    await fc.assert(
+      fc.asyncProperty(fc.array(state, { minLength: 1, maxLength: 3 }), async (states) => {
+        for (const desired of states) {
+          await applyNetwork(devices, desired, { netns, signal });
+          const actual = await readNetwork(devices, { netns, signal });
+          expect(diffNetwork(actual, desired)).toEqual([]);
+          expect(diffNetwork(desired, actual)).toEqual([]);
+        }
+      }),
+      { numRuns: 20 },
+    );
+    expect(await readNetwork(["lo"], { netns, signal })).toEqual(lo);
+  });
+});
