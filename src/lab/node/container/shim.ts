@@ -70,6 +70,7 @@ cd -- "$stage"
 mkdir upper work root
 if ! mount -t overlay -o lowerdir=/,upperdir=upper,workdir=work overlay root 2>/dev/null; then
   # Inside a user namespace "/" has locked mounts below it and cannot be a lower layer as a whole (clone_private_mount).
+  mkdir uppers works
   mount -t tmpfs -o mode=0755 fairlead root
   for entry in /*; do
     name=\${entry#/}
@@ -77,12 +78,12 @@ if ! mount -t overlay -o lowerdir=/,upperdir=upper,workdir=work overlay root 2>/
     if [ -L "$entry" ]; then
       cp --no-dereference -- "$entry" root/
     elif [ -d "$entry" ]; then
-      mkdir "upper/$name" "work/$name" "root/$name"
-      mount -t overlay -o "lowerdir=$entry,upperdir=upper/$name,workdir=work/$name,userxattr" overlay "root/$name" 2>/dev/null ||
+      mkdir "uppers/$name" "works/$name" "root/$name"
+      mount -t overlay -o "lowerdir=$entry,upperdir=uppers/$name,workdir=works/$name,userxattr" overlay "root/$name" 2>/dev/null ||
         mount --rbind -o ro "$entry" "root/$name"
     fi
   done
-  mkdir -p root/proc
+  mkdir -p root/proc root/dev root/etc
 fi
 cd root
 mkdir -p .fairlead-machine
@@ -92,7 +93,7 @@ old=/.fairlead-machine
 mount -t proc -o nosuid,nodev,noexec proc /proc
 # Refused where the network namespace belongs to another user namespace; few programs look there.
 mkdir -p /sys
-mount -t sysfs -o ro,nosuid,nodev,noexec sysfs /sys 2>/dev/null || :
+mount -t sysfs -o ro,nosuid,nodev,noexec sysfs /sys 2>"$old/dev/null" || :
 mount --all --fstab "$old$dir/mounts"
 ln -s /proc/self/fd /dev/fd
 ln -s /proc/self/fd/0 /dev/stdin
