@@ -3,7 +3,7 @@ import { EVENTS, NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
 import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
 import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
-import { objectKey, type ObjectKey } from "#api/meta/key.ts";
+import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
 import type { Condition } from "#api/meta/types.ts";
 import {
   MCS_SERVICE_EXPORTS,
@@ -246,6 +246,51 @@ describe("an export", () => {
     expect(await fleet.client("b").find(MCS_SERVICE_IMPORTS, objectKey(late, "hello"))).toBeUndefined();
     await fleet.client("b").create(NAMESPACES, { metadata: { name: late } });
     await eventuallyOne(fleet.client("b"), MCS_SERVICE_IMPORTS, objectKey(late, "hello"));
+  });
+});
+
+describe("what belongs to an import", () => {
+  it("is made again when someone takes it away, and comes back when someone changes it", async () => {
+    await deploy(fleet.client("a"), { namespace, addresses: ["10.1.0.1"] });
+    await exportBy("mcs", fleet.client("a"), { namespace });
+    const b = fleet.client("b");
+    const imported = await eventuallyOne(
+      b,
+      MCS_SERVICE_IMPORTS,
+      key,
+      (it) => it.status?.conditions?.[0]?.status === "True",
+    );
+    const [slice] = slicesFrom("a")(
+      await eventually(b, ENDPOINT_SLICES, (all) => slicesFrom("a")(all).length === 1),
+    );
+    const derived = objectKey(namespace, derivedServiceName(namespace, "hello"));
+    const service = await b.get(SERVICES, derived);
+    await b.delete(SERVICES, derived);
+    await eventuallyOne(b, SERVICES, derived, (it) => it.metadata.uid !== service.metadata.uid);
+    await b.delete(ENDPOINT_SLICES, keyOf(slice!));
+    await eventually(b, ENDPOINT_SLICES, (all) =>
+      slicesFrom("a")(all).some((it) => it.metadata.uid !== slice!.metadata.uid),
+    );
+    await b.mergePatch(ENDPOINT_SLICES, keyOf(slice!), { endpoints: [] });
+    await eventually(b, ENDPOINT_SLICES, (all) => addressesOf(slicesFrom("a")(all)).length === 1);
+    await b.delete(MCS_SERVICE_IMPORTS, key);
+    await eventuallyOne(
+      b,
+      MCS_SERVICE_IMPORTS,
+      key,
+      (it) => it.metadata.uid !== imported.metadata.uid && (it.spec?.ips?.length ?? 0) > 0,
+    );
+    const hub = fleet.client("hub");
+    const [copy] = (await hub.list(ENDPOINT_SLICE_IMPORTS, { namespace: "fleet-member-b" })).items.filter(
+      (it) => it.spec.ownerServiceReference.namespace === namespace,
+    );
+    await hub.delete(ENDPOINT_SLICE_IMPORTS, keyOf(copy!));
+    await eventuallyOne(
+      hub,
+      ENDPOINT_SLICE_IMPORTS,
+      keyOf(copy!),
+      (it) => it.metadata.uid !== copy!.metadata.uid,
+    );
   });
 });
 

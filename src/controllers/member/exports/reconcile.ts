@@ -163,11 +163,13 @@ interface Report<T extends KubeObject & { status?: { conditions?: Condition[] } 
 const OUR_TYPES = new Set(["Valid", "Conflict", "Ready"]);
 
 async function report<T extends KubeObject & { status?: { conditions?: Condition[] } }>(
-  { local, deps }: Session,
+  { local, events, deps }: Session,
   { of, object, next }: Report<T>,
   signal: AbortSignal,
 ): Promise<void> {
   if (object === undefined || next === undefined) return;
+  for (const problem of newProblems(object.status?.conditions, next))
+    events.record(of, object, { type: "Warning", reason: problem.reason, message: problem.message });
   const { generation } = object.metadata;
   let conditions = (object.status?.conditions ?? []).filter(
     (it) => OUR_TYPES.has(it.type) && next.some((wanted) => wanted.type === it.type),
@@ -186,5 +188,18 @@ async function report<T extends KubeObject & { status?: { conditions?: Condition
     fieldManager: MEMBER_MANAGER,
     subresource: "status",
     signal,
+  });
+}
+
+/** What went wrong since the conditions were written last: told once, for `kubectl describe`. */
+function newProblems(
+  before: readonly Condition[] | undefined,
+  next: readonly NewCondition[],
+): readonly NewCondition[] {
+  return next.filter((it) => {
+    const isProblem =
+      (it.type === "Valid" && it.status === "False") || (it.type === "Conflict" && it.status === "True");
+    const was = before?.find((condition) => condition.type === it.type);
+    return isProblem && (was?.status !== it.status || was.reason !== it.reason);
   });
 }
