@@ -199,6 +199,64 @@ describe("roles for people", () => {
   });
 });
 
+describe("a Secret for the token of a ServiceAccount", () => {
+  const SECRETS = "/api/v1/namespaces/default/secrets";
+  const ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts";
+  const secret = {
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name: "robot-token", annotations: { "kubernetes.io/service-account.name": "robot" } },
+    type: "kubernetes.io/service-account-token",
+  };
+  const account = { apiVersion: "v1", kind: "ServiceAccount", metadata: { name: "robot" } };
+  const use = async (token: string): Promise<Answer> =>
+    test.call("POST", WHOAMI, {
+      anonymous: true,
+      headers: { Authorization: `Bearer ${token}` },
+      body: { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" },
+    });
+
+  it("holds one from the start, which is good for as long as it does", async () => {
+    await test.call("POST", ACCOUNTS, { body: account });
+    const { json } = await test.call("POST", SECRETS, { body: secret });
+    const data = json["data"] as Record<string, string>;
+    const [token = "", ca, namespace] = ["token", "ca.crt", "namespace"].map((it) =>
+      Buffer.from(data[it] ?? "", "base64").toString(),
+    );
+    expect([ca, namespace]).toEqual([test.server.ca, "default"]);
+    const answer = await use(token);
+    expect(answer.code).toBe(201);
+    expect(answer.json.status["userInfo"]).toMatchObject({ username: "system:serviceaccount:default:robot" });
+    const [head = "", body = ""] = token.split(".");
+    const claims = JSON.parse(Buffer.from(body, "base64url").toString()) as object;
+    expect(claims).toMatchObject({
+      iss: "kubernetes/serviceaccount",
+      sub: "system:serviceaccount:default:robot",
+    });
+    expect((await use(`${head}.${body}.AAAA`)).code).toBe(401);
+    await test.call("DELETE", `${SECRETS}/robot-token`);
+    expect((await use(token)).code).toBe(401);
+    // Another Secret of the name holds another token.
+    await test.call("POST", SECRETS, { body: secret });
+    const again = (await test.call("GET", `${SECRETS}/robot-token`)).json["data"] as Record<string, string>;
+    expect((await use(Buffer.from(again["token"] ?? "", "base64").toString())).code).toBe(201);
+    await test.call("DELETE", `${ACCOUNTS}/robot`);
+    expect((await use(Buffer.from(again["token"] ?? "", "base64").toString())).code).toBe(401);
+  });
+
+  it("stays empty without the ServiceAccount, and is filled when it is written again with it", async () => {
+    const { json } = await test.call("POST", SECRETS, {
+      body: { ...secret, metadata: { ...secret.metadata, name: "late-token" } },
+    });
+    expect(json["data"]).toBeUndefined();
+    await test.call("POST", ACCOUNTS, { body: account });
+    const labels = { metadata: { labels: { a: "b" } } };
+    const headers = { "Content-Type": "application/merge-patch+json" };
+    const patched = await test.call("PATCH", `${SECRETS}/late-token`, { body: labels, headers });
+    expect(Object.keys(patched.json["data"] as object).toSorted()).toEqual(["ca.crt", "namespace", "token"]);
+  });
+});
+
 describe("the addresses of Services", () => {
   const service = (name: string, spec: object = {}): object => ({
     apiVersion: "v1",

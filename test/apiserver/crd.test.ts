@@ -1,0 +1,224 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { type Answer, type Json, startTestServer, type TestServer } from "./support.ts";
+
+/** Custom resources: from the definition that makes them to the one that takes them away. */
+
+const CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const MERGE = "application/merge-patch+json";
+
+let test: TestServer;
+let count = 0;
+/** A group for each test, so that none sees another's definitions. */
+let group = "";
+
+beforeAll(async () => {
+  test = await startTestServer();
+});
+afterAll(() => test[Symbol.asyncDispose]());
+beforeEach(() => {
+  count += 1;
+  group = `g${count}.example.io`;
+});
+
+function post(path: string, body: unknown): Promise<Answer> {
+  return test.call("POST", path, { body });
+}
+function get(path: string): Promise<Answer> {
+  return test.call("GET", path);
+}
+function patch(path: string, body: unknown): Promise<Answer> {
+  return test.call("PATCH", path, { body, headers: { "Content-Type": MERGE } });
+}
+
+interface Version {
+  readonly name: string;
+  readonly served?: boolean;
+  readonly storage?: boolean;
+  readonly properties?: object;
+  readonly more?: object;
+}
+
+function version({ name, served = true, storage = true, properties = {}, more = {} }: Version): object {
+  const schema = {
+    openAPIV3Schema: { type: "object", properties: { spec: { type: "object", properties } } },
+  };
+  return { name, served, storage, schema, ...more };
+}
+
+function crd(versions: readonly object[], names: object = {}): object {
+  const all = { plural: "widgets", kind: "Widget", ...names };
+  return {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: { name: `${all.plural}.${group}` },
+    spec: { group, scope: "Namespaced", names: all, versions },
+  };
+}
+
+function widget(name: string, spec: object, of = "v1", more: object = {}): object {
+  return { apiVersion: `${group}/${of}`, kind: "Widget", metadata: { name, ...more }, spec };
+}
+function widgets(of = "v1", rest = ""): string {
+  return `/apis/${group}/${of}/namespaces/default/widgets${rest}`;
+}
+function conditions({ status }: Json): string[] {
+  const all = status["conditions"] as { type: string; status: string; reason: string }[];
+  return all.map((it) => `${it.type}=${it.status} ${it.reason}`);
+}
+
+describe("a CustomResourceDefinition", () => {
+  it("is established in the answer to its creation, with the names filled in", async () => {
+    const { code, json } = await post(CRDS, crd([version({ name: "v1" })]));
+    expect(code).toBe(201);
+    expect(conditions(json)).toEqual([
+      "NamesAccepted=True NoConflicts",
+      "Established=True InitialNamesAccepted",
+    ]);
+    expect(json.status).toMatchObject({
+      acceptedNames: { plural: "widgets", singular: "widget", kind: "Widget", listKind: "WidgetList" },
+      storedVersions: ["v1"],
+    });
+    expect((await get(widgets())).json).toMatchObject({ kind: "WidgetList", items: [] });
+    const groups = (await get("/apis")).json["groups"] as { name: string }[];
+    expect(groups.some((it) => it.name === group)).toBe(true);
+    const index = (await get("/openapi/v3")).json["paths"] as Record<string, unknown>;
+    expect(index).toHaveProperty(`apis/${group}/v1`);
+  });
+
+  it("waits while another one holds its names, and gets them when that one goes", async () => {
+    await post(CRDS, crd([version({ name: "v1" })]));
+    const second = await post(
+      CRDS,
+      crd([version({ name: "v1" })], { plural: "gadgets", singular: "gadget" }),
+    );
+    expect(conditions(second.json)).toEqual([
+      "NamesAccepted=False KindConflict",
+      "Established=False NotAccepted",
+    ]);
+    expect((await get(`/apis/${group}/v1/namespaces/default/gadgets`)).code).toBe(404);
+    await test.call("DELETE", `${CRDS}/widgets.${group}`);
+    expect(conditions((await get(`${CRDS}/gadgets.${group}`)).json)[1]).toContain("Established=True");
+    expect((await get(`/apis/${group}/v1/namespaces/default/gadgets`)).code).toBe(200);
+  });
+
+  it("prunes, defaults and validates what is written under it", async () => {
+    const properties = {
+      size: { type: "integer", default: 3, maximum: 9 },
+      name: { type: "string" },
+      any: { type: "object", "x-kubernetes-preserve-unknown-fields": true },
+    };
+    await post(CRDS, crd([version({ name: "v1", properties })]));
+    const { json } = await post(widgets(), widget("a", { junk: 1, any: { kept: true } }));
+    expect(json.spec).toEqual({ size: 3, any: { kept: true } });
+    const refused = await post(widgets(), widget("b", { size: 10 }));
+    expect(refused.json).toMatchObject({
+      code: 422,
+      details: { kind: "Widget", causes: [{ field: "spec.size" }] },
+    });
+    const wrong = await post(widgets(), widget("b", { size: "x" }));
+    expect(wrong.json).toMatchObject({ code: 422, details: { causes: [{ field: "spec.size" }] } });
+    const strategic = await test.call("PATCH", widgets("v1", "/a"), {
+      body: {},
+      headers: { "Content-Type": "application/strategic-merge-patch+json" },
+    });
+    expect(strategic.json).toMatchObject({ code: 415, reason: "UnsupportedMediaType" });
+  });
+
+  it("shows stored objects by its present schema", async () => {
+    const before = (await post(CRDS, crd([version({ name: "v1", properties: { old: { type: "string" } } })])))
+      .json;
+    await post(widgets(), widget("a", { old: "x" }));
+    const properties = { fresh: { type: "string", default: "y" } };
+    const spec = { ...before.spec, versions: [version({ name: "v1", properties })] };
+    expect((await test.call("PUT", `${CRDS}/widgets.${group}`, { body: { ...before, spec } })).code).toBe(
+      200,
+    );
+    expect((await get(widgets("v1", "/a"))).json.spec).toEqual({ fresh: "y" });
+    expect((await get(widgets())).json.items[0]?.spec).toEqual({ fresh: "y" });
+  });
+
+  it("serves every version of an object, and remembers in which ones objects were stored", async () => {
+    const first = (
+      await post(CRDS, crd([version({ name: "v1alpha1" }), version({ name: "v1", storage: false })]))
+    ).json;
+    await post(widgets("v1"), widget("a", {}));
+    expect((await get(widgets("v1alpha1", "/a"))).json.apiVersion).toBe(`${group}/v1alpha1`);
+    expect((await get(widgets("v1", "/a"))).json.apiVersion).toBe(`${group}/v1`);
+    const versions = [version({ name: "v1alpha1", storage: false }), version({ name: "v1" })];
+    const path = `${CRDS}/widgets.${group}`;
+    const moved = await test.call("PUT", path, { body: { ...first, spec: { ...first.spec, versions } } });
+    expect(moved.json.status["storedVersions"]).toEqual(["v1alpha1", "v1"]);
+    const dropped = { ...moved.json, spec: { ...moved.json.spec, versions: [version({ name: "v1" })] } };
+    expect((await test.call("PUT", path, { body: dropped })).json).toMatchObject({
+      code: 422,
+      details: { causes: [{ field: "status.storedVersions[0]" }] },
+    });
+    const groups = (await get(`/apis/${group}`)).json["preferredVersion"];
+    expect(groups).toEqual({ groupVersion: `${group}/v1`, version: "v1" });
+  });
+
+  it("keeps status and spec apart where it says so", async () => {
+    const status = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
+    const properties = { size: { type: "integer" } };
+    const schema = {
+      openAPIV3Schema: { type: "object", properties: { spec: { type: "object", properties }, status } },
+    };
+    await post(
+      CRDS,
+      crd([{ name: "v1", served: true, storage: true, schema, subresources: { status: {} } }]),
+    );
+    const made = await post(widgets(), { ...widget("a", { size: 1 }), status: { phase: "Early" } });
+    expect(made.json).not.toHaveProperty("status");
+    const reported = await patch(widgets("v1", "/a/status"), {
+      spec: { size: 2 },
+      status: { phase: "Ready" },
+      metadata: { labels: { a: "b" } },
+    });
+    expect(reported.json).toMatchObject({
+      spec: { size: 1 },
+      status: { phase: "Ready" },
+      metadata: { generation: 1 },
+    });
+    expect(reported.json.metadata).not.toHaveProperty("labels");
+    const changed = await patch(widgets("v1", "/a"), { spec: { size: 3 }, status: null });
+    expect(changed.json).toMatchObject({
+      spec: { size: 3 },
+      status: { phase: "Ready" },
+      metadata: { generation: 2 },
+    });
+  });
+
+  it("offers the fields that it makes selectable", async () => {
+    const more = { selectableFields: [{ jsonPath: ".spec.colour" }] };
+    await post(CRDS, crd([version({ name: "v1", properties: { colour: { type: "string" } }, more })]));
+    await post(widgets(), widget("a", { colour: "red" }));
+    await post(widgets(), widget("b", { colour: "blue" }));
+    const { json } = await get(widgets("v1", "?fieldSelector=spec.colour%3Dred"));
+    expect(json.items.map((it) => it.metadata.name)).toEqual(["a"]);
+    expect((await get(widgets("v1", "?fieldSelector=spec.size%3D1"))).code).toBe(400);
+  });
+
+  it("goes with its instances, after their finalizers, and ends their watches", async () => {
+    await post(CRDS, crd([version({ name: "v1" })]));
+    await post(widgets(), widget("free", {}));
+    const held = (await post(widgets(), widget("held", {}, "v1", { finalizers: ["example.io/hold"] }))).json;
+    const watching = get(`${widgets()}?watch=1&resourceVersion=${held.metadata.resourceVersion}`);
+    const { json } = await test.call("DELETE", `${CRDS}/widgets.${group}`);
+    expect(json.metadata["deletionTimestamp"]).toBeDefined();
+    expect(conditions((await get(`${CRDS}/widgets.${group}`)).json)[2]).toContain("Terminating=True");
+    expect((await get(widgets())).json.items.map((it) => it.metadata.name)).toEqual(["held"]);
+    expect((await post(widgets(), widget("late", {}))).code).toBe(405);
+    await patch(widgets("v1", "/held"), { metadata: { finalizers: null } });
+    expect((await get(`${CRDS}/widgets.${group}`)).code).toBe(404);
+    expect((await get(widgets())).code).toBe(404);
+    const events = (await watching).text
+      .trim()
+      .split("\n")
+      .map((it) => JSON.parse(it) as { type: string; object: Json });
+    expect(events.map((it) => `${it.type} ${it.object.metadata.name}`)).toEqual([
+      "DELETED free",
+      "MODIFIED held",
+      "DELETED held",
+    ]);
+  });
+});
