@@ -79,7 +79,7 @@ describe("applying what is applied already", () => {
         const changes = JSON.stringify(sorted(after)) !== JSON.stringify(sorted(current));
         expect(isApplied(current, second, by)).toBe(!changes);
       }),
-      { numRuns: 500 },
+      { numRuns: 1000 },
     );
   });
 });
@@ -97,5 +97,5 @@ function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);
   if (!isObject(value)) return value;
   const keys = Object.keys(value).toSorted();
-  return keys.map((key) => [key, sorted(value[key])]);
+  return ["map", ...keys.map((key) => [key, sorted(value[key])])];
 }

@@ -52,6 +52,8 @@ export class FakeKubeClient implements KubeClient {
   readonly reads: RecordedRead[] = [];
   /** Whether WatchList is understood. */
   canStreamLists = true;
+  /** What every list and watch is answered with, while it is set. */
+  refuseReads: Error | undefined;
   /** Objects per page, when a list asks for a limit. Default: as many as asked for. */
   pageSize: number | undefined;
   /** Resources whose watches stay open and bring nothing any more: connections whose other end is gone. */
@@ -118,6 +120,7 @@ export class FakeKubeClient implements KubeClient {
 
   list<T extends KubeObject>(of: Resource<T>, options: ListOptions = {}): Promise<ObjectList<T>> {
     return this.#answer(options, () => {
+      if (this.refuseReads !== undefined) throw this.refuseReads;
       this.reads.push({ verb: "list", resource: of.plural });
       this.#interruptions.shift()?.();
       const [from, version] = this.#position(options.continue);
@@ -143,6 +146,7 @@ export class FakeKubeClient implements KubeClient {
     signal: AbortSignal,
   ): AsyncGenerator<WatchEvent<T>> {
     await this.#answer({ signal }, () => null);
+    if (this.refuseReads !== undefined) throw this.refuseReads;
     const { resourceVersion: since } = options;
     this.reads.push({ verb: "watch", resource: of.plural, ...(since === undefined ? {} : { from: since }) });
     const matches = selects(options);

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { CONFIG_MAPS, type ConfigMap } from "#api/core/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { FakeClock } from "#base/clock.fake.ts";
+import { FleetError } from "#base/errors.ts";
 import { silentLogger } from "#base/log.ts";
 import { noMetrics } from "#base/metrics.none.ts";
 import { seededRng } from "#base/rng.ts";
@@ -123,6 +124,16 @@ describe("an informer", () => {
     await clock.advance(600_000);
     client.restore();
     await clock.advance(60_000);
+    expect(informer.hasSynced).toBe(true);
+  });
+
+  it("finds a kind that is served only later within seconds of that, however long it took", async () => {
+    const notServed = new FleetError("API_NOT_FOUND", "the server could not find the requested resource");
+    client.refuseReads = notServed;
+    const { informer } = await started();
+    await clock.advance(3_600_000);
+    client.refuseReads = undefined;
+    await clock.advance(2000);
     expect(informer.hasSynced).toBe(true);
   });
 

@@ -23,10 +23,15 @@ const WATCH_SECONDS = { min: 300, max: 600 };
 const BACKOFF = { initialMs: 50, maxMs: 30_000, factor: 2, jitter: 1 };
 /** A stream that lived this long was a good one: the next failure is a first one. Unit: milliseconds. */
 const GOOD_STREAM_MS = 5000;
+/** A kind that is not served yet comes with its CustomResourceDefinition, at any time: it is asked for more often. */
+const MISSING_BACKOFF = { ...BACKOFF, maxMs: 1000 };
 /** Failures in a row after which an operator is told: about 3 s of absence. */
 const WARN_AT = 5;
 /** A stream that ends sooner without an event counts as a failure, as in client-go. Unit: milliseconds. */
 const SHORT_STREAM_MS = 1000;
+
+/** How a list and watch came to its end. */
+type Outcome = "ended" | "again" | "missing" | "failed";
 
 const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 
@@ -83,13 +88,14 @@ export class Reflector<T extends KubeObject> {
         continue;
       }
       if (livedMs >= GOOD_STREAM_MS) failures = 0;
-      const waitMs = backoffMs(BACKOFF, failures, this.#deps.rng);
+      const backoff = outcome === "missing" ? MISSING_BACKOFF : BACKOFF;
+      const waitMs = backoffMs(backoff, failures, this.#deps.rng);
       failures++;
       await delay(this.#deps.clock, waitMs, signal).catch(() => {});
     }
   }
 
-  async #round(signal: AbortSignal, failures: number): Promise<"ended" | "again" | "failed"> {
+  async #round(signal: AbortSignal, failures: number): Promise<Outcome> {
     const isFirst = this.#resumeFrom === undefined;
     const isStreamedList = isFirst && this.#canStreamList;
     try {
@@ -107,11 +113,9 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  #onError(
-    error: unknown,
-    at: { isStreamedList: boolean; signal: AbortSignal; failures: number },
-  ): "again" | "failed" {
+  #onError(error: unknown, at: { isStreamedList: boolean; signal: AbortSignal; failures: number }): Outcome {
     if (at.signal.aborted) return "failed";
+    const isMissing = hasCode(error, "API_NOT_FOUND");
     if (at.isStreamedList && hasCode(error, "API_INVALID", "API_BAD_REQUEST")) {
       this.#canStreamList = false;
       return "again";
@@ -124,7 +128,7 @@ export class Reflector<T extends KubeObject> {
     // A server that restarts breaks every watch for a moment; only one that stays away is worth a line, and one is enough.
     if (at.failures === WARN_AT) this.#deps.log.warn("cannot watch, trying on", note);
     else this.#deps.log.debug("a watch broke", note);
-    return "failed";
+    return isMissing ? "missing" : "failed";
   }
 
   /** The state as of one version, page by page. */

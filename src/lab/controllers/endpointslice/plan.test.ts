@@ -163,8 +163,15 @@ describe("the slices of a Service", () => {
       ["IPv6", []],
     ]);
     expect(writes(plan([], empty))).toEqual([0, 0, 0]);
-    const full = after(empty, plan(pods(1), empty));
-    expect(full.map((slice) => slice.endpoints.length)).toEqual([1, 1]);
+    const first = plan(pods(1), empty);
+    expect(writes(first)).toEqual([0, 2, 0]);
+    const full = after(empty, first);
+    expect(full.map((slice) => [slice.endpoints.length, slice.ports?.[0]?.port])).toEqual([
+      [1, 8080],
+      [1, 8080],
+    ]);
+    expect(writes(plan([], full))).toEqual([0, 2, 0]);
+    expect(plan(pods(150), empty).create.length + plan(pods(150), empty).delete.length).toBe(6);
   });
 
   it("change only where a pod did", () => {

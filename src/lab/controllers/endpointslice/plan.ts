@@ -27,6 +27,7 @@ interface Draft {
   readonly slice: EndpointSlice;
   endpoints: Endpoint[];
   isChanged: boolean;
+  isSpare: boolean;
 }
 
 /**
@@ -38,26 +39,47 @@ export function planSlices(
   groups: readonly EndpointGroup[],
   existing: readonly EndpointSlice[],
 ): SlicePlan {
+  const drafts: (Draft & { readonly group: EndpointGroup })[] = [];
   const create: EndpointSlice[] = [];
-  const update: EndpointSlice[] = [];
-  const gone: EndpointSlice[] = [];
-  const unclaimed = new Set(existing);
   const names = new Set(existing.map((slice) => slice.metadata.name));
   for (const group of groups) {
-    const key = groupKey(group.family, group.ports);
-    const own = existing.filter((slice) => groupKey(slice.addressType, slice.ports ?? []) === key);
-    for (const slice of own) unclaimed.delete(slice);
-    const { drafts, rest } = distribute(service, group, own);
-    for (const draft of drafts) {
-      // One empty slice says that there are none; any other is of no use.
-      const isSpare = draft.endpoints.length === 0 && (group.endpoints.length > 0 || draft !== drafts[0]);
-      if (isSpare) gone.push(draft.slice);
-      else if (draft.isChanged) update.push(filled(service, draft.slice, draft.endpoints));
-    }
-    const chunks = drafts.length === 0 && rest.length === 0 ? [[]] : chunked(rest, MAX_ENDPOINTS);
+    const taken = new Set(drafts.map((draft) => draft.slice));
+    const own = slicesFor(
+      group,
+      existing.filter((slice) => slice.addressType === group.family && !taken.has(slice)),
+    );
+    const { kept, rest } = distribute(service, group, own);
+    drafts.push(...kept.map((draft) => ({ ...draft, group })));
+    const chunks = kept.length === 0 && rest.length === 0 ? [[]] : chunked(rest, MAX_ENDPOINTS);
     for (const endpoints of chunks) create.push(newSlice(service, group, { endpoints, names }));
   }
-  return { create, update, delete: [...gone, ...unclaimed] };
+  const claimed = new Set(drafts.map((draft) => draft.slice));
+  return {
+    create,
+    update: drafts.filter((it) => it.isChanged && !it.isSpare).map((it) => filled(service, it.group, it)),
+    delete: [
+      ...drafts.filter((draft) => draft.isSpare).map((draft) => draft.slice),
+      ...existing.filter((slice) => !claimed.has(slice)),
+    ],
+  };
+}
+
+/**
+ * The slices that a group may go on with, of those of its family. One without endpoints needs no ports and takes
+ * whatever there is; one that has its first endpoints takes over the slice that said there were none.
+ */
+function slicesFor(group: EndpointGroup, existing: readonly EndpointSlice[]): EndpointSlice[] {
+  if (group.endpoints.length === 0)
+    return existing.toSorted((a, b) => a.endpoints.length - b.endpoints.length || byName(a, b));
+  const key = groupKey(group.family, group.ports);
+  const own = existing.filter((slice) => groupKey(group.family, slice.ports ?? []) === key);
+  return own.length > 0
+    ? own.toSorted(byName)
+    : existing.filter((it) => it.endpoints.length === 0).slice(0, 1);
+}
+
+function byName(a: EndpointSlice, b: EndpointSlice): number {
+  return byText(a.metadata.name, b.metadata.name);
 }
 
 /** Puts a group's endpoints into its slices as far as they go; `rest` is what needs new ones. */
@@ -65,21 +87,22 @@ function distribute(
   service: Service,
   group: EndpointGroup,
   slices: readonly EndpointSlice[],
-): { drafts: Draft[]; rest: Endpoint[] } {
+): { kept: Draft[]; rest: Endpoint[] } {
   const wanted = new Map(group.endpoints.map((endpoint) => [identityOf(endpoint), endpoint]));
-  const drafts = slices
-    .toSorted((a, b) => byText(a.metadata.name, b.metadata.name))
-    .map((slice) => keepIn(service, slice, wanted));
+  const kept = slices.map((slice) => keepIn(service, slice, wanted));
   const rest = [...wanted.values()];
   fill(
-    drafts.filter((draft) => draft.isChanged && draft.endpoints.length > 0),
+    kept.filter((draft) => draft.isChanged && draft.endpoints.length > 0),
     rest,
   );
   // One more write takes what is left, if it takes all of it; else it goes into new slices.
-  const roomy = drafts.filter((draft) => draft.endpoints.length + rest.length <= MAX_ENDPOINTS);
+  const roomy = kept.filter((draft) => draft.endpoints.length + rest.length <= MAX_ENDPOINTS);
   const fullest = roomy.toSorted((a, b) => b.endpoints.length - a.endpoints.length)[0];
   if (rest.length > 0 && fullest !== undefined) fill([fullest], rest);
-  return { drafts, rest };
+  // One empty slice says that there are no endpoints; any other is of no use.
+  for (const [at, draft] of kept.entries())
+    draft.isSpare = draft.endpoints.length === 0 && (group.endpoints.length > 0 || at > 0);
+  return { kept, rest };
 }
 
 /** What of a slice is still wanted, in its newest form. Takes it out of `wanted`. */
@@ -93,7 +116,7 @@ function keepIn(service: Service, slice: EndpointSlice, wanted: Map<string, Endp
     if (next !== undefined) endpoints.push(next);
     wanted.delete(identity);
   }
-  return { slice, endpoints, isChanged };
+  return { slice, endpoints, isChanged, isSpare: false };
 }
 
 /** Moves as many of `rest` into `drafts` as they take, the fullest first. */
@@ -128,9 +151,10 @@ function hasMetadata(slice: EndpointSlice, service: Service): boolean {
   );
 }
 
-function filled(service: Service, slice: EndpointSlice, endpoints: Endpoint[]): EndpointSlice {
+function filled(service: Service, group: EndpointGroup, { slice, endpoints }: Draft): EndpointSlice {
   const metadata = { ...slice.metadata, labels: labelsFor(service), ownerReferences: [ownerOf(service)] };
-  return { ...slice, metadata, endpoints };
+  const ports = group.endpoints.length === 0 ? (slice.ports ?? []) : [...group.ports];
+  return { ...slice, metadata, ports, endpoints };
 }
 
 /**
