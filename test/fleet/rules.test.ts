@@ -281,7 +281,7 @@ describe("what belongs to an import", () => {
       (it) => it.metadata.uid !== imported.metadata.uid && (it.spec?.ips?.length ?? 0) > 0,
     );
     const hub = fleet.client("hub");
-    const [copy] = (await hub.list(ENDPOINT_SLICE_IMPORTS, { namespace: "fleet-member-b" })).items.filter(
+    const copy = (await hub.list(ENDPOINT_SLICE_IMPORTS, { namespace: "fleet-member-b" })).items.find(
       (it) => it.spec.ownerServiceReference.namespace === namespace,
     );
     await hub.delete(ENDPOINT_SLICE_IMPORTS, keyOf(copy!));
