@@ -90,6 +90,7 @@ function withDefaults(
   defaults: Readonly<Record<string, string>>,
 ): Record<string, unknown> {
   const properties = { ...(schema["properties"] as Record<string, object>) };
-  for (const [name, value] of Object.entries(defaults)) properties[name] = { ...properties[name], default: value };
+  for (const [name, value] of Object.entries(defaults))
+    properties[name] = { ...properties[name], default: value };
   return { ...schema, properties };
 }

@@ -2,7 +2,7 @@
  * The kinds that the embedded API server serves or takes as a request's body, by the prefix of their definitions' names.
  * What they refer to comes along.
  */
-export const SERVED: Readonly<Record<string, readonly string[]>> = {
+const SERVED: Readonly<Record<string, readonly string[]>> = {
   "io.k8s.api.core.v1": [
     "Binding",
     "ConfigMap",

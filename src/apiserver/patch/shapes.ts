@@ -21,6 +21,8 @@ export interface ListShape {
 
 export interface MapShape {
   readonly kind: "map";
+  /** The definition that the map is of, for built-in kinds. */
+  readonly ref: string | undefined;
   readonly fields: Readonly<Record<string, Schema>>;
   /** The schema of fields that have no name of their own; undefined where there may be none. */
   readonly element: Schema | undefined;
@@ -38,7 +40,7 @@ export function shapeOf(schema: Schema, value: unknown, resolve: SchemaResolver)
   if (isMapType(target)) return mapShape(schema, target);
   if (target.type === "array") return listShape(target);
   if (target.type !== undefined || target["x-kubernetes-preserve-unknown-fields"] !== true) return LEAF;
-  return isObject(value) ? { kind: "map", fields: NO_FIELDS, element: DEDUCED } : LEAF;
+  return isObject(value) ? { kind: "map", ref: undefined, fields: NO_FIELDS, element: DEDUCED } : LEAF;
 }
 
 function isMapType(schema: Schema): boolean {
@@ -53,7 +55,7 @@ function mapShape(schema: Schema, target: Schema): Shape {
     target["x-kubernetes-embedded-resource"] === true
       ? withObjectFields(target).properties
       : target.properties;
-  return { kind: "map", fields: fields ?? NO_FIELDS, element: elementOf(target) };
+  return { kind: "map", ref: schema.$ref, fields: fields ?? NO_FIELDS, element: elementOf(target) };
 }
 
 function elementOf(schema: Schema): Schema | undefined {

@@ -89,6 +89,51 @@ describe("a write that is no apply", () => {
   });
 });
 
+describe("a built-in kind", () => {
+  it("is owned as a real server has it: structs by value are there before anything is in them", () => {
+    const after: ApiObject = {
+      apiVersion: "apps/v1",
+      kind: "Deployment",
+      metadata: { name: "d", labels: { app: "d" } },
+      spec: {
+        replicas: 1,
+        selector: { matchLabels: { app: "d" } },
+        strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: 1 } },
+        template: {
+          metadata: { labels: { app: "d" } },
+          spec: { securityContext: {}, containers: [{ name: "c", image: "i", resources: {} }] },
+        },
+      },
+      status: {},
+    };
+    const schema = builtinSchema("apps", "v1", "Deployment") as Schema;
+    const tracked = trackUpdate({
+      ...ORIGIN,
+      apiVersion: "apps/v1",
+      schema,
+      hasStatus: true,
+      before: undefined,
+      after,
+      manager: "m",
+    });
+    expect(tracked.metadata.managedFields?.[0]?.fieldsV1).toEqual({
+      "f:metadata": { "f:labels": { ".": {}, "f:app": {} } },
+      "f:spec": {
+        "f:replicas": {},
+        "f:selector": {},
+        "f:strategy": { "f:rollingUpdate": { ".": {}, "f:maxSurge": {} }, "f:type": {} },
+        "f:template": {
+          "f:metadata": { "f:labels": { ".": {}, "f:app": {} } },
+          "f:spec": {
+            "f:containers": { 'k:{"name":"c"}': { ".": {}, "f:image": {}, "f:name": {}, "f:resources": {} } },
+            "f:securityContext": {},
+          },
+        },
+      },
+    });
+  });
+});
+
 describe("managedFields that the client sends", () => {
   const one = write(undefined, "a", { x: "1" });
   const sendFields = (managedFields: unknown): ApiObject =>

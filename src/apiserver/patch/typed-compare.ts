@@ -1,4 +1,5 @@
 import { isObject, sameJson } from "#base/json.ts";
+import { impliedValue } from "../schema/go-types.ts";
 import type { Schema, SchemaResolver } from "../schema/types.ts";
 import { EMPTY, fieldElement, makeNode, unionNodes, type FieldSet } from "./field-set.ts";
 import {
@@ -73,13 +74,14 @@ class Comparer {
   #maps(before: unknown, after: unknown, shape: MapShape): Below {
     const [old, now] = [isObject(before) ? before : NOTHING, isObject(after) ? after : NOTHING];
     const below: Below = [{}, {}, {}];
-    for (const name of Object.keys(old)) {
-      collect(below, fieldElement(name), this.values(old[name], now[name], fieldSchema(shape, name)));
-    }
-    for (const name of Object.keys(now)) {
-      if (old[name] !== undefined) continue;
-      collect(below, fieldElement(name), this.values(undefined, now[name], fieldSchema(shape, name)));
-    }
+    const ref = before === undefined || after === undefined ? undefined : shape.ref;
+    const compareField = (name: string): void => {
+      const implied = ref === undefined ? undefined : impliedValue(ref, name);
+      const change = this.values(old[name] ?? implied, now[name] ?? implied, fieldSchema(shape, name));
+      if (change !== undefined) collect(below, fieldElement(name), change);
+    };
+    for (const name of Object.keys(old)) compareField(name);
+    for (const name of Object.keys(now)) if (old[name] === undefined) compareField(name);
     return below;
   }
 

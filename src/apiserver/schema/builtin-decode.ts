@@ -1,8 +1,8 @@
 import { isObject } from "#base/json.ts";
 import { badRequest } from "../status.ts";
-import { BUILTIN_SPECIALS, SpecialMismatch } from "./builtin-specials.ts";
-import { DEFINITIONS, REF_PREFIX } from "./definitions.ts";
-import { ALWAYS, MESSAGES, POINTER } from "./protobuf-messages.ts";
+import { SpecialMismatch } from "./builtin-specials.ts";
+import { REF_PREFIX } from "./definitions.ts";
+import { GO_TYPES, omitsZero, type GoType } from "./go-types.ts";
 import type { Schema } from "./types.ts";
 
 export interface DecodedBuiltin {
@@ -34,12 +34,6 @@ export function decodeBuiltin(value: unknown, of: BuiltinKind): DecodedBuiltin {
 const APIEXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
 const JSON_SCHEMA: Schema = { $ref: `${REF_PREFIX}${APIEXTENSIONS}.JSONSchemaProps` };
 const ANY_JSON = `${REF_PREFIX}${APIEXTENSIONS}.JSON`;
-const SCHEMA_OR = new Set(
-  ["JSONSchemaPropsOrBool", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrStringArray"].map(
-    (it) => `${APIEXTENSIONS}.${it}`,
-  ),
-);
-
 /** Where a value stands; rendered only when there is something to tell. */
 interface Place {
   readonly above: Place | undefined;
@@ -70,18 +64,6 @@ function structOf(place: Place): string {
   return structOf(place.above);
 }
 
-/** A type that a `$ref` names. */
-interface GoType {
-  readonly name: string;
-  /** Without its package: "Container". */
-  readonly struct: string;
-  readonly schema: Schema;
-  readonly special: ((value: unknown) => unknown) | undefined;
-  readonly isSchemaOr: boolean;
-  /** Bits of fields by their JSON names; undefined where nothing is known of them. */
-  readonly bits: ReadonlyMap<string, number> | undefined;
-}
-
 class BuiltinDecoder {
   readonly unknown: string[] = [];
   readonly #of: BuiltinKind;
@@ -98,7 +80,7 @@ class BuiltinDecoder {
 
   #value(value: unknown, schema: Schema, at: Place | undefined): unknown {
     if (schema.$ref === undefined) return this.#plain(value, schema, at);
-    const type = TYPES.get(schema.$ref);
+    const type = GO_TYPES.get(schema.$ref);
     if (type === undefined) return value;
     if (type.special !== undefined) return this.#special(value, type.special, at);
     if (type.isSchemaOr) return this.#schemaOr(value, at);
@@ -125,8 +107,8 @@ class BuiltinDecoder {
   }
 
   #struct(value: Record<string, unknown>, type: GoType, above: Place | undefined): Record<string, unknown> {
-    const { bits, struct } = type;
-    const { properties = {} } = type.schema;
+    const { struct, schema: own } = type;
+    const { properties = {} } = own;
     const decoded: Record<string, unknown> = {};
     for (const name of Object.keys(value)) {
       const item = value[name];
@@ -135,8 +117,8 @@ class BuiltinDecoder {
       if (schema === undefined) this.unknown.push(pathOf(place));
       else if (item !== null && item !== undefined) {
         const field = this.#value(item, schema, place);
-        const isKept = ((bits?.get(name) ?? POINTER) & (POINTER | ALWAYS)) !== 0 || !isLeftOut(field, schema);
-        if (isKept && field !== undefined) decoded[name] = field;
+        const isKept = field !== undefined && !(omitsZero(type, name) && isLeftOut(field, schema));
+        if (isKept) decoded[name] = field;
       }
     }
     return decoded;
@@ -207,27 +189,6 @@ const JSON_TYPES: Readonly<Record<string, string>> = {
 
 function isInteger(value: number, type: string): boolean {
   return Number.isInteger(value) && (type !== "int32" || (value >= -(2 ** 31) && value < 2 ** 31));
-}
-
-const TYPES: ReadonlyMap<string, GoType> = new Map(
-  [...DEFINITIONS].map(([name, schema]) => [
-    REF_PREFIX + name,
-    {
-      name,
-      struct: name.slice(name.lastIndexOf(".") + 1),
-      schema,
-      special: BUILTIN_SPECIALS.get(name),
-      isSchemaOr: SCHEMA_OR.has(name),
-      bits: MESSAGES.has(name) ? new Map(rowsOf(name)) : undefined,
-    },
-  ]),
-);
-
-/** Fields of embedded types are those of the type around them. */
-function rowsOf(name: string): [string, number][] {
-  return [...(MESSAGES.get(name)?.values() ?? [])].flatMap((field) =>
-    field.json === "" ? rowsOf(field.type) : [[field.json, field.bits] as [string, number]],
-  );
 }
 
 /** What `omitempty` leaves out: zeros of scalars, empty lists and dictionaries, but never a struct. */

@@ -5,7 +5,7 @@ import { exactInteger, malformed, utf8, WireReader } from "./protobuf-wire.ts";
 export type SpecialDecoder = (body: Uint8Array, decode: DecodeMessage) => unknown;
 
 /** Decodes a nested ordinary message by the name of its definition. */
-export type DecodeMessage = (name: string, body: Uint8Array) => Record<string, unknown>;
+type DecodeMessage = (name: string, body: Uint8Array) => Record<string, unknown>;
 
 const META = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const APIEXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";

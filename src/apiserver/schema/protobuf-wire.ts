@@ -5,7 +5,7 @@ const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 export const VARINT = 0;
 export const FIXED64 = 1;
 export const BYTES = 2;
-export const FIXED32 = 5;
+const FIXED32 = 5;
 
 export function malformed(why: string): Error {
   return badRequest(`unable to decode protobuf: ${why}`);
