@@ -42,7 +42,13 @@ export interface Core extends Disposable {
 /** Puts the parts together over a store, and tells them what it holds. */
 export function composeCore({ store, pki, serviceRanges, clock, rng, log }: CoreOptions): Core {
   const serviceAccountTokens = new ServiceAccountTokens({ privateKey: pki.serviceAccount.privateKey });
-  const builtins = builtinResources({ serviceAccountTokens, serviceRanges, newUid: randomUUID, crdStrategy });
+  const builtins = builtinResources({
+    serviceAccountTokens,
+    serviceRanges,
+    rootCa: pki.ca.cert,
+    newUid: randomUUID,
+    crdStrategy,
+  });
   const { authenticator, authorizer, allocations } = builtins;
   const catalog = new Catalog(builtins.resources, builtins.reviews);
   const registry = new Registry({ store, catalog, rng, newUid: randomUUID });

@@ -1,8 +1,15 @@
-import { createHash, createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
+import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 import type { JWTPayload } from "jose";
 import { isObject } from "#base/json.ts";
 import type { ApiObject, ObjectReader, UserInfo } from "../registry/types.ts";
 import { unauthorized } from "../status.ts";
+import {
+  isHeldBySecret,
+  keyIdOf,
+  parseSecretTokenClaims,
+  SECRET_ISSUER,
+  type SigningKey,
+} from "./secret-tokens.ts";
 import { parseServiceAccountUser, serviceAccountGroups, serviceAccountUser } from "./service-account.ts";
 
 /** What a token is bound to: it ends with that object. */
@@ -50,6 +57,8 @@ interface Verified {
   readonly audiences: readonly string[];
   readonly notBeforeMs: number;
   readonly expiresMs: number;
+  /** For tokens out of Secrets. */
+  readonly isHeld?: (reader: ObjectReader) => boolean;
 }
 
 export interface TokenIdentity {
@@ -66,21 +75,19 @@ const CREDENTIAL_ID = "authentication.kubernetes.io/credential-id";
 /** Signs and checks ServiceAccount tokens. */
 export class ServiceAccountTokens {
   readonly audiences: readonly string[];
+  /** With which tokens are signed. */
+  readonly key: SigningKey;
   readonly #issuer: string;
-  readonly #privateKey: KeyObject;
   readonly #publicKey: KeyObject;
-  readonly #algorithm: "ES256" | "RS256";
-  readonly #keyId: string;
   readonly #verified = new Map<string, Verified>();
 
   constructor(options: ServiceAccountTokenOptions) {
     this.#issuer = options.issuer ?? DEFAULT_ISSUER;
     this.audiences = options.audiences ?? [this.#issuer];
-    this.#privateKey = createPrivateKey(options.privateKey);
-    this.#publicKey = createPublicKey(this.#privateKey);
-    this.#algorithm = this.#privateKey.asymmetricKeyType === "rsa" ? "RS256" : "ES256";
-    const der = this.#publicKey.export({ type: "spki", format: "der" });
-    this.#keyId = createHash("sha256").update(der).digest("base64url");
+    const privateKey = createPrivateKey(options.privateKey);
+    this.#publicKey = createPublicKey(privateKey);
+    const algorithm = privateKey.asymmetricKeyType === "rsa" ? "RS256" : "ES256";
+    this.key = { privateKey, algorithm, keyId: keyIdOf(this.#publicKey) };
   }
 
   async sign(request: TokenRequest): Promise<string> {
@@ -95,7 +102,7 @@ export class ServiceAccountTokens {
       serviceaccount: serviceAccount,
     };
     return new SignJWT({ "kubernetes.io": claims })
-      .setProtectedHeader({ alg: this.#algorithm, kid: this.#keyId })
+      .setProtectedHeader({ alg: this.key.algorithm, kid: this.key.keyId })
       .setIssuer(this.#issuer)
       .setSubject(serviceAccountUser(namespace, serviceAccount.name))
       .setAudience([...request.audiences])
@@ -103,7 +110,7 @@ export class ServiceAccountTokens {
       .setNotBefore(nowSeconds)
       .setExpirationTime(nowSeconds + request.expirationSeconds)
       .setJti(request.id)
-      .sign(this.#privateKey);
+      .sign(this.key.privateKey);
   }
 
   /**
@@ -129,19 +136,33 @@ export class ServiceAccountTokens {
       // Times are checked with the server's own clock, each time that the token is used.
       const currentDate = new Date(0);
       ({ payload } = await jwtVerify(token, this.#publicKey, {
-        algorithms: [this.#algorithm],
-        issuer: this.#issuer,
+        algorithms: [this.key.algorithm],
+        issuer: [this.#issuer, SECRET_ISSUER],
         currentDate,
         clockTolerance: Number.MAX_SAFE_INTEGER,
       }));
     } catch {
       throw unauthorized();
     }
-    const verified = parseClaims(payload);
+    const verified = payload.iss === SECRET_ISSUER ? this.#fromSecret(token, payload) : parseClaims(payload);
     const [oldest] = this.#verified.keys();
     if (this.#verified.size >= REMEMBERED && oldest !== undefined) this.#verified.delete(oldest);
     this.#verified.set(token, verified);
     return verified;
+  }
+
+  /** Such a token has no audience of its own, and no end but that of its Secret. */
+  #fromSecret(token: string, payload: JWTPayload): Verified {
+    const claims = parseSecretTokenClaims(payload);
+    if (claims === undefined) throw unauthorized();
+    return {
+      claims,
+      id: undefined,
+      audiences: this.audiences,
+      notBeforeMs: 0,
+      expiresMs: Infinity,
+      isHeld: (reader) => isHeldBySecret(token, claims, reader),
+    };
   }
 }
 
@@ -193,7 +214,8 @@ function identify(
 ): TokenIdentity {
   const shared = audiences.filter((it) => token.audiences.includes(it));
   const inTime = nowMs >= token.notBeforeMs && nowMs < token.expiresMs;
-  if (shared.length === 0 || !inTime || !isBoundToLiving(token.claims, reader, nowMs)) throw unauthorized();
+  const isAlive = isBoundToLiving(token.claims, reader, nowMs) && (token.isHeld?.(reader) ?? true);
+  if (shared.length === 0 || !inTime || !isAlive) throw unauthorized();
   return { user: userOf(token), audiences: shared };
 }
 

@@ -18,6 +18,8 @@ export interface BuiltinOptions extends AllocationOptions {
   readonly anonymous?: "all" | "health" | "none";
   /** Ids of tokens. Fresh UUIDs. */
   readonly newUid: () => string;
+  /** PEM of the authority of the API server's certificate, for Secrets with tokens. */
+  readonly rootCa?: string;
   /** Rules of CustomResourceDefinitions. Default: those of any kind. */
   readonly crdStrategy?: Partial<Strategy>;
 }
@@ -47,7 +49,7 @@ export function builtinResources(options: BuiltinOptions): Builtins {
   });
   return {
     resources: [
-      ...coreResources(allocations),
+      ...coreResources(allocations, { key: serviceAccountTokens.key, rootCa: options.rootCa }),
       ...eventResources(),
       ...workloadResources(),
       ...networkResources(),

@@ -1,4 +1,10 @@
 import { sameJson } from "#base/json.ts";
+import {
+  ACCOUNT_NAME_ANNOTATION,
+  fillTokenSecret,
+  type SecretTokenOptions,
+  TOKEN_SECRET_TYPE,
+} from "../../auth/secret-tokens.ts";
 import type { ApiObject, Strategy } from "../../registry/types.ts";
 import type { FieldError } from "../../status.ts";
 import { IMMUTABLE, invalid, notAllowed, required, tooLong } from "../field-errors.ts";
@@ -33,7 +39,15 @@ function validateConfigMap(object: ApiObject): FieldError[] {
   ];
 }
 
-export const secretStrategy: Partial<Strategy> = {
+export function secretStrategy(tokens: SecretTokenOptions): Partial<Strategy> {
+  return {
+    ...secretRules,
+    prepareForCreate: (object, { reader }) => fillTokenSecret(object, reader, tokens),
+    prepareForUpdate: (object, _old, { reader }) => fillTokenSecret(object, reader, tokens),
+  };
+}
+
+const secretRules: Partial<Strategy> = {
   generation: "none",
   applyDefaults: (object) => {
     setDefault(object, "type", "Opaque");
@@ -68,8 +82,6 @@ const REQUIRED_KEYS: Readonly<
   "kubernetes.io/ssh-auth": { of: "all", keys: ["ssh-privatekey"] },
   "kubernetes.io/tls": { of: "all", keys: ["tls.crt", "tls.key"] },
 };
-const SERVICE_ACCOUNT_TOKEN = "kubernetes.io/service-account-token";
-const SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name";
 
 function validateSecret(object: ApiObject): FieldError[] {
   const data = stringMapAt(object, "data");
@@ -83,9 +95,9 @@ function validateSecret(object: ApiObject): FieldError[] {
 
 function validateType(object: ApiObject, data: Readonly<Record<string, string>>): FieldError[] {
   const type = textAt(object, "type");
-  if (type === SERVICE_ACCOUNT_TOKEN) {
-    const name = object.metadata.annotations?.[SERVICE_ACCOUNT_NAME] ?? "";
-    return name === "" ? [required(`metadata.annotations[${SERVICE_ACCOUNT_NAME}]`)] : [];
+  if (type === TOKEN_SECRET_TYPE) {
+    const name = object.metadata.annotations?.[ACCOUNT_NAME_ANNOTATION] ?? "";
+    return name === "" ? [required(`metadata.annotations[${ACCOUNT_NAME_ANNOTATION}]`)] : [];
   }
   const rule = Object.hasOwn(REQUIRED_KEYS, type) ? REQUIRED_KEYS[type] : undefined;
   if (rule === undefined) return [];

@@ -1,3 +1,4 @@
+import type { SecretTokenOptions } from "../../auth/secret-tokens.ts";
 import type { ResourceDefinition } from "../../registry/types.ts";
 import {
   claimColumns,
@@ -23,7 +24,10 @@ import { serviceStrategy } from "../service/strategy.ts";
 import { claimStrategy, volumeStrategy } from "../volume.ts";
 
 /** The core group. */
-export function coreResources(allocations: ServiceAllocations): readonly ResourceDefinition[] {
+export function coreResources(
+  allocations: ServiceAllocations,
+  secretTokens: SecretTokenOptions,
+): readonly ResourceDefinition[] {
   return [
     define("v1", "Namespace", {
       plural: "namespaces",
@@ -55,7 +59,11 @@ export function coreResources(allocations: ServiceAllocations): readonly Resourc
       columns: configMapColumns,
       strategy: configMapStrategy,
     }),
-    define("v1", "Secret", { plural: "secrets", columns: secretColumns, strategy: secretStrategy }),
+    define("v1", "Secret", {
+      plural: "secrets",
+      columns: secretColumns,
+      strategy: secretStrategy(secretTokens),
+    }),
     define("v1", "ServiceAccount", {
       plural: "serviceaccounts",
       shortNames: ["sa"],
