@@ -36,10 +36,10 @@ export function parseNetwork(
   };
 }
 
-/** Addresses that the kernel made by itself (link-local, from router advertisements) are not ours to judge. */
+/** Addresses that the kernel made from router advertisements are not ours to judge. */
 function parseAddresses(link: Record<string, unknown>): NetworkState["addresses"] {
   return list(link["addr_info"])
-    .filter((it) => it["dynamic"] !== true && it["mngtmpaddr"] !== true && it["protocol"] !== "kernel_ll")
+    .filter((it) => it["dynamic"] !== true && it["mngtmpaddr"] !== true)
     .map((it) => ({
       device: String(link["ifname"]),
       address: `${String(it["local"])}/${String(it["prefixlen"])}`,

@@ -40,7 +40,9 @@ export function diffNetwork(actual: NetworkState, desired: NetworkState): readon
   return [
     ...routes.stale.map((it) => deleteRoute(it.to)),
     ...neighbours.stale.map((it) => deleteNeighbour(it.device, it.address)),
-    ...addresses.stale.map((it) => deleteAddress(it.device, it.address)),
+    ...addresses.stale
+      .filter((it) => !isLinkLocal(it.address))
+      .map((it) => deleteAddress(it.device, it.address)),
     ...addresses.wrong.map((it) => replaceAddress(it.device, it.address)),
     ...neighbours.wrong.map((it) => replaceNeighbour(it.device, it.address, it.hardwareAddress)),
     // A next hop may be reached by another of the routes: what is on the link comes first.
@@ -48,6 +50,11 @@ export function diffNetwork(actual: NetworkState, desired: NetworkState): readon
       .toSorted((a, b) => Number(hasGateway(a)) - Number(hasGateway(b)))
       .map((it) => replaceRoute(it)),
   ];
+}
+
+/** Each device gets one of these from the kernel, which says so only since iproute2 6.2: they are left alone. */
+function isLinkLocal(address: string): boolean {
+  return /^fe[89ab][0-9a-f]:/i.test(address);
 }
 
 function hasGateway(route: Route): boolean {
