@@ -1,0 +1,79 @@
+/** A lab for a bench: brought up and taken down by the CLI, as people do it. */
+
+import { fileURLToPath } from "node:url";
+import { exec } from "#base/exec.ts";
+import { silentLogger } from "#base/log.ts";
+import { systemDeps } from "#kube/deps.ts";
+import { connect } from "#kube/client.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import type { KubeClient } from "#kube/types.ts";
+import { labLayout, type LabLayout } from "#lab/layout.ts";
+import { requireState } from "#lab/state.ts";
+import type { LabTopology } from "#lab/topology.ts";
+import { stateRoot } from "../../src/cmd/lab/context.ts";
+
+export const root = fileURLToPath(new URL("../..", import.meta.url));
+export const deps = systemDeps(silentLogger);
+
+export interface BenchLab extends AsyncDisposable {
+  readonly layout: LabLayout;
+  readonly topology: LabTopology;
+  /** How long `lab up` took. Unit: milliseconds. */
+  readonly upMs: number;
+  client(cluster: string): Promise<KubeClient>;
+  /** Takes it down; disposal does so too. @returns how long it took. Unit: milliseconds. */
+  down(): Promise<number>;
+}
+
+export async function startBenchLab(
+  name: string,
+  shape: { readonly members: number; readonly nodes: number },
+): Promise<BenchLab> {
+  await fairlead(["lab", "down", "--name", name]);
+  const upMs = await fairlead([
+    "lab",
+    "up",
+    "--name",
+    name,
+    "--members",
+    String(shape.members),
+    "--nodes",
+    String(shape.nodes),
+  ]);
+  const layout = labLayout(stateRoot(), name);
+  const { topology } = requireState(layout, name);
+  const clients: KubeClient[] = [];
+  let isDown = false;
+  const down = async (): Promise<number> => {
+    if (isDown) return 0;
+    isDown = true;
+    await Promise.all(clients.map((it) => it[Symbol.asyncDispose]()));
+    return await fairlead(["lab", "down", "--name", name]);
+  };
+  return {
+    layout,
+    topology,
+    upMs,
+    down,
+    async client(cluster) {
+      const client = connect(await loadKubeconfig(layout.kubeconfig, { context: cluster }), deps);
+      clients.push(client);
+      return client;
+    },
+    [Symbol.asyncDispose]: async () => {
+      await down();
+    },
+  };
+}
+
+async function fairlead(args: readonly string[]): Promise<number> {
+  const startMs = performance.now();
+  await exec(`${root}bin/fairlead`, args, { timeoutMs: 300_000 });
+  return performance.now() - startMs;
+}
+
+/** The value below which `share` of the samples lie. NaN without samples. */
+export function quantile(samples: readonly number[], share: number): number {
+  const sorted = samples.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+}
