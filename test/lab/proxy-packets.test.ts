@@ -4,7 +4,7 @@ import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
 import { systemClock } from "#base/clock.ts";
 import { silentLogger } from "#base/log.ts";
 import { seededRng } from "#base/rng.ts";
-import { createConntrackFlows } from "#lab/proxy/flows.ts";
+import { createFlowTable, type FlowTableOptions } from "#lab/proxy/flows.ts";
 import { PROXY_TABLE } from "#lab/proxy/names.ts";
 import { createServiceProxy, type ServiceProxy } from "#lab/proxy/proxy.ts";
 import { diffTable } from "#nft/diff.ts";
@@ -47,14 +47,14 @@ describeOnKernel("the service proxy, with real packets", () => {
     await nft.apply(PROXY_TABLE, diffTable(await nft.read(PROXY_TABLE, signal), undefined), signal);
   });
 
-  async function startProxy(): Promise<ServiceProxy> {
+  async function startProxy(libc: Pick<FlowTableOptions, "loadLibC"> = {}): Promise<ServiceProxy> {
     const made = createServiceProxy({
       services,
       endpointSlices: slices,
       nodeName: "node",
       clusterCidrs: POD_CIDRS,
       nft: createNft({ netns: world.nodeNetns }),
-      flows: createConntrackFlows({ prefix: world.nodePrefix, log: silentLogger }),
+      flows: createFlowTable({ netns: world.nodeNetns, log: silentLogger, ...libc }),
       clock: systemClock,
       rng: seededRng(1),
       log: silentLogger,
@@ -189,16 +189,26 @@ describeOnKernel("the service proxy, with real packets", () => {
     expect(await askOften(client, VIP.v4)).toEqual(new Set([first === "a" ? "b" : "a"]));
   });
 
-  it("moves a UDP client that keeps its port off an endpoint that went away", async () => {
-    services.set(web);
-    slices.set(slice([ready(a.v4)]));
-    await proxy.idle(signal);
-    const request = { host: VIP.v4, port: 80, from: 40_000 };
-    expect(await client.ask("udp", request)).toMatchObject({ from: "a" });
-    slices.set(slice([ready(b.v4)]));
-    await proxy.idle(signal);
-    expect(await client.ask("udp", request)).toMatchObject({ from: "b" });
-  });
+  it.each([
+    ["netlink", 40_000, {}],
+    ["the conntrack program", 40_001, { loadLibC: async () => undefined }],
+  ])(
+    "moves a UDP client that keeps its port off an endpoint that went away, by %s",
+    async (_, from, libc) => {
+      await proxy[Symbol.asyncDispose]();
+      proxy = await startProxy(libc);
+      services.set(web);
+      slices.set(slice([ready(a.v4)]));
+      slices.set(slice([ready(a.v6)], "web-2"));
+      await proxy.idle(signal);
+      const requests = [VIP.v4, VIP.v6].map((host) => ({ host, port: 80, from }));
+      for (const request of requests) expect(await client.ask("udp", request)).toMatchObject({ from: "a" });
+      slices.set(slice([ready(b.v4)]));
+      slices.set(slice([ready(b.v6)], "web-2"));
+      await proxy.idle(signal);
+      for (const request of requests) expect(await client.ask("udp", request)).toMatchObject({ from: "b" });
+    },
+  );
 
   it("keeps connections, and changes nothing, when it is started again", async () => {
     services.set(web);

@@ -32,7 +32,10 @@ class World {
       nodeName: "here",
       clusterCidrs: ["10.244.0.0/16", "10.244.3.0/24", "fd00::/64"],
       nft: this.nft,
-      flows: { forget: async (flows) => void this.forgotten.push(...flows) },
+      flows: {
+        forget: async (flows) => void this.forgotten.push(...flows),
+        [Symbol.dispose]() {},
+      },
       clock: this.clock,
       rng: seededRng(1),
       log: silentLogger,

@@ -4,7 +4,7 @@ import type { Component } from "#base/lifecycle.ts";
 import { createInformer } from "#kube/informer.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import type { KubeClient } from "#kube/types.ts";
-import { createConntrackFlows } from "#lab/proxy/flows.ts";
+import { createFlowTable } from "#lab/proxy/flows.ts";
 import { createServiceProxy } from "#lab/proxy/proxy.ts";
 import { createNft } from "#nft/netlink/driver.ts";
 
@@ -17,13 +17,14 @@ export function composeProxy(
   const services = createInformer<Service>(client, SERVICES, {}, deps);
   const endpointSlices = createInformer<EndpointSlice>(client, ENDPOINT_SLICES, {}, deps);
   const nft = createNft();
+  const flows = createFlowTable({ log: deps.log });
   const proxy = createServiceProxy({
     services,
     endpointSlices,
     nodeName: node.name,
     clusterCidrs: node.clusterCidrs,
     nft,
-    flows: createConntrackFlows({ log: deps.log }),
+    flows,
     clock: deps.clock,
     rng: deps.rng,
     log: deps.log.child({ part: "proxy" }),
@@ -38,6 +39,7 @@ export function composeProxy(
       await proxy[Symbol.asyncDispose]();
       await services[Symbol.asyncDispose]();
       await endpointSlices[Symbol.asyncDispose]();
+      flows[Symbol.dispose]();
       nft[Symbol.dispose]();
     },
   };

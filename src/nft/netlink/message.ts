@@ -6,8 +6,9 @@
  */
 
 const NLMSG_ERROR = 2;
-const NLM_F_REQUEST = 0x1;
-const NLM_F_ACK = 0x4;
+export const NLM_F_REQUEST = 0x1;
+export const NLM_F_ACK = 0x4;
+export const NLM_F_DUMP = 0x300;
 const NLM_F_EXCL = 0x200;
 const NLM_F_CREATE = 0x400;
 const NFNL_MSG_BATCH_BEGIN = 0x10;
@@ -80,7 +81,7 @@ export function renderBatch(messages: readonly ElementMessage[], sequence: numbe
   return Buffer.concat(parts);
 }
 
-function header(of: {
+interface Header {
   readonly type: number;
   readonly flags: number;
   readonly sequence: number;
@@ -88,7 +89,9 @@ function header(of: {
   readonly length: number;
   /** Absent for the marks of a batch, which name the subsystem instead. */
   readonly family?: number;
-}): Buffer {
+}
+
+function header(of: Header): Buffer {
   const bytes = Buffer.alloc(HEADER_BYTES);
   writeU32(bytes, HEADER_BYTES + of.length, 0);
   writeU16(bytes, of.type, 4);
@@ -97,6 +100,47 @@ function header(of: {
   bytes[16] = of.family ?? 0;
   bytes.writeUInt16BE(of.family === undefined ? NFNL_SUBSYS_NFTABLES : 0, 18);
   return bytes;
+}
+
+/** One message of a netfilter subsystem, outside of batches. */
+export function renderMessage(
+  of: Omit<Header, "length"> & { readonly attributes: readonly Uint8Array[] },
+): Uint8Array {
+  const length = of.attributes.reduce((sum, it) => sum + it.length, 0);
+  return Buffer.concat([header({ ...of, length }), ...of.attributes]);
+}
+
+/** A message that the kernel sent. */
+export interface Message {
+  readonly type: number;
+  readonly sequence: number;
+  readonly payload: Buffer;
+}
+
+/** The messages in what one `recv` gave. */
+export function parseMessages(bytes: Uint8Array): readonly Message[] {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const found: Message[] = [];
+  for (let at = 0; at + 16 <= buffer.length;) {
+    const length = readU32(buffer, at);
+    if (length < 16) break;
+    const payload = buffer.subarray(at + 16, at + length);
+    found.push({ type: readU16(buffer, at + 4), sequence: readU32(buffer, at + 8), payload });
+    at += align(length);
+  }
+  return found;
+}
+
+/** Attributes by number, in `bytes` from `from` on; what is inside a nested one is its value. */
+export function parseAttributes(bytes: Buffer, from = 0): ReadonlyMap<number, Buffer> {
+  const found = new Map<number, Buffer>();
+  for (let at = from; at + 4 <= bytes.length;) {
+    const length = readU16(bytes, at);
+    if (length < 4) break;
+    found.set(readU16(bytes, at + 2) & ~NLA_F_NESTED, bytes.subarray(at + 4, at + length));
+    at += align(length);
+  }
+  return found;
 }
 
 /** The kernel's word on one message. */
@@ -108,16 +152,9 @@ export interface Acknowledgement {
 
 /** Acknowledgements in what one `recv` gave. */
 export function parseAcknowledgements(bytes: Uint8Array): readonly Acknowledgement[] {
-  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const found: Acknowledgement[] = [];
-  for (let at = 0; at + 16 <= buffer.length;) {
-    const length = readU32(buffer, at);
-    if (length < 16) break;
-    const isError = readU16(buffer, at + 4) === NLMSG_ERROR && length >= 20;
-    if (isError) found.push({ sequence: readU32(buffer, at + 8), errno: -readI32(buffer, at + 16) });
-    at += align(length);
-  }
-  return found;
+  return parseMessages(bytes)
+    .filter((it) => it.type === NLMSG_ERROR && it.payload.length >= 4)
+    .map((it) => ({ sequence: it.sequence, errno: -readI32(it.payload, 0) }));
 }
 
 function align(length: number): number {
