@@ -70,6 +70,11 @@ describe("hostile YAML", () => {
   it("is refused when it nests without end", () => {
     expect(() => valueOf("[".repeat(50_000))).toThrow(expect.objectContaining({ code: 400 }));
   });
+  it("is refused when it is so long that reading it would stop everyone else, unless it is JSON", () => {
+    const long = "x".repeat(600_000);
+    expect(() => valueOf(`a: ${long}`)).toThrow(expect.objectContaining({ code: 413 }));
+    expect(valueOf(JSON.stringify({ a: long }))).toEqual({ a: long });
+  });
   it.each(["a: [", "a: *b", "a: .nan", "a: 9007199254740993", "? {a: 1}\n: 2", "__proto__: {x: 1}"])(
     "is refused with 400: %j",
     (text) => {

@@ -1,7 +1,12 @@
 import { isAlias, isMap, isScalar, isSeq, parseDocument, type Node, type Scalar, type YAMLMap } from "yaml";
-import { badRequest } from "../status.ts";
+import { badRequest, tooLarge } from "../status.ts";
 import { MAX_NESTING, parseJson, type Parsed } from "./json.ts";
 
+/**
+ * Longest text that is read as YAML: the parser takes microseconds for each character, during which nobody else is
+ * served. Clients that apply send JSON under YAML's media type, which is not bounded by this. Unit: characters.
+ */
+const MAX_YAML = 512 * 1024;
 /** What all aliases of a document may stand for together. Unit: characters. */
 const MAX_EXPANDED = 10 * 1024 * 1024;
 
@@ -9,13 +14,16 @@ const MAX_EXPANDED = 10 * 1024 * 1024;
  * Parses the YAML text of a request as Go's library does: by version 1.1 of YAML (`yes` is true, `0777` is octal), but
  * without base 60 and dates, which stay text. Keys of other types become text. Only the first document counts.
  *
- * @throws {StatusError} 400 for malformed text, excessive aliases, and what `parseJson` refuses.
+ * @throws {StatusError} 400 for malformed text, excessive aliases, and what `parseJson` refuses; 413 for YAML beyond
+ * 512 Ki characters.
  */
 export function parseYaml(text: string): Parsed {
   if (/^\s*\{/.test(text)) {
     const asJson = tryJson(text);
     if (asJson !== undefined) return asJson;
   }
+  if (text.length > MAX_YAML)
+    throw tooLarge(`YAML of more than ${MAX_YAML} characters is not taken: send JSON`);
   const reader = new Reader();
   const value = reader.read(parseNode(text));
   return { value, duplicates: [...reader.duplicates] };
