@@ -124,6 +124,43 @@ describe("a CustomResourceDefinition", () => {
     expect(strategic.json).toMatchObject({ code: 415, reason: "UnsupportedMediaType" });
   });
 
+  it("holds objects to the rules of its schema, and refuses rules that do not compile", async () => {
+    const rule = (text: string): object => ({
+      ...crd([]),
+      spec: {
+        group,
+        scope: "Namespaced",
+        names: { plural: "widgets", kind: "Widget" },
+        versions: [
+          {
+            name: "v1",
+            served: true,
+            storage: true,
+            schema: {
+              openAPIV3Schema: {
+                type: "object",
+                properties: {
+                  spec: {
+                    type: "object",
+                    properties: { low: { type: "integer" }, high: { type: "integer" } },
+                    "x-kubernetes-validations": [{ rule: text, message: "low must be below high" }],
+                  },
+                },
+              },
+            },
+          },
+        ],
+      },
+    });
+    const broken = await post(CRDS, rule("self.low <"));
+    expect(broken.json).toMatchObject({ code: 422, reason: "Invalid" });
+    expect((await post(CRDS, rule("self.low < self.high"))).code).toBe(201);
+    expect((await post(widgets(), widget("a", { low: 1, high: 2 }))).code).toBe(201);
+    const refused = await post(widgets(), widget("b", { low: 3, high: 2 }));
+    expect(refused.json).toMatchObject({ code: 422, details: { causes: [{ field: "spec" }] } });
+    expect(refused.json.message).toContain("low must be below high");
+  });
+
   it("shows stored objects by its present schema", async () => {
     const before = (await post(CRDS, crd([version({ name: "v1", properties: { old: { type: "string" } } })])))
       .json;
