@@ -72,7 +72,7 @@ function specOf(object: ApiObject | undefined): ServiceSpec {
 describe("Services that come, change and go", () => {
   it("never share an address or a node port", () => {
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 25 }), (steps) => {
+      fc.property(fc.array(step, { minLength: 10, maxLength: 40 }), (steps) => {
         const specs = after(steps).all().map(specOf);
         const ips = specs.flatMap(clusterIpsOf);
         expect(new Set(ips).size).toBe(ips.length);
@@ -85,7 +85,7 @@ describe("Services that come, change and go", () => {
 
   it("have the addresses that their type, families and policy say", () => {
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 12 }), (steps) => {
+      fc.property(fc.array(step, { minLength: 5, maxLength: 20 }), (steps) => {
         for (const it of after(steps).all().map(specOf)) {
           if (it.type === "ExternalName") {
             expect(it.clusterIP ?? it.clusterIPs ?? it.ipFamilies).toBeUndefined();
@@ -105,7 +105,7 @@ describe("Services that come, change and go", () => {
 
   it("stay as they are when their own state is written again", () => {
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 12 }), (steps) => {
+      fc.property(fc.array(step, { minLength: 5, maxLength: 20 }), (steps) => {
         const kind = after(steps);
         for (const stored of kind.all()) {
           const { object, errors } = kind.write(stored);
