@@ -34,6 +34,12 @@ export class WireReader {
 
   /** The next field's number and wire type. */
   tag(): { number: number; wireType: number } {
+    const first = this.#bytes[this.#at] ?? 0x80;
+    if (first < 0x80 && first > 7 && this.#at < this.#end) {
+      // Fields up to 15: one byte, and nearly all there are.
+      this.#at++;
+      return { number: first >> 3, wireType: first & 7 };
+    }
     const key = this.varint();
     const number = Number(key >> 3n);
     if (number < 1 || number > 0x1fffffff) throw malformed(`illegal field number ${number}`);
