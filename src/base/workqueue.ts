@@ -78,13 +78,16 @@ export class WorkQueue<Key extends string> {
     this.#later.delete(key);
   }
 
-  /** Makes a key due after a delay that doubles with every call since the last `forget`. Returns that delay. */
-  addRateLimited(key: Key): number {
+  /**
+   * Makes a key due after a delay that doubles with every call since the last `forget`, up to `maxMs`. Returns that
+   * delay.
+   */
+  addRateLimited(key: Key, maxMs = RETRY_MAX_MS): number {
     const failures = this.#failures.get(key) ?? 0;
     this.#failures.set(key, failures + 1);
     this.#meters.retried();
     // 2 ** 1024 is Infinity, which Math.min still bounds.
-    const delayMs = Math.max(this.#bucket.take(), Math.min(RETRY_MAX_MS, RETRY_INITIAL_MS * 2 ** failures));
+    const delayMs = Math.max(this.#bucket.take(), Math.min(maxMs, RETRY_INITIAL_MS * 2 ** failures));
     if (this.#isShutDown) return delayMs;
     this.#retries.get(key)?.[Symbol.dispose]();
     this.#retries.set(key, this.#timer(this.#retries, key, delayMs));

@@ -61,6 +61,8 @@ export class FakeKubeClient implements KubeClient {
   #interruptions: (() => void)[] = [];
   #failures: { error: Error; matches: (write: RecordedWrite) => boolean }[] = [];
   #isDown = false;
+  #isAway = false;
+  readonly #onReachable = new Set<() => void>();
   readonly #clock: Clock;
 
   constructor(clock: Clock = systemClock) {
@@ -79,6 +81,11 @@ export class FakeKubeClient implements KubeClient {
   }
   restore(): void {
     this.#isDown = false;
+  }
+  onReachable(listener: () => void): Disposable {
+    const own = (): void => listener();
+    this.#onReachable.add(own);
+    return { [Symbol.dispose]: () => void this.#onReachable.delete(own) };
   }
   /** The next write for which `matches` holds fails with `error`. */
   failNext(error: Error, matches: (write: RecordedWrite) => boolean = () => true): void {
@@ -274,8 +281,18 @@ export class FakeKubeClient implements KubeClient {
   async #answer<R>(options: CallOptions, answer: () => unknown): Promise<R> {
     await Promise.resolve();
     if (options.signal?.aborted === true) throw abortError(options.signal);
-    if (this.#isDown) throw unreachable();
+    if (this.#isDown) {
+      this.#isAway = true;
+      throw unreachable();
+    }
+    this.#noteAnswer();
     return cloneJson(answer()) as R;
+  }
+
+  #noteAnswer(): void {
+    if (!this.#isAway) return;
+    this.#isAway = false;
+    for (const listener of this.#onReachable) listener();
   }
 
   #write<R>(

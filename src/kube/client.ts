@@ -178,6 +178,10 @@ class HttpKubeClient implements KubeClient {
     }
   }
 
+  onReachable(listener: () => void): Disposable {
+    return this.#transport.onReachable(listener);
+  }
+
   async request(method: string, path: string, body?: unknown, options: CallOptions = {}): Promise<unknown> {
     const verb = METHODS.find((it) => it === method.toUpperCase());
     if (verb === undefined) throw new FleetError("API_BAD_REQUEST", `no such method: ${method}`);

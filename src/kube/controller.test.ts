@@ -94,6 +94,23 @@ describe("a controller", () => {
     expect((at[5] ?? 0) - (at[4] ?? 0)).toBe(5);
   });
 
+  it("tries again within seconds of the return of a server that was away, however long it was", async () => {
+    let isAway = true;
+    let passedAt = 0;
+    const { controller } = await started(async () => {
+      await Promise.resolve();
+      if (isAway) throw new FleetError("API_UNAVAILABLE", "away");
+      passedAt = clock.now();
+    });
+    controller.enqueue(one);
+    await clock.advance(3_600_000);
+    isAway = false;
+    const backAt = clock.now();
+    await clock.advance(60_000);
+    expect(passedAt - backAt).toBeLessThanOrEqual(10_000);
+    expect(passedAt).toBeGreaterThan(0);
+  });
+
   it("runs again after the time that a pass asked for, unless a later pass asked for none", async () => {
     const results: ReconcileResult[] = [{ requeueAfterMs: 5000 }, { requeueAfterMs: 5000 }, {}];
     const { controller } = await started(async (key) => {

@@ -8,6 +8,11 @@ import type { RuntimeDeps } from "./deps.ts";
 import type { Controller, ControllerOptions, ReconcileResult } from "./types.ts";
 
 const DEFAULT_CONCURRENCY = 4;
+/**
+ * Longest wait after a failure that says nothing of the key: a server that was away. controller-runtime lets these grow
+ * to 1000 s as well, and then a key may wait for minutes after the server is back. Unit: milliseconds.
+ */
+const MAX_OUTAGE_RETRY_MS = 10_000;
 /** controller-runtime's. Unit: seconds. */
 const TIME_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
@@ -101,7 +106,9 @@ class QueueController implements Controller {
   }
 
   #onFailure(key: ObjectKey, error: unknown): void {
-    const retryInMs = Math.round(this.#queue.addRateLimited(key));
+    const isOutage = hasCode(error, "API_UNAVAILABLE", "API_TIMEOUT", "API_TOO_MANY_REQUESTS");
+    const delayMs = this.#queue.addRateLimited(key, isOutage ? MAX_OUTAGE_RETRY_MS : undefined);
+    const retryInMs = Math.round(delayMs);
     this.#meters.result("error");
     this.#meters.failed();
     const fields = { key, retryInMs, failures: this.#queue.failures(key), error: messageOf(error) };

@@ -127,6 +127,17 @@ describe("an informer", () => {
     expect(informer.hasSynced).toBe(true);
   });
 
+  it("comes back as soon as any other call finds the server there again", async () => {
+    const { told } = await started();
+    client.stop();
+    await clock.advance(600_000);
+    client.restore();
+    client.seed(CONFIG_MAPS, configMap("one", { v: "1" }));
+    await client.find(CONFIG_MAPS, key);
+    await clock.advance(50);
+    expect(told()).toEqual(["->1"]);
+  });
+
   it("finds a kind that is served only later within seconds of that, however long it took", async () => {
     const notServed = new FleetError("API_NOT_FOUND", "the server could not find the requested resource");
     client.refuseReads = notServed;

@@ -91,8 +91,19 @@ export class Reflector<T extends KubeObject> {
       const backoff = outcome === "missing" ? MISSING_BACKOFF : BACKOFF;
       const waitMs = backoffMs(backoff, failures, this.#deps.rng);
       failures++;
-      await delay(this.#deps.clock, waitMs, signal).catch(() => {});
+      await this.#pause(waitMs, signal);
     }
+  }
+
+  /** Waits, but no longer than until the server is known to answer again: another call may find that out first. */
+  async #pause(waitMs: number, signal: AbortSignal): Promise<void> {
+    const { clock, rng } = this.#deps;
+    const reachable = new AbortController();
+    using _listener = this.#client.onReachable(() => reachable.abort());
+    await delay(clock, waitMs, AbortSignal.any([signal, reachable.signal])).catch(() => {});
+    // All who waited are woken at once: they must not all come in the same millisecond.
+    if (reachable.signal.aborted)
+      await delay(clock, BACKOFF.initialMs * rng.random(), signal).catch(() => {});
   }
 
   async #round(signal: AbortSignal, failures: number): Promise<Outcome> {

@@ -58,7 +58,9 @@ export class Transport implements AsyncDisposable {
   readonly #requests: CounterMetric;
   readonly #durations: HistogramMetric;
   readonly #closing = new AbortController();
+  readonly #onReachable = new Set<() => void>();
   #opened: Opened | undefined;
+  #isAway = false;
 
   constructor(config: ClusterConfig, deps: RuntimeDeps, userAgent: string) {
     const url = new URL(config.server);
@@ -108,11 +110,20 @@ export class Transport implements AsyncDisposable {
     throw statusError(`${call.method} ${call.path}`, parseStatus(answer.code, text));
   }
 
+  /** Calls back each time the server answers again after it could not be reached. */
+  onReachable(listener: () => void): Disposable {
+    // Wrapped, so that one function given twice is called twice.
+    const own = (): void => listener();
+    this.#onReachable.add(own);
+    return { [Symbol.dispose]: () => void this.#onReachable.delete(own) };
+  }
+
   /** What a broken connection is to the caller. */
   failure(call: Call, cause: unknown): FleetError {
     if (call.signal?.aborted === true) return abortError(call.signal);
     if (this.#closing.signal.aborted) return abortError(this.#closing.signal);
     if (cause instanceof FleetError) return cause;
+    this.#isAway = true;
     const message = `${call.method} ${call.path}: no answer from ${this.#config.server}`;
     return new FleetError("API_UNAVAILABLE", message, {
       cause,
@@ -168,6 +179,7 @@ export class Transport implements AsyncDisposable {
       });
       const labels = { code: String(response.statusCode), method: call.method, host: this.#origin };
       this.#requests.add(labels);
+      this.#noteAnswer();
       return {
         code: response.statusCode,
         retryAfterMs: parseRetryAfter(response.headers["retry-after"]),
@@ -177,6 +189,12 @@ export class Transport implements AsyncDisposable {
       this.#requests.add({ code: "<error>", method: call.method, host: this.#origin });
       throw this.failure(call, cause);
     }
+  }
+
+  #noteAnswer(): void {
+    if (!this.#isAway) return;
+    this.#isAway = false;
+    for (const listener of this.#onReachable) listener();
   }
 
   async #read(call: Call, answer: Answer): Promise<string> {

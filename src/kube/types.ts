@@ -88,6 +88,11 @@ export interface KubeClient extends AsyncDisposable {
   apply<T extends KubeObject>(of: Resource<T>, object: Applied<T>, options: ApplyOptions): Promise<T>;
   /** An object that is already gone is no error. */
   delete<T extends KubeObject>(of: Resource<T>, key: ObjectKey, options?: DeleteOptions): Promise<void>;
+  /**
+   * Calls back each time the server answers again after it could not be reached: whoever waits before trying again need
+   * not wait any longer.
+   */
+  onReachable(listener: () => void): Disposable;
   /** Any other call: a path with its query, a JSON body, the parsed JSON of the answer (or its text). */
   request(method: string, path: string, body?: unknown, options?: CallOptions): Promise<unknown>;
 }

@@ -207,6 +207,19 @@ describe("a call", () => {
     expect(seen).toHaveLength(5);
   });
 
+  it("that is answered after one that was not tells those who wait for the server", async () => {
+    let calls = 0;
+    const subscription = client.onReachable(() => calls++);
+    await client.get(CONFIG_MAPS, key);
+    expect(calls).toBe(0);
+    handlers = [(_, response) => void response.destroy(), (_, response) => void response.destroy()];
+    await client.get(CONFIG_MAPS, key).catch(() => {});
+    await client.get(CONFIG_MAPS, key);
+    await client.get(CONFIG_MAPS, key);
+    expect(calls).toBe(1);
+    subscription[Symbol.dispose]();
+  });
+
   it("in flight ends when the client is disposed", async () => {
     handlers = [() => {}];
     const getting = client.get(CONFIG_MAPS, key);
