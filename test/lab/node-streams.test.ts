@@ -4,7 +4,7 @@ import type { Duplex } from "node:stream";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import WebSocket from "ws";
+import { WebSocket } from "ws";
 import { decodeFrame, encodeData, encodeSynStream } from "#lab/node/server/spdy/frames.ts";
 import { HeaderWriter } from "#lab/node/server/spdy/header-block.ts";
 import { issueAuthority, issueClientCertificate } from "#pki/issue.ts";
@@ -69,7 +69,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
       heard,
       send: (channel, text) =>
         socket.send(Buffer.concat([Buffer.from([channel]), Buffer.from(text, "latin1")])),
-      status: () => JSON.parse(channels.get(3) ?? "null"),
+      status: (): unknown => JSON.parse(channels.get(3) ?? "null") as unknown,
     };
   }
 
@@ -297,8 +297,10 @@ describeOnKernel("the kubelet's server, through the API server", () => {
       await ask(await issueClientCertificate(pki.ca, { commonName: "somebody", organizations: ["people"] })),
     ).toBe(403);
     const stranger = await issueAuthority({ commonName: "stranger" });
-    await expect(ask(await issueClientCertificate(stranger, master))).rejects.toThrow();
-    await expect(ask({})).rejects.toThrow();
+    await expect(ask(await issueClientCertificate(stranger, master))).rejects.toThrow(
+      /alert|ECONNRESET|hang up/,
+    );
+    await expect(ask({})).rejects.toThrow(/alert|ECONNRESET|hang up/);
     expect(readFileSync(join(world.folder, "node.log"), "utf8")).not.toContain('"level":"error"');
   });
 });

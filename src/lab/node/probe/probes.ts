@@ -118,8 +118,9 @@ export class PodProbes implements Disposable {
       );
       if (outcome === undefined) return;
       const { ok, message } = outcome;
+      if (ok) gapMs = timing.periodMs;
       dueAtMs = this.#options.clock.now() + Math.min(gapMs, timing.periodMs);
-      gapMs = ok ? timing.periodMs : gapMs * 2;
+      gapMs *= 2;
       // Too early to judge.
       if (!ok && gapMs < timing.periodMs) continue;
       count = ok === last ? count + 1 : 1;
