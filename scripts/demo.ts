@@ -44,17 +44,15 @@ async function tell(demo: Demo): Promise<void> {
 
 function tellWhatNext(demo: Demo, address: string): void {
   const name = demo.lab === "demo" ? "" : ` --name ${demo.lab}`;
+  say(`export KUBECONFIG=${demo.kubeconfig}`);
   say("contexts   hub member-1 member-2 member-3");
-  say(`kubectl    export KUBECONFIG=${demo.kubeconfig}`);
   say(`balancer   http://${address}/`);
-  say(`logs       ${demo.kubeconfig.replace(/kubeconfig$/, "logs/")}   (fairlead lab logs NAME)`);
+  say(`logs       ${demo.kubeconfig.replace(/kubeconfig$/, "logs/")}`);
   say();
   say("Three things to try:");
   say(`  curl http://${address}/`);
-  say(
-    `  ./bin/fairlead lab kubectl member-3${name} -- -n work exec client -- dig +short hello.work.svc.clusterset.local`,
-  );
-  say(`  ./bin/fairlead lab kill member-1${name} ; ./bin/fairlead lab restore member-1${name}`);
+  say(`  ./bin/fairlead status --hub-kubeconfig ${demo.kubeconfig} -o wide`);
+  say(`  ./bin/fairlead lab kill${name} member-1-node-1`);
   say();
   say(`Take it down: ./bin/fairlead lab down${name}`);
 }
