@@ -258,4 +258,24 @@ describeOnKernel("the service proxy, with real packets", () => {
     const left = [...table!.sets].filter(([name]) => !name.startsWith("cluster-"));
     expect(left.flatMap(([, set]) => [...set.elements])).toEqual([]);
   });
+
+  it("finds its way among 1 000 Services, and changes one without the others", async () => {
+    for (let at = 0; at < 1000; at++) {
+      const name = `other-${at}`;
+      services.set(
+        makeService(name, { clusterIPs: [`10.97.${at >> 8}.${at & 255}`], ports: [{ port: 80 }] }),
+      );
+      slices.set(makeSlice(name, name, { endpoints: [ready(a.v4), ready(b.v4)] }));
+    }
+    services.set(web);
+    slices.set(slice([ready(a.v4)]));
+    await proxy.idle(signal);
+    expect(await askOften(client, VIP.v4, 6)).toEqual(new Set(["a"]));
+    expect(await askOften(client, "10.97.3.231")).toEqual(new Set(["a", "b"]));
+    const { handle } = await client.ask("open", { host: "10.97.0.1", port: 80 });
+    slices.set(slice([ready(b.v4)]));
+    await proxy.idle(signal);
+    expect(await askOften(client, VIP.v4, 6)).toEqual(new Set(["b"]));
+    expect(await client.ask("say", { handle })).toMatchObject({ error: "" });
+  });
 });
