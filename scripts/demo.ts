@@ -51,7 +51,7 @@ function tellWhatNext(demo: Demo, address: string): void {
   say();
   say("Three things to try:");
   say(`  curl http://${address}/`);
-  say(`  ./bin/fairlead status --hub-kubeconfig ${demo.kubeconfig} -o wide`);
+  say("  ./bin/fairlead status --hub-context hub -o wide");
   say(`  ./bin/fairlead lab kill${name} member-1-node-1`);
   say();
   say(`Take it down: ./bin/fairlead lab down${name}`);

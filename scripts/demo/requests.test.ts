@@ -4,7 +4,8 @@ import { countBy } from "./story.ts";
 
 describe("a line of the request loop", () => {
   it("tells when the request began and who answered", () => {
-    const line = '1700000000123 {"cluster":"member-1","pod":"hello-abc","clientAddress":"10.66.4.3","path":"/"}';
+    const line =
+      '1700000000123 {"cluster":"member-1","pod":"hello-abc","clientAddress":"10.66.4.3","path":"/"}';
     expect(parseTry(line)).toEqual({
       startedAtMs: 1_700_000_000_123,
       cluster: "member-1",
@@ -27,7 +28,11 @@ describe("an outage", () => {
     expect(summarizeOutage(tries, 50)).toEqual({ failed: 1, total: 3, lastFailureAfterMs: 150 });
   });
   it("has no last failure when nothing failed", () => {
-    expect(summarizeOutage([at(100, "a")], 50)).toEqual({ failed: 0, total: 1, lastFailureAfterMs: undefined });
+    expect(summarizeOutage([at(100, "a")], 50)).toEqual({
+      failed: 0,
+      total: 1,
+      lastFailureAfterMs: undefined,
+    });
   });
 });
 

@@ -83,7 +83,7 @@ async function askByName(demo: Demo, count: number): Promise<readonly (Answer | 
 }
 
 export async function tellRequestsByName(demo: Demo): Promise<void> {
-  say(`$ kubectl --context ${IMPORTER} -n work exec client -- curl ${SERVICE_URL}`);
+  say(`$ kubectl -n work exec client -- curl ${SERVICE_URL}`);
   // Chance may let one cluster answer all ten: that would prove nothing, so it asks again.
   for (let attempt = 0; attempt < 5; attempt += 1) {
     const answers = await askByName(demo, 10);
