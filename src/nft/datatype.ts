@@ -42,15 +42,16 @@ export function canonicalPart(type: DataType, value: string | number): string {
   }
 }
 
-/** As `canonicalPart` for a key of an interval set: also a prefix. One that holds a single address is that address. */
-export function canonicalInterval(type: DataType, text: string): string {
+/**
+ * As `canonicalPart` for a part of a key of an interval set: an address may also be a prefix. One that holds a single
+ * address is that address.
+ */
+export function canonicalInterval(type: DataType, value: string | number): string {
+  const text = String(value);
   if (!text.includes("/")) return canonicalPart(type, text);
   const prefix = parsePrefix(text);
-  const address = formatAddress(prefix.network);
-  const bits = type === "ipv4_addr" ? 32 : 128;
-  return prefix.length === bits
-    ? canonicalPart(type, address)
-    : `${canonicalPart(type, address)}/${prefix.length}`;
+  const address = canonicalPart(type, formatAddress(prefix.network));
+  return prefix.length === (type === "ipv4_addr" ? 32 : 128) ? address : `${address}/${prefix.length}`;
 }
 
 /** Number of a protocol's canonical text. */

@@ -11,17 +11,14 @@ const JOINT = " . ";
 
 /** The key made of `parts`. @throws {FleetError} when one is no value of its type. */
 export function elementKey(spec: NftSetSpec, parts: readonly (string | number)[]): string {
-  const [first] = spec.key;
-  if (spec.interval === true && first !== undefined && spec.key.length === 1)
-    return canonicalInterval(first, String(parts[0]));
-  return joinParts(spec.key, parts);
+  return joinParts(spec.key, parts, spec.interval === true ? canonicalInterval : canonicalPart);
 }
 
 /** The value made of `parts`, for a map of data. */
 export function elementData(spec: NftSetSpec, parts: readonly (string | number)[]): string {
   if (spec.value === undefined || spec.value === "verdict")
     throw new FleetError("OPTION_INVALID", "only a map of data has values made of parts");
-  return joinParts(spec.value, parts);
+  return joinParts(spec.value, parts, canonicalPart);
 }
 
 /** The verdict that sends a packet on to `chain` and not back. */
@@ -63,7 +60,11 @@ function checkVerdict(text: string): void {
     throw notCanonical(text);
 }
 
-function joinParts(types: readonly DataType[], parts: readonly (string | number)[]): string {
+function joinParts(
+  types: readonly DataType[],
+  parts: readonly (string | number)[],
+  canonical: typeof canonicalPart,
+): string {
   if (types.length !== parts.length)
     throw new FleetError(
       "OPTION_INVALID",
@@ -71,7 +72,7 @@ function joinParts(types: readonly DataType[], parts: readonly (string | number)
     );
   let text = "";
   for (const [at, type] of types.entries())
-    text += (at === 0 ? "" : JOINT) + canonicalPart(type, parts[at] ?? "");
+    text += (at === 0 ? "" : JOINT) + canonical(type, parts[at] ?? "");
   return text;
 }
 

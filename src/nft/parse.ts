@@ -76,9 +76,6 @@ function parseKey(spec: NftSetSpec, wrapped: unknown): string {
   // An element with attributes of its own (a comment, a counter) stands one level deeper.
   const inner = isObject(wrapped) ? wrapped["elem"] : undefined;
   const key = isObject(inner) ? inner["val"] : wrapped;
-  const prefix = isObject(key) ? key["prefix"] : undefined;
-  if (isObject(prefix))
-    return orForeign(() => elementKey(spec, [`${String(prefix["addr"])}/${String(prefix["len"])}`]), key);
   return orForeign(() => elementKey(spec, partsOf(key)), key);
 }
 
@@ -93,7 +90,13 @@ function parseValue(spec: NftSetSpec, data: unknown): string {
 
 function partsOf(value: unknown): readonly (string | number)[] {
   const concat = isObject(value) ? value["concat"] : undefined;
-  return asArray(concat ?? value).map((it) => (typeof it === "number" ? it : String(it)));
+  return asArray(concat ?? value).map((it) => partOf(it));
+}
+
+function partOf(value: unknown): string | number {
+  const prefix = isObject(value) ? value["prefix"] : undefined;
+  if (isObject(prefix)) return `${String(prefix["addr"])}/${String(prefix["len"])}`;
+  return typeof value === "number" ? value : String(value);
 }
 
 /** What is not of our making is kept under its JSON text, which no key or value of ours can equal. */

@@ -37,7 +37,7 @@ export interface NftSetSpec {
   readonly key: readonly DataType[];
   /** Types of the parts of a value. Absent: a set. */
   readonly value?: readonly DataType[] | "verdict";
-  /** Keys are prefixes or single addresses that do not overlap; for a key of one part. Default: false. */
+  /** Addresses in keys are prefixes or single addresses; no two keys overlap. Default: false. */
   readonly interval?: boolean;
 }
 

@@ -179,6 +179,15 @@ const SETS: Readonly<Record<string, Omit<NftSet, "elements"> & { readonly entrie
       ["10.0.0.3", ""],
     ],
   },
+  ranges: {
+    key: ["ipv4_addr", "inet_proto", "inet_service", "ipv4_addr"],
+    interval: true,
+    entries: [
+      ["10.0.0.1 . tcp . 80 . 192.0.2.0/24", ""],
+      ["10.0.0.2 . tcp . 80 . 0.0.0.0/0", ""],
+      ["10.0.0.1 . udp . 80 . 192.0.2.7", ""],
+    ],
+  },
   prefixes: {
     key: ["ipv6_addr"],
     interval: true,
