@@ -13,6 +13,7 @@ import { internalError, methodNotAllowed, pathNotFound, StatusError } from "../s
 import { serveDiscovery } from "./discovery.ts";
 import { Exchange, splitUrl } from "./exchange.ts";
 import { type HealthChecks, isHealthPath, serveHealth } from "./health.ts";
+import { WriteLimit } from "./load.ts";
 import { OpenApiHandler } from "./openapi.ts";
 import { parsePath, type ResourceTarget, type Target, verbOf } from "./path.ts";
 import type { ResourceHandler } from "./resources.ts";
@@ -35,6 +36,7 @@ export interface HandlerOptions {
 export class RequestHandler {
   readonly #options: HandlerOptions;
   readonly #openapi: OpenApiHandler;
+  readonly #limit = new WriteLimit();
 
   constructor(options: HandlerOptions) {
     this.#options = options;
@@ -48,6 +50,7 @@ export class RequestHandler {
     try {
       const user = await this.#authenticate(request);
       exchange = new Exchange(request, response, user);
+      using _held = this.#limit.enter(exchange.method);
       await this.#serve(exchange);
     } catch (error) {
       this.#logUnexpected(exchange, error);

@@ -65,16 +65,27 @@ export class Watcher {
 
   /** Sends what is due already; from then on `offer` and `flush` feed it. */
   start(): void {
-    this.#sink.onDrain(() => this.#pump());
-    this.#pump();
+    this.#sink.onDrain(() => this.#guard(() => this.#pump()));
+    this.#guard(() => this.#pump());
   }
 
   /** A change of the table, within the scope. Sent by `flush`. */
   offer(event: StoreEvent): void {
     if (!this.#isLive || event.revision <= this.#position) return;
     this.#position = event.revision;
-    const bytes = this.#encode(event);
-    if (bytes !== undefined) this.#gather(bytes);
+    this.#guard(() => {
+      const bytes = this.#encode(event);
+      if (bytes !== undefined) this.#gather(bytes);
+    });
+  }
+
+  /** An event that cannot be shown ends this watch, not the commit that it belongs to. */
+  #guard(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.end(this.spec.encoder.error(Error.isError(error) ? error : new Error(String(error))));
+    }
   }
 
   flush(): void {

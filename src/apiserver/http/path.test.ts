@@ -1,0 +1,49 @@
+import { describe, expect, it } from "vitest";
+import { parsePath, verbOf } from "./path.ts";
+
+describe("a path", () => {
+  const cases: readonly [string, object][] = [
+    ["/api/v1/pods", { group: "", version: "v1", plural: "pods", namespace: undefined, name: undefined }],
+    ["/api/v1/namespaces/a/pods/b", { plural: "pods", namespace: "a", name: "b", subresource: "" }],
+    ["/api/v1/namespaces/a/pods/b/exec", { plural: "pods", namespace: "a", name: "b", subresource: "exec" }],
+    ["/apis/apps/v1/namespaces/a/deployments/b/scale", { group: "apps", name: "b", subresource: "scale" }],
+    ["/api/v1/namespaces", { plural: "namespaces", name: undefined }],
+    ["/api/v1/namespaces/a", { plural: "namespaces", namespace: undefined, name: "a" }],
+    // Namespaces have these two; anything else below them is a resource in them.
+    ["/api/v1/namespaces/a/status", { plural: "namespaces", name: "a", subresource: "status" }],
+    ["/api/v1/namespaces/a/finalize", { plural: "namespaces", name: "a", subresource: "finalize" }],
+    ["/api/v1/namespaces/a/status/b", { plural: "status", namespace: "a", name: "b" }],
+    ["/apis/g/v1/things/a%2Fb", { plural: "things", name: "a/b" }],
+  ];
+  it.each(cases)("%s names a resource", (path, expected) => {
+    expect(parsePath(path)).toMatchObject({ kind: "resource", ...expected });
+  });
+
+  it.each([
+    "/",
+    "/api",
+    "/api/v1",
+    "/apis/apps",
+    "/apis/apps/v1",
+    "/version",
+    "/healthz/ping",
+    "/api/v1/%zz",
+  ])("%s names none", (path) => {
+    expect(parsePath(path)).toEqual({ kind: "path", path });
+  });
+
+  it("and a method make a verb", () => {
+    const verb = (method: string, path: string, query = ""): string | undefined => {
+      const target = parsePath(path);
+      return target.kind === "resource" ? verbOf(method, target, new URLSearchParams(query)) : undefined;
+    };
+    expect(verb("GET", "/api/v1/pods")).toBe("list");
+    expect(verb("GET", "/api/v1/pods", "watch=true")).toBe("watch");
+    expect(verb("GET", "/api/v1/pods", "watch=0")).toBe("list");
+    expect(verb("GET", "/api/v1/nodes/a")).toBe("get");
+    expect(verb("DELETE", "/api/v1/pods")).toBe("deletecollection");
+    expect(verb("DELETE", "/api/v1/nodes/a")).toBe("delete");
+    expect(verb("PUT", "/api/v1/pods")).toBeUndefined();
+    expect(verb("BREW", "/api/v1/pods")).toBeUndefined();
+  });
+});

@@ -1,0 +1,26 @@
+import { describe, expect, it } from "vitest";
+import { parseLabelSelector } from "./selectors.ts";
+
+describe("a label selector", () => {
+  it.each([
+    ["a=b", { a: "b" }, true],
+    ["a = b", { a: "b" }, true],
+    ["a==b,c", { a: "b" }, false],
+    ["a!=b", {}, true],
+    ["a in (b,c),d notin (e)", { a: "c" }, true],
+    ["a in (b)", { a: "" }, false],
+    ["a in ()", { a: "" }, true],
+    ["!a", { a: "" }, false],
+    ["a", { a: "" }, true],
+    ["a>2", { a: "10" }, true],
+    ["a<2", { a: "x" }, false],
+    ["example.io/a=b", { "example.io/a": "b" }, true],
+    ["constructor", {}, false],
+  ] as const)("%s on %o: %s", (selector, labels, expected) => {
+    expect(parseLabelSelector(selector)(labels)).toBe(expected);
+  });
+
+  it.each(["a=b=c", "a in b", "(a)", "a=$", "/a", "a>b", ",", "a b"])("%s is refused", (selector) => {
+    expect(() => parseLabelSelector(selector)).toThrow(expect.objectContaining({ code: 400 }));
+  });
+});
