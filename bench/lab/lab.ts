@@ -13,7 +13,7 @@ import type { LabTopology } from "#lab/topology.ts";
 import { stateRoot } from "../../src/cmd/lab/context.ts";
 
 export const root = fileURLToPath(new URL("../..", import.meta.url));
-export const deps = systemDeps(silentLogger);
+const deps = systemDeps(silentLogger);
 
 export interface BenchLab extends AsyncDisposable {
   readonly layout: LabLayout;

@@ -75,7 +75,7 @@ async function unmountBelow(root: string, signal: AbortSignal): Promise<number> 
 }
 
 /** Mount points at or below `root`, in the order of mounting. */
-export function mountPointsBelow(root: string): readonly string[] {
+function mountPointsBelow(root: string): readonly string[] {
   return readFileSync("/proc/self/mountinfo", "utf8")
     .split("\n")
     .map((line) =>

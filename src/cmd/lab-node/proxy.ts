@@ -40,6 +40,7 @@ export function composeProxy(
       await services[Symbol.asyncDispose]();
       await endpointSlices[Symbol.asyncDispose]();
       flows[Symbol.dispose]();
+      flows[Symbol.dispose]();
       nft[Symbol.dispose]();
     },
   };

@@ -1,0 +1,16 @@
+import { describe, expect, it } from "vitest";
+import { isFree } from "./machine.ts";
+import { ipv6Prefix } from "./topology.ts";
+
+describe("a block of addresses", () => {
+  it("is free when the machine routes nothing of it", () => {
+    expect(isFree("demo", 64, ["192.168.0.0/16", "10.0.0.0/14"])).toBe(true);
+  });
+  it("is taken by a route inside it, and by one around it", () => {
+    expect(isFree("demo", 64, ["10.66.3.0/24"])).toBe(false);
+    expect(isFree("demo", 64, ["10.0.0.0/8"])).toBe(false);
+  });
+  it("is taken when its IPv6 half is", () => {
+    expect(isFree("demo", 64, [`${ipv6Prefix("demo", 64)}:1::/64`])).toBe(false);
+  });
+});
