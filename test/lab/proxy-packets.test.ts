@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
 import { SERVICES } from "#api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
 import { systemClock } from "#base/clock.ts";
+import { exec } from "#base/exec.ts";
 import { silentLogger } from "#base/log.ts";
 import { seededRng } from "#base/rng.ts";
 import { createFlowTable, type FlowTableOptions } from "#lab/proxy/flows.ts";
@@ -209,6 +210,31 @@ describeOnKernel("the service proxy, with real packets", () => {
       for (const request of requests) expect(await client.ask("udp", request)).toMatchObject({ from: "b" });
     },
   );
+
+  it("moves all UDP clients of an endpoint at once, and leaves those of another alone", async () => {
+    const other = makeService("other", { clusterIPs: ["10.96.0.11"], ports: [...(web.spec?.ports ?? [])] });
+    services.set(web);
+    services.set(other);
+    slices.set(slice([ready(a.v4)]));
+    slices.set(makeSlice("other-1", "other", { endpoints: [ready(a.v4)], ports: [...bothPorts] }));
+    await proxy.idle(signal);
+    const ports = Array.from({ length: 400 }, (_, at) => 41_000 + at);
+    const askAll = async (): Promise<ReadonlySet<string>> => {
+      const answers = await Promise.all(
+        ports.map((from) => client.ask("udp", { host: VIP.v4, port: 80, from })),
+      );
+      return new Set(answers.map((it) => it.from || it.error));
+    };
+    expect(await askAll()).toEqual(new Set(["a"]));
+    const kept = { host: "10.96.0.11", port: 80, from: 42_000 };
+    expect(await client.ask("udp", kept)).toMatchObject({ from: "a" });
+    slices.set(slice([ready(b.v4)]));
+    await proxy.idle(signal);
+    expect(await askAll()).toEqual(new Set(["b"]));
+    const [nsenter = "", ...rest] = world.nodePrefix;
+    const listed = await exec(nsenter, [...rest, "conntrack", "-L", "-p", "udp", "--orig-dst", kept.host]);
+    expect(listed.stdout).toContain(`src=${a.v4}`);
+  });
 
   it("keeps connections, and changes nothing, when it is started again", async () => {
     services.set(web);
