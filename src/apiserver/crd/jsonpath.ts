@@ -10,7 +10,7 @@ export type JsonPath = (value: unknown) => readonly unknown[];
 type Step = (values: readonly unknown[]) => readonly unknown[];
 
 const TOKENS =
-  /\.\.(?<deep>[^.[\]'"()\s]+|\*)|\.?\[(?<index>-?\d+)\]|\.?\[(?<all>\*)\]|\.?\[(?<slice>-?\d*:-?\d*)\]|\.?\[(?<quote>['"])(?<quoted>(?:\\.|(?!\k<quote>).)*)\k<quote>\]|\.?\[\?\((?<filter>(?:[^()'"]|'[^']*'|"[^"]*")*)\)\]|\.(?<field>(?:\\.|[^.[\]'"()\s\\])+)/y;
+  /\.\.(?<deep>[^.[\]'"()\s]+|\*)|\.?\[(?<index>-?\d+)\]|\.?\[(?<all>\*)\]|\.?\[(?<slice>-?\d*:-?\d*)\]|\.?\[(?<quote>['"])(?<quoted>(?:\\.|(?!\k<quote>).)*)\k<quote>\]|\.?\[\?\((?<filter>(?:[^()'"]|'[^']*'|"[^"]*")*)\)\]|\.(?<field>(?:\\.|[^.[\]'"(){}\s\\])+)/y;
 
 /** @throws {FleetError} `OPTION_INVALID` for a path that cannot be read. */
 export function parseJsonPath(path: string): JsonPath {

@@ -54,6 +54,6 @@ function hasNames(object: ApiObject): boolean {
   return typeof names?.plural === "string" && typeof names.kind === "string";
 }
 
-export function otherCrds(reader: ObjectReader): readonly Crd[] {
+function otherCrds(reader: ObjectReader): readonly Crd[] {
   return [...reader.list(CRD_GROUP, CRD_PLURAL)] as Crd[];
 }

@@ -6,7 +6,7 @@ import { parseYaml } from "../schema/yaml.ts";
 import { badRequest, StatusError, tooLarge, unsupportedMediaType } from "../status.ts";
 
 /** As the real server: `--max-request-bytes`. Unit: bytes. */
-export const MAX_BODY_BYTES = 3 * 1024 * 1024;
+const MAX_BODY_BYTES = 3 * 1024 * 1024;
 
 /**
  * The whole body of a request.

@@ -20,7 +20,7 @@ export function eventLine(type: EventType | "BOOKMARK" | "ERROR", object: Buffer
 }
 
 const LINE_END = Buffer.from("}\n", "utf8");
-export const INITIAL_END = "k8s.io/initial-events-end";
+const INITIAL_END = "k8s.io/initial-events-end";
 
 export function errorLine(error: Error): Buffer {
   const { status } = error instanceof StatusError ? error : internalError(error.message);
@@ -33,7 +33,7 @@ export function bookmarkMetadata(revision: number, isInitialEnd: boolean): Recor
 }
 
 /** Event lines from the bytes of items. */
-export class ItemEvents implements EventEncoder {
+class ItemEvents implements EventEncoder {
   readonly #item: (entry: Entry) => Buffer;
   readonly #kind: string;
   readonly #apiVersion: string;
@@ -74,7 +74,7 @@ const COMMA = Buffer.from(",", "utf8");
 const OPEN = Buffer.from("{", "utf8");
 
 /** Joins items to a list without parsing them. */
-export function listBytes(head: Record<string, unknown>, items: readonly Buffer[]): Buffer {
+function listBytes(head: Record<string, unknown>, items: readonly Buffer[]): Buffer {
   const start = JSON.stringify(head);
   const parts: Buffer[] = [Buffer.from(`${start.slice(0, -1)},"items":[`, "utf8")];
   for (const [at, item] of items.entries()) {

@@ -29,7 +29,7 @@ const FORMATS: ReadonlyMap<string, Accepted["format"]> = new Map([
 const SUPPORTED = ["application/json", "application/yaml"];
 
 /** The clauses of an Accept header, best first. */
-export function parseAccept(header: string): readonly Clause[] {
+function parseAccept(header: string): readonly Clause[] {
   return header
     .split(",")
     .map(parseClause)

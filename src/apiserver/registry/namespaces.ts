@@ -5,7 +5,6 @@ import type { Store, StoreChange, Transaction } from "../storage/store.ts";
 import { type Catalog, tableId } from "./catalog.ts";
 import type { Deleter } from "./garbage.ts";
 import { timestamp } from "./metadata.ts";
-import type { ApiObject } from "./types.ts";
 
 const FINALIZER = "kubernetes";
 export const NAMESPACES = "namespaces";
@@ -170,7 +169,3 @@ function alarm(type: string, reason: string, message: string): Omit<Condition, "
 
 /** Namespaces that no one can delete (admission plugin NamespaceLifecycle). */
 export const IMMORTAL_NAMESPACES: ReadonlySet<string> = new Set(["default", "kube-public", "kube-system"]);
-
-export function isTerminating(namespace: ApiObject): boolean {
-  return namespace.metadata.deletionTimestamp !== undefined;
-}

@@ -177,7 +177,7 @@ export class Watcher {
 }
 
 /** Whether the object under `key` is one the watcher asked for by namespace and name. */
-export function inScope(spec: WatchSpec, key: string): boolean {
+function inScope(spec: WatchSpec, key: string): boolean {
   if (spec.namespace !== undefined && !key.startsWith(`${spec.namespace}/`)) return false;
   return spec.name === undefined || key.slice(key.indexOf("/") + 1) === spec.name;
 }
