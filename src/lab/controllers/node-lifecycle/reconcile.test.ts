@@ -107,6 +107,20 @@ describe("a node", () => {
     await renew();
     await clock.advance(2000);
     expect(readiness()).toEqual(["True", "True"]);
+    await clock.advance(5100);
+    expect(readiness()).toEqual(["Unknown", "False"]);
+  });
+
+  it("that says it is ready before it renews its lease is believed", async () => {
+    await clock.advance(6000);
+    expect(readiness()).toEqual(["Unknown", "False"]);
+    const conditions = [{ type: "Ready", status: "True", reason: "KubeletReady" }];
+    await client.mergePatch(NODES, nodeKey, { status: { conditions } }, { subresource: "status" });
+    await clock.advance(4000);
+    expect(readiness()[0]).toBe("True");
+    expect(taints()).toEqual([]);
+    await clock.advance(1100);
+    expect(readiness()[0]).toBe("Unknown");
   });
 
   it("loses its pods five minutes after it was last there, and one that tolerates nothing of the sort sooner", async () => {

@@ -2,7 +2,7 @@ import { type Node, NODES, type Pod, PODS } from "#api/core/v1/types.ts";
 import { LEASES } from "#api/coordination/v1/types.ts";
 import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
 import { hasCode } from "#base/errors.ts";
-import { findCondition, setCondition } from "#kube/conditions.ts";
+import { setCondition } from "#kube/conditions.ts";
 import { createController } from "#kube/controller.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import type { EventRecorder } from "#kube/events.ts";
@@ -63,7 +63,7 @@ class NodeLifecycle {
     this.#informers = parts.informers;
     this.#events = parts.events;
     this.#deps = deps;
-    this.#heartbeats = new Heartbeats(parts.informers.leases, deps.clock, parts.nodeLeaseSeconds * 1000);
+    this.#heartbeats = new Heartbeats(parts.informers, deps.clock, parts.nodeLeaseSeconds * 1000);
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
@@ -72,23 +72,22 @@ class NodeLifecycle {
       this.#heartbeats.forget(key);
       return {};
     }
+    if (this.#heartbeats.leftMs(key) <= 0) await this.#readLease(key, signal);
     const leftMs = this.#heartbeats.leftMs(key);
-    const isSilent = leftMs <= 0 && !(await this.#hasJustSpoken(key, signal));
+    const isSilent = leftMs <= 0;
     const node = isSilent ? await this.#markSilent(found, signal) : found;
     const tainted = await this.#taint(node, signal);
-    const isLost = findCondition(tainted.status?.conditions, "Ready")?.status === "Unknown";
     const pods = [...this.#informers.pods.store.byIndex("node", key)];
-    if (isLost) for (const pod of pods) await this.#markNotReady(pod, signal);
+    if (isSilent) for (const pod of pods) await this.#markNotReady(pod, signal);
     const evictMs = await this.#evict(tainted, pods, signal);
     const nextMs = Math.min(evictMs, leftMs > 0 ? leftMs : Number.POSITIVE_INFINITY);
     return Number.isFinite(nextMs) ? { requeueAfterMs: Math.max(1, nextMs) } : {};
   }
 
-  /** The watch may be behind: before a node is given up its Lease is read once more. */
-  async #hasJustSpoken(key: ObjectKey, signal: AbortSignal): Promise<boolean> {
-    const seen = this.#informers.leases.store.get(objectKey(LEASE_NAMESPACE, key));
+  /** The watch may be behind, or dead without our knowing: before a node is given up its Lease is read once more. */
+  async #readLease(key: ObjectKey, signal: AbortSignal): Promise<void> {
     const lease = await this.#client.find(LEASES, objectKey(LEASE_NAMESPACE, key), { signal });
-    return lease?.spec?.renewTime !== seen?.spec?.renewTime;
+    this.#heartbeats.noteLease(key, lease?.spec?.renewTime);
   }
 
   async #markSilent(node: Node, signal: AbortSignal): Promise<Node> {
