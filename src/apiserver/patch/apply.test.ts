@@ -163,6 +163,10 @@ describe("server-side apply", () => {
     const object = applied(live, "m", { tags: ["b"], words: ["b"] }, { force: true });
     expect(object["spec"]).toEqual({ tags: ["a", "b"], words: ["b"] });
   });
+  it("leaves alone what a null of free form stands for", () => {
+    const live = updated(undefined, "x", { free: { a: { b: 1 } } });
+    expect(applied(live, "m", { free: { a: null } })["spec"]).toEqual({ free: { a: { b: 1 } } });
+  });
   it("owns keys below a field of free form, one by one", () => {
     const one = applied(undefined, "a", { free: { x: { y: 1 }, list: [1] } });
     const two = applied(one, "b", { free: { z: 2 } });
@@ -366,6 +370,8 @@ const part = (name: string): fc.Arbitrary<object> =>
     { requiredKeys: ["name"], noNullPrototype: true },
   );
 const parts = names.chain((it) => fc.tuple(...it.map(part)));
+/** A null leaves a map alone that is there. */
+const anyButNull = fc.jsonValue({ maxDepth: 1 }).filter((it) => it !== null);
 const specs = fc.record(
   {
     size: fc.integer({ min: 0, max: 2 }),
@@ -374,7 +380,7 @@ const specs = fc.record(
     tags: names,
     words: names,
     options: fc.dictionary(fc.constantFrom("k", "l"), fc.constantFrom("1", "2"), { noNullPrototype: true }),
-    free: fc.dictionary(fc.constantFrom("k", "l"), fc.jsonValue({ maxDepth: 1, noUnicodeString: true }), {
+    free: fc.dictionary(fc.constantFrom("k", "l"), anyButNull, {
       noNullPrototype: true,
     }),
     parts,

@@ -40,7 +40,10 @@ export function shapeOf(schema: Schema, value: unknown, resolve: SchemaResolver)
   if (isMapType(target)) return mapShape(schema, target);
   if (target.type === "array") return listShape(target);
   if (target.type !== undefined || target["x-kubernetes-preserve-unknown-fields"] !== true) return LEAF;
-  return isObject(value) ? { kind: "map", ref: undefined, fields: NO_FIELDS, element: DEDUCED } : LEAF;
+  // A null may stand for a map that says nothing of what is in it.
+  return isObject(value) || value === null
+    ? { kind: "map", ref: undefined, fields: NO_FIELDS, element: DEDUCED }
+    : LEAF;
 }
 
 function isMapType(schema: Schema): boolean {

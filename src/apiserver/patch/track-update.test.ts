@@ -89,6 +89,25 @@ describe("a write that is no apply", () => {
   });
 });
 
+describe("a null in a field of free form", () => {
+  it("is a value: what comes into its place belongs to the writer, the field itself to who had it", () => {
+    const schema: Schema = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
+    const free = (spec: unknown): ApiObject => ({
+      apiVersion: "v1",
+      kind: "W",
+      metadata: { name: "w" },
+      spec,
+    });
+    const one = trackUpdate({ ...ORIGIN, schema, before: undefined, after: free({ a: null }), manager: "a" });
+    const after = { ...free({ a: { b: 1 } }), metadata: one.metadata };
+    const two = trackUpdate({ ...ORIGIN, schema, before: one, after, manager: "b" });
+    expect(two.metadata.managedFields?.map((it) => [it.manager, it.fieldsV1])).toEqual([
+      ["a", { "f:spec": { ".": {}, "f:a": {} } }],
+      ["b", { "f:spec": { "f:a": { "f:b": {} } } }],
+    ]);
+  });
+});
+
 describe("a built-in kind", () => {
   it("is owned as a real server has it: structs by value are there before anything is in them", () => {
     const after: ApiObject = {

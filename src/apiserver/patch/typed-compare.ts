@@ -77,7 +77,9 @@ class Comparer {
     const ref = before === undefined || after === undefined ? undefined : shape.ref;
     const compareField = (name: string): void => {
       const implied = ref === undefined ? undefined : impliedValue(ref, name);
-      const change = this.values(old[name] ?? implied, now[name] ?? implied, fieldSchema(shape, name));
+      // A null is a value, and not what is implied.
+      const [was, is] = [old[name], now[name]].map((it) => (it === undefined ? implied : it));
+      const change = this.values(was, is, fieldSchema(shape, name));
       if (change !== undefined) collect(below, fieldElement(name), change);
     };
     for (const name of Object.keys(old)) compareField(name);
