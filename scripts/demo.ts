@@ -38,6 +38,7 @@ async function tell(demo: Demo): Promise<void> {
   await tellScaling(demo);
   chapter("One exporting cluster dies, and comes back");
   await tellFailure(demo);
+  if (flags.down) return;
   chapter("Now it is yours");
   tellWhatNext(demo, address);
 }
