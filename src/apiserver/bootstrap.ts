@@ -20,7 +20,10 @@ export interface BootstrapOptions {
 
 /** Makes what every cluster has, where it is missing, and says where the API server is reached now. */
 export async function bootstrap(registry: Registry, options: BootstrapOptions): Promise<void> {
-  for (const object of bootstrapObjects(options)) await ensure(registry, object);
+  for (const object of bootstrapObjects(options)) {
+    // The port may be another one than last time.
+    await (object.kind === "Service" ? keep(registry, object) : ensure(registry, object));
+  }
   for (const object of ownEndpoints(options)) await keep(registry, object);
 }
 

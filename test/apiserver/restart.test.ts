@@ -81,6 +81,27 @@ describe("a restarted server", () => {
     expect(refused.json).toMatchObject({ code: 422, details: { causes: [{ field: "spec.clusterIPs" }] } });
   });
 
+  it("writes nothing by itself when it starts again as it was, and tells where it is when that changed", async () => {
+    const open = (port: number, advertiseAddress: string): ReturnType<typeof startTestServer> =>
+      startTestServer({ dataDir: dir, journal: "sqlite", port, advertiseAddress });
+    const first = await open(0, "192.0.2.1");
+    const { port } = first.server;
+    const before = first.server.registry.store.revision;
+    await first[Symbol.asyncDispose]();
+    const second = await open(port, "192.0.2.1");
+    expect(second.server.registry.store.revision).toBe(before);
+    await second[Symbol.asyncDispose]();
+    await using third = await open(0, "192.0.2.2");
+    const slice = await third.call(
+      "GET",
+      "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes",
+    );
+    expect(slice.json["endpoints"]).toMatchObject([{ addresses: ["192.0.2.2"] }]);
+    expect(slice.json["ports"]).toMatchObject([{ port: third.server.port }]);
+    const service = await third.call("GET", "/api/v1/namespaces/default/services/kubernetes");
+    expect(service.json.spec["ports"]).toMatchObject([{ port: 443, targetPort: third.server.port }]);
+  });
+
   it("refuses a folder that another server uses", async () => {
     await using _first = await startTestServer({ dataDir: dir, journal: "sqlite" });
     await expect(startApiServer({ dataDir: dir })).rejects.toMatchObject({ code: "OPTION_INVALID" });

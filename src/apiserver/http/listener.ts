@@ -9,6 +9,9 @@ import { parsePath } from "./path.ts";
 /** How long requests that are being answered may go on once the server stops. Unit: milliseconds. */
 const DRAIN_MS = 2000;
 
+/** Silence on a connection after which the peer is asked whether it is there. Unit: milliseconds. */
+const KEEP_ALIVE_MS = 15_000;
+
 export interface ListenerOptions {
   readonly certificate: CertificatePair;
   /** PEM of the authority that signs client certificates. */
@@ -42,6 +45,9 @@ export class Listener implements AsyncDisposable {
       requestTimeout: 60_000,
       headersTimeout: 20_000,
       noDelay: true,
+      // Finds clients that went without a word: a watch may have nothing to send for long.
+      keepAlive: true,
+      keepAliveInitialDelay: KEEP_ALIVE_MS,
       shouldUpgradeCallback: isStreamRequest,
     });
     this.#server.on("request", (request, response) => void handler.handle(request, response));
