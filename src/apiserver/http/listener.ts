@@ -9,6 +9,9 @@ import { parsePath } from "./path.ts";
 /** How long requests that are being answered may go on once the server stops. Unit: milliseconds. */
 const DRAIN_MS = 2000;
 
+/** Longest that a client may take to open a TLS session, as Go's server has it for headers. Unit: milliseconds. */
+const HANDSHAKE_MS = 10_000;
+
 /** Silence on a connection after which the peer is asked whether it is there. Unit: milliseconds. */
 const KEEP_ALIVE_MS = 15_000;
 
@@ -26,6 +29,8 @@ export interface ListenerOptions {
 export class Listener implements AsyncDisposable {
   readonly #server: Server;
   readonly #options: ListenerOptions;
+  /** Connections below TLS: the HTTP server does not know of those whose client went away during the handshake. */
+  readonly #sockets = new Set<Socket>();
 
   constructor(options: ListenerOptions) {
     const { certificate, clientCa, handler } = options;
@@ -44,11 +49,16 @@ export class Listener implements AsyncDisposable {
       keepAliveTimeout: 0,
       requestTimeout: 60_000,
       headersTimeout: 20_000,
+      handshakeTimeout: HANDSHAKE_MS,
       noDelay: true,
       // Finds clients that went without a word: a watch may have nothing to send for long.
       keepAlive: true,
       keepAliveInitialDelay: KEEP_ALIVE_MS,
       shouldUpgradeCallback: isStreamRequest,
+    });
+    this.#server.on("connection", (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once("close", () => this.#sockets.delete(socket));
     });
     this.#server.on("request", (request, response) => void handler.handle(request, response));
     this.#server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
@@ -79,7 +89,10 @@ export class Listener implements AsyncDisposable {
     // Connections whose last answer has ended are idle from then on, and nothing more may come over them.
     this.#server.on("request", (_request, response) => response.once("finish", () => response.socket?.end()));
     this.#server.closeIdleConnections();
-    using _force = this.#options.clock.after(DRAIN_MS, () => this.#server.closeAllConnections());
+    using _force = this.#options.clock.after(DRAIN_MS, () => {
+      this.#server.closeAllConnections();
+      for (const socket of this.#sockets) socket.destroy();
+    });
     await closed;
   }
 }
