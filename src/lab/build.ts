@@ -2,6 +2,15 @@
 
 import { existsSync, mkdirSync } from "node:fs";
 import { exec } from "#base/exec.ts";
+import { runIpLines } from "#iproute/driver.ts";
+import {
+  addVethPair,
+  type IpLine,
+  type LinkEnd,
+  replaceAddress,
+  replaceRoute,
+  setLink,
+} from "#iproute/lines.ts";
 import { createNetns, inNetns } from "#netns/netns.ts";
 import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "#netns/sysctl.ts";
 import type { LabLayout } from "./layout.ts";
@@ -45,51 +54,79 @@ async function addLinks(
   layout: LabLayout,
   signal: AbortSignal,
 ): Promise<void> {
-  const present = new Map<string | undefined, ReadonlySet<string>>();
-  const missing: string[] = [];
+  const present = new Map<string, ReadonlySet<string>>();
+  const missing: IpLine[] = [];
   for (const { a, b } of links) {
     // Both ends of a pair come and go together: looking for one is enough.
     const devices = present.get(b.netns) ?? (await listDevices(layout.netnsOf(b.netns), signal));
     present.set(b.netns, devices);
-    if (devices.has(b.device)) continue;
-    const where = a.netns === undefined ? "" : ` netns ${layout.netnsOf(a.netns)}`;
-    missing.push(
-      `link add ${a.device}${where} type veth peer name ${b.device} netns ${layout.netnsOf(b.netns)}`,
-    );
+    if (!devices.has(b.device)) missing.push(addVethPair(linkEnd(a, layout), linkEnd(b, layout)));
   }
-  await ipBatch(undefined, missing, signal);
+  await runIpLines(missing, { signal });
+}
+
+function linkEnd(
+  end: { readonly netns: string | undefined; readonly device: string },
+  layout: LabLayout,
+): LinkEnd {
+  return { device: end.device, ...inNamespace(end.netns, layout) };
 }
 
 async function configure(namespace: PlannedNamespace, layout: LabLayout, signal: AbortSignal): Promise<void> {
   const lines = [
-    ...namespace.devices.map((it) => `link set dev ${it} up`),
-    ...namespace.addresses.map((it) => addressLine(it.device, it.address)),
+    ...namespace.devices.map((it) => setLink(it, { up: true })),
+    ...namespace.addresses.map((it) => replaceAddress(it.device, it.address)),
     ...namespace.routes.map((it) => routeLine(it)),
   ];
-  await ipBatch(namespace.netns === undefined ? undefined : layout.netnsOf(namespace.netns), lines, signal);
+  await runIpLines(lines, { ...inNamespace(namespace.netns, layout), signal });
 }
 
-function addressLine(device: string, address: string): string {
-  return `address replace ${address} dev ${device}${address.includes(":") ? " nodad" : ""}`;
+/** Gateways are on the link whatever the prefixes say: every address of a lab is a /32 or /128. */
+function routeLine(route: PlannedRoute): IpLine {
+  return replaceRoute({
+    to: route.to,
+    hops: route.hops.map((it) => ({ ...it, isOnlink: it.via !== undefined })),
+  });
 }
 
-function routeLine(route: PlannedRoute): string {
-  const hops = route.hops.map((it) =>
-    it.via === undefined ? `dev ${it.device}` : `via ${it.via} dev ${it.device} onlink`,
-  );
-  if (hops.length === 1) return `route replace ${route.to} ${hops[0]}`;
-  return `route replace ${route.to} ${hops.map((it) => `nexthop ${it}`).join(" ")}`;
+function inNamespace(name: string | undefined, layout: LabLayout): { readonly netns?: string } {
+  return name === undefined ? {} : { netns: layout.netnsOf(name) };
 }
 
-async function ipBatch(
-  netns: string | undefined,
-  lines: readonly string[],
+/** Takes a link down; the kernel forgets the routes through it. */
+export async function lowerLink(layout: LabLayout, link: LinkRef, signal: AbortSignal): Promise<void> {
+  await runIpLines([setLink(link.device, { up: false })], { netns: layout.netnsOf(link.netns), signal });
+}
+
+/** Brings a link back with the addresses and routes that the plan gives it; other links that are down stay so. */
+export async function raiseLink(
+  topology: LabTopology,
+  layout: LabLayout,
+  link: LinkRef,
   signal: AbortSignal,
 ): Promise<void> {
-  if (lines.length === 0) return;
-  const args = ["-batch", "-"];
-  const line = netns === undefined ? { command: "ip", args } : inNetns(netns, "ip", args);
-  await exec(line.command, line.args, { input: `${lines.join("\n")}\n`, signal });
+  const namespace = planNetwork(topology).configured.find((it) => it.netns === link.netns);
+  if (namespace === undefined) return;
+  const netns = layout.netnsOf(link.netns);
+  const up = await listDevices(netns, signal, (it) => it.flags.includes("UP"));
+  const isUp = (device: string): boolean => device === link.device || up.has(device);
+  const routes = namespace.routes
+    .filter((route) => route.hops.some((hop) => hop.device === link.device))
+    .map((route) => ({ ...route, hops: route.hops.filter((hop) => isUp(hop.device)) }));
+  const lines = [
+    setLink(link.device, { up: true }),
+    ...namespace.addresses
+      .filter((it) => it.device === link.device)
+      .map((it) => replaceAddress(it.device, it.address)),
+    ...routes.map((it) => routeLine(it)),
+  ];
+  await runIpLines(lines, { netns, signal });
+}
+
+/** One device of one namespace of the lab. */
+export interface LinkRef {
+  readonly netns: string;
+  readonly device: string;
 }
 
 interface KernelLink {
@@ -131,42 +168,6 @@ table inet fairlead-guard {
 async function guardMachine(layout: LabLayout, signal: AbortSignal): Promise<void> {
   const line = inNetns(layout.netnsOf(FABRIC_NETNS), "nft", ["-f", "-"]);
   await exec(line.command, line.args, { input: GUARD, signal });
-}
-
-/** One device of one namespace of the lab. */
-export interface LinkRef {
-  readonly netns: string;
-  readonly device: string;
-}
-
-/** Takes a link down; the kernel forgets the routes through it. */
-export async function lowerLink(layout: LabLayout, link: LinkRef, signal: AbortSignal): Promise<void> {
-  await ipBatch(layout.netnsOf(link.netns), [`link set dev ${link.device} down`], signal);
-}
-
-/** Brings a link back with the addresses and routes that the plan gives it; other links that are down stay so. */
-export async function raiseLink(
-  topology: LabTopology,
-  layout: LabLayout,
-  link: LinkRef,
-  signal: AbortSignal,
-): Promise<void> {
-  const namespace = planNetwork(topology).configured.find((it) => it.netns === link.netns);
-  if (namespace === undefined) return;
-  const netns = layout.netnsOf(link.netns);
-  const up = await listDevices(netns, signal, (it) => it.flags.includes("UP"));
-  const isUp = (device: string): boolean => device === link.device || up.has(device);
-  const routes = namespace.routes
-    .filter((route) => route.hops.some((hop) => hop.device === link.device))
-    .map((route) => ({ ...route, hops: route.hops.filter((hop) => isUp(hop.device)) }));
-  const lines = [
-    `link set dev ${link.device} up`,
-    ...namespace.addresses
-      .filter((it) => it.device === link.device)
-      .map((it) => addressLine(it.device, it.address)),
-    ...routes.map((it) => routeLine(it)),
-  ];
-  await ipBatch(netns, lines, signal);
 }
 
 /** State of a link as it was set, not whether its far side is there. */
