@@ -95,6 +95,13 @@ export class Exchange {
     else response.end(bytes);
   }
 
+  /** Sends the head at once; what follows is written to `response` as it comes. */
+  startStream(type: string): void {
+    this.#setHeaders();
+    this.response.writeHead(200, { "Content-Type": type, "Transfer-Encoding": "chunked" });
+    this.response.flushHeaders();
+  }
+
   sendStatus(status: Status, code: number): Promise<void> {
     return this.sendJson(code, JSON.stringify(status));
   }

@@ -67,8 +67,7 @@ export class KubeletTunnel {
     const code = answer.statusCode ?? 500;
     if (code !== 200) throw kubeletRefusal(code, await textOf(answer));
     const { response } = exchange;
-    response.writeHead(200, { "Content-Type": answer.headers["content-type"] ?? "text/plain" });
-    response.flushHeaders();
+    exchange.startStream(answer.headers["content-type"] ?? "text/plain");
     await new Promise<void>((resolve) => {
       response.once("close", () => answer.destroy());
       pipeline(answer, response, () => resolve());

@@ -93,8 +93,7 @@ export async function serveWatch(
   const selection = parseSelection(of.definition, query.labelSelector, query.fieldSelector);
   const asked = parseRevision(query.resourceVersion);
   const { response } = exchange;
-  response.writeHead(200, { "Content-Type": "application/json", "Transfer-Encoding": "chunked" });
-  response.flushHeaders();
+  exchange.startStream("application/json");
   try {
     if (asked > services.store.revision) await services.awaitRevision(asked);
     run(services, response, planWatch(services.store, query, selection, of.form), query);
