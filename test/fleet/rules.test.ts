@@ -353,10 +353,15 @@ describe("the hub trusts a member with its own mailbox only", () => {
     await exportBy("mcs", fleet.client("a"), { namespace });
     await exportBy("mcs", fleet.client("b"), { namespace });
     const hub = fleet.client("hub");
+    await eventuallyOne(hub, FLEET_SERVICE_IMPORTS, key, (it) => it.status?.clusters?.length === 2);
+    // b's own agent would take the forgery away before the hub has looked at it.
+    const agent = fleet.agents.get("b")!;
+    await agent.stop();
     await hub.create(ENDPOINT_SLICE_EXPORTS, forged(from, address));
     await eventually(hub, EVENTS, (all) =>
       all.some((it) => it.reason === "EndpointsRefused" && it.involvedObject.name === `forged-${count}`),
     );
+    agent.start();
     const copies = (await hub.list(ENDPOINT_SLICE_IMPORTS)).items;
     expect(copies.filter((it) => it.metadata.name === `forged-${count}`)).toEqual([]);
   });

@@ -72,37 +72,33 @@ function currentExport({ mailbox }: Session, key: ObjectKey): InternalServiceExp
 }
 
 async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
-  const { here, hub, local, mailbox } = session;
-  const membership = membershipOf(session);
+  const { here, local } = session;
   const plan = planFor(session, key);
-  const spec = membership === "leave" ? undefined : plan.spec;
-  if (membership !== "none") {
-    const current = currentExport(session, key);
-    const service = here.services.store.get(key);
-    // A second object for the same service, left by another agent, would be refused by the hub.
-    for (const it of mailbox.exports.store.byIndex("service", key))
-      if (!isDeleting(it) && (spec === undefined || it !== current))
-        await hub.delete(INTERNAL_SERVICE_EXPORTS, keyOf(it), { signal });
-    if (spec !== undefined && service !== undefined)
-      await upload(session, { key, spec, service, current }, signal);
-  }
-  await report(
-    session,
-    { of: FLEET_SERVICE_EXPORTS, object: here.fleetExports.store.get(key), next: plan.fleet },
-    signal,
-  );
-  await report(
-    session,
-    { of: MCS_SERVICE_EXPORTS, object: here.mcsExports.store.get(key), next: plan.mcs },
-    signal,
-  );
-  const leaving = here.fleetExports.store.get(key);
+  const fleet = here.fleetExports.store.get(key);
+  const mcs = here.mcsExports.store.get(key);
+  // Before the hub is asked for anything: what can be told here is told while it is away, too.
+  await report(session, { of: FLEET_SERVICE_EXPORTS, object: fleet, next: plan.fleet }, signal);
+  await report(session, { of: MCS_SERVICE_EXPORTS, object: mcs, next: plan.mcs }, signal);
+  await send(session, key, plan, signal);
   // Put there by agents of other origin; ours needs none, because it acts on what is there.
-  if (leaving !== undefined && isDeleting(leaving))
-    await removeFinalizer(local, FLEET_SERVICE_EXPORTS, leaving, {
-      finalizer: FINALIZERS.serviceExport,
-      signal,
-    });
+  const finalizer = FINALIZERS.serviceExport;
+  if (fleet !== undefined && isDeleting(fleet))
+    await removeFinalizer(local, FLEET_SERVICE_EXPORTS, fleet, { finalizer, signal });
+}
+
+async function send(session: Session, key: ObjectKey, plan: ExportPlan, signal: AbortSignal): Promise<void> {
+  const { here, hub, mailbox } = session;
+  const membership = membershipOf(session);
+  if (membership === "none") return;
+  const spec = membership === "leave" ? undefined : plan.spec;
+  const current = currentExport(session, key);
+  const service = here.services.store.get(key);
+  // A second object for the same service, left by another agent, would be refused by the hub.
+  for (const it of mailbox.exports.store.byIndex("service", key))
+    if (!isDeleting(it) && (spec === undefined || it !== current))
+      await hub.delete(INTERNAL_SERVICE_EXPORTS, keyOf(it), { signal });
+  if (spec !== undefined && service !== undefined)
+    await upload(session, { key, spec, service, current }, signal);
 }
 
 async function upload(
