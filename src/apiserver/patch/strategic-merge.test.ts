@@ -112,6 +112,16 @@ describe("directives", () => {
       containers({ name: "x" }, { name: "y" }, { name: "b" }, { name: "a" }, { name: "c" }),
     );
   });
+  it("put a new item behind others when the patch deletes one, as upstream does", () => {
+    const target = containers({ name: "1" }, { name: "2" }, { name: "4" });
+    const patch = {
+      spec: {
+        "$setElementOrder/containers": [{ name: "2" }, { name: "3" }],
+        containers: [{ name: "3" }, { name: "1", $patch: "delete" }],
+      },
+    };
+    expect(patched(target, patch)).toEqual(containers({ name: "2" }, { name: "4" }, { name: "3" }));
+  });
   it("set the order of scalars", () => {
     const patch = { metadata: { "$setElementOrder/finalizers": ["c", "a"], finalizers: ["c"] } };
     expect(patched({ metadata: { finalizers: ["a", "b"] } }, patch)).toEqual({

@@ -11,7 +11,7 @@ import {
   SET_ORDER,
   withoutDirectives,
 } from "./strategic-directives.ts";
-import { keyOfItem, keyText, mergeOrder, refuseOutOfOrder } from "./strategic-order.ts";
+import { keyOfItem, keyText, mergeOrder, orderBefore, refuseOutOfOrder } from "./strategic-order.ts";
 
 /**
  * Applies a strategic merge patch to an object of a built-in kind. The schema says which lists merge and by what key
@@ -97,14 +97,14 @@ class Merger {
       const live = asList(before, key);
       const patched = asList(change, key);
       refuseOutOfOrder(patched, order, rule.mergeKey);
+      const was = orderBefore(live, patched, rule.mergeKey);
       const merged =
         change === undefined ? live : this.#mergeOrTake(live, patched, before === undefined, rule);
-      original[key] = mergeOrder(merged, { order, before: live, mergeKey: rule.mergeKey });
+      original[key] = mergeOrder(merged, { order, before: was, mergeKey: rule.mergeKey });
     }
     return done;
   }
 
-  // eslint-disable-next-line max-params -- one private step of the function above
   #mergeOrTake(live: unknown[], patched: unknown[], isNew: boolean, rule: FieldRule): unknown[] {
     if (isNew) return withoutNulls(withoutDirectives(patched)) as unknown[];
     return this.#list(live, patched, rule);
@@ -126,7 +126,6 @@ class Merger {
     return mergeOrder(merged, { order: items, before: kept, mergeKey });
   }
 
-  // eslint-disable-next-line max-params -- one private step of the function above
   #items(
     original: readonly unknown[],
     patch: readonly JsonMap[],

@@ -56,6 +56,27 @@ export function mergeOrder(merged: readonly unknown[], { order, before, mergeKey
   return [...result, ...others.slice(at).map((it) => it.item)];
 }
 
+/**
+ * The order of a list before a patch, as upstream knows it. Where the patch deletes items, new ones count as having
+ * stood at the end: upstream puts them where the deleted ones were in memory, and clients have come to see that order.
+ */
+export function orderBefore(
+  before: readonly unknown[],
+  patch: readonly unknown[],
+  mergeKey: string | undefined,
+): readonly unknown[] {
+  if (mergeKey === undefined) return before;
+  const isDeletion = (item: unknown): boolean => isObject(item) && item[DIRECTIVE] === "delete";
+  const deleted = new Set(patch.filter(isDeletion).map((item) => keyOfItem(item, mergeKey)));
+  const kept = before.filter((item) => !deleted.has(keyOfItem(item, mergeKey)));
+  if (kept.length === before.length) return before;
+  const known = positionsOf(before, mergeKey);
+  const added = patch.filter(
+    (item) => isObject(item) && item[DIRECTIVE] === undefined && !known.has(keyOfItem(item, mergeKey)),
+  );
+  return [...kept, ...added].slice(0, before.length);
+}
+
 function comesFirst(other: number | undefined, named: number | undefined): boolean {
   return other !== undefined && named !== undefined && other < named;
 }
