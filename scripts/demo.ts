@@ -49,6 +49,11 @@ function tellWhatNext(demo: Demo, address: string): void {
   say("contexts   hub member-1 member-2 member-3");
   say(`balancer   http://${address}/`);
   say(`logs       ${demo.kubeconfig.replace(/kubeconfig$/, "logs/")}`);
+  if (process.env["FAIRLEAD_USERNS"] !== undefined) {
+    say();
+    say(`The lab lives in a user namespace; its addresses answer inside it:`);
+    say(`  ./bin/fairlead lab shell${name}`);
+  }
   say();
   say("Three things to try:");
   say(`  curl http://${address}/`);
