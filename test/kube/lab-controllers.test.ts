@@ -318,6 +318,20 @@ describe("a cluster with the lab's controllers", () => {
   });
 });
 
+describe("a namespace that is deleted", () => {
+  it("takes its workloads with it, without an error on the way", async () => {
+    faults.length = 0;
+    await client.create(SERVICES, {
+      metadata: { name: "last", namespace: NAMESPACE },
+      spec: { selector: { app: "moved" }, ports: [{ port: 80 }] },
+    });
+    await client.delete(NAMESPACES, objectKey(undefined, NAMESPACE));
+    await until(PODS, {}, (pods) => pods.length === 0);
+    await until(NAMESPACES, named(NAMESPACE), (found) => found.length === 0);
+    expect(faults).toEqual([]);
+  });
+});
+
 async function observePods(
   app: string,
   signal: AbortSignal,

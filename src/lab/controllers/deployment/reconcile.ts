@@ -7,6 +7,7 @@ import type { EventRecorder } from "#kube/events.ts";
 import { matcherOf } from "#kube/selector.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
+import { untilEnding } from "../ending.ts";
 import type { LabInformers } from "../informers.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { controllerOf, isControlledBy } from "../pods.ts";
@@ -38,7 +39,7 @@ export function deploymentController(parts: Parts, deps: RuntimeDeps): Controlle
   return createController(
     {
       name: "deployment",
-      reconcile: (key, signal) => reconciler.reconcile(key, signal),
+      reconcile: untilEnding((key, signal) => reconciler.reconcile(key, signal)),
       sources: [
         watching(parts.informers.deployments),
         watching(parts.informers.replicaSets, (change) => deploymentsOfSet(parts.informers, change)),

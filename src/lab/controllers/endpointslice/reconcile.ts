@@ -7,6 +7,7 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import { matcherOfPairs } from "#kube/selector.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller, Informer, KubeClient } from "#kube/types.ts";
+import { untilEnding } from "../ending.ts";
 import { type LabInformers, selectorKey } from "../informers.ts";
 import { endpointGroups } from "./endpoints.ts";
 import { planSlices } from "./plan.ts";
@@ -18,7 +19,7 @@ export function endpointSliceController(client: KubeClient, informers: Needs, de
   return createController(
     {
       name: "endpointslice",
-      reconcile: (key, signal) => reconcile(client, informers, { key, signal }),
+      reconcile: untilEnding((key, signal) => reconcile(client, informers, { key, signal })),
       sources: [
         watching(informers.services),
         watching(informers.pods, (change) => servicesOfPod(informers.services, change)),

@@ -8,6 +8,7 @@ import type { EventRecorder } from "#kube/events.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller, KubeClient } from "#kube/types.ts";
 import type { Prefix } from "#netaddr/prefix.ts";
+import { untilEnding } from "../ending.ts";
 import type { LabInformers } from "../informers.ts";
 import { AddressBook, isOurs } from "./plan.ts";
 
@@ -25,7 +26,7 @@ export function loadBalancerController(parts: Parts, deps: RuntimeDeps): Control
   return createController(
     {
       name: "load-balancer",
-      reconcile: (key, signal) => provider.reconcile(key, signal),
+      reconcile: untilEnding((key, signal) => provider.reconcile(key, signal)),
       sources: [watching(services)],
       // One after another: who came first must not depend on which request was quicker.
       concurrency: 1,

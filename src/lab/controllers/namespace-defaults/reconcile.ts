@@ -6,6 +6,7 @@ import { createController } from "#kube/controller.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller, KubeClient } from "#kube/types.ts";
+import { untilEnding } from "../ending.ts";
 import { type LabInformers, ROOT_CA_NAME } from "../informers.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 
@@ -31,18 +32,19 @@ export function namespaceDefaultsController(
         watching(informers.serviceAccounts, byNamespace),
         watching(informers.rootCas, byNamespace),
       ],
-      async reconcile(namespace, signal) {
+      reconcile: untilEnding(async (namespace, signal) => {
         const object = informers.namespaces.store.get(namespace);
-        if (object === undefined || isDeleting(object)) return;
+        if (object === undefined || isDeleting(object)) return undefined;
         try {
           if (informers.serviceAccounts.store.get(objectKey(namespace, "default")) === undefined)
             await client.create(SERVICE_ACCOUNTS, { metadata: { namespace, name: "default" } }, { signal });
           await publishRootCa({ client, informers, rootCa }, namespace, signal);
         } catch (error) {
-          // Made by someone else meanwhile, or the namespace is on its way out.
-          if (!hasCode(error, "API_ALREADY_EXISTS", "API_FORBIDDEN", "API_NOT_FOUND")) throw error;
+          // Made by someone else meanwhile.
+          if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
         }
-      },
+        return undefined;
+      }),
     },
     deps,
   );

@@ -8,6 +8,7 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import type { EventRecorder } from "#kube/events.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
+import { untilEnding } from "../ending.ts";
 import type { LabInformers } from "../informers.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { isReady } from "../pods.ts";
@@ -34,7 +35,7 @@ export function nodeLifecycleController(parts: Parts, deps: RuntimeDeps): Contro
   return createController(
     {
       name: "node-lifecycle",
-      reconcile: (key, signal) => lifecycle.reconcile(key, signal),
+      reconcile: untilEnding((key, signal) => lifecycle.reconcile(key, signal)),
       sources: [
         watching(nodes),
         watching(leases, ({ before, after }) => [

@@ -11,6 +11,7 @@ import type { EventRecorder } from "#kube/events.ts";
 import { matcherOf } from "#kube/selector.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
+import { untilEnding } from "../ending.ts";
 import type { LabInformers } from "../informers.ts";
 import { randomSuffix } from "../names.ts";
 import { controllerOf, isActive } from "../pods.ts";
@@ -28,7 +29,7 @@ export function replicaSetController(
   return createController(
     {
       name: "replicaset",
-      reconcile: (key, signal) => reconciler.reconcile(key, signal),
+      reconcile: untilEnding((key, signal) => reconciler.reconcile(key, signal)),
       sources: [
         watching(parts.informers.replicaSets),
         watching(parts.informers.pods, (change) => setsOfPod(parts.informers, change)),
@@ -94,32 +95,16 @@ class Reconciler {
   }
 
   async #createPod(replicaSet: ReplicaSet, signal: AbortSignal): Promise<void> {
-    const { name, namespace = "", uid = "" } = replicaSet.metadata;
-    const { metadata = {}, spec } = replicaSet.spec?.template ?? {};
-    const generateName = `${name}-`;
-    const podName = `${generateName}${randomSuffix(this.#deps.rng)}`;
-    const { labels = {}, annotations = {}, finalizers = [] } = metadata;
-    const pod: Pod = {
-      metadata: {
-        name: podName,
-        generateName,
-        namespace,
-        labels,
-        annotations,
-        ownerReferences: [ownerReference(replicaSet)],
-        ...(finalizers.length === 0 ? {} : { finalizers }),
-      },
-      ...(spec === undefined ? {} : { spec }),
-    };
-    this.#expectations.expectCreated(uid, objectKey(namespace, podName));
+    const pod = podOf(replicaSet, randomSuffix(this.#deps.rng));
+    this.#expectations.expectCreated(replicaSet.metadata.uid ?? "", keyOf(pod));
     try {
       await this.#client.create(PODS, pod, { signal });
     } catch (error) {
-      this.#expectations.forgetCreated(objectKey(namespace, podName));
+      this.#expectations.forgetCreated(keyOf(pod));
       this.#tell(replicaSet, "Warning", "FailedCreate", `Error creating: ${messageOf(error)}`);
       throw error;
     }
-    this.#tell(replicaSet, "Normal", "SuccessfulCreate", `Created pod: ${podName}`);
+    this.#tell(replicaSet, "Normal", "SuccessfulCreate", `Created pod: ${pod.metadata.name}`);
   }
 
   async #deletePod(replicaSet: ReplicaSet, pod: Pod, signal: AbortSignal): Promise<void> {
@@ -190,6 +175,25 @@ class Reconciler {
   #tell(replicaSet: ReplicaSet, type: "Normal" | "Warning", reason: string, message: string): void {
     this.#events.record(REPLICA_SETS, replicaSet, { type, reason, message });
   }
+}
+
+/** What the template says, under a name of its own: known before the request, so that it can be waited for. */
+function podOf(replicaSet: ReplicaSet, suffix: string): Pod {
+  const { name, namespace = "" } = replicaSet.metadata;
+  const { metadata = {}, spec } = replicaSet.spec?.template ?? {};
+  const { labels = {}, annotations = {}, finalizers = [] } = metadata;
+  return {
+    metadata: {
+      name: `${name}-${suffix}`,
+      generateName: `${name}-`,
+      namespace,
+      labels,
+      annotations,
+      ownerReferences: [ownerReference(replicaSet)],
+      ...(finalizers.length === 0 ? {} : { finalizers }),
+    },
+    ...(spec === undefined ? {} : { spec }),
+  };
 }
 
 function ownerReference(replicaSet: ReplicaSet): OwnerReference {

@@ -7,6 +7,7 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import type { EventRecorder } from "#kube/events.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller, Informer, KubeClient } from "#kube/types.ts";
+import { untilEnding } from "../ending.ts";
 import type { LabInformers } from "../informers.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { controllerOf, isTerminal } from "../pods.ts";
@@ -28,7 +29,7 @@ export function schedulerController(parts: Parts, deps: RuntimeDeps): Controller
   return createController(
     {
       name: "scheduler",
-      reconcile: (key, signal) => scheduler.schedule(key, signal),
+      reconcile: untilEnding((key, signal) => scheduler.schedule(key, signal)),
       sources: [
         // A pod that goes or comes may make room for another one; all that wait are looked at again.
         watching(pods, ({ key, before, after }) => {
