@@ -8,6 +8,8 @@ export interface ExecContext {
   /** NAME=VALUE */
   readonly env: readonly string[];
   readonly workingDir: string;
+  /** Environment of the way into the container: what tells the lab that a process is its own. */
+  readonly shimEnv: Readonly<Record<string, string>>;
 }
 
 export const EXEC_CONTEXT_FILE = "exec.json";
@@ -16,5 +18,10 @@ export function readExecContext(folder: string): ExecContext {
   const value: unknown = JSON.parse(readFileSync(join(folder, EXEC_CONTEXT_FILE), "utf8"));
   if (!isObject(value) || !Array.isArray(value["env"]) || typeof value["workingDir"] !== "string")
     throw new FleetError("EXEC_FAILED", `the file ${EXEC_CONTEXT_FILE} of the container is damaged`);
-  return { env: value["env"].map(String), workingDir: value["workingDir"] };
+  const shimEnv = isObject(value["shimEnv"]) ? value["shimEnv"] : {};
+  return {
+    env: value["env"].map(String),
+    workingDir: value["workingDir"],
+    shimEnv: Object.fromEntries(Object.entries(shimEnv).map(([name, text]) => [name, String(text)])),
+  };
 }

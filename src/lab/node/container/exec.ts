@@ -44,7 +44,7 @@ export function execInContainer(container: ContainerView, options: ExecStart): E
     {
       detached: true,
       cwd: "/",
-      env: { PATH: SYSTEM_PATH },
+      env: { PATH: SYSTEM_PATH, ...context.shimEnv },
       stdio: [stream, stream, stream, "pipe"],
     },
   );

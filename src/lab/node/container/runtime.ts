@@ -280,7 +280,11 @@ export class ContainerRuntime implements Disposable {
       files: root.files,
       "file-mounts": root.fileMounts,
       command: renderWords([...env, ...spec.argv]),
-      [EXEC_CONTEXT_FILE]: JSON.stringify({ env, workingDir: spec.workingDir }),
+      [EXEC_CONTEXT_FILE]: JSON.stringify({
+        env,
+        workingDir: spec.workingDir,
+        shimEnv: this.#options.shimEnv,
+      }),
       "record.json": JSON.stringify({ podUid, name, attempt, image, tty }),
       log: "",
     };
