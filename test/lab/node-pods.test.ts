@@ -137,9 +137,11 @@ describeOnKernel("a node of the lab", () => {
 
   it("runs a preStop hook before it tells the program to end", async () => {
     const main = script("trap 'test -e /tmp/hooked; exit $?' TERM; while :; do sleep 3600 & wait $!; done");
-    await world.createPod("hooked", [
-      { ...main, lifecycle: { preStop: { exec: { command: ["touch", "/tmp/hooked"] } } } },
-    ]);
+    await world.createPod(
+      "hooked",
+      [{ ...main, lifecycle: { preStop: { exec: { command: ["touch", "/tmp/hooked"] } } } }],
+      { terminationGracePeriodSeconds: 20 },
+    );
     await world.untilReady("hooked");
     const ended = world.until("hooked", (it) => container(it, "main")?.state?.terminated !== undefined);
     await world.deletePod("hooked");
