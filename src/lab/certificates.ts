@@ -2,7 +2,6 @@
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parse, stringify } from "yaml";
 import { ensureClusterPki } from "#pki/cluster.ts";
 import type { CertificatePair } from "#pki/keys.ts";
 import { renderKubeconfig } from "#pki/kubeconfig.ts";
@@ -74,26 +73,26 @@ async function ensureServingCertificates(
   }
 }
 
-/** One kubeconfig for people, with a context for each cluster; the current one is the hub. */
+/** One kubeconfig for people, with a context for each cluster; the first, the hub's, is the current one. */
 export function writeFleetKubeconfig(topology: LabTopology, layout: LabLayout): void {
-  type Part = { clusters: unknown[]; users: { name: string }[]; contexts: { context: { user: string } }[] };
+  interface Parts {
+    readonly clusters: readonly unknown[];
+    readonly users: readonly { readonly user: unknown }[];
+    readonly contexts: readonly { readonly name: string; readonly context: object }[];
+  }
+  const parts = topology.clusters.map((cluster) => {
+    const text = readFileSync(join(layout.cluster(cluster.name), KUBECONFIG.admin), "utf8");
+    return { user: `${cluster.name}-admin`, ...(JSON.parse(text) as Parts) };
+  });
   const merged = {
     apiVersion: "v1",
     kind: "Config",
-    clusters: [] as unknown[],
-    users: [] as unknown[],
-    contexts: [] as unknown[],
+    clusters: parts.flatMap((it) => it.clusters),
+    users: parts.flatMap((part) => part.users.map((it) => ({ ...it, name: part.user }))),
+    contexts: parts.flatMap((part) =>
+      part.contexts.map((it) => ({ ...it, context: { ...it.context, user: part.user } })),
+    ),
+    "current-context": parts[0]?.contexts[0]?.name,
   };
-  for (const cluster of topology.clusters) {
-    const part = parse(readFileSync(join(layout.cluster(cluster.name), KUBECONFIG.admin), "utf8")) as Part;
-    const user = `${cluster.name}-admin`;
-    merged.clusters.push(...part.clusters);
-    merged.users.push(...part.users.map((it) => ({ ...it, name: user })));
-    merged.contexts.push(...part.contexts.map((it) => ({ ...it, context: { ...it.context, user } })));
-  }
-  const text = stringify(
-    { ...merged, "current-context": topology.clusters[0]?.name ?? "hub" },
-    { version: "1.1" },
-  );
-  writeFileSync(layout.kubeconfig, text, { mode: 0o600 });
+  writeFileSync(layout.kubeconfig, `${JSON.stringify(merged, null, 2)}\n`, { mode: 0o600 });
 }

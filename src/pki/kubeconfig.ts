@@ -1,5 +1,7 @@
 /** Whose credentials a kubeconfig carries. */
-type KubeconfigCredentials = { readonly cert: string; readonly key: string } | { readonly token: string };
+export type KubeconfigCredentials =
+  | { readonly cert: string; readonly key: string }
+  | { readonly token: string };
 
 export type KubeconfigOptions = KubeconfigCredentials & {
   /** For example https://127.0.0.1:6443. */
@@ -16,46 +18,38 @@ export type KubeconfigOptions = KubeconfigCredentials & {
   readonly namespace?: string;
 };
 
-/** The text of a kubeconfig file with one cluster, one user and one context, which is the current one. */
+/**
+ * The text of a kubeconfig file with one cluster, one user and one context, which is the current one. JSON, which every
+ * reader of kubeconfigs takes: our own programs then need no YAML parser to start, and nothing in a name can end a
+ * string.
+ */
 export function renderKubeconfig(options: KubeconfigOptions): string {
   const cluster = options.cluster ?? "fairlead";
   const user = options.user ?? "admin";
   const context = options.context ?? `${user}@${cluster}`;
-  const namespace = options.namespace === undefined ? [] : [`    namespace: ${quote(options.namespace)}`];
-  return [
-    "apiVersion: v1",
-    "kind: Config",
-    "clusters:",
-    `- name: ${quote(cluster)}`,
-    "  cluster:",
-    `    server: ${quote(options.server)}`,
-    `    certificate-authority-data: ${base64(options.ca)}`,
-    "users:",
-    `- name: ${quote(user)}`,
-    "  user:",
-    ...credentialLines(options),
-    "contexts:",
-    `- name: ${quote(context)}`,
-    "  context:",
-    `    cluster: ${quote(cluster)}`,
-    `    user: ${quote(user)}`,
-    ...namespace,
-    `current-context: ${quote(context)}`,
-    "",
-  ].join("\n");
+  const namespace = options.namespace === undefined ? {} : { namespace: options.namespace };
+  const config = {
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [
+      {
+        name: cluster,
+        cluster: { server: options.server, "certificate-authority-data": base64(options.ca) },
+      },
+    ],
+    users: [{ name: user, user: credentialFields(options) }],
+    contexts: [{ name: context, context: { cluster, user, ...namespace } }],
+    "current-context": context,
+  };
+  return `${JSON.stringify(config, null, 2)}\n`;
 }
 
-function credentialLines(credentials: KubeconfigCredentials): readonly string[] {
-  if ("token" in credentials) return [`    token: ${quote(credentials.token)}`];
-  return [
-    `    client-certificate-data: ${base64(credentials.cert)}`,
-    `    client-key-data: ${base64(credentials.key)}`,
-  ];
-}
-
-/** JSON strings are YAML strings in double quotes: nothing in a name can end one. */
-function quote(text: string): string {
-  return JSON.stringify(text);
+function credentialFields(credentials: KubeconfigCredentials): Readonly<Record<string, string>> {
+  if ("token" in credentials) return { token: credentials.token };
+  return {
+    "client-certificate-data": base64(credentials.cert),
+    "client-key-data": base64(credentials.key),
+  };
 }
 
 function base64(text: string): string {
