@@ -23,6 +23,7 @@ import {
 } from "../informers.ts";
 import type { Probes } from "../probes/probes.ts";
 import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { ignoreVanishing } from "../vanishing.ts";
 import { exportedFacts } from "./export.ts";
 import { planImportedSlices, type SourceSlice } from "./import-plan.ts";
 
@@ -36,7 +37,7 @@ export function createEndpointImport(session: Session, probes: Probes): Controll
   const controller = createController(
     {
       name: "member-endpoint-import",
-      reconcile: (key, signal) => reconcile(session, probes, key, signal),
+      reconcile: (key, signal) => reconcile(session, probes, key, signal).catch(ignoreVanishing),
       concurrency: 16,
       sources: [
         watching(mailbox.sliceImports, ({ before, after }) => namesOfObjects(before, after)),

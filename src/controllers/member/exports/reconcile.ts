@@ -21,6 +21,7 @@ import { watching } from "#kube/source.ts";
 import type { Controller } from "#kube/types.ts";
 import { MEMBER_MANAGER, serviceOfExport } from "../informers.ts";
 import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { ignoreVanishing } from "../vanishing.ts";
 import { type ExportPlan, type NewCondition, planExport } from "./plan.ts";
 
 /** ServiceExports of both kinds to InternalServiceExports, and verdicts back. Keys are services. */
@@ -184,7 +185,7 @@ async function report<T extends KubeObject & { status?: { conditions?: Condition
     fieldManager: MEMBER_MANAGER,
     subresource: "status",
     signal,
-  });
+  }).catch(ignoreVanishing);
 }
 
 /** What went wrong since the conditions were written last: told once, for `kubectl describe`. */

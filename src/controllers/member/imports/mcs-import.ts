@@ -12,6 +12,7 @@ import { watching } from "#kube/source.ts";
 import type { Controller } from "#kube/types.ts";
 import { MEMBER_MANAGER, serviceOfImported } from "../informers.ts";
 import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { ignoreVanishing } from "../vanishing.ts";
 import { isOurs, planDerivedService, planMcsImport, planReady } from "./mcs-import-plan.ts";
 import { hasNamespace } from "./namespace-report.ts";
 
@@ -21,7 +22,7 @@ export function createMcsImport(session: Session): Controller {
   return createController(
     {
       name: "member-mcs-import",
-      reconcile: (key, signal) => reconcile(session, key, signal),
+      reconcile: (key, signal) => reconcile(session, key, signal).catch(ignoreVanishing),
       sources: [
         watching(
           mailbox.importedServices,
