@@ -293,7 +293,7 @@ export class ContainerRuntime implements Disposable {
   }
 }
 
-export type { ContainerId, ContainerRecord };
+export type { ContainerRecord };
 
 /** In the place of an exit code that nobody wrote. */
 const UNKNOWN_EXIT = "unknown\n";

@@ -40,4 +40,4 @@ export interface PodEvent {
   readonly message: string;
 }
 
-export type RecordEvent = (pod: Pod, event: PodEvent) => void;
+type RecordEvent = (pod: Pod, event: PodEvent) => void;

@@ -51,7 +51,7 @@ export function probeAttempts(clock: Clock): Attempt {
 }
 
 /** A port by number, or by the name that the container gives it. */
-export function resolvePort(port: number | string, container: Container): number {
+function resolvePort(port: number | string, container: Container): number {
   const named = container.ports?.find((it) => it.name === port)?.containerPort;
   const number = named ?? Number(port);
   if (Number.isInteger(number) && number > 0 && number < 65_536) return number;

@@ -40,7 +40,7 @@ export function readWish(query: URLSearchParams): StreamWish {
   };
 }
 
-export function isTrue(value: string | null): boolean {
+function isTrue(value: string | null): boolean {
   return value === "1" || value === "true";
 }
 

@@ -6,7 +6,7 @@ import { SpdySession, type SpdyStream } from "./spdy/session.ts";
 /** exec and attach over SPDY/3.1: the client opens one stream for each thing it wants, named by `streamtype`. */
 
 /** What kubelets know. A client's best one wins; from v4 on the end is a Status on the error stream. */
-export const SPDY_PROTOCOLS = [
+const SPDY_PROTOCOLS = [
   "v5.channel.k8s.io",
   "v4.channel.k8s.io",
   "v3.channel.k8s.io",
