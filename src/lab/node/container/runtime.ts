@@ -16,7 +16,6 @@ import type { Clock } from "#base/clock.ts";
 import { FleetError } from "#base/errors.ts";
 import { exec, start } from "#base/exec.ts";
 import {
-  type ContainerId,
   containerFolder,
   type ContainerRecord,
   readRecord,

@@ -39,5 +39,3 @@ export interface PodEvent {
   readonly reason: string;
   readonly message: string;
 }
-
-type RecordEvent = (pod: Pod, event: PodEvent) => void;
