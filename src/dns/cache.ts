@@ -51,7 +51,8 @@ export class AnswerCache {
     const entry = this.#entries.get(key);
     if (entry === undefined) return undefined;
     const staleUntilMs = entry.freshUntilMs + this.#options.maxStale * 1000;
-    if (this.#options.clock.monotonic() < staleUntilMs) return withTtls(entry.answer, () => STALE_TTL);
+    if (this.#options.clock.monotonic() < staleUntilMs)
+      return { ...withTtls(entry.answer, () => STALE_TTL), authoritative: false };
     this.#entries.delete(key);
     return undefined;
   }

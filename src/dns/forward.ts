@@ -86,13 +86,17 @@ export function createForward(options: ForwardOptions, deps: RuntimeDeps): Forwa
   };
 }
 
-/** Only what belongs to the domain is believed: a server has no say about names outside of it. */
+/**
+ * Only what belongs to the domain is believed: a server has no say about names outside of it. Whether the server speaks with
+ * authority is passed on, also for as long as the answer is kept, as CoreDNS does: some programs drop answers without it, and
+ * BIND's nslookup prints what stands beside them as if it were part of the answer.
+ */
 function answerOf(message: Message, domain: string): Answer {
   const within = (records: readonly ResourceRecord[]): readonly ResourceRecord[] =>
     records.filter((record) => isUnder(record.name, domain));
   return {
     rcode: message.rcode,
-    authoritative: false,
+    authoritative: message.authoritative,
     answers: within(message.answers),
     authorities: within(message.authorities),
     additionals: within(message.additionals),

@@ -90,6 +90,16 @@ describe("a forward", () => {
     expect((await forward.ask(question)).answers.map(formatRecord)).toEqual(["web.fleet. 5 IN A 0.0.0.1"]);
   });
 
+  it("passes on whether the server has authority, from its cache too", async () => {
+    for (const authoritative of [true, false]) {
+      const { seen, server } = await upstream((query) => [answerTo(query, { authoritative })]);
+      const forward = createForward({ domain: "fleet.", servers: [server] }, deps);
+      const answers = [await forward.ask(question), await forward.ask(question)];
+      expect(answers.map((it) => it.authoritative)).toEqual([authoritative, authoritative]);
+      expect(seen).toHaveLength(1);
+    }
+  });
+
   it("believes nothing about names outside its domain", async () => {
     const { server } = await upstream((query) => [
       answerTo(query, {
