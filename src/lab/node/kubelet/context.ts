@@ -1,4 +1,4 @@
-import type { ConfigMap, Pod, Secret, Service } from "#api/core/v1/types.ts";
+import type { ConfigMap, Secret, Service } from "#api/core/v1/types.ts";
 import type { ObjectKey } from "#api/meta/key.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import type { EventRecorder } from "#kube/events.ts";
