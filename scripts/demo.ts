@@ -43,8 +43,13 @@ async function tell(demo: Demo): Promise<void> {
   tellWhatNext(demo, address);
 }
 
+/** What a command needs to mean this lab. */
+function nameFlag(lab: string): string {
+  return lab === "demo" ? "" : ` --name ${lab}`;
+}
+
 function tellWhatNext(demo: Demo, address: string): void {
-  const name = demo.lab === "demo" ? "" : ` --name ${demo.lab}`;
+  const name = nameFlag(demo.lab);
   say(`export KUBECONFIG=${demo.kubeconfig}`);
   say("contexts   hub member-1 member-2 member-3");
   say(`balancer   http://${address}/`);
@@ -83,6 +88,8 @@ try {
   await main();
 } catch (error) {
   process.stderr.write(`\nThe demo ends here: ${messageOf(error)}\n`);
-  process.stderr.write("What is up stays up. Run it again, or take it down: ./bin/fairlead lab down\n");
+  process.stderr.write(
+    `What is up stays up. Run it again, or take it down: ./bin/fairlead lab down${nameFlag(flags.name)}\n`,
+  );
   process.exitCode = process.exitCode === 130 ? 130 : 1;
 }
