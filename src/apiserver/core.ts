@@ -51,7 +51,7 @@ export function composeCore({ store, pki, serviceRanges, clock, rng, log }: Core
   });
   const { authenticator, authorizer, allocations } = builtins;
   const catalog = new Catalog(builtins.resources, builtins.reviews);
-  const registry = new Registry({ store, catalog, rng, newUid: randomUUID });
+  const registry = new Registry({ store, catalog, rng, clock, newUid: randomUUID });
   const hub = new WatchHub(store);
   const tunnel = new KubeletTunnel(registry, pki.kubeletClient);
   const expiry = new EventExpiry(store, clock, () => registry.wake());

@@ -37,6 +37,30 @@ describe("pods", () => {
     return test.call("PATCH", `${NAMESPACE}/pods/${name}/status`, { body: { status }, headers });
   }
 
+  it("wait a moment for the ServiceAccount that a new namespace is about to get", async () => {
+    await test.call("POST", "/api/v1/namespaces", { body: { metadata: { name: "fresh" } } });
+    const inFresh = "/api/v1/namespaces/fresh";
+    const pod = (name: string) => ({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name },
+      spec: { containers: [{ name: "c", image: "i" }] },
+    });
+    const created = test.call("POST", `${inFresh}/pods`, { body: pod("created") });
+    const headers = { "Content-Type": "application/apply-patch+yaml" };
+    const applied = test.call("PATCH", `${inFresh}/pods/applied?fieldManager=test`, {
+      body: pod("applied"),
+      headers,
+    });
+    const other = { ...pod("other").spec, serviceAccountName: "other" };
+    // It is answered at once: nobody makes other accounts by themselves.
+    expect(
+      (await test.call("POST", `${inFresh}/pods`, { body: { ...pod("other"), spec: other } })).code,
+    ).toBe(403);
+    await test.call("POST", `${inFresh}/serviceaccounts`, { body: { metadata: { name: "default" } } });
+    expect([(await created).code, (await applied).code]).toEqual([201, 201]);
+  });
+
   it("get their node by a binding, once", async () => {
     await makePod("bound");
     const binding = {

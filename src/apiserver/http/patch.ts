@@ -67,7 +67,7 @@ function patched(exchange: Exchange, { definition }: WriteRequest, value: unknow
 }
 
 /** Server-side apply: creates what is absent (KEP-555). */
-function applyPatch(
+async function applyPatch(
   registry: Registry,
   exchange: Exchange,
   request: WriteRequest,
@@ -88,6 +88,7 @@ function applyPatch(
   };
   reportFields(check, []);
   const force = isTrue(exchange.query.get("force"));
+  if (!registry.has(request)) await registry.awaitPrerequisites(request, config);
   return registry.change(request, (entry, tx) => {
     if (entry === undefined && subresource !== "") return undefined;
     const live = entry === undefined ? undefined : editableCopy(definition, entry);

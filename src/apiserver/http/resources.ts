@@ -150,6 +150,7 @@ export class ResourceHandler {
     }
     const request = writeRequest(exchange, this.#addressed(call));
     const object = await readObject(exchange, definition);
+    await this.#services.registry.awaitPrerequisites(request, object);
     await this.#sendResult(call, await this.#services.registry.create(request, object));
   }
 

@@ -1,3 +1,4 @@
+import type { Clock } from "#base/clock.ts";
 import type { Rng } from "#base/rng.ts";
 import { forbidden, notFound } from "../status.ts";
 import { Entry } from "../storage/entry.ts";
@@ -8,6 +9,7 @@ import { createObject } from "./create.ts";
 import { type Deleter, GarbageCollector } from "./garbage.ts";
 import { IMMORTAL_NAMESPACES, NAMESPACES, NamespaceCleaner } from "./namespaces.ts";
 import type { Place } from "./owners.ts";
+import { Prerequisites } from "./prerequisites.ts";
 import { type DeleteOptions, isReadyToGo, type Removal, removeObject } from "./removal.ts";
 import type { ApiObject, ObjectReader, ResourceDefinition } from "./types.ts";
 import { putObject, replaceObject, type Replacement } from "./update.ts";
@@ -20,6 +22,7 @@ export interface RegistryOptions {
   readonly store: Store;
   readonly catalog: Catalog;
   readonly rng: Rng;
+  readonly clock: Clock;
   readonly newUid: () => string;
 }
 
@@ -37,12 +40,14 @@ export class Registry {
   readonly env: WriteEnvironment;
   readonly deleter: Deleter;
   readonly #followUps: FollowUp[] = [];
+  readonly #prerequisites: Prerequisites;
   #isFollowingUp = false;
 
-  constructor({ store, catalog, rng, newUid }: RegistryOptions) {
+  constructor({ store, catalog, rng, clock, newUid }: RegistryOptions) {
     this.store = store;
     this.catalog = catalog;
     this.env = { store, reader: this.#reader(), random: () => rng.random(), newUid };
+    this.#prerequisites = new Prerequisites(store, this.env.reader, clock);
     this.deleter = this.#makeDeleter();
     this.#followUps.push(
       new GarbageCollector(catalog, this.deleter),
@@ -113,9 +118,19 @@ export class Registry {
     return entry;
   }
 
+  /** Whether what a request addresses is there. */
+  has({ definition, namespace, name = "" }: WriteRequest): boolean {
+    return tableOf(this.env, definition).get(storageKey(namespace, name)) !== undefined;
+  }
+
   /** An object that is not in the store, as if it were: the answer to a dry run. */
   unstored(object: ApiObject): Entry {
     return Entry.of(storageKey(object.metadata.namespace, object.metadata.name), this.store.revision, object);
+  }
+
+  /** To be awaited before a new object is written: it may need something that is about to be made. */
+  awaitPrerequisites(request: WriteRequest, object: ApiObject): Promise<void> {
+    return this.#prerequisites.wait(request, object);
   }
 
   create(request: WriteRequest, input: ApiObject): Promise<WriteResult> {

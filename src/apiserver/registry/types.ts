@@ -44,6 +44,12 @@ export interface WriteContext {
 export interface Strategy {
   /** Idempotent; runs on every write, before validation. */
   readonly applyDefaults?: (object: ApiObject) => void;
+  /** Whether something that the cluster makes by itself is not there yet: a new object waits for it a moment. */
+  readonly lacksPrerequisite?: (
+    object: ApiObject,
+    namespace: string | undefined,
+    reader: ObjectReader,
+  ) => boolean;
   /** Resets what clients may not set, allocates what the server gives. */
   readonly prepareForCreate?: (object: ApiObject, context: WriteContext) => void;
   readonly prepareForUpdate?: (object: ApiObject, old: ApiObject, context: WriteContext) => void;

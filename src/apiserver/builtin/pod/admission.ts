@@ -1,6 +1,6 @@
-import type { ApiObject, WriteContext } from "../../registry/types.ts";
+import type { ApiObject, ObjectReader, WriteContext } from "../../registry/types.ts";
 import { forbidden } from "../../status.ts";
-import { ensureFields, type Fields, itemsAt, setDefault, setDefaults, textAt } from "../fields.ts";
+import { ensureFields, type Fields, fieldsAt, itemsAt, setDefault, setDefaults, textAt } from "../fields.ts";
 
 /** What the admission plugins ServiceAccount, DefaultTolerationSeconds and Priority do to a new pod. */
 
@@ -10,6 +10,7 @@ const MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount";
 const TOKEN_LIFETIME = 3607;
 /** How long a pod stays on a node that is not ready or not reachable. Unit: seconds. */
 const TOLERATION = 300;
+const DEFAULT_ACCOUNT = "default";
 const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
 
 /** @throws {StatusError} 403 when the ServiceAccount or the PriorityClass does not exist. */
@@ -63,8 +64,21 @@ function setPriority(pod: ApiObject, spec: Fields, { reader }: WriteContext): vo
   setDefault(spec, "preemptionPolicy", textAt(found, "preemptionPolicy") || "PreemptLowerPriority");
 }
 
+/** Only the default one comes by itself, and to a namespace that stays. */
+export function lacksServiceAccount(
+  pod: ApiObject,
+  namespace: string | undefined,
+  reader: ObjectReader,
+): boolean {
+  const name = textAt(fieldsAt(pod, "spec"), "serviceAccountName") || DEFAULT_ACCOUNT;
+  if (namespace === undefined || name !== DEFAULT_ACCOUNT) return false;
+  const owner = reader.get("", "namespaces", undefined, namespace);
+  if (owner === undefined || owner.metadata.deletionTimestamp !== undefined) return false;
+  return reader.get("", "serviceaccounts", namespace, name) === undefined;
+}
+
 function addServiceAccount(pod: ApiObject, spec: Fields, { reader }: WriteContext): void {
-  setDefault(spec, "serviceAccountName", "default");
+  setDefault(spec, "serviceAccountName", DEFAULT_ACCOUNT);
   const name = textAt(spec, "serviceAccountName");
   spec["serviceAccount"] = name;
   const { namespace = "" } = pod.metadata;

@@ -13,7 +13,7 @@ import {
   textAt,
 } from "../fields.ts";
 import { validateLabels } from "../labels.ts";
-import { admitPod, newPodStatus } from "./admission.ts";
+import { admitPod, lacksServiceAccount, newPodStatus } from "./admission.ts";
 import { defaultPod, defaultPodSpec } from "./defaults.ts";
 import { qosClassOf } from "./qos.ts";
 import { validatePodSpec } from "./validate.ts";
@@ -21,6 +21,7 @@ import { validatePodSpec } from "./validate.ts";
 export const podStrategy: Partial<Strategy> = {
   generation: "spec",
   applyDefaults: defaultPod,
+  lacksPrerequisite: lacksServiceAccount,
   prepareForCreate: (pod, context) => {
     admitPod(pod, context);
     pod["status"] = newPodStatus(qosClassOf(fieldsAt(pod, "spec")));
