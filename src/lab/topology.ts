@@ -41,9 +41,9 @@ export const DEFAULT_SPEC: LabSpec = {
 };
 
 const LIMITS = [
-  ["members", 1, 100],
-  ["nodes", 1, 5],
-  ["leaseSeconds", 2, 600],
+  ["members", "members", 1, 100],
+  ["nodes", "nodes of a member", 1, 5],
+  ["leaseSeconds", "lease seconds", 2, 600],
 ] as const;
 
 /** An address in both families. */
@@ -111,16 +111,18 @@ export function checkSpec(spec: LabSpec): void {
   const problems: string[] = [];
   if (!LAB_NAME.test(spec.name)) {
     problems.push(
-      `name must be 1 to 12 lower-case letters, digits and dashes, beginning with a letter, got ${JSON.stringify(spec.name)}`,
+      `the name must have 1 to 12 lower-case letters, digits and dashes, beginning with a letter, got ${JSON.stringify(spec.name)}`,
     );
   }
-  for (const [field, min, max] of LIMITS) {
+  for (const [field, what, min, max] of LIMITS) {
     const value = spec[field];
     if (Number.isInteger(value) && value >= min && value <= max) continue;
-    problems.push(`${field} must be a whole number from ${min} to ${max}, got ${value}`);
+    problems.push(`${what} must be a whole number from ${min} to ${max}, got ${value}`);
   }
-  if (spec.topology !== "flat") problems.push(`topology must be flat, got ${JSON.stringify(spec.topology)}`);
-  if (problems.length > 0) throw new FleetError("OPTION_INVALID", `lab: ${problems.join("; ")}`);
+  if (spec.topology !== "flat")
+    problems.push(`the topology must be flat, got ${JSON.stringify(spec.topology)}`);
+  if (problems.length > 0)
+    throw new FleetError("OPTION_INVALID", `there can be no such lab: ${problems.join("; ")}`);
 }
 
 /** Second octets at which a lab's IPv4 block may begin, in the order in which they are tried. */

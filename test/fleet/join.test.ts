@@ -114,8 +114,26 @@ describe("fairlead leave", () => {
       leaveFleet(options, testDeps("leave"), AbortSignal.timeout(PATIENCE_MS)),
     ).rejects.toMatchObject({
       code: "OPTION_INVALID",
-      message: 'the fleet has no member named nobody: see "fairlead status"',
+      message: 'the fleet has no member named "nobody": see "fairlead status"',
     });
+  });
+
+  it("takes nothing from a cluster that is another one than the member named", async () => {
+    const options = {
+      name: "b",
+      hub: fleet.hub.config,
+      member: fleet.members.get("a")!.config,
+      timeoutMs: PATIENCE_MS,
+    };
+    await expect(
+      leaveFleet(options, testDeps("leave"), AbortSignal.timeout(PATIENCE_MS)),
+    ).rejects.toMatchObject({
+      code: "OPTION_INVALID",
+      message: expect.stringContaining("is another one than b") as string,
+    });
+    expect(await fleet.client("a").find(SECRETS, secretKey)).toBeDefined();
+    const left = await fleet.client("hub").get(MEMBER_CLUSTERS, objectKey(undefined, "b"));
+    expect(left.metadata.deletionTimestamp).toBeUndefined();
   });
 
   it("by force does without an agent that is gone", async () => {

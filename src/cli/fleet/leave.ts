@@ -1,7 +1,9 @@
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { SECRETS, SERVICES } from "#api/core/v1/types.ts";
 import { ENDPOINT_SLICES, MANAGED_BY_LABEL as SLICE_MANAGER_LABEL } from "#api/discovery/v1/types.ts";
+import { isClusterName } from "#api/fairlead.dev/model/names.ts";
 import {
+  CLUSTER_UID_ANNOTATION,
   FORCE_LEAVE_ANNOTATION,
   HUB_SECRET,
   MANAGED_BY,
@@ -21,7 +23,7 @@ import { FleetError, hasCode } from "#base/errors.ts";
 import { connect } from "#kube/client.ts";
 import type { ClusterConfig } from "#kube/config.ts";
 import type { KubeClient } from "#kube/types.ts";
-import { checkReachable } from "./clusters.ts";
+import { checkReachable, clusterUid } from "./clusters.ts";
 import type { JoinDeps } from "./join.ts";
 import { waitFor } from "./wait.ts";
 
@@ -51,6 +53,8 @@ export async function leaveFleet(options: LeaveOptions, deps: JoinDeps, signal: 
   if (member !== undefined && options.member !== undefined)
     await checkReachable(member, { who: `cluster ${name}`, config: options.member }, deps, signal);
   const key = objectKey(undefined, name);
+  const present = await findMember(hub, name, signal);
+  if (member !== undefined) await checkIsMember(member, present, signal);
   await requestLeave(hub, name, force || member === undefined, signal);
   progress(`asked the hub to let ${name} go`);
   await waitFor(
@@ -74,6 +78,28 @@ export async function leaveFleet(options: LeaveOptions, deps: JoinDeps, signal: 
   progress(`${name} has left the fleet`);
 }
 
+async function findMember(hub: KubeClient, name: string, signal: AbortSignal): Promise<MemberCluster> {
+  const present = isClusterName(name)
+    ? await hub.find(MEMBER_CLUSTERS, objectKey(undefined, name), { signal })
+    : undefined;
+  if (present !== undefined) return present;
+  throw new FleetError(
+    "OPTION_INVALID",
+    `the fleet has no member named ${JSON.stringify(name)}: see "fairlead status"`,
+  );
+}
+
+/** Nothing is taken from a cluster but the one that is to leave. */
+async function checkIsMember(member: KubeClient, present: MemberCluster, signal: AbortSignal): Promise<void> {
+  const { name, annotations } = present.metadata;
+  const expected = annotations?.[CLUSTER_UID_ANNOTATION];
+  if (expected === undefined || expected === (await clusterUid(member, `cluster ${name}`, signal))) return;
+  throw new FleetError(
+    "OPTION_INVALID",
+    `the cluster of --member-kubeconfig is another one than ${name}: check file and --member-context`,
+  );
+}
+
 async function requestLeave(
   hub: KubeClient,
   name: string,
@@ -81,9 +107,6 @@ async function requestLeave(
   signal: AbortSignal,
 ): Promise<void> {
   const key = objectKey(undefined, name);
-  const present = await hub.find(MEMBER_CLUSTERS, key, { signal });
-  if (present === undefined)
-    throw new FleetError("OPTION_INVALID", `the fleet has no member named ${name}: see "fairlead status"`);
   if (force) {
     const metadata = { annotations: { [FORCE_LEAVE_ANNOTATION]: "true" } };
     await hub.mergePatch(MEMBER_CLUSTERS, key, { metadata }, { signal });

@@ -1,3 +1,5 @@
+import { mkdirSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { Command, Option } from "@commander-js/extra-typings";
 import { startApiServer } from "#apiserver/server.ts";
 import { FleetError } from "#base/errors.ts";
@@ -24,6 +26,7 @@ export function command(): Command {
     .option(...READY_FD_FLAG);
   return program.action((flags) =>
     runProgram("apiserver", flags, async ({ signal, log, ready }) => {
+      makeFolder(resolve(flags.data));
       await using server = await startApiServer({
         dataDir: flags.data,
         port: flags.port,
@@ -39,6 +42,20 @@ export function command(): Command {
       await untilAborted(signal);
     }),
   );
+}
+
+/** Step by step: asked for all steps at once, Node never comes back from below a folder that cannot hold any (`/proc`). */
+function makeFolder(path: string): void {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found?.isDirectory() === true) return;
+  if (found !== undefined)
+    throw new FleetError("OPTION_INVALID", `--data must be a folder, and ${path} is a file`);
+  makeFolder(dirname(path));
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (cause) {
+    throw new FleetError("OPTION_INVALID", `--data: cannot make the folder ${path}`, { cause });
+  }
 }
 
 function parsePort(text: string): number {

@@ -16,7 +16,7 @@ export function command(): Program {
   return new Command("dns")
     .description("answer names of imported services: SERVICE.NAMESPACE.svc.clusterset.local")
     .option("--kubeconfig <file>", "the member's API server; default: that of the pod's cluster")
-    .requiredOption("--listen <address:port>", "where to answer over UDP and TCP (repeatable)", collect, [])
+    .requiredOption("--listen <address:port>", "where to answer over UDP and TCP (repeatable)", collect)
     .option("--zone <domain>", "the zone of the cluster set", "clusterset.local")
     .option("--ttl <seconds>", "how long answers may be kept, 0 to 3600", "5")
     .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")
@@ -24,7 +24,7 @@ export function command(): Program {
     .option(...READY_FD_FLAG)
     .action((flags) =>
       runProgram("dns", flags, async (context) => {
-        const zone = { origin: foldName(parseName(flags.zone)), ttl: parseTtl(flags.ttl) };
+        const zone = { origin: parseZone(flags.zone), ttl: parseTtl(flags.ttl) };
         await runDns(context, flags, {
           zones: (client, tree, deps) => createClusterSetSync({ client, tree, zone }, deps),
           forwards: () => [],
@@ -33,6 +33,14 @@ export function command(): Program {
         });
       }),
     );
+}
+
+function parseZone(text: string): ReturnType<typeof foldName> {
+  try {
+    return foldName(parseName(text));
+  } catch (cause) {
+    throw new FleetError("OPTION_INVALID", `--zone must be a domain, got ${JSON.stringify(text)}`, { cause });
+  }
 }
 
 function parseTtl(text: string): number {

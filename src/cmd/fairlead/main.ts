@@ -1,38 +1,12 @@
+import { CommanderError } from "@commander-js/extra-typings";
 import { messageOf } from "#base/errors.ts";
+import packageJson from "../../../package.json" with { type: "json" };
+import { COMMANDS, loadCommand } from "./commands.ts";
 
 /**
  * The one executable. Only the module of the command that was asked for is loaded, so that each program starts with no
  * more than it needs.
  */
-interface CommandModule {
-  command(): { parseAsync(argv: readonly string[], options: { from: "user" }): Promise<unknown> };
-}
-
-interface Entry {
-  readonly summary: string;
-  readonly load: () => Promise<CommandModule>;
-  /** Programs that the lab starts; left out of the help. */
-  readonly hidden?: boolean;
-}
-
-const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
-  ["lab", { summary: "a fleet on this machine", load: () => import("../lab/main.ts") }],
-  ["join", { summary: "make a cluster a member of the fleet", load: () => import("../join/main.ts") }],
-  ["leave", { summary: "take a member out of the fleet", load: () => import("../leave/main.ts") }],
-  [
-    "status",
-    { summary: "clusters, exports, imports and endpoints", load: () => import("../status/main.ts") },
-  ],
-  ["hub", { summary: "the manager that runs beside the hub", load: () => import("../hub/main.ts") }],
-  ["member", { summary: "the manager that runs in each member", load: () => import("../member/main.ts") }],
-  ["dns", { summary: "DNS for the cluster set, in each member", load: () => import("../dns/main.ts") }],
-  ["apiserver", { summary: "a Kubernetes API server by itself", load: () => import("../apiserver/main.ts") }],
-  ["lab-controllers", { summary: "", load: () => import("../lab-controllers/main.ts"), hidden: true }],
-  ["lab-dns", { summary: "", load: () => import("../lab-dns/main.ts"), hidden: true }],
-  ["lab-echo", { summary: "", load: () => import("../lab-echo/main.ts"), hidden: true }],
-  ["lab-node", { summary: "", load: () => import("../lab-node/main.ts"), hidden: true }],
-]);
-
 const USAGE = `Fairlead: fleet networking for Kubernetes.
 
 Usage: fairlead COMMAND [flags]
@@ -43,26 +17,49 @@ ${[...COMMANDS]
   .map(([name, entry]) => `  ${name.padEnd(12)} ${entry.summary}`)
   .join("\n")}
 
-fairlead COMMAND --help tells the flags of a command.
+"fairlead COMMAND --help" tells the flags of a command, "fairlead --version" the version.
 `;
+
+/** A command line that cannot be understood ends with this; a command that fails, with 1. */
+const MISUSE = 2;
 
 async function main(argv: readonly string[]): Promise<number> {
   const [name, ...rest] = argv;
-  if (name === undefined || name === "help" || name === "--help" || name === "-h") {
-    process.stdout.write(USAGE);
-    return name === undefined ? 2 : 0;
+  switch (name) {
+    case undefined:
+      process.stderr.write(USAGE);
+      return MISUSE;
+    case "help":
+      if (rest.length > 0) return main([...rest, "--help"]);
+      process.stdout.write(USAGE);
+      return 0;
+    case "--help":
+    case "-h":
+      process.stdout.write(USAGE);
+      return 0;
+    case "--version":
+    case "-V":
+      process.stdout.write(`fairlead ${packageJson.version}\n`);
+      return 0;
+    default:
+      return run(name, rest);
   }
+}
+
+async function run(name: string, argv: readonly string[]): Promise<number> {
   const entry = COMMANDS.get(name);
   if (entry === undefined) {
     process.stderr.write(
-      `fairlead: there is no command ${JSON.stringify(name)}. fairlead --help lists them.\n`,
+      `fairlead: there is no command ${JSON.stringify(name)}. "fairlead --help" lists them.\n`,
     );
-    return 2;
+    return MISUSE;
   }
   try {
-    const module = await entry.load();
-    await module.command().parseAsync(rest, { from: "user" });
+    const command = await loadCommand(name, entry);
+    await command.parseAsync(argv, { from: "user" });
   } catch (error) {
+    // What is wrong, or the help that was asked for, has been printed.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : MISUSE;
     process.stderr.write(`fairlead ${name}: ${messageOf(error)}\n`);
     return 1;
   }

@@ -18,7 +18,7 @@ export function command(): Program {
   return new Command("lab-dns")
     .description("answer the names of one lab cluster, and forward those of the fleet")
     .option("--kubeconfig <file>", "the cluster's API server; default: that of the pod's cluster")
-    .requiredOption("--listen <address:port>", "where to answer over UDP and TCP (repeatable)", collect, [])
+    .requiredOption("--listen <address:port>", "where to answer over UDP and TCP (repeatable)", collect)
     .option("--cluster-domain <domain>", "the zone of the cluster", "cluster.local")
     .option("--forward <domain=address:port>", "who answers for another domain (repeatable)", collect, [])
     .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")

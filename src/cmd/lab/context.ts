@@ -57,8 +57,7 @@ export function openLab(name: string): Lab {
 }
 
 export function parseCount(flag: string, text: string): number {
-  const value = Number(text);
-  if (text.trim() !== "" && Number.isInteger(value)) return value;
+  if (/^\d{1,9}$/.test(text)) return Number(text);
   throw new FleetError("OPTION_INVALID", `${flag} must be a whole number, got ${JSON.stringify(text)}`);
 }
 

@@ -1,5 +1,6 @@
 import * as faults from "#lab/faults.ts";
 import { lockLab } from "#lab/state.ts";
+import { DEFAULT_SPEC } from "#lab/topology.ts";
 import { openLab, stateRoot, untilInterrupted } from "./context.ts";
 import { inOwnNamespace } from "./user-namespace.ts";
 
@@ -12,7 +13,8 @@ export async function kill(target: string, options: FaultOptions): Promise<void>
   const lab = openLab(options.name);
   using _lock = lockLab(stateRoot(), options.name);
   await faults.kill(lab, target, untilInterrupted());
-  console.log(`${target} is dead. fairlead lab restore ${target} brings it back.`);
+  const named = options.name === DEFAULT_SPEC.name ? "" : `--name ${options.name} `;
+  console.log(`${target} is dead. fairlead lab restore ${named}${target} brings it back.`);
 }
 
 export async function restore(target: string, options: FaultOptions): Promise<void> {

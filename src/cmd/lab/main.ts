@@ -2,8 +2,8 @@ import { Command } from "@commander-js/extra-typings";
 
 /** `fairlead lab`: the commands; what they do is in the files beside this one, loaded when asked for. */
 export function command(): Command {
-  const lab = new Command("fairlead lab").description(
-    "A fleet on this machine: a hub and members in network namespaces.",
+  const lab = new Command("lab").description(
+    "run a fleet on this machine: a hub and members in network namespaces",
   );
   // A command's own flags stand before its arguments: what comes after belongs to kubectl or to the shell.
   lab.enablePositionalOptions();

@@ -21,7 +21,7 @@ export async function up(options: UpOptions): Promise<void> {
     name: options.name,
     members: parseCount("--members", options.members),
     nodes: parseCount("--nodes", options.nodes),
-    topology: options.topology as "flat",
+    topology: options.topology as "flat", // Checked, with all the rest, by checkSpec.
     leaseSeconds: parseCount("--lease-seconds", options.leaseSeconds),
   };
   checkSpec(spec);

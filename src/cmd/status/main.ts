@@ -22,7 +22,12 @@ export function command(): Program {
         const output = parseOutput(flags.output);
         const path = flags.hubKubeconfig ?? process.env["KUBECONFIG"];
         if (path === undefined || path === "")
-          throw new FleetError("OPTION_INVALID", "give --hub-kubeconfig, or set KUBECONFIG");
+          throw new FleetError("OPTION_INVALID", "give --hub-kubeconfig FILE, or set KUBECONFIG");
+        if (flags.hubKubeconfig === undefined && path.includes(":"))
+          throw new FleetError(
+            "OPTION_INVALID",
+            `KUBECONFIG names several files (${path}): say with --hub-kubeconfig FILE which one knows the hub`,
+          );
         const context = flags.hubContext;
         const config = await loadKubeconfig(path, context === undefined ? {} : { context });
         await using hub = connect(config, deps);
@@ -31,7 +36,7 @@ export function command(): Program {
           if (!hasCode(error, "API_NOT_FOUND")) throw error;
           throw new FleetError(
             "OPTION_INVALID",
-            `${config.server} is no hub: it does not know MemberClusters`,
+            `${config.server} is no hub: name another context with --hub-context`,
             {
               cause: error,
             },

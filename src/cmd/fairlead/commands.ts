@@ -1,0 +1,51 @@
+import { Command, type CommandUnknownOpts } from "@commander-js/extra-typings";
+
+/** The commands of the one executable, each in a module that is loaded only when it is asked for. */
+
+interface Entry {
+  readonly summary: string;
+  readonly load: () => Promise<{ command(): unknown }>;
+  /** Programs that the lab starts; left out of the help. */
+  readonly hidden?: boolean;
+}
+
+export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
+  ["lab", { summary: "a fleet on this machine", load: () => import("../lab/main.ts") }],
+  ["join", { summary: "make a cluster a member of the fleet", load: () => import("../join/main.ts") }],
+  ["leave", { summary: "take a member out of the fleet", load: () => import("../leave/main.ts") }],
+  [
+    "status",
+    { summary: "clusters, exports, imports and endpoints", load: () => import("../status/main.ts") },
+  ],
+  ["hub", { summary: "the manager that runs beside the hub", load: () => import("../hub/main.ts") }],
+  ["member", { summary: "the manager that runs in each member", load: () => import("../member/main.ts") }],
+  ["dns", { summary: "DNS for the cluster set, in each member", load: () => import("../dns/main.ts") }],
+  ["apiserver", { summary: "a Kubernetes API server by itself", load: () => import("../apiserver/main.ts") }],
+  ["lab-controllers", { summary: "", load: () => import("../lab-controllers/main.ts"), hidden: true }],
+  ["lab-dns", { summary: "", load: () => import("../lab-dns/main.ts"), hidden: true }],
+  ["lab-echo", { summary: "", load: () => import("../lab-echo/main.ts"), hidden: true }],
+  ["lab-node", { summary: "", load: () => import("../lab-node/main.ts"), hidden: true }],
+]);
+
+/**
+ * A command, ready to parse: it calls itself by the name that people type, says on one line what is wrong with a command
+ * line and how to learn more, and throws a `CommanderError` where it would end the process.
+ */
+export async function loadCommand(name: string, { load }: Entry): Promise<Command> {
+  const made = (await load()).command();
+  if (!(made instanceof Command)) throw new TypeError(`command ${name} is no Command`);
+  made.name(`fairlead ${name}`);
+  teachManners(made, made.name());
+  return made;
+}
+
+function teachManners(command: Command | CommandUnknownOpts, name: string): void {
+  command.exitOverride();
+  command.configureOutput({
+    outputError: (text, write) => {
+      const problem = text.trim().replace(/^error: /, "");
+      write(`${name}: ${problem.replace(/\.$/, "")}. "${name} --help" tells what it takes.\n`);
+    },
+  });
+  for (const it of command.commands) teachManners(it, `${name} ${it.name()}`);
+}
