@@ -11,6 +11,7 @@ import { nodeLifecycleController } from "./node-lifecycle/reconcile.ts";
 import { podGcController } from "./pod-gc/reconcile.ts";
 import { replicaSetController } from "./replicaset/reconcile.ts";
 import { schedulerController } from "./scheduler/reconcile.ts";
+import { statefulSetController } from "./statefulset/reconcile.ts";
 
 export interface LabControllersOptions {
   /** Of which load balancers get their addresses; one per family at most. */
@@ -43,6 +44,7 @@ export function createLabControllers(
     schedulerController(of("default-scheduler"), deps),
     deploymentController(of("deployment-controller"), deps),
     replicaSetController(of("replicaset-controller"), deps),
+    statefulSetController(of("statefulset-controller"), deps),
     endpointSliceController(client, informers, deps),
     loadBalancerController({ ...of("service-controller"), prefixes }, deps),
     podGcController(client, informers, deps),

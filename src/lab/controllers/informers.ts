@@ -1,4 +1,13 @@
-import { DEPLOYMENTS, type Deployment, REPLICA_SETS, type ReplicaSet } from "#api/apps/v1/types.ts";
+import {
+  CONTROLLER_REVISIONS,
+  type ControllerRevision,
+  DEPLOYMENTS,
+  type Deployment,
+  REPLICA_SETS,
+  type ReplicaSet,
+  STATEFUL_SETS,
+  type StatefulSet,
+} from "#api/apps/v1/types.ts";
 import { LEASES, type Lease } from "#api/coordination/v1/types.ts";
 import {
   CONFIG_MAPS,
@@ -40,6 +49,10 @@ export interface LabInformers {
   readonly deployments: Informer<Deployment>;
   /** Indexes: controller (by uid), namespace. */
   readonly replicaSets: Informer<ReplicaSet>;
+  /** Index: namespace. */
+  readonly statefulSets: Informer<StatefulSet>;
+  /** Index: controller (by uid). */
+  readonly controllerRevisions: Informer<ControllerRevision>;
   readonly namespaces: Informer<Namespace>;
   readonly serviceAccounts: Informer<ServiceAccount>;
   /** Those named kube-root-ca.crt. */
@@ -88,6 +101,13 @@ export function createLabInformers(client: KubeClient, deps: RuntimeDeps): LabIn
       client,
       REPLICA_SETS,
       { indexes: { controller: controllerUid, namespace: namespaceOf } },
+      deps,
+    ),
+    statefulSets: createInformer(client, STATEFUL_SETS, { indexes: { namespace: namespaceOf } }, deps),
+    controllerRevisions: createInformer(
+      client,
+      CONTROLLER_REVISIONS,
+      { indexes: { controller: controllerUid } },
       deps,
     ),
     namespaces: createInformer(client, NAMESPACES, {}, deps),

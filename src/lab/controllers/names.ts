@@ -1,4 +1,8 @@
+import { createHash } from "node:crypto";
+import type { PodTemplateSpec } from "#api/core/v1/types.ts";
+import { isObject } from "#base/json.ts";
 import type { Rng } from "#base/rng.ts";
+import { byText } from "#base/text.ts";
 
 /** The alphabet of generated names: no vowels, so that no words come up. Source: apimachinery, pkg/util/rand. */
 export const NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789";
@@ -7,4 +11,20 @@ export function randomSuffix(rng: Rng, length = 5): string {
   return Array.from({ length }, () => NAME_ALPHABET[Math.floor(rng.random() * NAME_ALPHABET.length)]).join(
     "",
   );
+}
+
+/** Says the same for the same template, whatever the order of its keys. */
+export function templateHash(template: PodTemplateSpec): string {
+  const bytes = createHash("sha256").update(canonical(template)).digest().subarray(0, 10);
+  return [...bytes].map((byte) => NAME_ALPHABET[byte % NAME_ALPHABET.length]).join("");
+}
+
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  if (!isObject(value)) return JSON.stringify(value) ?? "null";
+  const keys = Object.keys(value).filter((key) => value[key] !== undefined);
+  return `{${keys
+    .toSorted(byText)
+    .map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`)
+    .join(",")}}`;
 }

@@ -51,5 +51,45 @@ export interface ReplicaSet extends KubeObject {
   };
 }
 
+export interface StatefulSet extends KubeObject {
+  spec?: {
+    replicas?: number;
+    selector: LabelSelector;
+    template: PodTemplateSpec;
+    serviceName?: string;
+    podManagementPolicy?: "OrderedReady" | "Parallel";
+    updateStrategy?: { type?: "RollingUpdate" | "OnDelete"; rollingUpdate?: { partition?: number } };
+    ordinals?: { start?: number };
+    /** Unit: seconds. */
+    minReadySeconds?: number;
+    revisionHistoryLimit?: number;
+    volumeClaimTemplates?: unknown[];
+  };
+  status?: {
+    observedGeneration?: number;
+    replicas: number;
+    readyReplicas?: number;
+    availableReplicas?: number;
+    currentReplicas?: number;
+    updatedReplicas?: number;
+    currentRevision?: string;
+    updateRevision?: string;
+    collisionCount?: number;
+    conditions?: WorkloadCondition[];
+  };
+}
+
+/** A state of a template that its workload had, or has. */
+export interface ControllerRevision extends KubeObject {
+  data?: unknown;
+  revision: number;
+}
+
 export const DEPLOYMENTS = resource<Deployment>("apps/v1", "Deployment", "deployments");
 export const REPLICA_SETS = resource<ReplicaSet>("apps/v1", "ReplicaSet", "replicasets");
+export const STATEFUL_SETS = resource<StatefulSet>("apps/v1", "StatefulSet", "statefulsets");
+export const CONTROLLER_REVISIONS = resource<ControllerRevision>(
+  "apps/v1",
+  "ControllerRevision",
+  "controllerrevisions",
+);

@@ -1,9 +1,8 @@
-import { createHash } from "node:crypto";
 import type { Deployment, ReplicaSet } from "#api/apps/v1/types.ts";
 import type { PodTemplateSpec } from "#api/core/v1/types.ts";
-import { isObject, sameJson } from "#base/json.ts";
+import { sameJson } from "#base/json.ts";
 import { byText } from "#base/text.ts";
-import { NAME_ALPHABET } from "../names.ts";
+import { templateHash } from "../names.ts";
 
 /** Which ReplicaSet stands for which state of a Deployment's template. Source: pkg/controller/deployment/util. */
 
@@ -22,22 +21,6 @@ const OWN_ANNOTATIONS = new Set([
 
 export function revisionOf(replicaSet: ReplicaSet): number {
   return Number(replicaSet.metadata.annotations?.[REVISION] ?? 0) || 0;
-}
-
-/** Says the same for the same template, whatever the order of its keys. */
-function templateHash(template: PodTemplateSpec): string {
-  const bytes = createHash("sha256").update(canonical(template)).digest().subarray(0, 10);
-  return [...bytes].map((byte) => NAME_ALPHABET[byte % NAME_ALPHABET.length]).join("");
-}
-
-function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
-  if (!isObject(value)) return JSON.stringify(value) ?? "null";
-  const keys = Object.keys(value).filter((key) => value[key] !== undefined);
-  return `{${keys
-    .toSorted(byText)
-    .map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`)
-    .join(",")}}`;
 }
 
 /** The set of the Deployment's present template; of several the oldest, as upstream has it. */

@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import type { ReplicaSet } from "#api/apps/v1/types.ts";
 import type { Pod } from "#api/core/v1/types.ts";
 import { matcherOf } from "#kube/selector.ts";
-import { planClaims, planScale, planStatus } from "./plan.ts";
+import { planClaims } from "../claims.ts";
+import { planScale, planStatus } from "./plan.ts";
 
 const NOW = Date.UTC(2026, 0, 1, 1);
 const ago = (seconds: number): string => `${new Date(NOW - seconds * 1000).toISOString().slice(0, 19)}Z`;

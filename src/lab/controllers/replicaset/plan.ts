@@ -1,41 +1,9 @@
 import type { ReplicaSet, WorkloadCondition } from "#api/apps/v1/types.ts";
 import type { Pod } from "#api/core/v1/types.ts";
-import type { Matcher } from "#kube/selector.ts";
 import { isDeleting } from "#kube/finalizers.ts";
-import {
-  availableInMs,
-  controllerOf,
-  isActive,
-  isControlledBy,
-  isReady,
-  isTerminal,
-  readySinceMs,
-} from "../pods.ts";
+import { availableInMs, isActive, isReady, isTerminal, readySinceMs } from "../pods.ts";
 
 /** What a ReplicaSet does with pods. Source: k8s.io/kubernetes, pkg/controller/replicaset and controller_utils.go. */
-
-export interface PodClaims {
-  /** Its own, by now or once adopted. */
-  readonly own: readonly Pod[];
-  /** Match the selector and have no controller. */
-  readonly adopt: readonly Pod[];
-  /** Are its own and match no longer. */
-  readonly release: readonly Pod[];
-}
-
-export function planClaims(replicaSet: ReplicaSet, pods: Iterable<Pod>, matches: Matcher): PodClaims {
-  const own: Pod[] = [];
-  const adopt: Pod[] = [];
-  const release: Pod[] = [];
-  for (const pod of pods) {
-    const isMatching = matches(pod.metadata.labels);
-    if (isControlledBy(pod, replicaSet)) (isMatching || isDeleting(pod) ? own : release).push(pod);
-    // A set on its way out takes nobody in, and a pod on its way out is not worth it.
-    else if (isMatching && controllerOf(pod) === undefined && isActive(pod) && !isDeleting(replicaSet))
-      adopt.push(pod);
-  }
-  return { own: [...own, ...adopt], adopt, release };
-}
 
 export interface ScalePlan {
   readonly create: number;

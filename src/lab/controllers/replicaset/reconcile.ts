@@ -11,12 +11,13 @@ import type { EventRecorder } from "#kube/events.ts";
 import { matcherOf } from "#kube/selector.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
+import { planClaims, settleClaims } from "../claims.ts";
 import { untilEnding } from "../ending.ts";
 import type { LabInformers } from "../informers.ts";
 import { randomSuffix } from "../names.ts";
 import { controllerOf, isActive } from "../pods.ts";
 import { Expectations } from "./expectations.ts";
-import { planClaims, planScale, planStatus } from "./plan.ts";
+import { planScale, planStatus } from "./plan.ts";
 
 type Needs = Pick<LabInformers, "replicaSets" | "pods">;
 
@@ -63,8 +64,7 @@ class Reconciler {
     if (replicaSet === undefined) return {};
     const candidates = pods.store.byIndex("namespace", replicaSet.metadata.namespace ?? "");
     const claims = planClaims(replicaSet, candidates, matcherOf(replicaSet.spec?.selector));
-    for (const pod of claims.adopt) await this.#setOwner(pod, ownerReference(replicaSet), signal);
-    for (const pod of claims.release) await this.#setOwner(pod, undefined, signal);
+    await settleClaims(this.#client, ownerReference(replicaSet), claims, signal);
     const uid = replicaSet.metadata.uid ?? "";
     let failure: Error | undefined;
     if (this.#expectations.isMet(uid)) {
@@ -118,22 +118,6 @@ class Reconciler {
       return;
     }
     this.#tell(replicaSet, "Normal", "SuccessfulDelete", `Deleted pod: ${pod.metadata.name}`);
-  }
-
-  /** Takes a pod in, or gives it away. The uid makes sure that it is still the same pod. */
-  async #setOwner(pod: Pod, owner: OwnerReference | undefined, signal: AbortSignal): Promise<void> {
-    const { uid, resourceVersion, ownerReferences = [] } = pod.metadata;
-    const others = ownerReferences.filter((it) => it.controller !== true);
-    const metadata = {
-      uid,
-      resourceVersion,
-      ownerReferences: owner === undefined ? others : [...others, owner],
-    };
-    try {
-      await this.#client.mergePatch(PODS, keyOf(pod), { metadata }, { signal });
-    } catch (error) {
-      if (!hasCode(error, "API_NOT_FOUND")) throw error;
-    }
   }
 
   async #writeStatus(
