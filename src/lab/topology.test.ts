@@ -70,7 +70,7 @@ describe("the address plan of a lab", () => {
 
   it("names all that is wrong with a spec at once", () => {
     const refuse = () => checkSpec({ ...DEFAULT_SPEC, name: "Too_Long_A_Name", members: 0, nodes: 9 });
-    expect(refuse).toThrow(/name must be .*members must be .*nodes must be/);
+    expect(refuse).toThrow(/name must have .*members must be .*nodes of a member must be/);
     try {
       refuse();
     } catch (error) {
