@@ -1,0 +1,191 @@
+/** The commands of people around a lab, and membership of a fleet. */
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES } from "#api/core/v1/types.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { systemClock } from "#base/clock.ts";
+import { start } from "#base/exec.ts";
+import { checkout, runFairlead, startLab, type TestLab, until } from "./lab-fixture.ts";
+import { echoDeployment, mcsExport, namespace, service } from "./lab-manifests.ts";
+import { describeOnKernel } from "./netns-fixture.ts";
+
+const HELLO = { namespace: "work", name: "hello" };
+let lab: TestLab;
+
+const output = async (...args: readonly string[]) =>
+  runFairlead(lab.stateRoot, args, { allowFailure: true, timeoutMs: 60_000 });
+
+/** Flags with which a cluster of the lab joins or leaves its hub. */
+const fleetFlags = (): readonly string[] => [
+  "--hub-kubeconfig",
+  lab.layout.kubeconfig,
+  "--hub-context",
+  "hub",
+  "--member-kubeconfig",
+  lab.layout.kubeconfig,
+  "--member-context",
+  "member-1",
+];
+
+describeOnKernel("the commands of a lab", () => {
+  beforeAll(async () => {
+    lab = await startLab({ name: "ecli", members: 1 });
+  });
+  afterAll(() => lab?.[Symbol.asyncDispose]());
+
+  it("kubectl runs the real one against a cluster and ends with its code", async () => {
+    const nodes = await output("lab", "kubectl", "--name", "ecli", "member-1", "get", "nodes", "-o", "name");
+    expect(nodes).toMatchObject({ exitCode: 0, stdout: "node/member-1-node-1\n" });
+    const absent = await output("lab", "kubectl", "--name", "ecli", "member-1", "get", "pod", "absent");
+    expect(absent.exitCode).toBe(1);
+    expect(absent.stderr).toContain("NotFound");
+    const nowhere = await output("lab", "kubectl", "--name", "ecli", "member-9", "get", "pods");
+    expect(nowhere.exitCode).toBe(1);
+    expect(nowhere.stderr).toContain("There are: hub member-1");
+  });
+
+  it("kubeconfig prints a file with a context for each cluster", async () => {
+    const { stdout } = await output("lab", "kubeconfig", "--name", "ecli");
+    expect(stdout).toBe(`${lab.layout.kubeconfig}\n`);
+    const contexts = await lab.kubectl("hub", ["config", "get-contexts", "-o", "name"]);
+    expect(contexts.stdout.trim().split("\n").toSorted()).toEqual(["hub", "member-1"]);
+  });
+
+  it("logs prints the log of a program, its last lines, and what comes to it", async () => {
+    const all = await output("lab", "logs", "--name", "ecli", "hub/apiserver");
+    expect(all.stdout).toContain('"msg":"ready"');
+    const last = await output("lab", "logs", "--name", "ecli", "--tail", "1", "hub/apiserver");
+    expect(last.stdout.trim().split("\n")).toHaveLength(1);
+    const odd = await output("lab", "logs", "--name", "ecli", "hub/nothing");
+    expect(odd.exitCode).toBe(1);
+    expect(odd.stderr).toContain("hub/apiserver");
+    const child = start(`${checkout}bin/fairlead`, ["lab", "logs", "--name", "ecli", "-f", "hub/apiserver"], {
+      stdio: ["ignore", "pipe", "ignore"],
+      env: { PATH: process.env["PATH"] ?? "", FAIRLEAD_STATE: lab.stateRoot },
+    });
+    const ended = new Promise<void>((resolve) => {
+      child.once("close", () => resolve());
+    });
+    let seen = "";
+    child.stdout?.on("data", (chunk: Buffer) => (seen += chunk.toString("utf8")));
+    await until(
+      "it prints the log",
+      () => Promise.resolve(seen),
+      (it) => it.includes('"msg":"ready"'),
+    );
+    const file = lab.layout.logOf("hub/apiserver");
+    writeFileSync(file, "one line more\n", { flag: "a" });
+    await until(
+      "it follows",
+      () => Promise.resolve(seen),
+      (it) => it.endsWith("one line more\n"),
+    );
+    child.kill("SIGINT");
+    await ended;
+  });
+
+  it("shell runs in the network of a place, with kubectl at hand", async () => {
+    const node = await output("lab", "shell", "--name", "ecli", "member-1-node-1", "hostname", "-I");
+    expect(node.stdout).toContain(lab.cluster("member-1").nodes[0]?.address.v4);
+    const here = await output(
+      "lab",
+      "shell",
+      "--name",
+      "ecli",
+      "member-1",
+      "sh",
+      "-c",
+      "kubectl config current-context; exit 7",
+    );
+    expect(here).toMatchObject({ exitCode: 7, stdout: "hub\n" });
+  });
+
+  it("kill and restore refuse what is not there, and say what is", async () => {
+    for (const verb of ["kill", "restore"]) {
+      const odd = await output("lab", verb, "--name", "ecli", "member-1/nothing");
+      expect(odd.exitCode).toBe(1);
+      expect(odd.stderr).toContain("member-1/lab-controllers");
+    }
+    expect((await output("lab", "status", "--name", "enone")).stderr).toContain("there is no lab enone");
+  });
+});
+
+describeOnKernel("membership", () => {
+  beforeAll(async () => {
+    lab = await startLab({ name: "ejoin", members: 1 });
+    await lab.apply(
+      "member-1",
+      namespace("work"),
+      echoDeployment(HELLO, 1),
+      service(HELLO),
+      mcsExport(HELLO),
+    );
+  });
+  afterAll(() => lab?.[Symbol.asyncDispose]());
+
+  it("may be asked for twice: the second join changes no member", async () => {
+    const hub = await lab.client("hub");
+    const before = await hub.get(MEMBER_CLUSTERS, objectKey(undefined, "member-1"));
+    const twice = await output("join", "member-1", ...fleetFlags(), "--heartbeat-seconds", "1");
+    expect(`${twice.exitCode} ${twice.stderr}`).toMatch(/^0 /);
+    const after = await hub.get(MEMBER_CLUSTERS, objectKey(undefined, "member-1"));
+    expect([after.metadata.uid, after.spec]).toEqual([before.metadata.uid, before.spec]);
+  });
+
+  it("of one cluster under a second name is refused, and so is a name that cannot be", async () => {
+    const other = await output("join", "other", ...fleetFlags());
+    expect(other.exitCode).toBe(1);
+    expect(other.stderr).toContain("member-1");
+    const odd = await output("join", "No_Name", ...fleetFlags());
+    expect(odd.exitCode).toBe(1);
+    expect(
+      (await (await lab.client("hub")).list(MEMBER_CLUSTERS)).items.map((it) => it.metadata.name),
+    ).toEqual(["member-1"]);
+  });
+
+  it("of a hub that does not answer is given up in time, with the address that was tried", async () => {
+    const file = join(lab.stateRoot, "absent.kubeconfig");
+    const { v4 } = lab.cluster("hub").api;
+    writeFileSync(file, readFileSync(lab.layout.kubeconfig, "utf8").replace(`${v4}:6443`, `${v4}:6444`));
+    const startMs = systemClock.monotonic();
+    const flags = fleetFlags().with(1, file);
+    const { exitCode, stderr } = await output("join", "member-1", ...flags, "--timeout", "5");
+    expect(exitCode).toBe(1);
+    expect(stderr).toContain(`${v4}:6444`);
+    expect(systemClock.monotonic() - startMs).toBeLessThan(30_000);
+  });
+
+  it("ends with leave, which leaves what people own, and begins again with join", async () => {
+    const hub = await lab.client("hub");
+    const mailbox = objectKey(undefined, "fleet-member-member-1");
+    const left = await output("leave", "member-1", ...fleetFlags());
+    expect(`${left.exitCode} ${left.stderr}`).toMatch(/^0 /);
+    expect(await hub.find(MEMBER_CLUSTERS, objectKey(undefined, "member-1"))).toBeUndefined();
+    await until(
+      "the mailbox is gone",
+      () => hub.find(NAMESPACES, mailbox),
+      (it) => it === undefined,
+    );
+    const kept = await lab.kubectl("member-1", [
+      "-n",
+      "work",
+      "get",
+      "service/hello",
+      "deployment/hello",
+      "-o",
+      "name",
+    ]);
+    expect(kept.stdout).toBe("service/hello\ndeployment.apps/hello\n");
+    const back = await output("join", "member-1", ...fleetFlags(), "--heartbeat-seconds", "1");
+    expect(`${back.exitCode} ${back.stderr}`).toMatch(/^0 /);
+    await until(
+      "the export is there again",
+      async () =>
+        (await output("status", "--hub-kubeconfig", lab.layout.kubeconfig, "--hub-context", "hub")).stdout,
+      (it) => /^member-1 +True +True +1/m.test(it),
+    );
+  });
+});

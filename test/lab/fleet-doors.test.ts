@@ -1,0 +1,330 @@
+/** Services of one cluster used in another, by every way in and out, with real requests. */
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { SERVICES } from "#api/core/v1/types.ts";
+import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
+import { objectKey } from "#api/meta/key.ts";
+import type { Condition } from "#api/meta/types.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { MULTI_CLUSTER_SERVICES } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import { eventually, eventuallyOne } from "../fleet/fleet.ts";
+import type { FleetStatus } from "../../src/cli/fleet/status.ts";
+import type { Answer } from "../../scripts/demo/requests.ts";
+import { checkout, found, runFairlead, startLab, type TestLab, until } from "./lab-fixture.ts";
+import {
+  echoDeployment,
+  fleetExport,
+  KINDS,
+  mcsExport,
+  multiClusterService,
+  namespace,
+  service,
+  shellPod,
+} from "./lab-manifests.ts";
+import { describeOnKernel } from "./netns-fixture.ts";
+
+const EXPORTERS = ["member-1", "member-2"] as const;
+const IMPORTER = "member-2";
+const URL_BY_NAME = "http://hello.work.svc.clusterset.local/";
+let lab: TestLab;
+
+/** Which clusters answered; "none" for requests that failed. */
+function clustersIn(answers: readonly (Answer | undefined)[]): readonly string[] {
+  return [...new Set(answers.map((it) => it?.cluster ?? "none"))].toSorted();
+}
+
+/** Asks until exactly these clusters answer, which takes as long as endpoints take to travel. */
+function untilAnswered(from: string, url: string, clusters: readonly string[]) {
+  return until(
+    `${clusters.join(" and ")} answer ${url} in ${from}`,
+    () => lab.ask(from, "work/client", { url, count: 20 }),
+    (answers) => clustersIn(answers).join() === clusters.join(),
+  );
+}
+
+async function fleetStatus(): Promise<FleetStatus> {
+  const args = ["status", "--hub-kubeconfig", lab.layout.kubeconfig, "--hub-context", "hub", "-o", "json"];
+  return JSON.parse((await runFairlead(lab.stateRoot, args)).stdout) as FleetStatus;
+}
+
+async function dig(...words: readonly string[]): Promise<readonly string[]> {
+  const text = await lab.inPod(IMPORTER, "work/client", `dig +short ${words.join(" ")}`);
+  return text.split("\n").filter((it) => it !== "");
+}
+
+const told = (conditions: readonly Condition[] | undefined, type: string): string => {
+  const condition = conditions?.find((it) => it.type === type);
+  return condition === undefined ? "" : `${condition.status} ${condition.reason}`;
+};
+
+async function untilMcs(cluster: string, at: string, type: string, said: string): Promise<void> {
+  await eventuallyOne(
+    await lab.client(cluster),
+    MCS_SERVICE_EXPORTS,
+    objectKey(at, "hello"),
+    (it) => told(it.status?.conditions, type) === said,
+  );
+}
+
+async function untilFleet(cluster: string, at: string, type: string, said: string): Promise<void> {
+  await eventuallyOne(
+    await lab.client(cluster),
+    FLEET_SERVICE_EXPORTS,
+    objectKey(at, "hello"),
+    (it) => told(it.status?.conditions, type) === said,
+  );
+}
+
+async function balancerAddresses(cluster: string, at: string): Promise<readonly string[]> {
+  const object = await eventuallyOne(
+    await lab.client(cluster),
+    MULTI_CLUSTER_SERVICES,
+    objectKey(at, "hello"),
+    (it) => (it.status?.loadBalancer?.ingress?.length ?? 0) > 0,
+  );
+  return (object.status?.loadBalancer?.ingress ?? []).flatMap((it) => it.ip ?? []);
+}
+
+/** A request from this machine; undefined when it failed. */
+async function askFromHere(address: string): Promise<Answer | undefined> {
+  const host = address.includes(":") ? `[${address}]` : address;
+  try {
+    const response = await fetch(`http://${host}/?format=json`, {
+      headers: { connection: "close" },
+      signal: AbortSignal.timeout(2000),
+    });
+    return (await response.json()) as Answer;
+  } catch {
+    return undefined;
+  }
+}
+
+describeOnKernel("services across the clusters of a lab", () => {
+  beforeAll(async () => {
+    lab = await startLab({ name: "edoors" });
+    for (const cluster of EXPORTERS) {
+      await lab.kubectl(cluster, ["apply", "-f", `${checkout}examples/${cluster}.yaml`]);
+    }
+    // The importer's manifest: here one of the exporters imports too.
+    await lab.kubectl(IMPORTER, ["apply", "-f", `${checkout}examples/member-3.yaml`]);
+    await lab.apply("member-1", shellPod({ namespace: "work", name: "client" }));
+    const ready = ["-n", "work", "wait", "pod", "--all", "--for=condition=Ready", "--timeout=60s"];
+    for (const cluster of EXPORTERS) {
+      await lab.kubectl(cluster, ["-n", "work", "rollout", "status", "deployment/hello", "--timeout=60s"]);
+      await lab.kubectl(cluster, ready);
+    }
+    await untilAnswered(IMPORTER, URL_BY_NAME, EXPORTERS);
+  });
+  afterAll(() => lab?.[Symbol.asyncDispose]());
+
+  it("answers by name from the pods of both exporting clusters, which see the address of the pod that asks", async () => {
+    const own = (await lab.inPod(IMPORTER, "work/client", "hostname -I")).trim().split(" ");
+    const answers = await lab.ask(IMPORTER, "work/client", { url: URL_BY_NAME, count: 20 });
+    expect(clustersIn(answers)).toEqual(EXPORTERS);
+    for (const answer of answers) expect(own).toContain(answer?.clientAddress);
+  });
+
+  it("has A, AAAA and SRV records for a virtual address", async () => {
+    const imported = await (await lab.client(IMPORTER)).get(MCS_SERVICE_IMPORTS, objectKey("work", "hello"));
+    const ips = imported.spec?.ips ?? [];
+    expect(await dig("hello.work.svc.clusterset.local", "A")).toEqual(ips.filter((it) => it.includes(".")));
+    expect(await dig("hello.work.svc.clusterset.local", "AAAA")).toEqual(
+      ips.filter((it) => it.includes(":")),
+    );
+    expect(await dig("_http._tcp.hello.work.svc.clusterset.local", "SRV")).toEqual([
+      expect.stringMatching(/^\d+ \d+ 80 hello\.work\.svc\.clusterset\.local\.$/),
+    ]);
+  });
+
+  it("names every pod of a headless service, and each name leads to that pod", async () => {
+    const name = "hello-headless.work.svc.clusterset.local";
+    const addresses = await until(
+      "four pods in DNS",
+      () => dig(name, "A"),
+      (it) => it.length === 4,
+    );
+    const reached = await Promise.all(
+      addresses.map((it) =>
+        lab.ask(IMPORTER, "work/client", { url: `http://${it}:8080/?format=json`, count: 1 }),
+      ),
+    );
+    expect(new Set(reached.flat().map((it) => it?.pod)).size).toBe(4);
+    expect(clustersIn(reached.flat())).toEqual(EXPORTERS);
+    expect(await dig(name, "AAAA")).toHaveLength(4);
+    const targets = await dig(`_http._tcp.${name}`, "SRV");
+    expect(targets.length).toBeGreaterThanOrEqual(4);
+    for (const target of targets) {
+      const [, , port, host] = target.split(" ");
+      expect(port).toBe("8080");
+      expect((await dig(found(host), "A", found(host), "AAAA")).length).toBeGreaterThan(0);
+    }
+  });
+
+  it("answers at the load balancer's addresses, of both families, from the machine itself", async () => {
+    const addresses = await until(
+      "two addresses",
+      () => balancerAddresses(IMPORTER, "work"),
+      (it) => it.length === 2,
+    );
+    expect(addresses.filter((it) => it.includes(":"))).toHaveLength(1);
+    for (const address of addresses) {
+      const answers: (Answer | undefined)[] = [];
+      for (let at = 0; at < 30; at += 1) answers.push(await askFromHere(address));
+      expect(clustersIn(answers)).toEqual(EXPORTERS);
+    }
+  });
+
+  it("has answers by IPv6 from the other cluster too", async () => {
+    const [address] = await dig("hello.work.svc.clusterset.local", "AAAA");
+    await untilAnswered("member-1", `http://[${address}]/`, EXPORTERS);
+  });
+
+  it("uses its own cluster's Service for its own cluster only", async () => {
+    const answers = await lab.ask(IMPORTER, "work/client", {
+      url: "http://hello.work.svc.cluster.local/",
+      count: 10,
+    });
+    expect(clustersIn(answers)).toEqual([IMPORTER]);
+  });
+
+  it.each([
+    ["fleet", fleetExport],
+    ["multi-cluster", mcsExport],
+  ] as const)("an export by the %s kind alone serves names and load balancers", async (door, exportOf) => {
+    const at = `by-${door}`;
+    const hello = { namespace: at, name: "hello" };
+    await lab.apply("member-1", namespace(at), echoDeployment(hello, 1), service(hello), exportOf(hello));
+    await lab.apply(IMPORTER, namespace(at), multiClusterService(hello));
+    await untilAnswered(IMPORTER, `http://hello.${at}.svc.clusterset.local/`, ["member-1"]);
+    await untilAnswered("member-1", `http://hello.${at}.svc.clusterset.local/`, ["member-1"]);
+    const [address = ""] = await balancerAddresses(IMPORTER, at);
+    await until(
+      "the load balancer answers",
+      () => askFromHere(address),
+      (it) => it?.cluster === "member-1",
+    );
+  });
+
+  it("counts one service that is exported by both kinds once, and withdraws it when the last export goes", async () => {
+    const at = "by-fleet";
+    const url = `http://hello.${at}.svc.clusterset.local/`;
+    const countOf = async () => (await fleetStatus()).services.find((it) => it.namespace === at);
+    await lab.apply("member-1", mcsExport({ namespace: at, name: "hello" }));
+    const both = await until("both doors", countOf, (it) => it?.exports[0]?.doors.length === 2);
+    expect(both?.exports).toHaveLength(1);
+    // One pod of two families.
+    expect(both?.endpoints).toBe(
+      (await fleetStatus()).services.find((it) => it.namespace === "by-multi-cluster")?.endpoints,
+    );
+    await lab.kubectl("member-1", ["-n", at, "delete", KINDS.fleetExport, "hello"]);
+    await until("one door", countOf, (it) => it?.exports[0]?.doors.length === 1);
+    expect(clustersIn(await lab.ask(IMPORTER, "work/client", { url, count: 10 }))).toEqual(["member-1"]);
+    await lab.kubectl("member-1", ["-n", at, "delete", KINDS.mcsExport, "hello"]);
+    await until("nothing left on the hub", countOf, (it) => it === undefined);
+    for (const cluster of EXPORTERS) {
+      await eventually(
+        await lab.client(cluster),
+        MCS_SERVICE_IMPORTS,
+        (all) => !all.some((it) => it.metadata.namespace === at),
+      );
+      await eventually(
+        await lab.client(cluster),
+        SERVICES,
+        (all) => !all.some((it) => it.metadata.name === derivedServiceName(at, "hello")),
+      );
+    }
+    await until(
+      "no name",
+      () => lab.inPod(IMPORTER, "work/client", `dig hello.${at}.svc.clusterset.local A`),
+      (it) => it.includes("NXDOMAIN"),
+    );
+    const exported = found(await (await lab.client("member-1")).find(SERVICES, objectKey(at, "hello")));
+    expect(exported.metadata.finalizers ?? []).toEqual([]);
+  });
+
+  it("imports the union of ports by the multi-cluster kind: a port of one cluster leads to its pods only", async () => {
+    const hello = { namespace: "union", name: "hello" };
+    await lab.apply(
+      "member-1",
+      namespace("union"),
+      echoDeployment(hello, 1),
+      service(hello),
+      mcsExport(hello),
+    );
+    await untilMcs("member-1", "union", "Conflict", "False NoConflicts");
+    await lab.apply(
+      "member-2",
+      namespace("union"),
+      echoDeployment(hello, 1),
+      service(hello, { http: 80, extra: 81 }),
+      mcsExport(hello),
+    );
+    for (const cluster of EXPORTERS) await untilMcs(cluster, "union", "Conflict", "True PortConflict");
+    for (const cluster of EXPORTERS) {
+      await untilAnswered(cluster, "http://hello.union.svc.clusterset.local:81/", ["member-2"]);
+      await untilAnswered(cluster, "http://hello.union.svc.clusterset.local/", EXPORTERS);
+    }
+  });
+
+  it("keeps ports strict by the fleet kind: who differs from the first is out until it is the same", async () => {
+    const hello = { namespace: "strict", name: "hello" };
+    const url = "http://hello.strict.svc.clusterset.local/";
+    await lab.apply(
+      "member-1",
+      namespace("strict"),
+      echoDeployment(hello, 1),
+      service(hello),
+      fleetExport(hello),
+    );
+    await untilFleet("member-1", "strict", "Conflict", "False NoConflictFound");
+    const other = [
+      namespace("strict"),
+      echoDeployment(hello, 1),
+      service(hello, { http: 81 }),
+      fleetExport(hello),
+    ];
+    await lab.apply("member-2", ...other);
+    await untilFleet("member-2", "strict", "Conflict", "True ConflictFound");
+    await untilAnswered(IMPORTER, url, ["member-1"]);
+    const refused = await lab.ask(IMPORTER, "work/client", {
+      url: url.replace("local/", "local:81/"),
+      count: 2,
+    });
+    expect(clustersIn(refused)).toEqual(["none"]);
+    await lab.apply("member-2", service(hello));
+    await untilFleet("member-2", "strict", "Conflict", "False NoConflictFound");
+    await untilAnswered(IMPORTER, url, EXPORTERS);
+  });
+
+  it("says in a condition why an export cannot be: no Service, or one that is only a name", async () => {
+    const hello = { namespace: "odd", name: "hello" };
+    await lab.apply("member-1", namespace("odd"), fleetExport(hello), mcsExport(hello));
+    await untilFleet("member-1", "odd", "Valid", "False ServiceNotFound");
+    await untilMcs("member-1", "odd", "Valid", "False NoService");
+    const spec = { type: "ExternalName", externalName: "example.com" };
+    await lab.apply("member-1", { apiVersion: "v1", kind: "Service", metadata: hello, spec });
+    await untilFleet("member-1", "odd", "Valid", "False ServiceIneligible");
+    await untilMcs("member-1", "odd", "Valid", "False InvalidServiceType");
+  });
+
+  it("is told by fairlead status as a table, wide, as JSON, YAML and names", async () => {
+    const hub = ["status", "--hub-kubeconfig", lab.layout.kubeconfig, "--hub-context", "hub"];
+    const print = async (output: string) => (await runFairlead(lab.stateRoot, [...hub, "-o", output])).stdout;
+    const table = await print("table");
+    // What a conflict is about is a sentence below the tables.
+    const rows = table.split("\n").filter((it) => !it.startsWith("  "));
+    for (const row of rows) expect(row.length).toBeLessThanOrEqual(80);
+    expect(table).toContain("union/hello: ports differ: member-1 has");
+    expect(table).toMatch(/^member-1 +True +True/m);
+    expect(await print("wide")).toContain("MESSAGE");
+    expect(await print("yaml")).toMatch(/name: member-1/);
+    expect((await print("name")).split("\n")).toContain("membercluster.cluster.kubernetes-fleet.io/member-2");
+    const work = (await fleetStatus()).services.find((it) => it.namespace === "work" && it.name === "hello");
+    expect(work?.exports.map((it) => it.cluster)).toEqual(EXPORTERS);
+    expect(work?.loadBalancer).toBe(IMPORTER);
+    const odd = await runFairlead(lab.stateRoot, [...hub, "-o", "xml"], { allowFailure: true });
+    expect(odd.exitCode).toBe(1);
+    expect(odd.stderr).toContain("--output must be one of");
+  });
+});

@@ -1,0 +1,105 @@
+/** Objects as people write them, for the tests of a lab. */
+
+type Manifest = Readonly<Record<string, unknown>>;
+
+interface Named {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export function namespace(name: string): Manifest {
+  return { apiVersion: "v1", kind: "Namespace", metadata: { name } };
+}
+
+/** The echo server; its Service is made by `service`. */
+export function echoDeployment({ namespace: at, name }: Named, replicas: number): Manifest {
+  const fieldRef = (fieldPath: string) => ({ valueFrom: { fieldRef: { fieldPath } } });
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { namespace: at, name },
+    spec: {
+      replicas,
+      selector: { matchLabels: { app: name } },
+      template: {
+        metadata: { labels: { app: name } },
+        spec: {
+          containers: [
+            {
+              name: "echo",
+              image: "fairlead.dev/echo",
+              ports: [{ name: "http", containerPort: 8080 }],
+              env: [
+                { name: "POD_NAME", ...fieldRef("metadata.name") },
+                { name: "POD_NAMESPACE", ...fieldRef("metadata.namespace") },
+              ],
+              readinessProbe: { httpGet: { path: "/readyz", port: "http" }, periodSeconds: 1 },
+            },
+          ],
+        },
+      },
+    },
+  };
+}
+
+/** Ports by name; all lead to the echo server's. */
+export function service(
+  { namespace: at, name }: Named,
+  ports: Readonly<Record<string, number>> = { http: 80 },
+  more: Manifest = {},
+): Manifest {
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { namespace: at, name },
+    spec: {
+      selector: { app: name },
+      ipFamilyPolicy: "PreferDualStack",
+      ports: Object.entries(ports).map(([portName, port]) => ({ name: portName, port, targetPort: "http" })),
+      ...more,
+    },
+  };
+}
+
+/** A pod that runs a shell script; without one it waits to be asked. */
+export function shellPod({ namespace: at, name }: Named, script?: string): Manifest {
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { namespace: at, name, labels: { app: name } },
+    spec: {
+      automountServiceAccountToken: false,
+      terminationGracePeriodSeconds: 0,
+      containers: [
+        {
+          name: "shell",
+          image: "nicolaka/netshoot",
+          command: ["sh", "-c", script ?? "while :; do sleep 3600; done"],
+        },
+      ],
+    },
+  };
+}
+
+export function fleetExport({ namespace: at, name }: Named): Manifest {
+  const apiVersion = "networking.fleet.azure.com/v1beta1";
+  return { apiVersion, kind: "ServiceExport", metadata: { namespace: at, name } };
+}
+
+export function mcsExport({ namespace: at, name }: Named): Manifest {
+  const apiVersion = "multicluster.x-k8s.io/v1beta1";
+  return { apiVersion, kind: "ServiceExport", metadata: { namespace: at, name } };
+}
+
+export function multiClusterService({ namespace: at, name }: Named): Manifest {
+  const apiVersion = "networking.fleet.azure.com/v1alpha1";
+  const metadata = { namespace: at, name };
+  return { apiVersion, kind: "MultiClusterService", metadata, spec: { serviceImport: { name } } };
+}
+
+/** The other clusters' names of these kinds, as kubectl wants them where two groups share a word. */
+export const KINDS = {
+  fleetExport: "serviceexports.networking.fleet.azure.com",
+  mcsExport: "serviceexports.multicluster.x-k8s.io",
+  mcsImport: "serviceimports.multicluster.x-k8s.io",
+} as const;
