@@ -1,7 +1,7 @@
 import { CommanderError } from "@commander-js/extra-typings";
 import { messageOf } from "#base/errors.ts";
-import packageJson from "../../../package.json" with { type: "json" };
 import { COMMANDS, loadCommand } from "./commands.ts";
+import { VERSION } from "./version.ts";
 
 /**
  * The one executable. Only the module of the command that was asked for is loaded, so that each program starts with no
@@ -39,7 +39,7 @@ async function main(argv: readonly string[]): Promise<number> {
       return 0;
     case "--version":
     case "-V":
-      process.stdout.write(`fairlead ${packageJson.version}\n`);
+      process.stdout.write(`fairlead ${VERSION}\n`);
       return 0;
     default:
       return run(name, rest);

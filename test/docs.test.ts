@@ -1,0 +1,154 @@
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { describe, expect, it } from "vitest";
+import { COMMANDS, loadCommand } from "../src/cmd/fairlead/commands.ts";
+import { VERSION } from "../src/cmd/fairlead/version.ts";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const read = (path: string): string => readFileSync(join(root, path), "utf8");
+
+function filesBelow(folder: string, ending: RegExp): readonly string[] {
+  return readdirSync(join(root, folder), { withFileTypes: true, recursive: true })
+    .filter((it) => it.isFile() && ending.test(it.name))
+    .map((it) => relative(root, join(it.parentPath, it.name)));
+}
+
+const guides = ["README.md", "CHANGELOG.md", ...filesBelow("docs", /\.md$/)];
+const pages = [...guides, ...filesBelow("src", /\.md$/)];
+
+/** Lines of the shell blocks of a page, without comments; a line that ends with a backslash goes on. */
+function shellLines(text: string): readonly string[] {
+  return [...text.matchAll(/^```(?:sh)?\n(.*?)^```/gms)]
+    .flatMap((block) => (block[1] ?? "").replaceAll(/\\\n\s*/g, "").split("\n"))
+    .map((line) => line.replace(/\s+#.*$/, "").trim());
+}
+
+/** What stands behind `fairlead` on the lines that begin with it, alone or in `$(…)`. */
+function fairleadCalls(text: string): readonly (readonly string[])[] {
+  return shellLines(text)
+    .flatMap((line) => [...line.matchAll(/(?:^|\$\()(?:\.\/bin\/)?fairlead ([^)]*)/g)])
+    .map((match) => (match[1] ?? "").split(/\s+/));
+}
+
+/** What is wrong with a call, told by the command's own definition, without running it. */
+async function problemOf([name = "", ...rest]: readonly string[]): Promise<string | undefined> {
+  const entry = COMMANDS.get(name);
+  if (entry === undefined) return `no command ${name}`;
+  const top = await loadCommand(name, entry);
+  const sub = top.commands.find((it) => it.name() === rest[0]);
+  if (top.commands.length > 0 && sub === undefined) return `no command ${name} ${rest[0] ?? ""}`;
+  return sub === undefined ? misuse(top, rest) : misuse(sub, rest.slice(1));
+}
+
+function misuse(
+  command: Pick<CommandUnknownOpts, "parseOptions" | "registeredArguments">,
+  argv: readonly string[],
+): string | undefined {
+  const { operands, unknown } = command.parseOptions([...argv]);
+  const takes = command.registeredArguments;
+  const hasRest = takes.some((it) => it.variadic || it.name() === "arguments");
+  if (hasRest) return undefined;
+  if (unknown.length > 0) return `no flag ${unknown[0] ?? ""}`;
+  if (operands.length > takes.length) return `too many arguments`;
+  if (operands.length < takes.filter((it) => it.required).length) return `too few arguments`;
+  return undefined;
+}
+
+describe("the documents", () => {
+  it("link to what is there", () => {
+    const broken = pages.flatMap((page) =>
+      [...read(page).matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)]
+        .map((match) => match[1] ?? "")
+        .filter((target) => !/^[a-z]+:/.test(target) && !existsSync(join(root, dirname(page), target)))
+        .map((target) => `${page}: ${target}`),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  it("type only commands and flags that exist", async () => {
+    const calls = guides.flatMap((page) => fairleadCalls(read(page)).map((call) => ({ page, call })));
+    expect(calls.length).toBeGreaterThan(20);
+    const wrong: string[] = [];
+    for (const { page, call } of calls) {
+      const problem = await problemOf(call);
+      if (problem !== undefined) wrong.push(`${page}: fairlead ${call.join(" ")}: ${problem}`);
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it.each([
+    ["an unknown command", "nonsense"],
+    ["an unknown command of the lab", "lab nonsense"],
+    ["an unknown flag", "status --nonsense"],
+    ["an argument too many", "lab status extra"],
+    ["an argument too few", "lab kill"],
+  ])("would be refused for %s", async (_, call) => {
+    expect(await problemOf(call.split(" "))).toBeDefined();
+  });
+
+  it("type only npm scripts that exist", () => {
+    const { scripts } = JSON.parse(read("package.json")) as { scripts: Record<string, string> };
+    const typed = guides.flatMap((page) => [...read(page).matchAll(/npm run ([a-z:]+)/g)]);
+    expect(typed.map((it) => it[1] ?? "").filter((it) => scripts[it] === undefined)).toEqual([]);
+  });
+
+  it("and the CLI say which version this is as package.json does", () => {
+    expect((JSON.parse(read("package.json")) as { version: string }).version).toBe(VERSION);
+  });
+
+  it("state each decision in one page", () => {
+    const long = filesBelow("docs/adr", /\.md$/).filter((it) => read(it).trimEnd().split("\n").length > 60);
+    expect(long).toEqual([]);
+  });
+
+  it("number decisions without a gap", () => {
+    const numbers = readdirSync(join(root, "docs/adr")).map((it) => Number(it.slice(0, 4)));
+    expect(numbers.toSorted((a, b) => a - b)).toEqual(numbers.map((_, at) => at + 1));
+  });
+
+  it("draw pictures that fit 80 columns", () => {
+    const wide = [...read("README.md").matchAll(/^```\n(.*?)^```/gms)]
+      .flatMap((block) => (block[1] ?? "").split("\n"))
+      .filter((line) => /[─│►◄]/.test(line) && line.length > 80);
+    expect(wide).toEqual([]);
+  });
+
+  it("say of every area what it is for", () => {
+    const folders = ["src", "src/controllers", "src/lab"].flatMap((parent) =>
+      readdirSync(join(root, parent))
+        .map((it) => `${parent}/${it}`)
+        .filter((it) => statSync(join(root, it)).isDirectory()),
+    );
+    expect(folders.filter((it) => !existsSync(join(root, it, "README.md")))).toEqual([]);
+  });
+});
+
+describe("the text of the project", () => {
+  const texts = [
+    "README.md",
+    "CHANGELOG.md",
+    "package.json",
+    ".ci/run",
+    "bin/fairlead",
+    ...["src", "test", "scripts", "docs", "bench", "examples"]
+      .flatMap((it) => filesBelow(it, /\.(ts|mjs|md|json|yaml|sh)$/))
+      .filter((it) => !it.includes("node_modules/") && it !== "test/docs.test.ts"),
+  ];
+
+  it.each([
+    ["a path of somebody's machine", /(?<![\w}])\/(?:work\/(?:main|shared|\.)|home\/[a-z]|Users\/)/],
+    ["a mirror of a package registry", /artifactory|verdaccio|nexus\.|\bjfrog\b/i],
+    ["the tools it was written with", /\b(claude|anthropic|copilot|chatgpt|openai)\b/i],
+  ])("names nowhere %s", (_, pattern) => {
+    expect(texts.filter((path) => pattern.test(read(path)))).toEqual([]);
+  });
+
+  it("locks packages of the public registry only", () => {
+    for (const lock of ["package-lock.json", "scripts/tools/package-lock.json"]) {
+      const hosts = [...read(lock).matchAll(/"resolved": "https?:\/\/([^/"]+)/g)].map((it) => it[1]);
+      expect(hosts.filter((it) => it !== "registry.npmjs.org")).toEqual([]);
+    }
+  });
+});
