@@ -5,6 +5,7 @@ import { exec } from "#base/exec.ts";
 import { runIpLines } from "#iproute/driver.ts";
 import {
   addVethPair,
+  deleteLink,
   type IpLine,
   type LinkEnd,
   replaceAddress,
@@ -54,13 +55,21 @@ async function addLinks(
   layout: LabLayout,
   signal: AbortSignal,
 ): Promise<void> {
-  const present = new Map<string, ReadonlySet<string>>();
+  const present = new Map<string | undefined, ReadonlySet<string>>();
+  const isThere = async ({ netns, device }: PlannedLink["a"]): Promise<boolean> => {
+    const devices = present.get(netns) ?? (await listDevices(inNamespace(netns, layout).netns, signal));
+    present.set(netns, devices);
+    return devices.has(device);
+  };
   const missing: IpLine[] = [];
   for (const { a, b } of links) {
-    // Both ends of a pair come and go together: looking for one is enough.
-    const devices = present.get(b.netns) ?? (await listDevices(layout.netnsOf(b.netns), signal));
-    present.set(b.netns, devices);
-    if (!devices.has(b.device)) missing.push(addVethPair(linkEnd(a, layout), linkEnd(b, layout)));
+    const ends = [a, b];
+    const living = [await isThere(a), await isThere(b)];
+    if (living.every(Boolean)) continue;
+    // An end by itself leads into a namespace that lost its name.
+    for (const end of ends.filter((_, at) => living[at]))
+      await runIpLines([deleteLink(end.device)], { ...inNamespace(end.netns, layout), signal });
+    missing.push(addVethPair(linkEnd(a, layout), linkEnd(b, layout)));
   }
   await runIpLines(missing, { signal });
 }
@@ -135,11 +144,12 @@ interface KernelLink {
 }
 
 async function listDevices(
-  netns: string,
+  netns: string | undefined,
   signal: AbortSignal,
   keep: (link: KernelLink) => boolean = () => true,
 ): Promise<ReadonlySet<string>> {
-  const line = inNetns(netns, "ip", ["-j", "link", "show"]);
+  const args = ["-j", "link", "show"];
+  const line = netns === undefined ? { command: "ip", args } : inNetns(netns, "ip", args);
   const { stdout } = await exec(line.command, line.args, { signal });
   return new Set((JSON.parse(stdout) as KernelLink[]).filter(keep).map((it) => it.ifname));
 }

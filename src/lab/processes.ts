@@ -68,6 +68,8 @@ export async function startProgram(
   try {
     await untilReady(pipe, context.clock, signal);
   } catch (error) {
+    // One that does not serve yet must not be taken for one that does, by whoever mends the lab.
+    if (pid !== undefined) signalProcess(pid, "SIGKILL");
     if (signal.aborted) throw error;
     const said = tail(log, 6);
     throw new FleetError("LAB_INVALID", `${program.name} did not come up; the end of ${log}:\n${said}`, {

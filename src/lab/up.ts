@@ -1,6 +1,6 @@
 /** Brings a lab up, or mends one that is partly up: every step looks at what is there and does what is missing. */
 
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import type { Clock } from "#base/clock.ts";
 import { exec } from "#base/exec.ts";
 import { FleetError } from "#base/errors.ts";
@@ -14,6 +14,7 @@ import { ensureClusterCredentials, writeFleetKubeconfig } from "./certificates.t
 import { applyClusterObjects } from "./cluster-objects.ts";
 import { type LabLayout, labLayout } from "./layout.ts";
 import { chooseBlock, isTmpfs } from "./machine.ts";
+import { endStrays } from "./mend.ts";
 import { type Launcher, runningPid, startProgram } from "./processes.ts";
 import { KUBECONFIG, type LabProgram, planPrograms } from "./programs.ts";
 import { type LabState, readState, writeState } from "./state.ts";
@@ -53,6 +54,7 @@ export async function bringUp(
   const state = await ensureState(spec, layout, signal);
   const { topology } = state;
   report("network namespaces and links");
+  await endStrays(topology, layout, context.clock, signal);
   await Promise.all([
     buildNetwork(topology, layout, signal),
     ...topology.clusters.map((cluster) => ensureClusterCredentials(cluster, layout)),
@@ -73,6 +75,13 @@ async function ensureState(spec: LabSpec, layout: LabLayout, signal: AbortSignal
       `lab ${spec.name} is up with ${members} members of ${nodes} nodes, not as asked now. Take it down first (fairlead lab down --name ${spec.name}) or give another --name.`,
     );
   }
+  const hostLink = `fl-${spec.name}`;
+  if (existsSync(`/sys/class/net/${hostLink}`)) {
+    throw new FleetError(
+      "LAB_INVALID",
+      `this machine has a link ${hostLink} already, of a lab ${spec.name} in another state folder. Give another --name.`,
+    );
+  }
   mkdirSync(layout.root, { recursive: true, mode: 0o755 });
   const hasTmpfs = !isTmpfs(layout.root);
   if (hasTmpfs) {
@@ -89,7 +98,7 @@ async function ensureState(spec: LabSpec, layout: LabLayout, signal: AbortSignal
 interface Steps {
   readonly report: Report;
   readonly signal: AbortSignal;
-  /** Leaves out the programs for which this says no. */
+  /** Leaves out the programs for which this says no. Default: all belong to it. */
   readonly only?: (program: LabProgram) => boolean;
 }
 
@@ -98,21 +107,23 @@ export async function startMissing(
   topology: LabTopology,
   layout: LabLayout,
   context: LabContext,
-  { report, signal, only = () => true }: Steps,
+  { report, signal, only }: Steps,
 ): Promise<readonly string[]> {
   const missing = planPrograms(topology, layout).filter(
-    (it) => only(it) && runningPid(layout, it.name) === undefined,
+    (it) => (only?.(it) ?? true) && runningPid(layout, it.name) === undefined,
   );
   const servers = missing.filter((it) => it.stage === "apiserver");
   const rest = missing.filter((it) => it.stage === "rest");
   if (servers.length > 0) {
     report("API servers");
     await startAll(servers, layout, context, signal);
-    const fresh = topology.clusters.filter(
-      (cluster) => !cluster.isHub && servers.some((it) => it.cluster === cluster.name),
-    );
-    await Promise.all(fresh.map((cluster) => prepareCluster(cluster, layout, context, signal)));
   }
+  // One that was interrupted may have started an API server and not come to what belongs into it.
+  const unprepared = only === undefined ? missing : servers;
+  const fresh = topology.clusters.filter(
+    (cluster) => !cluster.isHub && unprepared.some((it) => it.cluster === cluster.name),
+  );
+  await Promise.all(fresh.map((cluster) => prepareCluster(cluster, layout, context, signal)));
   if (rest.length > 0) {
     report("managers, DNS servers and nodes");
     await startAll(rest, layout, context, signal);

@@ -61,7 +61,8 @@ async function run(name: string, argv: readonly string[]): Promise<number> {
     // What is wrong, or the help that was asked for, has been printed.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : MISUSE;
     process.stderr.write(`fairlead ${name}: ${messageOf(error)}\n`);
-    return 1;
+    // Whoever was interrupted has set the code that shells expect of that.
+    return typeof process.exitCode === "number" && process.exitCode !== 0 ? process.exitCode : 1;
   }
   return typeof process.exitCode === "number" ? process.exitCode : 0;
 }

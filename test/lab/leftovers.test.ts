@@ -1,0 +1,307 @@
+/** A lab on a machine: what it adds while it is up, and that nothing of it stays, whatever became of it. */
+
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { systemClock } from "#base/clock.ts";
+import { exec, start } from "#base/exec.ts";
+import { labLayout } from "#lab/layout.ts";
+import { endProcesses, findLabProcesses } from "#lab/processes.ts";
+import { readState } from "#lab/state.ts";
+import {
+  checkout,
+  makeStateRoot,
+  pidOf,
+  podProcesses,
+  runFairlead,
+  startLab,
+  until,
+  upArgs,
+} from "./lab-fixture.ts";
+import { echoDeployment, mcsExport, namespace, service } from "./lab-manifests.ts";
+import { type MachineSnapshot, takeSnapshot } from "./machine-snapshot.ts";
+import { describeOnKernel } from "./netns-fixture.ts";
+
+const HELLO = { namespace: "work", name: "hello" };
+const DEADLINE_MS = 60_000;
+const SIGNAL = (): AbortSignal => AbortSignal.timeout(DEADLINE_MS);
+
+/**
+ * Lines that a machine has more or fewer of than before. Labs that others have on this machine come and go: what bears
+ * the name of their links or lies in their folders is left out.
+ */
+function differences(
+  before: MachineSnapshot,
+  after: MachineSnapshot,
+  own: { readonly name: string; readonly stateRoot: string },
+): readonly string[] {
+  const isForeign = (line: string): boolean =>
+    !line.includes(`fl-${own.name}`) && !line.includes(own.stateRoot) && /\bfl-|fairlead/.test(line);
+  const texts = ["links", "routes", "rules", "nftables", "mounts", "files"] as const;
+  return texts.flatMap((field) => {
+    const lines = [before[field], after[field]].map((it) => it.split(field === "files" ? /[\n ]/ : "\n"));
+    const [old = [], now = []] = lines;
+    return [
+      ...old.filter((it) => !now.includes(it)).map((it) => `- ${it}`),
+      ...now.filter((it) => !old.includes(it)).map((it) => `+ ${it}`),
+    ].filter((it) => !isForeign(it));
+  });
+}
+
+describeOnKernel("a machine after a lab", () => {
+  it("is as it was before: after lab down, and after every process of the lab was killed", async () => {
+    const before = await takeSnapshot("/");
+    const stateRoot = makeStateRoot();
+    const own = { name: "eleft", stateRoot };
+    for (const end of ["down", "crash"] as const) {
+      await using lab = await startLab({ name: own.name, stateRoot });
+      await lab.apply(
+        "member-1",
+        namespace("work"),
+        echoDeployment(HELLO, 2),
+        service(HELLO),
+        mcsExport(HELLO),
+      );
+      await lab.kubectl("member-1", ["-n", "work", "rollout", "status", "deployment/hello", "--timeout=60s"]);
+      const during = await takeSnapshot(lab.layout.root);
+      expect(during.processes.length).toBeGreaterThan(14);
+      const added = differences(before, during, own).filter((it) => /^[+-] \d+: /.test(it));
+      expect(added).toEqual([expect.stringContaining("fl-eleft")]);
+      expect([during.rules, during.nftables]).toEqual([before.rules, before.nftables]);
+      if (end === "crash") {
+        await endProcesses(findLabProcesses(lab.layout.root), 0, systemClock, SIGNAL());
+        const status = await lab.lab("status");
+        expect(status.stdout).toContain("fairlead lab up --name eleft brings back what is stopped.");
+      }
+      const { stdout } = await lab.lab("down");
+      expect(stdout).toMatch(/Lab eleft is down: \d+ processes, \d+ namespaces, \d+ mounts gone/);
+      const after = await takeSnapshot(lab.layout.root);
+      expect(after.processes).toEqual([]);
+      expect(differences(before, after, own)).toEqual([]);
+      expect(existsSync(lab.layout.root)).toBe(false);
+      expect((await lab.lab("down")).stdout).toBe("Lab eleft is not up.\n");
+    }
+    expect(existsSync(stateRoot)).toBe(false);
+  });
+});
+
+describeOnKernel("lab up", () => {
+  let lab: Awaited<ReturnType<typeof startLab>>;
+  beforeAll(async () => {
+    lab = await startLab({ name: "emend", members: 1 });
+    await lab.apply("member-1", namespace("work"), echoDeployment(HELLO, 1), service(HELLO));
+    await lab.kubectl("member-1", ["-n", "work", "rollout", "status", "deployment/hello", "--timeout=60s"]);
+  });
+  afterAll(() => lab?.[Symbol.asyncDispose]());
+
+  const again = () => runFairlead(lab.stateRoot, upArgs({ name: "emend", members: 1 }));
+
+  it("starts nothing where all runs", async () => {
+    const before = pidOf(lab, "member-1/apiserver");
+    expect((await again()).stdout).toContain("0 programs started");
+    expect(pidOf(lab, "member-1/apiserver")).toBe(before);
+  });
+
+  it("brings back what was killed, and leaves pods and everything else as they are", async () => {
+    const pods = await podProcesses(lab, "member-1");
+    expect(pods).toHaveLength(1);
+    const dead = ["member-1/apiserver", "member-1/node-1", "hub/hub"];
+    await endProcesses(
+      dead.map((it) => pidOf(lab, it)),
+      0,
+      systemClock,
+      SIGNAL(),
+    );
+    const kept = pidOf(lab, "hub/apiserver");
+    expect((await again()).stdout).toContain("3 programs started");
+    expect(pidOf(lab, "hub/apiserver")).toBe(kept);
+    expect(await podProcesses(lab, "member-1")).toEqual(pods);
+  });
+
+  it("brings back what lab kill took away, links too", async () => {
+    await lab.lab("kill", ["link/member-1"]);
+    await lab.lab("kill", ["member-1/lab-controllers"]);
+    await again();
+    const status = JSON.parse((await lab.lab("status", ["-o", "json"])).stdout) as {
+      killed: unknown;
+      clusters: { link: string; programs: { pid?: number }[] }[];
+    };
+    expect(status.killed).toEqual([]);
+    expect(status.clusters.map((it) => it.link)).toEqual(["up", "up"]);
+    expect(status.clusters.flatMap((it) => it.programs).every((it) => it.pid !== undefined)).toBe(true);
+  });
+
+  it("makes again what is gone of the network: a node's namespace, the link to the machine", async () => {
+    const netns = lab.layout.netnsOf("member-1-node-1");
+    await exec("umount", ["--lazy", "--", netns]);
+    await exec("ip", ["link", "delete", "dev", "fl-emend"]);
+    await again();
+    await until(
+      "the node is ready and its pod too",
+      async () => (await lab.lab("status")).stdout,
+      (it) => /member-1 .* 1\/1 +1\/1/.test(it) || /member-1 .*1\/1 ready +1\/1 ready/.test(it),
+    );
+    await lab.kubectl("member-1", ["-n", "work", "rollout", "status", "deployment/hello", "--timeout=30s"]);
+  });
+
+  it("refuses another shape, names and numbers that cannot be", async () => {
+    const refusal = async (...args: readonly string[]) => {
+      const { exitCode, stderr } = await runFairlead(lab.stateRoot, ["lab", "up", ...args], {
+        allowFailure: true,
+      });
+      expect(exitCode).toBe(1);
+      return stderr;
+    };
+    expect(await refusal("--name", "emend", "--members", "2")).toMatch(
+      /is up with 1 members of 1 nodes.*Take it down first/s,
+    );
+    expect(await refusal("--name", "../x")).toContain("name must be 1 to 12");
+    expect(await refusal("--name", "much-too-long-a-name")).toContain("name must be 1 to 12");
+    expect(await refusal("--name", "enew", "--members", "0", "--nodes", "9")).toMatch(/members.*nodes/s);
+    expect(await refusal("--name", "enew", "--members", "two")).toContain("--members must be a whole number");
+    expect(await refusal("--name", "enew", "--topology", "ring")).toContain("topology must be flat");
+    expect(readState(labLayout(lab.stateRoot, "enew"))).toBeUndefined();
+  });
+
+  it("refuses the name of a lab in another state folder, whose link it would take", async () => {
+    const elsewhere = makeStateRoot();
+    try {
+      const args = upArgs({ name: "emend", members: 1 });
+      const { exitCode, stderr } = await runFairlead(elsewhere, args, { allowFailure: true });
+      expect(exitCode).toBe(1);
+      expect(stderr).toContain("in another state folder. Give another --name.");
+      expect(existsSync("/sys/class/net/fl-emend")).toBe(true);
+    } finally {
+      rmSync(elsewhere, { recursive: true, force: true });
+    }
+  });
+
+  it("may have another lab beside it, in other addresses, that goes without it", async () => {
+    await using other = await startLab({ name: "eside", members: 1, stateRoot: lab.stateRoot });
+    expect(other.topology.block.v4).not.toBe(lab.topology.block.v4);
+    const up = async (name: string) =>
+      (await lab.kubectl("member-1", ["get", "--raw", "/readyz"])).stdout === "ok" && name;
+    expect(await up("emend")).toBe("emend");
+    expect((await other.kubectl("member-1", ["get", "nodes", "-o", "name"])).stdout).toBe(
+      "node/member-1-node-1\n",
+    );
+    await other.lab("down");
+    expect(await up("emend")).toBe("emend");
+    expect((await again()).stdout).toContain("0 programs started");
+  });
+});
+
+/** How far `lab up` has come when it is told to stop, by the step that it says. */
+const STEPS = ["network namespaces and links", "API servers", "managers, DNS servers and nodes"];
+
+describeOnKernel("lab up that is interrupted", () => {
+  it.each(STEPS)("while it says %j leaves what lab up mends and lab down removes", async (step) => {
+    const stateRoot = makeStateRoot();
+    const shape = { name: "estop", members: 1 };
+    const down = () => runFairlead(stateRoot, ["lab", "down", "--name", "estop"]);
+    await using _lab = { [Symbol.asyncDispose]: async () => void (await down()) };
+    const child = start(`${checkout}bin/fairlead`, upArgs(shape), {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { PATH: process.env["PATH"] ?? "", FAIRLEAD_STATE: stateRoot },
+    });
+    const code = new Promise<number | null>((resolve) => {
+      child.once("close", (it) => resolve(it));
+    });
+    child.stdout?.on("data", (chunk: Buffer) => {
+      if (chunk.toString("utf8").includes(step)) child.kill("SIGINT");
+    });
+    expect(await code).toBe(130);
+    if (step !== STEPS[0]) {
+      await using lab = await startLab({ ...shape, stateRoot });
+      expect((await lab.lab("status")).stdout).toMatch(/member-1 .*6\/6/);
+    }
+    await down();
+    expect(existsSync(stateRoot)).toBe(false);
+    expect(existsSync("/sys/class/net/fl-estop")).toBe(false);
+  });
+});
+
+/** Nobody's on this machine. */
+const UID = 64_123;
+
+describeOnKernel("a lab without root", () => {
+  it("lives in a user namespace, in which its commands go on, and leaves nothing", async () => {
+    const folder = mkdtempSync("/tmp/fairlead-user-");
+    const state = join(folder, "s");
+    const asUser = (...args: readonly string[]) =>
+      exec(
+        "setpriv",
+        [
+          `--reuid=${UID}`,
+          `--regid=${UID}`,
+          "--clear-groups",
+          "--",
+          join(folder, "checkout/bin/fairlead"),
+          ...args,
+        ],
+        {
+          env: { PATH: process.env["PATH"] ?? "", HOME: folder, FAIRLEAD_STATE: state },
+          timeoutMs: 100_000,
+          allowFailure: true,
+        },
+      );
+    try {
+      mkdirSync(join(folder, "checkout"));
+      for (const part of ["bin", "src", "scripts", "package.json", "dist"])
+        cpSync(join(checkout, part), join(folder, "checkout", part), {
+          recursive: true,
+          preserveTimestamps: true,
+        });
+      symlinkSync(join(checkout, "node_modules"), join(folder, "checkout", "node_modules"));
+      await exec("chown", ["-R", "-h", `${UID}:${UID}`, folder]);
+      const up = await asUser("lab", "up", "--name", "euser", "--members", "1", "--nodes", "1");
+      expect(`${up.exitCode} ${up.stdout}${up.stderr}`).toMatch(/^0 .*Lab euser is up/s);
+      expect((await asUser("lab", "status", "--name", "euser")).stdout).toMatch(/member-1 .*6\/6/);
+      const nodes = await asUser(
+        "lab",
+        "kubectl",
+        "--name",
+        "euser",
+        "member-1",
+        "get",
+        "nodes",
+        "-o",
+        "name",
+      );
+      expect(nodes).toMatchObject({ exitCode: 0, stdout: "node/member-1-node-1\n" });
+      const inside = await asUser("lab", "shell", "--name", "euser", "member-1-node-1", "ip", "-br", "link");
+      expect(inside.stdout).toContain("eth0");
+      expect(existsSync("/sys/class/net/fl-euser")).toBe(false);
+      const down = await asUser("lab", "down", "--name", "euser");
+      expect(`${down.exitCode} ${down.stdout}${down.stderr}`).toMatch(/^0 .*Lab euser is down/s);
+      await until(
+        "no process of that user",
+        async () => processesOf(UID),
+        (it) => it.length === 0,
+      );
+      expect(existsSync(state)).toBe(false);
+    } finally {
+      await asUser("lab", "down", "--name", "euser");
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+});
+
+function processesOf(uid: number): readonly string[] {
+  return readdirSync("/proc").filter((it) => {
+    try {
+      return /^\d+$/.test(it) && statSync(`/proc/${it}`).uid === uid;
+    } catch {
+      return false;
+    }
+  });
+}
