@@ -1,0 +1,279 @@
+/** Requests that go on while parts of a fleet die and come back. */
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { objectKey } from "#api/meta/key.ts";
+import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { systemClock } from "#base/clock.ts";
+import { exec } from "#base/exec.ts";
+import { endProcesses } from "#lab/processes.ts";
+import { siteNetns } from "#lab/programs.ts";
+import { inNetns } from "#netns/netns.ts";
+import { eventuallyOne } from "../fleet/fleet.ts";
+import {
+  found,
+  type ParsedTry,
+  parseTries,
+  pidOf,
+  podProcesses,
+  runFairlead,
+  startLab,
+  type TestLab,
+  until,
+} from "./lab-fixture.ts";
+import { echoDeployment, mcsExport, namespace, service, shellPod } from "./lab-manifests.ts";
+import { describeOnKernel } from "./netns-fixture.ts";
+
+const HELLO = { namespace: "work", name: "hello" };
+const CHURN = { namespace: "work", name: "churn" };
+const BY_NAME = "http://hello.work.svc.clusterset.local/";
+/** Every new request must succeed from then on. Unit: milliseconds. */
+const RECOVERED_AFTER_MS = 10_000;
+let lab: TestLab;
+/** Of the imported Service: requests to it ask no DNS server. */
+let url = "";
+
+/** Requests of a pod by itself, so that nothing that dies is needed to make them: it writes each into its log. */
+const streamScript = (to: string): string =>
+  `while :; do t=$(date +%s%3N); a=$(curl -s -m 2 -H 'Accept: application/json' ${to}) || a=-; echo "$t $a"; sleep 0.03; done`;
+
+async function triesSince(pod: string, sinceMs: number): Promise<readonly ParsedTry[]> {
+  const { stdout } = await lab.kubectl("member-2", ["-n", "work", "logs", pod]);
+  return parseTries(stdout).filter((it) => it.startedAtMs >= sinceMs);
+}
+
+/** Waits until `count` requests that began after `sinceMs` are in the log. */
+async function untilTried(pod: string, sinceMs: number, count: number): Promise<readonly ParsedTry[]> {
+  return until(
+    `${count} requests`,
+    () => triesSince(pod, sinceMs),
+    (it) => it.length >= count,
+  );
+}
+
+const clustersOf = (tries: readonly ParsedTry[]): readonly string[] =>
+  [...new Set(tries.map((it) => it.cluster ?? "none"))].toSorted();
+
+/** Requests by hand from the pod that waits. */
+async function untilAnswered(from: string, clusters: readonly string[]): Promise<void> {
+  await until(
+    `${clusters.join(" and ")} answer in ${from}`,
+    async () => {
+      const answers = await lab.ask(from, "work/client", { url: BY_NAME, count: 20 });
+      return [...new Set(answers.map((it) => it?.cluster ?? "none"))].toSorted();
+    },
+    (it) => it.join() === clusters.join(),
+  );
+}
+
+/** A change in one cluster that the other has to see: what shows that what came back works. */
+async function scale(cluster: string, name: string, replicas: number): Promise<void> {
+  await lab.kubectl(cluster, ["-n", "work", "scale", `deployment/${name}`, `--replicas=${replicas}`]);
+  await lab.kubectl(cluster, ["-n", "work", "rollout", "status", `deployment/${name}`, "--timeout=60s"]);
+}
+
+const statusArgs = (): readonly string[] => [
+  "status",
+  "--hub-kubeconfig",
+  lab.layout.kubeconfig,
+  "--hub-context",
+  "hub",
+];
+
+async function podsInDns(from: string): Promise<number> {
+  const name = "churn.work.svc.clusterset.local";
+  const text = await lab.inPod(from, "work/client", `dig +short ${name} A`);
+  return text.split("\n").filter((it) => it !== "").length;
+}
+
+describeOnKernel("a fleet in which things die", () => {
+  beforeAll(async () => {
+    lab = await startLab({ name: "efaults" });
+    for (const cluster of ["member-1", "member-2"]) {
+      await lab.apply(cluster, namespace("work"));
+      // A bare Pod is refused until its namespace has the account of that name.
+      await lab.kubectl(cluster, ["-n", "work", "wait", "--for=create", "serviceaccount/default"]);
+      await lab.apply(
+        cluster,
+        shellPod({ namespace: "work", name: "client" }),
+        echoDeployment(HELLO, 2),
+        service(HELLO),
+        mcsExport(HELLO),
+      );
+    }
+    await lab.apply(
+      "member-1",
+      echoDeployment(CHURN, 1),
+      service(CHURN, { http: 8080 }, { clusterIP: "None" }),
+      mcsExport(CHURN),
+    );
+    await untilAnswered("member-2", ["member-1", "member-2"]);
+    const imported = await eventuallyOne(
+      await lab.client("member-2"),
+      MCS_SERVICE_IMPORTS,
+      objectKey("work", "hello"),
+      (it) => (it.spec?.ips?.length ?? 0) > 0,
+    );
+    url = `http://${found(imported.spec?.ips?.find((it) => it.includes(".")))}/`;
+    await lab.apply(
+      "member-2",
+      shellPod({ namespace: "work", name: "stream" }, streamScript(url)),
+      shellPod({ namespace: "work", name: "stream-by-name" }, streamScript(BY_NAME)),
+    );
+    await lab.kubectl("member-2", [
+      "-n",
+      "work",
+      "wait",
+      "pod",
+      "--all",
+      "--for=condition=Ready",
+      "--timeout=60s",
+    ]);
+    await untilTried("stream", 0, 10);
+  });
+  afterAll(() => lab?.[Symbol.asyncDispose]());
+
+  /** In the way of no packet: requests go on without them, by name too. */
+  const CONTROL = [
+    "hub/apiserver",
+    "hub/hub",
+    "member-1/apiserver",
+    "member-1/member",
+    "member-1/lab-controllers",
+    "member-1/node-1",
+    "member-2/apiserver",
+    "member-2/member",
+    "member-2/lab-controllers",
+    "member-2/node-1",
+  ];
+  let replicas = 1;
+
+  it.each(CONTROL)(
+    "loses no request and no pod when %s is killed during churn and comes back",
+    async (program) => {
+      const pods = { one: await podProcesses(lab, "member-1"), two: await podProcesses(lab, "member-2") };
+      const sinceMs = systemClock.now();
+      const grown = (replicas % 2) + 1;
+      const change = lab
+        .kubectl("member-1", ["-n", "work", "scale", "deployment/churn", `--replicas=${grown}`])
+        .catch(() => undefined);
+      await endProcesses([pidOf(lab, program)], 0, systemClock, AbortSignal.timeout(10_000));
+      await change;
+      await lab.lab("restore", [program]);
+      // Whether or not the API server had heard of it when it died.
+      await lab.kubectl("member-1", ["-n", "work", "scale", "deployment/churn", `--replicas=${grown}`]);
+      replicas = grown;
+      await until(
+        `${grown} pods of churn in member-2`,
+        () => podsInDns("member-2"),
+        (it) => it === grown,
+      );
+      for (const pod of ["stream", "stream-by-name"]) {
+        const tries = await untilTried(pod, sinceMs, 20);
+        expect({ pod, failed: tries.filter((it) => it.cluster === undefined) }).toEqual({ pod, failed: [] });
+      }
+      // Pods of the Deployment that was scaled come and go; all others are the same processes.
+      const living = new Set(await podProcesses(lab, "member-1"));
+      expect(pods.one.filter((it) => !living.has(it)).length).toBeLessThanOrEqual(1);
+      expect(await podProcesses(lab, "member-2")).toEqual(pods.two);
+    },
+  );
+
+  it.each(["member-2/dns", "member-2/lab-dns"])(
+    "answers by address all the time, and by name again, when %s is killed",
+    async (program) => {
+      const sinceMs = systemClock.now();
+      await endProcesses([pidOf(lab, program)], 0, systemClock, AbortSignal.timeout(10_000));
+      await lab.lab("restore", [program]);
+      const backMs = systemClock.now();
+      const direct = await untilTried("stream", sinceMs, 20);
+      expect(direct.filter((it) => it.cluster === undefined)).toEqual([]);
+      const tries = await untilTried("stream-by-name", backMs, 10);
+      expect(tries.filter((it) => it.cluster === undefined)).toEqual([]);
+    },
+  );
+
+  it("withdraws nothing while the whole hub is dead, and serves what changes inside a cluster", async () => {
+    const sinceMs = systemClock.now();
+    await lab.lab("kill", ["hub"]);
+    await scale("member-2", "hello", 3);
+    const { leaseSeconds } = lab.topology.spec;
+    await until(
+      "both clusters answer, and three pods of this one, well after the leases ended",
+      () => triesSince("stream", sinceMs + 2 * leaseSeconds * 1000),
+      (tries) =>
+        new Set(tries.filter((it) => it.cluster === "member-2").map((it) => it.answer?.pod)).size === 3 &&
+        tries.some((it) => it.cluster === "member-1"),
+    );
+    expect((await triesSince("stream", sinceMs)).filter((it) => it.cluster === undefined)).toEqual([]);
+    await lab.lab("restore", ["hub"]);
+    await until(
+      "the third pod answers in the other cluster",
+      async () => {
+        const answers = await lab.ask("member-1", "work/client", { url: BY_NAME, count: 30 });
+        return new Set(answers.filter((it) => it?.cluster === "member-2").map((it) => it?.pod)).size;
+      },
+      (it) => it === 3,
+    );
+    const tries = await triesSince("stream", sinceMs);
+    expect(tries.filter((it) => it.cluster === undefined)).toEqual([]);
+  });
+
+  it("withdraws nothing of a member that is cut off from the hub only, and has its changes when the hub is there again", async () => {
+    const hub = lab.cluster("hub").api.v4;
+    const route = async (verb: string): Promise<void> => {
+      const site = lab.layout.netnsOf(siteNetns(lab.cluster("member-1")));
+      const { command, args } = inNetns(site, "ip", ["route", verb, "blackhole", `${hub}/32`]);
+      await exec(command, args);
+    };
+    const sinceMs = systemClock.now();
+    await route("add");
+    try {
+      await until(
+        "the hub has lost sight of member-1",
+        async () => (await runFairlead(lab.stateRoot, statusArgs())).stdout,
+        (it) => /^member-1 +\w+ +(?!True)/m.test(it),
+      );
+      const { leaseSeconds } = lab.topology.spec;
+      const tries = await until(
+        "requests well after the lease ended",
+        () => triesSince("stream", sinceMs + 2 * leaseSeconds * 1000),
+        (it) => it.length >= 40,
+      );
+      expect(clustersOf(tries)).toEqual(["member-1", "member-2"]);
+      await scale("member-1", "hello", 3);
+    } finally {
+      await route("delete");
+    }
+    await until(
+      "the new pod of member-1 answers",
+      () => triesSince("stream", sinceMs),
+      (it) => new Set(it.filter((at) => at.cluster === "member-1").map((at) => at.answer?.pod)).size === 3,
+    );
+    expect((await triesSince("stream", sinceMs)).filter((it) => it.cluster === undefined)).toEqual([]);
+    await until(
+      "the hub sees member-1 again",
+      async () => (await runFairlead(lab.stateRoot, statusArgs())).stdout,
+      (it) => /^member-1 +True +True/m.test(it),
+    );
+  });
+
+  it("has every new request succeed ten seconds after an exporting cluster died, and uses it again when it is back", async () => {
+    await lab.lab("kill", ["member-1"]);
+    const killedMs = systemClock.now();
+    const late = await until(
+      "requests long after",
+      () => triesSince("stream", killedMs + RECOVERED_AFTER_MS),
+      (it) => it.length >= 40,
+    );
+    expect(clustersOf(late)).toEqual(["member-2"]);
+    await lab.lab("restore", ["member-1"]);
+    const restoredMs = systemClock.now();
+    const tries = await until(
+      "both answer",
+      () => triesSince("stream", restoredMs),
+      (it) => it.some((one) => one.cluster === "member-1"),
+    );
+    expect(clustersOf(tries)).not.toContain("none");
+    await untilAnswered("member-1", ["member-1", "member-2"]);
+  });
+});
