@@ -1,0 +1,175 @@
+import { spawnSync } from "node:child_process";
+import {
+  appendFileSync,
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+
+/**
+ * What `npm run demo` and `npm test` do first, on a copy of what they read. Programs that would change the machine or
+ * ask the network are stood in for by scripts that write down how they were called.
+ */
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const canMount = spawnSync("unshare", ["--mount", "mount", "-t", "tmpfs", "x", "/mnt"]).status === 0;
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "fairlead-setup-"));
+  chmodSync(folder, 0o755);
+  for (const it of ["package.json", "package-lock.json", "scripts/setup.mjs", "scripts/tools"])
+    cpSync(join(root, it), join(folder, it), { recursive: true });
+  mkdirSync(join(folder, "bin"));
+  for (const it of ["npm", "unzip", "apt-get"]) standIn(it, "exit 0");
+  standIn("unshare", "exit 0");
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Puts a program first in the PATH that writes down its arguments and then does what `script` says. */
+function standIn(name: string, script: string): void {
+  const path = join(folder, "bin", name);
+  writeFileSync(path, `#!/bin/sh\necho "${name} $*" >>"${folder}/calls"\n${script}\n`);
+  chmodSync(path, 0o755);
+}
+
+function calls(): readonly string[] {
+  const file = join(folder, "calls");
+  const lines = existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : [];
+  return lines.filter((it) => !it.startsWith("unshare"));
+}
+
+interface Run {
+  /** Shell commands that run first, as root, in a mount namespace of their own. */
+  readonly before?: readonly string[];
+  readonly nodeFlags?: readonly string[];
+  readonly user?: "nobody";
+}
+
+function setUp({ before = [], nodeFlags = [], user }: Run = {}): {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+} {
+  const node = [process.execPath, ...nodeFlags, join(folder, "scripts/setup.mjs"), "demo"];
+  const become = user === undefined ? [] : ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+  const line = [...become, ...node];
+  // The real unshare makes the namespace; the script finds the one that stands in for it.
+  const [program = "", ...args] =
+    before.length === 0
+      ? line
+      : ["/usr/bin/unshare", "--mount", "sh", "-ec", `${before.join("\n")}\nexec "$@"`, "sh", ...line];
+  const env = { PATH: `${folder}/bin:/usr/sbin:/usr/bin:/sbin:/bin` };
+  const { status, stdout, stderr } = spawnSync(program, args, { env, encoding: "utf8" });
+  return { code: status, stdout, stderr };
+}
+
+/** Takes a program away, for the namespace at hand. */
+function without(program: string): string {
+  return `mount --bind /dev/null ${realpathSync(program)}`;
+}
+
+/** One sentence or two on standard error, nothing done. */
+function expectRefusal(run: ReturnType<typeof setUp>, pattern: RegExp): void {
+  expect(run).toMatchObject({ code: 1, stdout: "" });
+  expect(run.stderr).toMatch(/^fairlead: [^\n]+\.\n$/);
+  expect(run.stderr).toMatch(pattern);
+  expect(calls()).toEqual([]);
+}
+
+describe("the setup refuses", () => {
+  it.skipIf(!canMount)("a system that is not made from Debian, and says which it is", () => {
+    const work = join(folder, "etc");
+    mkdirSync(work);
+    const before = [
+      `mount -t tmpfs etc ${work}`,
+      `mkdir ${work}/upper ${work}/work`,
+      `mount -t overlay etc -o lowerdir=/etc,upperdir=${work}/upper,workdir=${work}/work /etc`,
+      "rm -f /etc/debian_version /etc/os-release",
+      `echo 'PRETTY_NAME="Fedora Linux 43"' >/etc/os-release`,
+    ];
+    expectRefusal(setUp({ before }), /needs Debian \(12 or newer\).*this is Fedora Linux 43\.$/m);
+  });
+
+  it("a machine that gives no namespaces", () => {
+    standIn("unshare", "exit 1");
+    expectRefusal(setUp(), /may not create (a user namespace|network namespaces) here.*Run it/);
+  });
+
+  it("an architecture for which there is no Node of ours", () => {
+    const hook = join(folder, "arch.mjs");
+    appendFileSync(hook, 'Object.defineProperty(process, "arch", { value: "riscv64" });\n');
+    expectRefusal(setUp({ nodeFlags: ["--import", hook] }), /needs an x86-64 or arm64 machine.*riscv64/);
+  });
+
+  it.skipIf(!canMount)("to install Debian packages without root, and names them and the command", () => {
+    chmodSync(join(folder, "bin"), 0o777);
+    writeFileSync(join(folder, "calls"), "");
+    chmodSync(join(folder, "calls"), 0o666);
+    const run = setUp({ before: [without("/usr/bin/dig"), without("/usr/bin/socat")], user: "nobody" });
+    expect(run.code).toBe(1);
+    expect(run.stdout).toMatch(/bind9-dnsutils +DNS client/);
+    expect(run.stderr).toContain("apt-get install --no-install-recommends bind9-dnsutils socat");
+    expect(calls().filter((it) => !it.includes("--assume-no"))).toEqual([]);
+  });
+});
+
+describe("the setup of a new checkout", () => {
+  it("says what it installs before it does, and does nothing the second time", () => {
+    const first = setUp();
+    expect(first).toMatchObject({ code: 0, stderr: "" });
+    expect(first.stdout).toMatch(/npm packages.*about \d+ MB into \.\/node_modules/);
+    expect(first.stdout).toContain("starts and enables no daemon");
+    expect(calls().filter((it) => it.startsWith("npm ci"))).not.toEqual([]);
+
+    rmSync(join(folder, "calls"));
+    expect(setUp()).toEqual({ code: 0, stdout: "", stderr: "" });
+    expect(calls()).toEqual([]);
+  });
+
+  it("starts again when what is locked has changed", () => {
+    setUp();
+    rmSync(join(folder, "calls"));
+    appendFileSync(join(folder, "package-lock.json"), "\n");
+    expect(setUp().stdout).toContain("npm packages");
+    expect(calls().some((it) => it.startsWith("npm ci"))).toBe(true);
+  });
+
+  it("does not count as done when npm failed", () => {
+    standIn("npm", "echo 'npm error: no network' >&2; exit 1");
+    const run = setUp();
+    expect(run).toMatchObject({ code: 1, stderr: expect.stringContaining("npm ci failed") as string });
+    standIn("npm", "exit 0");
+    expect(setUp().stdout).toContain("npm packages");
+  });
+
+  it.skipIf(!canMount)("installs the Debian packages that are missing and no others", () => {
+    standIn("apt-get", 'echo "After this operation, 1,234 kB of additional disk space will be used."');
+    const run = setUp({ before: [without("/usr/bin/dig")] });
+    expect(run).toMatchObject({ code: 0, stderr: "" });
+    expect(run.stdout).toContain("Debian packages, 1,234 kB:\n    bind9-dnsutils");
+    expect(calls().filter((it) => it.startsWith("apt-get"))).toEqual([
+      "apt-get install --assume-no --no-install-recommends bind9-dnsutils",
+      "apt-get install -y -qq --no-install-recommends bind9-dnsutils",
+    ]);
+  });
+
+  it.skipIf(!canMount)("says what to mend when the packages cannot be had", () => {
+    standIn("apt-get", "exit 100");
+    const run = setUp({ before: [without("/usr/bin/dig")] });
+    expect(run.code).toBe(1);
+    expect(run.stdout).toContain("apt-get update");
+    expect(run.stderr).toMatch(/apt-get could not install bind9-dnsutils\. Mend the package sources/);
+    expect(calls().some((it) => it.startsWith("npm"))).toBe(false);
+  });
+});
