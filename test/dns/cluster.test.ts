@@ -7,7 +7,7 @@ import { silentLogger } from "#base/log.ts";
 import { exchange } from "#dns/exchange.ts";
 import { createForward } from "#dns/forward.ts";
 import type { DnsServer } from "#dns/server.ts";
-import type { ZoneSync } from "#dns/sync.ts";
+import type { ZoneSync } from "#dns/service-sync.ts";
 import { RecordTree } from "#dns/tree.ts";
 import { type ResourceRecord, TYPE } from "#dnswire/types.ts";
 import { FakeKubeClient } from "#kube/client.fake.ts";

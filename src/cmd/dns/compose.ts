@@ -5,7 +5,7 @@ import { createDnsMeters } from "#dns/meters.ts";
 import { createResolver, type Forward } from "#dns/resolver.ts";
 import { createResponder } from "#dns/responder.ts";
 import { startDnsServer } from "#dns/server.ts";
-import type { ZoneSync } from "#dns/sync.ts";
+import type { ZoneSync } from "#dns/service-sync.ts";
 import { RecordTree } from "#dns/tree.ts";
 import { connect } from "#kube/client.ts";
 import { type RuntimeDeps, systemDeps } from "#kube/deps.ts";
