@@ -9,6 +9,7 @@ describe("lines for ip -batch", () => {
         { device: "pod1", hardwareAddress: "02:00:00:00:00:01" },
       ),
       setLink("eth0", { up: true, mtu: 1420 }),
+      setLink("eth0", { addressGeneration: "none" }),
       deleteLink("pod1"),
       replaceAddress("eth0", "10.0.0.1/24"),
       replaceAddress("eth0", "FD00::0:1/64"),
@@ -18,6 +19,7 @@ describe("lines for ip -batch", () => {
     ]).toEqual([
       "link add name eth0 mtu 1400 netns /run/x/a type veth peer name pod1 address 02:00:00:00:00:01",
       "link set dev eth0 up mtu 1420",
+      "link set dev eth0 addrgenmode none",
       "link delete dev pod1",
       "address replace 10.0.0.1/24 dev eth0",
       "address replace fd00::1/64 dev eth0 nodad",

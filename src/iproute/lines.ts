@@ -40,6 +40,8 @@ export interface LinkSettings {
   /** Unit: bytes. Range: 68 to 65535. */
   readonly mtu?: number;
   readonly hardwareAddress?: string;
+  /** "none": no IPv6 link-local address by itself, and so no duplicate detection and no router solicitation. */
+  readonly addressGeneration?: "none";
 }
 
 export function setLink(device: string, settings: LinkSettings): IpLine {
@@ -48,6 +50,7 @@ export function setLink(device: string, settings: LinkSettings): IpLine {
     settings.up === undefined ? "" : settings.up ? "up" : "down",
     settings.mtu === undefined ? "" : `mtu ${mtuWord(settings.mtu)}`,
     settings.hardwareAddress === undefined ? "" : `address ${hardwareWord(settings.hardwareAddress)}`,
+    settings.addressGeneration === undefined ? "" : `addrgenmode ${settings.addressGeneration}`,
   );
 }
 

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { PodAddresses } from "./pod-addresses.ts";
-import { linkName, renderNodeEnd, renderPodEnd } from "./pod-network.ts";
+import { linkName, nodeEndLines, podEndLines } from "./pod-network.ts";
 
 const link = {
   podUid: "2f1d1d7a-8f5b-4a43-9a52-7f0c8ce21a55",
@@ -9,25 +9,31 @@ const link = {
   addresses: ["10.1.0.5", "fd00::5"],
 };
 
+const neighbours = (lines: readonly string[]) => lines.filter((it) => it.startsWith("neighbour replace"));
+
 describe("the network of a pod", () => {
   it("reaches its next hop by permanent neighbours on both ends", () => {
-    const [, mac = ""] = /lladdr (\S+)/.exec(renderPodEnd(link)) ?? [];
+    const [, mac = ""] = /lladdr (\S+)/.exec(podEndLines(link).join("\n")) ?? [];
     expect(mac).toMatch(/^02:/);
-    expect(renderNodeEnd(link)).toContain(`address ${mac} type veth`);
-    expect(renderNodeEnd(link).match(/neighbour replace \S+ lladdr \S+ dev \S+ nud permanent/g)).toHaveLength(
-      2,
-    );
-    expect(renderPodEnd(link).match(/neighbour replace/g)).toHaveLength(2);
+    expect(nodeEndLines(link)[0]).toContain(`address ${mac} type veth`);
+    expect(neighbours(nodeEndLines(link))).toHaveLength(2);
+    expect(neighbours(podEndLines(link))).toHaveLength(2);
   });
 
   it("has no address that waits for duplicate detection", () => {
-    expect(renderPodEnd(link)).toContain("address add fd00::5/128 dev eth0 nodad\n");
+    expect(podEndLines(link)).toContain("address replace fd00::5/128 dev eth0 nodad");
+    for (const lines of [nodeEndLines(link), podEndLines(link)]) {
+      const quiet = lines.findIndex((it) => it.endsWith("addrgenmode none"));
+      expect(quiet).toBeGreaterThanOrEqual(0);
+      expect(lines.findIndex((it) => it.endsWith(" up"))).toBeGreaterThan(quiet);
+    }
   });
 
   it("takes nothing as an address that is none", () => {
     const wrong = { ...link, addresses: ["10.0.0.1\nlink delete eth0"] };
-    expect(() => renderNodeEnd(wrong)).toThrow("not an address");
-    expect(() => renderPodEnd(wrong)).toThrow("not an address");
+    const invalid = expect.objectContaining({ code: "ADDRESS_INVALID" }) as Error;
+    expect(() => nodeEndLines(wrong)).toThrow(invalid);
+    expect(() => podEndLines(wrong)).toThrow(invalid);
   });
 
   it("names a device as Linux allows, whatever the uid", () => {

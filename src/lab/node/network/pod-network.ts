@@ -1,7 +1,16 @@
 import { createHash } from "node:crypto";
 import { FleetError, messageOf } from "#base/errors.ts";
 import { exec } from "#base/exec.ts";
-import { createNetns, deleteNetns, inNetns } from "#netns/netns.ts";
+import { type IpOptions, runIpLines } from "#iproute/driver.ts";
+import {
+  addVethPair,
+  type IpLine,
+  replaceAddress,
+  replaceNeighbour,
+  replaceRoute,
+  setLink,
+} from "#iproute/lines.ts";
+import { createNetns, deleteNetns } from "#netns/netns.ts";
 import { familyOfText } from "#netaddr/address.ts";
 
 /** The network of one pod: a namespace, and a pair of devices between it and the node's namespace. */
@@ -18,6 +27,7 @@ export interface PodLink {
  * of the pair, so that no packet ever waits for ARP or neighbour discovery (a proxy's answer comes 0.5 s late).
  */
 const GATEWAY = { IPv4: "169.254.1.1", IPv6: "fe80::1" } as const;
+const DEFAULT_ROUTE = { IPv4: "0.0.0.0/0", IPv6: "::/0" } as const;
 
 /** Name of the device at the node's end. Linux takes 15 characters at most. */
 export function linkName(podUid: string): string {
@@ -28,8 +38,8 @@ export function linkName(podUid: string): string {
 export async function createPodLink(link: PodLink, signal: AbortSignal): Promise<void> {
   await deletePodLink(link, signal);
   await createNetns(link.netns, signal);
-  await batch(undefined, renderNodeEnd(link), signal);
-  await batch(link.netns, renderPodEnd(link), signal);
+  await run(nodeEndLines(link), { signal });
+  await run(podEndLines(link), { netns: link.netns, signal });
 }
 
 /** Whether the node's end of the link is there. */
@@ -51,41 +61,44 @@ export async function deletePodLink(
   await deleteNetns(link.netns, signal);
 }
 
-/** Commands for `ip -batch` in the node's namespace. Pure. */
-export function renderNodeEnd(link: PodLink): string {
-  const name = linkName(link.podUid);
+/** What is done in the node's namespace. Pure. */
+export function nodeEndLines(link: PodLink): readonly IpLine[] {
+  const device = linkName(link.podUid);
   const { node, pod } = hardwareAddresses(link.podUid);
-  if (/\s/.test(link.netns))
-    throw new FleetError(
-      "OPTION_INVALID",
-      `the path ${JSON.stringify(link.netns)} must be without white space`,
-    );
-  return lines([
-    `link add name ${name} address ${node} type veth peer name eth0 address ${pod} netns ${link.netns}`,
-    // No link-local address of its own: nothing waits for duplicate detection or solicits routers.
-    `link set dev ${name} addrgenmode none`,
-    `link set dev ${name} up`,
-    ...checked(link.addresses).flatMap(({ address, bits }) => [
-      `neighbour replace ${address} lladdr ${pod} dev ${name} nud permanent`,
-      `route replace ${address}/${bits} dev ${name}`,
+  return [
+    addVethPair(
+      { device, hardwareAddress: node },
+      { device: "eth0", hardwareAddress: pod, netns: link.netns },
+    ),
+    // Before it is up: nothing of the link waits for duplicate detection or solicits routers.
+    setLink(device, { addressGeneration: "none" }),
+    setLink(device, { up: true }),
+    ...link.addresses.flatMap((address) => [
+      replaceNeighbour(device, address, pod),
+      replaceRoute({ to: address, hops: [{ device }] }),
     ]),
-  ]);
+  ];
 }
 
-/** Commands for `ip -batch` in the pod's namespace. Pure. */
-export function renderPodEnd(link: PodLink): string {
+/** What is done in the pod's namespace. Pure. */
+export function podEndLines(link: PodLink): readonly IpLine[] {
+  const device = "eth0";
   const { node } = hardwareAddresses(link.podUid);
-  return lines([
-    "link set dev eth0 addrgenmode none",
-    "link set dev eth0 up",
-    ...checked(link.addresses).flatMap(({ address, bits, family }) => [
-      `address add ${address}/${bits} dev eth0${family === "IPv6" ? " nodad" : ""}`,
-      `neighbour replace ${GATEWAY[family]} lladdr ${node} dev eth0 nud permanent`,
-      // IPv4 wants the next hop on the link before it is used.
-      ...(family === "IPv4" ? [`route add ${GATEWAY[family]} dev eth0 scope link`] : []),
-      `route add default via ${GATEWAY[family]} dev eth0`,
-    ]),
-  ]);
+  return [
+    setLink(device, { addressGeneration: "none" }),
+    setLink(device, { up: true }),
+    ...link.addresses.flatMap((address) => {
+      const family = familyOf(address);
+      const via = GATEWAY[family];
+      return [
+        replaceAddress(device, address),
+        replaceNeighbour(device, via, node),
+        // IPv4 wants the next hop on the link before it is used.
+        ...(family === "IPv4" ? [replaceRoute({ to: via, hops: [{ device }] })] : []),
+        replaceRoute({ to: DEFAULT_ROUTE[family], hops: [{ device, via }] }),
+      ];
+    }),
+  ];
 }
 
 /** Locally administered unicast addresses (IEEE 802, bit 1 set and bit 0 clear in the first byte) that the uid decides. */
@@ -95,24 +108,15 @@ function hardwareAddresses(podUid: string): { readonly node: string; readonly po
   return { node: at(0), pod: at(10) };
 }
 
-function checked(addresses: readonly string[]) {
-  return addresses.map((address) => {
-    const family = familyOfText(address);
-    if (family === undefined)
-      throw new FleetError("ADDRESS_INVALID", `not an address of a pod: ${JSON.stringify(address)}`);
-    return { address, family, bits: family === "IPv4" ? 32 : 128 };
-  });
+function familyOf(address: string): "IPv4" | "IPv6" {
+  const family = familyOfText(address);
+  if (family !== undefined) return family;
+  throw new FleetError("ADDRESS_INVALID", `not an address of a pod: ${JSON.stringify(address)}`);
 }
 
-function lines(commands: readonly string[]): string {
-  return commands.map((it) => `${it}\n`).join("");
-}
-
-async function batch(netns: string | undefined, input: string, signal: AbortSignal): Promise<void> {
-  const args = ["-batch", "-"];
-  const line = netns === undefined ? { command: "ip", args } : inNetns(netns, "ip", args);
+async function run(lines: readonly IpLine[], options: IpOptions): Promise<void> {
   try {
-    await exec(line.command, line.args, { input, signal });
+    await runIpLines(lines, options);
   } catch (cause) {
     throw new FleetError("EXEC_FAILED", `cannot set up the pod's network: ${messageOf(cause)}`, {
       cause,
