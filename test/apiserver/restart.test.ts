@@ -140,7 +140,7 @@ describe("a killed server", () => {
       started.once("exit", (code) => reject(new Error(`the server ended with code ${code}`)));
     });
     const kubeconfig = await readFile(join(dir, "admin.kubeconfig"), "utf8");
-    const port = Number(/server: "?https:\/\/127\.0\.0\.1:(\d+)/.exec(kubeconfig)?.[1]);
+    const port = Number(/"server": "https:\/\/127\.0\.0\.1:(\d+)/.exec(kubeconfig)?.[1]);
     const pem = (file: string): Promise<string> => readFile(join(dir, "pki", file), "utf8");
     const admin = { cert: await pem("admin.crt"), key: await pem("admin.key") };
     return { child: started, client: new TestClient({ port, ca: await pem("ca.crt"), admin }) };
