@@ -100,6 +100,21 @@ describe.skipIf(KUBECTL === undefined)(`kubectl (${KUBECTL ?? NO_KUBECTL})`, () 
     expect(difference.stdout).toMatch(/-\s+replicas: 4\n\+\s+replicas: 2/);
   });
 
+  it("applies a List, and refuses an item of it that has an unknown field", async () => {
+    const list = (item: object): string =>
+      JSON.stringify({
+        apiVersion: "v1",
+        kind: "List",
+        items: [{ apiVersion: "v1", kind: "ConfigMap", ...item }],
+      });
+    const metadata = { name: "listed", namespace: "default" };
+    expect(await ok(["apply", "-f", "-"], list({ metadata, data: { a: "b" } }))).toContain(
+      "configmap/listed created",
+    );
+    const refused = await fails(["apply", "-f", "-"], list({ metadata, dat: { a: "c" } }));
+    expect(refused).toContain('unknown field "dat"');
+  });
+
   it("applies on the server, reports conflicts by field, and takes fields by force", async () => {
     const manifest = (value: string): string =>
       `{apiVersion: v1, kind: ConfigMap, metadata: {name: shared, namespace: work}, data: {colour: ${value}}}`;

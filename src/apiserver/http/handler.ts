@@ -14,7 +14,7 @@ import { serveDiscovery } from "./discovery.ts";
 import { Exchange, splitUrl } from "./exchange.ts";
 import { type HealthChecks, isHealthPath, serveHealth } from "./health.ts";
 import { WriteLimit } from "./load.ts";
-import { OpenApiHandler } from "./openapi.ts";
+import { OpenApiHandler, serveOpenapiV2 } from "./openapi.ts";
 import { parsePath, type ResourceTarget, type Target, verbOf } from "./path.ts";
 import type { ResourceHandler } from "./resources.ts";
 import { serveReview } from "./reviews.ts";
@@ -27,7 +27,7 @@ export interface HandlerOptions {
   readonly authenticator: Authenticator;
   readonly authorizer: Authorizer;
   readonly health: HealthChecks;
-  readonly version: object;
+  readonly version: { readonly gitVersion: string };
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -117,6 +117,7 @@ export class RequestHandler {
     if (pathname === "/openapi/v3" || pathname.startsWith("/openapi/v3/")) {
       return this.#openapi.serve(exchange, clock.now());
     }
+    if (pathname === "/openapi/v2") return serveOpenapiV2(exchange, version.gitVersion);
     if (await serveDiscovery(registry.catalog, exchange)) return;
     if (pathname !== "/") throw pathNotFound();
     await exchange.sendJson(200, JSON.stringify({ paths: this.#rootPaths() }));
@@ -135,6 +136,7 @@ export class RequestHandler {
       ...ofGroups,
       "/healthz",
       "/livez",
+      "/openapi/v2",
       "/openapi/v3",
       "/readyz",
       "/version",

@@ -1,3 +1,4 @@
+import { OPENAPI_V2_PROTOBUF, openapiV2Json, openapiV2Protobuf } from "../openapi/v2.ts";
 import { openapiDocument, openapiHash, openapiIndex, openapiPath } from "../openapi/documents.ts";
 import type { Catalog, ServedVersion } from "../registry/catalog.ts";
 import type { ResourceDefinition } from "../registry/types.ts";
@@ -11,6 +12,14 @@ interface Document {
   readonly resources: readonly ResourceDefinition[];
   readonly text: string;
   readonly hash: string;
+}
+
+/** Serves `/openapi/v2`, in protobuf to those who ask for it. */
+export async function serveOpenapiV2(exchange: Exchange, version: string): Promise<void> {
+  exchange.response.setHeader("Vary", "Accept");
+  const wantsProtobuf = exchange.request.headers.accept?.includes("proto-openapi.spec.v2") === true;
+  if (wantsProtobuf) await exchange.sendBytes(200, openapiV2Protobuf(version), OPENAPI_V2_PROTOBUF);
+  else await exchange.sendJson(200, openapiV2Json(version));
 }
 
 /** Serves `/openapi/v3`. Documents are made when they are first asked for, and again when their resources change. */
