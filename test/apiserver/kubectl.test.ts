@@ -113,6 +113,7 @@ describe.skipIf(KUBECTL === undefined)(`kubectl (${KUBECTL ?? NO_KUBECTL})`, () 
     );
     const refused = await fails(["apply", "-f", "-"], list({ metadata, dat: { a: "c" } }));
     expect(refused).toContain('unknown field "dat"');
+    await ok(["delete", "configmap", "listed"]);
   });
 
   it("applies on the server, reports conflicts by field, and takes fields by force", async () => {
