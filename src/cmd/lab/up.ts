@@ -41,5 +41,9 @@ export async function up(options: UpOptions): Promise<void> {
 
 function describe(lab: LabUp): string {
   const { members, nodes } = lab.topology.spec;
-  return `a hub and ${members} members of ${nodes} nodes; ${lab.started.length} programs started`;
+  return `a hub and ${count(members, "member")} of ${count(nodes, "node")}; ${count(lab.started.length, "program")} started`;
+}
+
+function count(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? "" : "s"}`;
 }
