@@ -42,6 +42,8 @@ export interface LinkSettings {
   readonly hardwareAddress?: string;
   /** "none": no IPv6 link-local address by itself, and so no duplicate detection and no router solicitation. */
   readonly addressGeneration?: "none";
+  /** Says whose the device is: a path. The kernel keeps up to 255 bytes. */
+  readonly alias?: string;
 }
 
 export function setLink(device: string, settings: LinkSettings): IpLine {
@@ -51,6 +53,7 @@ export function setLink(device: string, settings: LinkSettings): IpLine {
     settings.mtu === undefined ? "" : `mtu ${mtuWord(settings.mtu)}`,
     settings.hardwareAddress === undefined ? "" : `address ${hardwareWord(settings.hardwareAddress)}`,
     settings.addressGeneration === undefined ? "" : `addrgenmode ${settings.addressGeneration}`,
+    settings.alias === undefined ? "" : `alias ${netnsWord(settings.alias)}`,
   );
 }
 

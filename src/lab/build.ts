@@ -82,8 +82,10 @@ function linkEnd(
 }
 
 async function configure(namespace: PlannedNamespace, layout: LabLayout, signal: AbortSignal): Promise<void> {
+  // On the machine itself a device says whose it is: labs of one name in two folders must not take each other's away.
+  const owner = namespace.netns === undefined ? { alias: layout.root } : {};
   const lines = [
-    ...namespace.devices.map((it) => setLink(it, { up: true })),
+    ...namespace.devices.map((it) => setLink(it, { up: true, ...owner })),
     ...namespace.addresses.map((it) => replaceAddress(it.device, it.address)),
     ...namespace.routes.map((it) => routeLine(it)),
   ];

@@ -26,7 +26,7 @@ export async function removeLab(
 ): Promise<Removed> {
   const namespaces = await listNetns(layout.root);
   const processes = await endLabProcesses(layout, namespaces, options.clock, signal);
-  await deleteHostLink(options.hostLink, options.clock, signal);
+  if (isLinkOf(options.hostLink, layout.root)) await deleteHostLink(options.hostLink, options.clock, signal);
   const mounts = await unmountBelow(layout.root, signal);
   rmSync(layout.root, { recursive: true, force: true });
   return { processes, namespaces: namespaces.length, mounts };
@@ -51,9 +51,16 @@ async function endLabProcesses(
   }
 }
 
+/** Whether the machine has the link and nothing says that it belongs to a lab in another folder. */
+function isLinkOf(link: string, root: string): boolean {
+  const folder = `/sys/class/net/${link}`;
+  if (!existsSync(folder)) return false;
+  const alias = readFileSync(`${folder}/ifalias`, "utf8").trim();
+  return alias === "" || alias === root;
+}
+
 /** Its other end goes with it. */
 async function deleteHostLink(link: string, clock: Clock, signal: AbortSignal): Promise<void> {
-  if (!existsSync(`/sys/class/net/${link}`)) return;
   await exec("ip", ["link", "delete", "dev", link], { signal, allowFailure: true });
   // Gone for new commands at once, but the name is free only when the kernel has finished with it.
   while (existsSync(`/sys/class/net/${link}`)) await delay(clock, 2, signal);

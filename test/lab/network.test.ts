@@ -74,6 +74,12 @@ describe.skipIf(!isRoot)("the network of a lab (needs root)", () => {
     expect(await canReach(nodeNetns(node(1, 0)), node(2, 0).address.v4)).toBe(true);
   });
 
+  it("stays when a lab of the same name in another folder is taken down", async () => {
+    const other = labLayout(join(stateRoot, "other"), "t-net");
+    await removeLab(other, { hostLink: topology.host.link, clock: systemClock }, signal);
+    expect(await canReach(undefined, topology.clusters[0]?.api.v4 ?? "")).toBe(true);
+  });
+
   it("cuts a cluster off when its link goes down, and brings back all of it with the link", async () => {
     const link = { netns: FABRIC_NETNS, device: topology.clusters[2]?.link ?? "" };
     await lowerLink(layout, link, signal);
