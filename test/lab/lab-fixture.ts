@@ -20,7 +20,7 @@ import { findKubectl } from "../../src/cmd/lab/enter.ts";
 export const checkout = fileURLToPath(new URL("../..", import.meta.url));
 
 /** Longest wait for anything that a busy machine may delay. Unit: milliseconds. */
-export const PATIENCE_MS = 30_000;
+const PATIENCE_MS = 30_000;
 
 /** The folder in which labs of a test have theirs: short, because sockets lie below it (unix(7): 108 bytes). */
 export function makeStateRoot(): string {
