@@ -22,7 +22,9 @@ interface Flags {
 /** What a lab cluster has in the place of kube-controller-manager, kube-scheduler and a cloud's load balancers. */
 export function command(): Program {
   return new Command("lab-controllers")
-    .description("schedule pods, roll out Deployments and StatefulSets, keep EndpointSlices and load balancer addresses")
+    .description(
+      "schedule pods, roll out Deployments and StatefulSets, keep EndpointSlices and load balancer addresses",
+    )
     .requiredOption("--kubeconfig <file>", "the cluster's API server")
     .option("--load-balancer-cidr <v4,v6>", "where Services of type LoadBalancer get their addresses from")
     .option("--node-lease-seconds <seconds>", "how long a node may be silent, 1 to 600", "5")
