@@ -57,12 +57,18 @@ export function findProgram(name: string, path: string): string | undefined {
 }
 
 /**
- * The first block whose addresses no route of the machine covers, in either family. The default route does not count.
+ * The first block whose addresses no route of the machine and none of `taken` covers, in either family. The default
+ * route does not count.
  *
+ * @param taken - Prefixes of labs that are up: one may have lost its link to the machine, and its routes with it.
  * @throws {FleetError} `LAB_UNSUPPORTED` when all are taken.
  */
-export async function chooseBlock(labName: string, signal: AbortSignal): Promise<number> {
-  const routed = [...(await routedPrefixes("-4", signal)), ...(await routedPrefixes("-6", signal))];
+export async function chooseBlock(
+  labName: string,
+  taken: readonly string[],
+  signal: AbortSignal,
+): Promise<number> {
+  const routed = [...(await routedPrefixes("-4", signal)), ...(await routedPrefixes("-6", signal)), ...taken];
   const start = BLOCK_STARTS.find((candidate) => isFree(labName, candidate, routed));
   if (start !== undefined) return start;
   throw new FleetError(

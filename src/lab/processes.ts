@@ -27,6 +27,8 @@ export interface ProcessRecord {
   readonly pid: number;
   /** Field 22 of /proc/PID/stat: two processes of one id have different ones. Unit: clock ticks since boot. */
   readonly startTicks: number;
+  /** Whether it ever said that it serves. */
+  readonly isReady: boolean;
 }
 
 export interface Launcher {
@@ -49,6 +51,7 @@ export async function startProgram(
   signal: AbortSignal,
 ): Promise<void> {
   const { layout, launcher } = context;
+  await endUnready(layout, program.name, context.clock, signal);
   const log = layout.logOf(program.name);
   mkdirSync(dirname(log), { recursive: true });
   mkdirSync(layout.processes, { recursive: true });
@@ -62,11 +65,12 @@ export async function startProgram(
   });
   closeSync(output);
   const pid = child.pid;
-  if (pid !== undefined) writeRecord(layout.processFile(program.name), pid);
+  if (pid !== undefined) writeRecord(layout.processFile(program.name), pid, false);
   child.unref();
   const pipe = child.stdio[3] as Readable;
   try {
     await untilReady(pipe, context.clock, signal);
+    if (pid !== undefined) writeRecord(layout.processFile(program.name), pid, true);
   } catch (error) {
     // One that does not serve yet must not be taken for one that does, by whoever mends the lab.
     if (pid !== undefined) signalProcess(pid, "SIGKILL");
@@ -107,22 +111,43 @@ function untilReady(pipe: Readable, clock: Clock, signal: AbortSignal): Promise<
   });
 }
 
-function writeRecord(file: string, pid: number): void {
+/** Whoever started it was killed before it served: nobody waits for it any more, and it may hold its address. */
+async function endUnready(
+  layout: LabLayout,
+  program: string,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  const record = readRecord(layout, program);
+  if (record?.isReady === false) await endProcesses([record.pid], 0, clock, signal);
+}
+
+function writeRecord(file: string, pid: number, isReady: boolean): void {
   const startTicks = startTicksOf(pid);
   if (startTicks === undefined) return;
-  writeFileSync(`${file}.new`, JSON.stringify({ pid, startTicks } satisfies ProcessRecord));
+  writeFileSync(`${file}.new`, JSON.stringify({ pid, startTicks, isReady } satisfies ProcessRecord));
   renameSync(`${file}.new`, file);
 }
 
-/** The id of a program that runs now; undefined when it never started or has ended. */
-export function runningPid(layout: LabLayout, program: string): number | undefined {
+/** What is known of a program that lives. */
+function readRecord(layout: LabLayout, program: string): ProcessRecord | undefined {
   let record: ProcessRecord;
   try {
     record = JSON.parse(readFileSync(layout.processFile(program), "utf8")) as ProcessRecord;
   } catch {
     return undefined;
   }
-  return startTicksOf(record.pid) === record.startTicks ? record.pid : undefined;
+  return startTicksOf(record.pid) === record.startTicks ? record : undefined;
+}
+
+/** The id of a program that lives; undefined when it never started or has ended. */
+export function runningPid(layout: LabLayout, program: string): number | undefined {
+  return readRecord(layout, program)?.pid;
+}
+
+/** Whether a program lives and has said that it serves. */
+export function isServing(layout: LabLayout, program: string): boolean {
+  return readRecord(layout, program)?.isReady === true;
 }
 
 /** Start time of a living process; undefined for one that is gone or is only waiting to be reaped. */

@@ -64,6 +64,13 @@ export function listLabs(stateRoot: string): readonly string[] {
     .toSorted();
 }
 
+/** The address blocks of every lab that has a state. */
+export function blocksOfLabs(stateRoot: string): readonly string[] {
+  return listLabs(stateRoot)
+    .map((name) => readState(labLayout(stateRoot, name))?.topology.block)
+    .flatMap((block) => (block === undefined ? [] : [block.v4, block.v6]));
+}
+
 /**
  * Takes the lab's lock, which a process that ended without giving it back does not keep.
  *

@@ -1,6 +1,7 @@
 /** Brings a lab up, or mends one that is partly up: every step looks at what is there and does what is missing. */
 
 import { existsSync, mkdirSync } from "node:fs";
+import { dirname } from "node:path";
 import type { Clock } from "#base/clock.ts";
 import { exec } from "#base/exec.ts";
 import { FleetError } from "#base/errors.ts";
@@ -15,9 +16,9 @@ import { applyClusterObjects } from "./cluster-objects.ts";
 import { type LabLayout, labLayout } from "./layout.ts";
 import { chooseBlock, isTmpfs } from "./machine.ts";
 import { endStrays } from "./mend.ts";
-import { type Launcher, runningPid, startProgram } from "./processes.ts";
+import { isServing, type Launcher, startProgram } from "./processes.ts";
 import { KUBECONFIG, type LabProgram, planPrograms } from "./programs.ts";
-import { type LabState, readState, writeState } from "./state.ts";
+import { blocksOfLabs, type LabState, readState, writeState } from "./state.ts";
 import { checkSpec, type LabCluster, type LabSpec, type LabTopology, planTopology } from "./topology.ts";
 
 export interface LabContext {
@@ -89,7 +90,10 @@ async function ensureState(spec: LabSpec, layout: LabLayout, signal: AbortSignal
       signal,
     });
   }
-  const topology = planTopology(spec, await chooseBlock(spec.name, signal));
+  const topology = planTopology(
+    spec,
+    await chooseBlock(spec.name, blocksOfLabs(dirname(layout.root)), signal),
+  );
   const state: LabState = { topology, hasTmpfs, killed: [] };
   writeState(layout, state);
   return state;
@@ -110,7 +114,7 @@ export async function startMissing(
   { report, signal, only }: Steps,
 ): Promise<readonly string[]> {
   const missing = planPrograms(topology, layout).filter(
-    (it) => (only?.(it) ?? true) && runningPid(layout, it.name) === undefined,
+    (it) => (only?.(it) ?? true) && !isServing(layout, it.name),
   );
   const servers = missing.filter((it) => it.stage === "apiserver");
   const rest = missing.filter((it) => it.stage === "rest");

@@ -26,7 +26,7 @@ describe.skipIf(!isRoot)("the network of a lab (needs root)", () => {
     before = await takeSnapshot(layout.root);
     topology = planTopology(
       { ...DEFAULT_SPEC, name: "t-net", members: 2 },
-      await chooseBlock("t-net", signal),
+      await chooseBlock("t-net", [], signal),
     );
     await buildNetwork(topology, layout, signal);
   });
