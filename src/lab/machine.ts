@@ -5,7 +5,7 @@ import { delimiter, join } from "node:path";
 import { exec } from "#base/exec.ts";
 import { FleetError } from "#base/errors.ts";
 import { parsePrefix, overlaps } from "#netaddr/prefix.ts";
-import { BLOCK_STARTS, ipv4Block, ipv6Prefix } from "./topology.ts";
+import { blockStartsOf, ipv4Block, ipv6Prefix } from "./topology.ts";
 
 /** Programs that a lab starts beside our own, with the Debian package of each. */
 const NEEDED = [
@@ -69,7 +69,7 @@ export async function chooseBlock(
   signal: AbortSignal,
 ): Promise<number> {
   const routed = [...(await routedPrefixes("-4", signal)), ...(await routedPrefixes("-6", signal)), ...taken];
-  const start = BLOCK_STARTS.find((candidate) => isFree(labName, candidate, routed));
+  const start = blockStartsOf(labName).find((candidate) => isFree(labName, candidate, routed));
   if (start !== undefined) return start;
   throw new FleetError(
     "LAB_UNSUPPORTED",

@@ -2,7 +2,14 @@ import * as fc from "fast-check";
 import { Address4, Address6 } from "ip-address";
 import { describe, expect, it } from "vitest";
 import { hasCode } from "#base/errors.ts";
-import { BLOCK_STARTS, checkSpec, DEFAULT_SPEC, type LabTopology, planTopology } from "./topology.ts";
+import {
+  BLOCK_STARTS,
+  blockStartsOf,
+  checkSpec,
+  DEFAULT_SPEC,
+  type LabTopology,
+  planTopology,
+} from "./topology.ts";
 
 const anySpec = fc.record({
   name: fc.constantFrom("demo", "a", "lab-7"),
@@ -66,6 +73,12 @@ describe("the address plan of a lab", () => {
       topology.host.machine.v6,
     ];
     for (const address of addresses) expect(new Address6(address).correctForm()).toBe(address);
+  });
+
+  it("begins to look for a block where the name says, and tries each once", () => {
+    const orders = ["demo", "a", "lab-7"].map((name) => blockStartsOf(name));
+    for (const order of orders) expect(order.toSorted((a, b) => a - b)).toEqual(BLOCK_STARTS);
+    expect(new Set(orders.map((it) => it[0])).size).toBe(3);
   });
 
   it("names all that is wrong with a spec at once", () => {

@@ -125,8 +125,17 @@ export function checkSpec(spec: LabSpec): void {
     throw new FleetError("OPTION_INVALID", `there can be no such lab: ${problems.join("; ")}`);
 }
 
-/** Second octets at which a lab's IPv4 block may begin, in the order in which they are tried. */
-export const BLOCK_STARTS: readonly number[] = Array.from({ length: 64 }, (_, at) => (64 + 4 * at) % 256);
+/** Second octets at which a lab's IPv4 block may begin. */
+export const BLOCK_STARTS: readonly number[] = Array.from({ length: 64 }, (_, at) => 4 * at);
+
+/**
+ * The same in the order in which a lab of this name tries them: where it begins follows from the name, so that labs that
+ * come up at the same moment hardly ever ask for the same block.
+ */
+export function blockStartsOf(name: string): readonly number[] {
+  const first = createHash("sha256").update(name).digest().readUInt8(0) % BLOCK_STARTS.length;
+  return [...BLOCK_STARTS.slice(first), ...BLOCK_STARTS.slice(0, first)];
+}
 
 /** The IPv4 block that begins at `start`. */
 export function ipv4Block(start: number): string {
