@@ -164,8 +164,8 @@ describeOnKernel("lab up", () => {
     expect(await refusal("--name", "emend", "--members", "2")).toMatch(
       /is up with 1 members of 1 nodes.*Take it down first/s,
     );
-    expect(await refusal("--name", "../x")).toContain("name must be 1 to 12");
-    expect(await refusal("--name", "much-too-long-a-name")).toContain("name must be 1 to 12");
+    expect(await refusal("--name", "../x")).toContain("the name must have 1 to 12");
+    expect(await refusal("--name", "much-too-long-a-name")).toContain("the name must have 1 to 12");
     expect(await refusal("--name", "enew", "--members", "0", "--nodes", "9")).toMatch(/members.*nodes/s);
     expect(await refusal("--name", "enew", "--members", "two")).toContain("--members must be a whole number");
     expect(await refusal("--name", "enew", "--topology", "ring")).toContain("topology must be flat");
