@@ -2,6 +2,7 @@
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { FleetError } from "#base/errors.ts";
 import { ensureClusterPki } from "#pki/cluster.ts";
 import type { CertificatePair } from "#pki/keys.ts";
 import { renderKubeconfig } from "#pki/kubeconfig.ts";
@@ -81,8 +82,8 @@ export function writeFleetKubeconfig(topology: LabTopology, layout: LabLayout): 
     readonly contexts: readonly { readonly name: string; readonly context: object }[];
   }
   const parts = topology.clusters.map((cluster) => {
-    const text = readFileSync(join(layout.cluster(cluster.name), KUBECONFIG.admin), "utf8");
-    return { user: `${cluster.name}-admin`, ...(JSON.parse(text) as Parts) };
+    const file = join(layout.cluster(cluster.name), KUBECONFIG.admin);
+    return { user: `${cluster.name}-admin`, ...(readJson(file, topology.spec.name) as Parts) };
   });
   const merged = {
     apiVersion: "v1",
@@ -95,4 +96,16 @@ export function writeFleetKubeconfig(topology: LabTopology, layout: LabLayout): 
     "current-context": parts[0]?.contexts[0]?.name,
   };
   writeFileSync(layout.kubeconfig, `${JSON.stringify(merged, null, 2)}\n`, { mode: 0o600 });
+}
+
+function readJson(file: string, lab: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, "utf8"));
+  } catch (cause) {
+    throw new FleetError(
+      "LAB_INVALID",
+      `${file} is not what this version of Fairlead writes. Take the lab down and bring it up again: fairlead lab down --name ${lab}`,
+      { cause },
+    );
+  }
 }
