@@ -11,7 +11,7 @@ import {
 import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from "#api/rbac/v1/types.ts";
 import type { Applied, KubeClient } from "#kube/types.ts";
 import { DNS_USER } from "./certificates.ts";
-import type { LabCluster } from "./topology.ts";
+import { type LabCluster, type LabSpec, used } from "./topology.ts";
 
 const MANAGER = { fieldManager: "fairlead-lab" } as const;
 const DNS_PORTS = [
@@ -23,35 +23,39 @@ const DNS_PORTS = [
 export async function applyClusterObjects(
   client: KubeClient,
   cluster: LabCluster,
+  spec: Pick<LabSpec, "ipFamily">,
   signal: AbortSignal,
 ): Promise<void> {
   const options = { ...MANAGER, signal };
   // The server makes this namespace when it starts; asking for it tells a clear story when it has not.
   await client.get(NAMESPACES, objectKey(undefined, "kube-system"), { signal });
   await Promise.all([
-    client.apply(SERVICES, dnsService(cluster), options),
-    client.apply(ENDPOINT_SLICES, dnsSlice(cluster, "IPv4"), options),
-    client.apply(ENDPOINT_SLICES, dnsSlice(cluster, "IPv6"), options),
+    client.apply(SERVICES, dnsService(used(spec, cluster.dnsService)), options),
+    ...used(spec, cluster.clusterDns).map((it) => client.apply(ENDPOINT_SLICES, dnsSlice(it), options)),
     client.apply(CLUSTER_ROLES, DNS_ROLE, options),
     client.apply(CLUSTER_ROLE_BINDINGS, DNS_BINDING, options),
   ]);
 }
 
-function dnsService(cluster: LabCluster): Applied<Service> {
+function dnsService(addresses: readonly string[]): Applied<Service> {
   return {
     metadata: { name: "kube-dns", namespace: "kube-system", labels: { "k8s-app": "kube-dns" } },
     spec: {
-      clusterIP: cluster.dnsService.v4,
-      clusterIPs: [cluster.dnsService.v4, cluster.dnsService.v6],
-      ipFamilies: ["IPv4", "IPv6"],
+      clusterIP: addresses[0] ?? "",
+      clusterIPs: [...addresses],
+      ipFamilies: addresses.map((it) => familyOf(it)),
       ipFamilyPolicy: "PreferDualStack",
       ports: DNS_PORTS.map((it) => ({ ...it, targetPort: it.port })),
     },
   };
 }
 
-function dnsSlice(cluster: LabCluster, family: "IPv4" | "IPv6"): Applied<EndpointSlice> {
-  const address = family === "IPv4" ? cluster.clusterDns.v4 : cluster.clusterDns.v6;
+function familyOf(address: string): "IPv4" | "IPv6" {
+  return address.includes(":") ? "IPv6" : "IPv4";
+}
+
+function dnsSlice(address: string): Applied<EndpointSlice> {
+  const family = familyOf(address);
   return {
     metadata: {
       name: `kube-dns-${family.toLowerCase()}`,

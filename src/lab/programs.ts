@@ -1,7 +1,14 @@
 /** Which programs make up a lab, where each runs and with which flags: pure. */
 
 import { join } from "node:path";
-import { API_PORT, type DualAddress, type LabCluster, type LabNode, type LabTopology } from "./topology.ts";
+import {
+  API_PORT,
+  type DualAddress,
+  type LabCluster,
+  type LabNode,
+  type LabTopology,
+  used,
+} from "./topology.ts";
 import type { LabLayout } from "./layout.ts";
 
 export interface LabProgram {
@@ -64,6 +71,7 @@ function clusterPrograms(
   const dir = layout.cluster(cluster.name);
   const admin = join(dir, KUBECONFIG.admin);
   const leaseSeconds = String(topology.spec.leaseSeconds);
+  const text = (addresses: DualAddress): string => used(topology.spec, addresses).join(",");
   const site = (program: string, options: Flags): LabProgram => ({
     name: `${cluster.name}/${program}`,
     cluster: cluster.name,
@@ -77,8 +85,8 @@ function clusterPrograms(
     "bind-address": cluster.api.v4,
     port: String(API_PORT),
     "advertise-address": cluster.api.v4,
-    "external-san": cluster.api.v6,
-    "service-cluster-ip-range": pair(topology.serviceCidr),
+    "external-san": used(topology.spec, cluster.api).slice(1),
+    "service-cluster-ip-range": text(topology.serviceCidr),
   });
   if (cluster.isHub)
     return [apiserver, site("hub", { kubeconfig: admin, "member-lease-seconds": leaseSeconds, ...ALONE })];
@@ -88,14 +96,16 @@ function clusterPrograms(
     apiserver,
     site("lab-controllers", {
       kubeconfig: join(dir, KUBECONFIG.controllers),
-      "load-balancer-cidr": pair(cluster.loadBalancerCidr),
+      "load-balancer-cidr": text(cluster.loadBalancerCidr),
       "node-lease-seconds": leaseSeconds,
     }),
     site("member", { kubeconfig: admin, ...ALONE }),
     site("dns", { kubeconfig: dns, listen: fleetDns }),
     site("lab-dns", {
       kubeconfig: dns,
-      listen: [`${cluster.clusterDns.v4}:53`, `[${cluster.clusterDns.v6}]:53`],
+      listen: used(topology.spec, cluster.clusterDns).map((it) =>
+        it.includes(":") ? `[${it}]:53` : `${it}:53`,
+      ),
       "cluster-domain": "cluster.local",
       forward: `clusterset.local=${fleetDns}`,
     }),
@@ -109,6 +119,7 @@ function nodeProgram(
   { cluster, node }: { readonly cluster: LabCluster; readonly node: LabNode },
 ): LabProgram {
   const dir = layout.cluster(cluster.name);
+  const text = (addresses: DualAddress): string => used(topology.spec, addresses).join(",");
   return {
     name: `${cluster.name}/${node.name.slice(cluster.name.length + 1)}`,
     cluster: cluster.name,
@@ -121,11 +132,11 @@ function nodeProgram(
         kubeconfig: join(dir, nodeKubeconfig(node)),
         "node-name": node.name,
         "data-dir": layout.node(node.name),
-        "node-ip": pair(node.address),
-        "pod-cidr": pair(node.podCidr),
-        "cluster-cidr": cluster.nodes.map((it) => pair(it.podCidr)).join(","),
+        "node-ip": text(node.address),
+        "pod-cidr": text(node.podCidr),
+        "cluster-cidr": cluster.nodes.map((it) => text(it.podCidr)).join(","),
         cluster: cluster.name,
-        "cluster-dns": pair(cluster.dnsService),
+        "cluster-dns": text(cluster.dnsService),
         "cluster-domain": "cluster.local",
         "client-ca": join(dir, "apiserver", "pki", "ca.crt"),
         "serving-cert": join(dir, `${node.name}-serving.crt`),
@@ -144,8 +155,4 @@ function flags(options: Flags): readonly string[] {
   return Object.entries(options).flatMap(([name, values]) =>
     values === true ? [`--${name}`] : [values].flat().flatMap((value) => [`--${name}`, value]),
   );
-}
-
-function pair(addresses: DualAddress): string {
-  return `${addresses.v4},${addresses.v6}`;
 }

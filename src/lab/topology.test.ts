@@ -16,6 +16,7 @@ const anySpec = fc.record({
   members: fc.integer({ min: 1, max: 100 }),
   nodes: fc.integer({ min: 1, max: 5 }),
   topology: fc.constant("flat" as const),
+  ipFamily: fc.constantFrom("dual" as const, "ipv4" as const),
   leaseSeconds: fc.constant(5),
 });
 
@@ -82,8 +83,15 @@ describe("the address plan of a lab", () => {
   });
 
   it("names all that is wrong with a spec at once", () => {
-    const refuse = () => checkSpec({ ...DEFAULT_SPEC, name: "Too_Long_A_Name", members: 0, nodes: 9 });
-    expect(refuse).toThrow(/name must have .*members must be .*nodes of a member must be/);
+    const refuse = () =>
+      checkSpec({
+        ...DEFAULT_SPEC,
+        name: "Too_Long_A_Name",
+        members: 0,
+        nodes: 9,
+        ipFamily: "six" as "ipv4",
+      });
+    expect(refuse).toThrow(/name must have .*members must be .*nodes of a member must be .*family must be/);
     try {
       refuse();
     } catch (error) {

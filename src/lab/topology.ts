@@ -28,6 +28,8 @@ export interface LabSpec {
   readonly nodes: number;
   /** How members reach each other. "flat": their pod networks are routed to each other. */
   readonly topology: "flat";
+  /** Families of the clusters' pods, nodes and Services. The links between clusters have both in any case. */
+  readonly ipFamily: "dual" | "ipv4";
   /** How long a silent cluster or node counts as alive. Unit: seconds. */
   readonly leaseSeconds: number;
 }
@@ -37,6 +39,7 @@ export const DEFAULT_SPEC: LabSpec = {
   members: 3,
   nodes: 2,
   topology: "flat",
+  ipFamily: "dual",
   leaseSeconds: 5,
 };
 
@@ -92,6 +95,11 @@ export interface LabTopology {
   readonly clusters: readonly LabCluster[];
 }
 
+/** Those of the two addresses, or prefixes, that the lab's clusters use; the primary one first. */
+export function used({ ipFamily }: Pick<LabSpec, "ipFamily">, { v4, v6 }: DualAddress): readonly string[] {
+  return ipFamily === "ipv4" ? [v4] : [v4, v6];
+}
+
 /** The port of every lab API server. */
 export const API_PORT = 6443;
 
@@ -121,6 +129,8 @@ export function checkSpec(spec: LabSpec): void {
   }
   if (spec.topology !== "flat")
     problems.push(`the topology must be flat, got ${JSON.stringify(spec.topology)}`);
+  if (spec.ipFamily !== "dual" && spec.ipFamily !== "ipv4")
+    problems.push(`the IP family must be dual or ipv4, got ${JSON.stringify(spec.ipFamily)}`);
   if (problems.length > 0)
     throw new FleetError("OPTION_INVALID", `there can be no such lab: ${problems.join("; ")}`);
 }

@@ -127,7 +127,9 @@ export async function startMissing(
   const fresh = topology.clusters.filter(
     (cluster) => !cluster.isHub && unprepared.some((it) => it.cluster === cluster.name),
   );
-  await Promise.all(fresh.map((cluster) => prepareCluster(cluster, layout, context, signal)));
+  await Promise.all(
+    fresh.map((cluster) => prepareCluster({ cluster, spec: topology.spec, layout }, context, signal)),
+  );
   if (rest.length > 0) {
     report("managers, DNS servers and nodes");
     await startAll(rest, layout, context, signal);
@@ -149,13 +151,12 @@ async function startAll(
 }
 
 async function prepareCluster(
-  cluster: LabCluster,
-  layout: LabLayout,
+  { cluster, spec, layout }: { cluster: LabCluster; spec: LabSpec; layout: LabLayout },
   context: LabContext,
   signal: AbortSignal,
 ): Promise<void> {
   await using client = await connectCluster(cluster, layout, context.log);
-  await applyClusterObjects(client, cluster, signal);
+  await applyClusterObjects(client, cluster, spec, signal);
 }
 
 /** A client with administrator's rights. */

@@ -15,6 +15,7 @@ export function command(): Command {
     .option("--members <number>", "member clusters, 1 to 100", "3")
     .option("--nodes <number>", "nodes of each member, 1 to 5", "2")
     .option("--topology <topology>", "flat: pod networks are routed between clusters", "flat")
+    .option("--ip-family <family>", "what pods, nodes and Services have: dual or ipv4", "dual")
     .option("--lease-seconds <number>", "how long a silent cluster or node counts as alive", "5")
     .option("--no-fleet", "leave the clusters apart: join none to the hub")
     .action(async (options) => (await import("./up.ts")).up(options));

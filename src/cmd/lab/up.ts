@@ -12,6 +12,7 @@ interface UpOptions {
   readonly members: string;
   readonly nodes: string;
   readonly topology: string;
+  readonly ipFamily: string;
   readonly leaseSeconds: string;
   readonly fleet: boolean;
 }
@@ -22,6 +23,7 @@ export async function up(options: UpOptions): Promise<void> {
     members: parseCount("--members", options.members),
     nodes: parseCount("--nodes", options.nodes),
     topology: options.topology as "flat", // Checked, with all the rest, by checkSpec.
+    ipFamily: options.ipFamily as "dual",
     leaseSeconds: parseCount("--lease-seconds", options.leaseSeconds),
   };
   checkSpec(spec);
