@@ -1,15 +1,14 @@
 import { type ChildProcess } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { startApiServer } from "#apiserver/server.ts";
-import { start } from "#base/exec.ts";
-import { startTestServer, TestClient } from "./support.ts";
+import { launchProgram, type Program } from "./program.ts";
+import { startTestServer } from "./support.ts";
 
 /** What a server acknowledged is there when the next one starts in the same folder. */
 
-const MAIN = join(import.meta.dirname, "..", "..", "src", "cmd", "fairlead", "main.ts");
 const CONFIG_MAPS = "/api/v1/namespaces/default/configmaps";
 
 function configMap(name: string, data: Record<string, string> = {}): object {
@@ -119,31 +118,10 @@ describe("a killed server", () => {
     await rm(dir, { recursive: true, force: true });
   });
 
-  /** Starts the program and waits until it says that it serves. */
-  async function launch(): Promise<{ child: ChildProcess; client: TestClient }> {
-    const args = [
-      MAIN,
-      "apiserver",
-      "--data",
-      dir,
-      "--port",
-      "0",
-      "--ready-fd",
-      "3",
-      "--log-level",
-      "silent",
-    ];
-    const started = start(process.execPath, args, { stdio: ["ignore", "ignore", "inherit", "pipe"] });
-    child = started;
-    await new Promise<void>((resolve, reject) => {
-      started.stdio[3]?.once("data", () => resolve());
-      started.once("exit", (code) => reject(new Error(`the server ended with code ${code}`)));
-    });
-    const kubeconfig = await readFile(join(dir, "admin.kubeconfig"), "utf8");
-    const port = Number(/"server": "https:\/\/127\.0\.0\.1:(\d+)/.exec(kubeconfig)?.[1]);
-    const pem = (file: string): Promise<string> => readFile(join(dir, "pki", file), "utf8");
-    const admin = { cert: await pem("admin.crt"), key: await pem("admin.key") };
-    return { child: started, client: new TestClient({ port, ca: await pem("ca.crt"), admin }) };
+  async function launch(): Promise<Program> {
+    const program = await launchProgram(dir);
+    child = program.child;
+    return program;
   }
 
   it("has lost nothing that any of its writers was told is stored", async () => {
@@ -182,10 +160,7 @@ describe("a killed server", () => {
       else if (found.has(name) || !deleting.has(name)) expect.soft(found.get(name), name).toBe(revision);
     }
     second.client.close();
-    const ended = new Promise((resolve) => {
-      second.child.once("exit", resolve);
-    });
     second.child.kill("SIGTERM");
-    expect(await ended).toBe(0);
+    expect(await second.ended).toBe(0);
   });
 });

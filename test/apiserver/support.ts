@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
+import type { ClientRequest, IncomingMessage } from "node:http";
 import { Agent, request as httpsRequest } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -135,6 +136,14 @@ export class TestClient {
       outgoing.once("error", reject);
       outgoing.end(bytes);
     });
+  }
+
+  /** Opens a stream, as the admin. */
+  open(path: string, onAnswer: (answer: IncomingMessage) => void): ClientRequest {
+    const agent = this.#agents.admin;
+    const outgoing = httpsRequest({ host: "127.0.0.1", port: this.#server.port, path, agent }, onAnswer);
+    outgoing.end();
+    return outgoing;
   }
 
   close(): void {
