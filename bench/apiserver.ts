@@ -4,6 +4,7 @@
  * - writes: against SQLite transactions with the same rows, and against HTTPS requests that store nothing;
  * - deliveries: against writing the same bytes to as many TLS responses;
  * - a list of 10,000: against sending a buffer of that size;
+ * - a start on 100,000 stored objects: against reading the rows;
  * - memory: per object of 1.2 kB, parsed and as bytes.
  *
  * The clients run in a thread of their own. The figures claim proportions, not speeds.
@@ -24,6 +25,7 @@ import { openSqliteJournal } from "../src/apiserver/storage/sqlite.ts";
 const WRITES = 4000;
 const WATCHERS = [1, 10, 100];
 const LISTED = 10_000;
+const STORED = 100_000;
 const PATH = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
 
 interface Target {
@@ -51,6 +53,7 @@ export async function run(): Promise<void> {
     await benchWrites(table, { server, target, limit, dir });
     for (const watchers of WATCHERS) await benchWatch(table, { server, target, limit, watchers });
     await benchMemoryAndList(table, dir);
+    await benchStart(table, join(dir, "stored"));
     table.print();
   } finally {
     await rm(dir, { recursive: true, force: true });
@@ -249,6 +252,41 @@ async function benchMemoryAndList(table: Table, dir: string): Promise<void> {
   const ms = (await measure({ ...ask, path: PATH })) / times;
   const bare = (await measure({ ...ask, path: `/bytes?size=${bytes * LISTED}`, port: limit.port })) / times;
   table.add(`list of ${LISTED}`, "ms", [ms, bare], "an HTTPS answer of that size");
+}
+
+async function benchStart(table: Table, dir: string): Promise<void> {
+  await using first = await startApiServer({ dataDir: dir });
+  await first.close();
+  const path = join(dir, "journal.db");
+  const journal = openSqliteJournal(path);
+  let { revision } = journal.load();
+  for (let at = 0; at < STORED; at += 1000) {
+    journal.commit(
+      Array.from({ length: 1000 }, (_, more) => {
+        revision += 1;
+        const name = `stored-${at + more}`;
+        const object = slice(name);
+        object.metadata.resourceVersion = String(revision);
+        const value = Buffer.from(JSON.stringify(object));
+        const stored = { table: "endpointslices.discovery.k8s.io", key: `default/${name}`, value };
+        return { ...stored, revision, type: "ADDED" as const, atMs: 0 };
+      }),
+    );
+  }
+  const rowsMs = timeOf(() => {
+    for (const _ of journal.load().objects);
+  });
+  journal[Symbol.dispose]();
+  const startMs = performance.now();
+  await using _server = await startApiServer({ dataDir: dir });
+  const ms = performance.now() - startMs;
+  table.add(`start on ${STORED} objects`, "ms", [ms, rowsMs], "reading the rows");
+}
+
+function timeOf(act: () => void): number {
+  const start = performance.now();
+  act();
+  return performance.now() - start;
 }
 
 function usedBytes(): number {
