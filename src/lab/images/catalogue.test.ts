@@ -55,6 +55,7 @@ describe("the catalogue", () => {
         cmd: [],
         env: { NODE_NAME: "east-1" },
         needs: ["/usr/bin/node", "/opt/fairlead"],
+        scripts: {},
       },
     });
   });

@@ -12,6 +12,8 @@ export interface ImageProgram {
   readonly env: Readonly<Record<string, string>>;
   /** Files and folders of the machine that must be visible inside, wherever they lie. */
   readonly needs: readonly string[];
+  /** Shell scripts that the image has in /usr/local/bin, by name: they stand before the machine's own programs. */
+  readonly scripts: Readonly<Record<string, string>>;
 }
 
 export type ImageResult =
@@ -41,6 +43,8 @@ interface Entry {
   readonly cmd?: readonly string[];
   /** Programs that must be there, with the Debian package of each. */
   readonly requires?: Readonly<Record<string, string>>;
+  /** Text of scripts for /usr/local/bin. */
+  readonly scripts?: Readonly<Record<string, string>>;
   /** A subcommand of Fairlead. */
   readonly own?: string;
 }
@@ -48,6 +52,17 @@ interface Entry {
 const SHELL: Entry = { cmd: ["sh"] };
 const CURL: Entry = { entrypoint: ["curl"], requires: { curl: "curl" } };
 const DNS_TOOLS: Entry = { cmd: ["sh"], requires: { dig: "bind9-dnsutils", nslookup: "bind9-dnsutils" } };
+
+/**
+ * socat that goes on (-s) where it cannot write to one side. `socat TCP-LISTEN:...,fork SYSTEM:'echo ...'` serves a request
+ * that the program does not read: where the program has ended before the request is passed on, plain socat gives up
+ * (EPIPE) and drops the answer, which it has not read yet. On a busy machine that is one connection in ten.
+ */
+const SOCAT = {
+  socat: `#!/bin/sh
+exec "$(PATH=/usr/sbin:/usr/bin:/sbin:/bin command -v socat)" -s "$@"
+`,
+};
 
 /** By registry and repository. Every tag and digest means the same program. */
 const ENTRIES: ReadonlyMap<string, Entry> = new Map<string, Entry>([
@@ -64,12 +79,13 @@ const ENTRIES: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ["docker.io/curlimages/curl", CURL],
   ["quay.io/curl/curl", CURL],
   ["docker.io/alpine/curl", CURL],
-  ["docker.io/alpine/socat", { entrypoint: ["socat"], requires: { socat: "socat" } }],
+  ["docker.io/alpine/socat", { entrypoint: ["socat"], requires: { socat: "socat" }, scripts: SOCAT }],
   [
     "docker.io/nicolaka/netshoot",
     {
       cmd: ["bash"],
       requires: { bash: "bash", curl: "curl", dig: "bind9-dnsutils", nc: "netcat-openbsd", socat: "socat" },
+      scripts: SOCAT,
     },
   ],
   ["registry.k8s.io/e2e-test-images/jessie-dnsutils", DNS_TOOLS],
@@ -106,10 +122,10 @@ export function resolveImage(text: string, machine: Machine): ImageResult {
     return { found: false, reason: "ErrImagePull", message };
   }
   if (entry.own === undefined) {
-    const { entrypoint = [], cmd = [] } = entry;
-    return { found: true, program: { image, entrypoint, cmd, env: {}, needs: [] } };
+    const { entrypoint = [], cmd = [], scripts = {} } = entry;
+    return { found: true, program: { image, entrypoint, cmd, env: {}, needs: [], scripts } };
   }
   const entrypoint = [...machine.fairlead, entry.own];
   const { fairleadFiles: needs, identity: env } = machine;
-  return { found: true, program: { image, entrypoint, cmd: [], env, needs } };
+  return { found: true, program: { image, entrypoint, cmd: [], env, needs, scripts: {} } };
 }

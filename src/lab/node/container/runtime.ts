@@ -39,6 +39,8 @@ export interface ContainerSpec extends ContainerRecord {
   readonly etc: Readonly<Record<string, string>>;
   /** File of the pod's network namespace; undefined for the node's own. */
   readonly netns: string | undefined;
+  /** Text of executable files in /usr/local/bin, by name. */
+  readonly scripts: Readonly<Record<string, string>>;
   /** Keeps standard input open for `attach`. */
   readonly stdin: boolean;
 }
@@ -270,10 +272,15 @@ export class ContainerRuntime implements Disposable {
 
   #write(folder: string, spec: ContainerSpec): void {
     const { podUid, name, attempt, image, tty } = spec;
-    const root = planRoot({ binds: spec.binds, system: this.#system, hidden: [dirname(this.pods)] });
+    const scripts = Object.entries(spec.scripts);
+    const own = scripts.map(([file]) => scriptBind(join(folder, "scripts", file), file));
+    const binds = [...own, ...spec.binds];
+    const root = planRoot({ binds, system: this.#system, hidden: [dirname(this.pods)] });
     const env = [...spec.env].map(([key, value]) => `${key}=${value}`);
     mkdirSync(join(folder, "etc"), { recursive: true, mode: 0o700 });
     for (const [file, text] of Object.entries(spec.etc)) writeFileSync(join(folder, "etc", file), text);
+    if (scripts.length > 0) mkdirSync(join(folder, "scripts"), { mode: 0o755 });
+    for (const [file, text] of scripts) writeFileSync(join(folder, "scripts", file), text, { mode: 0o755 });
     const files = {
       mounts: root.mounts,
       files: root.files,
@@ -290,6 +297,10 @@ export class ContainerRuntime implements Disposable {
     for (const [file, text] of Object.entries(files))
       writeFileSync(join(folder, file), text, { mode: 0o600 });
   }
+}
+
+function scriptBind(source: string, name: string): BindMount {
+  return { source, target: `/usr/local/bin/${name}`, readOnly: true, isFile: true };
 }
 
 export type { ContainerRecord };

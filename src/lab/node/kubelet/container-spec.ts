@@ -60,6 +60,7 @@ export function containerSpec(input: SpecInput, context: NodeContext): Container
     },
     netns: input.netns,
     stdin: container.stdin === true,
+    scripts: image.scripts,
   };
 }
 

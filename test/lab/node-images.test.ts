@@ -1,0 +1,50 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import type { Container } from "#api/core/v1/types.ts";
+import { describeOnKernel } from "./netns-fixture.ts";
+import { NodeWorld } from "./node-world.ts";
+
+describeOnKernel("a stand-in for an image", () => {
+  let world: NodeWorld;
+  beforeAll(async () => {
+    world = await NodeWorld.create();
+    await world.startNode();
+  });
+  afterAll(async () => {
+    await world?.[Symbol.asyncDispose]();
+  });
+
+  const listening = { tcpSocket: { port: 42 }, periodSeconds: 1 };
+
+  it("of socat answers a client also when the program behind it reads nothing of what the client says", async () => {
+    // Plain socat ends with EPIPE when it passes the client's word on, and the second line is lost.
+    const program = "SYSTEM:exec <&-; echo first; sleep 0.2; echo second,pipes";
+    const server: Container = {
+      name: "main",
+      image: "alpine/socat:1.7.4.4",
+      args: ["TCP-LISTEN:42,reuseaddr,fork", program],
+      readinessProbe: listening,
+    };
+    await world.createPod("deaf-server", [server]);
+    const { status } = await world.untilReady("deaf-server");
+    const client = `exec 3<>/dev/tcp/${status?.podIP}/42; read -r a <&3; echo hi >&3; read -r b <&3; echo "$a $b"`;
+    expect(await world.run("bash", "-c", client)).toBe("first second\n");
+    await world.deletePod("deaf-server");
+  });
+
+  it("of socat serves clients that come all at once", async () => {
+    const server: Container = {
+      name: "main",
+      image: "alpine/socat:1.7.4.4",
+      command: ["/bin/sh", "-c"],
+      args: [`socat -v -v TCP6-LISTEN:42,crlf,reuseaddr,fork,ipv6only=0 SYSTEM:'echo "pod ip $IP"'`],
+      env: [{ name: "IP", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } }],
+      readinessProbe: listening,
+    };
+    await world.createPod("busy-server", [server]);
+    const ip = (await world.untilReady("busy-server")).status?.podIP;
+    const ask = `for i in 1 2 3 4 5 6; do (for j in 1 2 3 4 5 6 7 8 9 10; do echo hi | nc -w 2 ${ip} 42; done) & done; wait`;
+    const answers = (await world.run("bash", "-c", ask)).split("\r\n");
+    expect(answers.filter((it) => it === `pod ip ${ip}`)).toHaveLength(60);
+    await world.deletePod("busy-server");
+  });
+});
