@@ -5,6 +5,7 @@ import type { Rng } from "#base/rng.ts";
 import type { ClusterPki } from "#pki/cluster.ts";
 import { ServiceAccountTokens } from "./auth/tokens.ts";
 import { RoleAggregation } from "./auth/aggregation.ts";
+import { CertificateSigner } from "./auth/certificates/signer.ts";
 import { builtinResources } from "./builtin/catalog.ts";
 import type { ServiceAllocations } from "./builtin/service/allocations.ts";
 import { CrdLifecycle } from "./crd/lifecycle.ts";
@@ -59,6 +60,7 @@ export function composeCore({ store, pki, serviceRanges, clock, rng, log }: Core
   registry.addFollowUp(new CrdLifecycle({ store, catalog, deleter: registry.deleter, endWatches }));
   registry.addFollowUp(expiry);
   registry.addFollowUp(new RoleAggregation(store, authorizer));
+  registry.addFollowUp(new CertificateSigner(store, pki.ca, log));
   registry.replay();
   const awaitRevision = revisionAwaiter(store, clock);
   const resources = new ResourceHandler({ registry, store, hub, clock, rng, awaitRevision, tunnel });

@@ -4,8 +4,10 @@ import { denial } from "./denial.ts";
 import { parseServiceAccountUser, serviceAccountGroups } from "./service-account.ts";
 import {
   ANONYMOUS_USER,
+  type Attributes,
   AUTHENTICATED_GROUP,
   type Authorizer,
+  type Decision,
   type ResourceAttributes,
   UNAUTHENTICATED_GROUP,
 } from "./types.ts";
@@ -26,24 +28,9 @@ export function impersonate(
 ): UserInfo {
   const wanted = readHeaders(headers);
   if (wanted === undefined) return user;
-  const check = (
-    part: Partial<ResourceAttributes> & { readonly resource: string; readonly name: string },
-  ) => {
-    const resource = { group: "", subresource: "", namespace: undefined, ...part };
-    const attributes = { user, verb: "impersonate", resource };
-    const decision = authorizer.authorize(attributes);
-    if (!decision.allowed) throw denial(attributes, decision);
-  };
+  const refused = deniedPart(user, wanted, authorizer);
+  if (refused !== undefined) throw denial(refused.attributes, refused.decision);
   const account = parseServiceAccountUser(wanted.name);
-  if (account === undefined) check({ resource: "users", name: wanted.name });
-  else check({ resource: "serviceaccounts", ...account });
-  for (const name of wanted.groups) check({ resource: "groups", name });
-  for (const [key, values] of Object.entries(wanted.extra)) {
-    for (const name of values) {
-      check({ group: AUTHENTICATION_GROUP, resource: "userextras", subresource: key, name });
-    }
-  }
-  if (wanted.uid !== undefined) check({ group: AUTHENTICATION_GROUP, resource: "uids", name: wanted.uid });
   return {
     name: wanted.name,
     groups: completeGroups(wanted, account?.namespace),
@@ -57,6 +44,44 @@ interface Wanted {
   readonly uid: string | undefined;
   readonly groups: readonly string[];
   readonly extra: Readonly<Record<string, readonly string[]>>;
+}
+
+/** Whether `user` could act as another one. */
+export function mayImpersonate(
+  user: UserInfo,
+  other: Pick<Wanted, "name" | "groups">,
+  authorizer: Authorizer,
+): boolean {
+  return deniedPart(user, { ...other, uid: undefined, extra: {} }, authorizer) === undefined;
+}
+
+/** The first part of `wanted` that `user` may not impersonate. */
+function deniedPart(
+  user: UserInfo,
+  wanted: Wanted,
+  authorizer: Authorizer,
+): { readonly attributes: Attributes; readonly decision: Decision } | undefined {
+  for (const part of partsOf(wanted)) {
+    const resource = { group: "", subresource: "", namespace: undefined, ...part };
+    const attributes = { user, verb: "impersonate", resource };
+    const decision = authorizer.authorize(attributes);
+    if (!decision.allowed) return { attributes, decision };
+  }
+  return undefined;
+}
+
+type Part = Partial<ResourceAttributes> & { readonly resource: string; readonly name: string };
+
+function* partsOf(wanted: Wanted): Generator<Part> {
+  const account = parseServiceAccountUser(wanted.name);
+  if (account === undefined) yield { resource: "users", name: wanted.name };
+  else yield { resource: "serviceaccounts", ...account };
+  for (const name of wanted.groups) yield { resource: "groups", name };
+  for (const [key, values] of Object.entries(wanted.extra)) {
+    for (const name of values)
+      yield { group: AUTHENTICATION_GROUP, resource: "userextras", subresource: key, name };
+  }
+  if (wanted.uid !== undefined) yield { group: AUTHENTICATION_GROUP, resource: "uids", name: wanted.uid };
 }
 
 function readHeaders(headers: NodeJS.Dict<string[]>): Wanted | undefined {

@@ -1,13 +1,14 @@
-import { bindingColumns } from "../builtin/columns/other.ts";
+import { bindingColumns, signingRequestColumns } from "../builtin/columns/other.ts";
 import { define } from "../builtin/define.ts";
 import type { ResourceDefinition } from "../registry/types.ts";
+import { signingRequestStrategy } from "./certificates/strategy.ts";
 import type { RbacAuthorizer } from "./rbac.ts";
 import { bindingStrategy, roleStrategy } from "./strategy.ts";
 
 const RBAC = "rbac.authorization.k8s.io/v1";
 
-/** Roles and bindings, which the authorizer follows. */
-export function rbacResources(authorizer: RbacAuthorizer): readonly ResourceDefinition[] {
+/** Roles and bindings, which the authorizer follows, and requests for certificates, for which it decides. */
+export function accessResources(authorizer: RbacAuthorizer): readonly ResourceDefinition[] {
   const roles = roleStrategy(authorizer);
   const bindings = bindingStrategy(authorizer);
   return [
@@ -19,6 +20,14 @@ export function rbacResources(authorizer: RbacAuthorizer): readonly ResourceDefi
       clusterScoped: true,
       columns: bindingColumns,
       strategy: bindings,
+    }),
+    define("certificates.k8s.io/v1", "CertificateSigningRequest", {
+      plural: "certificatesigningrequests",
+      clusterScoped: true,
+      shortNames: ["csr"],
+      columns: signingRequestColumns,
+      hasStatus: true,
+      strategy: signingRequestStrategy(authorizer),
     }),
   ];
 }

@@ -3,7 +3,7 @@ import type { PolicyRule } from "#api/rbac/v1/types.ts";
 import type { ApiObject } from "../registry/types.ts";
 import { FakeKind } from "../builtin/strategy.fake.ts";
 import { RbacAuthorizer } from "./rbac.ts";
-import { rbacResources } from "./resources.ts";
+import { accessResources } from "./resources.ts";
 
 const RBAC = "rbac.authorization.k8s.io/v1";
 const SUBJECT = { kind: "User", name: "bob", apiGroup: "rbac.authorization.k8s.io" };
@@ -16,7 +16,7 @@ function cluster(): {
   authorizer: RbacAuthorizer;
 } {
   const authorizer = new RbacAuthorizer();
-  const [roles, clusterRoles, bindings] = rbacResources(authorizer).map((it) => new FakeKind(it));
+  const [roles, clusterRoles, bindings] = accessResources(authorizer).map((it) => new FakeKind(it));
   if (roles === undefined || clusterRoles === undefined || bindings === undefined)
     throw new Error("no kinds");
   authorizer.roleStored(
@@ -136,7 +136,7 @@ describe("a rule of a role", () => {
     ],
   ])("may not be %j", (rule, error) => {
     const { authorizer } = cluster();
-    const [definition] = rbacResources(authorizer);
+    const [definition] = accessResources(authorizer);
     if (definition === undefined) throw new Error("no kind");
     const trusted = new FakeKind(definition, { user: { name: "root", groups: ["system:masters"] } });
     expect(trusted.errorsOf(role("a", [rule]))).toContain(error);

@@ -1,5 +1,5 @@
 import { Authenticator } from "../auth/authenticate.ts";
-import { rbacResources } from "../auth/resources.ts";
+import { accessResources } from "../auth/resources.ts";
 import { RbacAuthorizer } from "../auth/rbac.ts";
 import { accessReviews } from "../auth/reviews.ts";
 import { authenticationReviews } from "../auth/reviews-authentication.ts";
@@ -53,7 +53,7 @@ export function builtinResources(options: BuiltinOptions): Builtins {
       ...eventResources(),
       ...workloadResources(),
       ...networkResources(),
-      ...rbacResources(authorizer),
+      ...accessResources(authorizer),
       ...clusterResources(options.crdStrategy ?? {}),
     ],
     reviews: [

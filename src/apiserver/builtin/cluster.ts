@@ -1,4 +1,3 @@
-import { cloneJson, sameJson } from "#base/json.ts";
 import type { ApiObject, Strategy } from "../registry/types.ts";
 import type { FieldError } from "../status.ts";
 import { IMMUTABLE, invalid, notAllowed, required, unlessInRange } from "./field-errors.ts";
@@ -9,7 +8,6 @@ import {
   itemsAt,
   setDefault,
   setDefaults,
-  stringsAt,
   textAt,
 } from "./fields.ts";
 
@@ -114,30 +112,6 @@ function defaultMatch(match: Fields | undefined): void {
     setDefault(rule, "scope", "*");
   }
 }
-
-/** Who asks for a certificate is what the server knows of them, whatever the request says. */
-export const signingRequestStrategy: Partial<Strategy> = {
-  generation: "none",
-  prepareForCreate: (object, { user }) => {
-    const spec = ensureFields(object, "spec");
-    for (const key of ["uid", "groups", "extra"]) delete spec[key];
-    spec["username"] = user.name;
-    if (user.uid !== undefined) spec["uid"] = user.uid;
-    if (user.groups.length > 0) spec["groups"] = [...user.groups];
-    if (user.extra !== undefined) spec["extra"] = cloneJson(user.extra);
-  },
-  validateCreate: (object) => {
-    const spec = fieldsAt(object, "spec");
-    return [
-      ...["request", "signerName"]
-        .filter((it) => textAt(spec, it) === "")
-        .map((it) => required(`spec.${it}`)),
-      ...(stringsAt(spec, "usages").length === 0 ? [required("spec.usages")] : []),
-    ];
-  },
-  validateUpdate: (object, old) =>
-    sameJson(object["spec"], old["spec"]) ? [] : [invalid("spec", object["spec"], IMMUTABLE)],
-};
 
 export const apiServiceStrategy: Partial<Strategy> = {
   generation: "none",

@@ -10,10 +10,10 @@ import type { Exchange } from "./exchange.ts";
 import { type Form, MetadataForm, PlainForm } from "./forms.ts";
 import { listPage, parseListQuery } from "./list.ts";
 import { type Accepted, negotiate } from "./negotiate.ts";
-import { type Addressed, readObject, writeRequest } from "./objects.ts";
+import { type Addressed, deleteRequest, readObject, writeRequest } from "./objects.ts";
 import { patchObject } from "./patch.ts";
 import type { ResourceTarget } from "./path.ts";
-import { subresourcesOf } from "./subresources.ts";
+import { PARTS_OF_OBJECT, subresourcesOf } from "./subresources.ts";
 import { serveSpecial, type SpecialServices } from "./special.ts";
 import { type IncludeObject, TableForm } from "./tables.ts";
 import { serveWatch, type WatchServices } from "./watch.ts";
@@ -90,7 +90,7 @@ export class ResourceHandler {
     const known = subresourcesOf(definition).find((it) => it.name === target.subresource);
     if (known === undefined || target.rest.length > 0) throw pathNotFound();
     if (!known.verbs.includes(verb)) throw methodNotAllowed();
-    if (target.subresource !== "status" && target.subresource !== "finalize") {
+    if (!PARTS_OF_OBJECT.has(target.subresource)) {
       await serveSpecial(this.#services, call.exchange, this.#addressed(call));
       return;
     }
@@ -178,10 +178,10 @@ export class ResourceHandler {
   }
 
   async #delete(call: Call): Promise<void> {
-    const { definition, target, exchange, accepted } = call;
+    const { definition, exchange, accepted } = call;
     const options = await readDeleteOptions(exchange.request, exchange.query);
-    const { registry } = this.#services;
-    const removal = await registry.delete(definition, target.namespace, target.name ?? "", options);
+    const request = deleteRequest(exchange, this.#addressed(call), options);
+    const removal = await this.#services.registry.delete(request, options);
     if (removal.isGone && !returnsObject(definition)) {
       const status = deletedStatus(definition, removal);
       await exchange.sendJson(200, JSON.stringify(status), accepted.format);
@@ -203,7 +203,10 @@ export class ResourceHandler {
       try {
         // Another object may have taken the name by now: that one was not listed.
         const guarded = { ...options, preconditions: { ...options.preconditions, uid } };
-        deleted.push((await registry.delete(definition, namespace, name, guarded)).entry);
+        const of = { ...this.#addressed(call), namespace, name };
+        // Admission is told of the collection, whose request names no object.
+        const request = { ...deleteRequest(exchange, of, options), isCollection: true };
+        deleted.push((await registry.delete(request, guarded)).entry);
       } catch (error) {
         if (!(error instanceof StatusError) || (error.code !== 404 && error.code !== 409)) throw error;
       }

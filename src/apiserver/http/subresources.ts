@@ -16,6 +16,7 @@ function coreKind(kind: string): NonNullable<Subresource["kind"]> {
 
 /** Those of one resource only. */
 const SPECIAL: ReadonlyMap<string, readonly Subresource[]> = new Map<string, readonly Subresource[]>([
+  ["certificates.k8s.io/certificatesigningrequests", [{ name: "approval", verbs: STORED_VERBS }]],
   ["/namespaces", [{ name: "finalize", verbs: ["update"] }]],
   [
     "/pods",
@@ -29,6 +30,9 @@ const SPECIAL: ReadonlyMap<string, readonly Subresource[]> = new Map<string, rea
     ],
   ],
 ]);
+
+/** Those that are read and written as the object itself; the strategy says what of it changes. */
+export const PARTS_OF_OBJECT: ReadonlySet<string> = new Set(["approval", "finalize", "status"]);
 
 /** What a resource has below its items, reviews aside. */
 export function subresourcesOf(definition: ResourceDefinition): readonly Subresource[] {

@@ -15,7 +15,6 @@ import {
   leaseColumns,
   priorityClassColumns,
   runtimeClassColumns,
-  signingRequestColumns,
   storageClassColumns,
   webhookColumns,
 } from "../columns/other.ts";
@@ -24,7 +23,6 @@ import {
   admissionPolicyStrategy,
   apiServiceStrategy,
   priorityClassStrategy,
-  signingRequestStrategy,
   storageClassStrategy,
   webhookStrategy,
 } from "../cluster.ts";
@@ -131,14 +129,6 @@ export function clusterResources(crdStrategy: Partial<Strategy>): readonly Resou
       clusterScoped: true,
       columns: runtimeClassColumns,
       strategy: { generation: "none", allowUnconditionalUpdate: false },
-    }),
-    define("certificates.k8s.io/v1", "CertificateSigningRequest", {
-      plural: "certificatesigningrequests",
-      clusterScoped: true,
-      shortNames: ["csr"],
-      columns: signingRequestColumns,
-      hasStatus: true,
-      strategy: signingRequestStrategy,
     }),
     define("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", {
       plural: "mutatingwebhookconfigurations",
