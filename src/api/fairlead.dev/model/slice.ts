@@ -2,6 +2,7 @@ import { familyOf, tryParseAddress } from "#netaddr/address.ts";
 import { isEndpointAddress } from "#netaddr/special.ts";
 import type { IPFamily } from "../../core/v1/types.ts";
 import type { EndpointPort } from "../../discovery/v1/types.ts";
+import type { ServiceImportPort } from "../../multicluster.x-k8s.io/v1beta1/types.ts";
 import type { EndpointSliceExportSpec } from "../../networking.fleet.azure.com/v1alpha1/types.ts";
 import type { ImportedCluster } from "../v1alpha1/types.ts";
 
@@ -15,6 +16,18 @@ export function importPorts(
     const importedAs = names.get(port.name ?? "");
     return importedAs === undefined ? [] : [{ ...port, name: importedAs }];
   });
+}
+
+/**
+ * Name of a port of the import in the Service that carries its VIP. A union may have a port without a name beside others
+ * (KEP-1645 counts "unnamed" as a name); a Service may not, and proxies find the ports of slices by their names.
+ */
+export function derivedPortName(name: string, union: readonly ServiceImportPort[]): string {
+  if (name !== "" || union.length < 2) return name;
+  const taken = new Set(union.map((it) => it.name));
+  let free = "unnamed";
+  while (taken.has(free)) free = `${free}-x`;
+  return free;
 }
 
 /** Most endpoints of one slice, as in Kubernetes (discovery/v1, `EndpointSlice.endpoints`). */

@@ -5,7 +5,7 @@ import {
   SERVICE_NAME_LABEL,
 } from "#api/discovery/v1/types.ts";
 import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
-import { importPorts } from "#api/fairlead.dev/model/slice.ts";
+import { derivedPortName, importPorts } from "#api/fairlead.dev/model/slice.ts";
 import { MCS_SLICE_MANAGER } from "#api/fairlead.dev/names.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import {
@@ -73,7 +73,9 @@ function planMcsSlice({ source, isAlive, mcs }: SliceImportView): Applied<Endpoi
     },
     addressType: source.facts.addressType,
     endpoints: endpointsOf(source, isAlive, mcs.spec.trafficDistribution),
-    ports,
+    ports: isVirtual
+      ? ports.map((it) => ({ ...it, name: derivedPortName(it.name ?? "", mcs.spec.ports) }))
+      : ports,
   };
 }
 

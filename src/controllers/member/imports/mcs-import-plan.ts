@@ -1,5 +1,6 @@
 import type { Service } from "#api/core/v1/types.ts";
 import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
+import { derivedPortName } from "#api/fairlead.dev/model/slice.ts";
 import { MANAGED_BY, MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import type { Condition } from "#api/meta/types.ts";
@@ -108,7 +109,10 @@ export function planDerivedService(
       type: "ClusterIP",
       ipFamilyPolicy: isSingle ? "SingleStack" : "PreferDualStack",
       ...(isSingle ? { ipFamilies: [only] } : {}),
-      ports: spec.ports,
+      ports: spec.ports.map(({ name: said = "", ...port }) => {
+        const known = derivedPortName(said, spec.ports);
+        return known === "" ? port : { name: known, ...port };
+      }),
       sessionAffinity: spec.sessionAffinity ?? "None",
       ...(spec.sessionAffinityConfig === undefined
         ? {}

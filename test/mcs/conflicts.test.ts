@@ -1,0 +1,105 @@
+/** KEP-1645, "Constraints and Conflict Resolution": what the planners decide is what the text says, for generated exports. */
+
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { anyExports } from "./generate.ts";
+import { CONFLICT_REASONS, judge, type OracleExport } from "./oracle.ts";
+import { runPipeline } from "./pipeline.ts";
+
+/** The number of the KEP: the cases are the same in every run. */
+const SEED = 1645;
+const CASES = 1000;
+
+const cases = fc.sample(anyExports, { seed: SEED, numRuns: CASES });
+
+describe("exports of one service by several clusters", () => {
+  it("become what KEP-1645 says: who wins, the union of the ports, and what every export is told", () => {
+    fc.assert(
+      fc.property(anyExports, (exports) => {
+        const { valid, import: imported, conflicts } = judge(exports);
+        expect(runPipeline(exports)).toMatchObject({ valid, import: imported, conflicts });
+      }),
+      { seed: SEED, numRuns: CASES },
+    );
+  });
+
+  it("get traffic for the ports that their cluster has, and for no other", () => {
+    fc.assert(
+      fc.property(anyExports, (exports) => {
+        expect(runPipeline(exports).servedBy).toEqual(judge(exports).servedBy);
+      }),
+      { seed: SEED, numRuns: CASES },
+    );
+  });
+
+  it("are all told of a conflict, or none is; those that are not valid are told of none", () => {
+    fc.assert(
+      fc.property(anyExports, (exports) => {
+        const { valid, isTold, conflicts } = runPipeline(exports);
+        for (const [cluster, reason] of valid)
+          expect(isTold.get(cluster)).toBe(reason === "Valid" && conflicts.size > 0);
+      }),
+      { seed: SEED, numRuns: CASES },
+    );
+  });
+
+  it("come to the same whatever order they are seen in", () => {
+    fc.assert(
+      fc.property(
+        anyExports.chain((exports) =>
+          fc.tuple(fc.constant(exports), fc.shuffledSubarray([...exports], { minLength: exports.length })),
+        ),
+        ([exports, shuffled]) => {
+          const { valid: _unordered, isTold: _told, ...outcome } = runPipeline(shuffled);
+          expect(runPipeline(exports)).toMatchObject(outcome);
+        },
+      ),
+      { seed: SEED, numRuns: CASES },
+    );
+  });
+
+  it("make a Service that an API server takes: every port named where there are several, none named twice", () => {
+    fc.assert(
+      fc.property(anyExports, (exports) => {
+        const ports = runPipeline(exports).derived?.spec?.ports ?? [];
+        const names = ports.map((it) => it.name ?? "");
+        expect(new Set(names).size).toBe(names.length);
+        if (names.length > 1) expect(names).not.toContain("");
+      }),
+      { seed: SEED, numRuns: CASES },
+    );
+  });
+});
+
+describe("the generated cases", () => {
+  const verdicts = cases.map((it) => judge(it));
+
+  it.each(CONFLICT_REASONS)("reach %s many times, alone and among others", (reason) => {
+    const having = verdicts.filter((it) => it.conflicts.has(reason));
+    expect(having.length).toBeGreaterThanOrEqual(50);
+    expect(having.some((it) => it.conflicts.size > 2)).toBe(true);
+    expect(having.filter((it) => it.conflicts.size === 1).length).toBeGreaterThan(0);
+  });
+
+  it("reach agreement, services that cannot be exported, and equal creation times", () => {
+    const counts = {
+      agreed: verdicts.filter((it) => it.conflicts.size === 0 && (it.import?.clusters.size ?? 0) > 1).length,
+      alone: verdicts.filter((it) => it.import?.clusters.size === 1).length,
+      nothing: verdicts.filter((it) => it.import === undefined).length,
+      headless: verdicts.filter((it) => it.import?.type === "Headless").length,
+      tied: cases.filter((it) => hasTie(it)).length,
+      refusedPort: cases.filter((it, at) => hasRefusedPort(it, verdicts[at]?.servedBy.size ?? 0)).length,
+    };
+    for (const count of Object.values(counts)) expect(count).toBeGreaterThanOrEqual(20);
+  });
+});
+
+function hasTie(exports: readonly OracleExport[]): boolean {
+  return new Set(exports.map((it) => it.createdAt)).size < exports.length;
+}
+
+/** Some port has to stay out, because an older export has its name or its number. */
+function hasRefusedPort(exports: readonly OracleExport[], united: number): boolean {
+  const all = exports.flatMap((it) => it.ports.map((port) => `${port.name}=${port.protocol}/${port.port}`));
+  return united > 0 && new Set(all).size > united;
+}
