@@ -19,7 +19,7 @@ import {
 const group = "multicluster.x-k8s.io";
 /** Installers compare these and do not go back. */
 const labels = {
-  "multicluster.x-k8s.io/release-version": "v0.5.0",
+  "multicluster.x-k8s.io/release-version": "v0.5.2",
   "multicluster.x-k8s.io/crd-schema-revision": "0",
 };
 
