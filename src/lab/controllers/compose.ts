@@ -4,6 +4,7 @@ import type { Controller, KubeClient } from "#kube/types.ts";
 import type { Prefix } from "#netaddr/prefix.ts";
 import { deploymentController } from "./deployment/reconcile.ts";
 import { endpointSliceController } from "./endpointslice/reconcile.ts";
+import { jobController } from "./job/reconcile.ts";
 import { createLabInformers } from "./informers.ts";
 import { loadBalancerController } from "./load-balancer/reconcile.ts";
 import { namespaceDefaultsController } from "./namespace-defaults/reconcile.ts";
@@ -45,6 +46,7 @@ export function createLabControllers(
     deploymentController(of("deployment-controller"), deps),
     replicaSetController(of("replicaset-controller"), deps),
     statefulSetController(of("statefulset-controller"), deps),
+    jobController(of("job-controller"), deps),
     endpointSliceController(client, informers, deps),
     loadBalancerController({ ...of("service-controller"), prefixes }, deps),
     podGcController(client, informers, deps),

@@ -1,6 +1,8 @@
 import {
   CONTROLLER_REVISIONS,
   type ControllerRevision,
+  DAEMON_SETS,
+  type DaemonSet,
   DEPLOYMENTS,
   type Deployment,
   REPLICA_SETS,
@@ -8,6 +10,7 @@ import {
   STATEFUL_SETS,
   type StatefulSet,
 } from "#api/apps/v1/types.ts";
+import { type Job, JOBS } from "#api/batch/v1/types.ts";
 import { LEASES, type Lease } from "#api/coordination/v1/types.ts";
 import {
   CONFIG_MAPS,
@@ -30,6 +33,7 @@ import {
   SERVICE_NAME_LABEL,
 } from "#api/discovery/v1/types.ts";
 import type { KubeObject } from "#api/meta/types.ts";
+import { POD_DISRUPTION_BUDGETS, type PodDisruptionBudget } from "#api/policy/v1/types.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import type { Informer, KubeClient } from "#kube/types.ts";
@@ -51,6 +55,12 @@ export interface LabInformers {
   readonly replicaSets: Informer<ReplicaSet>;
   /** Index: namespace. */
   readonly statefulSets: Informer<StatefulSet>;
+  /** Index: namespace. */
+  readonly daemonSets: Informer<DaemonSet>;
+  /** Index: namespace. */
+  readonly jobs: Informer<Job>;
+  /** Index: namespace. */
+  readonly disruptionBudgets: Informer<PodDisruptionBudget>;
   /** Index: controller (by uid). */
   readonly controllerRevisions: Informer<ControllerRevision>;
   readonly namespaces: Informer<Namespace>;
@@ -104,6 +114,14 @@ export function createLabInformers(client: KubeClient, deps: RuntimeDeps): LabIn
       deps,
     ),
     statefulSets: createInformer(client, STATEFUL_SETS, { indexes: { namespace: namespaceOf } }, deps),
+    daemonSets: createInformer(client, DAEMON_SETS, { indexes: { namespace: namespaceOf } }, deps),
+    jobs: createInformer(client, JOBS, { indexes: { namespace: namespaceOf } }, deps),
+    disruptionBudgets: createInformer(
+      client,
+      POD_DISRUPTION_BUDGETS,
+      { indexes: { namespace: namespaceOf } },
+      deps,
+    ),
     controllerRevisions: createInformer(
       client,
       CONTROLLER_REVISIONS,

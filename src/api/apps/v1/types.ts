@@ -35,6 +35,7 @@ export interface Deployment extends KubeObject {
     availableReplicas?: number;
     unavailableReplicas?: number;
     terminatingReplicas?: number;
+    collisionCount?: number;
     conditions?: WorkloadCondition[];
   };
 }
@@ -47,6 +48,7 @@ export interface ReplicaSet extends KubeObject {
     fullyLabeledReplicas?: number;
     readyReplicas?: number;
     availableReplicas?: number;
+    terminatingReplicas?: number;
     conditions?: WorkloadCondition[];
   };
 }
@@ -58,7 +60,10 @@ export interface StatefulSet extends KubeObject {
     template: PodTemplateSpec;
     serviceName?: string;
     podManagementPolicy?: "OrderedReady" | "Parallel";
-    updateStrategy?: { type?: "RollingUpdate" | "OnDelete"; rollingUpdate?: { partition?: number } };
+    updateStrategy?: {
+      type?: "RollingUpdate" | "OnDelete";
+      rollingUpdate?: { partition?: number; maxUnavailable?: number | string };
+    };
     ordinals?: { start?: number };
     /** Unit: seconds. */
     minReadySeconds?: number;
@@ -79,6 +84,32 @@ export interface StatefulSet extends KubeObject {
   };
 }
 
+export interface DaemonSet extends KubeObject {
+  spec?: {
+    selector: LabelSelector;
+    template: PodTemplateSpec;
+    updateStrategy?: {
+      type?: "RollingUpdate" | "OnDelete";
+      rollingUpdate?: { maxUnavailable?: number | string; maxSurge?: number | string };
+    };
+    /** Unit: seconds. */
+    minReadySeconds?: number;
+    revisionHistoryLimit?: number;
+  };
+  status?: {
+    observedGeneration?: number;
+    currentNumberScheduled: number;
+    desiredNumberScheduled: number;
+    numberMisscheduled: number;
+    numberReady: number;
+    numberAvailable?: number;
+    numberUnavailable?: number;
+    updatedNumberScheduled?: number;
+    collisionCount?: number;
+    conditions?: WorkloadCondition[];
+  };
+}
+
 /** A state of a template that its workload had, or has. */
 export interface ControllerRevision extends KubeObject {
   data?: unknown;
@@ -88,6 +119,7 @@ export interface ControllerRevision extends KubeObject {
 export const DEPLOYMENTS = resource<Deployment>("apps/v1", "Deployment", "deployments");
 export const REPLICA_SETS = resource<ReplicaSet>("apps/v1", "ReplicaSet", "replicasets");
 export const STATEFUL_SETS = resource<StatefulSet>("apps/v1", "StatefulSet", "statefulsets");
+export const DAEMON_SETS = resource<DaemonSet>("apps/v1", "DaemonSet", "daemonsets");
 export const CONTROLLER_REVISIONS = resource<ControllerRevision>(
   "apps/v1",
   "ControllerRevision",

@@ -1,5 +1,5 @@
 import { resource } from "../../meta/resource.ts";
-import type { KubeObject, ObjectMeta } from "../../meta/types.ts";
+import type { KubeObject, LabelSelector, ObjectMeta } from "../../meta/types.ts";
 
 /** Kinds of the core group, cut to the fields this project reads or writes. */
 
@@ -149,8 +149,16 @@ export interface EnvVar {
     fieldRef?: { apiVersion?: string; fieldPath: string };
     configMapKeyRef?: { name?: string; key: string; optional?: boolean };
     secretKeyRef?: { name?: string; key: string; optional?: boolean };
-    resourceFieldRef?: { resource: string };
+    resourceFieldRef?: ResourceFieldSelector;
+    fileKeyRef?: { volumeName: string; path: string; key: string; optional?: boolean };
   };
+}
+
+export interface ResourceFieldSelector {
+  /** Optional in a container's environment, where it is the container itself. */
+  containerName?: string;
+  resource: string;
+  divisor?: string;
 }
 
 export interface EnvFromSource {
@@ -184,13 +192,22 @@ export interface ContainerPort {
   containerPort: number;
   protocol?: Protocol;
   hostPort?: number;
+  hostIP?: string;
 }
 
 export interface VolumeMount {
   name: string;
   mountPath: string;
   subPath?: string;
+  subPathExpr?: string;
   readOnly?: boolean;
+  recursiveReadOnly?: string;
+  mountPropagation?: string;
+}
+
+export interface ContainerRestartRule {
+  action: "Restart" | "RestartAllContainers";
+  exitCodes?: { operator: "In" | "NotIn"; values?: number[] };
 }
 
 export interface Container {
@@ -212,7 +229,11 @@ export interface Container {
   stdin?: boolean;
   tty?: boolean;
   securityContext?: Record<string, unknown>;
+  stdinOnce?: boolean;
   terminationMessagePath?: string;
+  terminationMessagePolicy?: "File" | "FallbackToLogsOnError";
+  restartPolicy?: "Always" | "OnFailure" | "Never";
+  restartPolicyRules?: ContainerRestartRule[];
 }
 
 export interface KeyToPath {
@@ -221,10 +242,17 @@ export interface KeyToPath {
   mode?: number;
 }
 
+export interface DownwardFile {
+  path: string;
+  fieldRef?: { fieldPath: string };
+  resourceFieldRef?: ResourceFieldSelector;
+  mode?: number;
+}
+
 export interface VolumeProjection {
   configMap?: { name?: string; items?: KeyToPath[]; optional?: boolean };
   secret?: { name?: string; items?: KeyToPath[]; optional?: boolean };
-  downwardAPI?: { items?: { path: string; fieldRef?: { fieldPath: string } }[] };
+  downwardAPI?: { items?: DownwardFile[] };
   serviceAccountToken?: { audience?: string; expirationSeconds?: number; path: string };
 }
 
@@ -234,8 +262,56 @@ export interface Volume {
   secret?: { secretName?: string; items?: KeyToPath[]; optional?: boolean; defaultMode?: number };
   emptyDir?: { medium?: string; sizeLimit?: string };
   projected?: { sources?: VolumeProjection[]; defaultMode?: number };
-  downwardAPI?: { items?: { path: string; fieldRef?: { fieldPath: string } }[] };
+  downwardAPI?: { items?: DownwardFile[]; defaultMode?: number };
   hostPath?: { path: string; type?: string };
+}
+
+export interface NodeSelectorRequirement {
+  key: string;
+  operator: "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt";
+  values?: string[];
+}
+
+/** Both lists must hold; a term without either matches nothing. */
+export interface NodeSelectorTerm {
+  matchExpressions?: NodeSelectorRequirement[];
+  /** Of `metadata.name` only. */
+  matchFields?: NodeSelectorRequirement[];
+}
+
+export interface PodAffinityTerm {
+  topologyKey: string;
+  labelSelector?: LabelSelector;
+  namespaces?: string[];
+  namespaceSelector?: LabelSelector;
+  matchLabelKeys?: string[];
+  mismatchLabelKeys?: string[];
+}
+
+export interface PodAffinity {
+  requiredDuringSchedulingIgnoredDuringExecution?: PodAffinityTerm[];
+  preferredDuringSchedulingIgnoredDuringExecution?: { weight: number; podAffinityTerm: PodAffinityTerm }[];
+}
+
+export interface Affinity {
+  nodeAffinity?: {
+    /** One of the terms must hold. */
+    requiredDuringSchedulingIgnoredDuringExecution?: { nodeSelectorTerms?: NodeSelectorTerm[] };
+    preferredDuringSchedulingIgnoredDuringExecution?: { weight: number; preference: NodeSelectorTerm }[];
+  };
+  podAffinity?: PodAffinity;
+  podAntiAffinity?: PodAffinity;
+}
+
+export interface TopologySpreadConstraint {
+  maxSkew: number;
+  topologyKey: string;
+  whenUnsatisfiable: "DoNotSchedule" | "ScheduleAnyway";
+  labelSelector?: LabelSelector;
+  minDomains?: number;
+  nodeAffinityPolicy?: "Honor" | "Ignore";
+  nodeTaintsPolicy?: "Honor" | "Ignore";
+  matchLabelKeys?: string[];
 }
 
 export interface Toleration {
@@ -250,8 +326,19 @@ export interface PodSpec {
   nodeName?: string;
   nodeSelector?: Record<string, string>;
   hostname?: string;
+  hostnameOverride?: string;
   subdomain?: string;
+  setHostnameAsFQDN?: boolean;
   hostNetwork?: boolean;
+  hostPID?: boolean;
+  hostIPC?: boolean;
+  hostUsers?: boolean;
+  shareProcessNamespace?: boolean;
+  /** Unit: seconds. */
+  activeDeadlineSeconds?: number;
+  readinessGates?: { conditionType: string }[];
+  runtimeClassName?: string;
+  ephemeralContainers?: Container[];
   restartPolicy?: "Always" | "OnFailure" | "Never";
   /** Unit: seconds. */
   terminationGracePeriodSeconds?: number;
@@ -267,9 +354,12 @@ export interface PodSpec {
   hostAliases?: { ip: string; hostnames?: string[] }[];
   securityContext?: Record<string, unknown>;
   schedulerName?: string;
-  affinity?: Record<string, unknown>;
-  topologySpreadConstraints?: Record<string, unknown>[];
+  affinity?: Affinity;
+  topologySpreadConstraints?: TopologySpreadConstraint[];
+  schedulingGates?: { name: string }[];
   priorityClassName?: string;
+  priority?: number;
+  overhead?: Record<string, string>;
   enableServiceLinks?: boolean;
   imagePullSecrets?: { name?: string }[];
 }

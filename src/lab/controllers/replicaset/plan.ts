@@ -27,8 +27,12 @@ export function planScale(
   return { create: 0, delete: active.toSorted(byDispensability(related)).slice(0, surplus) };
 }
 
-/** The first are the first to go. */
-function byDispensability(related: ReadonlyMap<string, number>): (a: Pod, b: Pod) => number {
+/**
+ * The first are the first to go. Source: ActivePodsWithRanks in controller_utils.go.
+ *
+ * @param related - As in `planScale`.
+ */
+export function byDispensability(related: ReadonlyMap<string, number>): (a: Pod, b: Pod) => number {
   const crowd = (pod: Pod): number => -(related.get(pod.spec?.nodeName ?? "") ?? 0);
   // Each is a rank; at equal ones the next decides.
   const ranks: readonly ((pod: Pod) => number)[] = [

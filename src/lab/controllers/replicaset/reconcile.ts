@@ -16,7 +16,7 @@ import { untilEnding } from "../ending.ts";
 import type { LabInformers } from "../informers.ts";
 import { randomSuffix } from "../names.ts";
 import { controllerOf, isActive } from "../pods.ts";
-import { Expectations } from "./expectations.ts";
+import { Expectations } from "../expectations.ts";
 import { planScale, planStatus } from "./plan.ts";
 
 type Needs = Pick<LabInformers, "replicaSets" | "pods">;
