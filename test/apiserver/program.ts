@@ -10,13 +10,14 @@ const MAIN = join(import.meta.dirname, "..", "..", "src", "cmd", "fairlead", "ma
 export interface Program {
   readonly child: ChildProcess;
   readonly client: TestClient;
+  readonly port: number;
   /** Ends with the process. Value: its exit code, or undefined when a signal ended it. */
   readonly ended: Promise<number | undefined>;
 }
 
 /** Starts the program on `dir` and waits until it says that it serves. */
-export async function launchProgram(dir: string): Promise<Program> {
-  const flags = ["--data", dir, "--port", "0", "--ready-fd", "3", "--log-level", "silent"];
+export async function launchProgram(dir: string, wantedPort = 0): Promise<Program> {
+  const flags = ["--data", dir, "--port", String(wantedPort), "--ready-fd", "3", "--log-level", "silent"];
   const child = start(process.execPath, [MAIN, "apiserver", ...flags], {
     stdio: ["ignore", "ignore", "inherit", "pipe"],
   });
@@ -31,5 +32,5 @@ export async function launchProgram(dir: string): Promise<Program> {
   const port = Number(/"server": "https:\/\/127\.0\.0\.1:(\d+)/.exec(kubeconfig)?.[1]);
   const pem = (file: string): Promise<string> => readFile(join(dir, "pki", file), "utf8");
   const admin = { cert: await pem("admin.crt"), key: await pem("admin.key") };
-  return { child, ended, client: new TestClient({ port, ca: await pem("ca.crt"), admin }) };
+  return { child, ended, port, client: new TestClient({ port, ca: await pem("ca.crt"), admin }) };
 }
