@@ -1,0 +1,17 @@
+/** `npm run test:full`: what `npm test` runs, and every run of the conformance suite that we hold ourselves to. */
+import { CHECKS } from "./check.ts";
+import { runSteps, type Step } from "./steps.ts";
+
+const conformance = (name: string, ...flags: readonly string[]): Step => ({
+  name: `conformance, ${name}`,
+  command: ["node", "scripts/conformance.ts", ...flags],
+});
+
+const steps: readonly Step[] = [
+  ...CHECKS,
+  { name: "lab tests", command: ["vitest", "run", "--project", "lab"] },
+  conformance("dual-stack"),
+  conformance("IPv4 only", "--ip-family", "ipv4"),
+  conformance("newest version of the suite", "--suite", "latest"),
+];
+if (!runSteps(steps)) process.exitCode = 1;
