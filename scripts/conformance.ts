@@ -58,8 +58,8 @@ async function main(): Promise<void> {
   const reports = join(root, "reports", `mcs-${suite.version}-${flags["ip-family"]}`);
   rmSync(reports, { recursive: true, force: true });
   mkdirSync(reports, { recursive: true });
+  const shape = ["--members", String(CONTEXTS.length), "--nodes", "1", "--ip-family", flags["ip-family"]];
   try {
-    const shape = ["--members", String(CONTEXTS.length), "--nodes", "1", "--ip-family", flags["ip-family"]];
     say(await fairlead(["lab", "up", "--name", lab, ...shape], signal));
     const kubeconfig = await fairlead(["lab", "kubeconfig", "--name", lab], signal);
     say(
@@ -72,8 +72,17 @@ async function main(): Promise<void> {
     say(join(reports, "report.html"));
     if (code !== 0 || !isConformant(wanted)) process.exitCode = 1;
   } finally {
-    // Also after Ctrl-C, whose signal is spent.
-    if (!flags.keep) say(await fairlead(["lab", "down", "--name", lab], AbortSignal.timeout(60_000)));
+    if (!flags.keep) await takeDown();
+  }
+}
+
+/** Also after Ctrl-C, whose signal is spent; what failed before is what is to be told. */
+async function takeDown(): Promise<void> {
+  try {
+    say(await fairlead(["lab", "down", "--name", lab], AbortSignal.timeout(60_000)));
+  } catch (error) {
+    process.stderr.write(`lab ${lab} could not be taken down: ${messageOf(error)}\n`);
+    process.exitCode = 1;
   }
 }
 
