@@ -105,6 +105,7 @@ function runSuite(path: string, { kubeconfig, reports, signal }: Run): Promise<n
     `-contexts=${CONTEXTS.join(",")}`,
     "-project=Fairlead",
     `-version=${VERSION}`,
+    "-ginkgo.succinct",
     ...(process.stdout.isTTY ? [] : ["-ginkgo.no-color"]),
     ...(flags.focus === undefined ? [] : [`-ginkgo.focus=${flags.focus}`]),
   ];
