@@ -277,7 +277,9 @@ describe("a cluster with the lab's controllers", () => {
     expect(waiting?.status?.conditions?.[0]).toMatchObject({
       status: "False",
       reason: "Unschedulable",
-      message: "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.",
+      message: expect.stringMatching(
+        /^0\/2 nodes are available: 2 node\(s\) didn't match Pod's node affinity\/selector\. /,
+      ) as string,
     });
     await client.mergePatch(NODES, objectKey(undefined, "node-2"), {
       metadata: { labels: { disk: "fast" } },

@@ -359,6 +359,7 @@ export interface PodSpec {
   schedulingGates?: { name: string }[];
   priorityClassName?: string;
   priority?: number;
+  preemptionPolicy?: "PreemptLowerPriority" | "Never";
   overhead?: Record<string, string>;
   enableServiceLinks?: boolean;
   imagePullSecrets?: { name?: string }[];
@@ -371,6 +372,7 @@ export interface PodCondition {
   message?: string;
   lastProbeTime?: string | null;
   lastTransitionTime?: string;
+  observedGeneration?: number;
 }
 
 export interface ContainerState {
@@ -397,6 +399,10 @@ export interface ContainerStatus {
   image: string;
   imageID: string;
   containerID?: string;
+  resources?: NonNullable<Container["resources"]>;
+  allocatedResources?: Record<string, string>;
+  volumeMounts?: { name: string; mountPath: string; readOnly?: boolean; recursiveReadOnly?: string }[];
+  user?: { linux?: { uid: number; gid: number; supplementalGroups?: number[] } };
 }
 
 export interface Pod extends KubeObject {

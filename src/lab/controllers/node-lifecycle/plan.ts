@@ -1,7 +1,7 @@
 import type { Node, NodeCondition, Pod, Taint } from "#api/core/v1/types.ts";
 import type { Clock } from "#base/clock.ts";
 import { findCondition, setCondition, timestamp } from "#kube/conditions.ts";
-import { findToleration } from "../scheduler/plan.ts";
+import { findToleration } from "../taints.ts";
 
 /** What follows when a node falls silent. Source: pkg/controller/nodelifecycle, pkg/controller/tainteviction. */
 
