@@ -4,6 +4,8 @@ import type { Logger } from "#base/log.ts";
 import type { Rng } from "#base/rng.ts";
 import type { ClusterPki } from "#pki/cluster.ts";
 import { ServiceAccountTokens } from "./auth/tokens.ts";
+import { admissionPlugins } from "./admission/plugins.ts";
+import { endpointResolver, type ServiceResolver } from "./admission/webhook/resolver.ts";
 import { RoleAggregation } from "./auth/aggregation.ts";
 import { CertificateSigner } from "./auth/certificates/signer.ts";
 import { builtinResources } from "./builtin/catalog.ts";
@@ -26,6 +28,8 @@ export interface CoreOptions {
   readonly pki: ClusterPki;
   /** CIDRs of Service addresses. */
   readonly serviceRanges: readonly string[];
+  /** Where webhooks' Services are reached. Default: at a ready endpoint, or their address. */
+  readonly resolveService?: ServiceResolver | undefined;
   readonly clock: Clock;
   readonly rng: Rng;
   readonly log: Logger;
@@ -41,7 +45,8 @@ export interface Core extends Disposable {
 }
 
 /** Puts the parts together over a store, and tells them what it holds. */
-export function composeCore({ store, pki, serviceRanges, clock, rng, log }: CoreOptions): Core {
+export function composeCore(options: CoreOptions): Core {
+  const { store, pki, serviceRanges, resolveService, clock, rng, log } = options;
   const serviceAccountTokens = new ServiceAccountTokens({ privateKey: pki.serviceAccount.privateKey });
   const builtins = builtinResources({
     serviceAccountTokens,
@@ -52,7 +57,11 @@ export function composeCore({ store, pki, serviceRanges, clock, rng, log }: Core
   });
   const { authenticator, authorizer, allocations } = builtins;
   const catalog = new Catalog(builtins.resources, builtins.reviews);
-  const registry = new Registry({ store, catalog, rng, clock, newUid: randomUUID });
+  const resolve: ServiceResolver = (service) => resolver(service);
+  const plugins = admissionPlugins({ store, catalog, clock, log, resolve });
+  const { admission } = plugins;
+  const registry = new Registry({ store, catalog, rng, clock, newUid: randomUUID, admission });
+  const resolver = resolveService ?? endpointResolver(registry.reader);
   const hub = new WatchHub(store);
   const tunnel = new KubeletTunnel(registry, pki.kubeletClient);
   const expiry = new EventExpiry(store, clock, () => registry.wake());
@@ -82,6 +91,7 @@ export function composeCore({ store, pki, serviceRanges, clock, rng, log }: Core
       expiry[Symbol.dispose]();
       hub.endAll();
       tunnel.close();
+      plugins[Symbol.dispose]();
     },
   };
 }

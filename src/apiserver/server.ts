@@ -8,6 +8,7 @@ import { type ClusterPki, ensureClientCertificate, ensureClusterPki } from "#pki
 import { writeSecretFile } from "#pki/files.ts";
 import type { CertificatePair } from "#pki/keys.ts";
 import { renderKubeconfig } from "#pki/kubeconfig.ts";
+import type { ServiceResolver } from "./admission/webhook/resolver.ts";
 import { bootstrap } from "./bootstrap.ts";
 import { composeCore } from "./core.ts";
 import { Listener } from "./http/listener.ts";
@@ -27,6 +28,8 @@ export interface ApiServerOptions {
   readonly advertiseAddress?: string;
   /** CIDRs of Service addresses, one per family at most; the first is the default family. */
   readonly serviceRanges?: readonly string[];
+  /** Where the Services of webhooks are reached from here. Default: at a ready endpoint, or at their address. */
+  readonly resolveService?: ServiceResolver;
   /** Further names and addresses in the server's certificate. */
   readonly externalSans?: readonly string[];
   /** "none" forgets everything when the server stops. Default: "sqlite". */
@@ -71,7 +74,15 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const store = new Store({ journal, clock });
   stack.defer(() => store.close());
   const serviceRanges = options.serviceRanges ?? DEFAULT_RANGES;
-  const core = composeCore({ store, pki, serviceRanges, clock, rng, log });
+  const core = composeCore({
+    store,
+    pki,
+    serviceRanges,
+    resolveService: options.resolveService,
+    clock,
+    rng,
+    log,
+  });
   const { handler, registry, allocations } = core;
   const listener = new Listener({
     certificate: pki.apiserver,

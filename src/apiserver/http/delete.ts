@@ -9,6 +9,8 @@ import { isTrue } from "./path.ts";
 /** What a DELETE asks for, and whether it was asked in the old way by `orphanDependents`. */
 export interface ParsedDelete extends DeleteOptions {
   readonly orphanDependents: boolean | undefined;
+  /** As the client gave them, for admission. */
+  readonly sent: Readonly<Record<string, unknown>>;
 }
 
 const POLICIES = ["Background", "Foreground", "Orphan"] as const;
@@ -49,6 +51,26 @@ function parseDeleteOptions(value: Record<string, unknown>, query: URLSearchPara
     preconditions: parsePreconditions(value["preconditions"] ?? undefined),
     dryRun: dryRun || parseDryRun(query),
     orphanDependents,
+    sent: optionsAsSent(value, query),
+  };
+}
+
+const OPTION_FIELDS = [
+  "gracePeriodSeconds",
+  "preconditions",
+  "orphanDependents",
+  "propagationPolicy",
+  "dryRun",
+  "ignoreStoreReadErrorWithClusterBreakingPotential",
+];
+
+function optionsAsSent(value: Record<string, unknown>, query: URLSearchParams): Record<string, unknown> {
+  const given = OPTION_FIELDS.filter((it) => value[it] !== undefined && value[it] !== null);
+  return {
+    kind: "DeleteOptions",
+    apiVersion: "meta.k8s.io/v1",
+    ...Object.fromEntries(given.map((it) => [it, value[it]])),
+    ...(parseDryRun(query) ? { dryRun: ["All"] } : {}),
   };
 }
 

@@ -18,6 +18,7 @@ export class Exchange {
   readonly query: URLSearchParams;
   readonly user: UserInfo;
   readonly #warnings = new Set<string>();
+  #gone: AbortController | undefined;
 
   constructor(request: IncomingMessage, response: ServerResponse, user: UserInfo) {
     this.request = request;
@@ -30,6 +31,18 @@ export class Exchange {
 
   get method(): string {
     return this.request.method ?? "GET";
+  }
+
+  /** Aborts when the client goes away before it has its answer. */
+  get signal(): AbortSignal {
+    if (this.#gone === undefined) {
+      const gone = new AbortController();
+      this.#gone = gone;
+      this.response.once("close", () => {
+        if (!this.response.writableFinished) gone.abort();
+      });
+    }
+    return this.#gone.signal;
   }
 
   /** Text that kubectl and client-go print. */

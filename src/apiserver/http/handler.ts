@@ -10,6 +10,7 @@ import type { Attributes, Authorizer } from "../auth/types.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { UserInfo } from "../registry/types.ts";
 import { internalError, methodNotAllowed, pathNotFound, StatusError } from "../status.ts";
+import { admitConnection } from "./connect.ts";
 import { serveDiscovery } from "./discovery.ts";
 import { Exchange, splitUrl } from "./exchange.ts";
 import { type HealthChecks, isHealthPath, serveHealth } from "./health.ts";
@@ -154,7 +155,7 @@ export class RequestHandler {
       const verb = verbOf(request.method ?? "GET", target, query);
       if (verb === undefined) throw methodNotAllowed();
       this.#authorize(user, { verb, target, query });
-      await this.#tunnel({ request, socket, head }, target, query);
+      await this.#tunnel({ request, socket, head }, target, { user, query });
     } catch (error) {
       refuseUpgrade(socket, error);
     }
@@ -163,13 +164,14 @@ export class RequestHandler {
   async #tunnel(
     client: { request: IncomingMessage; socket: Duplex; head: Buffer },
     target: ResourceTarget,
-    query: URLSearchParams,
+    { user, query }: { readonly user: UserInfo; readonly query: URLSearchParams },
   ): Promise<void> {
     const { group, version, plural, namespace, name, subresource } = target;
     const definition = this.#options.registry.catalog.resource(group, version, plural);
     if (definition === undefined || group !== "" || plural !== "pods" || !isStream(subresource))
       throw pathNotFound();
     const of = { definition, namespace, name, subresource };
+    await admitConnection(this.#options.registry, of, { user, query });
     await this.#options.tunnel.serveUpgrade(client, subresource, of, query);
   }
 }

@@ -5,7 +5,9 @@ import type { ApiObject, ResourceDefinition } from "../registry/types.ts";
 import { apiVersionOf, type WriteRequest } from "../registry/write.ts";
 import { badRequest } from "../status.ts";
 import { mediaType, parseBody, readBody } from "./body.ts";
+import type { ParsedDelete } from "./delete.ts";
 import type { Exchange } from "./exchange.ts";
+import { isTrue } from "./path.ts";
 
 /** What writes take from the query and the body. */
 
@@ -29,6 +31,40 @@ export function writeRequest(exchange: Exchange, of: Addressed): WriteRequest {
     dryRun: parseDryRun(exchange.query),
     fieldManager: parseFieldManager(exchange),
     warn: (message) => exchange.warn(message),
+    options: () => writeOptions(exchange),
+    signal: () => exchange.signal,
+  };
+}
+
+/** A DELETE, whose dry run may be asked for in its body. */
+export function deleteRequest(exchange: Exchange, of: Addressed, options: ParsedDelete): WriteRequest {
+  return {
+    ...writeRequest(exchange, of),
+    dryRun: options.dryRun === true,
+    options: () => options.sent,
+  };
+}
+
+const OPTION_KINDS: Readonly<Record<string, string>> = {
+  POST: "CreateOptions",
+  PUT: "UpdateOptions",
+  PATCH: "PatchOptions",
+};
+
+/** The query as the options that admission is told of. Source: `metav1.CreateOptions`, `UpdateOptions`, `PatchOptions`. */
+function writeOptions({ method, query }: Exchange): Readonly<Record<string, unknown>> {
+  const text = (name: string): object => {
+    const value = query.get(name) ?? "";
+    return value === "" ? {} : { [name]: value };
+  };
+  const force = query.get("force");
+  return {
+    kind: OPTION_KINDS[method] ?? "CreateOptions",
+    apiVersion: "meta.k8s.io/v1",
+    ...(parseDryRun(query) ? { dryRun: ["All"] } : {}),
+    ...(force === null || method !== "PATCH" ? {} : { force: isTrue(force) }),
+    ...text("fieldManager"),
+    ...text("fieldValidation"),
   };
 }
 

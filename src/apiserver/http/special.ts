@@ -5,6 +5,7 @@ import { tableId } from "../registry/catalog.ts";
 import { timestamp } from "../registry/metadata.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ApiObject, ResourceDefinition } from "../registry/types.ts";
+import type { ObjectPart } from "../registry/update.ts";
 import { editableCopy, viewOf, type WriteRequest } from "../registry/write.ts";
 import { storageKey } from "../storage/table.ts";
 import { mediaType, parseBody, readBody, utf8 } from "./body.ts";
@@ -60,9 +61,18 @@ async function serveScale(registry: Registry, exchange: Exchange, of: Addressed)
     if (entry === undefined) return undefined;
     const object = editableCopy(definition, entry);
     setScale(object, change(scaleOf(object, scale)), scale);
-    return { input: object };
+    return { input: object, part: scalePart(scale) };
   });
   await exchange.sendJson(200, JSON.stringify(scaleOf(result.object, scale)));
+}
+
+/** Admission sees Scales, not what they are drawn from. */
+function scalePart(paths: NonNullable<ResourceDefinition["scale"]>): ObjectPart {
+  return {
+    kind: { group: "autoscaling", version: "v1", kind: SCALE_KIND },
+    of: (object) => scaleOf(object, paths),
+    set: (object, scale) => setScale(object, scale, paths),
+  };
 }
 
 /** What turns the present Scale into the one that is asked for. */
@@ -91,7 +101,10 @@ async function bindPod(registry: Registry, exchange: Exchange, of: Addressed): P
   if (typeof node !== "string" || node === "")
     throw conflict(of.definition, of.name ?? "", "target.name is required");
   const { definition, namespace, name = "" } = of;
-  await registry.write((tx) => {
+  const kind = { group: "", version: "v1", kind: "Binding" };
+  await registry.attempt({ ...request, subresource: of.subresource }, (write) => {
+    const { tx } = write;
+    registry.admit(write, { operation: "CREATE", object: binding, old: undefined, kind });
     const entry = registry.get(definition, namespace, name);
     const pod = editableCopy(definition, entry);
     const spec = pod["spec"] as { nodeName?: string };
@@ -137,7 +150,11 @@ async function evictPod(registry: Registry, exchange: Exchange, of: Addressed): 
   const options = isObject(value["deleteOptions"]) ? value["deleteOptions"] : {};
   const grace = options["gracePeriodSeconds"];
   const request = writeRequest(exchange, of);
-  await registry.write((tx) => {
+  const eviction = asObject(value, "Eviction", "policy/v1");
+  const kind = { group: "policy", version: "v1", kind: "Eviction" };
+  await registry.attempt(request, (write) => {
+    const { tx } = write;
+    registry.admit(write, { operation: "CREATE", object: eviction, old: undefined, kind });
     const entry = registry.get(definition, namespace, name);
     takeDisruption(registry, request, viewOf(definition, entry), tx);
     registry.deleteIn(

@@ -86,6 +86,11 @@ export class Catalog {
     return first(this.#byTable.get(id));
   }
 
+  /** Other groups and versions in which the same objects are served. */
+  equivalentsOf(definition: ResourceDefinition): readonly ResourceDefinition[] {
+    return [...(this.#byTable.get(tableId(definition)) ?? [])].filter((it) => it !== definition);
+  }
+
   all(): Iterable<ResourceDefinition> {
     return this.#resources.values();
   }

@@ -1,12 +1,12 @@
 import { alreadyExists, conflict, internalError, invalid, StatusError } from "../status.ts";
 import { storageKey } from "../storage/table.ts";
+import { attributesOf } from "./admission.ts";
 import { arranged, generateName, timestamp, validateMetadata } from "./metadata.ts";
 import { applySchemaDefaults, trackChange, validateSchema } from "./shape.ts";
 import type { ApiObject, ResourceDefinition } from "./types.ts";
 import {
   apiVersionOf,
   checkBodyPlace,
-  checkNamespace,
   entryOf,
   refuseInvalid,
   storedForm,
@@ -31,28 +31,37 @@ export function createObject(write: Write, input: ApiObject, options: CreateOpti
   const { env, tx, request } = write;
   const { definition } = request;
   checkBodyPlace(request, input);
-  const object = arranged(input, definition.kind, apiVersionOf(definition));
+  const sent = arranged(input, definition.kind, apiVersionOf(definition));
+  refuseServerMetadata(request, sent);
+  const object = admitNew(write, sent, options);
   nameObject(env, request, object);
   const { name } = object.metadata;
-  checkNamespace(env, request, name);
   if (entryOf(env, request, name) !== undefined) throw collision(request, object);
-  refuseServerMetadata(request, object);
   setServerMetadata(write, object);
-  const prepared = prepare(write, object, options);
-  const stored = storedForm(definition, prepared);
-  if (request.dryRun) return { object: prepared, entry: undefined, isCreated: true };
+  prepare(write, object);
+  env.admission.validate(attributesOf(write, { operation: "CREATE", object, old: undefined, name }));
+  const stored = storedForm(definition, object);
+  if (request.dryRun) return { object, entry: undefined, isCreated: true };
   const entry = tx.put(tableOf(env, definition), storageKey(request.namespace, name), stored);
   return { object: viewOf(definition, entry), entry, isCreated: true };
 }
 
+/** The object with its defaults and owners, and what admission makes of it; it is ours to change. */
+function admitNew(write: Write, sent: ApiObject, { isApplied = false }: CreateOptions): ApiObject {
+  const { env, request, tx } = write;
+  const { definition } = request;
+  clearSystemMetadata(sent);
+  applySchemaDefaults(definition, sent);
+  definition.strategy.applyDefaults?.(sent);
+  const object = isApplied ? sent : trackChange(request, sent, undefined, tx.nowMs);
+  return env.admission.mutate(attributesOf(write, { operation: "CREATE", object, old: undefined })) ?? object;
+}
+
 /** Everything that the kind adds and checks. */
-function prepare(write: Write, input: ApiObject, { isApplied = false }: CreateOptions): ApiObject {
+function prepare(write: Write, object: ApiObject): void {
   const { definition } = write.request;
   const { strategy } = definition;
-  if (definition.hasStatus && strategy.keepsStatusOnCreate !== true) resetStatus(definition, input);
-  applySchemaDefaults(definition, input);
-  strategy.applyDefaults?.(input);
-  const object = isApplied ? input : trackChange(write.request, input, undefined, write.tx.nowMs);
+  if (definition.hasStatus && strategy.keepsStatusOnCreate !== true) resetStatus(definition, object);
   const context = writeContext(write);
   strategy.prepareForCreate?.(object, context);
   refuseInvalid(definition, object.metadata.name, [
@@ -60,7 +69,6 @@ function prepare(write: Write, input: ApiObject, { isApplied = false }: CreateOp
     ...validateSchema(definition, object, undefined),
     ...(strategy.validateCreate?.(object, context) ?? []),
   ]);
-  return object;
 }
 
 /** Built-in kinds write an empty status, custom ones none. */
@@ -102,11 +110,16 @@ function collision(request: WriteRequest, object: ApiObject): StatusError {
   return new StatusError({ ...refusal.status, code: refusal.code, details });
 }
 
-function setServerMetadata({ env, tx, request }: Write, { metadata }: ApiObject): void {
-  const { definition } = request;
+function clearSystemMetadata({ metadata }: ApiObject): void {
   delete (metadata as { selfLink?: string }).selfLink;
+  delete metadata.uid;
+  delete metadata.creationTimestamp;
   delete metadata.deletionTimestamp;
   delete metadata.deletionGracePeriodSeconds;
+}
+
+function setServerMetadata({ env, tx, request }: Write, { metadata }: ApiObject): void {
+  const { definition } = request;
   delete metadata.resourceVersion;
   delete metadata.generation;
   if (!definition.namespaced) delete metadata.namespace;

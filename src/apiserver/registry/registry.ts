@@ -1,19 +1,30 @@
 import type { Clock } from "#base/clock.ts";
+import { cloneJson } from "#base/json.ts";
 import type { Rng } from "#base/rng.ts";
 import { forbidden, notFound } from "../status.ts";
 import { Entry } from "../storage/entry.ts";
 import type { Store, StoreChange, Transaction } from "../storage/store.ts";
 import { storageKey, type Table } from "../storage/table.ts";
+import { type Admission, attributesOf, NO_ADMISSION, type Subject } from "./admission.ts";
 import { type Catalog, tableId } from "./catalog.ts";
 import { createObject } from "./create.ts";
 import { type Deleter, GarbageCollector } from "./garbage.ts";
 import { IMMORTAL_NAMESPACES, NAMESPACES, NamespaceCleaner } from "./namespaces.ts";
 import type { Place } from "./owners.ts";
+import { untilSettled } from "./pending.ts";
 import { Prerequisites } from "./prerequisites.ts";
 import { type DeleteOptions, isReadyToGo, type Removal, removeObject } from "./removal.ts";
+import { Replay } from "./replay.ts";
 import type { ApiObject, ObjectReader, ResourceDefinition } from "./types.ts";
 import { putObject, replaceObject, type Replacement } from "./update.ts";
-import { tableOf, viewOf, type WriteEnvironment, type WriteRequest, type WriteResult } from "./write.ts";
+import {
+  tableOf,
+  viewOf,
+  type Write,
+  type WriteEnvironment,
+  type WriteRequest,
+  type WriteResult,
+} from "./write.ts";
 
 /** Objects that follow-up work (garbage, namespaces) may touch in one transaction; the rest follows in the next. */
 const FOLLOW_UP_BUDGET = 500;
@@ -24,6 +35,8 @@ export interface RegistryOptions {
   readonly rng: Rng;
   readonly clock: Clock;
   readonly newUid: () => string;
+  /** Default: none. */
+  readonly admission?: Admission;
 }
 
 /** Work that a change makes due, done in the transaction of that change as far as the budget goes. */
@@ -41,12 +54,14 @@ export class Registry {
   readonly deleter: Deleter;
   readonly #followUps: FollowUp[] = [];
   readonly #prerequisites: Prerequisites;
+  readonly #clock: Clock;
   #isFollowingUp = false;
 
-  constructor({ store, catalog, rng, clock, newUid }: RegistryOptions) {
+  constructor({ store, catalog, rng, clock, newUid, admission = NO_ADMISSION }: RegistryOptions) {
     this.store = store;
     this.catalog = catalog;
-    this.env = { store, reader: this.#reader(), random: () => rng.random(), newUid };
+    this.#clock = clock;
+    this.env = { store, reader: this.#reader(), random: () => rng.random(), newUid, admission };
     this.#prerequisites = new Prerequisites(store, this.env.reader, clock);
     this.deleter = this.#makeDeleter();
     this.#followUps.push(
@@ -133,12 +148,41 @@ export class Registry {
     return this.#prerequisites.wait(request, object);
   }
 
+  /** One write of a request: run anew, on the state that holds by then, whenever it had to wait for an answer. */
+  attempt<T>(request: WriteRequest, work: (write: Write) => T): Promise<T> {
+    const replay = new Replay();
+    const run = (): Promise<T> =>
+      this.write((tx) => work({ ...replay.attempt(this.env, tx), request, replay }));
+    if (this.#mayWait(request)) return untilSettled(run, this.#patience(request));
+    return this.write((tx) => work({ env: this.env, tx, request, replay }));
+  }
+
+  #mayWait({ definition }: WriteRequest): boolean {
+    return definition.isConverted === true || this.env.admission.isActive(definition);
+  }
+
+  #patience({ signal }: Pick<WriteRequest, "signal">): Parameters<typeof untilSettled>[1] {
+    return { clock: this.#clock, signal };
+  }
+
+  /** Each attempt has an input of its own to change. */
+  #inputs(request: WriteRequest, input: ApiObject): () => ApiObject {
+    return this.#mayWait(request) ? () => cloneJson(input) : () => input;
+  }
+
+  /** A read of objects in a version that a webhook may have to convert them to. */
+  read<T>(read: () => T, signal: () => AbortSignal): Promise<T> {
+    return untilSettled(read, this.#patience({ signal }));
+  }
+
   create(request: WriteRequest, input: ApiObject): Promise<WriteResult> {
-    return this.write((tx) => createObject({ env: this.env, tx, request }, input));
+    const next = this.#inputs(request, input);
+    return this.attempt(request, (write) => createObject(write, next()));
   }
 
   put(request: WriteRequest, input: ApiObject): Promise<WriteResult> {
-    return this.write((tx) => putObject({ env: this.env, tx, request }, input));
+    const next = this.#inputs(request, input);
+    return this.attempt(request, (write) => putObject(write, next()));
   }
 
   /** For patches: `change` reads the stored state and says what it shall become, in the same turn. */
@@ -147,13 +191,12 @@ export class Registry {
     change: (
       entry: Entry | undefined,
       tx: Transaction,
-    ) => Pick<Replacement, "input" | "isApplied"> | undefined,
+    ) => Pick<Replacement, "input" | "isApplied" | "part"> | undefined,
   ): Promise<WriteResult> {
-    return this.write((tx) => {
+    return this.attempt(request, (write) => {
       const { definition, namespace, name = "" } = request;
       const entry = tableOf(this.env, definition).get(storageKey(namespace, name));
-      const write = { env: this.env, tx, request };
-      const planned = change(entry, tx);
+      const planned = change(entry, write.tx);
       if (planned === undefined) throw notFound(definition, name);
       if (entry === undefined) {
         return createObject(write, planned.input, { isApplied: planned.isApplied ?? false });
@@ -162,26 +205,53 @@ export class Registry {
     });
   }
 
-  delete(
-    definition: ResourceDefinition,
-    namespace: string | undefined,
-    name: string,
-    options: DeleteOptions,
-  ): Promise<Removal> {
-    return this.write((tx) => this.deleteIn(tx, { definition, namespace, name }, options));
+  delete(request: WriteRequest, options: DeleteOptions): Promise<Removal> {
+    const { definition, namespace, name = "" } = request;
+    return this.attempt(request, (write) =>
+      this.deleteIn(write.tx, { definition, namespace, name }, options, (old) =>
+        this.#admitDelete(write, old),
+      ),
+    );
+  }
+
+  #admitDelete(write: Write, { object }: Entry): void {
+    const { definition, isCollection } = write.request;
+    const old = definition.fromStored === undefined ? object : definition.fromStored(object);
+    const attributes = attributesOf(write, {
+      operation: "DELETE",
+      object: undefined,
+      old,
+      ...(isCollection === true ? { name: "" } : {}),
+    });
+    this.env.admission.mutate(attributes);
+    this.env.admission.validate(attributes);
+  }
+
+  /** What admission says of a request that is no write of the object it names: a Binding, a connection. */
+  admit(write: Write, subject: Subject): ApiObject | undefined {
+    const { admission } = this.env;
+    const object = admission.mutate(attributesOf(write, subject));
+    admission.validate(attributesOf(write, { ...subject, object }));
+    return object;
   }
 
   deleteIn(
     tx: Transaction,
     of: { definition: ResourceDefinition; namespace: string | undefined; name: string },
     options: DeleteOptions,
+    admit?: (entry: Entry) => void,
   ): Removal {
     const { definition, namespace, name } = of;
     if (tableId(definition) === NAMESPACES && IMMORTAL_NAMESPACES.has(name)) {
       throw forbidden(definition, name, "this namespace may not be deleted");
     }
     const place = { table: tableOf(this.env, definition), key: storageKey(namespace, name) };
-    const removal = removeObject(tx, place, definition, options);
+    const removal = removeObject(
+      tx,
+      place,
+      definition,
+      admit === undefined ? options : { ...options, admit },
+    );
     if (removal === undefined) throw notFound(definition, name);
     return removal;
   }

@@ -14,6 +14,8 @@ export interface DeleteOptions {
   readonly propagationPolicy?: "Background" | "Foreground" | "Orphan" | undefined;
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string } | undefined;
   readonly dryRun?: boolean | undefined;
+  /** Has a say once it is clear that there is something to delete. */
+  readonly admit?: (entry: Entry) => void;
 }
 
 export interface Removal {
@@ -36,6 +38,7 @@ export function removeObject(
   const entry = place.table.get(place.key);
   if (entry === undefined) return undefined;
   checkPreconditions(definition, entry.object, options);
+  options.admit?.(entry);
   const object = cloneJson(entry.object);
   const graceSeconds = planGrace(definition, object, options);
   addPropagationFinalizer(object, options);

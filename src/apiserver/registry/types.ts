@@ -117,6 +117,8 @@ export interface ResourceDefinition {
   readonly deprecationWarning?: string;
   /** Kinds served in several groups or versions share the store of this one. Default: itself. */
   readonly storedAs?: { readonly group: string; readonly plural: string };
+  /** Whether a webhook converts between versions, so that `fromStored` and `toStored` may throw `Pending`. */
+  readonly isConverted?: boolean;
   /** From the stored form to this version, and back; copies, never changes in place. Default: only apiVersion is set. */
   readonly fromStored?: (object: ApiObject) => ApiObject;
   readonly toStored?: (object: ApiObject) => ApiObject;

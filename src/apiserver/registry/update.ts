@@ -1,6 +1,7 @@
 import { cloneJson } from "#base/json.ts";
 import { invalid, notFound } from "../status.ts";
 import type { Entry } from "../storage/entry.ts";
+import { attributesOf, type GroupVersionKind, type Subject } from "./admission.ts";
 import { createObject } from "./create.ts";
 import {
   arranged,
@@ -24,6 +25,7 @@ import {
   tableOf,
   viewOf,
   type Write,
+  type WriteRequest,
   type WriteResult,
   writeContext,
 } from "./write.ts";
@@ -56,20 +58,28 @@ export interface Replacement {
   readonly input: ApiObject;
   /** Server-side apply has worked out the field owners already. */
   readonly isApplied?: boolean;
+  /** For subresources with an object of their own, such as Scale: what admission is shown instead, and how what it makes of it counts. */
+  readonly part?: ObjectPart;
+}
+
+export interface ObjectPart {
+  readonly kind: GroupVersionKind;
+  readonly of: (object: ApiObject) => ApiObject;
+  /** Sets the part of `object`, in place. */
+  readonly set: (object: ApiObject, part: ApiObject) => void;
 }
 
 /** Makes `input` the new state of a stored object, with everything that only the server decides. */
-export function replaceObject(write: Write, { entry, input, isApplied }: Replacement): WriteResult {
+export function replaceObject(write: Write, replacement: Replacement): WriteResult {
   const { request } = write;
+  const { entry, input, isApplied, part } = replacement;
   const { definition } = request;
   const { strategy } = definition;
   const old = editableCopy(definition, entry);
   checkPreconditions(request, input, old);
-  const merged = mergeSubresource(definition, request.subresource, input, old);
-  keepServerMetadata(merged, old);
-  applySchemaDefaults(definition, merged);
-  strategy.applyDefaults?.(merged);
-  const object = isApplied === true ? merged : trackChange(request, merged, old, write.tx.nowMs);
+  const merged = merge(request, input, old);
+  const tracked = isApplied === true ? merged : trackChange(request, merged, old, write.tx.nowMs);
+  const object = admitUpdate(write, replacement, { tracked, old });
   const context = writeContext(write);
   strategy.prepareForUpdate?.(object, old, context);
   object.metadata.resourceVersion = old.metadata.resourceVersion ?? "";
@@ -82,7 +92,50 @@ export function replaceObject(write: Write, { entry, input, isApplied }: Replace
     ...validateSchema(definition, object, old),
     ...(strategy.validateUpdate?.(object, old, context) ?? []),
   ]);
+  const shown = { object: part?.of(object) ?? object, old: part?.of(old) ?? old, ...kindOf(part) };
+  write.env.admission.validate(attributesOf(write, { operation: "UPDATE", ...shown }));
   return commitReplacement(write, { entry, object, old });
+}
+
+function kindOf(part: ObjectPart | undefined): Pick<Subject, "kind"> {
+  return part === undefined ? {} : { kind: part.kind };
+}
+
+/** The part of `input` that counts, in an object that is complete otherwise. */
+function merge(request: WriteRequest, input: ApiObject, old: ApiObject): ApiObject {
+  const { definition } = request;
+  const merged = mergeSubresource(definition, request.subresource, input, old);
+  keepServerMetadata(merged, old);
+  applySchemaDefaults(definition, merged);
+  definition.strategy.applyDefaults?.(merged);
+  return merged;
+}
+
+/** What admission makes of the object: it is shown what the client sent, and what it changes there counts as sent. */
+function admitUpdate(
+  write: Write,
+  { input, part }: Replacement,
+  { tracked, old }: { readonly tracked: ApiObject; readonly old: ApiObject },
+): ApiObject {
+  const { env, request } = write;
+  const { definition } = request;
+  if (!env.admission.isActive(definition)) return tracked;
+  const { managedFields } = tracked.metadata;
+  if (part !== undefined) {
+    const shown = part.of(tracked);
+    const subject: Subject = { operation: "UPDATE", object: shown, old: part.of(old), kind: part.kind };
+    const admitted = env.admission.mutate(attributesOf(write, subject)) ?? shown;
+    if (admitted !== shown) part.set(tracked, admitted);
+    return tracked;
+  }
+  const sent = arranged(cloneJson(input), definition.kind, apiVersionOf(definition));
+  applySchemaDefaults(definition, sent);
+  definition.strategy.applyDefaults?.(sent);
+  if (managedFields !== undefined) sent.metadata.managedFields = managedFields;
+  const admitted =
+    env.admission.mutate(attributesOf(write, { operation: "UPDATE", object: sent, old })) ?? sent;
+  if (admitted === sent) return tracked;
+  return merge(request, cloneJson(admitted), old);
 }
 
 function commitReplacement(

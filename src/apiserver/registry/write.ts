@@ -1,19 +1,12 @@
 import { cloneJson } from "#base/json.ts";
-import {
-  badRequest,
-  conflict,
-  type FieldError,
-  forbidden,
-  invalid,
-  notFound,
-  StatusError,
-} from "../status.ts";
+import { badRequest, conflict, type FieldError, invalid } from "../status.ts";
 import type { Entry } from "../storage/entry.ts";
 import type { Store, Transaction } from "../storage/store.ts";
 import { storageKey, type Table } from "../storage/table.ts";
 import { tableId } from "./catalog.ts";
+import type { Admission } from "./admission.ts";
 import { arranged } from "./metadata.ts";
-import { NAMESPACES } from "./namespaces.ts";
+import type { Replay } from "./replay.ts";
 import type { ApiObject, ObjectReader, ResourceDefinition, UserInfo, WriteContext } from "./types.ts";
 
 /** What every write knows of the request that asked for it. */
@@ -29,6 +22,14 @@ export interface WriteRequest {
   /** Who owns the fields that change. */
   readonly fieldManager: string;
   readonly warn: (message: string) => void;
+  /** The options of the request, as admission is told of them. */
+  readonly options?: () => Readonly<Record<string, unknown>>;
+  /** Whether it is one of the deletions of a collection. */
+  readonly isCollection?: boolean;
+  /** Leaves a note in the audit log. */
+  readonly annotate?: (key: string, value: string) => void;
+  /** Aborts when the client has gone. */
+  readonly signal?: () => AbortSignal;
 }
 
 export interface WriteResult {
@@ -45,6 +46,7 @@ export interface WriteEnvironment {
   readonly reader: ObjectReader;
   readonly random: () => number;
   readonly newUid: () => string;
+  readonly admission: Admission;
 }
 
 /** One write, inside its transaction. */
@@ -52,6 +54,7 @@ export interface Write {
   readonly env: WriteEnvironment;
   readonly tx: Transaction;
   readonly request: WriteRequest;
+  readonly replay: Replay;
 }
 
 export function apiVersionOf(definition: ResourceDefinition): string {
@@ -101,27 +104,6 @@ export function checkBodyPlace({ definition, namespace, name }: WriteRequest, { 
   if ((metadata.name ?? "") === "") metadata.name = name;
   if (metadata.name === name) return;
   throw badRequest(`the name of the object (${metadata.name}) does not match the name on the URL (${name})`);
-}
-
-/** Nothing is made in a namespace that is not there, or on its way out (admission plugin NamespaceLifecycle). */
-export function checkNamespace(env: WriteEnvironment, request: WriteRequest, name: string): void {
-  const { definition, namespace } = request;
-  if (!definition.namespaced) return;
-  const entry = env.store.table(NAMESPACES).get(namespace ?? "");
-  if (entry === undefined) throw notFound({ group: "", plural: NAMESPACES }, namespace ?? "");
-  if (entry.object.metadata.deletionTimestamp === undefined) return;
-  const why = `unable to create new content in namespace ${namespace} because it is being terminated`;
-  const refusal = forbidden(definition, name, why);
-  const cause = {
-    reason: "NamespaceTerminating",
-    message: `namespace ${namespace} is being terminated`,
-    field: "metadata.namespace",
-  };
-  throw new StatusError({
-    ...refusal.status,
-    code: 403,
-    details: { ...refusal.status.details, causes: [cause] },
-  });
 }
 
 export function checkPreconditions(request: WriteRequest, object: ApiObject, old: ApiObject): void {

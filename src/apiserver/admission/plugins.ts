@@ -1,0 +1,43 @@
+import type { Clock } from "#base/clock.ts";
+import type { Logger } from "#base/log.ts";
+import type { Catalog } from "../registry/catalog.ts";
+import type { Store } from "../storage/store.ts";
+import { AdmissionChain } from "./chain.ts";
+import { Conditions } from "./conditions.ts";
+import { namespaceLifecycle } from "./namespace-lifecycle.ts";
+import { WebhookClient } from "./webhook/client.ts";
+import { Hooks } from "./webhook/hooks.ts";
+import { MutatingWebhooks } from "./webhook/mutating.ts";
+import type { ServiceResolver } from "./webhook/resolver.ts";
+import { ValidatingWebhooks } from "./webhook/validating.ts";
+
+export interface AdmissionOptions {
+  readonly store: Store;
+  readonly catalog: Catalog;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Where Services are reached from here. */
+  readonly resolve: ServiceResolver;
+}
+
+export interface AdmissionPlugins extends Disposable {
+  readonly admission: AdmissionChain;
+}
+
+/** The admission of a server: the plugins that are on by default, in the order of the real one (`AllOrderedPlugins`). */
+export function admissionPlugins({
+  store,
+  catalog,
+  clock,
+  log,
+  resolve,
+}: AdmissionOptions): AdmissionPlugins {
+  const client = new WebhookClient({ resolve, clock, userAgent: "kube-apiserver-admission" });
+  const services = { catalog, client, conditions: new Conditions(), log };
+  const admission = new AdmissionChain([
+    namespaceLifecycle,
+    new MutatingWebhooks(new Hooks(store, "mutatingwebhookconfigurations"), services),
+    new ValidatingWebhooks(new Hooks(store, "validatingwebhookconfigurations"), services),
+  ]);
+  return { admission, [Symbol.dispose]: () => client[Symbol.dispose]() };
+}
