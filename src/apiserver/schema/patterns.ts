@@ -1,4 +1,5 @@
-import { RE2JS } from "re2js";
+import { createRequire } from "node:module";
+import type { RE2JS } from "re2js";
 
 /**
  * Patterns are Go's (RE2): linear in time whatever the text, and unlike JavaScript's in `\z`, `(?P<name>)`, `(?i)`.
@@ -26,9 +27,12 @@ class PatternCache {
 /** A memo: what a pattern compiles to depends on nothing else. */
 const CACHE = new PatternCache(1000);
 
+/** Loaded when the first pattern is compiled: a server without custom resources needs none. */
+const load = createRequire(import.meta.url);
+
 function compile(pattern: string): RE2JS | Error {
   try {
-    return RE2JS.compile(pattern);
+    return (load("re2js") as typeof import("re2js")).RE2JS.compile(pattern);
   } catch (error) {
     return error as Error;
   }
@@ -37,11 +41,16 @@ function compile(pattern: string): RE2JS | Error {
 /** Whether the pattern is found in the text. One that does not compile is found nowhere. */
 export function matches(pattern: string, text: string): boolean {
   const compiled = CACHE.get(pattern);
-  return compiled instanceof RE2JS && compiled.matcher(text).find();
+  return !(compiled instanceof Error) && compiled.matcher(text).find();
 }
 
 /** What is wrong with a pattern; undefined when it compiles. */
 export function patternProblem(pattern: string): string | undefined {
   const compiled = CACHE.get(pattern);
-  return compiled instanceof RE2JS ? undefined : compiled.message;
+  return compiled instanceof Error ? compiled.message : undefined;
+}
+
+/** A pattern that is ready to use, or why it is none. */
+export function compilePattern(pattern: string): RE2JS | Error {
+  return CACHE.get(pattern);
 }

@@ -1,0 +1,83 @@
+import { check, type Checked } from "./check/checker.ts";
+import { Frame, type Evaluate, type Variables } from "./eval/frame.ts";
+import { compileProgram } from "./eval/program.ts";
+import { standardFunctions, standardTypes } from "./library/library.ts";
+import { parse } from "./syntax/parser.ts";
+import { CompileError } from "./syntax/problems.ts";
+import { type CelType, formatType, isSameType } from "./type.ts";
+import type { CelValue } from "./value.ts";
+
+/**
+ * The Common Expression Language as Kubernetes 1.36 has it.
+ *
+ * @example
+ * const program = compileExpression("object.spec.replicas <= 5", { variables: new Map([["object", DYN]]), returns: [BOOL] });
+ * program.evaluate(new Map([["object", toCel({ spec: { replicas: 3 } })]])); // { value: true, cost: … }
+ */
+
+/** Most that one expression may cost when it is evaluated: about 0.1 s. Source: k8s.io/apiserver, pkg/apis/cel. */
+export const PER_CALL_LIMIT = 1_000_000;
+/** Most that all expressions for one object may cost together: about 1 s. */
+export const PER_OBJECT_LIMIT = 10_000_000;
+
+export interface CompileOptions {
+  /** What the expression may name, and of which types. */
+  readonly variables: ReadonlyMap<string, CelType>;
+  /** The types that it may come to; any when there are none. */
+  readonly returns?: readonly CelType[];
+}
+
+export interface Evaluation {
+  readonly value: CelValue;
+  readonly cost: number;
+}
+
+export interface Program {
+  readonly expression: string;
+  readonly type: CelType;
+  readonly checked: Checked;
+  /**
+   * @throws {CelError} where the expression has no value.
+   * @throws {CostExceeded} where that takes more than `limit`.
+   */
+  evaluate(variables: Variables, limit?: number): Evaluation;
+}
+
+/** @throws {CompileError} where an expression is none, or comes to something else. */
+export function compileExpression(expression: string, options: CompileOptions): Program {
+  const checked = checkExpression(expression, options.variables);
+  const type = checked.types.get(checked.expr);
+  if (type === undefined) throw new CompileError(expression, []);
+  const { returns } = options;
+  if (returns !== undefined && !returns.some((it) => isSameType(it, type)))
+    throw new ReturnTypeError(returns);
+  const program = compileProgram(checked);
+  return { expression, type, checked, evaluate: (variables, limit) => run(program, variables, limit) };
+}
+
+/** An expression that comes to something else than it should. */
+export class ReturnTypeError extends CompileError {
+  constructor(returns: readonly CelType[]) {
+    super("", []);
+    const names = returns.map(formatType);
+    this.message =
+      names.length === 1
+        ? `must evaluate to ${names.join("")}`
+        : `must evaluate to one of [${names.join(" ")}]`;
+  }
+}
+
+function checkExpression(expression: string, variables: ReadonlyMap<string, CelType>): Checked {
+  const checked = check(parse(expression), {
+    functions: standardFunctions(),
+    variables: new Map([...standardTypes(), ...variables]),
+  });
+  if (checked.problems.length > 0) throw new CompileError(expression, checked.problems);
+  return checked;
+}
+
+function run(program: Evaluate, variables: Variables, limit = PER_CALL_LIMIT): Evaluation {
+  const frame = new Frame(variables, limit);
+  const value = program(frame);
+  return { value, cost: frame.cost };
+}

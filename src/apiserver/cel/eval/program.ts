@@ -1,0 +1,341 @@
+import type { Checked } from "../check/checker.ts";
+import { actualCost } from "../cost/actual.ts";
+import type { Overload } from "../function.ts";
+import {
+  ACCUMULATOR,
+  type Call,
+  type Comprehension,
+  type Expr,
+  type ListExpr,
+  type MapExpr,
+  type Select,
+} from "../syntax/ast.ts";
+import { type CelType, paramAt } from "../type.ts";
+import { CelError, CelMap, type CelValue, isList, Optional, typeOf, TypeValue } from "../value.ts";
+import { access, accessOptional, isPresent } from "./access.ts";
+import { describe } from "./describe.ts";
+import { isEqual } from "./equality.ts";
+import type { Evaluate, Frame } from "./frame.ts";
+
+/** Makes of a checked expression a function that evaluates it. */
+export function compileProgram(checked: Checked): Evaluate {
+  return new Compiler(checked).compile(checked.expr);
+}
+
+/** Unit: cost. Source: cel-go, common/cost.go. */
+const LIST_COST = 10;
+const MAP_COST = 30;
+
+/** The accumulator and up to two variables. */
+const SLOTS_OF_FOLD = 3;
+
+type Locals = ReadonlyMap<string, number>;
+
+class Compiler {
+  readonly #checked: Checked;
+  #locals: Locals = new Map();
+  /** Folds around. */
+  #depth = 0;
+
+  constructor(checked: Checked) {
+    this.#checked = checked;
+  }
+
+  compile(expr: Expr): Evaluate {
+    switch (expr.kind) {
+      case "literal": {
+        const { value } = expr;
+        return () => value;
+      }
+      case "ident":
+        return this.#ident(expr, expr.name);
+      case "select":
+        return this.#select(expr);
+      case "call":
+        return this.#call(expr);
+      case "list":
+        return this.#list(expr);
+      case "map":
+        return this.#map(expr);
+      case "struct":
+        throw new CelError(`unknown type: ${expr.name}`);
+      case "comprehension":
+        return this.#comprehension(expr);
+    }
+  }
+
+  #ident(expr: Expr, name: string): Evaluate {
+    const slot = this.#locals.get(name);
+    if (slot !== undefined) return (frame) => readSlot(frame, slot);
+    const plain = name.startsWith(".") ? name.slice(1) : name;
+    const type = this.#checked.types.get(expr);
+    return (frame) => {
+      const value = frame.variables.get(plain);
+      frame.charge(1);
+      if (value !== undefined) return value;
+      if (type?.kind === "type") return new TypeValue(paramAt(type, 0));
+      throw new CelError(`no such attribute(s): ${plain}`);
+    };
+  }
+
+  #select(expr: Select): Evaluate {
+    const name = this.#checked.names.get(expr);
+    if (name !== undefined) return this.#ident(expr, name);
+    const { field, isTest } = expr;
+    const operand = this.compile(expr.operand);
+    if (isTest) return (frame) => isPresent(operand(frame), field);
+    return (frame) => {
+      const target = operand(frame);
+      frame.charge(1);
+      return access(target, field);
+    };
+  }
+
+  #call(expr: Call): Evaluate {
+    const [first, second, third] = expr.args;
+    switch (expr.name) {
+      case "_&&_":
+        return this.#logical(expr, false);
+      case "_||_":
+        return this.#logical(expr, true);
+      case "_?_:_":
+        if (first && second && third) return this.#conditional(first, second, third);
+        break;
+      case "@not_strictly_false":
+        if (first) return notStrictlyFalse(this.compile(first));
+        break;
+      case "_==_":
+      case "_!=_":
+        if (first && second) return this.#equality(expr, first, second);
+        break;
+      case "_[_]":
+        if (first && second) return this.#accessBy(first, second, access);
+        break;
+      case "_?._":
+      case "_[?_]":
+        if (first && second) return this.#accessBy(first, second, accessOptional);
+        break;
+      case "or":
+      case "orValue":
+        if (expr.target && first) return this.#alternative(expr.target, first, expr.name === "orValue");
+        break;
+      case "_+_":
+        if (first && second) return this.#appending(first, second) ?? this.#function(expr);
+    }
+    return this.#function(expr);
+  }
+
+  #logical({ args }: Call, decisive: boolean): Evaluate {
+    const [left, right] = args.map((it) => this.compile(it));
+    if (left === undefined || right === undefined)
+      throw new RangeError("a logical operator has two operands");
+    return (frame) => {
+      let error: CelError | undefined;
+      for (const operand of [left, right]) {
+        const value = attempt(operand, frame);
+        if (value === decisive) return decisive;
+        if (value instanceof CelError) error ??= value;
+        else if (typeof value !== "boolean") error ??= new CelError("no such overload");
+      }
+      if (error !== undefined) throw error;
+      return !decisive;
+    };
+  }
+
+  #conditional(condition: Expr, whenTrue: Expr, whenFalse: Expr): Evaluate {
+    const test = this.compile(condition);
+    const yes = this.compile(whenTrue);
+    const no = this.compile(whenFalse);
+    return (frame) => {
+      const value = test(frame);
+      if (typeof value !== "boolean") throw new CelError("no such overload");
+      return value ? yes(frame) : no(frame);
+    };
+  }
+
+  #equality(expr: Call, first: Expr, second: Expr): Evaluate {
+    const left = this.compile(first);
+    const right = this.compile(second);
+    const wanted = expr.name === "_==_";
+    const id = wanted ? "equals" : "not_equals";
+    return (frame) => {
+      const args = [left(frame), right(frame)] as const;
+      frame.charge(actualCost(expr.name, id, args, true));
+      return isEqual(args[0], args[1]) === wanted;
+    };
+  }
+
+  #accessBy(first: Expr, second: Expr, get: (target: CelValue, key: CelValue) => CelValue): Evaluate {
+    const target = this.compile(first);
+    const key = this.compile(second);
+    return (frame) => {
+      const value = target(frame);
+      frame.charge(1);
+      return get(value, key(frame));
+    };
+  }
+
+  /** What stands in for a value that is not there is not evaluated otherwise. */
+  #alternative(first: Expr, second: Expr, isUnwrapped: boolean): Evaluate {
+    const target = this.compile(first);
+    const other = this.compile(second);
+    return (frame) => {
+      const value = target(frame);
+      if (!(value instanceof Optional)) throw new CelError("no such overload");
+      if (!value.hasValue) return other(frame);
+      return isUnwrapped ? value.value : value;
+    };
+  }
+
+  /** `accumulator + [item]`: the list is the fold's own, and grows in place. */
+  #appending(first: Expr, second: Expr): Evaluate | undefined {
+    if (first.kind !== "ident" || first.name !== ACCUMULATOR || second.kind !== "list") return undefined;
+    const slot = this.#locals.get(first.name);
+    const [item] = second.items;
+    if (slot === undefined || item === undefined || item.isOptional) return undefined;
+    const value = this.compile(item.value);
+    return (frame) => {
+      const list = readSlot(frame, slot);
+      frame.charge(LIST_COST + 1);
+      (list as CelValue[]).push(value(frame));
+      return list;
+    };
+  }
+
+  #function(expr: Call): Evaluate {
+    const name = this.#checked.names.get(expr) ?? expr.name;
+    const overloads = this.#checked.overloads.get(expr) ?? [];
+    const target = this.#checked.names.has(expr) ? undefined : expr.target;
+    const args = [...(target === undefined ? [] : [target]), ...expr.args].map((it) => this.compile(it));
+    return (frame) => {
+      const values = args.map((it) => it(frame));
+      const overload = overloads.find((it) => takes(it, values)) ?? noOverload(name, values);
+      const run = overload.run as (...them: readonly CelValue[]) => CelValue;
+      const result = run(...values);
+      frame.charge(actualCost(name, overload.id, values, result));
+      return result;
+    };
+  }
+
+  #list({ items }: ListExpr): Evaluate {
+    const parts = items.map(({ value, isOptional }) => ({ value: this.compile(value), isOptional }));
+    const cost = items.every(({ value }) => value.kind === "literal") ? 0 : LIST_COST;
+    return (frame) => {
+      const list: CelValue[] = [];
+      for (const { value, isOptional } of parts) {
+        const item = value(frame);
+        if (!isOptional) list.push(item);
+        else if (!(item instanceof Optional)) {
+          const shown = describe(item);
+          throw new CelError(`cannot initialize optional list element from non-optional value ${shown}`);
+        } else if (item.hasValue) list.push(item.value);
+      }
+      frame.charge(cost);
+      return list;
+    };
+  }
+
+  #map({ entries }: MapExpr): Evaluate {
+    const parts = entries.map((it) => ({
+      key: this.compile(it.key),
+      value: this.compile(it.value),
+      isOptional: it.isOptional,
+    }));
+    const cost = entries.every((it) => it.key.kind === "literal" && it.value.kind === "literal")
+      ? 0
+      : MAP_COST;
+    return (frame) => {
+      const map = new CelMap();
+      for (const part of parts) {
+        const key = part.key(frame);
+        const value = part.value(frame);
+        if (!part.isOptional) map.set(key, value);
+        else if (!(value instanceof Optional)) {
+          const shown = `'${describe(key)}' from non-optional value ${describe(value)}`;
+          throw new CelError(`cannot initialize optional entry ${shown}`);
+        } else if (value.hasValue) map.set(key, value.value);
+      }
+      frame.charge(cost);
+      return map;
+    };
+  }
+
+  #comprehension(expr: Comprehension): Evaluate {
+    const outside = this.#locals;
+    const range = this.compile(expr.range);
+    const init = this.compile(expr.accuInit);
+    const accu = this.#depth++ * SLOTS_OF_FOLD;
+    const withAccu = new Map(outside).set(expr.accuVar, accu);
+    const { iterVar2 } = expr;
+    this.#locals = new Map([...withAccu, [expr.iterVar, accu + 1], [iterVar2 ?? "", accu + 2]]);
+    const condition = this.compile(expr.condition);
+    const step = this.compile(expr.step);
+    this.#locals = withAccu;
+    const result = this.compile(expr.result);
+    this.#locals = outside;
+    this.#depth--;
+    return (frame) => {
+      const values = iterate(range(frame), iterVar2 !== undefined);
+      frame.slots[accu] = attempt(init, frame);
+      for (const [first, second] of values) {
+        frame.slots[accu + 1] = first;
+        frame.slots[accu + 2] = second;
+        if (condition(frame) !== true) break;
+        frame.slots[accu] = attempt(step, frame);
+      }
+      return result(frame);
+    };
+  }
+}
+
+function readSlot(frame: Frame, slot: number): CelValue {
+  frame.charge(1);
+  const value = frame.slots[slot];
+  if (value instanceof CelError) throw value;
+  return value ?? null;
+}
+
+/** The value, or the error in place of it. */
+function attempt(evaluate: Evaluate, frame: Frame): CelValue | CelError {
+  try {
+    return evaluate(frame);
+  } catch (error) {
+    if (error instanceof CelError) return error;
+    throw error;
+  }
+}
+
+function notStrictlyFalse(operand: Evaluate): Evaluate {
+  return (frame) => {
+    const value = attempt(operand, frame);
+    frame.charge(1);
+    return value !== false;
+  };
+}
+
+function* iterate(range: CelValue, hasTwo: boolean): Generator<readonly [CelValue, CelValue]> {
+  if (range instanceof CelMap) {
+    for (const [key, value] of range.entries()) yield [key, value];
+  } else if (isList(range)) {
+    let at = 0n;
+    for (const item of range) yield hasTwo ? [at++, item] : [item, null];
+  } else {
+    throw new CelError(`got '${typeOf(range).name}', expected iterable type`);
+  }
+}
+
+function noOverload(name: string, values: readonly CelValue[]): never {
+  if (/[^A-Za-z.]/.test(name)) throw new CelError("no such overload");
+  throw new CelError(`no such overload: ${name}(${values.map((it) => typeOf(it).name).join(", ")})`);
+}
+
+function takes({ args }: Overload, values: readonly CelValue[]): boolean {
+  return args.length === values.length && args.every((type, at) => isOfType(values[at] ?? null, type));
+}
+
+function isOfType(value: CelValue, type: CelType): boolean {
+  if (type.kind === "dyn" || type.kind === "param") return true;
+  const { kind, name } = typeOf(value);
+  if (type.kind === "map") return kind === "map" || value instanceof CelMap;
+  return type.kind === "opaque" || type.kind === "struct" ? name === type.name : kind === type.kind;
+}

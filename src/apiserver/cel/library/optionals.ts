@@ -1,0 +1,46 @@
+import { describe } from "../eval/describe.ts";
+import type { Declaration } from "../function.ts";
+import { CelError, CelMap, type CelValue, Duration, isList, Optional, Timestamp, Uint } from "../value.ts";
+
+/** Values that may be missing. Source: cel-go, optional types. */
+
+function isZero(value: CelValue): boolean {
+  if (value === null || value === false || value === 0n || value === 0 || value === "") return true;
+  if (value instanceof Uint) return value.value === 0n;
+  if (isList(value) || value instanceof Uint8Array) return value.length === 0;
+  if (value instanceof CelMap) return value.size === 0;
+  if (value instanceof Optional) return !value.hasValue || isZero(value.value);
+  // Go's zero time is the beginning of the year 1.
+  if (value instanceof Timestamp) return value.nanos === -62_135_596_800_000_000_000n;
+  return value instanceof Duration && value.nanos === 0n;
+}
+
+function unwrap(list: readonly CelValue[]): CelValue[] {
+  return list.flatMap((it): CelValue[] => {
+    if (!(it instanceof Optional)) throw new CelError(`value ${describe(it)} is not optional`);
+    return it.hasValue ? [it.value] : [];
+  });
+}
+
+const unreachable = (): never => {
+  throw new CelError("no such overload");
+};
+
+export const OPTIONALS: readonly Declaration[] = [
+  ["optional.none", ["optional_none() -> optional_type(V)", () => Optional.NONE]],
+  ["optional.of", ["optional_of(V) -> optional_type(V)", (value: CelValue) => Optional.of(value)]],
+  [
+    "optional.ofNonZeroValue",
+    [
+      "optional_ofNonZeroValue(V) -> optional_type(V)",
+      (value: CelValue) => (isZero(value) ? Optional.NONE : Optional.of(value)),
+    ],
+  ],
+  ["optional.unwrap", ["optional_unwrap(list(optional_type(V))) -> list(V)", unwrap]],
+  ["unwrapOpt", [".optional_unwrapOpt(list(optional_type(V))) -> list(V)", unwrap]],
+  ["hasValue", [".optional_hasValue(optional_type(V)) -> bool", ({ hasValue }: Optional) => hasValue]],
+  ["value", [".optional_value(optional_type(V)) -> V", ({ value }: Optional) => value]],
+  // The evaluator's own: what stands in is evaluated only where it is needed.
+  ["or", [".optional_or_optional(optional_type(V), optional_type(V)) -> optional_type(V)", unreachable]],
+  ["orValue", [".optional_orValue_value(optional_type(V), V) -> V", unreachable]],
+];

@@ -1,0 +1,61 @@
+import { Duration, Timestamp } from "../value.ts";
+import { toTimestamp } from "./operators.ts";
+
+/** Unit: nanoseconds. */
+const UNITS: Readonly<Record<string, bigint>> = {
+  ns: 1n,
+  us: 1000n,
+  µs: 1000n,
+  μs: 1000n,
+  ms: 1_000_000n,
+  s: 1_000_000_000n,
+  m: 60_000_000_000n,
+  h: 3_600_000_000_000n,
+};
+const PART = /(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)/y;
+/** Far more digits than a duration of 292 years has. */
+const MAX_LENGTH = 1000;
+
+/** A duration as Go writes it, `1h30m` or `-1.5s`; undefined for what is none. */
+export function parseDuration(text: string): Duration | undefined {
+  const sign = /^[-+]/.test(text) ? text.charAt(0) : "";
+  const rest = text.slice(sign.length);
+  if (rest === "0") return new Duration(0n);
+  if (rest === "" || rest.length > MAX_LENGTH) return undefined;
+  let nanos = 0n;
+  let at = 0;
+  while (at < rest.length) {
+    PART.lastIndex = at;
+    const [found, whole = "", fraction = "", unit = ""] = PART.exec(rest) ?? [];
+    if (found === undefined || whole + fraction === "") return undefined;
+    const scale = UNITS[unit] ?? 0n;
+    nanos +=
+      BigInt(whole || "0") * scale + (BigInt(fraction || "0") * scale) / 10n ** BigInt(fraction.length);
+    at += found.length;
+  }
+  const signed = sign === "-" ? -nanos : nanos;
+  return BigInt.asIntN(64, signed) === signed ? new Duration(signed) : undefined;
+}
+
+const RFC3339 = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))$/;
+
+/**
+ * A time by RFC 3339; undefined for what is none.
+ *
+ * @throws {CelError} before the year 1.
+ */
+export function parseTimestamp(text: string): Timestamp | undefined {
+  const found = RFC3339.exec(text);
+  if (found === null) return undefined;
+  const [year = 0, month = 0, day = 0, hours = 0, minutes = 0, seconds = 0] = found.slice(1, 7).map(Number);
+  const [fraction = "", sign, zoneHours = "0", zoneMinutes = "0"] = found.slice(7);
+  const date = new Date(0);
+  date.setUTCFullYear(year, month - 1, day);
+  const isDay = date.getUTCMonth() === month - 1 && date.getUTCDate() === day;
+  if (!isDay || hours > 23 || minutes > 59 || seconds > 59) return undefined;
+  if (Number(zoneHours) > 24 || Number(zoneMinutes) > 60) return undefined;
+  const offset = (sign === "-" ? -1 : 1) * (Number(zoneHours) * 60 + Number(zoneMinutes));
+  date.setUTCHours(hours, minutes - offset, seconds);
+  const nanos = BigInt(fraction.slice(0, 9).padEnd(9, "0"));
+  return toTimestamp(BigInt(date.getTime()) * 1_000_000n + nanos, offset);
+}
