@@ -2,6 +2,7 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import { createEventRecorder } from "#kube/events.ts";
 import type { Controller, KubeClient } from "#kube/types.ts";
 import type { Prefix } from "#netaddr/prefix.ts";
+import { daemonSetController } from "./daemonset/reconcile.ts";
 import { deploymentController } from "./deployment/reconcile.ts";
 import { endpointSliceController } from "./endpointslice/reconcile.ts";
 import { jobController } from "./job/reconcile.ts";
@@ -46,6 +47,7 @@ export function createLabControllers(
     deploymentController(of("deployment-controller"), deps),
     replicaSetController(of("replicaset-controller"), deps),
     statefulSetController(of("statefulset-controller"), deps),
+    daemonSetController(of("daemonset-controller"), deps),
     jobController(of("job-controller"), deps),
     endpointSliceController(client, informers, deps),
     loadBalancerController({ ...of("service-controller"), prefixes }, deps),

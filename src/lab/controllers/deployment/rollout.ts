@@ -1,5 +1,6 @@
 import type { Deployment, ReplicaSet } from "#api/apps/v1/types.ts";
 import { byText } from "#base/text.ts";
+import { countOf } from "../percent.ts";
 import { DESIRED_REPLICAS, MAX_REPLICAS, revisionOf } from "./revisions.ts";
 
 /** How many pods each ReplicaSet of a Deployment is to have next. Source: pkg/controller/deployment/{rolling,sync}.go. */
@@ -21,12 +22,6 @@ export function boundsOf(deployment: Deployment): Bounds {
   // With neither a rollout could not begin; validation refuses two zeros, but two percentages may come to that.
   if (maxSurge === 0 && maxUnavailable === 0) return { replicas, maxSurge, maxUnavailable: 1 };
   return { replicas, maxSurge, maxUnavailable: Math.min(maxUnavailable, replicas) };
-}
-
-function countOf(value: number | string, of: number, round: (value: number) => number): number {
-  if (typeof value === "number") return value;
-  const percent = /^(\d+)%$/.exec(value)?.[1];
-  return percent === undefined ? 0 : round((Number(percent) * of) / 100);
 }
 
 /** A set and the number of pods it is to have. */

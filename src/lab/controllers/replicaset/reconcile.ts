@@ -1,7 +1,6 @@
 import { REPLICA_SETS, type ReplicaSet, type WorkloadCondition } from "#api/apps/v1/types.ts";
 import { type Pod, PODS } from "#api/core/v1/types.ts";
 import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
-import type { OwnerReference } from "#api/meta/types.ts";
 import { hasCode, messageOf } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
 import { removeCondition, setCondition } from "#kube/conditions.ts";
@@ -13,10 +12,11 @@ import { watching } from "#kube/source.ts";
 import type { Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
 import { planClaims, settleClaims } from "../claims.ts";
 import { untilEnding } from "../ending.ts";
+import { Expectations } from "../expectations.ts";
 import type { LabInformers } from "../informers.ts";
 import { randomSuffix } from "../names.ts";
 import { controllerOf, isActive } from "../pods.ts";
-import { Expectations } from "../expectations.ts";
+import { ownerReferenceTo, podOfTemplate } from "../templates.ts";
 import { planScale, planStatus } from "./plan.ts";
 
 type Needs = Pick<LabInformers, "replicaSets" | "pods">;
@@ -64,7 +64,7 @@ class Reconciler {
     if (replicaSet === undefined) return {};
     const candidates = pods.store.byIndex("namespace", replicaSet.metadata.namespace ?? "");
     const claims = planClaims(replicaSet, candidates, matcherOf(replicaSet.spec?.selector));
-    await settleClaims(this.#client, ownerReference(replicaSet), claims, signal);
+    await settleClaims(this.#client, ownerReferenceTo(REPLICA_SETS, replicaSet), claims, signal);
     const uid = replicaSet.metadata.uid ?? "";
     let failure: Error | undefined;
     if (this.#expectations.isMet(uid)) {
@@ -161,28 +161,10 @@ class Reconciler {
   }
 }
 
-/** What the template says, under a name of its own: known before the request, so that it can be waited for. */
 function podOf(replicaSet: ReplicaSet, suffix: string): Pod {
-  const { name, namespace = "" } = replicaSet.metadata;
-  const { metadata = {}, spec } = replicaSet.spec?.template ?? {};
-  const { labels = {}, annotations = {}, finalizers = [] } = metadata;
-  return {
-    metadata: {
-      name: `${name}-${suffix}`,
-      generateName: `${name}-`,
-      namespace,
-      labels,
-      annotations,
-      ownerReferences: [ownerReference(replicaSet)],
-      ...(finalizers.length === 0 ? {} : { finalizers }),
-    },
-    ...(spec === undefined ? {} : { spec }),
-  };
-}
-
-function ownerReference(replicaSet: ReplicaSet): OwnerReference {
-  const { name, uid = "" } = replicaSet.metadata;
-  return { apiVersion: "apps/v1", kind: "ReplicaSet", name, uid, controller: true, blockOwnerDeletion: true };
+  const { name, namespace } = replicaSet.metadata;
+  const owner = ownerReferenceTo(REPLICA_SETS, replicaSet);
+  return podOfTemplate(owner, replicaSet.spec?.template, { namespace, prefix: `${name}-`, suffix });
 }
 
 /** A server may leave out counts of zero, as Go's encoder does. */

@@ -1,6 +1,6 @@
-import type { StatefulSet } from "#api/apps/v1/types.ts";
+import { STATEFUL_SETS, type StatefulSet } from "#api/apps/v1/types.ts";
 import type { Pod, PodTemplateSpec } from "#api/core/v1/types.ts";
-import type { OwnerReference } from "#api/meta/types.ts";
+import { ownerReferenceTo } from "../templates.ts";
 
 /** What stays the same however often a pod is made again: its name, and from that its name in the DNS. */
 
@@ -38,7 +38,7 @@ export function newPod(set: StatefulSet, ordinal: number, template: PodTemplateS
         [REVISION_LABEL]: revision,
       },
       annotations,
-      ownerReferences: [ownerReference(set)],
+      ownerReferences: [ownerReferenceTo(STATEFUL_SETS, set)],
       ...(finalizers.length === 0 ? {} : { finalizers }),
     },
     spec: {
@@ -47,17 +47,5 @@ export function newPod(set: StatefulSet, ordinal: number, template: PodTemplateS
       hostname: name,
       ...(set.spec?.serviceName === undefined ? {} : { subdomain: set.spec.serviceName }),
     },
-  };
-}
-
-export function ownerReference(set: StatefulSet): OwnerReference {
-  const { name, uid = "" } = set.metadata;
-  return {
-    apiVersion: "apps/v1",
-    kind: "StatefulSet",
-    name,
-    uid,
-    controller: true,
-    blockOwnerDeletion: true,
   };
 }

@@ -17,11 +17,12 @@ import { watching } from "#kube/source.ts";
 import type { Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
 import { planClaims, settleClaims } from "../claims.ts";
 import { untilEnding } from "../ending.ts";
+import { planHistory, planRevisions, type RevisionPlan, templateOf, type Versioned } from "../history.ts";
 import type { LabInformers } from "../informers.ts";
 import { controllerOf } from "../pods.ts";
-import { newPod, ordinalOf, ownerReference, revisionOf } from "./identity.ts";
+import { ownerReferenceTo } from "../templates.ts";
+import { newPod, ordinalOf, revisionOf } from "./identity.ts";
 import { planPods, planStatus, type View } from "./plan.ts";
-import { planHistory, planRevisions, type RevisionPlan, templateOf } from "./revisions.ts";
 
 type Needs = Pick<LabInformers, "statefulSets" | "controllerRevisions" | "pods">;
 
@@ -72,7 +73,8 @@ class Reconciler {
     }
     const own = await this.#claim(set, signal);
     const revisions = [...this.#informers.controllerRevisions.store.byIndex("controller", uidOf(set))];
-    const plan = planRevisions(set, revisions);
+    const versioned = versionedOf(set);
+    const plan = planRevisions(versioned, revisions);
     await this.#writeRevision(plan, signal);
     const { current, update } = plan;
     const nowMs = this.#deps.clock.now();
@@ -82,7 +84,7 @@ class Reconciler {
     await this.#writeStatus(set, status, signal);
     await this.#changePods(view, plan, signal);
     const inUse = new Set([view.current, view.update, ...own.map(revisionOf)]);
-    for (const revision of planHistory(set, revisions, inUse))
+    for (const revision of planHistory(versioned, revisions, inUse))
       await this.#client.delete(CONTROLLER_REVISIONS, keyOf(revision), { signal });
     return checkInMs === undefined ? {} : { requeueAfterMs: checkInMs };
   }
@@ -91,7 +93,7 @@ class Reconciler {
     const inNamespace = this.#informers.pods.store.byIndex("namespace", set.metadata.namespace ?? "");
     const candidates = [...inNamespace].filter((pod) => ordinalOf(set, pod) !== undefined);
     const claims = planClaims(set, candidates, matcherOf(set.spec?.selector));
-    await settleClaims(this.#client, ownerReference(set), claims, signal);
+    await settleClaims(this.#client, ownerReferenceTo(STATEFUL_SETS, set), claims, signal);
     return claims.own;
   }
 
@@ -157,6 +159,17 @@ class Reconciler {
   #tell(set: StatefulSet, type: "Normal" | "Warning", reason: string, message: string): void {
     this.#events.record(STATEFUL_SETS, set, { type, reason, message });
   }
+}
+
+function versionedOf(set: StatefulSet): Versioned {
+  return {
+    object: set,
+    template: set.spec?.template ?? {},
+    owner: ownerReferenceTo(STATEFUL_SETS, set),
+    hashLabel: "controller.kubernetes.io/hash",
+    historyLimit: set.spec?.revisionHistoryLimit ?? 10,
+    currentRevision: set.status?.currentRevision,
+  };
 }
 
 function uidOf(set: StatefulSet): string {
