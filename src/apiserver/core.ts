@@ -3,16 +3,20 @@ import type { Clock } from "#base/clock.ts";
 import type { Logger } from "#base/log.ts";
 import type { Rng } from "#base/rng.ts";
 import type { ClusterPki } from "#pki/cluster.ts";
+import type { AuditOptions } from "./audit/log.ts";
 import { ServiceAccountTokens } from "./auth/tokens.ts";
 import { admissionPlugins } from "./admission/plugins.ts";
 import { endpointResolver, type ServiceResolver } from "./admission/webhook/resolver.ts";
 import { RoleAggregation } from "./auth/aggregation.ts";
 import { CertificateSigner } from "./auth/certificates/signer.ts";
+import { type AuthenticationOptions, tokenSources } from "./auth/options.ts";
 import { builtinResources } from "./builtin/catalog.ts";
 import type { ServiceAllocations } from "./builtin/service/allocations.ts";
 import { CrdLifecycle } from "./crd/lifecycle.ts";
 import { crdStrategy } from "./crd/strategy.ts";
 import { RequestHandler } from "./http/handler.ts";
+import type { HealthCheck } from "./http/health.ts";
+import type { LoadLimits } from "./http/load.ts";
 import { ResourceHandler } from "./http/resources.ts";
 import { revisionAwaiter } from "./http/revisions.ts";
 import { KubeletTunnel } from "./http/tunnel.ts";
@@ -30,6 +34,11 @@ export interface CoreOptions {
   readonly serviceRanges: readonly string[];
   /** Where webhooks' Services are reached. Default: at a ready endpoint, or their address. */
   readonly resolveService?: ServiceResolver | undefined;
+  readonly authentication?: AuthenticationOptions | undefined;
+  readonly limits?: LoadLimits | undefined;
+  readonly audit?: AuditOptions | undefined;
+  /** PEM of the authority of kubelets' serving certificates. Default: these are not checked. */
+  readonly kubeletCa?: string | undefined;
   readonly clock: Clock;
   readonly rng: Rng;
   readonly log: Logger;
@@ -42,14 +51,24 @@ export interface Core extends Disposable {
   readonly allocations: ServiceAllocations;
   /** Says that what every cluster has is in place. */
   markReady(): void;
+  /** Says that the server is about to stop: it is no longer ready, and serves on. */
+  announceStop(): void;
 }
 
 /** Puts the parts together over a store, and tells them what it holds. */
 export function composeCore(options: CoreOptions): Core {
   const { store, pki, serviceRanges, resolveService, clock, rng, log } = options;
-  const serviceAccountTokens = new ServiceAccountTokens({ privateKey: pki.serviceAccount.privateKey });
+  const { authentication = {}, limits, audit } = options;
+  const { serviceAccountIssuer: issuer, apiAudiences: audiences, anonymous } = authentication;
+  const serviceAccountTokens = new ServiceAccountTokens({
+    privateKey: pki.serviceAccount.privateKey,
+    ...(issuer === undefined ? {} : { issuer }),
+    ...(audiences === undefined ? {} : { audiences }),
+  });
   const builtins = builtinResources({
     serviceAccountTokens,
+    tokenSources: tokenSources(authentication, serviceAccountTokens.audiences, log),
+    ...(anonymous === undefined ? {} : { anonymous }),
     serviceRanges,
     rootCa: pki.ca.cert,
     newUid: randomUUID,
@@ -63,7 +82,8 @@ export function composeCore(options: CoreOptions): Core {
   const registry = new Registry({ store, catalog, rng, clock, newUid: randomUUID, admission });
   const resolver = resolveService ?? endpointResolver(registry.reader);
   const hub = new WatchHub(store);
-  const tunnel = new KubeletTunnel(registry, pki.kubeletClient);
+  const { kubeletCa: ca } = options;
+  const tunnel = new KubeletTunnel(registry, { ...pki.kubeletClient, ...(ca === undefined ? {} : { ca }) });
   const expiry = new EventExpiry(store, clock, () => registry.wake());
   const endWatches = hub.endAll.bind(hub);
   registry.addFollowUp(new CrdLifecycle({ store, catalog, deleter: registry.deleter, endWatches }));
@@ -74,18 +94,30 @@ export function composeCore(options: CoreOptions): Core {
   const awaitRevision = revisionAwaiter(store, clock);
   const resources = new ResourceHandler({ registry, store, hub, clock, rng, awaitRevision, tunnel });
   let isReady = false;
-  const checks = (): ReadonlyMap<string, boolean> =>
-    new Map([
-      ["ping", true],
-      ["bootstrap", isReady],
-    ]);
-  const shared = { registry, resources, tunnel, authenticator, authorizer, clock, log };
+  let isStopping = false;
+  const checks = (): readonly HealthCheck[] => [
+    { name: "ping", holds: true },
+    { name: "bootstrap", holds: isReady },
+    // Whoever runs is alive; only who is asked whether to send requests here is told of the end.
+    { name: "shutdown", holds: !isStopping, only: "readyz" },
+  ];
+  const shared = { registry, resources, tunnel, authenticator, authorizer, serviceAccountTokens, clock, log };
   return {
     registry,
     allocations,
-    handler: new RequestHandler({ ...shared, health: { checks }, version: VERSION }),
+    handler: new RequestHandler({
+      ...shared,
+      serviceAccountKeysUrl: authentication.serviceAccountKeysUrl,
+      health: { checks },
+      version: VERSION,
+      limits,
+      audit,
+    }),
     markReady() {
       isReady = true;
+    },
+    announceStop() {
+      isStopping = true;
     },
     [Symbol.dispose]() {
       expiry[Symbol.dispose]();

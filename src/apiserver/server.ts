@@ -1,7 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { isIPv6 } from "node:net";
 import { join } from "node:path";
-import { type Clock, systemClock } from "#base/clock.ts";
+import { type Clock, delay, systemClock } from "#base/clock.ts";
 import { type Logger, silentLogger } from "#base/log.ts";
 import { type Rng, systemRng } from "#base/rng.ts";
 import { type ClusterPki, ensureClientCertificate, ensureClusterPki } from "#pki/cluster.ts";
@@ -9,9 +9,13 @@ import { writeSecretFile } from "#pki/files.ts";
 import type { CertificatePair } from "#pki/keys.ts";
 import { renderKubeconfig } from "#pki/kubeconfig.ts";
 import type { ServiceResolver } from "./admission/webhook/resolver.ts";
+import type { AuditOptions } from "./audit/log.ts";
+import type { AuthenticationOptions } from "./auth/options.ts";
 import { bootstrap } from "./bootstrap.ts";
 import { composeCore } from "./core.ts";
+import type { LoadLimits } from "./http/load.ts";
 import { Listener } from "./http/listener.ts";
+import { lockFolder } from "./storage/lock.ts";
 import type { Registry } from "./registry/registry.ts";
 import { noJournal } from "./storage/journal.ts";
 import { openSqliteJournal } from "./storage/sqlite.ts";
@@ -32,6 +36,16 @@ export interface ApiServerOptions {
   readonly resolveService?: ServiceResolver;
   /** Further names and addresses in the server's certificate. */
   readonly externalSans?: readonly string[];
+  /** Who gets in beside holders of client certificates and ServiceAccount tokens. */
+  readonly authentication?: AuthenticationOptions;
+  /** How much is served at once, and for how long. */
+  readonly limits?: LoadLimits;
+  /** Takes what was asked by whom, line by line. Default: nothing is written. */
+  readonly audit?: AuditOptions;
+  /** PEM of the authority of kubelets' serving certificates. Default: these are not checked. */
+  readonly kubeletCa?: string;
+  /** How long the server serves on, not ready any more, before it stops. Unit: milliseconds. Default: 0. */
+  readonly shutdownDelayMs?: number;
   /** "none" forgets everything when the server stops. Default: "sqlite". */
   readonly journal?: "sqlite" | "none";
   readonly clock?: Clock;
@@ -50,7 +64,7 @@ export interface ApiServer extends AsyncDisposable {
   /** Path of a kubeconfig with the admin's credentials. */
   readonly kubeconfig: string;
   readonly registry: Registry;
-  /** Ends watches cleanly, commits what was accepted, and stops. */
+  /** Is no longer ready, refuses what is new, ends watches and streams, answers what is under way, and stops. */
   close(): Promise<void>;
 }
 
@@ -61,7 +75,7 @@ const WILDCARDS = new Set(["0.0.0.0", "::"]);
 /**
  * Starts an API server in this process. What an earlier one acknowledged in the same folder is there again.
  *
- * @throws {FleetError} `OPTION_INVALID` when another process uses the folder.
+ * @throws {FleetError} `OPTION_INVALID` when another server uses the folder, or the address cannot be listened on.
  */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
   const { dataDir, clock = systemClock, rng = systemRng, log = silentLogger } = options;
@@ -69,6 +83,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const advertiseAddress = options.advertiseAddress ?? (WILDCARDS.has(host) ? "127.0.0.1" : host);
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   await using stack = new AsyncDisposableStack();
+  stack.use(lockFolder(dataDir));
   const { pki, admin } = await ensureKeys(options, advertiseAddress, clock);
   const journal = options.journal === "none" ? noJournal : openSqliteJournal(join(dataDir, "journal.db"));
   const store = new Store({ journal, clock });
@@ -79,6 +94,10 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     pki,
     serviceRanges,
     resolveService: options.resolveService,
+    authentication: options.authentication,
+    limits: options.limits,
+    audit: options.audit,
+    kubeletCa: options.kubeletCa,
     clock,
     rng,
     log,
@@ -95,6 +114,11 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   // Watches end first: the listener waits for the answers that are under way.
   stack.use(listener);
   stack.use(core);
+  // From the last line up: nothing new is taken from the moment on in which watches end.
+  stack.defer(() => {
+    handler.stop();
+    listener.stop();
+  });
   const port = await listener.listen();
   await bootstrap(registry, { allocations, advertiseAddress, port });
   const url = `https://${isIPv6(advertiseAddress) ? `[${advertiseAddress}]` : advertiseAddress}:${port}`;
@@ -102,8 +126,18 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   await writeSecretFile(kubeconfig, renderKubeconfig({ server: url, ca: pki.ca.cert, ...admin }));
   core.markReady();
   const running = stack.move();
-  const close = (): Promise<void> => running.disposeAsync();
+  let closing: Promise<void> | undefined;
+  const stop = async (): Promise<void> => {
+    core.announceStop();
+    await pause(clock, options.shutdownDelayMs ?? 0);
+    await running.disposeAsync();
+  };
+  const close = (): Promise<void> => (closing ??= stop());
   return { url, port, ca: pki.ca.cert, admin, kubeconfig, registry, close, [Symbol.asyncDispose]: close };
+}
+
+function pause(clock: Clock, delayMs: number): Promise<void> {
+  return delayMs === 0 ? Promise.resolve() : delay(clock, delayMs, new AbortController().signal);
 }
 
 async function ensureKeys(

@@ -99,8 +99,9 @@ describe("a client certificate", () => {
   });
 
   it("without a name stands for nobody", async () => {
-    const { code } = await whoami(await clientFor("", "system:masters"));
-    expect(code).toBe(401);
+    const { code, json } = await whoami(await clientFor("", "system:masters"));
+    expect(code).toBe(403);
+    expect(json.message).toContain('User "system:anonymous" cannot create');
   });
 });
 
@@ -108,9 +109,9 @@ describe("without credentials", () => {
   it.each([
     ["/healthz", 200],
     ["/version", 200],
-    ["/api", 401],
-    ["/api/v1/namespaces", 401],
-    ["/metrics", 401],
+    ["/api", 403],
+    ["/api/v1/namespaces", 403],
+    ["/metrics", 403],
   ])("%s answers %d", async (path, code) => {
     expect((await test.call("GET", path, { anonymous: true })).code).toBe(code);
   });

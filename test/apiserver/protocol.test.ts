@@ -495,8 +495,8 @@ describe("the rest of the surface", () => {
     expect((await stranger("/version")).json["gitVersion"]).toBe("v1.36.0+fairlead");
     expect((await stranger("/api/v1/namespaces")).json).toMatchObject({
       kind: "Status",
-      code: 401,
-      reason: "Unauthorized",
+      code: 403,
+      reason: "Forbidden",
     });
   });
 

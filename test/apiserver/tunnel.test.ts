@@ -224,7 +224,7 @@ describe("streams to a pod", () => {
       message: "Upgrade request required",
     });
     const stranger = await test.call("POST", `${PODS}/one/exec?command=x`, { anonymous: true });
-    expect(stranger.json).toMatchObject({ code: 401 });
+    expect(stranger.json).toMatchObject({ code: 403 });
   });
 });
 

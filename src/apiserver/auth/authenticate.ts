@@ -1,59 +1,60 @@
 import { TLSSocket } from "node:tls";
-import type { ObjectReader, UserInfo } from "../registry/types.ts";
+import type { UserInfo } from "../registry/types.ts";
 import { unauthorized } from "../status.ts";
-import { impersonate } from "./impersonate.ts";
-import type { ServiceAccountTokens, TokenIdentity } from "./tokens.ts";
-import { ANONYMOUS_USER, AUTHENTICATED_GROUP, type Authorizer, UNAUTHENTICATED_GROUP } from "./types.ts";
+import {
+  firstIdentity,
+  type TokenContext,
+  type TokenIdentity,
+  type TokenSource,
+  tolerant,
+} from "./token-source.ts";
+import type { ServiceAccountTokens } from "./tokens.ts";
+import { ANONYMOUS_USER, AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP } from "./types.ts";
 
 /** The part of an `http.IncomingMessage` that says who sends it. */
 export interface AuthenticRequest {
   readonly socket: object;
   readonly headersDistinct: NodeJS.Dict<string[]>;
-  /** Path and query. */
-  readonly url?: string | undefined;
-}
-
-export interface AuthenticationContext {
-  readonly reader: ObjectReader;
-  /** Unit: milliseconds since the epoch. */
-  readonly nowMs: number;
 }
 
 export interface AuthenticatorOptions {
-  readonly authorizer: Authorizer;
   readonly serviceAccountTokens: ServiceAccountTokens;
-  /** Bearer tokens that stand for a user as they are. */
-  readonly staticTokens?: ReadonlyMap<string, UserInfo>;
-  /** Which paths may be read without credentials. Default: "health" (and /version). */
-  readonly anonymous?: "all" | "health" | "none";
+  /** Further kinds of bearer tokens. */
+  readonly tokenSources?: readonly TokenSource[];
+  /** Whether a request without credentials is one of `system:anonymous`, which may do what roles say. Default: true. */
+  readonly anonymous?: boolean;
 }
 
-const OPEN_PATHS = new Set(["healthz", "livez", "readyz", "version"]);
 const WEBSOCKET_BEARER = "base64url.bearer.authorization.k8s.io.";
 const ANONYMOUS: UserInfo = { name: ANONYMOUS_USER, groups: [UNAUTHENTICATED_GROUP] };
 
 /** Finds out who sends a request: by client certificate, else by bearer token, else nobody. */
 export class Authenticator {
   readonly #options: AuthenticatorOptions;
+  readonly #sources: readonly TokenSource[];
   /** A connection's certificate does not change; reading it costs more than the rest of the work here. */
-  readonly #bySocket = new WeakMap<object, UserInfo | "none">();
+  readonly #bySocket = new WeakMap<object, CertificateUser>();
 
   constructor(options: AuthenticatorOptions) {
     this.#options = options;
+    this.#sources = [tolerant(options.serviceAccountTokens), ...(options.tokenSources ?? [])];
   }
 
   /**
-   * Answers at once, unless a ServiceAccount token is seen for the first time. Impersonation headers are obeyed.
+   * Who sends a request. Answers at once, unless a token is seen for the first time.
    *
-   * @throws {StatusError} 401 without valid credentials, 403 for an impersonation that is not allowed.
+   * @throws {StatusError} 401 without valid credentials.
    */
-  authenticate(request: AuthenticRequest, context: AuthenticationContext): UserInfo | Promise<UserInfo> {
-    const found = this.#identify(request, context);
-    const { authorizer } = this.#options;
-    if (found instanceof Promise) {
-      return found.then((user) => impersonate(user, request.headersDistinct, authorizer));
+  authenticate(request: AuthenticRequest, context: TokenContext): UserInfo | Promise<UserInfo> {
+    const byCertificate = this.#userOfSocket(request.socket);
+    if (typeof byCertificate === "object") return byCertificate;
+    const token = bearerTokenOf(request.headersDistinct);
+    if (token === undefined) {
+      if (byCertificate === "invalid") throw unauthorized();
+      return this.#anonymous();
     }
-    return impersonate(found, request.headersDistinct, authorizer);
+    const identity = this.authenticateToken(token, this.#options.serviceAccountTokens.audiences, context);
+    return identity instanceof Promise ? identity.then((it) => it.user) : identity.user;
   }
 
   /**
@@ -64,56 +65,50 @@ export class Authenticator {
   authenticateToken(
     token: string,
     audiences: readonly string[],
-    context: AuthenticationContext,
+    context: TokenContext,
   ): TokenIdentity | Promise<TokenIdentity> {
-    const known = this.#options.staticTokens?.get(token);
-    if (known !== undefined) return { user: authenticated(known), audiences };
-    const identity = this.#options.serviceAccountTokens.authenticate(token, audiences, context);
-    const complete = (it: TokenIdentity): TokenIdentity => ({ ...it, user: authenticated(it.user) });
-    return identity instanceof Promise ? identity.then(complete) : complete(identity);
+    const found = firstIdentity(this.#sources, (it) => it.authenticate(token, audiences, context));
+    return found instanceof Promise ? found.then(completed) : completed(found);
   }
 
-  #identify(request: AuthenticRequest, context: AuthenticationContext): UserInfo | Promise<UserInfo> {
-    const byCertificate = this.#userOfSocket(request.socket);
-    if (byCertificate !== undefined) return byCertificate;
-    const token = bearerTokenOf(request.headersDistinct);
-    if (token === undefined) return this.#anonymous(request.url ?? "/");
-    const identity = this.authenticateToken(token, this.#options.serviceAccountTokens.audiences, context);
-    return identity instanceof Promise ? identity.then((it) => it.user) : identity.user;
-  }
-
-  #userOfSocket(socket: object): UserInfo | undefined {
+  #userOfSocket(socket: object): CertificateUser {
     const known = this.#bySocket.get(socket);
-    if (known !== undefined) return known === "none" ? undefined : known;
-    const user = socket instanceof TLSSocket ? userOfCertificate(socket) : undefined;
-    this.#bySocket.set(socket, user ?? "none");
+    if (known !== undefined) return known;
+    const user = socket instanceof TLSSocket ? userOfCertificate(socket) : "none";
+    this.#bySocket.set(socket, user);
     return user;
   }
 
-  #anonymous(url: string): UserInfo {
-    const mode = this.#options.anonymous ?? "health";
-    const [, first = ""] = url.split(/[/?]/, 2);
-    if (mode === "all" || (mode === "health" && OPEN_PATHS.has(first))) return ANONYMOUS;
+  #anonymous(): UserInfo {
+    if (this.#options.anonymous ?? true) return ANONYMOUS;
     throw unauthorized();
   }
 }
 
+/** "none": no certificate, or one that names nobody. "invalid": one that the authority did not sign for clients. */
+type CertificateUser = UserInfo | "none" | "invalid";
+
 /** Common name and organizations of a client certificate that the TLS layer checked against the authority. */
-function userOfCertificate(socket: TLSSocket): UserInfo | undefined {
-  if (!socket.authorized) return undefined;
+function userOfCertificate(socket: TLSSocket): CertificateUser {
   const certificate = socket.getPeerCertificate();
   // Without a certificate Node gives an empty object.
-  if (!("subject" in certificate)) return undefined;
+  if (!("subject" in certificate)) return "none";
+  if (!socket.authorized) return "invalid";
   // A subject may have several of each, and then Node gives a list in spite of the declared type.
   const { CN, O } = certificate.subject as { CN?: string | string[]; O?: string | string[] };
   const name = [CN ?? []].flat().at(-1);
-  if (name === undefined || name === "") return undefined;
+  if (name === undefined || name === "") return "none";
   const fingerprint = certificate.fingerprint256.replaceAll(":", "").toLowerCase();
   return authenticated({
     name,
     groups: [O ?? []].flat(),
     extra: { "authentication.kubernetes.io/credential-id": [`X509SHA256=${fingerprint}`] },
   });
+}
+
+function completed(found: TokenIdentity | undefined): TokenIdentity {
+  if (found === undefined) throw unauthorized();
+  return { ...found, user: authenticated(found.user) };
 }
 
 function authenticated(user: UserInfo): UserInfo {

@@ -10,6 +10,7 @@ import {
   SECRET_ISSUER,
   type SigningKey,
 } from "./secret-tokens.ts";
+import type { TokenContext, TokenIdentity } from "./token-source.ts";
 import { parseServiceAccountUser, serviceAccountGroups, serviceAccountUser } from "./service-account.ts";
 
 /** What a token is bound to: it ends with that object. */
@@ -61,12 +62,6 @@ interface Verified {
   readonly isHeld?: (reader: ObjectReader) => boolean;
 }
 
-export interface TokenIdentity {
-  readonly user: UserInfo;
-  /** Those of the audiences asked for that the token is meant for. */
-  readonly audiences: readonly string[];
-}
-
 /** How many checked tokens are remembered: a signature costs 100 times what a look-up costs. */
 const REMEMBERED = 4096;
 const DEFAULT_ISSUER = "https://kubernetes.default.svc.cluster.local";
@@ -77,17 +72,17 @@ export class ServiceAccountTokens {
   readonly audiences: readonly string[];
   /** With which tokens are signed. */
   readonly key: SigningKey;
-  readonly #issuer: string;
-  readonly #publicKey: KeyObject;
+  readonly issuer: string;
+  readonly publicKey: KeyObject;
   readonly #verified = new Map<string, Verified>();
 
   constructor(options: ServiceAccountTokenOptions) {
-    this.#issuer = options.issuer ?? DEFAULT_ISSUER;
-    this.audiences = options.audiences ?? [this.#issuer];
+    this.issuer = options.issuer ?? DEFAULT_ISSUER;
+    this.audiences = options.audiences ?? [this.issuer];
     const privateKey = createPrivateKey(options.privateKey);
-    this.#publicKey = createPublicKey(privateKey);
+    this.publicKey = createPublicKey(privateKey);
     const algorithm = privateKey.asymmetricKeyType === "rsa" ? "RS256" : "ES256";
-    this.key = { privateKey, algorithm, keyId: keyIdOf(this.#publicKey) };
+    this.key = { privateKey, algorithm, keyId: keyIdOf(this.publicKey) };
   }
 
   async sign(request: TokenRequest): Promise<string> {
@@ -103,7 +98,7 @@ export class ServiceAccountTokens {
     };
     return new SignJWT({ "kubernetes.io": claims })
       .setProtectedHeader({ alg: this.key.algorithm, kid: this.key.keyId })
-      .setIssuer(this.#issuer)
+      .setIssuer(this.issuer)
       .setSubject(serviceAccountUser(namespace, serviceAccount.name))
       .setAudience([...request.audiences])
       .setIssuedAt(nowSeconds)
@@ -122,7 +117,7 @@ export class ServiceAccountTokens {
   authenticate(
     token: string,
     audiences: readonly string[],
-    context: { readonly reader: ObjectReader; readonly nowMs: number },
+    context: TokenContext,
   ): TokenIdentity | Promise<TokenIdentity> {
     const known = this.#verified.get(token);
     if (known !== undefined) return identify(known, audiences, context);
@@ -135,9 +130,9 @@ export class ServiceAccountTokens {
     try {
       // Times are checked with the server's own clock, each time that the token is used.
       const currentDate = new Date(0);
-      ({ payload } = await jwtVerify(token, this.#publicKey, {
+      ({ payload } = await jwtVerify(token, this.publicKey, {
         algorithms: [this.key.algorithm],
-        issuer: [this.#issuer, SECRET_ISSUER],
+        issuer: [this.issuer, SECRET_ISSUER],
         currentDate,
         clockTolerance: Number.MAX_SAFE_INTEGER,
       }));
@@ -210,7 +205,7 @@ function parseBound(value: unknown): BoundObject | undefined {
 function identify(
   token: Verified,
   audiences: readonly string[],
-  { reader, nowMs }: { readonly reader: ObjectReader; readonly nowMs: number },
+  { reader, nowMs }: TokenContext,
 ): TokenIdentity {
   const shared = audiences.filter((it) => token.audiences.includes(it));
   const inTime = nowMs >= token.notBeforeMs && nowMs < token.expiresMs;

@@ -3,8 +3,9 @@ import { accessResources } from "../auth/resources.ts";
 import { RbacAuthorizer } from "../auth/rbac.ts";
 import { accessReviews } from "../auth/reviews.ts";
 import { authenticationReviews } from "../auth/reviews-authentication.ts";
+import type { TokenSource } from "../auth/token-source.ts";
 import type { ServiceAccountTokens } from "../auth/tokens.ts";
-import type { ResourceDefinition, ReviewDefinition, Strategy, UserInfo } from "../registry/types.ts";
+import type { ResourceDefinition, ReviewDefinition, Strategy } from "../registry/types.ts";
 import { coreResources } from "./kinds/core.ts";
 import { clusterResources, eventResources, networkResources } from "./kinds/other.ts";
 import { workloadResources } from "./kinds/workloads.ts";
@@ -12,10 +13,10 @@ import { type AllocationOptions, ServiceAllocations } from "./service/allocation
 
 export interface BuiltinOptions extends AllocationOptions {
   readonly serviceAccountTokens: ServiceAccountTokens;
-  /** Bearer tokens that stand for a user as they are. */
-  readonly staticTokens?: ReadonlyMap<string, UserInfo>;
-  /** Which paths may be read without credentials. Default: "health" (and /version). */
-  readonly anonymous?: "all" | "health" | "none";
+  /** Kinds of bearer tokens beside those of ServiceAccounts. */
+  readonly tokenSources?: readonly TokenSource[];
+  /** Whether requests without credentials are those of `system:anonymous`. Default: true. */
+  readonly anonymous?: boolean;
   /** Ids of tokens. Fresh UUIDs. */
   readonly newUid: () => string;
   /** PEM of the authority of the API server's certificate, for Secrets with tokens. */
@@ -38,13 +39,12 @@ export interface Builtins {
  * store through the strategies' `onStored`: one set belongs to one store.
  */
 export function builtinResources(options: BuiltinOptions): Builtins {
-  const { serviceAccountTokens, staticTokens, anonymous, newUid } = options;
+  const { serviceAccountTokens, tokenSources, anonymous, newUid } = options;
   const allocations = new ServiceAllocations(options);
   const authorizer = new RbacAuthorizer();
   const authenticator = new Authenticator({
-    authorizer,
     serviceAccountTokens,
-    ...(staticTokens === undefined ? {} : { staticTokens }),
+    ...(tokenSources === undefined ? {} : { tokenSources }),
     ...(anonymous === undefined ? {} : { anonymous }),
   });
   return {

@@ -4,19 +4,28 @@ import { STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Clock } from "#base/clock.ts";
 import type { Logger } from "#base/log.ts";
+import { AuditLog, type AuditOptions } from "../audit/log.ts";
 import type { Authenticator } from "../auth/authenticate.ts";
-import { denial } from "../auth/denial.ts";
-import type { Attributes, Authorizer } from "../auth/types.ts";
+import {
+  CONFIGURATION_PATH,
+  issuerConfiguration,
+  issuerKeys,
+  KEYS_PATH,
+  KEYS_TYPE,
+} from "../auth/discovery.ts";
+import type { ServiceAccountTokens } from "../auth/tokens.ts";
+import type { Authorizer } from "../auth/types.ts";
 import type { Registry } from "../registry/registry.ts";
-import type { UserInfo } from "../registry/types.ts";
-import { internalError, methodNotAllowed, pathNotFound, StatusError } from "../status.ts";
+import type { UserInfo, Verb } from "../registry/types.ts";
+import { internalError, methodNotAllowed, pathNotFound, StatusError, tooManyRequests } from "../status.ts";
 import { admitConnection } from "./connect.ts";
 import { serveDiscovery } from "./discovery.ts";
-import { Exchange, splitUrl } from "./exchange.ts";
+import { Exchange } from "./exchange.ts";
+import { Gate, Passage } from "./gate.ts";
 import { type HealthChecks, isHealthPath, serveHealth } from "./health.ts";
-import { WriteLimit } from "./load.ts";
+import { LoadControl, type LoadLimits } from "./load.ts";
 import { OpenApiHandler, serveOpenapiV2 } from "./openapi.ts";
-import { parsePath, type ResourceTarget, type Target, verbOf } from "./path.ts";
+import type { ResourceTarget } from "./path.ts";
 import type { ResourceHandler } from "./resources.ts";
 import { serveReview } from "./reviews.ts";
 import type { KubeletTunnel } from "./tunnel.ts";
@@ -27,8 +36,13 @@ export interface HandlerOptions {
   readonly tunnel: KubeletTunnel;
   readonly authenticator: Authenticator;
   readonly authorizer: Authorizer;
+  readonly serviceAccountTokens: ServiceAccountTokens;
+  /** Where others find the keys of ServiceAccount tokens. Default: here, at the address that they came to. */
+  readonly serviceAccountKeysUrl?: string | undefined;
   readonly health: HealthChecks;
   readonly version: { readonly gitVersion: string };
+  readonly limits?: LoadLimits | undefined;
+  readonly audit?: AuditOptions | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -37,23 +51,41 @@ export interface HandlerOptions {
 export class RequestHandler {
   readonly #options: HandlerOptions;
   readonly #openapi: OpenApiHandler;
-  readonly #limit = new WriteLimit();
+  readonly #gate: Gate;
+  readonly #load: LoadControl;
+  #isStopping = false;
 
   constructor(options: HandlerOptions) {
     this.#options = options;
     this.#openapi = new OpenApiHandler(options.registry.catalog);
+    const { audit, clock } = options;
+    const log = audit === undefined ? undefined : new AuditLog(audit, clock);
+    this.#gate = new Gate({ ...options, audit: log });
+    this.#load = new LoadControl(options.limits ?? {}, clock);
+  }
+
+  /** From now on everything but health is refused, so that clients go elsewhere. */
+  stop(): void {
+    this.#isStopping = true;
   }
 
   /** Never rejects: every failure is an answer. */
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    setCommonHeaders(request, response);
-    let exchange = new Exchange(request, response, NOBODY);
+    const passage = new Passage(request, setCommonHeaders(request, response));
+    let exchange = new Exchange(request, response, passage.user);
+    onceClosed(response, () => passage.over(response.statusCode));
     try {
-      const user = await this.#authenticate(request);
-      exchange = new Exchange(request, response, user);
-      using _held = this.#limit.enter(exchange.method);
-      await this.#serve(exchange);
+      this.#refuseWhenStopping(passage, response);
+      await this.#gate.admit(passage);
+      exchange = new Exchange(request, response, passage.user);
+      const held = this.#load.enter(passage);
+      onceClosed(response, () => held[Symbol.dispose]());
+      await this.#load.within(passage, () => this.#serve(exchange, passage));
+      if (passage.verb === "watch" && !response.writableEnded) {
+        passage.record?.started({ code: response.statusCode });
+      }
     } catch (error) {
+      passage.refused(error);
       this.#logUnexpected(exchange, error);
       await exchange.sendError(error);
       // What of the body was not read would be taken for the next request.
@@ -61,9 +93,10 @@ export class RequestHandler {
     }
   }
 
-  #authenticate(request: IncomingMessage): UserInfo | Promise<UserInfo> {
-    const { authenticator, registry, clock } = this.#options;
-    return authenticator.authenticate(request, { reader: registry.reader, nowMs: clock.now() });
+  #refuseWhenStopping({ pathname }: Passage, response: ServerResponse): void {
+    if (!this.#isStopping || isHealthPath(pathname)) return;
+    response.setHeader("Connection", "close");
+    throw tooManyRequests("The apiserver is shutting down, please try again later.", 5);
   }
 
   #logUnexpected(exchange: Exchange, error: unknown): void {
@@ -76,35 +109,11 @@ export class RequestHandler {
     });
   }
 
-  async #serve(exchange: Exchange): Promise<void> {
-    const target = parsePath(exchange.pathname);
-    if (target.kind === "resource") {
-      await this.#serveResource(exchange, target);
-      return;
-    }
-    this.#authorize(exchange.user, { verb: exchange.method.toLowerCase(), target, query: exchange.query });
-    await this.#servePath(exchange);
-  }
-
-  async #serveResource(exchange: Exchange, target: ResourceTarget): Promise<void> {
-    const verb = verbOf(exchange.method, target, exchange.query);
-    if (verb === undefined) throw methodNotAllowed();
-    this.#authorize(exchange.user, { verb, target, query: exchange.query });
+  async #serve(exchange: Exchange, { target, verb }: Passage): Promise<void> {
+    if (target.kind === "path") return this.#servePath(exchange);
     const { registry, resources, clock } = this.#options;
     if (await serveReview({ registry, clock }, exchange, target)) return;
-    await resources.serve(exchange, target, verb);
-  }
-
-  #authorize(
-    user: UserInfo,
-    { verb, target, query }: { verb: string; target: Target; query: URLSearchParams },
-  ): void {
-    const attributes: Attributes =
-      target.kind === "path"
-        ? { user, verb, path: target.path }
-        : { user, verb, resource: accessTo(target, verb, query) };
-    const decision = this.#options.authorizer.authorize(attributes);
-    if (!decision.allowed) throw denial(attributes, decision);
+    await resources.serve(exchange, target, verb as Verb);
   }
 
   async #servePath(exchange: Exchange): Promise<void> {
@@ -115,6 +124,7 @@ export class RequestHandler {
     if (pathname === "/version" || pathname === "/version/") {
       return exchange.sendJson(200, JSON.stringify(version));
     }
+    if (ISSUER_PATHS.has(pathname)) return this.#serveIssuer(exchange);
     if (pathname === "/openapi/v3" || pathname.startsWith("/openapi/v3/")) {
       return this.#openapi.serve(exchange, clock.now());
     }
@@ -124,6 +134,18 @@ export class RequestHandler {
     await exchange.sendJson(200, JSON.stringify({ paths: this.#rootPaths() }));
   }
 
+  /** For those who check ServiceAccount tokens by OpenID Connect. */
+  async #serveIssuer(exchange: Exchange): Promise<void> {
+    const { serviceAccountTokens: tokens, serviceAccountKeysUrl } = this.#options;
+    const { request, response, pathname } = exchange;
+    const keysUrl = serviceAccountKeysUrl ?? `https://${request.headers.host ?? "localhost"}${KEYS_PATH}`;
+    const configuration = issuerConfiguration(tokens, keysUrl);
+    if (configuration === undefined) throw pathNotFound();
+    response.setHeader("Cache-Control", "public, max-age=3600");
+    if (pathname === CONFIGURATION_PATH) return exchange.sendJson(200, JSON.stringify(configuration));
+    await exchange.sendBytes(200, Buffer.from(JSON.stringify(issuerKeys(tokens))), KEYS_TYPE);
+  }
+
   #rootPaths(): string[] {
     const groups = this.#options.registry.catalog.groups().filter((it) => it.group !== "");
     const ofGroups = groups.flatMap(({ group, versions }) => [
@@ -131,6 +153,7 @@ export class RequestHandler {
       ...versions.map((it) => `/apis/${group}/${it.version}`),
     ]);
     return [
+      CONFIGURATION_PATH,
       "/api",
       "/api/v1",
       "/apis",
@@ -139,6 +162,7 @@ export class RequestHandler {
       "/livez",
       "/openapi/v2",
       "/openapi/v3",
+      KEYS_PATH,
       "/readyz",
       "/version",
     ];
@@ -147,17 +171,20 @@ export class RequestHandler {
   /** exec, attach and port-forward. Never rejects. */
   async handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     socket.on("error", () => socket.destroy());
+    const passage = new Passage(request, auditIdOf(request));
+    let code = 101;
+    socket.once("close", () => passage.over(code));
     try {
-      const user = await this.#authenticate(request);
-      const { pathname, query } = splitUrl(request.url ?? "/");
-      const target = parsePath(pathname);
-      if (target.kind !== "resource") throw pathNotFound();
-      const verb = verbOf(request.method ?? "GET", target, query);
-      if (verb === undefined) throw methodNotAllowed();
-      this.#authorize(user, { verb, target, query });
+      if (this.#isStopping)
+        throw tooManyRequests("The apiserver is shutting down, please try again later.", 5);
+      await this.#gate.admit(passage);
+      const { target, user, query } = passage;
+      if (target.kind === "path") throw pathNotFound();
       await this.#tunnel({ request, socket, head }, target, { user, query });
+      passage.record?.started({ code });
     } catch (error) {
-      refuseUpgrade(socket, error);
+      passage.refused(error);
+      code = refuseUpgrade(socket, error);
     }
   }
 
@@ -176,53 +203,39 @@ export class RequestHandler {
   }
 }
 
-const NOBODY: UserInfo = { name: "", groups: [] };
+const ISSUER_PATHS = new Set([CONFIGURATION_PATH, KEYS_PATH]);
 
 export function isStream(subresource: string): subresource is "exec" | "attach" | "portforward" {
   return subresource === "exec" || subresource === "attach" || subresource === "portforward";
 }
 
-function setCommonHeaders(request: IncomingMessage, response: ServerResponse): void {
-  const audit = request.headers["audit-id"];
-  response.setHeader(
-    "Audit-Id",
-    typeof audit === "string" && /^[\w-]{1,64}$/.test(audit) ? audit : randomUUID(),
-  );
+/** The id that the client gave, so that it finds the request again, or one of ours. */
+function auditIdOf(request: IncomingMessage): string {
+  const given = request.headers["audit-id"];
+  return typeof given === "string" && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID();
+}
+
+/** @returns The audit id of the answer. */
+function setCommonHeaders(request: IncomingMessage, response: ServerResponse): string {
+  const auditId = auditIdOf(request);
+  response.setHeader("Audit-Id", auditId);
   response.setHeader("Cache-Control", "no-cache, private");
+  return auditId;
 }
 
-/** A collection narrowed to one name counts as a request for that name. */
-function accessTo(
-  target: ResourceTarget,
-  verb: string,
-  query: URLSearchParams,
-): Extract<Attributes, { resource: unknown }>["resource"] {
-  const { group, plural, subresource, namespace, name } = target;
-  // Deleting or changing a namespace is a matter of that namespace.
-  const ownNamespace = group === "" && plural === "namespaces" ? name : undefined;
-  const selected =
-    verb === "list" || verb === "watch" || verb === "deletecollection" ? selectedName(query) : "";
-  return {
-    group,
-    resource: plural,
-    subresource,
-    namespace: namespace ?? ownNamespace,
-    name: name ?? selected,
-  };
+/** Once the answer was sent, or whoever wanted it has gone. */
+function onceClosed(response: ServerResponse, then: () => void): void {
+  if (response.closed) then();
+  else response.once("close", then);
 }
 
-function selectedName(query: URLSearchParams): string {
-  const terms = (query.get("fieldSelector") ?? "").split(",");
-  const match = terms.map((it) => /^\s*metadata\.name==?([^=].*)$/.exec(it)).find((it) => it !== null);
-  return match?.[1]?.trim() ?? "";
-}
-
-function refuseUpgrade(socket: Duplex, error: unknown): void {
-  if (socket.destroyed) return;
+/** @returns The code of the answer. */
+function refuseUpgrade(socket: Duplex, error: unknown): number {
   const refusal =
     error instanceof StatusError
       ? error
       : internalError(Error.isError(error) ? error.message : String(error));
+  if (socket.destroyed) return refusal.code;
   const body = JSON.stringify(refusal.status);
   const head = [
     `HTTP/1.1 ${refusal.code} ${STATUS_CODES[refusal.code] ?? "Error"}`,
@@ -231,4 +244,5 @@ function refuseUpgrade(socket: Duplex, error: unknown): void {
     "Connection: close",
   ];
   socket.end(`${head.join("\r\n")}\r\n\r\n${body}`);
+  return refusal.code;
 }

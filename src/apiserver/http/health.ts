@@ -1,11 +1,16 @@
-import { pathNotFound } from "../status.ts";
 import type { Exchange } from "./exchange.ts";
 
 /** `/healthz`, `/livez` and `/readyz`, in full and by check. */
 
+export interface HealthCheck {
+  readonly name: string;
+  readonly holds: boolean;
+  /** The one path that asks for it. Default: all do. */
+  readonly only?: string;
+}
+
 export interface HealthChecks {
-  /** Name → whether it holds. */
-  readonly checks: () => ReadonlyMap<string, boolean>;
+  readonly checks: () => readonly HealthCheck[];
 }
 
 const ROOTS = new Set(["healthz", "livez", "readyz"]);
@@ -15,22 +20,32 @@ export function isHealthPath(pathname: string): boolean {
 }
 
 export async function serveHealth({ checks }: HealthChecks, exchange: Exchange): Promise<void> {
-  const [, root = "", name, ...rest] = exchange.pathname.split("/");
-  const all = checks();
-  if (rest.length > 0) throw pathNotFound();
-  if (name !== undefined && name !== "") {
-    const isOk = all.get(name);
-    if (isOk === undefined) throw pathNotFound();
-    await exchange.sendText(isOk ? 200 : 500, isOk ? "ok" : `${name} failed`);
-    return;
+  const [, root = "", ...rest] = exchange.pathname.split("/");
+  const all = checks().filter((it) => it.only === undefined || it.only === root);
+  const name = rest.join("/");
+  if (name !== "") {
+    const check = all.find((it) => it.name === name);
+    if (check === undefined) return exchange.sendText(404, "404 page not found\n");
+    if (check.holds) return exchange.sendText(200, "ok");
+    return exchange.sendText(500, `internal server error: ${name} failed\n`);
   }
-  const excluded = new Set(exchange.query.getAll("exclude"));
-  const lines = [...all].map(([check, isOk]) => {
-    if (excluded.has(check)) return `[+]${check} excluded: ok`;
-    return isOk ? `[+]${check} ok` : `[-]${check} failed: reason withheld`;
-  });
-  const isOk = [...all].every(([check, holds]) => holds || excluded.has(check));
+  const excluded = exchange.query.getAll("exclude");
+  const isOk = all.every((it) => it.holds || excluded.includes(it.name));
   const wantsLines = exchange.query.has("verbose") || !isOk;
-  const verdict = `${root} check ${isOk ? "passed" : "failed"}`;
-  await exchange.sendText(isOk ? 200 : 500, wantsLines ? `${[...lines, verdict].join("\n")}\n` : "ok");
+  const text = wantsLines ? report(root, all, excluded) : "ok";
+  await exchange.sendText(isOk ? 200 : 500, text);
+}
+
+function report(root: string, all: readonly HealthCheck[], excluded: readonly string[]): string {
+  const lines = all.map(({ name, holds }) => {
+    if (excluded.includes(name)) return `[+]${name} excluded: ok`;
+    return holds ? `[+]${name} ok` : `[-]${name} failed: reason withheld`;
+  });
+  const unknown = excluded.filter((it) => it !== "" && !all.some(({ name }) => name === it));
+  if (unknown.length > 0) {
+    const names = unknown.map((it) => JSON.stringify(it)).join(", ");
+    lines.push(`warn: some health checks cannot be excluded: no matches for ${names}`);
+  }
+  const isOk = all.every((it) => it.holds || excluded.includes(it.name));
+  return `${[...lines, `${root} check ${isOk ? "passed" : "failed"}`].join("\n")}\n`;
 }

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import { createServer, type Server } from "node:https";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, isIPv6, type Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
+import { FleetError } from "#base/errors.ts";
 import type { CertificatePair } from "#pki/keys.ts";
 import { isStream, type RequestHandler } from "./handler.ts";
 import { parsePath } from "./path.ts";
@@ -14,6 +15,13 @@ const HANDSHAKE_MS = 10_000;
 
 /** Silence on a connection after which the peer is asked whether it is there. Unit: milliseconds. */
 const KEEP_ALIVE_MS = 15_000;
+
+const LISTEN_ERRORS: ReadonlyMap<string, string> = new Map([
+  ["EADDRINUSE", "another program listens there"],
+  ["EADDRNOTAVAIL", "this machine has no such address"],
+  ["ENOTFOUND", "there is no such address"],
+  ["EACCES", "this needs more rights"],
+]);
 
 export interface ListenerOptions {
   readonly certificate: CertificatePair;
@@ -29,6 +37,7 @@ export interface ListenerOptions {
 export class Listener implements AsyncDisposable {
   readonly #server: Server;
   readonly #options: ListenerOptions;
+  #closed: Promise<void> | undefined;
   /** Connections below TLS: the HTTP server does not know of those whose client went away during the handshake. */
   readonly #sockets = new Set<Socket>();
 
@@ -68,32 +77,48 @@ export class Listener implements AsyncDisposable {
     this.#server.on("clientError", (_error, socket) => socket.destroy());
   }
 
-  /** @returns The port that is listened on. */
+  /**
+   * @returns The port that is listened on.
+   * @throws {FleetError} `OPTION_INVALID` when the address or the port cannot be had.
+   */
   listen(): Promise<number> {
     const { port, host } = this.#options;
     return new Promise((resolve, reject) => {
-      this.#server.once("error", reject);
+      const onError = (error: NodeJS.ErrnoException): void => {
+        const why = LISTEN_ERRORS.get(error.code ?? "") ?? error.message;
+        const message = `cannot listen on ${isIPv6(host) ? `[${host}]` : host}:${port}: ${why}`;
+        reject(new FleetError("OPTION_INVALID", message, { cause: error }));
+      };
+      this.#server.once("error", onError);
       this.#server.listen({ port, host, backlog: 1024 }, () => {
-        this.#server.off("error", reject);
+        this.#server.off("error", onError);
         resolve((this.#server.address() as AddressInfo).port);
       });
     });
   }
 
-  /** Takes no more connections, lets answers that are under way end, and closes the rest. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (!this.#server.listening) return;
-    const closed = new Promise<void>((resolve) => {
+  /** Takes no more connections; those that are open may end what they are at. */
+  stop(): void {
+    if (!this.#server.listening || this.#closed !== undefined) return;
+    this.#closed = new Promise<void>((resolve) => {
       this.#server.close(() => resolve());
     });
     // Connections whose last answer has ended are idle from then on, and nothing more may come over them.
     this.#server.on("request", (_request, response) => response.once("finish", () => response.socket?.end()));
     this.#server.closeIdleConnections();
+  }
+
+  /** Takes no more connections, lets answers that are under way end, and closes the rest. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.stop();
+    if (this.#closed === undefined) return;
+    // Those whose answers ended meanwhile.
+    this.#server.closeIdleConnections();
     using _force = this.#options.clock.after(DRAIN_MS, () => {
       this.#server.closeAllConnections();
       for (const socket of this.#sockets) socket.destroy();
     });
-    await closed;
+    await this.#closed;
   }
 }
 

@@ -1,9 +1,17 @@
-import { mkdirSync, statSync } from "node:fs";
-import { dirname, resolve } from "node:path";
 import { Command, Option } from "@commander-js/extra-typings";
 import { startApiServer } from "#apiserver/server.ts";
-import { FleetError } from "#base/errors.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram, untilAborted } from "../program.ts";
+import { auditTo, authenticationOf } from "./access.ts";
+import {
+  collect,
+  makeFolder,
+  parseAddress,
+  parseCount,
+  parsePort,
+  parseSeconds,
+  readFlagFile,
+  splitList,
+} from "./parse.ts";
 
 /** `fairlead apiserver`: the embedded Kubernetes API server as a program of its own. */
 export function command(): Command {
@@ -11,14 +19,66 @@ export function command(): Command {
     .description("serve the Kubernetes API from this machine")
     .requiredOption("--data <folder>", "keys, the admin's kubeconfig (admin.kubeconfig) and the journal")
     .option("--port <number>", "TCP port; 0 takes a free one", parsePort, 6443)
-    .option("--bind-address <address>", "address to listen on", "127.0.0.1")
-    .option("--advertise-address <address>", "address under which the cluster reaches the server")
+    .option("--bind-address <address>", "address to listen on", parseAddress, "127.0.0.1")
+    .option(
+      "--advertise-address <address>",
+      "address under which the cluster reaches the server",
+      parseAddress,
+    )
     .option(
       "--service-cluster-ip-range <cidrs>",
       "ranges of Service addresses: IPv4, IPv6 or both",
       splitList,
     )
     .option("--external-san <name>", "further name or address in the certificate; repeatable", collect, [])
+    .option("--token-auth-file <file>", 'bearer tokens: CSV of token, user, uid and "group,group"')
+    .option(
+      "--enable-bootstrap-token-auth",
+      "let Secrets bootstrap-token-<id> in kube-system authenticate",
+      false,
+    )
+    .addOption(
+      new Option(
+        "--anonymous-auth <true|false>",
+        "whether requests without credentials are system:anonymous's",
+      )
+        .choices(["true", "false"])
+        .default("true"),
+    )
+    .option("--service-account-issuer <url>", "issuer of ServiceAccount tokens")
+    .option("--service-account-jwks-uri <url>", "where others find the keys of ServiceAccount tokens")
+    .option("--api-audiences <list>", "audiences of tokens meant for this server", splitList)
+    .option("--oidc-issuer-url <url>", "OpenID Connect issuer whose identity tokens are taken")
+    .option("--oidc-client-id <id>", "audience that these tokens must have")
+    .option("--oidc-username-claim <claim>", "claim with the user's name; default: sub")
+    .option("--oidc-username-prefix <prefix>", 'put before it; default: the issuer and "#"; "-" is none')
+    .option("--oidc-groups-claim <claim>", "claim with the groups")
+    .option("--oidc-groups-prefix <prefix>", "put before them")
+    .option("--oidc-required-claim <key=value>", "claim that tokens must have; repeatable", collect, [])
+    .option("--oidc-signing-algs <list>", "signature algorithms taken; default: RS256", splitList)
+    .option("--oidc-ca-file <file>", "authority of the issuer's certificate; default: those of the system")
+    .option(
+      "--audit-log-path <file>",
+      "where requests are written down, at level Metadata; - is standard output",
+    )
+    .option("--audit-policy-file <file>", "which requests are; default: all")
+    .option("--audit-log-maxsize <megabytes>", "size at which a new file is begun", parseCount, 100)
+    .option("--audit-log-maxbackup <number>", "older files that are kept", parseCount, 10)
+    .option("--max-requests-inflight <number>", "requests that read, at once", parseCount, 400)
+    .option("--max-mutating-requests-inflight <number>", "requests that write, at once", parseCount, 200)
+    .option("--max-watches <number>", "watches at once", parseCount, 20_000)
+    .option("--max-watches-per-user <number>", "watches of one user at once", parseCount, 5000)
+    .option("--request-timeout <seconds>", "longest that a request may take", parseSeconds, 60_000)
+    .option(
+      "--shutdown-delay-duration <seconds>",
+      "serve on for so long, not ready any more",
+      parseSeconds,
+      0,
+    )
+    .option(
+      "--kubelet-certificate-authority <file>",
+      "authority of kubelets' certificates; default: not checked",
+    )
     .addOption(
       new Option("--journal <kind>", "where changes are kept").choices(["sqlite", "none"]).default("sqlite"),
     )
@@ -26,14 +86,27 @@ export function command(): Command {
     .option(...READY_FD_FLAG);
   return program.action((flags) =>
     runProgram("apiserver", flags, async ({ signal, log, ready }) => {
-      makeFolder(resolve(flags.data));
+      makeFolder(flags.data);
+      using audit = auditTo(flags, log);
+      const kubeletCa = readFlagFile("--kubelet-certificate-authority", flags.kubeletCertificateAuthority);
       await using server = await startApiServer({
         dataDir: flags.data,
         port: flags.port,
         bindAddress: flags.bindAddress,
         journal: flags.journal === "none" ? "none" : "sqlite",
         externalSans: flags.externalSan,
+        authentication: authenticationOf(flags),
+        limits: {
+          maxRequestsInflight: flags.maxRequestsInflight,
+          maxMutatingRequestsInflight: flags.maxMutatingRequestsInflight,
+          maxWatches: flags.maxWatches,
+          maxWatchesPerUser: flags.maxWatchesPerUser,
+          requestTimeoutMs: flags.requestTimeout,
+        },
+        shutdownDelayMs: flags.shutdownDelayDuration,
         log,
+        ...(audit === undefined ? {} : { audit: audit.options }),
+        ...(kubeletCa === undefined ? {} : { kubeletCa }),
         ...(flags.advertiseAddress === undefined ? {} : { advertiseAddress: flags.advertiseAddress }),
         ...(flags.serviceClusterIpRange === undefined ? {} : { serviceRanges: flags.serviceClusterIpRange }),
       });
@@ -42,32 +115,4 @@ export function command(): Command {
       await untilAborted(signal);
     }),
   );
-}
-
-/** Step by step: asked for all steps at once, Node never comes back from below a folder that cannot hold any (`/proc`). */
-function makeFolder(path: string): void {
-  const found = statSync(path, { throwIfNoEntry: false });
-  if (found?.isDirectory() === true) return;
-  if (found !== undefined)
-    throw new FleetError("OPTION_INVALID", `--data must be a folder, and ${path} is a file`);
-  makeFolder(dirname(path));
-  try {
-    mkdirSync(path, { mode: 0o700 });
-  } catch (cause) {
-    throw new FleetError("OPTION_INVALID", `--data: cannot make the folder ${path}`, { cause });
-  }
-}
-
-function parsePort(text: string): number {
-  const port = Number(text);
-  if (/^[0-9]+$/.test(text) && port <= 65_535) return port;
-  throw new FleetError("OPTION_INVALID", `--port must be a number from 0 to 65535, got ${text}`);
-}
-
-function splitList(text: string): string[] {
-  return text.split(",").map((it) => it.trim());
-}
-
-function collect(text: string, before: string[]): string[] {
-  return [...before, text];
 }
