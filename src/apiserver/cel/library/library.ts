@@ -9,22 +9,26 @@ import {
   listOf,
   mapOf,
   NULL,
-  opaque,
   paramType,
   STRING,
-  structOf,
   TIMESTAMP,
   TYPE,
   typeOfType,
   UINT,
 } from "../type.ts";
+import { AUTHORIZATION } from "./authorizer.ts";
 import { CONVERSIONS } from "./conversions.ts";
 import { LISTS } from "./lists.ts";
+import { NAMED_FORMATS } from "./named-formats.ts";
+import { NET } from "./net.ts";
 import { OPERATORS } from "./operators.ts";
 import { OPTIONALS } from "./optionals.ts";
+import { QUANTITIES } from "./quantity.ts";
 import { REGEX } from "./regex.ts";
+import { SEMVERS } from "./semver.ts";
 import { STRINGS } from "./strings.ts";
 import { TIMES } from "./times.ts";
+import { URLS } from "./url.ts";
 
 /** Every function of Kubernetes 1.36. Source: k8s.io/apiserver, pkg/cel/environment/base.go. */
 const FUNCTIONS: Functions = declareFunctions(
@@ -35,6 +39,12 @@ const FUNCTIONS: Functions = declareFunctions(
   LISTS,
   REGEX,
   OPTIONALS,
+  NET,
+  URLS,
+  QUANTITIES,
+  NAMED_FORMATS,
+  SEMVERS,
+  AUTHORIZATION,
 );
 
 export function standardFunctions(): Functions {
@@ -63,5 +73,4 @@ export function standardTypes(): ReadonlyMap<string, CelType> {
   return TYPES;
 }
 
-export const AUTHORIZER: CelType = structOf("kubernetes.authorization.Authorizer");
-export const IP: CelType = opaque("net.IP");
+export { AUTHORIZER } from "./authorizer.ts";

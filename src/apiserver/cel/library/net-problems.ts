@@ -1,0 +1,75 @@
+/** Why a text is no address, in the words of Go's net/netip. */
+export function addressProblem(text: string): string {
+  const quoted = JSON.stringify(text);
+  const [why, at] = reasonOf(text);
+  return `ParseAddr(${quoted}): ${why}${at === undefined ? "" : ` (at ${JSON.stringify(at)})`}`;
+}
+
+type Reason = readonly [why: string, at?: string];
+
+function reasonOf(text: string): Reason {
+  const [first] = /[.:%]/.exec(text) ?? [];
+  if (first === ".") return reasonOf4(text) ?? ["unable to parse IP"];
+  if (first === ":") return reasonOf6(text);
+  return first === "%" ? ["missing IPv6 address"] : ["unable to parse IP"];
+}
+
+function reasonOf4(text: string): Reason | undefined {
+  let field = "";
+  let dots = 0;
+  for (const [at, character] of [...text].entries()) {
+    if (/\d/.test(character)) {
+      if (field === "0") return ["IPv4 field has octet with leading zero"];
+      field += character;
+      if (Number(field) > 255) return ["IPv4 field has value >255"];
+    } else if (character === ".") {
+      if (field === "" || at === text.length - 1)
+        return ["IPv4 field must have at least one digit", text.slice(at)];
+      if (dots === 3) return ["IPv4 address too long"];
+      dots++;
+      field = "";
+    } else return ["unexpected character", text.slice(at)];
+  }
+  return dots < 3 ? ["IPv4 address too short"] : undefined;
+}
+
+function reasonOf6(text: string): Reason {
+  const zone = text.indexOf("%");
+  if (zone >= 0 && zone === text.length - 1) return ["zone must be a non-empty string"];
+  let rest = zone < 0 ? text : text.slice(0, zone);
+  let ellipsis = false;
+  if (rest.startsWith("::")) {
+    ellipsis = true;
+    rest = rest.slice(2);
+    if (rest === "") return ["unable to parse IP"];
+  }
+  let groups = 0;
+  while (groups < 8) {
+    const [digits = ""] = /^[0-9a-fA-F]*/.exec(rest) ?? [];
+    if (digits.length > 4) return ["each group must have 4 or less digits", rest];
+    if (digits === "") return ["each colon-separated field must have at least one digit", rest];
+    if (rest[digits.length] === ".") return reasonOfMixed(rest, groups, ellipsis);
+    groups++;
+    rest = rest.slice(digits.length);
+    if (rest === "") break;
+    if (!rest.startsWith(":")) return ["unexpected character, want colon", rest];
+    if (rest.length === 1) return ["colon must be followed by more characters", rest];
+    rest = rest.slice(1);
+    if (rest.startsWith(":")) {
+      if (ellipsis) return ["multiple :: in address", rest];
+      ellipsis = true;
+      rest = rest.slice(1);
+      if (rest === "") break;
+    }
+  }
+  if (rest !== "") return ["trailing garbage after address", rest];
+  if (groups < 8) return ["address string too short"];
+  return ["the :: must expand to at least one field of zeros"];
+}
+
+function reasonOfMixed(rest: string, groups: number, ellipsis: boolean): Reason {
+  if (!ellipsis && groups !== 6)
+    return ["embedded IPv4 address must replace the final 2 fields of the address", rest];
+  if (groups > 6) return ["too many hex fields to fit an embedded IPv4 at the end of the address", rest];
+  return reasonOf4(rest) ?? ["unable to parse IP"];
+}
