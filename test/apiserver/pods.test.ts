@@ -118,7 +118,30 @@ describe("pods", () => {
     expect(refused.json).toMatchObject({ code: 429, reason: "TooManyRequests" });
     expect(refused.headers["retry-after"]).toBe("10");
     const headers = { "Content-Type": "application/merge-patch+json" };
-    await test.call("PATCH", `${budgets}/b/status`, { body: { status: { disruptionsAllowed: 1 } }, headers });
+    const patch = async (status: object) =>
+      test.call("PATCH", `${budgets}/b/status`, { body: { status }, headers });
+    await patch({ observedGeneration: 1, desiredHealthy: 1, currentHealthy: 1 });
+    await report("guarded", { phase: "Running", conditions: [{ type: "Ready", status: "True" }] });
+    const exhausted = await post("/pods/guarded/eviction", eviction);
+    expect(exhausted.json).toMatchObject({
+      code: 429,
+      details: {
+        causes: [
+          {
+            reason: "DisruptionBudget",
+            message: "The disruption budget b needs 1 healthy pods and has 1 currently",
+          },
+        ],
+      },
+    });
+    await test.call("POST", budgets, { body: { ...budget, metadata: { name: "b2" } } });
+    expect((await post("/pods/guarded/eviction", eviction)).json).toMatchObject({
+      code: 500,
+      message:
+        "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+    });
+    await test.call("DELETE", `${budgets}/b2`);
+    await patch({ currentHealthy: 2, disruptionsAllowed: 1 });
     expect((await post("/pods/guarded/eviction", eviction)).code).toBe(201);
     expect((await get("guarded")).json.metadata["deletionTimestamp"]).toBeDefined();
     expect((await test.call("GET", `${budgets}/b`)).json.status["disruptionsAllowed"]).toBe(0);

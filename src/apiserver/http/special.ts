@@ -1,6 +1,5 @@
-import { conflict, methodNotAllowed, notFound, pathNotFound, tooManyRequests } from "../status.ts";
+import { conflict, pathNotFound } from "../status.ts";
 import { isObject } from "#base/json.ts";
-import { matchesLabels } from "../builtin/selectors.ts";
 import { tableId } from "../registry/catalog.ts";
 import { timestamp } from "../registry/metadata.ts";
 import type { Registry } from "../registry/registry.ts";
@@ -9,6 +8,7 @@ import type { ObjectPart } from "../registry/update.ts";
 import { editableCopy, viewOf, type WriteRequest } from "../registry/write.ts";
 import { storageKey } from "../storage/table.ts";
 import { mediaType, parseBody, readBody, utf8 } from "./body.ts";
+import { evictPod } from "./eviction.ts";
 import type { Exchange } from "./exchange.ts";
 import { type Addressed, asObject, writeRequest } from "./objects.ts";
 import { SCALE_KIND, SCALE_VERSION, scaleOf, setScale } from "./scale.ts";
@@ -137,84 +137,4 @@ function setScheduled(pod: ApiObject, nowMs: number): void {
     lastTransitionTime: timestamp(nowMs),
   };
   pod["status"] = { ...status, conditions: [...others, scheduled] };
-}
-
-/** A DELETE that PodDisruptionBudgets may refuse for now (policy/v1). */
-async function evictPod(registry: Registry, exchange: Exchange, of: Addressed): Promise<void> {
-  if (exchange.method !== "POST") throw methodNotAllowed();
-  const { definition, namespace, name = "" } = of;
-  const { value } = parseBody(
-    await readBody(exchange.request),
-    mediaType(exchange.request.headers["content-type"]),
-  );
-  const options = isObject(value["deleteOptions"]) ? value["deleteOptions"] : {};
-  const grace = options["gracePeriodSeconds"];
-  const request = writeRequest(exchange, of);
-  const eviction = asObject(value, "Eviction", "policy/v1");
-  const kind = { group: "policy", version: "v1", kind: "Eviction" };
-  await registry.attempt(request, (write) => {
-    const { tx } = write;
-    registry.admit(write, { operation: "CREATE", object: eviction, old: undefined, kind });
-    const entry = registry.get(definition, namespace, name);
-    takeDisruption(registry, request, viewOf(definition, entry), tx);
-    registry.deleteIn(
-      tx,
-      { definition, namespace, name },
-      {
-        gracePeriodSeconds: typeof grace === "number" ? grace : undefined,
-        dryRun: request.dryRun,
-      },
-    );
-  });
-  const status = { kind: "Status", apiVersion: "v1", metadata: {}, status: "Success", code: 201 };
-  await exchange.sendJson(201, JSON.stringify(status));
-}
-
-const BUDGETS = { group: "policy", plural: "poddisruptionbudgets" };
-
-/** @throws {StatusError} 429 while a budget that covers the pod allows no disruption. */
-function takeDisruption(
-  registry: Registry,
-  request: WriteRequest,
-  pod: ApiObject,
-  tx: Parameters<Parameters<Registry["write"]>[0]>[0],
-): void {
-  const status = pod["status"];
-  const phase = isObject(status) ? status["phase"] : undefined;
-  if (phase === "Succeeded" || phase === "Failed" || phase === "Pending") return;
-  const budgets = [...registry.reader.list(BUDGETS.group, BUDGETS.plural, pod.metadata.namespace)].filter(
-    (it) => covers(it, pod),
-  );
-  for (const budget of budgets) {
-    const allowed =
-      (budget["status"] as { disruptionsAllowed?: number } | undefined)?.disruptionsAllowed ?? 0;
-    if (allowed <= 0)
-      throw tooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10);
-    if (!request.dryRun) spendDisruption(registry, budget, tx);
-  }
-}
-
-function covers(budget: ApiObject, pod: ApiObject): boolean {
-  const spec = budget["spec"];
-  const selector = isObject(spec) ? spec["selector"] : undefined;
-  return isObject(selector) && matchesLabels(selector, pod.metadata.labels ?? {});
-}
-
-function spendDisruption(
-  registry: Registry,
-  budget: ApiObject,
-  tx: Parameters<Parameters<Registry["write"]>[0]>[0],
-): void {
-  const definition = budgetDefinition(registry);
-  const { namespace, name } = budget.metadata;
-  const copy = editableCopy(definition, registry.get(definition, namespace, name));
-  const status = copy["status"] as { disruptionsAllowed: number };
-  copy["status"] = { ...status, disruptionsAllowed: status.disruptionsAllowed - 1 };
-  tx.put(registry.store.table(tableId(definition)), storageKey(namespace, name), copy);
-}
-
-function budgetDefinition(registry: Registry): ResourceDefinition {
-  const definition = registry.catalog.resource(BUDGETS.group, "v1", BUDGETS.plural);
-  if (definition === undefined) throw notFound(BUDGETS, "");
-  return definition;
 }

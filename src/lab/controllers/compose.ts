@@ -4,6 +4,7 @@ import type { Controller, KubeClient } from "#kube/types.ts";
 import type { Prefix } from "#netaddr/prefix.ts";
 import { daemonSetController } from "./daemonset/reconcile.ts";
 import { deploymentController } from "./deployment/reconcile.ts";
+import { disruptionController } from "./disruption/reconcile.ts";
 import { endpointSliceController } from "./endpointslice/reconcile.ts";
 import { jobController } from "./job/reconcile.ts";
 import { createLabInformers } from "./informers.ts";
@@ -49,6 +50,7 @@ export function createLabControllers(
     statefulSetController(of("statefulset-controller"), deps),
     daemonSetController(of("daemonset-controller"), deps),
     jobController(of("job-controller"), deps),
+    disruptionController(of("controllermanager"), deps),
     endpointSliceController(client, informers, deps),
     loadBalancerController({ ...of("service-controller"), prefixes }, deps),
     podGcController(client, informers, deps),
