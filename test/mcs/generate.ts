@@ -41,7 +41,7 @@ const anyMap: fc.Arbitrary<Readonly<Record<string, string>>> = fc.constantFrom(
 );
 
 /** What the first export is made of, and the others where they agree with it. */
-const anyFacts: fc.Arbitrary<Facts> = fc
+export const anyFacts: fc.Arbitrary<Facts> = fc
   .record({
     service: fc.constantFrom("ClusterIP" as const, "ClusterIP" as const, "Headless" as const),
     ports: anyPorts,

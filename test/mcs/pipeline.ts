@@ -185,7 +185,7 @@ function readImport(
 }
 
 /** All but what the implementation itself puts there. */
-function without(
+export function without(
   map: Readonly<Record<string, string | undefined>> | undefined,
   key: string,
 ): Readonly<Record<string, string>> {
