@@ -1,10 +1,13 @@
 import type { Attributes } from "../registry/admission.ts";
 import {
+  BOOLEAN,
+  Budget,
   type CelInput,
   celRequest,
   compileExpression,
+  CONDITIONS_BUDGET,
   type Expression,
-  REQUEST_VARIABLES,
+  REQUEST_SCOPE,
 } from "./expressions.ts";
 import type { Match } from "./match.ts";
 
@@ -21,35 +24,37 @@ export interface ConditionsResult {
   readonly problem?: string;
 }
 
+/** Whether all hold; one that does not hold outweighs those that cannot be told. */
+export function evaluateConditions(conditions: readonly Expression[], input: CelInput): ConditionsResult {
+  const problems: string[] = [];
+  const budget = new Budget(CONDITIONS_BUDGET);
+  for (const it of conditions) {
+    try {
+      if (it.evaluate(input, budget) === false) return { isMet: false };
+    } catch (error) {
+      problems.push((error as Error).message);
+    }
+  }
+  if (problems.length === 0) return { isMet: true };
+  return { isMet: false, problem: problems.length === 1 ? (problems[0] ?? "") : `[${problems.join(", ")}]` };
+}
+
+/** The conditions of webhooks. */
 export class Conditions {
   /** By the list, which is never changed once it is stored. */
   readonly #compiled = new WeakMap<readonly MatchCondition[], readonly Expression[]>();
 
   evaluate(
     conditions: readonly MatchCondition[],
-    { attributes, match, params }: { attributes: Attributes; match: Match; params?: CelInput },
+    { attributes, match }: { readonly attributes: Attributes; readonly match: Match },
   ): ConditionsResult {
-    const problems: string[] = [];
-    const input = { ...celRequest(attributes, match), ...params };
-    for (const expression of this.#expressionsOf(conditions, Object.keys(params ?? {}))) {
-      try {
-        if (expression.evaluate(input) === false) return { isMet: false };
-      } catch (error) {
-        problems.push((error as Error).message);
-      }
-    }
-    if (problems.length === 0) return { isMet: true };
-    return {
-      isMet: false,
-      problem: problems.length === 1 ? (problems[0] ?? "") : `[${problems.join(", ")}]`,
-    };
+    return evaluateConditions(this.#expressionsOf(conditions), new Map(celRequest(attributes, match)));
   }
 
-  #expressionsOf(conditions: readonly MatchCondition[], more: readonly string[]): readonly Expression[] {
+  #expressionsOf(conditions: readonly MatchCondition[]): readonly Expression[] {
     let known = this.#compiled.get(conditions);
     if (known === undefined) {
-      const variables = [...REQUEST_VARIABLES, ...more];
-      known = conditions.map((it) => compileExpression(it.expression, { variables, types: ["bool"] }));
+      known = conditions.map((it) => compileExpression(it.expression, REQUEST_SCOPE, BOOLEAN));
       this.#compiled.set(conditions, known);
     }
     return known;

@@ -1,6 +1,20 @@
-import { checkExpression } from "../schema/cel/check.ts";
-import { makeEnvironment, withOwnFunctions } from "../schema/cel/environment.ts";
-import { toCel } from "../schema/cel/values.ts";
+import { compileExpression as compileCel, PER_CALL_LIMIT, type Program } from "../cel/environment.ts";
+import { toCel } from "../cel/json.ts";
+import {
+  BOOL,
+  type CelType,
+  DYN,
+  formatType,
+  INT,
+  isSameType,
+  listOf,
+  mapOf,
+  NULL,
+  STRING,
+  structOf,
+  TIMESTAMP,
+} from "../cel/type.ts";
+import { type CelValue, CostExceeded } from "../cel/value.ts";
 import type { Attributes } from "../registry/admission.ts";
 import type { ApiObject } from "../registry/types.ts";
 import { convertObject, type Match } from "./match.ts";
@@ -10,63 +24,156 @@ import { reviewRequest } from "./webhook/review.ts";
 
 export interface Expression {
   readonly text: string;
-  /** @throws {Error} when it has no value. */
-  evaluate(input: CelInput): unknown;
+  readonly type: CelType;
+  /** @throws {Error} when it has no value, or costs more than the budget has left. */
+  evaluate(input: CelInput, budget: Budget): CelValue;
 }
 
 /** Values of the variables by their names. */
-export type CelInput = Readonly<Record<string, unknown>>;
+export type CelInput = ReadonlyMap<string, CelValue>;
+export type Scope = ReadonlyMap<string, CelType>;
 
-export interface CompileOptions {
-  readonly variables: readonly string[];
-  /** What it may come to. */
-  readonly types: readonly string[];
+/** What the expressions of one policy, or of one list of conditions, may cost together. */
+export class Budget {
+  #left: number;
+  constructor(limit: number) {
+    this.#left = limit;
+  }
+
+  get left(): number {
+    return this.#left;
+  }
+
+  spend(cost: number): void {
+    this.#left -= cost;
+    if (this.#left < 0) throw new BudgetExceeded();
+  }
 }
 
+class BudgetExceeded extends Error {
+  constructor() {
+    super("validation failed due to running out of cost budget, no further validation rules will be run");
+  }
+}
+
+/** Source: apiserver, pkg/apis/cel. */
+export const POLICY_BUDGET = 10_000_000;
+export const CONDITIONS_BUDGET = 2_500_000;
+
+const object = (name: string, fields: Readonly<Record<string, CelType>>): CelType =>
+  structOf(name, new Map(Object.entries(fields)));
+
+const KIND = object("kubernetes.GroupVersionKind", { group: STRING, version: STRING, kind: STRING });
+const RESOURCE = object("kubernetes.GroupVersionResource", {
+  group: STRING,
+  version: STRING,
+  resource: STRING,
+});
+const USER = object("kubernetes.UserInfo", {
+  username: STRING,
+  uid: STRING,
+  groups: listOf(STRING),
+  extra: mapOf(STRING, listOf(STRING)),
+});
+const REQUEST = object("kubernetes.AdmissionRequest", {
+  kind: KIND,
+  resource: RESOURCE,
+  subResource: STRING,
+  requestKind: KIND,
+  requestResource: RESOURCE,
+  requestSubResource: STRING,
+  name: STRING,
+  namespace: STRING,
+  operation: STRING,
+  userInfo: USER,
+  dryRun: BOOL,
+  options: DYN,
+});
+
+const TEXTS = mapOf(STRING, STRING);
+export const NAMESPACE_TYPE: CelType = object("kubernetes.Namespace", {
+  metadata: object("kubernetes.NamespaceMetadata", {
+    name: STRING,
+    generateName: STRING,
+    namespace: STRING,
+    labels: TEXTS,
+    annotations: TEXTS,
+    UID: STRING,
+    creationTimestamp: TIMESTAMP,
+    deletionGracePeriodSeconds: INT,
+    deletionTimestamp: TIMESTAMP,
+    generation: INT,
+    resourceVersion: STRING,
+    finalizers: listOf(STRING),
+  }),
+  spec: object("kubernetes.NamespaceSpec", { finalizers: listOf(STRING) }),
+  status: object("kubernetes.NamespaceStatus", { phase: STRING }),
+});
+
 /** What every expression of admission may name. */
-export const REQUEST_VARIABLES = ["object", "oldObject", "request"];
+export const REQUEST_SCOPE: Scope = new Map([
+  ["object", DYN],
+  ["oldObject", DYN],
+  ["request", REQUEST],
+]);
+
+export const BOOLEAN: readonly CelType[] = [BOOL];
+export const TEXT: readonly CelType[] = [STRING];
+export const TEXT_OR_NULL: readonly CelType[] = [STRING, NULL];
 
 /** @throws {Error} when it is malformed, of another type, or names what does not exist. */
-export function compileExpression(text: string, { variables, types }: CompileOptions): Expression {
-  const parsed = makeEnvironment(variables).parse(withOwnFunctions(text));
-  const [problem] = checkExpression(parsed.ast, new Map(variables.map((it) => [it, undefined]))).problems;
-  if (problem !== undefined) throw new Error(problem);
-  const checked = parsed.check();
-  if (!checked.valid) throw new Error(firstLine(checked.error?.message ?? "invalid expression"));
-  const type = checked.type ?? "dyn";
-  if (type !== "dyn" && !types.includes(type)) throw new Error(`must evaluate to ${types.join(" or ")}`);
+export function compileExpression(text: string, scope: Scope, returns?: readonly CelType[]): Expression {
+  const program = compileCel(text, { variables: scope });
+  checkType(program.type, returns);
   return {
     text,
-    evaluate(input) {
-      try {
-        return parsed(input) as unknown;
-      } catch (error) {
-        throw new Error(`expression '${text}' resulted in error: ${firstLine((error as Error).message)}`, {
-          cause: error,
-        });
-      }
-    },
+    type: program.type,
+    evaluate: (input, budget) => evaluate(program, text, { input, budget }),
   };
 }
 
-function firstLine(text: string): string {
-  return text.split("\n", 1)[0] ?? text;
+function checkType(type: CelType, returns: readonly CelType[] | undefined): void {
+  if (returns === undefined || returns.some((it) => isSameType(it, type))) return;
+  const names = returns.map(nameOf);
+  const wanted = names.length === 1 ? names.join("") : `one of [${names.join(" ")}]`;
+  throw new Error(`must evaluate to ${wanted} but got ${nameOf(type)}`);
+}
+
+function nameOf(type: CelType): string {
+  return type.kind === "null_type" ? type.kind : formatType(type);
+}
+
+function evaluate(
+  program: Program,
+  text: string,
+  { input, budget }: { readonly input: CelInput; readonly budget: Budget },
+): CelValue {
+  try {
+    const { value, cost } = program.evaluate(input, PER_CALL_LIMIT);
+    budget.spend(cost);
+    return value;
+  } catch (error) {
+    if (error instanceof BudgetExceeded) throw error;
+    // What a call cost that was too much is spent too.
+    if (error instanceof CostExceeded) budget.spend(PER_CALL_LIMIT);
+    throw new Error(`expression '${text}' resulted in error: ${(error as Error).message}`, { cause: error });
+  }
 }
 
 /** An object as expressions see it: without a type, its numbers as they are written. */
-export function celObject(object: unknown): unknown {
-  return object === undefined ? null : toCel(object, undefined);
+export function celObject(value: unknown): CelValue {
+  return toCel(value);
 }
 
-/** The variables that every expression of admission may name. */
-export function celRequest(attributes: Attributes, match: Match): CelInput {
-  const { object, oldObject, ...request } = celReview(attributes, match);
-  return { object, oldObject, request: celObject(request) };
-}
-
-function celReview(attributes: Attributes, match: Match): Record<string, unknown> {
-  const { definition, object, old } = attributes;
-  const versioned = (it: ApiObject | undefined): unknown =>
-    celObject(it === undefined ? undefined : convertObject(it, definition, match.resource));
-  return { ...reviewRequest(attributes, match), object: versioned(object), oldObject: versioned(old) };
+/** The values of what every expression of admission may name. */
+export function celRequest(attributes: Attributes, match: Match): [string, CelValue][] {
+  const { definition, object: made, old } = attributes;
+  const versioned = (it: ApiObject | undefined): CelValue =>
+    it === undefined ? null : celObject(convertObject(it, definition, match.resource));
+  const { object: _object, oldObject: _oldObject, ...request } = reviewRequest(attributes, match);
+  return [
+    ["object", versioned(made)],
+    ["oldObject", versioned(old)],
+    ["request", celObject(request)],
+  ];
 }

@@ -138,6 +138,11 @@ export function isExempt({ group, kind }: Pick<GroupVersionKind, "group" | "kind
   return group === "admissionregistration.k8s.io" && CONFIGURATIONS.has(kind);
 }
 
+/** Policies and their bindings are under no policy. */
+export function isPolicy({ group, kind }: Pick<GroupVersionKind, "group" | "kind">): boolean {
+  return isExempt({ group, kind }) && !kind.endsWith("WebhookConfiguration");
+}
+
 /**
  * `object` in the version of another definition of the same resource. Subresources' own kinds stay as they are.
  *

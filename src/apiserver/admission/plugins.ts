@@ -5,6 +5,8 @@ import type { Store } from "../storage/store.ts";
 import { AdmissionChain } from "./chain.ts";
 import { Conditions } from "./conditions.ts";
 import { namespaceLifecycle } from "./namespace-lifecycle.ts";
+import { BoundPolicies } from "./policy/policies.ts";
+import { ValidatingPolicies } from "./policy/validating.ts";
 import { WebhookClient } from "./webhook/client.ts";
 import { Hooks } from "./webhook/hooks.ts";
 import { MutatingWebhooks } from "./webhook/mutating.ts";
@@ -37,6 +39,7 @@ export function admissionPlugins({
   const admission = new AdmissionChain([
     namespaceLifecycle,
     new MutatingWebhooks(new Hooks(store, "mutatingwebhookconfigurations"), services),
+    new ValidatingPolicies(new BoundPolicies(store, "validating"), { store, catalog }),
     new ValidatingWebhooks(new Hooks(store, "validatingwebhookconfigurations"), services),
   ]);
   return { admission, [Symbol.dispose]: () => client[Symbol.dispose]() };

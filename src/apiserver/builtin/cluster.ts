@@ -1,15 +1,8 @@
-import type { ApiObject, Strategy } from "../registry/types.ts";
-import type { FieldError } from "../status.ts";
-import { IMMUTABLE, invalid, notAllowed, required, unlessInRange } from "./field-errors.ts";
-import {
-  ensureFields,
-  type Fields,
-  fieldsAt,
-  itemsAt,
-  setDefault,
-  setDefaults,
-  textAt,
-} from "./fields.ts";
+import { validateBinding, validatePolicy } from "../admission/policy/validate.ts";
+import { validateWebhooks } from "../admission/webhook/validate.ts";
+import type { Strategy } from "../registry/types.ts";
+import { IMMUTABLE, invalid, notAllowed, required } from "./field-errors.ts";
+import { ensureFields, type Fields, fieldsAt, itemsAt, setDefault, setDefaults, textAt } from "./fields.ts";
 
 /** Kinds that set something for the cluster as a whole: defaults, and what may not be said. */
 
@@ -68,41 +61,20 @@ function defaultWebhook(webhook: Fields, kind: string): void {
   for (const rule of itemsAt(webhook, "rules")) setDefault(rule, "scope", "*");
 }
 
-function validateWebhooks(object: ApiObject): FieldError[] {
-  const names = new Set<string>();
-  return itemsAt(object, "webhooks").flatMap((webhook, index) => {
-    const path = `webhooks[${index}]`;
-    const name = textAt(webhook, "name");
-    const errors = unlessInRange(`${path}.timeoutSeconds`, webhook["timeoutSeconds"], 1, 30);
-    if (name.split(".").length < 3) {
-      errors.push(
-        invalid(`${path}.name`, name, "should be a domain with at least three segments separated by dots"),
-      );
-    }
-    if (names.has(name)) errors.push(invalid(`${path}.name`, name, "must be unique"));
-    names.add(name);
-    const config = fieldsAt(webhook, "clientConfig");
-    if ((config?.["url"] === undefined) === (config?.["service"] === undefined)) {
-      errors.push(required(`${path}.clientConfig`, "exactly one of url or service is required"));
-    }
-    return errors;
-  });
-}
-
 export const admissionPolicyStrategy: Partial<Strategy> = {
   applyDefaults: (object) => {
     const spec = ensureFields(object, "spec");
     setDefault(spec, "failurePolicy", "Fail");
     defaultMatch(fieldsAt(spec, "matchConstraints"));
   },
+  validateCreate: validatePolicy,
+  validateUpdate: validatePolicy,
 };
 
 export const admissionPolicyBindingStrategy: Partial<Strategy> = {
   applyDefaults: (object) => defaultMatch(fieldsAt(fieldsAt(object, "spec"), "matchResources")),
-  validateCreate: (object) => {
-    const name = textAt(fieldsAt(object, "spec"), "policyName");
-    return name === "" ? [required("spec.policyName")] : [];
-  },
+  validateCreate: validateBinding,
+  validateUpdate: validateBinding,
 };
 
 function defaultMatch(match: Fields | undefined): void {
