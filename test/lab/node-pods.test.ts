@@ -325,11 +325,14 @@ describeOnKernel("a node of the lab", () => {
   it("refuses a hostPath volume, and says why", async () => {
     const mount = { ...script(IDLE), volumeMounts: [{ name: "etc", mountPath: "/machine" }] };
     await world.createPod("curious", [mount], { volumes: [{ name: "etc", hostPath: { path: "/etc" } }] });
-    const pod = await world.until(
-      "curious",
-      (it) => container(it, "main")?.state?.waiting?.message !== undefined,
-    );
-    expect(container(pod, "main")?.state?.waiting?.message).toContain("hostPath is refused");
+    await expect
+      .poll(() => world.events("curious"), { timeout: 20_000 })
+      .toContainEqual(
+        expect.stringMatching(
+          /^FailedMount: MountVolume.SetUp failed for volume "etc" : hostPath is refused/,
+        ),
+      );
+    expect(container(world.pod("curious"), "main")?.state?.waiting?.reason).toBe("ContainerCreating");
     await world.deletePod("curious");
   });
 

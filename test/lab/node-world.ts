@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { CONFIG_MAPS, type Container, type Pod, PODS, SERVICE_ACCOUNTS } from "#api/core/v1/types.ts";
+import { CONFIG_MAPS, type Container, EVENTS, type Pod, PODS, SERVICE_ACCOUNTS } from "#api/core/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { type ApiServer, startApiServer } from "#apiserver/server.ts";
 import { abortable } from "#base/abortable.ts";
@@ -195,6 +195,14 @@ link set dev ${device} up`);
     const pod = await this.until(name, (it) => isReady(it));
     if (pod === undefined) throw new Error(`there is no pod ${name}`);
     return pod;
+  }
+
+  /** Events about a pod, as "REASON: MESSAGE". */
+  async events(name: string): Promise<readonly string[]> {
+    const { items } = await this.client.list(EVENTS, { namespace: "default" });
+    return items
+      .filter((it) => it.involvedObject.name === name)
+      .map((it) => `${it.reason ?? ""}: ${it.message ?? ""}`);
   }
 
   async deletePod(name: string, gracePeriodSeconds?: number): Promise<void> {

@@ -1,13 +1,16 @@
 import { accessSync, constants, existsSync, readFileSync, realpathSync } from "node:fs";
 import { hostname } from "node:os";
 import { dirname, join } from "node:path";
+import { type Service, SERVICES } from "#api/core/v1/types.ts";
 import { FleetError } from "#base/errors.ts";
 import type { Component } from "#base/lifecycle.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
+import { createInformer } from "#kube/informer.ts";
 import type { KubeClient } from "#kube/types.ts";
 import type { Machine } from "#lab/images/catalogue.ts";
 import { SYSTEM_PATH } from "#lab/node/container/runtime.ts";
-import { Kubelet } from "#lab/node/kubelet/kubelet.ts";
+import { BY_NAMESPACE, Kubelet } from "#lab/node/kubelet/kubelet.ts";
+import { nodeLabels } from "#lab/node/registration/node-object.ts";
 import { readCapacity, readNodeInfo } from "#lab/node/registration/machine-facts.ts";
 import { Heartbeat, NodeRegistration } from "#lab/node/registration/registration.ts";
 import { KubeletServer } from "#lab/node/server/server.ts";
@@ -43,6 +46,21 @@ const KUBERNETES_VERSION = "v1.36.0+fairlead";
 export function composeNode(flags: NodeFlags, { client, deps, environment }: NodeDeps): readonly Component[] {
   const capacity = readCapacity();
   const lab = environment["FAIRLEAD_LAB"];
+  const facts = {
+    name: flags.nodeName,
+    addresses: flags.nodeIp,
+    podCidrs: flags.podCidr,
+    capacity,
+    info: readNodeInfo(flags.nodeName, KUBERNETES_VERSION),
+    kubeletPort: flags.port,
+    zone: flags.zone,
+  };
+  const services = createInformer<Service>(
+    client,
+    SERVICES,
+    { indexes: { [BY_NAMESPACE]: (it) => [it.metadata.namespace ?? ""] } },
+    deps,
+  );
   const kubelet = new Kubelet({
     client,
     deps,
@@ -53,17 +71,10 @@ export function composeNode(flags: NodeFlags, { client, deps, environment }: Nod
     dns: { servers: flags.clusterDns, domain: flags.clusterDomain, machine: readMachineResolver() },
     machine: describeMachine(flags, environment),
     capacity,
+    labels: nodeLabels(facts),
+    services,
     shimEnv: lab === undefined ? {} : { FAIRLEAD_LAB: lab },
   });
-  const facts = {
-    name: flags.nodeName,
-    addresses: flags.nodeIp,
-    podCidrs: flags.podCidr,
-    capacity,
-    info: readNodeInfo(flags.nodeName, KUBERNETES_VERSION),
-    kubeletPort: flags.port,
-    zone: flags.zone,
-  };
   const registration = new NodeRegistration(client, facts, deps);
   const heartbeat = new Heartbeat(client, { name: flags.nodeName, leaseSeconds: flags.leaseSeconds }, deps);
   const server = new KubeletServer({
@@ -76,7 +87,7 @@ export function composeNode(flags: NodeFlags, { client, deps, environment }: Nod
     log: deps.log,
   });
   const clusterCidrs = flags.clusterCidr ?? flags.podCidr;
-  const proxy = composeProxy(client, { name: flags.nodeName, clusterCidrs }, deps);
+  const proxy = composeProxy(client, { name: flags.nodeName, clusterCidrs, services }, deps);
   // The node is ready for pods once their Services work.
   return [proxy, kubelet, server, registration, heartbeat];
 }

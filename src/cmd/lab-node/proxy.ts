@@ -1,9 +1,9 @@
-import { type Service, SERVICES } from "#api/core/v1/types.ts";
+import type { Service } from "#api/core/v1/types.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
 import type { Component } from "#base/lifecycle.ts";
 import { createInformer } from "#kube/informer.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
-import type { KubeClient } from "#kube/types.ts";
+import type { Informer, KubeClient } from "#kube/types.ts";
 import { createFlowTable } from "#lab/proxy/flows.ts";
 import { createServiceProxy } from "#lab/proxy/proxy.ts";
 import { createNft } from "#nft/netlink/driver.ts";
@@ -11,10 +11,15 @@ import { createNft } from "#nft/netlink/driver.ts";
 /** The service proxy of the node with what it reads from and writes to. */
 export function composeProxy(
   client: KubeClient,
-  node: { readonly name: string; readonly clusterCidrs: readonly string[] },
+  node: {
+    readonly name: string;
+    readonly clusterCidrs: readonly string[];
+    /** Shared with the kubelet; ended here, after it. */
+    readonly services: Informer<Service>;
+  },
   deps: RuntimeDeps,
 ): Component {
-  const services = createInformer<Service>(client, SERVICES, {}, deps);
+  const { services } = node;
   const endpointSlices = createInformer<EndpointSlice>(client, ENDPOINT_SLICES, {}, deps);
   const nft = createNft();
   const flows = createFlowTable({ log: deps.log });

@@ -5,6 +5,8 @@ import { isObject } from "#base/json.ts";
 
 /** What `exec` has to know of a container: the kubelet that starts it writes it into its folder. */
 export interface ExecContext {
+  /** What stands before the environment and the program: gives up what the container's user does not have. */
+  readonly prefix: readonly string[];
   /** NAME=VALUE */
   readonly env: readonly string[];
   readonly workingDir: string;
@@ -20,6 +22,7 @@ export function readExecContext(folder: string): ExecContext {
     throw new FleetError("EXEC_FAILED", `the file ${EXEC_CONTEXT_FILE} of the container is damaged`);
   const shimEnv = isObject(value["shimEnv"]) ? value["shimEnv"] : {};
   return {
+    prefix: Array.isArray(value["prefix"]) ? value["prefix"].map(String) : [],
     env: value["env"].map(String),
     workingDir: value["workingDir"],
     shimEnv: Object.fromEntries(Object.entries(shimEnv).map(([name, text]) => [name, String(text)])),

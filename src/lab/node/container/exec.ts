@@ -51,7 +51,7 @@ export function execInContainer(container: ContainerView, options: ExecStart): E
   const words = child.stdio[3] as Writable;
   // A container that ends just now takes the reading end away; the exit code tells the story.
   words.on("error", () => {});
-  words.end(renderWords([...context.env, ...options.argv]));
+  words.end(renderWords([...context.prefix, ...context.env, ...options.argv]));
   return {
     stdin: child.stdin ?? undefined,
     stdout: child.stdout ?? undefined,

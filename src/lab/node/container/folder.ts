@@ -16,6 +16,9 @@ export interface ContainerId {
 export interface ContainerRecord extends ContainerId {
   readonly image: string;
   readonly tty: boolean;
+  readonly user: { readonly uid: number; readonly gid: number; readonly groups: readonly number[] };
+  /** Where the termination message is empty and the program failed, the end of the log takes its place. */
+  readonly fallsBackToLogs: boolean;
 }
 
 /** What the shim has written so far. */
@@ -62,6 +65,17 @@ export function readRecord(folder: string): ContainerRecord | undefined {
     attempt: value["attempt"],
     image: String(value["image"]),
     tty: value["tty"] === true,
+    user: readUser(value["user"]),
+    fallsBackToLogs: value["fallsBackToLogs"] === true,
+  };
+}
+
+function readUser(value: unknown): ContainerRecord["user"] {
+  const { uid, gid, groups } = isObject(value) ? value : {};
+  return {
+    uid: Number(uid ?? 0),
+    gid: Number(gid ?? 0),
+    groups: Array.isArray(groups) ? groups.map(Number) : [],
   };
 }
 

@@ -81,6 +81,12 @@ export function planRoot(options: {
   };
 }
 
+/** What becomes read-only with `readOnlyRootFilesystem`: all but volumes and the file systems of the kernel. */
+export function readOnlyFolders(volumes: readonly BindMount[]): readonly string[] {
+  const targets = new Set(volumes.map((it) => it.target));
+  return ["/", ...EMPTY_FOLDERS.filter((it) => !targets.has(it))];
+}
+
 /** Folders of the running system that lie on file systems of their own. */
 export function systemMounts(mountinfo: string): readonly string[] {
   const points: string[] = [];

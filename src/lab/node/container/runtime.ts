@@ -1,4 +1,5 @@
 import {
+  closeSync,
   constants,
   existsSync,
   mkdirSync,
@@ -22,28 +23,13 @@ import {
   readShimReport,
   type ShimReport,
 } from "./folder.ts";
-import { EXEC_CONTEXT_FILE } from "./exec-context.ts";
 import { watchLogTimes } from "./log-times.ts";
 import { isRunning, type ProcessIdentity, signalProcess } from "./process.ts";
-import { type BindMount, planRoot, systemMounts } from "./root.ts";
-import { installShim, renderWords } from "./shim.ts";
-
-/** Everything that the program in a container is given. */
-export interface ContainerSpec extends ContainerRecord {
-  readonly argv: readonly string[];
-  readonly env: ReadonlyMap<string, string>;
-  readonly workingDir: string;
-  readonly hostname: string;
-  readonly binds: readonly BindMount[];
-  /** Text of files in /etc, by name. */
-  readonly etc: Readonly<Record<string, string>>;
-  /** File of the pod's network namespace; undefined for the node's own. */
-  readonly netns: string | undefined;
-  /** Text of executable files in /usr/local/bin, by name. */
-  readonly scripts: Readonly<Record<string, string>>;
-  /** Keeps standard input open for `attach`. */
-  readonly stdin: boolean;
-}
+import { type ContainerSpec, prepareFolder } from "./prepare.ts";
+import { openTerminal } from "./pty.ts";
+import { systemMounts } from "./root.ts";
+import { installShim } from "./shim.ts";
+import { terminationMessage } from "./termination.ts";
 
 export interface ContainerExit {
   readonly code: number;
@@ -139,14 +125,19 @@ export class ContainerRuntime implements Disposable {
   async run(spec: ContainerSpec): Promise<ContainerView> {
     const folder = containerFolder(this.pods, spec);
     rmSync(folder, { recursive: true, force: true });
-    this.#write(folder, spec);
+    const terminal = spec.tty ? await openTerminal("/dev/pts", "/dev/ptmx") : undefined;
+    const { shimEnv } = this.#options;
+    const hidden = [dirname(this.pods)];
+    prepareFolder(folder, spec, { system: this.#system, hidden, shimEnv, terminal: terminal?.path });
     if (spec.stdin) await exec("mkfifo", ["-m", "600", join(folder, "stdin")]);
+    const ends: readonly (number | "ignore")[] = terminal ? [terminal.master, terminal.slave] : [];
     const holder = start("/bin/sh", [this.#hold, folder, this.#stage, ...holdArguments(spec)], {
       detached: true,
       cwd: "/",
-      env: { PATH: SYSTEM_PATH, ...this.#options.shimEnv },
-      stdio: ["ignore", "ignore", "ignore", "pipe"],
+      env: { PATH: SYSTEM_PATH, ...shimEnv },
+      stdio: ["ignore", "ignore", "ignore", "pipe", "ignore", "ignore", ...ends],
     });
+    if (terminal !== undefined) for (const fd of [terminal.master, terminal.slave]) closeSync(fd);
     const ended = new Promise<void>((resolve) => {
       holder.once("exit", () => resolve());
       holder.once("error", () => resolve());
@@ -228,7 +219,7 @@ export class ContainerRuntime implements Disposable {
       const exit = { code: 128, reason: "StartError", message: message.text, atMs: message.atMs } as const;
       view = { ...record, folder, process: undefined, startedAtMs: message.atMs, exit };
     } else if (process !== undefined && startedAtMs !== undefined) {
-      view = { ...record, folder, process, startedAtMs, exit: exitOf(report) };
+      view = { ...record, folder, process, startedAtMs, exit: exitOf(report, folder, record) };
     } else return undefined;
     this.#containers.set(folder, view);
     if (view.exit === undefined) this.#logTimes.set(folder, watchLogTimes(folder, this.#options.clock));
@@ -254,12 +245,12 @@ export class ContainerRuntime implements Disposable {
     this.#watches.delete(folder);
     const container = this.#containers.get(folder);
     if (container === undefined || container.exit !== undefined) return;
-    let exit = exitOf(readShimReport(folder));
+    let exit = exitOf(readShimReport(folder), folder, container);
     if (exit === undefined) {
       // Without a holder nobody reads its exit code any more, so it does not go on.
       if (container.process !== undefined) signalProcess(container.process, "SIGKILL");
       writeFileSync(join(folder, "exit"), UNKNOWN_EXIT);
-      exit = exitOf(readShimReport(folder));
+      exit = exitOf(readShimReport(folder), folder, container);
     }
     const ended = { ...container, exit };
     this.#containers.set(folder, ended);
@@ -269,38 +260,6 @@ export class ContainerRuntime implements Disposable {
     this.#ends.delete(folder);
     if (options.quietly !== true) this.#options.onExit(ended);
   }
-
-  #write(folder: string, spec: ContainerSpec): void {
-    const { podUid, name, attempt, image, tty } = spec;
-    const scripts = Object.entries(spec.scripts);
-    const own = scripts.map(([file]) => scriptBind(join(folder, "scripts", file), file));
-    const binds = [...own, ...spec.binds];
-    const root = planRoot({ binds, system: this.#system, hidden: [dirname(this.pods)] });
-    const env = [...spec.env].map(([key, value]) => `${key}=${value}`);
-    mkdirSync(join(folder, "etc"), { recursive: true, mode: 0o700 });
-    for (const [file, text] of Object.entries(spec.etc)) writeFileSync(join(folder, "etc", file), text);
-    if (scripts.length > 0) mkdirSync(join(folder, "scripts"), { mode: 0o755 });
-    for (const [file, text] of scripts) writeFileSync(join(folder, "scripts", file), text, { mode: 0o755 });
-    const files = {
-      mounts: root.mounts,
-      files: root.files,
-      "file-mounts": root.fileMounts,
-      command: renderWords([...env, ...spec.argv]),
-      [EXEC_CONTEXT_FILE]: JSON.stringify({
-        env,
-        workingDir: spec.workingDir,
-        shimEnv: this.#options.shimEnv,
-      }),
-      "record.json": JSON.stringify({ podUid, name, attempt, image, tty }),
-      log: "",
-    };
-    for (const [file, text] of Object.entries(files))
-      writeFileSync(join(folder, file), text, { mode: 0o600 });
-  }
-}
-
-function scriptBind(source: string, name: string): BindMount {
-  return { source, target: `/usr/local/bin/${name}`, readOnly: true, isFile: true };
 }
 
 export type { ContainerRecord };
@@ -308,10 +267,18 @@ export type { ContainerRecord };
 /** In the place of an exit code that nobody wrote. */
 const UNKNOWN_EXIT = "unknown\n";
 
-function exitOf({ exit }: ShimReport): ContainerExit | undefined {
+function exitOf(
+  { exit }: ShimReport,
+  folder: string,
+  { fallsBackToLogs }: ContainerRecord,
+): ContainerExit | undefined {
   if (exit === undefined) return undefined;
   const { code, atMs } = exit;
-  if (code !== undefined) return { code, reason: code === 0 ? "Completed" : "Error", atMs };
+  const said = terminationMessage(folder, { code, fallsBackToLogs });
+  if (code !== undefined) {
+    const reason = code === 0 ? "Completed" : "Error";
+    return { code, reason, ...(said === undefined ? {} : { message: said }), atMs };
+  }
   const message = "The process that held the container was killed, and the exit code with it";
   return { code: 137, reason: "ContainerStatusUnknown", message, atMs };
 }

@@ -15,17 +15,45 @@ set -u
 here=\${0%/*}
 dir=$1 stage=$2 netns=$3
 exec >>"$dir/log" 2>&1
-# Output goes through a pipe, as under any runtime: a program that opens /dev/stdout anew must not cut the log.
-mkfifo "$dir/output" "$dir/alive"
-cat <"$dir/output" 3>&- &
-logger=$!
-exec 5>"$dir/output"
-rm "$dir/output"
+mkfifo "$dir/alive"
+relay=
+if [ -e "$dir/terminal" ]; then
+  # 6 and 7 are the two ends of a terminal. Reading it fails when the last program on it has ended.
+  cat <&6 2>/dev/null 3>&- 6<&- 7>&- &
+  logger=$!
+  exec 5>&7 4<&7 7>&-
+  if [ -p "$dir/stdin" ]; then
+    # The end of what an attached client types is not the end of the terminal.
+    exec 8<>"$dir/stdin"
+    cat <&8 >&6 2>/dev/null 3>&- 4<&- 5>&- 8>&- &
+    relay=$!
+    exec 8>&-
+  fi
+  exec 6>&-
+else
+  # Output goes through a pipe, as under any runtime: a program that opens /dev/stdout anew must not cut the log.
+  mkfifo "$dir/output"
+  cat <"$dir/output" 3>&- &
+  logger=$!
+  exec 5>"$dir/output"
+  rm "$dir/output"
+  if [ -p "$dir/stdin" ] && [ -e "$dir/stdin-once" ]; then
+    # Waits for a client; when that has closed its end, the program reads the end of its input.
+    mkfifo "$dir/input"
+    exec 8<>"$dir/input"
+    cat 3>&- 5>&- <"$dir/stdin" >&8 8>&- &
+    relay=$!
+    exec 4<"$dir/input" 8>&-
+  elif [ -p "$dir/stdin" ]; then
+    exec 4<>"$dir/stdin"
+  else
+    exec 4</dev/null
+  fi
+fi
 read -r stat </proc/self/stat
 printf '%s\\n' "$stat" >"$dir/holder"
 # A later kubelet opens this pipe for reading: it sees the end of file when this process is gone, whatever ended it.
 exec 9<>"$dir/alive"
-if [ -p "$dir/stdin" ]; then exec 4<>"$dir/stdin"; else exec 4</dev/null; fi
 shift 3
 set -- unshare --mount --uts --ipc --pid --propagation private -- \\
   setpriv --pdeathsig KILL /bin/sh "$here/fork" /bin/sh "$here/enter" "$dir" "$stage" "$@"
@@ -35,6 +63,7 @@ container=$!
 exec 3>&- 4<&- 5>&-
 wait "$container"
 code=$?
+if [ -n "$relay" ]; then kill "$relay" 2>/dev/null; fi
 wait "$logger"
 printf '%s\\n' "$code" >"$dir/exit.new" && mv "$dir/exit.new" "$dir/exit"
 `;
@@ -120,12 +149,21 @@ if ! (PATH=$path; command -v -- "$program" >/dev/null); then
   printf 'exec: "%s": executable file not found in $PATH\\n' "$program" >&3
   exit 128
 fi
+# Programs open their streams anew, as /dev/stdout; nothing but a pipe or terminal is ever given away.
+owner=$(cat "$old$dir/owner")
+if [ -n "$owner" ]; then
+  for fd in 0 1; do
+    if [ -p "/proc/self/fd/$fd" ] || [ -t "$fd" ]; then chown -- "$owner" "/proc/self/fd/$fd"; fi
+  done
+fi
+readonly=$(cat "$old$dir/read-only")
 printf '%s\\n' "$stat" >"$old$dir/process"
 umount --lazy "$old"
 rmdir "$old"
+for path in $readonly; do mount -o remount,bind,ro "$path"; done
 cd -- "$workdir"
 printf 'started\\n' >&3
-exec /usr/bin/env -i -- "$@" 2>&5 3>&- 5>&-
+exec "$@" 2>&5 3>&- 5>&-
 `;
 
 /** Runs one more program in a container: its environment and arguments arrive as lines on descriptor 3. */
@@ -145,7 +183,7 @@ if ! (PATH=$path; command -v -- "$program" >/dev/null); then
   printf 'exec: "%s": executable file not found in $PATH\\n' "$program" >&2
   exit 127
 fi
-exec /usr/bin/env -i -- "$@"
+exec "$@"
 `;
 
 export interface Shim {

@@ -3,12 +3,13 @@ import { join } from "node:path";
 import type { ConfigMap, Container, Pod, Secret } from "#api/core/v1/types.ts";
 import type { ImageProgram } from "../../images/catalogue.ts";
 import type { BindMount } from "../container/root.ts";
-import type { ContainerSpec } from "../container/runtime.ts";
+import type { ContainerSpec } from "../container/prepare.ts";
 import type { PodPlace } from "../pod/downward.ts";
 import { ConfigError, planEnvironment } from "../pod/environment.ts";
 import { expandVariables } from "../pod/expand.ts";
 import { volumeBinds } from "../pod/mounts.ts";
-import { hostnameOf, renderHosts, renderResolvConf } from "../pod/resolver.ts";
+import { identityOf } from "../pod/identity.ts";
+import { kernelHostname, renderHosts, renderResolvConf } from "../pod/resolver.ts";
 import type { NodeContext } from "./context.ts";
 
 export interface SpecInput {
@@ -27,14 +28,18 @@ export interface SpecInput {
 /** All that a container is given. @throws {ConfigError} when something that the pod asks for is not there. */
 export function containerSpec(input: SpecInput, context: NodeContext): ContainerSpec {
   const { pod, container, image, place } = input;
-  const hostname = pod.spec?.hostNetwork === true ? context.machine.hostname : hostnameOf(pod);
+  const identity = identityOf(pod, container);
+  const hostname =
+    pod.spec?.hostNetwork === true ? context.machine.hostname : kernelHostname(pod, context.dns.domain);
   const env = planEnvironment({
     pod,
     container,
     place,
     sources: { configMap: input.configMap, secret: input.secret },
     image: image.env,
-    kubernetes: context.kubernetes(),
+    services: context.servicesFor(pod),
+    // As a runtime finds it in /etc/passwd, which knows root alone for sure.
+    home: identity.uid === 0 ? "/root" : "/",
     capacity: context.capacity,
     hostname,
   });
@@ -45,13 +50,18 @@ export function containerSpec(input: SpecInput, context: NodeContext): Container
     attempt: input.attempt,
     image: image.image,
     tty: container.tty === true,
+    identity,
+    user: { uid: identity.uid, gid: identity.gid, groups: [identity.gid, ...identity.groups] },
+    stdinOnce: container.stdinOnce === true,
+    terminationMessagePath: join("/", container.terminationMessagePath ?? "/dev/termination-log"),
+    fallsBackToLogs: container.terminationMessagePolicy === "FallbackToLogsOnError",
     argv: argvOf(container, image, env),
     env,
     workingDir: workingDirOf(container),
     hostname,
     binds: [
       ...image.needs.map(programBind),
-      ...volumeBinds(container, volumes, (name) => join(input.volumes, name)),
+      ...volumeBinds(container, volumes, (name) => join(input.volumes, name), env),
     ],
     etc: {
       "resolv.conf": renderResolvConf(pod, context.dns),

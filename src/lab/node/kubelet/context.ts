@@ -1,4 +1,4 @@
-import type { ConfigMap, Secret, Service } from "#api/core/v1/types.ts";
+import type { ConfigMap, Pod, Secret, Service } from "#api/core/v1/types.ts";
 import type { ObjectKey } from "#api/meta/key.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import type { EventRecorder } from "#kube/events.ts";
@@ -26,8 +26,8 @@ export interface NodeContext {
   /** One per family. */
   readonly nodeIPs: readonly string[];
   readonly capacity: Readonly<Record<string, string>>;
-  /** The Service through which pods reach the API server. */
-  readonly kubernetes: () => Service | undefined;
+  /** Services that a pod is told of by its environment. */
+  readonly servicesFor: (pod: Pod) => Iterable<Service>;
   readonly attempt: Attempt;
   /** Makes a pass for a pod due. */
   readonly enqueue: (key: ObjectKey) => void;

@@ -1,4 +1,4 @@
-import { CONFIG_MAPS, type Pod, PODS, SECRETS, type Service, SERVICES } from "#api/core/v1/types.ts";
+import { CONFIG_MAPS, type Pod, PODS, SECRETS, type Service } from "#api/core/v1/types.ts";
 import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
 import { hasCode } from "#base/errors.ts";
 import type { Component } from "#base/lifecycle.ts";
@@ -17,7 +17,10 @@ import type { PodAccess } from "../server/server.ts";
 import type { NodeContext } from "./context.ts";
 import { ObjectCache } from "./object-cache.ts";
 import { readPodRecords } from "./pod-record.ts";
-import { graceOf, PodRunner } from "./pod-runner.ts";
+import { refusalOf } from "../pod/admission.ts";
+import { qosClass } from "../pod/qos.ts";
+import { graceOf } from "./container-starter.ts";
+import { PodRunner } from "./pod-runner.ts";
 import { ContainerStops } from "./stops.ts";
 
 export interface KubeletOptions {
@@ -32,9 +35,16 @@ export interface KubeletOptions {
   readonly dns: ClusterDns;
   readonly machine: Machine;
   readonly capacity: Readonly<Record<string, string>>;
+  /** Labels of the Node. */
+  readonly labels: Readonly<Record<string, string>>;
+  /** All Services of the cluster, with the index `BY_NAMESPACE`. Somebody else's to end. */
+  readonly services: Informer<Service>;
   /** Environment of the processes that hold containers. */
   readonly shimEnv: Readonly<Record<string, string>>;
 }
+
+/** An index of Services. */
+export const BY_NAMESPACE = "namespace";
 
 /** A pod that the API server no longer knows gets this long to end. Unit: milliseconds. */
 const ORPHAN_GRACE_MS = 1000;
@@ -46,7 +56,6 @@ export class Kubelet implements Component {
   readonly #stops: ContainerStops;
   readonly #runners = new Map<string, PodRunner>();
   readonly #pods: Informer<Pod>;
-  readonly #kubernetes: Informer<Service>;
   readonly #controller: Controller;
   readonly #events: EventRecorder;
   readonly #context: NodeContext;
@@ -58,14 +67,12 @@ export class Kubelet implements Component {
     this.#runtime = new ContainerRuntime({ dataDir, shimEnv, clock: deps.clock, onExit });
     this.#stops = new ContainerStops(this.#runtime, deps.clock);
     this.#pods = createInformer(client, PODS, { fieldSelector: `spec.nodeName=${nodeName}` }, deps);
-    const kubernetes = { namespace: "default", fieldSelector: "metadata.name=kubernetes" };
-    this.#kubernetes = createInformer(client, SERVICES, kubernetes, deps);
     this.#events = createEventRecorder(client, "kubelet", deps);
     this.#controller = createController(
       {
         name: "kubelet",
         reconcile: (key, signal) => this.#reconcile(key, signal),
-        sources: [watching(this.#pods), watching(this.#kubernetes, () => [])],
+        sources: [watching(this.#pods), watching(options.services, () => [])],
         concurrency: 8,
       },
       deps,
@@ -93,7 +100,6 @@ export class Kubelet implements Component {
     await this.#context.configMaps[Symbol.asyncDispose]();
     await this.#context.secrets[Symbol.asyncDispose]();
     await this.#pods[Symbol.asyncDispose]();
-    await this.#kubernetes[Symbol.asyncDispose]();
     await this.#events.flushed();
   }
 
@@ -131,7 +137,7 @@ export class Kubelet implements Component {
       addresses: new PodAddresses(podCidrs),
       configMaps: new ObjectCache(client, CONFIG_MAPS, deps),
       secrets: new ObjectCache(client, SECRETS, deps),
-      kubernetes: () => this.#kubernetes.store.get(objectKey("default", "kubernetes")),
+      servicesFor: (pod) => this.#servicesFor(pod),
       attempt: probeAttempts(deps.clock),
       enqueue: (key) => this.#controller.enqueue(key),
     };
@@ -144,7 +150,8 @@ export class Kubelet implements Component {
       if (runner.key === key && runner.uid !== uid)
         await this.#end(runner, undefined, { graceMs: ORPHAN_GRACE_MS, signal });
     if (pod === undefined) return {};
-    const runner = this.#runners.get(uid) ?? this.#addRunner(pod);
+    const runner = this.#runners.get(uid) ?? (await this.#admit(pod, signal));
+    if (runner === undefined) return {};
     if (pod.metadata.deletionTimestamp !== undefined) {
       const seconds = pod.metadata.deletionGracePeriodSeconds;
       const graceMs = seconds === undefined ? graceOf(pod) : seconds * 1000;
@@ -156,9 +163,37 @@ export class Kubelet implements Component {
     return { requeueAfterMs: Math.max(1, dueAtMs - this.#options.deps.clock.now()) };
   }
 
+  /** Services of the pod's namespace, unless it wants none, and the API server's own. */
+  *#servicesFor(pod: Pod): Iterable<Service> {
+    const { store } = this.#options.services;
+    const { namespace = "" } = pod.metadata;
+    const kubernetes = store.get(objectKey("default", "kubernetes"));
+    if (kubernetes !== undefined) yield kubernetes;
+    if (pod.spec?.enableServiceLinks === false) return;
+    for (const service of store.byIndex(BY_NAMESPACE, namespace)) if (service !== kubernetes) yield service;
+  }
+
+  /** Makes room for a pod that is new to the node. Undefined for one that is over, or that the node refuses. */
+  async #admit(pod: Pod, signal: AbortSignal): Promise<PodRunner | undefined> {
+    const isEnding = pod.metadata.deletionTimestamp !== undefined;
+    if (isEnding) return this.#addRunner(pod);
+    if (isOver(pod)) return undefined;
+    const others = [...this.#runners.values()].flatMap(({ pod: it }) => (it && !isOver(it) ? [it] : []));
+    const { capacity: allocatable, labels } = this.#options;
+    const refusal = refusalOf({ pod, others, allocatable, labels });
+    if (refusal === undefined) return this.#addRunner(pod);
+    const { reason, message } = refusal;
+    const told = message.replace(/^Pod was rejected: /, "");
+    this.#events.record(PODS, pod, { type: "Warning", reason, message: told });
+    const status = { ...refusal, phase: "Failed", qosClass: pod.status?.qosClass ?? qosClass(pod) };
+    const patch = { metadata: { uid: pod.metadata.uid }, status };
+    await this.#options.client.mergePatch(PODS, keyOf(pod), patch, { subresource: "status", signal });
+    return undefined;
+  }
+
   #addRunner(pod: Pod): PodRunner {
     const { namespace = "", name, uid = "" } = pod.metadata;
-    const runner = new PodRunner(this.#context, { namespace, name, uid, addresses: [] });
+    const runner = new PodRunner(this.#context, { namespace, name, uid, addresses: [] }, pod);
     this.#runners.set(uid, runner);
     return runner;
   }
@@ -180,4 +215,8 @@ export class Kubelet implements Component {
       if (!hasCode(error, "API_CONFLICT")) throw error;
     }
   }
+}
+
+function isOver({ status }: Pod): boolean {
+  return status?.phase === "Succeeded" || status?.phase === "Failed";
 }

@@ -2,17 +2,16 @@ import { type Container, type Pod, PODS } from "#api/core/v1/types.ts";
 import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
 import { hasCode } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
-import { resolveImage } from "../../images/catalogue.ts";
 import type { ContainerView } from "../container/runtime.ts";
+import { DEADLINE_EXCEEDED, deadlineOf, nextToEnd } from "../pod/ending.ts";
 import { ConfigError } from "../pod/environment.ts";
-import { planContainers, type PodPlan, RestartBackoff } from "../pod/plan.ts";
-import { containerId, type PodStatus, podStatus, type Waiting } from "../pod/status.ts";
-import type { ProbeTarget } from "../probe/attempt.ts";
-import { PodProbes } from "../probe/probes.ts";
-import { containerSpec } from "./container-spec.ts";
+import { planContainers, type PodPlan } from "../pod/plan.ts";
+import { sandboxProblem } from "../pod/refusals.ts";
+import { isSidecar, RestartBackoff, sidecarsOf } from "../pod/restart.ts";
+import { containerId, type Ended, type PodStatus, podStatus } from "../pod/status.ts";
+import { type Known, PodProbes, type ProbeKind } from "../probe/probes.ts";
+import { containerOf, ContainerStarter, graceOf } from "./container-starter.ts";
 import type { NodeContext, PodEvent } from "./context.ts";
-import { hookOf } from "./hooks.ts";
-import { ImageBackoff } from "./image-backoff.ts";
 import type { PodRecord } from "./pod-record.ts";
 import { PodSandbox } from "./pod-sandbox.ts";
 
@@ -25,23 +24,28 @@ export class PodRunner implements AsyncDisposable {
   readonly uid: string;
   readonly #context: NodeContext;
   readonly #sandbox: PodSandbox;
+  readonly #starter: ContainerStarter;
   readonly #probes: PodProbes;
   readonly #restarts = new RestartBackoff();
-  readonly #images: ImageBackoff;
-  readonly #waiting = new Map<string, Waiting>();
   /** The pod as it was last seen. */
   #pod: Pod | undefined;
   /** Unit: milliseconds since the Unix epoch; set once the pod is to end. */
   #deadlineMs: number | undefined;
+  /** Why the node ends the pod though nobody has deleted it. */
+  #ended: Ended | undefined;
+  /** What was last told of a sandbox or volume that cannot be made. */
+  #problem: string | undefined;
   #written: { readonly status: PodStatus; readonly resourceVersion: string | undefined } | undefined;
 
-  constructor(context: NodeContext, record: PodRecord) {
+  /** @param pod - The pod, where it is known already: it counts among those of the node at once. */
+  constructor(context: NodeContext, record: PodRecord, pod?: Pod) {
     this.#context = context;
+    this.#pod = pod;
     this.uid = record.uid;
     this.key = objectKey(record.namespace, record.name);
     const enqueue = (): void => context.enqueue(this.key);
     this.#sandbox = new PodSandbox(context, record, enqueue);
-    this.#images = new ImageBackoff(context.deps.clock);
+    this.#starter = new ContainerStarter(context, this.#sandbox);
     this.#probes = new PodProbes({
       attempt: context.attempt,
       clock: context.deps.clock,
@@ -55,7 +59,7 @@ export class PodRunner implements AsyncDisposable {
     await Promise.all([this.#sandbox.configMaps.release(), this.#sandbox.secrets.release()]);
   }
 
-  /** Where the pod is, for the kubelet's server. */
+  /** The pod as it was last seen; undefined before its first pass. */
   get pod(): Pod | undefined {
     return this.#pod;
   }
@@ -71,26 +75,25 @@ export class PodRunner implements AsyncDisposable {
    */
   async sync(pod: Pod, signal: AbortSignal): Promise<number | undefined> {
     this.#pod = pod;
-    const { phase } = this.#latestStatus(pod);
-    if (phase === "Succeeded" || phase === "Failed") return undefined;
-    await this.#sandbox.ensureNetwork(pod, signal);
-    const due: (number | undefined)[] = [];
-    let problem: Waiting | undefined;
-    try {
-      due.push(await this.#sandbox.ensureVolumes(pod, signal));
-    } catch (error) {
-      if (!(error instanceof ConfigError)) throw error;
-      problem = { reason: "CreateContainerConfigError", message: error.message };
-      this.#record(pod, { type: "Warning", reason: "FailedMount", message: error.message });
+    if (isOver(this.#latestStatus(pod))) return undefined;
+    const deadlineMs = deadlineOf({ ...pod, status: this.#latestStatus(pod) });
+    if (this.#ended !== undefined || (deadlineMs ?? Infinity) <= this.#context.deps.clock.now()) {
+      await this.#endOnDeadline(pod, signal);
+      return undefined;
     }
-    const plan = this.#plan(pod);
-    this.#noteBackoffs(pod, plan);
-    await Promise.all(plan.start.map((it) => this.#start(pod, it, problem)));
-    this.#beginProbes(pod);
-    const after = this.#plan(pod);
-    due.push(after.dueAtMs, this.#images.dueAtMs);
-    await this.#report(pod, after, signal);
-    if (after.start.length > plan.start.length) this.#context.enqueue(this.key);
+    const due = [deadlineMs];
+    if (await this.#prepare(pod, due, signal)) {
+      const plan = this.#plan(pod);
+      this.#noteBackoffs(pod, plan);
+      await Promise.all(plan.start.map((it) => this.#starter.start(pod, it)));
+      this.#beginProbes(pod);
+      const after = this.#plan(pod);
+      if (after.isOver) this.#stopAll(pod, graceOf(pod));
+      else this.#deadlineMs = undefined;
+      due.push(after.dueAtMs, this.#starter.dueAtMs);
+      await this.#report(pod, after, signal);
+      if (after.start.length > plan.start.length) this.#context.enqueue(this.key);
+    } else await this.#report(pod, this.#plan(pod), signal);
     return earliest(due);
   }
 
@@ -102,24 +105,14 @@ export class PodRunner implements AsyncDisposable {
    * @returns Whether nothing is left of it on the node.
    */
   async end(pod: Pod | undefined, graceMs: number, signal: AbortSignal): Promise<boolean> {
-    const { runtime, stops, deps } = this.#context;
+    const { runtime } = this.#context;
     this.#pod = pod ?? this.#pod;
-    this.#deadlineMs = Math.min(this.#deadlineMs ?? Infinity, deps.clock.now() + graceMs);
-    const running = [...runtime.ofPod(this.uid)].filter((it) => it.exit === undefined);
-    for (const run of running) {
-      if (!stops.isStopping(run.folder) && this.#pod !== undefined)
-        this.#record(this.#pod, {
-          type: "Normal",
-          reason: "Killing",
-          message: `Stopping container ${run.name}`,
-        });
-      stops.stop(run, this.#deadlineMs, pod === undefined ? undefined : this.#preStop(run, graceMs));
-    }
+    const isRunning = this.#stopAll(pod, graceMs);
     if (pod !== undefined) {
-      if (running.length > 0) this.#beginProbes(pod);
+      if (isRunning) this.#beginProbes(pod);
       await this.#report(pod, this.#plan(pod), signal);
     }
-    if (running.length > 0) return false;
+    if (isRunning) return false;
     this.#probes[Symbol.dispose]();
     for (const run of runtime.ofPod(this.uid)) runtime.remove(run);
     await this.#sandbox.remove(signal);
@@ -133,11 +126,69 @@ export class PodRunner implements AsyncDisposable {
     this.#context.enqueue(this.key);
   }
 
+  /** Makes network and volumes. False while one of them cannot be made: no container starts before. */
+  async #prepare(pod: Pod, due: (number | undefined)[], signal: AbortSignal): Promise<boolean> {
+    const missing = sandboxProblem(pod);
+    if (missing !== undefined) {
+      this.#tellProblem(pod, "FailedCreatePodSandBox", `Failed to create pod sandbox: ${missing}`);
+      return false;
+    }
+    try {
+      await this.#sandbox.ensureNetwork(pod, signal);
+      due.push(await this.#sandbox.ensureVolumes(pod, signal));
+      this.#problem = undefined;
+      return true;
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      this.#tellProblem(pod, "FailedMount", error.message);
+      // What runs goes on with its volumes as they are, and starts again with them.
+      return [...this.#context.runtime.ofPod(this.uid)].length > 0;
+    }
+  }
+
+  #tellProblem(pod: Pod, reason: string, message: string): void {
+    if (this.#problem !== message) this.#record(pod, { type: "Warning", reason, message });
+    this.#problem = message;
+  }
+
+  async #endOnDeadline(pod: Pod, signal: AbortSignal): Promise<void> {
+    if (this.#ended === undefined)
+      this.#record(pod, {
+        type: "Normal",
+        reason: DEADLINE_EXCEEDED.reason,
+        message: DEADLINE_EXCEEDED.message,
+      });
+    this.#ended = DEADLINE_EXCEEDED;
+    this.#stopAll(pod, graceOf(pod));
+    await this.#report(pod, this.#plan(pod), signal);
+  }
+
+  /** Tells those to end whose turn it is. Returns whether any still runs. */
+  #stopAll(pod: Pod | undefined, graceMs: number): boolean {
+    const { runtime, stops, deps } = this.#context;
+    const known = this.#pod;
+    const running = [...runtime.ofPod(this.uid)].filter((it) => it.exit === undefined);
+    this.#deadlineMs = Math.min(this.#deadlineMs ?? Infinity, deps.clock.now() + graceMs);
+    const names = running.map((it) => it.name);
+    const turn = known === undefined ? new Set(names) : nextToEnd(known, names);
+    for (const run of running) {
+      if (!stops.isStopping(run.folder) && known !== undefined) {
+        const message = `Stopping container ${run.name}`;
+        this.#record(known, { type: "Normal", reason: "Killing", message });
+      }
+      const preStop = pod === undefined ? undefined : this.#starter.preStop(pod, run, graceMs);
+      stops.stop(run, { deadlineMs: this.#deadlineMs, preStop, isTurn: turn.has(run.name) });
+    }
+    if (running.length === 0) this.#deadlineMs = undefined;
+    return running.length > 0;
+  }
+
   #plan(pod: Pod): PodPlan {
     const { runtime, deps } = this.#context;
-    return planContainers({
+    return planContainers<ContainerView>({
       pod,
       latest: (name) => runtime.latest(this.uid, name),
+      isStarted: (run) => this.#probes.isStarted(run),
       restartAtMs: (run) => this.#restarts.restartAtMs(run),
       nowMs: deps.clock.now(),
     });
@@ -146,153 +197,56 @@ export class PodRunner implements AsyncDisposable {
   #noteBackoffs(pod: Pod, plan: PodPlan): void {
     for (const name of plan.backingOff) {
       const run = this.#context.runtime.latest(this.uid, name);
-      if (run === undefined || this.#waiting.get(name)?.reason === "CrashLoopBackOff") continue;
-      const seconds = this.#restarts.delayMs(run) / 1000;
-      const { namespace = "", name: podName } = pod.metadata;
-      const message = `back-off ${seconds}s restarting failed container=${name} pod=${podName}_${namespace}(${this.uid})`;
-      this.#waiting.set(name, { reason: "CrashLoopBackOff", message });
-      this.#record(pod, {
-        type: "Warning",
-        reason: "BackOff",
-        message: `Back-off restarting failed container ${name}`,
-      });
+      if (run !== undefined) this.#starter.noteBackoff(pod, run, this.#restarts);
     }
-  }
-
-  async #start(
-    pod: Pod,
-    { container, attempt }: { readonly container: Container; readonly attempt: number },
-    problem: Waiting | undefined,
-  ): Promise<void> {
-    const { name, image = "" } = container;
-    const { machine, runtime } = this.#context;
-    const result = this.#images.resolve(name, () => resolveImage(image, machine));
-    if (!result.found) {
-      if (result.isNew) {
-        const message = `Failed to pull image "${image}": ${result.waiting.message ?? ""}`;
-        this.#record(pod, { type: "Warning", reason: "Failed", message });
-      }
-      this.#waiting.set(name, result.waiting);
-      return;
-    }
-    if (problem !== undefined) {
-      this.#waiting.set(name, problem);
-      return;
-    }
-    try {
-      const spec = containerSpec(
-        {
-          pod,
-          container,
-          attempt,
-          image: result.program,
-          place: this.#sandbox.place(pod),
-          netns: this.#sandbox.netnsOf(pod),
-          volumes: this.#sandbox.volumes,
-          configMap: (it) => this.#sandbox.configMaps.get(it),
-          secret: (it) => this.#sandbox.secrets.get(it),
-        },
-        this.#context,
-      );
-      const run = await runtime.run(spec);
-      this.#waiting.delete(name);
-      this.#onStarted(pod, container, run);
-    } catch (error) {
-      if (!(error instanceof ConfigError)) throw error;
-      const isKnown = this.#waiting.get(name)?.message === error.message;
-      this.#waiting.set(name, { reason: "CreateContainerConfigError", message: error.message });
-      if (!isKnown)
-        this.#record(pod, { type: "Warning", reason: "Failed", message: `Error: ${error.message}` });
-    }
-  }
-
-  #onStarted(pod: Pod, container: Container, run: ContainerView): void {
-    const { runtime } = this.#context;
-    // The run before stays, for its logs; older ones are of no use to anybody.
-    for (const old of runtime.ofPod(this.uid))
-      if (old.name === run.name && old.attempt < run.attempt - 1) runtime.remove(old);
-    if (run.exit?.reason === "StartError") {
-      this.#record(pod, { type: "Warning", reason: "Failed", message: `Error: ${run.exit.message ?? ""}` });
-      return;
-    }
-    this.#record(pod, { type: "Normal", reason: "Started", message: `Started container ${run.name}` });
-    void this.#postStart(pod, this.#target(pod, container, run));
-  }
-
-  /** A container whose hook fails is ended, and starts again as its pod says. */
-  async #postStart(pod: Pod, target: ProbeTarget): Promise<void> {
-    const { deps, attempt, stops } = this.#context;
-    const graceMs = graceOf(pod);
-    const hook = hookOf("postStart", target, { attempt, clock: deps.clock });
-    const outcome = await hook?.(graceMs, new AbortController().signal);
-    if (outcome === undefined || outcome.ok) return;
-    this.#record(pod, { type: "Warning", reason: "FailedPostStartHook", message: outcome.message });
-    stops.stop(target.run, deps.clock.now() + graceMs, undefined);
   }
 
   #beginProbes(pod: Pod): void {
     const { runtime } = this.#context;
-    for (const container of pod.spec?.containers ?? []) {
+    for (const container of [...sidecarsOf(pod), ...(pod.spec?.containers ?? [])]) {
       const run = runtime.latest(this.uid, container.name);
       if (run === undefined || run.exit !== undefined) continue;
-      const reported = pod.status?.containerStatuses?.find((it) => it.containerID === containerId(run));
-      const known = reported && { ready: reported.ready, started: reported.started === true };
-      this.#probes.begin(this.#target(pod, container, run), known);
+      this.#probes.begin(this.#starter.target(pod, container, run), reportedOf(pod, run));
     }
-  }
-
-  #target(pod: Pod, container: Container, run: ContainerView): ProbeTarget {
-    return { container, run, podIP: this.#sandbox.place(pod).podIPs[0] ?? "" };
   }
 
   #onProbeFailure(
     run: ContainerView,
-    kind: "startup" | "readiness" | "liveness",
+    kind: ProbeKind,
     { message, isFinal }: { readonly message: string; readonly isFinal: boolean },
   ): void {
-    const pod = this.#pod;
-    const container = pod?.spec?.containers.find((it) => it.name === run.name);
     // A pod that ends is not judged any more, and its sockets close at their own pace.
-    if (pod === undefined || container === undefined || this.#deadlineMs !== undefined) return;
+    const pod = this.#deadlineMs === undefined ? this.#pod : undefined;
+    const container = pod && containerOf(pod, run.name);
+    if (pod === undefined || container === undefined) return;
     const title = `${kind.slice(0, 1).toUpperCase()}${kind.slice(1)} probe failed: ${message}`;
     this.#record(pod, { type: "Warning", reason: "Unhealthy", message: title });
     if (!isFinal || kind === "readiness") return;
-    const probe = kind === "startup" ? container.startupProbe : container.livenessProbe;
-    const graceMs = (probe?.terminationGracePeriodSeconds ?? graceOf(pod) / 1000) * 1000;
-    const why = `Container ${run.name} failed ${kind} probe, will be restarted`;
-    this.#record(pod, { type: "Normal", reason: "Killing", message: why });
     const { deps, stops } = this.#context;
-    stops.stop(run, deps.clock.now() + graceMs, this.#preStop(run, graceMs));
-  }
-
-  #preStop(run: ContainerView, graceMs: number): ((signal: AbortSignal) => Promise<void>) | undefined {
-    const pod = this.#pod;
-    const container = pod?.spec?.containers.find((it) => it.name === run.name);
-    if (pod === undefined || container === undefined) return undefined;
-    const { attempt, deps } = this.#context;
-    const hook = hookOf("preStop", this.#target(pod, container, run), { attempt, clock: deps.clock });
-    if (hook === undefined) return undefined;
-    return async (signal) => {
-      const { ok, message } = await hook(graceMs, signal);
-      if (!ok) this.#record(pod, { type: "Warning", reason: "FailedPreStopHook", message });
-    };
+    if (stops.isStopping(run.folder)) return;
+    const probe = kind === "startup" ? container.startupProbe : container.livenessProbe;
+    const ownMs = probe?.terminationGracePeriodSeconds;
+    const graceMs = ownMs === undefined ? graceOf(pod) : ownMs * 1000;
+    this.#record(pod, { type: "Normal", reason: "Killing", message: probeVerdict(pod, container, kind) });
+    const preStop = this.#starter.preStop(pod, run, graceMs);
+    stops.stop(run, { deadlineMs: deps.clock.now() + graceMs, preStop, isTurn: true });
   }
 
   async #report(pod: Pod, plan: PodPlan, signal: AbortSignal): Promise<void> {
     const { runtime, client, deps } = this.#context;
     const base = this.#latestStatus(pod);
+    const place = this.#sandbox.place(pod);
     const status = podStatus({
       pod: { ...pod, status: base },
-      place: this.#sandbox.hasNetwork
-        ? this.#sandbox.place(pod)
-        : { ...this.#sandbox.place(pod), podIPs: [] },
+      place: this.#sandbox.hasNetwork ? place : { ...place, podIPs: [] },
       run: (name, back) => runtime.latest(this.uid, name, back),
-      waiting: this.#waiting,
+      waiting: this.#starter.waiting,
       isReady: (run) => this.#probes.isReady(run),
       isStarted: (run) => this.#probes.isStarted(run),
       hasNetwork: this.#sandbox.hasNetwork,
-      initPending: plan.initPending,
-      isEnding: this.#deadlineMs !== undefined,
+      isEnding: pod.metadata.deletionTimestamp !== undefined || this.#ended !== undefined,
+      ended: this.#ended,
+      isRestartingAll: plan.isRestartingAll,
       nowMs: deps.clock.now(),
     });
     if (sameJson({ ...base, ...status }, base)) return;
@@ -321,9 +275,25 @@ export class PodRunner implements AsyncDisposable {
   }
 }
 
-/** Unit: milliseconds. */
-export function graceOf(pod: Pod): number {
-  return (pod.spec?.terminationGracePeriodSeconds ?? 30) * 1000;
+/** What an earlier kubelet reported of the run. */
+function reportedOf({ status }: Pod, run: ContainerView): Known | undefined {
+  const all = [...(status?.containerStatuses ?? []), ...(status?.initContainerStatuses ?? [])];
+  const id = containerId(run);
+  const found = all.find((it) => it.containerID === id);
+  return found && { ready: found.ready, started: found.started === true };
+}
+
+/** Source: computePodActions in pkg/kubelet/kuberuntime. */
+function probeVerdict(pod: Pod, container: Container, kind: ProbeKind): string {
+  const { name } = container;
+  if (isSidecar(container)) return `Init container ${name} failed ${kind} probe`;
+  const policy = container.restartPolicy ?? pod.spec?.restartPolicy ?? "Always";
+  const then = policy === "Never" ? "" : ", will be restarted";
+  return `Container ${name} failed ${kind} probe${then}`;
+}
+
+function isOver({ phase }: PodStatus): boolean {
+  return phase === "Succeeded" || phase === "Failed";
 }
 
 function earliest(times: readonly (number | undefined)[]): number | undefined {

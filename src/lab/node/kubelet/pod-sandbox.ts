@@ -1,13 +1,17 @@
-import { rmSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { ConfigMap, Pod, Secret } from "#api/core/v1/types.ts";
+import type { ConfigMap, Pod, Secret, Volume } from "#api/core/v1/types.ts";
 import { messageOf } from "#base/errors.ts";
 import { isNetns } from "#netns/netns.ts";
+import { setSysctls } from "../network/sysctls.ts";
 import { createPodLink, deletePodLink, hasPodLink } from "../network/pod-network.ts";
 import { configNames, tokenWishes } from "../pod/config-names.ts";
 import type { PodPlace } from "../pod/downward.ts";
+import { ConfigError } from "../pod/environment.ts";
+import { fsGroupOf } from "../pod/identity.ts";
+import { mountMemory, unmountMemory } from "../pod/memory-volumes.ts";
 import { writeVolume } from "../pod/volume-writer.ts";
-import { planVolume } from "../pod/volumes.ts";
+import { planVolume, type VolumeInput } from "../pod/volumes.ts";
 import type { NodeContext } from "./context.ts";
 import { HeldObjects } from "./object-cache.ts";
 import { type PodRecord, writePodRecord } from "./pod-record.ts";
@@ -54,7 +58,7 @@ export class PodSandbox {
   async ensureNetwork(pod: Pod, signal: AbortSignal): Promise<void> {
     if (this.#hasNetwork) return;
     if (isOnHostNetwork(pod)) writePodRecord(this.#context.runtime.pods, this.#record);
-    else await this.#ensureLink(signal);
+    else await this.#ensureLink(pod, signal);
     this.#hasNetwork = true;
   }
 
@@ -79,23 +83,37 @@ export class PodSandbox {
         secret: (name: string) => this.secrets.get(name),
       },
       token: (wish: Parameters<PodTokens["get"]>[0]) => this.#tokens.get(wish),
+      capacity: this.#context.capacity,
     };
-    for (const volume of pod.spec?.volumes ?? [])
-      writeVolume(join(this.volumes, volume.name), planVolume(volume, input));
+    for (const volume of pod.spec?.volumes ?? []) await this.#ensureVolume(volume, input, signal);
     return dueAtMs;
+  }
+
+  async #ensureVolume(volume: Volume, input: VolumeInput, signal: AbortSignal): Promise<void> {
+    const folder = join(this.volumes, volume.name);
+    try {
+      const plan = planVolume(volume, input);
+      if (plan.kind === "empty" && plan.inMemory && !existsSync(folder))
+        await mountMemory(folder, plan, signal);
+      writeVolume(folder, plan, fsGroupOf(input.pod));
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      throw new ConfigError(`MountVolume.SetUp failed for volume "${volume.name}" : ${error.message}`);
+    }
   }
 
   /** Takes everything away. The pod's containers have ended and are forgotten. */
   async remove(signal: AbortSignal): Promise<void> {
     await Promise.all([this.configMaps.release(), this.secrets.release()]);
     await deletePodLink({ podUid: this.#record.uid, netns: this.#netns }, signal);
+    await unmountMemory(this.volumes, signal);
     rmSync(this.folder, { recursive: true, force: true });
     this.#context.addresses.release(this.#record.addresses);
     this.#record = { ...this.#record, addresses: [] };
     this.#hasNetwork = false;
   }
 
-  async #ensureLink(signal: AbortSignal): Promise<void> {
+  async #ensureLink(pod: Pod, signal: AbortSignal): Promise<void> {
     const { addresses, runtime, deps } = this.#context;
     const { uid } = this.#record;
     if (this.#record.addresses.length === 0) {
@@ -105,6 +123,7 @@ export class PodSandbox {
     // Containers in a namespace that lost its link would be cut off for ever: they start again in the new one.
     for (const run of runtime.ofPod(uid)) runtime.signal(run, "SIGKILL");
     await createPodLink({ podUid: uid, netns: this.#netns, addresses: this.#record.addresses }, signal);
+    await setSysctls(this.#netns, pod, signal);
     deps.log.debug("the pod's network is set up", {
       pod: this.#record.name,
       addresses: this.#record.addresses,

@@ -1,5 +1,6 @@
-import type { Container, Pod } from "#api/core/v1/types.ts";
+import type { Container, Pod, ResourceFieldSelector } from "#api/core/v1/types.ts";
 import { byText } from "#base/text.ts";
+import { parseQuantity } from "./quantity.ts";
 
 /** What a pod may be told of itself: fields and resources. Pure. */
 
@@ -43,43 +44,29 @@ function renderPairs(pairs: Readonly<Record<string, string>> | undefined): strin
     .join("\n");
 }
 
-/** The value of a `resourceFieldRef` in whole CPUs or bytes, rounded up; a limit that is not set is the node's capacity. */
+/**
+ * The value of a `resourceFieldRef` in units of its divisor, rounded up; a limit that is not set is the node's capacity.
+ * Undefined for what no container has.
+ */
 export function readResource(
-  resource: string,
+  { resource, divisor = "1" }: ResourceFieldSelector,
   container: Container,
   capacity: Readonly<Record<string, string>>,
 ): string | undefined {
   const [, kind, name] = /^(limits|requests)\.([a-z0-9./-]+)$/.exec(resource) ?? [];
   if (name === undefined) return undefined;
-  const { limits, requests } = container.resources ?? {};
-  const own = kind === "limits" ? limits?.[name] : (requests?.[name] ?? limits?.[name]);
-  const text = own ?? (kind === "limits" ? capacity[name] : "0");
-  return text === undefined ? undefined : quantityCeil(text);
+  const wanted = kind === "limits" ? limitOf(name, container, capacity) : requestOf(name, container);
+  const value = parseQuantity(wanted);
+  const unit = parseQuantity(divisor) ?? 0;
+  if (value === undefined) return undefined;
+  // "0" stands for a divisor that was not given. A quotient such as 0.3 / 0.1 must not be rounded up for its last bit.
+  return String(Math.ceil(Number((value / (unit === 0 ? 1 : unit)).toFixed(6))));
 }
 
-const SUFFIXES: Readonly<Record<string, number>> = {
-  n: 1e-9,
-  u: 1e-6,
-  m: 1e-3,
-  "": 1,
-  k: 1e3,
-  M: 1e6,
-  G: 1e9,
-  T: 1e12,
-  P: 1e15,
-  E: 1e18,
-  Ki: 2 ** 10,
-  Mi: 2 ** 20,
-  Gi: 2 ** 30,
-  Ti: 2 ** 40,
-  Pi: 2 ** 50,
-  Ei: 2 ** 60,
-};
+function limitOf(name: string, { resources }: Container, capacity: Readonly<Record<string, string>>): string {
+  return resources?.limits?.[name] ?? capacity[name] ?? "";
+}
 
-function quantityCeil(text: string): string | undefined {
-  const [, number, suffix = ""] = /^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)$/.exec(text) ?? [];
-  const factor = SUFFIXES[suffix];
-  return number === undefined || factor === undefined
-    ? undefined
-    : String(Math.ceil(Number(number) * factor));
+function requestOf(name: string, { resources }: Container): string {
+  return resources?.requests?.[name] ?? resources?.limits?.[name] ?? "0";
 }

@@ -22,9 +22,10 @@ function environment(container: Partial<Container>): Map<string, string> {
           : undefined,
     },
     image: { FROM_IMAGE: "1", PATH: "/image/bin" },
-    kubernetes: undefined,
+    services: [],
     capacity: { cpu: "2", memory: "1000Ki" },
     hostname: "p",
+    home: "/root",
   });
 }
 

@@ -26,11 +26,12 @@ export interface EnvironmentInput {
   readonly sources: ConfigSources;
   /** What the image itself sets. */
   readonly image: Readonly<Record<string, string>>;
-  /** The Service through which pods reach the API server. */
-  readonly kubernetes: Service | undefined;
+  /** Services that the pod is told of: those of its namespace, and the one through which it reaches the API server. */
+  readonly services: Iterable<Service>;
   /** The node's. */
   readonly capacity: Readonly<Record<string, string>>;
   readonly hostname: string;
+  readonly home: string;
 }
 
 /** Something that the pod asks for and that is not there: it may come, so the container waits. */
@@ -44,6 +45,9 @@ export class ConfigError extends Error {
   }
 }
 
+/** Something that nodes of the lab do not have. */
+export class UnsupportedError extends ConfigError {}
+
 const DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /**
@@ -56,13 +60,17 @@ export function planEnvironment(input: EnvironmentInput): Map<string, string> {
   const env = new Map<string, string>([
     ["PATH", DEFAULT_PATH],
     ["HOSTNAME", hostname],
-    ["HOME", "/root"],
+    ["HOME", input.home],
     ...(container.tty === true ? [["TERM", "xterm"] as const] : []),
     ...Object.entries(image),
-    ...serviceVariables(input.kubernetes),
+    ...[...input.services].flatMap(serviceVariables),
   ]);
   for (const from of container.envFrom ?? []) {
-    for (const [key, value] of fromSource(from, input.sources)) env.set(`${from.prefix ?? ""}${key}`, value);
+    for (const [key, value] of fromSource(from, input.sources)) {
+      const name = `${from.prefix ?? ""}${key}`;
+      // Keys that cannot be names of variables are left out, as upstream does it.
+      if (/^[ -<>-~]+$/.test(name)) env.set(name, value);
+    }
   }
   for (const variable of container.env ?? []) {
     const value = valueOf(variable, input, env);
@@ -72,11 +80,11 @@ export function planEnvironment(input: EnvironmentInput): Map<string, string> {
 }
 
 /** What upstream's envvars.FromServices says of one Service. */
-export function serviceVariables(service: Service | undefined): readonly (readonly [string, string])[] {
-  const host = service?.spec?.clusterIP;
-  const ports = service?.spec?.ports ?? [];
+export function serviceVariables(service: Service): readonly (readonly [string, string])[] {
+  const host = service.spec?.clusterIP;
+  const ports = service.spec?.ports ?? [];
   const [first] = ports;
-  if (service === undefined || host === undefined || host === "None" || first === undefined) return [];
+  if (host === undefined || host === "" || host === "None" || first === undefined) return [];
   const prefix = variableName(service.metadata.name);
   const named = ports.filter((it) => it.name !== undefined && it.name !== "");
   return [
@@ -141,12 +149,13 @@ function valueOf(
 ): string | undefined {
   const { valueFrom } = variable;
   if (valueFrom === undefined) return expandVariables(variable.value ?? "", (name) => env.get(name));
-  const { fieldRef, resourceFieldRef } = valueFrom;
+  const { fieldRef, resourceFieldRef, fileKeyRef } = valueFrom;
+  if (fileKeyRef !== undefined) throw new UnsupportedError("nodes of the lab read no variables from files");
   if (fieldRef !== undefined)
     return known(readField(fieldRef.fieldPath, input.pod, input.place), `field ${fieldRef.fieldPath}`);
   if (resourceFieldRef === undefined) return fromKey(valueFrom, input);
   const { resource } = resourceFieldRef;
-  return known(readResource(resource, input.container, input.capacity), `resource ${resource}`);
+  return known(readResource(resourceFieldRef, input.container, input.capacity), `resource ${resource}`);
 }
 
 function fromKey(

@@ -1,8 +1,9 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import type { Container, Volume } from "#api/core/v1/types.ts";
+import type { Container, Volume, VolumeMount } from "#api/core/v1/types.ts";
 import type { BindMount } from "../container/root.ts";
 import { ConfigError } from "./environment.ts";
+import { expandVariables } from "./expand.ts";
 import { resolveSubPath } from "./volume-writer.ts";
 
 /** What of the pod's volumes a container mounts, and where. The volumes' folders exist already. */
@@ -10,11 +11,13 @@ export function volumeBinds(
   container: Container,
   volumes: readonly Volume[],
   folderOf: (volume: string) => string,
+  env: ReadonlyMap<string, string>,
 ): readonly BindMount[] {
   return (container.volumeMounts ?? []).map((mount) => {
     const volume = volumes.find((it) => it.name === mount.name);
     if (volume === undefined) throw new ConfigError(`volume "${mount.name}" is not among the pod's volumes`);
-    const { mountPath, subPath = "", readOnly } = mount;
+    const { mountPath, readOnly } = mount;
+    const subPath = subPathOf(mount, env);
     checkMountPath(mountPath);
     const folder = folderOf(mount.name);
     const isEmptyVolume = Object.keys(volume).every((key) => key === "name" || key === "emptyDir");
@@ -27,6 +30,19 @@ export function volumeBinds(
       isFile: statSync(source).isFile(),
     };
   });
+}
+
+/** `subPathExpr` may name variables of the container, all of which must be there. */
+function subPathOf({ subPath = "", subPathExpr }: VolumeMount, env: ReadonlyMap<string, string>): string {
+  if (subPathExpr === undefined || subPathExpr === "") return subPath;
+  const missing: string[] = [];
+  const expanded = expandVariables(subPathExpr, (name) => {
+    if (!env.has(name)) missing.push(name);
+    return env.get(name);
+  });
+  if (missing.length > 0)
+    throw new ConfigError(`missing value for ${missing.map((it) => JSON.stringify(it)).join(", ")}`);
+  return expanded;
 }
 
 function checkMountPath(path: string): void {

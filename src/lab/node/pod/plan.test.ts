@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Pod, PodSpec } from "#api/core/v1/types.ts";
-import { planContainers, type PodPlan, RestartBackoff, type Run } from "./plan.ts";
+import type { Container, ContainerRestartRule, Pod, PodSpec } from "#api/core/v1/types.ts";
+import { planContainers, type PodPlan } from "./plan.ts";
+import { renderSeconds, RestartBackoff, type Run } from "./restart.ts";
 
 const NOW = 1_000_000;
 
@@ -11,10 +12,21 @@ function running(name: string, attempt = 0): Run {
   return { name, attempt, startedAtMs: NOW - 2000, exit: undefined };
 }
 
-function plan(spec: Partial<PodSpec>, runs: readonly Run[], restartAtMs = NOW): PodPlan {
+interface World {
+  readonly restartAtMs?: number;
+  /** Sidecars whose startup probe has not succeeded yet. */
+  readonly starting?: readonly string[];
+}
+
+function plan(
+  spec: Partial<PodSpec>,
+  runs: readonly Run[],
+  { restartAtMs = NOW, starting = [] }: World = {},
+): PodPlan {
   const pod: Pod = { metadata: { name: "p" }, spec: { containers: [{ name: "a" }, { name: "b" }], ...spec } };
   const latest = (name: string): Run | undefined => runs.find((it) => it.name === name);
-  return planContainers({ pod, latest, restartAtMs: () => restartAtMs, nowMs: NOW });
+  const isStarted = ({ name }: Run): boolean => !starting.includes(name);
+  return planContainers({ pod, latest, isStarted, restartAtMs: () => restartAtMs, nowMs: NOW });
 }
 
 const started = (it: PodPlan) => it.start.map(({ container, attempt }) => `${container.name}/${attempt}`);
@@ -42,7 +54,7 @@ describe("the plan of a pod", () => {
     const initContainers = [{ name: "i" }];
     expect(started(plan({ initContainers }, [ended("i", 1)]))).toEqual(["i/1"]);
     const never = plan({ initContainers, restartPolicy: "Never" }, [ended("i", 1)]);
-    expect(never).toMatchObject({ start: [], initFailed: true, initPending: 1 });
+    expect(never).toMatchObject({ start: [], isOver: true, isInitialized: false });
   });
 
   it.each([
@@ -56,9 +68,100 @@ describe("the plan of a pod", () => {
   });
 
   it("waits until the back-off is over and says when that is", () => {
-    const waiting = plan({}, [ended("a", 1), running("b")], NOW + 5000);
+    const waiting = plan({}, [ended("a", 1), running("b")], { restartAtMs: NOW + 5000 });
     expect(waiting).toMatchObject({ start: [], dueAtMs: NOW + 5000 });
     expect([...waiting.backingOff]).toEqual(["a"]);
+  });
+});
+
+describe("a sidecar", () => {
+  const sidecar = { name: "s", restartPolicy: "Always" } as const;
+
+  it("starts before the init containers after it, which wait for its startup probe and not for its end", () => {
+    const initContainers = [sidecar, { name: "i" }];
+    expect(started(plan({ initContainers }, []))).toEqual(["s/0"]);
+    expect(started(plan({ initContainers }, [running("s")], { starting: ["s"] }))).toEqual([]);
+    expect(started(plan({ initContainers }, [running("s")]))).toEqual(["i/0"]);
+    expect(started(plan({ initContainers }, [running("s"), ended("i", 0)]))).toEqual(["a/0", "b/0"]);
+  });
+
+  it("starts again when it ended, whatever the pod's policy, and nobody waits for that a second time", () => {
+    const spec: Partial<PodSpec> = { initContainers: [sidecar, { name: "i" }], restartPolicy: "Never" };
+    expect(started(plan(spec, [ended("s", 0), running("i")]))).toEqual(["s/1"]);
+    expect(started(plan(spec, [ended("s", 0), ended("i", 0)]))).toEqual(["s/1", "a/0", "b/0"]);
+    expect(started(plan(spec, [ended("s", 1, 2), ended("i", 0), running("a"), running("b")]))).toEqual([
+      "s/3",
+    ]);
+  });
+
+  it("does not keep a pod going whose other containers are done", () => {
+    const spec: Partial<PodSpec> = { initContainers: [sidecar], restartPolicy: "OnFailure" };
+    const done = [ended("a", 0), ended("b", 0)];
+    expect(plan(spec, [running("s"), ...done])).toMatchObject({ start: [], isOver: true });
+    expect(plan(spec, [ended("s", 137), ...done])).toMatchObject({ start: [], isOver: true });
+    expect(plan(spec, [running("s"), ended("a", 0), running("b")])).toMatchObject({ isOver: false });
+  });
+
+  it("ends with a pod whose init container failed for good", () => {
+    const spec: Partial<PodSpec> = { initContainers: [sidecar, { name: "i" }], restartPolicy: "Never" };
+    expect(plan(spec, [running("s"), ended("i", 1)])).toMatchObject({ start: [], isOver: true });
+  });
+});
+
+describe("a container with a restart policy of its own", () => {
+  const containers = (own: Partial<Container>): Container[] => [{ name: "a", ...own }, { name: "b" }];
+
+  it("follows it instead of its pod's", () => {
+    const never = plan({ containers: containers({ restartPolicy: "Never" }) }, [ended("a", 1), running("b")]);
+    expect(started(never)).toEqual([]);
+    const spec: Partial<PodSpec> = { restartPolicy: "Never" };
+    const onFailure = { ...spec, containers: containers({ restartPolicy: "OnFailure" }) };
+    expect(started(plan(onFailure, [ended("a", 1), running("b")]))).toEqual(["a/1"]);
+  });
+
+  it.each([
+    ["In", [42], 42, ["a/1"]],
+    ["In", [42], 43, []],
+    ["NotIn", [42], 42, []],
+    ["NotIn", [42], 43, ["a/1"]],
+  ] as const)("with a rule for codes %s %j after code %i starts %j", (operator, values, code, expected) => {
+    const rule: ContainerRestartRule = { action: "Restart", exitCodes: { operator, values: [...values] } };
+    const own = containers({ restartPolicy: "Never", restartPolicyRules: [rule] });
+    expect(started(plan({ containers: own }, [ended("a", code), running("b")]))).toEqual(expected);
+  });
+
+  it("may ask for a new start of all: they end, and begin again with the init containers", () => {
+    const rule: ContainerRestartRule = {
+      action: "RestartAllContainers",
+      exitCodes: { operator: "In", values: [3] },
+    };
+    const own = containers({ restartPolicy: "Never", restartPolicyRules: [rule] });
+    const spec: Partial<PodSpec> = {
+      initContainers: [{ name: "i" }],
+      containers: own,
+      restartPolicy: "Never",
+    };
+    const init = { name: "i", attempt: 0, startedAtMs: NOW - 9000, exit: { code: 0, atMs: NOW - 8000 } };
+    const source = ended("a", 3);
+    expect(plan(spec, [init, source, running("b")])).toMatchObject({
+      start: [],
+      isOver: true,
+      isRestartingAll: true,
+    });
+    const killed = { ...ended("b", 137), exit: { code: 137, atMs: NOW - 500 } };
+    expect(started(plan(spec, [init, source, killed]))).toEqual(["i/1"]);
+    const again = { name: "i", attempt: 1, startedAtMs: NOW - 400, exit: { code: 0, atMs: NOW - 300 } };
+    expect(started(plan(spec, [again, source, killed]))).toEqual(["a/1", "b/1"]);
+  });
+});
+
+describe("a delay in a message", () => {
+  it.each([
+    [10_000, "10s"],
+    [80_000, "1m20s"],
+    [300_000, "5m0s"],
+  ])("of %i ms is written as Go does it: %s", (ms, text) => {
+    expect(renderSeconds(ms)).toBe(text);
   });
 });
 

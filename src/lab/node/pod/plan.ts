@@ -1,20 +1,14 @@
 import type { Container, Pod } from "#api/core/v1/types.ts";
+import { isSidecar, restartAllSince, type Run, shouldRestart } from "./restart.ts";
 
-/** Which containers of a pod are to be started now. Pure. */
+/** Which containers of a pod are to be started now, and whether the pod has come to its end. Pure. */
 
-/** One run of a container. */
-export interface Run {
-  readonly name: string;
-  readonly attempt: number;
-  /** Unit: milliseconds since the Unix epoch. */
-  readonly startedAtMs: number;
-  readonly exit: { readonly code: number; readonly atMs: number } | undefined;
-}
-
-export interface PlanInput {
+export interface PlanInput<T extends Run = Run> {
   readonly pod: Pod;
   /** The newest run of each container that ever ran. */
-  readonly latest: (name: string) => Run | undefined;
+  readonly latest: (name: string) => T | undefined;
+  /** Whether a sidecar's startup probe has succeeded, so that what comes after it may start. */
+  readonly isStarted: (run: T) => boolean;
   /** When the container may be started again. Unit: milliseconds since the Unix epoch. */
   readonly restartAtMs: (run: Run) => number;
   readonly nowMs: number;
@@ -26,92 +20,107 @@ export interface PodPlan {
   readonly backingOff: ReadonlySet<string>;
   /** When to look again. Unit: milliseconds since the Unix epoch. */
   readonly dueAtMs: number | undefined;
-  /** How many init containers have still to succeed. */
-  readonly initPending: number;
-  /** An init container failed for good, and the pod with it. */
-  readonly initFailed: boolean;
-}
-
-export function planContainers(input: PlanInput): PodPlan {
-  const { initContainers = [], containers = [] } = input.pod.spec ?? {};
-  const hasBegun = containers.some((it) => input.latest(it.name) !== undefined);
-  // Init containers ran before the others did; what became of their records does not matter any more.
-  const pending = hasBegun ? [] : initContainers.filter((it) => input.latest(it.name)?.exit?.code !== 0);
-  const [current] = pending;
-  const due = current === undefined ? containers : [current];
-  const policy = restartPolicyOf(input.pod, current !== undefined);
-  const start: { container: Container; attempt: number }[] = [];
-  const backingOff = new Set<string>();
-  let dueAtMs: number | undefined;
-  let initFailed = false;
-  for (const container of due) {
-    const step = nextStep(input, container, policy);
-    if (step.act === "start") start.push({ container, attempt: step.attempt });
-    if (step.act === "fail") initFailed = current !== undefined;
-    if (step.act !== "wait") continue;
-    backingOff.add(container.name);
-    dueAtMs = Math.min(dueAtMs ?? Infinity, step.untilMs);
-  }
-  return { start, backingOff, dueAtMs, initPending: pending.length, initFailed };
+  /** Init containers have done their part: the others may run. */
+  readonly isInitialized: boolean;
+  /** What still runs is to end: the pod's work is done, an init container failed for good, or all is to start anew. */
+  readonly isOver: boolean;
+  /** All containers are to end, and then start from the first one. */
+  readonly isRestartingAll: boolean;
 }
 
 type Step =
-  | { readonly act: "none" | "fail" }
+  | { readonly act: "none" | "over" }
   | { readonly act: "start"; readonly attempt: number }
   | { readonly act: "wait"; readonly untilMs: number };
 
-function nextStep(input: PlanInput, container: Container, policy: RestartPolicy): Step {
+interface Decided {
+  readonly container: Container;
+  readonly step: Step;
+}
+
+/** Source: computePodActions and computeInitContainerActions in pkg/kubelet/kuberuntime. */
+export function planContainers<T extends Run>(input: PlanInput<T>): PodPlan {
+  const since = restartAllSince(input.pod, input.latest);
+  if (since === undefined) return planSince(input, () => true);
+  const { initContainers = [], containers = [] } = input.pod.spec ?? {};
+  const isOld = (run: T | undefined): run is T => run !== undefined && run.startedAtMs <= since;
+  const isRunning = [...initContainers, ...containers].some(({ name }) => {
+    const run = input.latest(name);
+    return isOld(run) && run.exit === undefined;
+  });
+  if (isRunning) return { ...NOTHING, isOver: true, isRestartingAll: true };
+  return { ...planSince(input, (run) => !isOld(run)), isRestartingAll: true };
+}
+
+const NOTHING: PodPlan = {
+  start: [],
+  backingOff: new Set(),
+  dueAtMs: undefined,
+  isInitialized: false,
+  isOver: false,
+  isRestartingAll: false,
+};
+
+function planSince<T extends Run>(input: PlanInput<T>, counts: (run: T) => boolean): PodPlan {
+  const { containers = [] } = input.pod.spec ?? {};
+  const init = planInit(input, counts);
+  const main = init.isInitialized
+    ? containers.map((container) => ({ container, step: nextStep(input, container, counts) }))
+    : [];
+  const isOver =
+    init.isFailed || (init.isInitialized && main.every(({ step }) => step.act === "over") && main.length > 0);
+  const decided = isOver ? [] : [...init.decided, ...main];
+  const waits = decided.flatMap(({ step }) => (step.act === "wait" ? [step.untilMs] : []));
+  return {
+    start: decided.flatMap(({ container, step }) =>
+      step.act === "start" ? [{ container, attempt: step.attempt }] : [],
+    ),
+    backingOff: new Set(decided.flatMap((it) => (it.step.act === "wait" ? [it.container.name] : []))),
+    dueAtMs: waits.length === 0 ? undefined : Math.min(...waits),
+    isInitialized: init.isInitialized,
+    isOver,
+    isRestartingAll: false,
+  };
+}
+
+function planInit<T extends Run>(
+  input: PlanInput<T>,
+  counts: (run: T) => boolean,
+): { readonly decided: readonly Decided[]; readonly isInitialized: boolean; readonly isFailed: boolean } {
+  const { initContainers = [], containers = [] } = input.pod.spec ?? {};
+  /** The newest run that counts. */
+  const runOf = ({ name }: Container): T | undefined => {
+    const run = input.latest(name);
+    return run !== undefined && counts(run) ? run : undefined;
+  };
+  const isDone = (container: Container): boolean => {
+    const run = runOf(container);
+    if (run === undefined || !isSidecar(container)) return run?.exit?.code === 0;
+    return run.exit === undefined && input.isStarted(run);
+  };
+  const decided: Decided[] = [];
+  const order = [...initContainers, ...containers];
+  for (const [at, container] of initContainers.entries()) {
+    // What came after it has begun: whatever became of it since, its part is done. Sidecars are kept running.
+    const isPassed = order.slice(at + 1).some((it) => runOf(it) !== undefined);
+    if (isDone(container) || (isPassed && !isSidecar(container))) continue;
+    const step = nextStep(input, container, counts);
+    decided.push({ container, step });
+    if (!isPassed) return { decided, isInitialized: false, isFailed: step.act === "over" };
+  }
+  return { decided, isInitialized: true, isFailed: false };
+}
+
+function nextStep<T extends Run>(
+  input: PlanInput<T>,
+  container: Container,
+  counts: (run: T) => boolean,
+): Step {
   const run = input.latest(container.name);
   if (run === undefined) return { act: "start", attempt: 0 };
+  if (!counts(run)) return { act: "start", attempt: run.attempt + 1 };
   if (run.exit === undefined) return { act: "none" };
-  if (!restarts(policy, run.exit.code)) return { act: run.exit.code === 0 ? "none" : "fail" };
+  if (!shouldRestart(input.pod, container, run.exit.code)) return { act: "over" };
   const untilMs = input.restartAtMs(run);
   return untilMs <= input.nowMs ? { act: "start", attempt: run.attempt + 1 } : { act: "wait", untilMs };
-}
-
-export type RestartPolicy = "Always" | "OnFailure" | "Never";
-
-/** An init container that fails is tried again unless the pod is never restarted; one that succeeds never is. */
-export function restartPolicyOf(pod: Pod, isInit = false): RestartPolicy {
-  const policy = pod.spec?.restartPolicy ?? "Always";
-  return isInit && policy === "Always" ? "OnFailure" : policy;
-}
-
-export function restarts(policy: RestartPolicy, code: number): boolean {
-  return policy === "Always" || (policy === "OnFailure" && code !== 0);
-}
-
-/** First delay, longest delay, and how long a run must have lasted for the count to begin anew. Source: kubelet. */
-const BACKOFF = { initialMs: 10_000, maxMs: 300_000, resetMs: 600_000 };
-
-/**
- * Restart delays of one pod's containers: none before the first restart, then 10 s, doubling up to 5 min.
- * A run of 10 min or more begins the count anew.
- */
-export class RestartBackoff {
-  readonly #steps = new Map<string, { readonly attempt: number; readonly step: number }>();
-
-  /** Unit: milliseconds since the Unix epoch. */
-  restartAtMs(run: Run): number {
-    if (run.exit === undefined) return run.startedAtMs;
-    return run.exit.atMs + delayOf(this.#step(run, run.exit.atMs));
-  }
-
-  /** The delay before the run's successor. Unit: milliseconds. */
-  delayMs(run: Run): number {
-    return run.exit === undefined ? 0 : delayOf(this.#step(run, run.exit.atMs));
-  }
-
-  #step({ name, attempt, startedAtMs }: Run, endedAtMs: number): number {
-    const known = this.#steps.get(name);
-    if (known?.attempt === attempt) return known.step;
-    const before = known?.step ?? -1;
-    const step = endedAtMs - startedAtMs >= BACKOFF.resetMs ? 0 : before + 1;
-    this.#steps.set(name, { attempt, step });
-    return step;
-  }
-}
-
-function delayOf(step: number): number {
-  return step === 0 ? 0 : Math.min(BACKOFF.maxMs, BACKOFF.initialMs * 2 ** (step - 1));
 }

@@ -1,4 +1,5 @@
 import type { Pod } from "#api/core/v1/types.ts";
+import { ConfigError } from "./environment.ts";
 
 /** The name of a pod's host, and how it resolves other names. Pure. */
 
@@ -76,18 +77,42 @@ function unique(list: readonly string[]): readonly string[] {
 
 /** Host name of the pod's containers: a label of at most 63 characters (RFC 1035, section 2.3.4). */
 export function hostnameOf(pod: Pod): string {
-  const wanted = pod.spec?.hostname ?? "";
+  const { hostname: wanted = "", hostnameOverride } = pod.spec ?? {};
+  if (hostnameOverride !== undefined) return hostnameOverride;
   return wanted === "" ? pod.metadata.name.slice(0, 63).replace(/[-.]+$/, "") : wanted;
+}
+
+/** The pod's name with that of its subdomain; undefined where it has none. */
+function qualifiedName(pod: Pod, clusterDomain: string): string | undefined {
+  const { subdomain = "", hostnameOverride } = pod.spec ?? {};
+  if (subdomain === "" || hostnameOverride !== undefined) return undefined;
+  return `${hostnameOf(pod)}.${subdomain}.${pod.metadata.namespace ?? ""}.svc.${clusterDomain}`;
+}
+
+/** As many characters as Linux takes for a host name (gethostname(2)). */
+const MAX_HOSTNAME = 64;
+
+/**
+ * What the kernel gives the pod's programs as their host name.
+ *
+ * @throws {ConfigError} when it is to be a full name, and that is too long.
+ */
+export function kernelHostname(pod: Pod, clusterDomain: string): string {
+  const full = pod.spec?.setHostnameAsFQDN === true ? qualifiedName(pod, clusterDomain) : undefined;
+  if (full === undefined) return hostnameOf(pod);
+  if (full.length <= MAX_HOSTNAME) return full;
+  const limits = `${MAX_HOSTNAME} characters is the max, ${full.length} characters requested`;
+  throw new ConfigError(
+    `Failed to construct FQDN from pod hostname and cluster domain, FQDN ${full} is too long (${limits})`,
+  );
 }
 
 /** Text of the container's /etc/hosts. */
 export function renderHosts(pod: Pod, podIPs: readonly string[], clusterDomain: string): string {
   const hostname = hostnameOf(pod);
-  const { subdomain = "", hostAliases = [] } = pod.spec ?? {};
-  const qualified =
-    subdomain === ""
-      ? hostname
-      : `${hostname}.${subdomain}.${pod.metadata.namespace ?? ""}.svc.${clusterDomain}\t${hostname}`;
+  const { hostAliases = [] } = pod.spec ?? {};
+  const full = qualifiedName(pod, clusterDomain);
+  const qualified = full === undefined ? hostname : `${full}\t${hostname}`;
   return [
     "# Kubernetes-managed hosts file.",
     "127.0.0.1\tlocalhost",

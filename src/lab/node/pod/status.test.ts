@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Pod, PodSpec } from "#api/core/v1/types.ts";
+import type { Container, Pod, PodSpec } from "#api/core/v1/types.ts";
 import type { ContainerExit, ContainerView } from "../container/runtime.ts";
 import { podStatus, type PodStatus, type StatusInput } from "./status.ts";
 
@@ -13,6 +13,8 @@ function view(name: string, attempt: number, exit?: ContainerExit): ContainerVie
     attempt,
     image: "docker.io/library/busybox:1",
     tty: false,
+    user: { uid: 0, gid: 0, groups: [0] },
+    fallsBackToLogs: false,
     folder: `${name}/${attempt}`,
     process,
     startedAtMs: NOW - 5000,
@@ -43,8 +45,9 @@ function report(
     isReady: () => true,
     isStarted: () => true,
     hasNetwork: true,
-    initPending: 0,
     isEnding: false,
+    ended: undefined,
+    isRestartingAll: false,
     nowMs: NOW,
     ...rest,
   });
@@ -133,13 +136,45 @@ describe("the status of a pod", () => {
 
   it("is pending while init containers run, and failed when one did for good", () => {
     const spec: Partial<PodSpec> = { initContainers: [{ name: "i" }], restartPolicy: "Never" };
-    const pending = report([view("i", 0)], { spec, initPending: 1 });
+    const pending = report([view("i", 0)], { spec });
     expect(pending.phase).toBe("Pending");
     expect(conditionOf(pending, "Initialized")).toMatchObject({
       status: "False",
       message: "containers with incomplete status: [i]",
     });
     expect(pending.containerStatuses?.[0]?.state?.waiting?.reason).toBe("PodInitializing");
-    expect(report([view("i", 0, ended(1))], { spec, initPending: 1 }).phase).toBe("Failed");
+    expect(report([view("i", 0, ended(1))], { spec }).phase).toBe("Failed");
+  });
+
+  it("counts a sidecar as started, not as done, and waits for it no more once the pod has begun", () => {
+    const sidecar: Container = { name: "s", restartPolicy: "Always" };
+    const spec: Partial<PodSpec> = { initContainers: [sidecar], restartPolicy: "Never" };
+    const starting = report([view("s", 0)], { spec, isStarted: () => false });
+    expect(starting.phase).toBe("Pending");
+    expect(conditionOf(starting, "Initialized")?.status).toBe("False");
+    expect(report([view("s", 0), view("a", 0)], { spec }).phase).toBe("Running");
+    expect(report([view("s", 0), view("a", 0, ended(0))], { spec }).phase).toBe("Running");
+    expect(report([view("s", 0, ended(143)), view("a", 0, ended(0))], { spec }).phase).toBe("Succeeded");
+    const again = report([view("s", 1, ended(1)), view("a", 0)], { spec });
+    expect(again.phase).toBe("Running");
+    expect(conditionOf(again, "Initialized")?.status).toBe("True");
+    expect(conditionOf(again, "Ready")?.message).toBe("containers with unready status: [s]");
+  });
+
+  it("is ready only with its readiness gates", () => {
+    const spec: Partial<PodSpec> = { readinessGates: [{ conditionType: "example.org/gate" }] };
+    expect(conditionOf(report([view("a", 0)], { spec }), "Ready")).toMatchObject({
+      status: "False",
+      reason: "ReadinessGatesNotReady",
+      message: 'corresponding condition of pod readiness gate "example.org/gate" does not exist.',
+    });
+    const before: PodStatus = { conditions: [{ type: "example.org/gate", status: "True" }] };
+    expect(conditionOf(report([view("a", 0)], { spec, before }), "Ready")?.status).toBe("True");
+  });
+
+  it("has failed when its node ended it, once nothing of it runs", () => {
+    const why = { reason: "DeadlineExceeded", message: "too long" };
+    expect(report([view("a", 0)], { ended: why }).phase).toBe("Running");
+    expect(report([view("a", 0, ended(0))], { ended: why })).toMatchObject({ phase: "Failed", ...why });
   });
 });

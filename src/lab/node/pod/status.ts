@@ -1,9 +1,12 @@
 import { createHash } from "node:crypto";
-import type { Container, ContainerState, ContainerStatus, Pod, PodCondition } from "#api/core/v1/types.ts";
+import type { Container, ContainerState, ContainerStatus, Pod } from "#api/core/v1/types.ts";
 import { timestamp } from "#kube/conditions.ts";
 import type { ContainerView } from "../container/runtime.ts";
+import { conditionsOf } from "./conditions.ts";
 import type { PodPlace } from "./downward.ts";
-import { restartPolicyOf, restarts } from "./plan.ts";
+import { phaseOf } from "./phase.ts";
+import { qosClass } from "./qos.ts";
+import { isSidecar } from "./restart.ts";
 
 /** What the kubelet reports of a pod. Pure. */
 
@@ -15,6 +18,12 @@ export interface Waiting {
   readonly message?: string;
 }
 
+/** Why a pod was ended by its node. */
+export interface Ended {
+  readonly reason: string;
+  readonly message: string;
+}
+
 export interface StatusInput {
   readonly pod: Pod;
   readonly place: PodPlace;
@@ -24,31 +33,45 @@ export interface StatusInput {
   readonly isReady: (run: ContainerView) => boolean;
   readonly isStarted: (run: ContainerView) => boolean;
   readonly hasNetwork: boolean;
-  readonly initPending: number;
   /** The pod is ending: no container starts again. */
   readonly isEnding: boolean;
+  /** Set where the node ended the pod of its own accord: it has failed, whatever its containers say. */
+  readonly ended: Ended | undefined;
+  readonly isRestartingAll: boolean;
   readonly nowMs: number;
 }
 
 export function podStatus(input: StatusInput): PodStatus {
-  const { pod, place, nowMs } = input;
+  const { pod, place, nowMs, ended, isEnding, isRestartingAll } = input;
   const { initContainers = [], containers = [] } = pod.spec ?? {};
-  const initContainerStatuses = initContainers.map((it) => containerStatus(it, input, { isInit: true }));
-  const containerStatuses = containers.map((it) => containerStatus(it, input, { isInit: false }));
-  const phase = phaseOf(input, initContainerStatuses, containerStatuses);
+  const init = initContainers.map((it) => containerStatus(it, input, { isInit: true }));
+  const main = containers.map((it) => containerStatus(it, input, { isInit: false }));
+  const isOver = ended !== undefined && [...init, ...main].every((it) => it.state?.running === undefined);
+  const phase = isOver ? "Failed" : phaseOf({ pod, init, main, isEnding, isRestartingAll });
+  const { hasNetwork } = input;
   return {
+    ...(isOver ? ended : {}),
     phase,
-    conditions: conditionsOf(input, phase, containerStatuses),
-    hostIP: place.hostIPs[0] ?? "",
-    hostIPs: place.hostIPs.map((ip) => ({ ip })),
-    ...(place.podIPs[0] === undefined
-      ? {}
-      : { podIP: place.podIPs[0], podIPs: place.podIPs.map((ip) => ({ ip })) }),
+    conditions: conditionsOf({ pod, phase, init, main, hasNetwork, isRestartingAll, nowMs }),
+    ...addressesOf(place),
     startTime: pod.status?.startTime ?? timestamp(nowMs),
-    ...(initContainers.length > 0 ? { initContainerStatuses } : {}),
-    containerStatuses,
+    ...(initContainers.length > 0 ? { initContainerStatuses: init } : {}),
+    containerStatuses: main,
     qosClass: pod.status?.qosClass ?? qosClass(pod),
-    ...(pod.metadata.generation === undefined ? {} : { observedGeneration: pod.metadata.generation }),
+    ...generationOf(pod),
+  };
+}
+
+function generationOf({ metadata: { generation } }: Pod): Pick<PodStatus, "observedGeneration"> {
+  return generation === undefined ? {} : { observedGeneration: generation };
+}
+
+function addressesOf({ hostIPs, podIPs }: PodPlace): Partial<PodStatus> {
+  const [podIP] = podIPs;
+  return {
+    hostIP: hostIPs[0] ?? "",
+    hostIPs: hostIPs.map((ip) => ({ ip })),
+    ...(podIP === undefined ? {} : { podIP, podIPs: podIPs.map((ip) => ({ ip })) }),
   };
 }
 
@@ -64,23 +87,50 @@ function containerStatus(
 ): ContainerStatus {
   const { name, image = "" } = container;
   const run = input.run(name, 0);
-  const waiting = input.waiting.get(name);
+  const fixed = { resources: container.resources ?? {}, ...requestsOf(container), ...mountsOf(container) };
   if (run === undefined) {
-    const reason = input.initPending > 0 ? "PodInitializing" : "ContainerCreating";
-    const state = { waiting: waiting ?? { reason } };
-    return { name, state, lastState: {}, ready: false, started: false, restartCount: 0, image, imageID: "" };
+    const state = { waiting: input.waiting.get(name) ?? neverRan(input.pod) };
+    const never = { ready: false, started: false, restartCount: 0, image, imageID: "" };
+    return { name, state, lastState: {}, ...never, ...fixed };
   }
-  const isWaiting = run.exit !== undefined && waiting !== undefined;
-  const last = isWaiting ? run : input.run(name, 1);
+  const { uid, gid, groups } = run.user;
   return {
     name,
-    state: isWaiting ? { waiting } : stateOf(run),
-    lastState: last === undefined ? {} : stateOf(last),
-    ...(isInit ? initReadiness(run) : runReadiness(run, input)),
+    ...statesOf(run, input),
+    ...(isInit && !isSidecar(container) ? initReadiness(run) : runReadiness(run, input)),
     restartCount: run.attempt,
     image: run.image,
     imageID: run.image,
     containerID: containerId(run),
+    ...fixed,
+    user: { linux: { uid, gid, supplementalGroups: [...groups] } },
+  };
+}
+
+function neverRan({ spec }: Pod): Waiting {
+  return { reason: (spec?.initContainers ?? []).length > 0 ? "PodInitializing" : "ContainerCreating" };
+}
+
+function statesOf(run: ContainerView, input: StatusInput): Pick<ContainerStatus, "state" | "lastState"> {
+  const waiting = run.exit === undefined ? undefined : input.waiting.get(run.name);
+  if (waiting !== undefined) return { state: { waiting }, lastState: stateOf(run) };
+  const last = input.run(run.name, 1);
+  return { state: stateOf(run), lastState: last === undefined ? {} : stateOf(last) };
+}
+
+function requestsOf({ resources }: Container): Pick<ContainerStatus, "allocatedResources"> {
+  return resources?.requests === undefined ? {} : { allocatedResources: resources.requests };
+}
+
+/** Source: KEP-3857. No mount here is read-only below its top. */
+function mountsOf({ volumeMounts = [] }: Container): Pick<ContainerStatus, "volumeMounts"> {
+  if (volumeMounts.length === 0) return {};
+  return {
+    volumeMounts: volumeMounts.map(({ name, mountPath, readOnly }) => ({
+      name,
+      mountPath,
+      ...(readOnly === true ? { readOnly, recursiveReadOnly: "Disabled" } : {}),
+    })),
   };
 }
 
@@ -107,93 +157,4 @@ function stateOf(run: ContainerView): ContainerState {
       containerID: containerId(run),
     },
   };
-}
-
-/** Source: getPhase in pkg/kubelet/kubelet_pods.go. */
-function phaseOf(
-  input: StatusInput,
-  init: readonly ContainerStatus[],
-  containers: readonly ContainerStatus[],
-): NonNullable<PodStatus["phase"]> {
-  const policy = input.isEnding ? "Never" : restartPolicyOf(input.pod);
-  const initFailed = init.some((it) => (it.state?.terminated?.exitCode ?? 0) !== 0);
-  if (input.initPending > 0) return initFailed && policy === "Never" ? "Failed" : "Pending";
-  const ended = containers.map(
-    (it) => it.state?.terminated ?? (it.state?.waiting && it.lastState?.terminated),
-  );
-  const isRunning = containers.some((it) => it.state?.running !== undefined);
-  if (containers.some((it, at) => it.state?.waiting !== undefined && ended[at] === undefined))
-    return "Pending";
-  if (isRunning) return "Running";
-  const codes = ended.map((it) => it?.exitCode ?? 0);
-  if (codes.some((code) => restarts(policy, code))) return "Running";
-  return codes.every((code) => code === 0) ? "Succeeded" : "Failed";
-}
-
-function conditionsOf(
-  input: StatusInput,
-  phase: PodStatus["phase"],
-  containers: readonly ContainerStatus[],
-): PodCondition[] {
-  const notReady = containers.filter((it) => !it.ready).map((it) => it.name);
-  const isOver = phase === "Succeeded" || phase === "Failed";
-  const readiness: Wanted = isOver
-    ? no(phase === "Failed" ? "PodFailed" : "PodCompleted")
-    : notReady.length > 0
-      ? no("ContainersNotReady", `containers with unready status: [${notReady.join(" ")}]`)
-      : YES;
-  const wanted: Readonly<Record<string, Wanted>> = {
-    PodReadyToStartContainers: input.hasNetwork ? YES : no(),
-    Initialized: isInitialized(input, phase),
-    Ready: readiness,
-    ContainersReady: readiness,
-    PodScheduled: YES,
-  };
-  const before = input.pod.status?.conditions ?? [];
-  const own = Object.entries(wanted).map(([type, it]) => condition(type, it, input));
-  return [...own, ...before.filter((it) => !Object.hasOwn(wanted, it.type))];
-}
-
-interface Wanted {
-  readonly status: "True" | "False";
-  readonly reason?: string;
-  readonly message?: string;
-}
-
-const YES: Wanted = { status: "True" };
-
-function no(reason?: string, message?: string): Wanted {
-  return {
-    status: "False",
-    ...(reason === undefined ? {} : { reason }),
-    ...(message === undefined ? {} : { message }),
-  };
-}
-
-function isInitialized({ pod, initPending }: StatusInput, phase: PodStatus["phase"]): Wanted {
-  if (phase === "Succeeded") return { status: "True", reason: "PodCompleted" };
-  if (initPending === 0) return YES;
-  const names = (pod.spec?.initContainers ?? []).slice(-initPending).map((it) => it.name);
-  return no("ContainersNotInitialized", `containers with incomplete status: [${names.join(" ")}]`);
-}
-
-/** Keeps the time of the last transition while the status stays the same. */
-function condition(type: string, wanted: Wanted, { pod, nowMs }: StatusInput): PodCondition {
-  const before = pod.status?.conditions?.find((it) => it.type === type);
-  const since = before?.status === wanted.status ? before.lastTransitionTime : undefined;
-  return { type, ...wanted, lastTransitionTime: since ?? timestamp(nowMs) };
-}
-
-/** Source: pkg/apis/core/v1/helper/qos. */
-function qosClass(pod: Pod): string {
-  const containers = [...(pod.spec?.initContainers ?? []), ...(pod.spec?.containers ?? [])];
-  const resources = containers.map((it) => it.resources ?? {});
-  const isGuaranteed = resources.every(({ limits, requests }) =>
-    ["cpu", "memory"].every(
-      (key) => limits?.[key] !== undefined && (requests?.[key] ?? limits[key]) === limits[key],
-    ),
-  );
-  if (isGuaranteed) return "Guaranteed";
-  const hasAny = resources.some((it) => Object.keys({ ...it.limits, ...it.requests }).length > 0);
-  return hasAny ? "Burstable" : "BestEffort";
 }

@@ -1,5 +1,6 @@
 import {
   chmodSync,
+  chownSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -21,21 +22,23 @@ import type { VolumeFile, VolumePlan } from "./volumes.ts";
  * Brings a volume's folder to what its plan says. All its files change at once, as upstream's AtomicWriter does it:
  * `FILE` links to `..data/FILE`, and `..data` to the folder that holds the present files.
  *
+ * @param group - The pod's `fsGroup`: what is in the volume belongs to it, and it may read what the owner may.
  * @returns Whether anything was written.
  */
-export function writeVolume(folder: string, plan: VolumePlan): boolean {
+export function writeVolume(folder: string, plan: VolumePlan, group?: number): boolean {
   const isNew = !existsSync(folder);
   mkdirSync(folder, { recursive: true });
   if (plan.kind === "empty") {
-    if (isNew) chmodSync(folder, 0o777);
+    if (isNew) ownFolder(folder, 0o777, group);
     return isNew;
   }
   const data = join(folder, "..data");
-  if (existsSync(data) && sameFiles(data, plan.files)) return false;
+  const files = new Map([...plan.files].map(([path, file]) => [path, forGroup(file, group)]));
+  if (existsSync(data) && sameFiles(data, files)) return false;
   const before = existsSync(data) ? readlinkSync(data) : undefined;
   const fresh = mkdtempSync(join(folder, "..files-"));
-  chmodSync(fresh, 0o755);
-  for (const [path, file] of plan.files) writeFile(join(fresh, path), file);
+  ownFolder(fresh, 0o755, group);
+  for (const [path, file] of files) writeFile(join(fresh, path), file, group);
   rmSync(`${data}-new`, { force: true });
   symlinkSync(relative(folder, fresh), `${data}-new`);
   renameSync(`${data}-new`, data);
@@ -61,9 +64,23 @@ export function resolveSubPath(folder: string, subPath: string, canCreate: boole
   return real;
 }
 
-function writeFile(path: string, { content, mode }: VolumeFile): void {
+/** The bits of an entry beside its kind that a group of its own brings. Source: pkg/volume, SetVolumeOwnership. */
+const GROUP = { readFile: 0o440, setGid: 0o2000, useFolder: 0o070 } as const;
+
+function forGroup(file: VolumeFile, group: number | undefined): VolumeFile {
+  return group === undefined ? file : { ...file, mode: file.mode | GROUP.readFile };
+}
+
+function ownFolder(path: string, mode: number, group: number | undefined): void {
+  if (group !== undefined) chownSync(path, 0, group);
+  // Last: a change of the group takes such bits away.
+  chmodSync(path, group === undefined ? mode : mode | GROUP.setGid | GROUP.useFolder);
+}
+
+function writeFile(path: string, { content, mode, uid }: VolumeFile, group: number | undefined): void {
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, content);
+  if (uid !== undefined || group !== undefined) chownSync(path, uid ?? 0, group ?? 0);
   // Apart from the write: the process's umask must not take bits away.
   chmodSync(path, mode);
 }

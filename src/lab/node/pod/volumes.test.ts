@@ -10,7 +10,7 @@ import { planVolume, type VolumePlan } from "./volumes.ts";
 
 const pod: Pod = {
   metadata: { name: "p", namespace: "n", labels: { b: "2", a: '1"' } },
-  spec: { containers: [] },
+  spec: { containers: [{ name: "c" }] },
 };
 
 function plan(volume: object, token?: string): VolumePlan {
@@ -34,6 +34,7 @@ function plan(volume: object, token?: string): VolumePlan {
             : undefined,
       },
       token: () => token,
+      capacity: { cpu: "2" },
     },
   );
 }
@@ -63,7 +64,7 @@ describe("the plan of a volume", () => {
       { downwardAPI: { items: [{ path: "labels", fieldRef: { fieldPath: "metadata.labels" } }] } },
     ];
     expect(filesOf(plan({ projected: { sources } }, "secret"))).toEqual({
-      token: "secret 600",
+      token: "secret 644",
       "ca.crt": "text 644",
       labels: 'a="1\\""\nb="2" 644',
     });
@@ -73,13 +74,36 @@ describe("the plan of a volume", () => {
   it.each([
     [{ configMap: { name: "none" } }, 'configmap "none" not found'],
     [{ secret: { secretName: "none" } }, 'secret "none" not found'],
-    [{ configMap: { name: "cm", items: [{ key: "none", path: "x" }] } }, 'configmap "cm" has no key none'],
-    [{ configMap: { name: "cm", items: [{ key: "k", path: "../x" }] } }, "is no path inside a volume"],
-    [{ configMap: { name: "cm", items: [{ key: "k", path: "a/../../x" }] } }, "is no path inside a volume"],
+    [
+      { configMap: { name: "cm", items: [{ key: "none", path: "x" }] } },
+      "references non-existent config key: none",
+    ],
+    [{ configMap: { name: "cm", items: [{ key: "k", path: "../x" }] } }, "is no path inside the volume"],
+    [{ configMap: { name: "cm", items: [{ key: "k", path: "a/../../x" }] } }, "is no path inside the volume"],
     [{ hostPath: { path: "/" } }, "hostPath is refused"],
     [{ persistentVolumeClaim: { claimName: "c" } }, "no volumes of the kind persistentVolumeClaim"],
   ])("refuses %j", (volume, message) => {
     expect(() => plan(volume)).toThrow(message);
+  });
+
+  it("has files of its own mode, and tells a container what it may use", () => {
+    const items = [
+      { path: "name", fieldRef: { fieldPath: "metadata.name" }, mode: 0o400 },
+      { path: "cpu", resourceFieldRef: { containerName: "c", resource: "limits.cpu", divisor: "1m" } },
+    ];
+    expect(filesOf(plan({ downwardAPI: { items, defaultMode: 0o440 } }))).toEqual({
+      name: "p 400",
+      cpu: "2000 440",
+    });
+    expect(() => plan({ projected: { sources: [{ clusterTrustBundle: { path: "x" } }] } })).toThrow(
+      "no projected volumes of the kind clusterTrustBundle",
+    );
+  });
+
+  it("is in memory where it is bounded or asks for it", () => {
+    expect(plan({ emptyDir: {} })).toEqual({ kind: "empty", inMemory: false, sizeBytes: undefined });
+    expect(plan({ emptyDir: { sizeLimit: "1Mi" } })).toMatchObject({ inMemory: true, sizeBytes: 2 ** 20 });
+    expect(plan({ emptyDir: { medium: "Memory" } })).toMatchObject({ inMemory: true, sizeBytes: undefined });
   });
 
   it("goes without an optional source that is missing", () => {
@@ -145,6 +169,15 @@ describe("a volume on disk", () => {
     expect(now).not.toBe(before);
   });
 
+  it("belongs to the group of its pod, which may read what the owner may", () => {
+    writeVolume(folder, files({ a: "1" }), 2000);
+    expect(statSync(join(folder, "a"))).toMatchObject({ gid: 2000, mode: 0o100640 });
+    const own = join(folder, "own");
+    writeVolume(own, { kind: "empty", inMemory: false, sizeBytes: undefined }, 2000);
+    expect(statSync(own)).toMatchObject({ gid: 2000, mode: 0o042777 });
+    expect(writeVolume(folder, files({ a: "1" }), 2000)).toBe(false);
+  });
+
   it("is not written when it says the same", () => {
     writeVolume(folder, files({ a: "1" }));
     const before = readlinkSync(join(folder, "..data"));
@@ -170,11 +203,21 @@ describe("a volume on disk", () => {
       { name: "own", mountPath: "/own" },
       { name: "given", mountPath: "/given" },
     ];
-    const binds = volumeBinds({ name: "c", volumeMounts: mounts }, volumes, () => folder);
+    const env = new Map([["WHO", "me"]]);
+    const binds = volumeBinds({ name: "c", volumeMounts: mounts }, volumes, () => folder, env);
     expect(binds.map((it) => it.readOnly)).toEqual([false, true]);
     for (const mountPath of ["/", "a\nb", "/x:y", "/a/.."])
       expect(() =>
-        volumeBinds({ name: "c", volumeMounts: [{ name: "own", mountPath }] }, volumes, () => folder),
+        volumeBinds({ name: "c", volumeMounts: [{ name: "own", mountPath }] }, volumes, () => folder, env),
       ).toThrow("mountPath");
+    const expressed = (subPathExpr: string) =>
+      volumeBinds(
+        { name: "c", volumeMounts: [{ name: "own", mountPath: "/x", subPathExpr }] },
+        volumes,
+        () => folder,
+        env,
+      );
+    expect(expressed("of-$(WHO)")[0]?.source).toBe(join(folder, "of-me"));
+    expect(() => expressed("$(NOBODY)")).toThrow('missing value for "NOBODY"');
   });
 });

@@ -15,6 +15,8 @@ function world(
     attempt: 0,
     image: "i",
     tty: false,
+    user: { uid: 0, gid: 0, groups: [0] },
+    fallsBackToLogs: false,
     folder: "f",
     startedAtMs: clock.now(),
     exit: undefined,

@@ -15,7 +15,7 @@ export interface NodeFacts {
   readonly zone: string | undefined;
 }
 
-function nodeLabels({ name, zone, info }: NodeFacts): Record<string, string> {
+export function nodeLabels({ name, zone, info }: NodeFacts): Record<string, string> {
   return {
     "kubernetes.io/hostname": name,
     "kubernetes.io/os": "linux",

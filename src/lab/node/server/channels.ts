@@ -1,13 +1,9 @@
 import type { Readable, Writable } from "node:stream";
 import type { Status } from "#api/meta/types.ts";
 import type { Executed } from "../container/exec.ts";
+import type { TerminalSize } from "../container/pty.ts";
 
 /** What exec and attach exchange with a client, whatever the protocol. */
-
-export interface TerminalSize {
-  readonly width: number;
-  readonly height: number;
-}
 
 /** What the client asked for, in the kubelet's query. */
 export interface StreamWish {

@@ -1,6 +1,7 @@
 import type { Duplex } from "node:stream";
 import type { Status } from "#api/meta/types.ts";
-import { type Channels, parseSize, type StreamWish, type TerminalSize } from "./channels.ts";
+import type { TerminalSize } from "../container/pty.ts";
+import { type Channels, parseSize, type StreamWish } from "./channels.ts";
 import { SpdySession, type SpdyStream } from "./spdy/session.ts";
 
 /** exec and attach over SPDY/3.1: the client opens one stream for each thing it wants, named by `streamtype`. */

@@ -1,6 +1,7 @@
 import { PassThrough, Writable } from "node:stream";
 import type { WebSocket } from "ws";
-import { type Channels, parseSize, type StreamWish, type TerminalSize } from "./channels.ts";
+import type { TerminalSize } from "../container/pty.ts";
+import { type Channels, parseSize, type StreamWish } from "./channels.ts";
 
 /**
  * The protocols v4.channel.k8s.io and v5.channel.k8s.io: the first byte of a message is the channel, and in v5 a message

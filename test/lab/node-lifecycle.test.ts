@@ -1,0 +1,241 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import type { Container, ContainerStatus, Pod } from "#api/core/v1/types.ts";
+import { describeOnKernel } from "./netns-fixture.ts";
+import { ECHO, IDLE, isReady, NodeWorld, script } from "./node-world.ts";
+
+const PATIENCE = { timeout: 20_000 };
+
+describeOnKernel("the life of a pod", () => {
+  let world: NodeWorld;
+  beforeAll(async () => {
+    world = await NodeWorld.create();
+    await world.startNode();
+  });
+  afterAll(async () => {
+    await world?.[Symbol.asyncDispose]();
+  });
+
+  const container = (pod: Pod | undefined, name = "main"): ContainerStatus | undefined =>
+    [...(pod?.status?.initContainerStatuses ?? []), ...(pod?.status?.containerStatuses ?? [])].find(
+      (it) => it.name === name,
+    );
+  const logOf = (pod: Pod | undefined, name = "main"): string =>
+    pod === undefined ? "" : readFileSync(join(world.runFolder(pod, name), "log"), "utf8");
+  const untilOver = (name: string) =>
+    world.until(name, (it) => ["Succeeded", "Failed"].includes(it?.status?.phase ?? ""));
+  const sidecar = (text: string, name: string): Container => ({
+    ...script(text, name),
+    restartPolicy: "Always",
+  });
+  const shared = { volumes: [{ name: "shared", emptyDir: {} }] };
+  const mount = [{ name: "shared", mountPath: "/shared" }];
+
+  it("starts sidecars before the init containers after them, and ends them last and in reverse, with the work done", async () => {
+    const tell = (name: string) =>
+      `echo ${name} starts >>/shared/log; trap 'echo ${name} ends >>/shared/log; exit 0' TERM; touch /tmp/up; ` +
+      "while :; do sleep 3600 & wait $!; done";
+    const startupProbe = { exec: { command: ["test", "-e", "/tmp/up"] }, periodSeconds: 1 };
+    const first = { ...sidecar(tell("first"), "first"), volumeMounts: mount, startupProbe };
+    const second = { ...sidecar(tell("second"), "second"), volumeMounts: mount, startupProbe };
+    const init = { ...script("echo init >>/shared/log", "init"), volumeMounts: mount };
+    const reader = {
+      ...sidecar("trap 'cat /shared/log; exit 0' TERM; while :; do sleep 3600 & wait $!; done", "reader"),
+      volumeMounts: mount,
+    };
+    const main = { ...script("echo main >>/shared/log"), volumeMounts: mount };
+    await world.createPod("sidecars", [main], {
+      ...shared,
+      initContainers: [reader, first, init, second],
+      restartPolicy: "Never",
+      terminationGracePeriodSeconds: 30,
+    });
+    const pod = await untilOver("sidecars");
+    expect(pod?.status?.phase).toBe("Succeeded");
+    expect(logOf(pod, "reader").trim().split("\n")).toEqual([
+      "first starts",
+      "init",
+      "second starts",
+      "main",
+      "second ends",
+      "first ends",
+    ]);
+    await world.deletePod("sidecars");
+  });
+
+  it("counts a sidecar's readiness as the pod's", async () => {
+    await world.createPod("proxied", [script(IDLE)], {
+      initContainers: [{ ...ECHO, restartPolicy: "Always" }],
+    });
+    const { status } = await world.untilReady("proxied");
+    await world.run("curl", "-s", "-m", "5", "-X", "PUT", `http://${status?.podIP}:8080/readyz/off`);
+    const after = await world.until("proxied", (it) => it !== undefined && !isReady(it));
+    expect(after?.status?.conditions?.find((it) => it.type === "Ready")?.message).toBe(
+      "containers with unready status: [echo]",
+    );
+    await world.deletePod("proxied");
+  });
+
+  it("restarts by the rules of a container, also in a pod that is never restarted", async () => {
+    const picky: Container = {
+      ...script("n=$(cat /shared/n 2>/dev/null || echo 42); echo 7 >/shared/n; exit $n"),
+      volumeMounts: mount,
+      restartPolicy: "Never",
+      restartPolicyRules: [{ action: "Restart", exitCodes: { operator: "In", values: [42] } }],
+    };
+    await world.createPod("picky", [picky], { ...shared, restartPolicy: "Never" });
+    const pod = await untilOver("picky");
+    expect(pod?.status?.phase).toBe("Failed");
+    expect(container(pod)).toMatchObject({
+      restartCount: 1,
+      state: { terminated: { exitCode: 7 } },
+      lastState: { terminated: { exitCode: 42 } },
+    });
+    await world.deletePod("picky");
+  });
+
+  it("starts all containers anew, the init containers first, where a rule says so", async () => {
+    const init = { ...script("echo init >>/shared/log", "init"), volumeMounts: mount };
+    const main: Container = {
+      ...script("[ $(wc -l </shared/log) -ge 2 ] || exit 3; echo main >>/shared/log; cat /shared/log"),
+      volumeMounts: mount,
+      restartPolicy: "Never",
+      restartPolicyRules: [{ action: "RestartAllContainers", exitCodes: { operator: "In", values: [3] } }],
+    };
+    await world.createPod("anew", [main], { ...shared, initContainers: [init], restartPolicy: "Never" });
+    const pod = await untilOver("anew");
+    expect(pod?.status?.phase).toBe("Succeeded");
+    expect([container(pod, "init")?.restartCount, container(pod)?.restartCount]).toEqual([1, 1]);
+    expect(pod?.status?.conditions?.find((it) => it.type === "AllContainersRestarting")?.status).toBe(
+      "False",
+    );
+    await world.deletePod("anew");
+  });
+
+  it("ends a pod that has been active for too long", async () => {
+    await world.createPod("late", [script(IDLE)], { activeDeadlineSeconds: 1 });
+    const pod = await untilOver("late");
+    expect(pod?.status).toMatchObject({
+      phase: "Failed",
+      reason: "DeadlineExceeded",
+      message: "Pod was active on the node longer than the specified deadline",
+    });
+    expect(container(pod)?.state?.terminated?.exitCode).toBe(0);
+    await world.deletePod("late");
+  });
+
+  it("keeps what a program says of its end, or the end of its log where it fails without a word", async () => {
+    const spoken = script("echo noise; printf 'all gone' >/dev/termination-log; exit 3", "spoken");
+    const silent: Container = {
+      ...script("echo one; echo two; exit 4", "silent"),
+      terminationMessagePolicy: "FallbackToLogsOnError",
+    };
+    const quiet: Container = {
+      ...script("echo one; exit 0", "quiet"),
+      terminationMessagePolicy: "FallbackToLogsOnError",
+    };
+    await world.createPod("spoken", [spoken, silent, quiet], { restartPolicy: "Never" });
+    const pod = await untilOver("spoken");
+    const said = (name: string) => container(pod, name)?.state?.terminated?.message;
+    expect([said("spoken"), said("silent"), said("quiet")]).toEqual(["all gone", "one\ntwo\n", undefined]);
+    await world.deletePod("spoken");
+  });
+
+  it("tells what it does in a kubelet's words", async () => {
+    await world.createPod("told", [{ ...script("exit 1"), image: "busybox:1.37" }]);
+    await world.until("told", (it) => container(it)?.state?.waiting?.reason === "CrashLoopBackOff");
+    const uid = world.pod("told")?.metadata.uid;
+    await expect
+      .poll(() => world.events("told"), PATIENCE)
+      .toEqual(
+        expect.arrayContaining([
+          'Pulled: Container image "busybox:1.37" already present on machine and can be accessed by the pod',
+          "Created: Container created",
+          "Started: Container started",
+          `BackOff: Back-off restarting failed container main in pod told_default(${uid})`,
+        ]),
+      );
+    await world.deletePod("told");
+  });
+
+  it("tells why an image is not there, and that it is looked for less and less often", async () => {
+    const image = "example.org/none:v1";
+    await world.createPod("no-image", [
+      { name: "pull", image },
+      { name: "never", image, imagePullPolicy: "Never" },
+      { name: "wrong", image: "No Such Name" },
+    ]);
+    const pod = await world.until(
+      "no-image",
+      (it) => container(it, "wrong")?.state?.waiting?.message !== undefined,
+    );
+    expect(container(pod, "never")?.state?.waiting).toEqual({
+      reason: "ErrImageNeverPull",
+      message: `Container image "${image}" is not present with pull policy of Never`,
+    });
+    expect(container(pod, "wrong")?.state?.waiting?.reason).toBe("InvalidImageName");
+    await expect
+      .poll(() => world.events("no-image"), PATIENCE)
+      .toEqual(
+        expect.arrayContaining([
+          `Pulling: Pulling image "${image}"`,
+          "Failed: Error: ErrImagePull",
+          `ErrImageNeverPull: Container image "${image}" is not present with pull policy of Never`,
+        ]),
+      );
+    await world.deletePod("no-image");
+  });
+
+  it("ends a container whose postStart hook fails, and starts it again", async () => {
+    const hooked: Container = {
+      ...script(IDLE),
+      lifecycle: { postStart: { exec: { command: ["sh", "-c", "exit 1"] } } },
+    };
+    await world.createPod("hook-fails", [hooked]);
+    await world.until("hook-fails", (it) => (container(it)?.restartCount ?? 0) > 0);
+    await expect
+      .poll(() => world.events("hook-fails"), PATIENCE)
+      .toEqual(
+        expect.arrayContaining(["FailedPostStartHook: PostStartHook failed", "Killing: FailedPostStartHook"]),
+      );
+    await world.deletePod("hook-fails");
+  });
+
+  it("refuses a pod that asks for more than the node has, as a node does", async () => {
+    const greedy: Container = { ...script(IDLE), resources: { requests: { cpu: "4096" } } };
+    await world.createPod("greedy", [greedy]);
+    const pod = await untilOver("greedy");
+    expect(pod?.status).toMatchObject({ phase: "Failed", reason: "OutOfcpu" });
+    expect(pod?.status?.message).toMatch(
+      /^Pod was rejected: Node didn't have enough resource: cpu, requested: 4096000, used: \d+, capacity: \d+$/,
+    );
+    await world.deletePod("greedy");
+  });
+
+  it("refuses a sysctl that is not safe, and sets one that is", async () => {
+    const sysctls = (name: string, value: string) => ({ securityContext: { sysctls: [{ name, value }] } });
+    await world.createPod("unsafe", [script(IDLE)], sysctls("kernel.msgmax", "65536"));
+    const unsafe = await untilOver("unsafe");
+    expect(unsafe?.status?.reason).toBe("SysctlForbidden");
+    await world.createPod("safe", [script("cat /proc/sys/net/ipv4/tcp_fin_timeout")], {
+      ...sysctls("net.ipv4.tcp_fin_timeout", "17"),
+      restartPolicy: "Never",
+    });
+    expect(logOf(await untilOver("safe"))).toBe("17\n");
+    await Promise.all([world.deletePod("unsafe"), world.deletePod("safe")]);
+  });
+
+  it.each([
+    ["hostPID", { hostPID: true }],
+    ["shareProcessNamespace", { shareProcessNamespace: true }],
+  ])("makes no sandbox for a pod with %s, and says so", async (what, spec) => {
+    const name = what.toLowerCase();
+    await world.createPod(name, [script(IDLE)], spec);
+    await expect
+      .poll(() => world.events(name), PATIENCE)
+      .toContain(`FailedCreatePodSandBox: Failed to create pod sandbox: nodes of the lab have no ${what}`);
+    expect(world.pod(name)?.status?.phase).toBe("Pending");
+    await world.deletePod(name);
+  });
+});
