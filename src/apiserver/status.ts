@@ -26,7 +26,11 @@ function nameOf(of: ResourceName): string {
 }
 
 function detailsOf(of: ResourceName, name: string): NonNullable<Status["details"]> {
-  return { name, ...(of.group === "" ? {} : { group: of.group }), kind: of.plural };
+  return {
+    ...(name === "" ? {} : { name }),
+    ...(of.group === "" ? {} : { group: of.group }),
+    kind: of.plural,
+  };
 }
 
 export function badRequest(message: string): StatusError {

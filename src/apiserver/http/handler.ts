@@ -113,6 +113,10 @@ export class RequestHandler {
     if (target.kind === "path") return this.#servePath(exchange);
     const { registry, resources, clock } = this.#options;
     if (await serveReview({ registry, clock }, exchange, target)) return;
+    if (target.isWatch && target.name !== undefined) {
+      const selectors = [exchange.query.get("fieldSelector") ?? "", `metadata.name=${target.name}`];
+      exchange.query.set("fieldSelector", selectors.filter((it) => it !== "").join(","));
+    }
     await resources.serve(exchange, target, verb as Verb);
   }
 

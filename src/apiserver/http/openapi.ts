@@ -1,5 +1,6 @@
 import { OPENAPI_V2_PROTOBUF, openapiV2Json, openapiV2Protobuf } from "../openapi/v2.ts";
-import { openapiDocument, openapiHash, openapiIndex, openapiPath } from "../openapi/documents.ts";
+import { openapiDocument, openapiHash, openapiIndex } from "../openapi/documents.ts";
+import { openapiPath } from "../openapi/types.ts";
 import type { Catalog, ServedVersion } from "../registry/catalog.ts";
 import type { ResourceDefinition } from "../registry/types.ts";
 import { pathNotFound } from "../status.ts";
@@ -77,10 +78,10 @@ export class OpenApiHandler {
   #document(path: string): Document | undefined {
     const version = this.#versions().get(path);
     if (version === undefined) return undefined;
-    const { resources } = version.served;
+    const { resources, reviews } = version.served;
     const known = this.#documents.get(path);
     if (known !== undefined && isSame(known.resources, resources)) return known;
-    const text = JSON.stringify(openapiDocument(version.of, resources));
+    const text = JSON.stringify(openapiDocument(version.of, resources, reviews));
     const document = { resources, text, hash: openapiHash(text) };
     this.#documents.set(path, document);
     return document;

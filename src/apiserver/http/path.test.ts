@@ -13,6 +13,8 @@ describe("a path", () => {
     ["/api/v1/namespaces/a/status", { plural: "namespaces", name: "a", subresource: "status" }],
     ["/api/v1/namespaces/a/finalize", { plural: "namespaces", name: "a", subresource: "finalize" }],
     ["/api/v1/namespaces/a/status/b", { plural: "status", namespace: "a", name: "b" }],
+    ["/api/v1/watch/namespaces/a/pods/b", { plural: "pods", namespace: "a", name: "b", isWatch: true }],
+    ["/apis/apps/v1/watch/deployments", { group: "apps", plural: "deployments", isWatch: true }],
     ["/apis/g/v1/things/a%2Fb", { plural: "things", name: "a/b" }],
   ];
   it.each(cases)("%s names a resource", (path, expected) => {
@@ -23,6 +25,8 @@ describe("a path", () => {
     "/",
     "/api",
     "/api/v1",
+    "/api/v1/watch",
+    "/api/v1/watch/watch/pods",
     "/apis/apps",
     "/apis/apps/v1",
     "/version",
@@ -40,6 +44,8 @@ describe("a path", () => {
     expect(verb("GET", "/api/v1/pods")).toBe("list");
     expect(verb("GET", "/api/v1/pods", "watch=true")).toBe("watch");
     expect(verb("GET", "/api/v1/pods", "watch=0")).toBe("list");
+    expect(verb("GET", "/api/v1/watch/nodes/a")).toBe("watch");
+    expect(verb("DELETE", "/api/v1/watch/nodes/a")).toBeUndefined();
     expect(verb("GET", "/api/v1/nodes/a")).toBe("get");
     expect(verb("DELETE", "/api/v1/pods")).toBe("deletecollection");
     expect(verb("DELETE", "/api/v1/nodes/a")).toBe("delete");

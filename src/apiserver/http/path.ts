@@ -13,6 +13,8 @@ export interface ResourceTarget {
   readonly name: string | undefined;
   /** Empty for the main resource. */
   readonly subresource: string;
+  /** Whether the path has the old prefix `watch`, as in /api/v1/watch/pods. */
+  readonly isWatch: boolean;
   /** What follows the subresource: only proxies have it. */
   readonly rest: readonly string[];
 }
@@ -49,7 +51,11 @@ function decodeSegments(pathname: string): readonly string[] | undefined {
 function parseResource(group: string, segments: readonly string[]): ResourceTarget | undefined {
   const [version, first, ...rest] = segments;
   if (version === undefined || first === undefined) return undefined;
-  const base = { kind: "resource", group, version } as const;
+  if (first === "watch") {
+    const watched = rest[0] === "watch" ? undefined : parseResource(group, [version, ...rest]);
+    return watched === undefined ? undefined : { ...watched, isWatch: true };
+  }
+  const base = { kind: "resource", group, version, isWatch: false } as const;
   const isNamespaced = first === "namespaces" && rest.length >= 2 && !isNamespaceSubresource(rest);
   if (!isNamespaced) return { ...base, namespace: undefined, ...partsOf([first, ...rest]) };
   const [namespace, ...inNamespace] = rest;
@@ -71,22 +77,25 @@ function partsOf(
 /** The verb that authorization and dispatch go by. */
 export function verbOf(method: string, target: ResourceTarget, query: URLSearchParams): Verb | undefined {
   const isItem = target.name !== undefined;
-  switch (method) {
-    case "GET":
-    case "HEAD":
-      if (isItem) return "get";
-      return isTrue(query.get("watch")) ? "watch" : "list";
-    case "POST":
-      return "create";
-    case "PUT":
-      return isItem ? "update" : undefined;
-    case "PATCH":
-      return isItem ? "patch" : undefined;
-    case "DELETE":
-      return isItem ? "delete" : "deletecollection";
-    default:
-      return undefined;
-  }
+  if (target.isWatch) return method === "GET" && target.subresource === "" ? "watch" : undefined;
+  if (method === "GET" || method === "HEAD") return readingVerb(isItem, query);
+  return isItem ? ITEM_VERBS.get(method) : COLLECTION_VERBS.get(method);
+}
+
+const ITEM_VERBS: ReadonlyMap<string, Verb> = new Map([
+  ["POST", "create"],
+  ["PUT", "update"],
+  ["PATCH", "patch"],
+  ["DELETE", "delete"],
+]);
+const COLLECTION_VERBS: ReadonlyMap<string, Verb> = new Map([
+  ["POST", "create"],
+  ["DELETE", "deletecollection"],
+]);
+
+function readingVerb(isItem: boolean, query: URLSearchParams): Verb {
+  if (isItem) return "get";
+  return isTrue(query.get("watch")) ? "watch" : "list";
 }
 
 /** As Go's strconv.ParseBool has it; a parameter without a value counts as set. */

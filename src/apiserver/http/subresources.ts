@@ -35,7 +35,9 @@ const SPECIAL: ReadonlyMap<string, readonly Subresource[]> = new Map<string, rea
 export const PARTS_OF_OBJECT: ReadonlySet<string> = new Set(["approval", "finalize", "status"]);
 
 /** What a resource has below its items, reviews aside. */
-export function subresourcesOf(definition: ResourceDefinition): readonly Subresource[] {
+export function subresourcesOf(
+  definition: Pick<ResourceDefinition, "group" | "plural" | "hasStatus"> & { readonly scale?: object },
+): readonly Subresource[] {
   return [
     ...(SPECIAL.get(`${definition.group}/${definition.plural}`) ?? []),
     ...(definition.scale === undefined ? [] : [{ name: "scale", verbs: STORED_VERBS }]),

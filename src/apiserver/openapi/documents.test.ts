@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { builtinSchema } from "../schema/definitions.ts";
 import type { Schema } from "../schema/types.ts";
-import { openapiDocument, openapiHash, openapiIndex, type DocumentedResource } from "./documents.ts";
+import { openapiDocument, openapiHash, openapiIndex } from "./documents.ts";
+import type { DocumentedResource } from "./types.ts";
 
 const VERBS = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 

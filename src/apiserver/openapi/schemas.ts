@@ -1,6 +1,7 @@
 import { REF_PREFIX } from "../schema/definitions.ts";
 import type { Schema } from "../schema/types.ts";
-import type { DocumentedResource } from "./documents.ts";
+import { describeDefinition, describeField } from "./descriptions.ts";
+import type { DocumentedResource } from "./types.ts";
 
 const META = `${REF_PREFIX}io.k8s.apimachinery.pkg.apis.meta.v1`;
 
@@ -9,7 +10,9 @@ export function isBuiltinRef(schema: Schema): boolean {
 }
 
 /** The name of a kind's schema: its definition's for built-in kinds, else group reversed, version and kind. */
-export function schemaName(resource: DocumentedResource): string {
+export function schemaName(
+  resource: Pick<DocumentedResource, "group" | "version" | "kind" | "schema">,
+): string {
   const { $ref } = resource.schema;
   if ($ref !== undefined) return $ref.slice(REF_PREFIX.length);
   return [...resource.group.split(".").toReversed(), resource.version, resource.kind].join(".");
@@ -44,6 +47,7 @@ export function wrapCustomSchema(resource: DocumentedResource): Schema {
 export function listSchema(resource: DocumentedResource): Schema {
   const { group, version, listKind } = resource;
   return {
+    description: `A list of objects of kind ${resource.kind}.`,
     type: "object",
     required: ["items"],
     properties: {
@@ -55,3 +59,70 @@ export function listSchema(resource: DocumentedResource): Schema {
     "x-kubernetes-group-version-kind": [{ group, version, kind: listKind }],
   };
 }
+
+/** A built-in definition with what it and its fields mean. A reference cannot be described but inside `allOf`. */
+export function described(name: string, schema: Schema): Schema {
+  const { properties } = schema;
+  const description = describeDefinition(name);
+  if (properties === undefined) return { description, ...schema };
+  const fields = Object.entries(properties).map(([field, { $ref, ...rest }]): [string, Schema] => {
+    const text = describeField(name, field, rest);
+    return [field, { description: text, ...rest, ...($ref === undefined ? {} : { allOf: [{ $ref }] }) }];
+  });
+  return { description, ...schema, properties: Object.fromEntries(fields) };
+}
+
+const TEXT: Schema = { type: "string" };
+const TEXTS: Schema = { type: "array", items: TEXT, "x-kubernetes-list-type": "atomic" };
+const META_NAME = "io.k8s.apimachinery.pkg.apis.meta.v1";
+
+/** What the protocol speaks of and no object contains. */
+export const PROTOCOL_SCHEMAS: ReadonlyMap<string, Schema> = new Map<string, Schema>([
+  [
+    `${META_NAME}.APIResource`,
+    {
+      type: "object",
+      required: ["name", "singularName", "namespaced", "kind", "verbs"],
+      properties: {
+        categories: TEXTS,
+        group: TEXT,
+        kind: TEXT,
+        name: TEXT,
+        namespaced: { type: "boolean" },
+        shortNames: TEXTS,
+        singularName: TEXT,
+        storageVersionHash: TEXT,
+        verbs: { type: "array", items: TEXT },
+        version: TEXT,
+      },
+    },
+  ],
+  [
+    `${META_NAME}.APIResourceList`,
+    {
+      type: "object",
+      required: ["groupVersion", "resources"],
+      properties: {
+        apiVersion: TEXT,
+        groupVersion: TEXT,
+        kind: TEXT,
+        resources: {
+          type: "array",
+          items: { $ref: `${META}.APIResource` },
+          "x-kubernetes-list-type": "atomic",
+        },
+      },
+    },
+  ],
+  [
+    `${META_NAME}.WatchEvent`,
+    {
+      type: "object",
+      required: ["type", "object"],
+      properties: {
+        object: { $ref: `${REF_PREFIX}io.k8s.apimachinery.pkg.runtime.RawExtension` },
+        type: TEXT,
+      },
+    },
+  ],
+]);

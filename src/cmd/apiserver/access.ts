@@ -6,7 +6,7 @@ import type { AuthenticationOptions } from "#apiserver/auth/options.ts";
 import { parseTokenFile } from "#apiserver/auth/static-tokens.ts";
 import { parseYaml } from "#apiserver/schema/yaml.ts";
 import { systemClock } from "#base/clock.ts";
-import { FleetError, messageOf } from "#base/errors.ts";
+import { FleetError } from "#base/errors.ts";
 import type { Logger } from "#base/log.ts";
 import { readFlagFile } from "./parse.ts";
 
@@ -108,7 +108,7 @@ function openFile(path: string, flags: AuditFlags, log: Logger): AuditFile {
     const limits = { maxBytes: flags.auditLogMaxsize * MEGABYTE, maxBackups: flags.auditLogMaxbackup };
     return new AuditFile(path, limits, { clock: systemClock, log });
   } catch (cause) {
-    throw new FleetError("OPTION_INVALID", `--audit-log-path: cannot write ${path}: ${messageOf(cause)}`, {
+    throw new FleetError("OPTION_INVALID", `--audit-log-path: cannot write ${path}`, {
       cause,
     });
   }

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
 import { dirname, resolve } from "node:path";
-import { FleetError, messageOf } from "#base/errors.ts";
+import { FleetError } from "#base/errors.ts";
 
 /** What flags of the API server hold, or what is wrong with them, in a person's words. */
 
@@ -58,6 +58,6 @@ export function readFlagFile(flag: string, path: string | undefined): string | u
   try {
     return readFileSync(path, "utf8");
   } catch (cause) {
-    throw new FleetError("OPTION_INVALID", `${flag}: cannot read ${path}: ${messageOf(cause)}`, { cause });
+    throw new FleetError("OPTION_INVALID", `${flag}: cannot read ${path}`, { cause });
   }
 }
