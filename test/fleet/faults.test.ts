@@ -4,7 +4,11 @@ import { SERVICES } from "#api/core/v1/types.ts";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
-import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+  MCS_SERVICE_NAME_LABEL,
+} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
@@ -167,5 +171,20 @@ describe("a hub that is gone", () => {
     await untilImported(["10.1.0.1", "10.1.0.2", "10.2.0.2", "10.3.0.2", "10.3.0.3"]);
     const kept = await eventuallyOne(fleet.client("c"), MCS_SERVICE_IMPORTS, hello);
     expect(kept.status?.clusters).toHaveLength(3);
+  });
+
+  it("stops nothing either where an agent begins anew meanwhile", async () => {
+    const agent = fleet.agents.get("c")!;
+    await agent.stop();
+    agent.start();
+    const endpoints = (addresses: readonly string[]) => ({ endpoints: sliceOf({ addresses }).endpoints });
+    await fleet.client("c").mergePatch(ENDPOINT_SLICES, hello1, endpoints(["10.3.0.4"]));
+    await untilImported(["10.1.0.1", "10.1.0.2", "10.2.0.2", "10.3.0.4"]);
+    await fleet.client("c").delete(ENDPOINT_SLICES, hello1);
+    await untilImported(["10.1.0.1", "10.1.0.2", "10.2.0.2"]);
+    await fleet.client("c").create(ENDPOINT_SLICES, sliceOf({ addresses: ["10.3.0.5"], suffix: "zzzzz" }));
+    await untilImported(["10.1.0.1", "10.1.0.2", "10.2.0.2", "10.3.0.5"]);
+    await fleet.client("c").delete(MCS_SERVICE_EXPORTS, hello);
+    await untilImported(["10.1.0.1", "10.1.0.2", "10.2.0.2"]);
   });
 });

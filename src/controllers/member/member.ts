@@ -8,6 +8,7 @@ import { createEventRecorder } from "#kube/events.ts";
 import type { Controller, Informer, KubeClient } from "#kube/types.ts";
 import { createEndpointExport, sliceKeys } from "./endpoints/export.ts";
 import { createEndpointImport } from "./endpoints/import.ts";
+import { createOwnEndpoints } from "./endpoints/without-hub.ts";
 import { createExports, exportKeys } from "./exports/reconcile.ts";
 import { createFleetImport, fleetImportKeys } from "./imports/fleet-import.ts";
 import { createMcsImport } from "./imports/mcs-import.ts";
@@ -52,15 +53,14 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     events: createEventRecorder(local, MEMBER_MANAGER, deps),
     deps,
   };
-  const informers: Informer<KubeObject>[] = [
-    ...(Object.values(session.here) as Informer<KubeObject>[]),
-    ...(Object.values(session.mailbox) as Informer<KubeObject>[]),
-  ];
-  for (const informer of informers) {
+  const here = Object.values(session.here) as Informer<KubeObject>[];
+  const mailbox = Object.values(session.mailbox) as Informer<KubeObject>[];
+  for (const informer of [...here, ...mailbox]) {
     stack.use(informer);
     informer.start(running);
   }
-  await Promise.all(informers.map((it) => it.synced(running)));
+  await Promise.all(here.map((it) => it.synced(running)));
+  await untilHeardOf(session, mailbox, running);
   const probes = stack.use(new Probes(session, options.probe ?? tcpProbe(deps.clock)));
   const controllers = createControllers(session, probes);
   await probes.start(running);
@@ -79,6 +79,17 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     controllers: Object.values(controllers),
     [Symbol.asyncDispose]: () => held.disposeAsync(),
   };
+}
+
+/** Until the hub told what is in the mailbox: it may be away for long, and pods do not wait for it. */
+async function untilHeardOf(
+  session: Session,
+  mailbox: readonly Informer<KubeObject>[],
+  signal: AbortSignal,
+): Promise<void> {
+  await using meanwhile = createOwnEndpoints(session);
+  await meanwhile.start(signal);
+  await Promise.all(mailbox.map((it) => it.synced(signal)));
 }
 
 function createControllers(session: Session, probes: Probes) {

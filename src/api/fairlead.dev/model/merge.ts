@@ -52,7 +52,7 @@ export function mergeExports(exports: readonly ExportedService[]): MergedService
         : { trafficDistribution: oldest.trafficDistribution }),
       ...(metadata === undefined ? {} : { labels: metadata.labels, annotations: metadata.annotations }),
       clusters: ordered
-        .map((it) => ({ cluster: it.cluster, ports: exposedPorts(it, ports) }))
+        .map((it) => ({ cluster: it.cluster, ports: exposedPorts(it.ports, ports) }))
         .toSorted((a, b) => byText(a.cluster, b.cluster)),
     },
     conflicts: findConflicts(ordered),
@@ -73,19 +73,24 @@ function unionOfPorts(ordered: readonly ExportedService[]): ModelPort[] {
   return union;
 }
 
+type NumberedPort = Pick<ModelPort, "name" | "protocol" | "port">;
+
 /**
- * The ports of the import that this export truly serves: those with its protocol and number. A port of the same name but
- * another number is not one of them, and gets no traffic.
+ * The ports of the import that a cluster with these ports truly serves: those with their protocol and number. A port of the
+ * same name but another number is not one of them, and gets no traffic.
  */
-function exposedPorts(of: ExportedService, union: readonly ModelPort[]): ImportedCluster["ports"] {
+export function exposedPorts(
+  ports: readonly NumberedPort[],
+  union: readonly NumberedPort[],
+): ImportedCluster["ports"] {
   const byNumber = new Map(union.map((it) => [numberOf(it), it]));
-  return of.ports.flatMap((port) => {
+  return ports.flatMap((port) => {
     const merged = byNumber.get(numberOf(port));
     return merged === undefined ? [] : [{ name: port.name, importedAs: merged.name }];
   });
 }
 
-function numberOf(port: ModelPort): string {
+function numberOf(port: Pick<ModelPort, "protocol" | "port">): string {
   return `${port.protocol}/${port.port}`;
 }
 

@@ -1,5 +1,6 @@
 import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
 import { sliceExportName } from "#api/fairlead.dev/model/names.ts";
+import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import type { KubeObject } from "#api/meta/types.ts";
@@ -77,7 +78,7 @@ function namesOfObjects(...objects: readonly (KubeObject | undefined)[]): Object
 }
 
 /** A slice of ours has the key as its name; a slice of this cluster's Services is known to the fleet by another one. */
-function namesOfLocal({ cluster }: Session, { before, after }: Change<EndpointSlice>): ObjectKey[] {
+export function namesOfLocal({ cluster }: Session, { before, after }: Change<EndpointSlice>): ObjectKey[] {
   return [before, after].flatMap((it) => {
     if (it === undefined) return [];
     if (isImported(it)) return namesOfObjects(it);
@@ -87,7 +88,7 @@ function namesOfLocal({ cluster }: Session, { before, after }: Change<EndpointSl
 }
 
 /** Names of the slices of a service in every cluster, this one included. */
-function namesOf({ here, mailbox, cluster }: Session, service: ObjectKey): ObjectKey[] {
+export function namesOf({ here, mailbox, cluster }: Session, service: ObjectKey): ObjectKey[] {
   return [
     ...[...mailbox.sliceImports.store.byIndex("service", service)].map((it) => it.metadata.name),
     ...[...here.slices.store.byIndex("service", service)].map((it) =>
@@ -129,22 +130,16 @@ function importKeysOf({
   });
 }
 
-interface Found {
+export interface FoundSlice {
   readonly source: SourceSlice;
   readonly service: ObjectKey;
 }
 
 /** The slice behind a name: one of this cluster, read where it is, or a copy in the mailbox. */
-function findSource(session: Session, name: ObjectKey): Found | undefined {
+function findSource(session: Session, name: ObjectKey): FoundSlice | undefined {
   const { here, mailbox, cluster } = session;
   const [local] = here.slices.store.byIndex("exportName", name);
-  if (local !== undefined) {
-    const [service] = serviceOfLocalSlice(local);
-    const facts = exportedFacts(local);
-    if (service === undefined || facts === undefined || planFor(session, service).spec === undefined)
-      return undefined;
-    return { source: { name, cluster, isLocal: true, facts }, service };
-  }
+  if (local !== undefined) return findOwnSource(session, name, local);
   const copy = mailbox.sliceImports.store.get(objectKey(mailboxOf(cluster), name));
   if (copy === undefined || isDeleting(copy)) return undefined;
   const { endpointSliceReference, ownerServiceReference: _owner, ...facts } = copy.spec;
@@ -152,6 +147,19 @@ function findSource(session: Session, name: ObjectKey): Found | undefined {
   // Our own endpoints are read here, not by way of the hub: an older hub sends them all the same.
   if (from === cluster) return undefined;
   return { source: { name, cluster: from, isLocal: false, facts }, service: serviceOfSliceImport(copy) };
+}
+
+/** A slice of this cluster, if its Service is exported. */
+export function findOwnSource(
+  session: Session,
+  name: ObjectKey,
+  local: EndpointSlice,
+): FoundSlice | undefined {
+  const [service] = serviceOfLocalSlice(local);
+  const facts = exportedFacts(local);
+  if (service === undefined || facts === undefined || planFor(session, service).spec === undefined)
+    return undefined;
+  return { source: { name, cluster: session.cluster, isLocal: true, facts }, service };
 }
 
 /** The LoadBalancer Service of the MultiClusterService that imports a service, if the cluster is accepted there. */
@@ -171,14 +179,35 @@ async function reconcile(
   key: ObjectKey,
   signal: AbortSignal,
 ): Promise<void> {
-  const { here, local } = session;
   const membership = membershipOf(session);
   if (membership === "none") return;
   const found = membership === "leave" ? undefined : findSource(session, key);
-  const wanted = found === undefined ? [] : planFound(session, probes, found);
+  const wanted =
+    found === undefined
+      ? []
+      : planFound(session, found, {
+          spec: importedService(session, found.service)?.spec,
+          isAlive: (addresses) => probes.isAlive(found.source.cluster, addresses),
+        });
+  await writeSlices(session, { key, wanted, isOurs: () => true }, signal);
+}
+
+interface Writing {
+  /** Name of the slices. */
+  readonly key: ObjectKey;
+  readonly wanted: ReturnType<typeof planImportedSlices>;
+  /** Whether a slice of that name that is not wanted may be taken away. */
+  readonly isOurs: (slice: EndpointSlice) => boolean;
+}
+
+export async function writeSlices(
+  { here, local }: Session,
+  { key, wanted, isOurs: mayGo }: Writing,
+  signal: AbortSignal,
+): Promise<void> {
   const keep = new Set(wanted.map((it) => it.metadata.namespace));
   for (const it of here.slices.store.byIndex("imported", key))
-    if (!keep.has(it.metadata.namespace ?? "") && !isDeleting(it))
+    if (!keep.has(it.metadata.namespace ?? "") && !isDeleting(it) && mayGo(it))
       await local.delete(ENDPOINT_SLICES, keyOf(it), { signal });
   for (const desired of wanted)
     await applyIfChanged(local, ENDPOINT_SLICES, {
@@ -189,13 +218,18 @@ async function reconcile(
     });
 }
 
-function planFound(
+interface Known {
+  /** What the service looks like in the fleet; undefined: it is not imported. */
+  readonly spec: ImportedService["spec"] | undefined;
+  readonly isAlive: (addresses: readonly string[]) => boolean;
+}
+
+export function planFound(
   session: Session,
-  probes: Probes,
-  { source, service }: Found,
+  { source, service }: FoundSlice,
+  { spec, isAlive }: Known,
 ): ReturnType<typeof planImportedSlices> {
   const { here } = session;
-  const imported = importedService(session, service);
   const object = here.mcsImports.store.get(service);
   const canImport =
     object !== undefined &&
@@ -204,8 +238,8 @@ function planFound(
     hasNamespace(session, object.metadata.namespace ?? "");
   return planImportedSlices({
     source,
-    isAlive: (addresses) => probes.isAlive(source.cluster, addresses),
-    mcs: imported === undefined || !canImport ? undefined : { spec: imported.spec, object },
+    isAlive,
+    mcs: spec === undefined || !canImport ? undefined : { spec, object },
     loadBalancer: hasNamespace(session, FLEET_SYSTEM_NAMESPACE)
       ? findLoadBalancer(session, service, source.cluster)
       : undefined,
