@@ -1,4 +1,5 @@
 import { check, type Checked } from "./check/checker.ts";
+import { checkLiterals } from "./check/literals.ts";
 import { Frame, type Evaluate, type Variables } from "./eval/frame.ts";
 import { compileProgram } from "./eval/program.ts";
 import { standardFunctions, standardTypes } from "./library/library.ts";
@@ -43,7 +44,10 @@ export interface Program {
   evaluate(variables: Variables, limit?: number): Evaluation;
 }
 
-/** @throws {CompileError} where an expression is none, or comes to something else. */
+/**
+ * @throws {CompileError} where an expression is none, or comes to something else.
+ * @throws {ProgramError} where it can have no value.
+ */
 export function compileExpression(expression: string, options: CompileOptions): Program {
   const checked = checkExpression(expression, options.variables);
   const type = checked.types.get(checked.expr);
@@ -72,7 +76,8 @@ function checkExpression(expression: string, variables: ReadonlyMap<string, CelT
     functions: standardFunctions(),
     variables: new Map([...standardTypes(), ...variables]),
   });
-  if (checked.problems.length > 0) throw new CompileError(expression, checked.problems);
+  const problems = checked.problems.length > 0 ? checked.problems : checkLiterals(checked);
+  if (problems.length > 0) throw new CompileError(expression, problems);
   return checked;
 }
 

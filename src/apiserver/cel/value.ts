@@ -112,12 +112,13 @@ export abstract class Opaque {
   }
 }
 
-type Key = string | boolean | bigint | number;
+type Key = string | boolean | bigint | number | null;
 
 /** Keys that are numerically equal are the same key. */
 function keyOf(key: CelValue): Key | undefined {
   if (key instanceof Uint) return key.value;
   if (typeof key === "number") return Number.isInteger(key) ? BigInt(key) : key;
+  if (key === null) return key;
   return typeof key === "string" || typeof key === "boolean" || typeof key === "bigint" ? key : undefined;
 }
 

@@ -31,6 +31,7 @@ export interface Declarations {
 /** What the checker found out. */
 export interface Checked {
   readonly expr: Expr;
+  readonly functions: Functions;
   readonly types: ReadonlyMap<Expr, CelType>;
   /** What a call may turn out to be, by the types of its arguments when it is evaluated. */
   readonly overloads: ReadonlyMap<Expr, readonly Overload[]>;
@@ -66,6 +67,7 @@ class Checker {
     for (const [node, type] of this.#types) this.#types.set(node, this.#substitutions.apply(type, true));
     return {
       expr,
+      functions: this.#functions,
       types: this.#types,
       overloads: this.#overloads,
       names: this.#names,
@@ -237,16 +239,15 @@ class Checker {
     return this.#report(expr, `expected type '${formatType(expected)}' but found '${formatType(found)}'`);
   }
 
-  #join(expr: Expr, before: CelType | undefined, type: CelType): CelType {
+  #join(before: CelType | undefined, type: CelType): CelType {
     if (before === undefined) return type;
-    if (this.#substitutions.assign([before], [type])) return mostGeneral(before, type);
-    return this.#mismatch(expr, before, type);
+    return this.#substitutions.assign([before], [type]) ? mostGeneral(before, type) : DYN;
   }
 
   #list({ items }: ListExpr): CelType {
     let type: CelType | undefined;
     for (const { value, isOptional: isItemOptional } of items) {
-      type = this.#join(value, type, this.#element(value, isItemOptional));
+      type = this.#join(type, this.#element(value, isItemOptional));
     }
     return listOf(type ?? this.#freeParam());
   }
@@ -255,8 +256,8 @@ class Checker {
     let keyType: CelType | undefined;
     let valueType: CelType | undefined;
     for (const { key, value, isOptional: isEntryOptional } of entries) {
-      keyType = this.#join(key, keyType, this.#check(key));
-      valueType = this.#join(value, valueType, this.#element(value, isEntryOptional));
+      keyType = this.#join(keyType, this.#check(key));
+      valueType = this.#join(valueType, this.#element(value, isEntryOptional));
     }
     return mapOf(keyType ?? this.#freeParam(), valueType ?? this.#freeParam());
   }
@@ -265,7 +266,14 @@ class Checker {
   #struct(expr: StructExpr): CelType {
     const found = this.#lookUp(expr.name);
     if (found === undefined) return this.#undeclared(expr, expr.name);
-    if (found.kind !== "type") return this.#report(expr, `'${formatType(found)}' is not a type`);
+    if (found.kind !== "type") {
+      this.#report(expr, `'${formatType(found)}' is not a type`);
+      for (const field of expr.fields) {
+        this.#check(field.value);
+        this.#report(field, `unexpected failed resolution of '${expr.name}'`);
+      }
+      return ERROR;
+    }
     return this.#report(expr, `'${paramAt(found, 0).name}' is not a message type`);
   }
 

@@ -32,6 +32,10 @@ const containing =
   (args) =>
     Math.ceil(2 * sizeAt(args, 0) * TRAVERSAL) + extra(args);
 
+function compareAll(times: number): Cost {
+  return (args) => 1 + sizeAt(args, 0) * sizeAt(args, 1) * times;
+}
+
 function selfCompare(at: number): Cost {
   return (args) => {
     const list = args[at] ?? null;
@@ -75,6 +79,8 @@ const BY_NAME: ReadonlyMap<string, Cost> = new Map<string, Cost>([
     "validate",
     (args) => Math.ceil((1 + sizeAt(args, 1)) * TRAVERSAL) * Math.ceil(formatSize(args[0] ?? null) * PATTERN),
   ],
+  ...["sets.contains", "sets.intersects"].map((it) => [it, compareAll(1)] as const),
+  ["sets.equivalent", compareAll(2)],
   ["slice", madeList],
   ["reverse", madeList],
   ["lists.range", madeList],

@@ -21,6 +21,9 @@ export function access(target: CelValue, key: CelValue): CelValue {
   if (value !== undefined) return value;
   if (!isList(target)) throw new CelError(`no such key: ${describe(key)}`);
   const index = indexOf(key);
+  if (index !== undefined && !Number.isInteger(index)) {
+    throw new CelError(`unsupported index value ${describe(key)} in list`);
+  }
   if (index === undefined) throw new CelError("unsupported index type 'string' in list");
   throw new CelError(`index out of bounds: ${describe(key)}`);
 }

@@ -1,5 +1,6 @@
 import type { Checked } from "../check/checker.ts";
 import { actualCost } from "../cost/actual.ts";
+import { compilePattern } from "../../schema/patterns.ts";
 import type { Overload } from "../function.ts";
 import {
   ACCUMULATOR,
@@ -15,12 +16,39 @@ import { CelError, CelMap, type CelValue, isList, Optional, typeOf, TypeValue } 
 import { access, accessOptional, isPresent } from "./access.ts";
 import { describe } from "./describe.ts";
 import { isEqual } from "./equality.ts";
-import type { Evaluate, Frame } from "./frame.ts";
+import { type Evaluate, Frame } from "./frame.ts";
 
 /** Makes of a checked expression a function that evaluates it. */
 export function compileProgram(checked: Checked): Evaluate {
   return new Compiler(checked).compile(checked.expr);
 }
+
+/** What is the same whenever it is evaluated, and has no value. */
+export class ProgramError extends Error {
+  static {
+    this.prototype.name = "ProgramError";
+  }
+}
+
+/** With an argument that is known they are evaluated once. */
+const FOLDED = new Set([
+  "bool",
+  "bytes",
+  "double",
+  "duration",
+  "dyn",
+  "int",
+  "string",
+  "timestamp",
+  "type",
+  "uint",
+]);
+
+/** They look at the values themselves, and take any. */
+const UNGUARDED = new Set(["sort", "@sortByAssociatedKeys"]);
+
+/** Operators and others by what their first operand is. */
+const BY_FIRST = new Set(["_+_", "_-_", "_*_", "_/_", "_%_", "_<_", "_<=_", "_>_", "_>=_", "-_", "size"]);
 
 /** Unit: cost. Source: cel-go, common/cost.go. */
 const LIST_COST = 10;
@@ -34,6 +62,8 @@ type Locals = ReadonlyMap<string, number>;
 class Compiler {
   readonly #checked: Checked;
   #locals: Locals = new Map();
+  /** What the text alone decides. */
+  readonly #constants = new Map<Expr, CelValue>();
   /** Folds around. */
   #depth = 0;
 
@@ -45,6 +75,7 @@ class Compiler {
     switch (expr.kind) {
       case "literal": {
         const { value } = expr;
+        this.#constants.set(expr, value);
         return () => value;
       }
       case "ident":
@@ -170,8 +201,10 @@ class Compiler {
     const key = this.compile(second);
     return (frame) => {
       const value = target(frame);
-      frame.charge(1);
-      return get(value, key(frame));
+      const found = get(value, key(frame));
+      // What is not there costs nothing.
+      frame.charge(found === Optional.NONE ? 0 : 1);
+      return found;
     };
   }
 
@@ -181,7 +214,7 @@ class Compiler {
     const other = this.compile(second);
     return (frame) => {
       const value = target(frame);
-      if (!(value instanceof Optional)) throw new CelError("no such overload");
+      if (!(value instanceof Optional)) return value;
       if (!value.hasValue) return other(frame);
       return isUnwrapped ? value.value : value;
     };
@@ -207,19 +240,55 @@ class Compiler {
     const overloads = this.#checked.overloads.get(expr) ?? [];
     const target = this.#checked.names.has(expr) ? undefined : expr.target;
     const args = [...(target === undefined ? [] : [target]), ...expr.args].map((it) => this.compile(it));
-    return (frame) => {
+    const all = this.#checked.functions.get(name) ?? [];
+    this.#checkPattern(name, expr.args[0]);
+    const id = overloads.length === 1 ? (overloads[0]?.id ?? "") : "";
+    const evaluate: Evaluate = (frame) => {
       const values = args.map((it) => it(frame));
-      const overload = overloads.find((it) => takes(it, values)) ?? noOverload(name, values);
-      const run = overload.run as (...them: readonly CelValue[]) => CelValue;
+      const run = select(overloads, values, { name, all }).run as (...them: readonly CelValue[]) => CelValue;
       const result = run(...values);
-      frame.charge(actualCost(name, overload.id, values, result));
+      frame.charge(actualCost(name, id, values, result));
       return result;
     };
+    const [only] = expr.args;
+    return only !== undefined && expr.args.length === 1 && FOLDED.has(name)
+      ? this.#fold(expr, only, evaluate)
+      : evaluate;
   }
 
-  #list({ items }: ListExpr): Evaluate {
+  #checkPattern(name: string, pattern: Expr | undefined): void {
+    if ((name !== "find" && name !== "findAll") || pattern?.kind !== "literal") return;
+    const compiled = typeof pattern.value === "string" ? compilePattern(pattern.value) : undefined;
+    if (compiled instanceof Error) throw new ProgramError(compiled.message);
+  }
+
+  #fold(expr: Expr, arg: Expr, evaluate: Evaluate): Evaluate {
+    if (!this.#constants.has(arg)) return evaluate;
+    try {
+      const value = evaluate(new Frame(new Map(), Infinity));
+      this.#constants.set(expr, value);
+      return () => value;
+    } catch (error) {
+      if (error instanceof CelError) throw new ProgramError(error.message);
+      throw error;
+    }
+  }
+
+  /** What a list or map that is written out costs: nothing where all of it is known. */
+  #costOf(expr: Expr, parts: readonly Expr[], cost: number): number {
+    if (!parts.every((it) => this.#constants.has(it))) return cost;
+    this.#constants.set(expr, null);
+    return 0;
+  }
+
+  #list(expr: ListExpr): Evaluate {
+    const { items } = expr;
     const parts = items.map(({ value, isOptional }) => ({ value: this.compile(value), isOptional }));
-    const cost = items.every(({ value }) => value.kind === "literal") ? 0 : LIST_COST;
+    const cost = this.#costOf(
+      expr,
+      items.map(({ value }) => value),
+      LIST_COST,
+    );
     return (frame) => {
       const list: CelValue[] = [];
       for (const { value, isOptional } of parts) {
@@ -235,15 +304,18 @@ class Compiler {
     };
   }
 
-  #map({ entries }: MapExpr): Evaluate {
+  #map(expr: MapExpr): Evaluate {
+    const { entries } = expr;
     const parts = entries.map((it) => ({
       key: this.compile(it.key),
       value: this.compile(it.value),
       isOptional: it.isOptional,
     }));
-    const cost = entries.every((it) => it.key.kind === "literal" && it.value.kind === "literal")
-      ? 0
-      : MAP_COST;
+    const cost = this.#costOf(
+      expr,
+      entries.flatMap(({ key, value }) => [key, value]),
+      MAP_COST,
+    );
     return (frame) => {
       const map = new CelMap();
       for (const part of parts) {
@@ -320,22 +392,45 @@ function* iterate(range: CelValue, hasTwo: boolean): Generator<readonly [CelValu
     let at = 0n;
     for (const item of range) yield hasTwo ? [at++, item] : [item, null];
   } else {
-    throw new CelError(`got '${typeOf(range).name}', expected iterable type`);
+    const { name } = typeOf(range);
+    throw new CelError(`got 'types.${name.charAt(0).toUpperCase()}${name.slice(1)}', expected iterable type`);
   }
 }
 
 function noOverload(name: string, values: readonly CelValue[]): never {
-  if (/[^A-Za-z.]/.test(name)) throw new CelError("no such overload");
+  if (name.startsWith("_") || name.startsWith("@") || name === "!_") throw new CelError("no such overload");
   throw new CelError(`no such overload: ${name}(${values.map((it) => typeOf(it).name).join(", ")})`);
+}
+
+/** The overload for arguments of these types. */
+function select(
+  overloads: readonly Overload[],
+  values: readonly CelValue[],
+  { name, all }: { readonly name: string; readonly all: readonly Overload[] },
+): Overload {
+  const [first] = overloads;
+  if (first !== undefined && UNGUARDED.has(name)) return first;
+  const found = overloads.find((it) => takes(it, values));
+  if (found !== undefined) return found;
+  const [operand = null] = values;
+  if (BY_FIRST.has(name) && !all.some(({ args: [type] }) => type !== undefined && isOfType(operand, type))) {
+    throw new CelError(`no such overload: ${name}`);
+  }
+  return noOverload(name, values);
 }
 
 function takes({ args }: Overload, values: readonly CelValue[]): boolean {
   return args.length === values.length && args.every((type, at) => isOfType(values[at] ?? null, type));
 }
 
+/** Of lists and maps the first item tells of what they are. */
 function isOfType(value: CelValue, type: CelType): boolean {
   if (type.kind === "dyn" || type.kind === "param") return true;
   const { kind, name } = typeOf(value);
-  if (type.kind === "map") return kind === "map" || value instanceof CelMap;
+  if (type.kind === "map") return value instanceof CelMap;
+  if (type.kind === "list") {
+    const first = isList(value) ? value[0] : undefined;
+    return isList(value) && (first === undefined || isOfType(first, paramAt(type, 0)));
+  }
   return type.kind === "opaque" || type.kind === "struct" ? name === type.name : kind === type.kind;
 }

@@ -1,12 +1,15 @@
 import type { Duration, Timestamp } from "../value.ts";
 
+/** From here on doubles are written with an exponent, if that is what their digits are. */
+const LARGE = 1e6;
+
 /** A double as Go's `%g` with the least digits that tell it from its neighbours. */
 export function formatDouble(value: number): string {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "+Inf" : "-Inf";
   if (Object.is(value, -0)) return "-0";
   const magnitude = Math.abs(value);
-  if (magnitude !== 0 && (magnitude < 1e-4 || magnitude >= 1e21)) {
+  if (magnitude !== 0 && (magnitude < 1e-4 || magnitude >= LARGE)) {
     return value.toExponential().replace(/e([+-])(\d)$/, "e$10$2");
   }
   return plain(value);
@@ -24,30 +27,32 @@ function plain(value: number): string {
   return `${sign}${whole}${fraction}${"0".repeat(shift - fraction.length)}`;
 }
 
-/** With `digits` behind the point, halves to the even digit as the exact value has it. */
+/** With `digits` behind the point; halves go to the even digit. */
 export function toFixed(value: number, digits: number): string {
-  if (digits <= 100 && Math.abs(value) < 1e21) return signed(value, Math.abs(value).toFixed(digits));
-  const [whole = "", fraction = ""] = exactDecimal(Math.abs(value)).split(".");
-  const text = fraction === "" ? whole : `${whole}.${fraction}`;
-  const shown = Math.abs(value) < 1e21 ? Math.abs(value).toFixed(100) : text;
-  const [left = "", right = ""] = shown.split(".");
-  return signed(value, digits === 0 ? left : `${left}.${right.padEnd(digits, "0").slice(0, digits)}`);
+  const { mantissa, exponent } = decompose(Math.abs(value));
+  const scaled = mantissa * 10n ** BigInt(digits);
+  const rounded = exponent >= 0 ? scaled << BigInt(exponent) : halfEven(scaled, 1n << BigInt(-exponent));
+  const text = rounded.toString().padStart(digits + 1, "0");
+  const whole = text.slice(0, text.length - digits);
+  const sign = value < 0 || Object.is(value, -0) ? "-" : "";
+  return digits === 0 ? sign + whole : `${sign}${whole}.${text.slice(-digits)}`;
 }
 
-export function toScientific(value: number, digits: number): string {
-  const text = Math.abs(value).toExponential(Math.min(digits, 100));
-  const [mantissa = "", exponent = ""] = text.split("e");
-  const padded = digits > 100 ? mantissa + "0".repeat(digits - 100) : mantissa;
-  return signed(value, `${padded}e${exponent.charAt(0)}${exponent.slice(1).padStart(2, "0")}`);
+function halfEven(value: bigint, divisor: bigint): bigint {
+  const [whole, rest] = [value / divisor, (value % divisor) * 2n];
+  return rest > divisor || (rest === divisor && whole % 2n === 1n) ? whole + 1n : whole;
 }
 
-function signed(value: number, magnitude: string): string {
-  return value < 0 || Object.is(value, -0) ? `-${magnitude}` : magnitude;
-}
-
-/** Of a double that is whole, which those from 2^53 on are. */
-function exactDecimal(value: number): string {
-  return BigInt(value).toString();
+/** A finite double as `mantissa * 2^exponent`. */
+function decompose(value: number): { readonly mantissa: bigint; readonly exponent: number } {
+  const view = new DataView(new ArrayBuffer(8));
+  view.setFloat64(0, value);
+  const bits = view.getBigUint64(0);
+  const power = Number((bits >> 52n) & 0x7_ffn);
+  const fraction = bits & 0xf_ff_ff_ff_ff_ff_ffn;
+  return power === 0
+    ? { mantissa: fraction, exponent: -1074 }
+    : { mantissa: fraction | (1n << 52n), exponent: power - 1075 };
 }
 
 /** Seconds as the nearest double has them, as Go's `Duration.Seconds`. */

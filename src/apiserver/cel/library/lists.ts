@@ -87,6 +87,7 @@ function sortByKeys(list: List, keys: List): List {
   const [first] = keys;
   if (first === undefined) return list;
   const type = typeOf(first);
+  if (!ORDERED.some((it) => type.kind === it)) throw new CelError("list elements must be comparable");
   if (keys.length > 1 && keys.some((it) => !isSameType(typeOf(it), type))) {
     throw new CelError("list elements must have the same type");
   }

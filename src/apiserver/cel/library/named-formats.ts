@@ -71,7 +71,7 @@ function uriProblems(text: string): readonly string[] {
   }
 }
 
-const DATE_TIME_PATTERN_SIZE = 107;
+const DATE_TIME_PATTERN_SIZE = 70;
 const UUID_PATTERN_SIZE = 72;
 
 const FORMATS: ReadonlyMap<string, NamedFormat> = new Map(

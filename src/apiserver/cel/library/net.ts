@@ -10,7 +10,7 @@ import { addressProblem } from "./net-problems.ts";
 const IP = opaque("net.IP");
 const CIDR = opaque("net.CIDR");
 
-class Ip extends Opaque {
+export class Ip extends Opaque {
   readonly celType: CelType = IP;
   readonly address: IpAddress;
   constructor(address: IpAddress) {
@@ -26,7 +26,7 @@ class Ip extends Opaque {
   }
 }
 
-class Cidr extends Opaque {
+export class Cidr extends Opaque {
   readonly celType: CelType = CIDR;
   readonly address: IpAddress;
   readonly length: number;
@@ -138,11 +138,18 @@ function containsIp(cidr: Cidr, { address }: Ip): boolean {
   return familyOf(address) === familyOf(cidr.address) && containsAddress(cidr.prefix, address);
 }
 
+/** A text that is no address has no overload, as upstream has it. */
+function containsIpText(cidr: Cidr, text: string): boolean {
+  if (!isIp(text)) throw new CelError("no such overload");
+  return containsIp(cidr, toIp(text));
+}
+
 function containsCidr(cidr: Cidr, other: Cidr): boolean {
   if (familyOf(cidr.address) !== familyOf(other.address)) return false;
   return cidr.length <= other.length && overlaps(cidr.prefix, other.prefix);
 }
 
+const isIp = succeeds(parseIp);
 const toIp = (text: string): Ip => new Ip(parseIp(text));
 
 export const NET: readonly Declaration[] = [
@@ -156,7 +163,7 @@ export const NET: readonly Declaration[] = [
     "ip.isCanonical",
     ["ip_is_canonical(string) -> bool", (text: string) => formatAddress(parseIp(text)) === text],
   ],
-  ["isIP", ["is_ip(string) -> bool", succeeds(parseIp)]],
+  ["isIP", ["is_ip(string) -> bool", isIp]],
   ["isUnspecified", [".ip_is_unspecified(net.IP) -> bool", isUnspecified]],
   ["isLoopback", [".ip_is_loopback(net.IP) -> bool", isLoopback]],
   ["isLinkLocalMulticast", [".ip_is_link_local_multicast(net.IP) -> bool", isLinkLocalMulticast]],
@@ -166,10 +173,7 @@ export const NET: readonly Declaration[] = [
   ["isCIDR", ["is_cidr(string) -> bool", succeeds(parseCidr)]],
   [
     "containsIP",
-    [
-      ".cidr_contains_ip_string(net.CIDR, string) -> bool",
-      (cidr: Cidr, text: string) => containsIp(cidr, toIp(text)),
-    ],
+    [".cidr_contains_ip_string(net.CIDR, string) -> bool", containsIpText],
     [".cidr_contains_ip_ip(net.CIDR, net.IP) -> bool", containsIp],
   ],
   [

@@ -24,8 +24,8 @@ export function toUint(value: bigint): Uint {
 }
 
 /** @throws {CelError} where it is more than 292 years. */
-export function toDuration(nanos: bigint): Duration {
-  if (nanos > MAX_INT || nanos < MIN_INT) throw new CelError("duration overflow");
+export function toDuration(nanos: bigint, problem = "duration overflow"): Duration {
+  if (nanos > MAX_INT || nanos < MIN_INT) throw new CelError(problem);
   return new Duration(nanos);
 }
 
@@ -128,7 +128,7 @@ export const OPERATORS: readonly Declaration[] = [
     ],
     [
       "subtract_timestamp_timestamp(timestamp, timestamp) -> duration",
-      (a: Timestamp, b: Timestamp) => toDuration(a.nanos - b.nanos),
+      (a: Timestamp, b: Timestamp) => toDuration(a.nanos - b.nanos, "integer overflow"),
     ],
     ["subtract_uint64(uint, uint) -> uint", uint((a, b) => a - b)],
   ],

@@ -70,10 +70,8 @@ function scaleOf(text: string): number | undefined {
 }
 
 function problemOf(text: string): string {
-  if (text === "")
-    return "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-  if (/^[+-]?[0-9.]+[eEinumkKMGTP]*[-+]?[0-9]*$/.test(text)) {
-    return /^[+-]?(\d+\.?\d*|\.\d+)/.test(text)
+  if (text !== "" && /^[+-]?\d*\.?\d*[eEinumkKMGTP]*[-+]?\d*$/.test(text)) {
+    return /^[+-]?\.?\d/.test(text)
       ? "unable to parse quantity's suffix"
       : "unable to parse numeric part of quantity";
   }
@@ -109,7 +107,10 @@ const T = "kubernetes.Quantity";
 
 export const QUANTITIES: readonly Declaration[] = [
   ["quantity", [`string_to_quantity(string) -> ${T}`, toQuantity]],
-  ["isQuantity", ["is_quantity_string(string) -> bool", (text: string) => parseQuantity(text) !== undefined]],
+  [
+    "isQuantity",
+    ["is_quantity_string(string) -> bool", (text: string) => FORM.test(text) && /\d/.test(text)],
+  ],
   ["sign", [`quantity_sign(${T}) -> int`, (it: Quantity) => BigInt(order(it, ofInt(0n)))]],
   [
     "isGreaterThan",

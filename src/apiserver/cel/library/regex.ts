@@ -4,9 +4,9 @@ import { CelError } from "../value.ts";
 
 /** Regular expressions are RE2's. Source: k8s.io/apiserver, pkg/cel/library/regex.go. */
 
-function compiled(pattern: string): Exclude<ReturnType<typeof compilePattern>, Error> {
+function compiled(pattern: string, prefix = ""): Exclude<ReturnType<typeof compilePattern>, Error> {
   const found = compilePattern(pattern);
-  if (found instanceof Error) throw new CelError(found.message);
+  if (found instanceof Error) throw new CelError(prefix + found.message);
   return found;
 }
 
@@ -16,7 +16,7 @@ export function matchesPattern(text: string, pattern: string): boolean {
 
 /** @param limit - Below 0: all of them. */
 function findAll(text: string, pattern: string, limit = -1n): string[] {
-  const matcher = compiled(pattern).matcher(text);
+  const matcher = compiled(pattern, "Illegal regex: ").matcher(text);
   const found: string[] = [];
   let end = -1;
   while ((limit < 0n || BigInt(found.length) < limit) && matcher.find()) {

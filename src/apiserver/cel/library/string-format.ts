@@ -1,5 +1,6 @@
 import { compareText } from "../eval/equality.ts";
-import { formatDouble, formatDuration, formatTimestamp, toFixed, toScientific } from "../eval/text.ts";
+import { formatDouble, formatDuration, formatTimestamp, toFixed } from "../eval/text.ts";
+import type { CelType } from "../type.ts";
 import {
   CelError,
   CelMap,
@@ -19,6 +20,15 @@ const DEFAULT_PRECISION = 6;
 const MAX_PRECISION = 1000;
 
 export function formatString(text: string, args: readonly CelValue[]): string {
+  return interpolate(text, (clause, at) => {
+    const arg = args[at];
+    if (arg === undefined) throw new CelError(`index ${at} out of range`);
+    return formatArg(arg, clause());
+  });
+}
+
+/** @param insert - Given the clause and which one it is; a clause that is none throws when it is asked for. */
+export function interpolate(text: string, insert: (clause: () => Clause, at: number) => string): string {
   let next = 0;
   let result = "";
   for (let at = 0; at < text.length;) {
@@ -28,19 +38,21 @@ export function formatString(text: string, args: readonly CelValue[]): string {
       result += "%";
       at += 2;
     } else {
-      const arg = args[next];
-      if (arg === undefined) throw new CelError(`index ${next} out of range`);
-      next++;
-      if (at + 1 >= text.length) throw new CelError("unexpected end of string");
-      const clause = parseClause(text.slice(at + 1));
-      result += formatArg(arg, clause);
-      at += 1 + clause.length;
+      let length = 0;
+      const rest = text.slice(at + 1);
+      result += insert(() => {
+        if (rest === "") throw new CelError("unexpected end of string");
+        const clause = parseClause(rest);
+        ({ length } = clause);
+        return clause;
+      }, next++);
+      at += 1 + length;
     }
   }
   return result;
 }
 
-interface Clause {
+export interface Clause {
   readonly letter: string;
   readonly precision: number;
   readonly length: number;
@@ -80,11 +92,12 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   d: { format: formatDecimal, what: "decimal clause can only be used on integers" },
   f: {
-    format: (arg, precision) => formatNumber(arg, (it) => toFixed(it, precision)),
+    format: (arg, precision) => formatNumber(arg, (it) => grouped(toFixed(it, precision))),
     what: "fixed-point clause can only be used on doubles",
   },
   e: {
-    format: (arg, precision) => formatNumber(arg, (it) => toScientific(it, precision)),
+    // What stands as a precision is taken for a width.
+    format: (arg, precision) => formatNumber(arg, scientific)?.padStart(precision),
     what: "scientific clause can only be used on doubles",
   },
   b: { format: formatBinary, what: "only integers and bools can be formatted as binary" },
@@ -95,6 +108,37 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   o: { format: (arg) => integer(arg)?.toString(8), what: "octal clause can only be used on integers" },
 };
+
+const ANY = [
+  "list",
+  "map",
+  "int",
+  "uint",
+  "double",
+  "bool",
+  "string",
+  "timestamp",
+  "bytes",
+  "duration",
+  "type",
+  "null_type",
+];
+const TAKEN: Readonly<Record<string, readonly string[]>> = {
+  s: ANY,
+  d: ["int", "uint"],
+  f: ["double", "string"],
+  e: ["double", "string"],
+  b: ["int", "uint", "bool"],
+  x: ["int", "uint", "string", "bytes"],
+  X: ["int", "uint", "string", "bytes"],
+  o: ["int", "uint"],
+};
+
+/** Why a clause does not take values of a type; undefined where it does, or where nothing is known of the type. */
+export function formatProblem(letter: string, type: CelType): string | undefined {
+  if (type.kind === "dyn" || TAKEN[letter]?.includes(type.kind) === true) return undefined;
+  return `error during formatting: ${RULES[letter]?.what ?? ""}, was given ${type.name}`;
+}
 
 function formatArg(arg: CelValue, { letter, precision }: Clause): string {
   const rule = RULES[letter];
@@ -127,6 +171,20 @@ const NAMED = new Map([
   ["Infinity", Infinity],
   ["-Infinity", -Infinity],
 ]);
+
+/** Thousands apart, as in English. */
+function grouped(text: string): string {
+  const [whole = "", ...fraction] = text.split(".");
+  return [whole.replaceAll(/(?<=\d)(?=(\d{3})+$)/g, ","), ...fraction].join(".");
+}
+
+const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+
+function scientific(value: number): string {
+  const [mantissa = "", exponent = ""] = value.toExponential(DEFAULT_PRECISION).split("e");
+  const digits = [...exponent.slice(1).padStart(2, "0")].map((it) => SUPERSCRIPT.charAt(Number(it)));
+  return `${mantissa}×10${exponent.startsWith("-") ? "⁻" : ""}${digits.join("")}`;
+}
 
 function formatNumber(arg: CelValue, format: (value: number) => string): string | undefined {
   const value = typeof arg === "string" ? NAMED.get(arg) : arg;

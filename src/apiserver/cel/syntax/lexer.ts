@@ -1,6 +1,6 @@
 import type { Problem } from "./problems.ts";
 
-export type TokenKind = "op" | "ident" | "int" | "uint" | "double" | "string" | "bytes" | "end";
+export type TokenKind = "op" | "ident" | "int" | "uint" | "double" | "string" | "bytes" | "escaped" | "end";
 
 export interface Token {
   readonly kind: TokenKind;
@@ -22,6 +22,7 @@ const TOKEN = new RegExp(
     String.raw`(?<int>0x[0-9a-fA-F]+|[0-9]+)`,
     `(?<bytes>[bB](?:${TEXT}))`,
     `(?<string>${TEXT})`,
+    "(?<escaped>`[A-Za-z0-9_.\\-/ ]+`)",
     "(?<ident>[A-Za-z_][A-Za-z0-9_]*)",
     String.raw`(?<op>==|!=|<=|>=|&&|\|\||[[\]{}().,\-!?:+*/%<>])`,
   ].join("|"),
@@ -60,7 +61,7 @@ export function lex(source: string): Lexed {
 function kindOf(groups: Readonly<Record<string, string | undefined>>, text: string): TokenKind | undefined {
   if (groups["space"] !== undefined) return undefined;
   if (WORDS.has(text)) return "op";
-  const kinds: readonly TokenKind[] = ["double", "uint", "int", "bytes", "string", "ident", "op"];
+  const kinds: readonly TokenKind[] = ["double", "uint", "int", "bytes", "string", "escaped", "ident", "op"];
   return kinds.find((kind) => groups[kind] !== undefined);
 }
 
@@ -68,6 +69,8 @@ function kindOf(groups: Readonly<Record<string, string | undefined>>, text: stri
 function unrecognised(source: string, at: number): string {
   const rest = source.slice(at);
   const quoted = /^["'](?:\\.|[^\\"'\n\r])*/.exec(rest)?.[0];
+  // What could have begun an operator of two characters goes with the second.
+  if (/^[=&|]/.test(rest)) return rest.slice(0, 2);
   return quoted ?? String.fromCodePoint(rest.codePointAt(0) ?? 0);
 }
 

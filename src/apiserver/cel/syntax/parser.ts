@@ -15,9 +15,15 @@ const RESERVED = new Set(
   ),
 );
 
-/** As problems name what can begin an expression. */
+/** What can begin an expression, in the order in which problems name it; some only at certain places. */
 const BEGINNINGS =
-  "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+  "[ ] { } ( ) . , - ! ? true false null NUM_FLOAT NUM_INT NUM_UINT STRING BYTES IDENTIFIER".split(" ");
+const SOMEWHERE = new Set(["]", "}", ")", ",", "?"]);
+
+function beginnings(also: readonly string[]): string {
+  const shown = BEGINNINGS.filter((it) => !SOMEWHERE.has(it) || also.includes(it));
+  return `{${shown.map((it) => (/^[A-Z]/.test(it) ? it : `'${it}'`)).join(", ")}}`;
+}
 
 const BINARY: readonly ReadonlySet<string>[] = [
   new Set(["<", "<=", ">=", ">", "==", "!=", "in"]),
@@ -47,6 +53,8 @@ class Parser {
   readonly #problems: Problem[];
   #next = 0;
   #depth = 0;
+  /** What, besides expressions, could stand where the parser is. */
+  #also: readonly string[] = [];
 
   constructor(source: string) {
     this.#source = source;
@@ -59,7 +67,7 @@ class Parser {
     let expr: Expr | undefined;
     try {
       expr = this.#expr();
-      if (this.#peek().kind !== "end") this.#unexpected("<EOF>");
+      if (this.#peek().kind !== "end") this.#trailing();
     } catch (error) {
       if (!(error instanceof Stop)) throw error;
     }
@@ -86,13 +94,45 @@ class Parser {
     return this.#is(text) ? this.#take() : undefined;
   }
 
+  /** One token too many, or one too few, is reported and the rest read all the same. */
   #expect(text: string): Token {
-    return this.#takeIf(text) ?? this.#unexpected(`'${text}'`);
+    const found = this.#takeIf(text);
+    if (found !== undefined) return found;
+    const { text: wrong, at } = this.#peek();
+    if (this.#tokens[this.#next + 1]?.text === text) {
+      this.#report(at, `Syntax error: extraneous input '${wrong}' expecting '${text}'`);
+      this.#take();
+      return this.#take();
+    }
+    this.#report(at, `Syntax error: missing '${text}' at '${wrong}'`);
+    return { kind: "op", text, at };
   }
 
-  #unexpected(expected: string): never {
+  #close(text: "]" | "}"): void {
+    if (this.#takeIf(text) === undefined) this.#unexpected(`{'${text}', ','}`);
+  }
+
+  #trailing(): never {
+    const isLast = this.#tokens[this.#next + 1]?.kind === "end";
+    return this.#unexpected("<EOF>", isLast ? "extraneous" : "mismatched");
+  }
+
+  #unexpected(expected: string, how: "mismatched" | "extraneous" = "mismatched"): never {
     const { text, at } = this.#peek();
-    return this.#stop(at, `Syntax error: mismatched input '${text}' expecting ${expected}`);
+    return this.#stop(at, `Syntax error: ${how} input '${text}' expecting ${expected}`);
+  }
+
+  /** Nothing begins here. Where something does behind the next token, that one is left out. */
+  #noBeginning(): Expr {
+    const { text, at, kind } = this.#peek();
+    const after = this.#tokens[this.#next + 1];
+    const isAfterNot = kind === "end" && this.#tokens[this.#next - 1]?.text === "!";
+    const expected = beginnings(this.#also);
+    if (isAfterNot) return this.#unexpected(expected, "extraneous");
+    if (kind === "end" || after === undefined || !canBegin(after)) return this.#unexpected(expected);
+    this.#report(at, `Syntax error: extraneous input '${text}' expecting ${expected}`);
+    this.#take();
+    return this.#primary();
   }
 
   #stop(at: number | undefined, message: string): never {
@@ -117,13 +157,18 @@ class Parser {
     if (depth > MAX_DEPTH) this.#stop(undefined, `expression recursion limit exceeded: ${MAX_DEPTH}`);
   }
 
+  #exprOr(also: readonly string[]): Expr {
+    this.#also = also;
+    return this.#expr();
+  }
+
   #expr(): Expr {
     return this.#deeper(() => {
       const condition = this.#logical("||");
       const question = this.#takeIf("?");
       if (question === undefined) return condition;
       const whenTrue = this.#logical("||");
-      this.#expect(":");
+      if (this.#takeIf(":") === undefined) this.#unexpected("':'");
       return call(question.at, "_?_:_", condition, whenTrue, this.#expr());
     });
   }
@@ -183,16 +228,14 @@ class Parser {
 
   #index(target: Expr, { at }: Token): Expr {
     const isOptional = this.#takeIf("?") !== undefined;
-    const index = this.#expr();
+    const index = this.#exprOr(isOptional ? [] : ["?"]);
     this.#expect("]");
     return call(at, isOptional ? "_[?_]" : "_[_]", target, index);
   }
 
   #afterDot(target: Expr, { at }: Token): Expr {
     const isOptional = this.#takeIf("?") !== undefined;
-    const name = this.#peek();
-    if (name.kind !== "ident") this.#unexpected("IDENTIFIER");
-    this.#take();
+    const name = this.#fieldName(isOptional);
     if (isOptional) return call(at, "_?._", target, literal(name.at, name.text));
     const open = this.#takeIf("(");
     if (open === undefined) return { kind: "select", at, operand: target, field: name.text, isTest: false };
@@ -200,10 +243,21 @@ class Parser {
     return this.#callOrMacro({ at: open.at, name: name.text, target, args });
   }
 
+  #fieldName(isOptional: boolean): Token {
+    const name = this.#peek();
+    if (name.kind === "escaped") this.#report(name.at, "unsupported syntax: '`'");
+    else if (name.kind !== "ident") {
+      if (isOptional) this.#unexpected("{IDENTIFIER, ESC_IDENTIFIER}");
+      const input = name.kind === "end" ? "." : `.${name.text}`;
+      this.#stop(name.at, `Syntax error: no viable alternative at input '${input}'`);
+    }
+    return this.#take();
+  }
+
   #args(): Expr[] {
     const args: Expr[] = [];
     if (this.#takeIf(")") !== undefined) return args;
-    do args.push(this.#expr());
+    do args.push(this.#exprOr(args.length === 0 ? [")"] : []));
     while (this.#takeIf(",") !== undefined);
     this.#expect(")");
     return args;
@@ -220,9 +274,10 @@ class Parser {
 
   #primary(): Expr {
     const token = this.#peek();
+    if (!canBegin(token)) return this.#noBeginning();
+    this.#also = [];
     if (token.kind === "op") return this.#operatorPrimary(token);
     if (token.kind === "ident") return this.#named("");
-    if (token.kind === "end") return this.#unexpected(BEGINNINGS);
     this.#take();
     return this.#literal(token, "");
   }
@@ -239,15 +294,17 @@ class Parser {
         this.#take();
         return this.#named(".");
       case "-":
+        if (!this.#isNumberNext()) return this.#unary();
         this.#take();
         return this.#literal(this.#take(), "-", token.at);
+      case "!":
+        return this.#unary();
       default:
         return this.#word(token);
     }
   }
 
   #word({ text, at }: Token): Expr {
-    if (text !== "true" && text !== "false" && text !== "null") return this.#unexpected(BEGINNINGS);
     this.#take();
     return literal(at, text === "null" ? null : text === "true");
   }
@@ -302,11 +359,11 @@ class Parser {
     if (this.#takeIf(",") === undefined) {
       while (!this.#is("]")) {
         const isOptional = this.#takeIf("?") !== undefined;
-        items.push({ value: this.#expr(), isOptional });
+        items.push({ value: this.#exprOr(isOptional ? [] : ["]", ",", "?"]), isOptional });
         if (this.#takeIf(",") === undefined) break;
       }
     }
-    this.#expect("]");
+    this.#close("]");
     return { kind: "list", at, items };
   }
 
@@ -316,13 +373,13 @@ class Parser {
     if (this.#takeIf(",") === undefined) {
       while (!this.#is("}")) {
         const isOptional = this.#takeIf("?") !== undefined;
-        const key = this.#expr();
+        const key = this.#exprOr(isOptional ? [] : ["}", ",", "?"]);
         this.#expect(":");
         entries.push({ key, value: this.#expr(), isOptional });
         if (this.#takeIf(",") === undefined) break;
       }
     }
-    this.#expect("}");
+    this.#close("}");
     return { kind: "map", at, entries };
   }
 
@@ -344,7 +401,7 @@ class Parser {
       }
       default: {
         const value = unescapeString(text);
-        return value === undefined ? this.#report(at, "unable to unescape string") : literal(at, value);
+        return value === undefined ? this.#report(at, "invalid unicode code point") : literal(at, value);
       }
     }
   }
@@ -353,6 +410,13 @@ class Parser {
     const value = sign === "-" ? -BigInt(text) : BigInt(text);
     return BigInt.asIntN(64, value) === value ? literal(at, value) : this.#report(at, "invalid int literal");
   }
+}
+
+const FIRST = new Set(["[", "{", "(", ".", "-", "!", "true", "false", "null"]);
+
+function canBegin({ kind, text }: Token): boolean {
+  if (kind === "op") return FIRST.has(text);
+  return kind !== "end" && kind !== "escaped";
 }
 
 function balance(name: string, terms: readonly Expr[], at: readonly number[]): Expr {
