@@ -5,8 +5,10 @@ import { afterAll, describe, expect, it } from "vitest";
 import { startApiServer } from "#apiserver/server.ts";
 import { ACCEPTED } from "./accepted.ts";
 import { differences, judge } from "./compare.ts";
+import { OPEN } from "./open.ts";
 import { playAll } from "./play-all.ts";
-import { readRecording, recordingPath, strayRecordings } from "./recording.ts";
+import { type Recording, readRecording, recordingPath, strayRecordings } from "./recording.ts";
+import type { Scenario } from "./scenario.ts";
 import { loadScenarios } from "./scenarios.ts";
 import { Target } from "./target.ts";
 import { SERVICE_RANGES } from "./tokens.ts";
@@ -29,12 +31,23 @@ describe.each([...new Set(scenarios.map((it) => it.area))])("%s", (area) => {
   it.each(scenarios.filter((it) => it.area === area))("$title", async (scenario) => {
     const recording = await readRecording(scenario);
     if (recording === undefined) throw new Error("not recorded yet: see test/corpus/README.md");
-    const answers = await played.get(scenario);
-    const { unexpected, outdated } = judge(scenario, differences(recording.answers, answers ?? []));
-    const lines = [...unexpected, ...outdated.map((it) => `accepted, but no longer so: ${it}`)];
-    if (lines.length > 0) throw new Error(`real -> ours\n${lines.join("\n")}`);
+    const lines = await findings(scenario, recording);
+    const isOpen = OPEN.has(`${scenario.area}/${scenario.title}`);
+    if (isOpen && lines.length === 0) throw new Error("is equal now: take it out of open.ts");
+    if (!isOpen && lines.length > 0) throw new Error(`real -> ours\n${lines.join("\n")}`);
   });
 });
+
+/** What is to be mended or accepted. */
+async function findings(scenario: Scenario, recording: Recording): Promise<readonly string[]> {
+  try {
+    const answers = await played.get(scenario);
+    const { unexpected, outdated } = judge(scenario, differences(recording.answers, answers ?? []));
+    return [...unexpected, ...outdated.map((it) => `accepted, but no longer so: ${it}`)];
+  } catch (error) {
+    return [error instanceof Error ? error.message : String(error)];
+  }
+}
 
 describe("the corpus", () => {
   it("has no two scenarios of one name, and no recording without a scenario", async () => {
@@ -45,7 +58,7 @@ describe("the corpus", () => {
 
   it("accepts differences of scenarios that exist only", () => {
     const known = new Set(scenarios.map((it) => `${it.area}/${it.title}`));
-    const named = ACCEPTED.flatMap((it) => Object.keys(it.differences));
+    const named = [...ACCEPTED.flatMap((it) => Object.keys(it.differences)), ...OPEN];
     expect(named.filter((it) => !known.has(it))).toEqual([]);
   });
 });

@@ -22,7 +22,7 @@ export interface Answer {
 
 const KEPT_HEADERS = ["Content-Type", "Warning", "Retry-After", "Allow", "Location", "WWW-Authenticate"];
 /** Longest silence of a watch that is to say more, and longest wait for what a server does in its own time. Unit: milliseconds. */
-const PATIENCE = 10_000;
+const PATIENCE = 5_000;
 const BETWEEN_TRIES = 100;
 
 /** Plays a scenario from beginning to end. */
@@ -83,8 +83,10 @@ class Player {
   #request(step: Step): RawRequest {
     const path = this.#places.text(step.path);
     const body = this.#body(step);
-    if (typeof body === "string") this.#tokens.noteSent(body);
-    this.#tokens.noteSent(path);
+    // Of the scenario's own words, not of what it says back to the server.
+    this.#tokens.noteSent(
+      `${step.path} ${step.body instanceof Uint8Array ? "" : JSON.stringify(step.body ?? "")}`,
+    );
     const headers: Record<string, string | readonly string[]> = {
       ...(body === undefined ? {} : { "Content-Type": step.type ?? "application/json" }),
       ...(step.accept === undefined ? {} : { Accept: step.accept }),

@@ -10,13 +10,15 @@ const TIME = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)/g;
 const JWT = /\beyJ[\w-]+\.[\w-]+\.[\w-]+/g;
 const ADDRESS = /\b\d{1,3}(?:\.\d{1,3}){3}\b|\b[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}(?![\w:])/g;
 const NODE_PORT = /\b3[0-2]\d{3}\b/g;
+/** A whole object in a message. */
+const OBJECT = /Invalid value: "\{(?:[^"\\]|\\.)*\}"/g;
 /** Where a text speaks of a revision. */
 const REVISIONS: readonly RegExp[] = [
   /(?<=too old resource version: )\d+/g,
   /(?<=too old resource version: \d+ \()\d+/g,
   /(?<=Too large resource version: \d+, current: )\d+/g,
-  /(?<=ResourceVersion in precondition: )\d+/g,
-  /(?<=ResourceVersion in object meta: )\d+/g,
+  /(?<=ResourceVersion in the precondition \()\d+/g,
+  /(?<=ResourceVersion in record \()\d+/g,
 ];
 /** A time nearer than this to the present was made by the server. Unit: milliseconds. */
 const PRESENT = 24 * 60 * 60_000;
@@ -46,7 +48,7 @@ export class Tokens {
 
   /** The name of one object's resourceVersion, by the order in which they appear. */
   revision(value: string): string {
-    if (value === "" || value === "0") return value;
+    if (!/^[1-9]\d*$/.test(value)) return value;
     let name = this.#revisions.get(value);
     if (name === undefined) this.#revisions.set(value, (name = `<rv ${this.#count("rv")}>`));
     return name;
@@ -60,7 +62,7 @@ export class Tokens {
   }
 
   text(value: string): string {
-    let text = value;
+    let text = value.replaceAll(OBJECT, "Invalid value: <object>");
     for (const [found, name] of this.#names) if (text.includes(found)) text = text.replaceAll(found, name);
     text = text.replaceAll(JWT, "<jwt>").replaceAll(UUID, (uid) => this.#name(uid, "uid"));
     text = text.replaceAll(TIME, (time, fraction?: string) => this.#time(time, fraction));
