@@ -1,10 +1,12 @@
 import type { IncomingMessage } from "node:http";
 import { request as secureRequest } from "node:https";
 import type { Duplex } from "node:stream";
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
+import type { Container } from "#api/core/v1/types.ts";
+import { MAX_LOG_BYTES } from "#lab/node/container/log-bound.ts";
 import { decodeFrame, encodeData, encodeSynStream } from "#lab/node/server/spdy/frames.ts";
 import { HeaderWriter } from "#lab/node/server/spdy/header-block.ts";
 import { issueAuthority, issueClientCertificate } from "#pki/issue.ts";
@@ -219,6 +221,64 @@ describeOnKernel("the kubelet's server, through the API server", () => {
     expect(session.channels.get(1)).not.toContain("first");
   });
 
+  it("attaches to the terminal that a container has of its own, and resizes it", async () => {
+    const shell: Container = {
+      ...script('tty; stty -echo; while read -r line; do echo "<$line> $(stty size)"; done', "main"),
+      tty: true,
+      stdin: true,
+      stdinOnce: true,
+    };
+    await world.createPod("terminal", [shell]);
+    const pod = await world.untilReady("terminal");
+    const query = "container=main&stdin=true&stdout=true&tty=true";
+    const session = await open(`/api/v1/namespaces/default/pods/terminal/attach?${query}`);
+    session.send(4, JSON.stringify({ Width: 77, Height: 33 }));
+    const isResized = (): boolean => {
+      session.send(0, "hello\n");
+      return session.channels.get(1)?.includes("<hello> 33 77\r\n") ?? false;
+    };
+    await expect.poll(isResized, { timeout: 20_000 }).toBe(true);
+    expect(readFileSync(join(world.runFolder(pod, "main"), "log"), "utf8")).toContain("/dev/console\r\n");
+    // Control-D ends the input of a terminal.
+    session.send(0, "\u0004");
+    await session.closed;
+    expect(session.status()).toMatchObject({ status: "Success" });
+    await world.until("terminal", (it) => (it?.status?.containerStatuses?.[0]?.restartCount ?? 0) > 0);
+    await world.deletePod("terminal");
+  });
+
+  it("keeps a terminal and its program when the kubelet is killed", async () => {
+    const shell: Container = {
+      ...script('while read -r line; do echo "<$line>"; done'),
+      tty: true,
+      stdin: true,
+    };
+    await world.createPod("survivor", [shell]);
+    await world.untilReady("survivor");
+    await world.killNode();
+    await world.startNode();
+    const query = "container=main&stdin=true&stdout=true&tty=true";
+    const session = await open(`/api/v1/namespaces/default/pods/survivor/attach?${query}`);
+    session.send(0, "still here\n");
+    await session.heard(1, "<still here>");
+    expect(world.pod("survivor")?.status?.containerStatuses?.[0]?.restartCount).toBe(0);
+    await world.deletePod("survivor");
+  });
+
+  it("ends the input of a container with stdinOnce when its client has gone", async () => {
+    const counter: Container = { ...script("wc -c"), stdin: true, stdinOnce: true };
+    await world.createPod("once", [counter], { restartPolicy: "Never" });
+    await world.untilReady("once");
+    const session = await open(
+      "/api/v1/namespaces/default/pods/once/attach?container=main&stdin=true&stdout=true",
+    );
+    session.send(0, "12345");
+    session.send(255, "\u0000");
+    await session.heard(1, "5\n");
+    await world.until("once", (it) => it?.status?.phase === "Succeeded");
+    await world.deletePod("once");
+  });
+
   describe("logs", () => {
     it("come whole, or the last lines, or no more bytes than asked for", async () => {
       expect((await get(`${POD}/log?container=main`)).text).toMatch(/^first\nsecond\n/);
@@ -247,6 +307,25 @@ describeOnKernel("the kubelet's server, through the API server", () => {
       await world.until("followed", (it) => it?.status?.phase === "Running");
       expect((await get("/api/v1/namespaces/default/pods/followed/log?follow=true")).text).toBe("a\nb\n");
       await world.deletePod("followed");
+    });
+
+    it("forget their beginning when they grow too long, and go on", async () => {
+      const text = `i=0; while [ $i -lt 330 ]; do i=$((i + 1)); printf '%065535d\\n' $i; done; echo end; ${IDLE}`;
+      await world.createPod("chatty", [script(text)]);
+      const pod = await world.untilReady("chatty");
+      const log = join(world.runFolder(pod, "main"), "log");
+      const held = (): number => statSync(log).blocks * 512;
+      const isBounded = (): boolean =>
+        statSync(log).size === 330 * 65_536 + 4 && held() <= MAX_LOG_BYTES + 65_536;
+      await expect.poll(isBounded, { timeout: 20_000 }).toBe(true);
+      const at = "/api/v1/namespaces/default/pods/chatty/log?container=main";
+      const { text: whole } = await get(at);
+      expect(whole.length).toBeLessThanOrEqual(MAX_LOG_BYTES);
+      const lines = whole.trimEnd().split("\n");
+      expect(lines.slice(0, -1).every((it) => /^\d{65535}$/.test(it))).toBe(true);
+      expect(lines.slice(-2).map(Number)).toEqual([330, Number.NaN]);
+      expect((await get(`${at}&tailLines=1`)).text).toBe("end\n");
+      await world.deletePod("chatty");
     });
 
     it("of the run before are kept, and the lack of one is told", async () => {

@@ -7,7 +7,7 @@ import type { Component } from "#base/lifecycle.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import type { KubeClient } from "#kube/types.ts";
-import type { Machine } from "#lab/images/catalogue.ts";
+import { availableImages, type Machine } from "#lab/images/catalogue.ts";
 import { SYSTEM_PATH } from "#lab/node/container/runtime.ts";
 import { BY_NAMESPACE, Kubelet } from "#lab/node/kubelet/kubelet.ts";
 import { nodeLabels } from "#lab/node/registration/node-object.ts";
@@ -45,6 +45,7 @@ const KUBERNETES_VERSION = "v1.36.0+fairlead";
 /** The parts of a node, in the order in which they start. */
 export function composeNode(flags: NodeFlags, { client, deps, environment }: NodeDeps): readonly Component[] {
   const capacity = readCapacity();
+  const machine = describeMachine(flags, environment);
   const lab = environment["FAIRLEAD_LAB"];
   const facts = {
     name: flags.nodeName,
@@ -53,6 +54,7 @@ export function composeNode(flags: NodeFlags, { client, deps, environment }: Nod
     capacity,
     info: readNodeInfo(flags.nodeName, KUBERNETES_VERSION),
     kubeletPort: flags.port,
+    images: availableImages(machine),
     zone: flags.zone,
   };
   const services = createInformer<Service>(
@@ -69,7 +71,7 @@ export function composeNode(flags: NodeFlags, { client, deps, environment }: Nod
     nodeIPs: flags.nodeIp,
     podCidrs: flags.podCidr,
     dns: { servers: flags.clusterDns, domain: flags.clusterDomain, machine: readMachineResolver() },
-    machine: describeMachine(flags, environment),
+    machine,
     capacity,
     labels: nodeLabels(facts),
     services,

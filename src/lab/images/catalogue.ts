@@ -100,6 +100,11 @@ export function catalogueNames(): readonly string[] {
   return [...ENTRIES.keys()].map((it) => it.replace(/^docker\.io\/(?:library\/)?/, ""));
 }
 
+/** Full names of the images whose programs the machine has, for the list of a Node. */
+export function availableImages(machine: Machine): readonly string[] {
+  return [...ENTRIES.keys()].filter((it) => resolveImage(it, machine).found).map((it) => `${it}:latest`);
+}
+
 /** The program that an image name stands for, or why there is none: a reason and message as of a failed pull. */
 export function resolveImage(text: string, machine: Machine): ImageResult {
   const reference = parseImage(text);

@@ -139,6 +139,7 @@ export interface Node extends KubeObject {
     allocatable?: Record<string, string>;
     daemonEndpoints?: { kubeletEndpoint?: { Port: number } };
     nodeInfo?: Record<string, string>;
+    images?: { names?: string[]; sizeBytes?: number }[];
   };
 }
 

@@ -1,6 +1,7 @@
 import { appendFileSync, statSync, watch } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "#base/clock.ts";
+import { isTooLong, LOG_TIMES_FILE, MAX_LOG_BYTES, trimLog } from "./log-bound.ts";
 
 /**
  * When the parts of a container's log were written.
@@ -16,16 +17,23 @@ export interface TimeMark {
   readonly atMs: number;
 }
 
-export const LOG_TIMES_FILE = "log-times";
-
 /** Bytes that come within this time of a mark count to it, which bounds the marks of a chatty program. Unit: milliseconds. */
 const RESOLUTION_MS = 20;
 
-/** Notes the growth of the log of one container until disposed. */
+/** Notes the growth of the log of one container until disposed, and keeps it within its bound. */
 export function watchLogTimes(folder: string, clock: Clock): Disposable {
   const log = join(folder, "log");
   let size = sizeMarked(folder);
   let lastMs = -Infinity;
+  let isTrimming = false;
+  const trim = (): void => {
+    if (isTrimming || !isTooLong(folder, size)) return;
+    isTrimming = true;
+    // A file system that cannot give space back keeps the whole log; one that was just removed needs nothing.
+    void trimLog(folder, size)
+      .catch(() => {})
+      .finally(() => (isTrimming = false));
+  };
   const note = (): void => {
     const grown = sizeOf(log);
     if (grown <= size) return;
@@ -40,6 +48,7 @@ export function watchLogTimes(folder: string, clock: Clock): Disposable {
       lastMs = nowMs;
     }
     size = grown;
+    if (size > MAX_LOG_BYTES) trim();
   };
   const watcher = watch(log, { persistent: false }, note);
   watcher.on("error", () => watcher.close());

@@ -21,7 +21,7 @@ export function sidecarsOf(pod: Pod): readonly Container[] {
 }
 
 /** The first of the container's rules that its exit code meets (KEP-5307). */
-export function matchingRule(container: Container, code: number): ContainerRestartRule | undefined {
+function matchingRule(container: Container, code: number): ContainerRestartRule | undefined {
   return container.restartPolicyRules?.find(({ exitCodes }) => {
     if (exitCodes === undefined) return false;
     return (exitCodes.values ?? []).includes(code) === (exitCodes.operator === "In");

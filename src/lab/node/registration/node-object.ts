@@ -12,6 +12,8 @@ export interface NodeFacts {
   readonly capacity: Readonly<Record<string, string>>;
   readonly info: Readonly<Record<string, string>>;
   readonly kubeletPort: number;
+  /** Full names of the images that the node can run. */
+  readonly images: readonly string[];
   readonly zone: string | undefined;
 }
 
@@ -81,6 +83,7 @@ export function planStatus(
     allocatable: { ...facts.capacity },
     daemonEndpoints: { kubeletEndpoint: { Port: facts.kubeletPort } },
     nodeInfo: { ...facts.info },
+    images: facts.images.map((name) => ({ names: [name], sizeBytes: 0 })),
   };
   return sameJson({ ...node.status, ...status }, node.status) ? undefined : status;
 }

@@ -1,7 +1,8 @@
 import { closeSync, existsSync, openSync, readFileSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { followFile, readFrom } from "./follow.ts";
-import { LOG_TIMES_FILE, parseTimes, timeAt, type TimeMark } from "../container/log-times.ts";
+import { LOG_TIMES_FILE, logStart } from "../container/log-bound.ts";
+import { parseTimes, timeAt, type TimeMark } from "../container/log-times.ts";
 
 /** What `kubectl logs` may ask for. */
 export interface LogWish {
@@ -52,7 +53,8 @@ function isTrue(value: string | null): boolean {
  */
 export async function* readLog(folder: string, wish: LogWish, ended: AbortSignal): AsyncGenerator<Buffer> {
   const path = join(folder, "log");
-  const start = Math.max(tailOffset(path, wish.tailLines), sinceOffset(folder, wish.sinceMs));
+  const first = logStart(folder);
+  const start = Math.max(first, tailOffset(path, first, wish.tailLines), sinceOffset(folder, wish.sinceMs));
   const chunks = wish.follow ? followFile(path, start, ended) : readFrom(path, start);
   const stamped = wish.timestamps ? stampLines(chunks, start, folder) : chunks;
   let left = wish.limitBytes ?? Infinity;
@@ -64,29 +66,29 @@ export async function* readLog(folder: string, wish: LogWish, ended: AbortSignal
 }
 
 /** Where the last `lines` lines begin. */
-function tailOffset(path: string, lines: number | undefined): number {
+function tailOffset(path: string, first: number, lines: number | undefined): number {
   const { size } = statSync(path);
-  if (lines === undefined) return 0;
+  if (lines === undefined) return first;
   if (lines === 0) return size;
   const fd = openSync(path, "r");
   try {
     let left = lines;
     // A newline that ends the file ends its last line; it begins none.
-    for (const at of newlinesBackward(fd, size - 1)) {
+    for (const at of newlinesBackward(fd, first, size - 1)) {
       left--;
       if (left === 0) return at + 1;
     }
-    return 0;
+    return first;
   } finally {
     closeSync(fd);
   }
 }
 
-/** Offsets of the newlines before `end`, the last one first. */
-function* newlinesBackward(fd: number, end: number): Generator<number> {
+/** Offsets of the newlines from `first` up to `end`, the last one first. */
+function* newlinesBackward(fd: number, first: number, end: number): Generator<number> {
   const block = Buffer.alloc(64 * 1024);
-  for (let to = end; to > 0;) {
-    const from = Math.max(0, to - block.length);
+  for (let to = end; to > first;) {
+    const from = Math.max(first, to - block.length);
     const part = block.subarray(0, readSync(fd, block, 0, to - from, from));
     for (let at = part.length - 1; at >= 0; at--) if (part[at] === 0x0a) yield from + at;
     to = from;
