@@ -87,6 +87,7 @@ function clusterPrograms(
     "advertise-address": cluster.api.v4,
     "external-san": used(topology.spec, cluster.api).slice(1),
     "service-cluster-ip-range": text(topology.serviceCidr),
+    "kubelet-certificate-authority": join(dir, "apiserver", "pki", "ca.crt"),
   });
   if (cluster.isHub)
     return [apiserver, site("hub", { kubeconfig: admin, "member-lease-seconds": leaseSeconds, ...ALONE })];

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import type { TLSSocket } from "node:tls";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { issueServerCertificate } from "#pki/issue.ts";
+import { issueAuthority, issueServerCertificate } from "#pki/issue.ts";
 import { type Answer, startTestServer, type TestServer } from "./support.ts";
 
 /** exec, attach, port-forward and logs, with a kubelet that only notes what it is asked. */
@@ -246,5 +246,29 @@ describe("logs", () => {
       code: 404,
       message: "no such container",
     });
+  });
+
+  it("go to kubelets alone whose certificate is of the authority that was given", async () => {
+    const ask = async (kubeletCa: string): Promise<Answer> => {
+      await using strict = await startTestServer({ kubeletCa });
+      const { port } = kubelet.address() as AddressInfo;
+      const status = {
+        addresses: [{ type: "InternalIP", address: "127.0.0.1" }],
+        daemonEndpoints: { kubeletEndpoint: { Port: port } },
+      };
+      for (const [path, body] of [
+        ["/api/v1/namespaces/default/serviceaccounts", { metadata: { name: "default" } }],
+        ["/api/v1/nodes", { metadata: { name: "node-1" }, status }],
+        [PODS, pod("one", ["main"], "node-1")],
+      ] as const) {
+        expect((await strict.call("POST", path, { body })).code).toBe(201);
+      }
+      return await strict.call("GET", `${PODS}/one/log`);
+    };
+    const refused = await ask((await issueAuthority({ commonName: "another" })).cert);
+    expect(refused.json).toMatchObject({ code: 500, reason: "InternalError" });
+    expect(refused.json.message).toMatch(/error dialing backend: .*certificate/);
+    // With the right authority the kubelet is believed; it does not know this server's own certificate, and hangs up.
+    expect((await ask(test.server.ca)).json.message).not.toContain("certificate");
   });
 });

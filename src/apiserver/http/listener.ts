@@ -69,7 +69,13 @@ export class Listener implements AsyncDisposable {
       this.#sockets.add(socket);
       socket.once("close", () => this.#sockets.delete(socket));
     });
-    this.#server.on("request", (request, response) => void handler.handle(request, response));
+    this.#server.on("request", (request, response) => {
+      // When the server stops, a connection whose last answer has ended is of no use any more.
+      response.once("finish", () => {
+        if (this.#closed !== undefined) request.socket.end();
+      });
+      void handler.handle(request, response);
+    });
     this.#server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
       void handler.handleUpgrade(request, socket, head);
     });
@@ -103,8 +109,6 @@ export class Listener implements AsyncDisposable {
     this.#closed = new Promise<void>((resolve) => {
       this.#server.close(() => resolve());
     });
-    // Connections whose last answer has ended are idle from then on, and nothing more may come over them.
-    this.#server.on("request", (_request, response) => response.once("finish", () => response.socket?.end()));
     this.#server.closeIdleConnections();
   }
 
@@ -112,8 +116,6 @@ export class Listener implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.stop();
     if (this.#closed === undefined) return;
-    // Those whose answers ended meanwhile.
-    this.#server.closeIdleConnections();
     using _force = this.#options.clock.after(DRAIN_MS, () => {
       this.#server.closeAllConnections();
       for (const socket of this.#sockets) socket.destroy();

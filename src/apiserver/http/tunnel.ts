@@ -1,6 +1,6 @@
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import { request as httpsRequest, type RequestOptions } from "node:https";
-import { isIPv6 } from "node:net";
+import { isIPv6, Socket } from "node:net";
 import { type Duplex, pipeline } from "node:stream";
 import type { Registry } from "../registry/registry.ts";
 import type { ApiObject } from "../registry/types.ts";
@@ -53,6 +53,8 @@ export class KubeletTunnel {
   readonly #registry: Registry;
   readonly #credentials: KubeletCredentials;
   readonly #open = new Set<Duplex>();
+  /** Logs that are passed on: what ends here ends the client's answer as well. */
+  readonly #logs = new Set<IncomingMessage>();
 
   constructor(registry: Registry, credentials: KubeletCredentials) {
     this.#registry = registry;
@@ -68,10 +70,12 @@ export class KubeletTunnel {
     if (code !== 200) throw kubeletRefusal(code, await textOf(answer));
     const { response } = exchange;
     exchange.startStream(answer.headers["content-type"] ?? "text/plain");
+    this.#logs.add(answer);
     await new Promise<void>((resolve) => {
       response.once("close", () => answer.destroy());
       pipeline(answer, response, () => resolve());
     });
+    this.#logs.delete(answer);
   }
 
   #fetch(options: RequestOptions): Promise<IncomingMessage> {
@@ -153,9 +157,13 @@ export class KubeletTunnel {
     }
   }
 
-  /** Cuts everything that is open: the server stops. */
+  /** Ends everything that is open, after what was already passed on: the server stops. */
   close(): void {
-    for (const it of this.#open) it.destroy();
+    for (const it of this.#open) {
+      if (it instanceof Socket) it.destroySoon();
+      else it.destroy();
+    }
+    for (const it of this.#logs) it.destroy();
   }
 
   #plan(stream: Stream, of: Addressed, query: URLSearchParams): RequestOptions {
