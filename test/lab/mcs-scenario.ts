@@ -26,6 +26,9 @@ export const CLUSTERS = [EXPORTER, OTHER, "member-3"] as const;
 const ASKER = { namespace: "askers", name: "asker" };
 const NAME = "hello";
 
+/** By the name, and by each address. */
+const REQUESTS = 4;
+
 type ServiceSpec = NonNullable<Service["spec"]>;
 type Ports = NonNullable<ServiceSpec["ports"]>;
 
@@ -230,7 +233,17 @@ export class Scenario {
     return [...new Set(tries.map((it) => it.cluster ?? "none"))].toSorted();
   }
 
-  /** From every cluster, by name and by each address: ten requests in a row are answered by these clusters and no other. */
+  /** Who answered on port 42 from now until the signal aborts, and once more after it. */
+  async answeredUntil(signal: AbortSignal, cluster: string): Promise<readonly string[]> {
+    const seen = new Set<string>();
+    for (let isLast = false; !isLast;) {
+      isLast = signal.aborted;
+      for (const it of await this.answeredBy(cluster, [urlOf(this.host, 42)])) seen.add(it);
+    }
+    return [...seen].toSorted();
+  }
+
+  /** From every cluster, by name and by each address: requests in a row are answered by these clusters and no other. */
   async untilAnsweredBy(exporters: readonly string[], port = 42): Promise<void> {
     const wanted = exporters.toSorted().join();
     await inEveryCluster(async (cluster) => {
@@ -238,7 +251,7 @@ export class Scenario {
       const urls = [this.host, ...(spec?.ips ?? [])].map((host) => urlOf(host, port));
       await until(
         `${wanted} answers ${urls.join(" ")} in ${cluster}`,
-        () => this.answeredBy(cluster, urls),
+        () => this.answeredBy(cluster, urls, REQUESTS),
         (it) => it.join() === wanted,
       );
     });

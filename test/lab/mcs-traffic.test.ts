@@ -152,6 +152,30 @@ describeOnKernel("the Multi-Cluster Services API", () => {
       await shared.untilAnsweredBy([OTHER], 4242);
     });
 
+    it("in use is not disturbed by a younger export that conflicts with it", async () => {
+      const younger = [
+        { at: "in-use-ports", spec: { ...ANY, ports: [{ name: "tcp", port: 4242, targetPort: 8080 }] } },
+        { at: "in-use-type", spec: { ...ANY, clusterIP: "None" } },
+      ];
+      await Promise.all(
+        younger.map(async ({ at, spec }) => {
+          const shared = await running(at, ANY);
+          await shared.run(OTHER);
+          await shared.untilAnsweredBy([EXPORTER]);
+          const isDone = new AbortController();
+          const answers = inEveryCluster((cluster) => shared.answeredUntil(isDone.signal, cluster));
+          await shared.exportLater(OTHER, spec);
+          await shared.podAddresses(OTHER, "IPv4", 1);
+          await shared.conflict();
+          await inEveryCluster((cluster) => shared.importOf(cluster, [EXPORTER, OTHER]));
+          isDone.abort();
+          // A headless younger one is united into the older's VIP: its pods may answer, but no request is lost.
+          for (const by of await answers) expect(by).not.toContain("none");
+          if (at === "in-use-ports") for (const by of await answers) expect(by).toEqual([EXPORTER]);
+        }),
+      );
+    });
+
     it("with a port that has no name in one cluster and another port in the other has both", async () => {
       const shared = await running("no-name", { ...ANY, ports: [{ port: 42, targetPort: 8080 }] });
       await shared.run(OTHER);
