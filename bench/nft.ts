@@ -107,7 +107,10 @@ function planInto(desired: DesiredElements, number: number, round: number): void
     ports: [{ name: "", port: 8080 }],
     endpoints: endpointAddresses(number, round).map((address) => ({ addresses: [address] })),
   };
-  desired.set(name, planService({ service, slices: [slice], nodeName: "node" }));
+  desired.set(
+    name,
+    planService({ service, slices: [slice], node: { name: "node", zone: undefined, addresses: [] } }),
+  );
 }
 
 function serviceAddress(number: number): string {

@@ -119,6 +119,7 @@ function diffSets(
   const deletes: NftElementOp[] = [];
   const adds: NftElementOp[] = [];
   for (const [set, want] of desired.sets) {
+    if (want.dynamic === true) continue;
     const { removed, fresh } = diffElements(actual.sets.get(set)?.elements ?? NO_ELEMENTS, want.elements);
     const spec = specOf(want);
     if (removed.length > 0) deletes.push({ verb: "delete-elements", set, spec, keys: removed });
@@ -150,5 +151,6 @@ function specOf(set: NftSetSpec | NftSet): NftSetSpec {
     key: set.key,
     ...(set.value === undefined ? {} : { value: set.value }),
     ...(set.interval === true ? { interval: true } : {}),
+    ...(set.dynamic === true ? { dynamic: true } : {}),
   };
 }

@@ -8,6 +8,8 @@ export interface NftDriver extends Disposable {
    * is no such table.
    */
   read(table: NftTableName, signal: AbortSignal): Promise<NftTable | undefined>;
+  /** What one map of the table holds now; empty where there is none. */
+  readMap(table: NftTableName, map: string, signal: AbortSignal): Promise<ReadonlyMap<string, string>>;
   /**
    * Carries out all of `ops`, or nothing. No packet sees a state between.
    *

@@ -4,6 +4,7 @@ import type { NftOp } from "./diff.ts";
 import type { NftDriver } from "./driver.ts";
 import { parseTable } from "./parse.ts";
 import { renderScript, renderTable } from "./render.ts";
+import { checkName } from "./rule.ts";
 import type { NftTable, NftTableName } from "./state.ts";
 
 export interface ExecNftOptions {
@@ -40,6 +41,17 @@ export function createExecNft(options: ExecNftOptions = {}): NftDriver {
         throw error;
       }
       return parseTable(result.stdout);
+    },
+    async readMap(table, set, signal) {
+      const of = [...renderTable(table).split(" "), checkName(set)];
+      const result = await nft(["--json", "--numeric-protocol", "list", "map", ...of], signal);
+      try {
+        checkResult(result, "read", table);
+      } catch (error) {
+        if (hasCode(error, "NFT_NOT_FOUND")) return new Map();
+        throw error;
+      }
+      return parseTable(result.stdout).sets.get(set)?.elements ?? new Map();
     },
     async apply(table: NftTableName, ops: readonly NftOp[], signal: AbortSignal): Promise<void> {
       if (ops.length === 0) return;

@@ -27,6 +27,8 @@ export function createFakeNft(): FakeNft {
       store(tables, table, change(tables.get(nameOf(table))));
     },
     read: async (table) => tables.get(nameOf(table)),
+    readMap: async (table, set) =>
+      tables.get(nameOf(table))?.sets.get(set)?.elements ?? new Map<string, string>(),
     async apply(table, ops) {
       if (ops.length === 0) return;
       const fails = failure;

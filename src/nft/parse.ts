@@ -57,6 +57,8 @@ function parseSet(set: Record<string, unknown>): NftSet {
     key: typeList(set["type"]),
     ...(value === undefined ? {} : { value: value === "verdict" ? "verdict" : typeList(value) }),
     ...(flags.includes("interval") ? { interval: true } : {}),
+    // nft 1.0.6 does not print the flag "dynamic"; only sets that packets fill have time-outs here.
+    ...(flags.includes("timeout") ? { dynamic: true } : {}),
   };
   const elements = new Map<string, string>();
   for (const element of asArray(set["elem"])) {

@@ -70,6 +70,9 @@ function inLines<T>(head: string, items: readonly T[], render: (item: T) => stri
   return lines;
 }
 
+/** Most elements of a set that packets fill: what nft takes where nothing is said. */
+const DYNAMIC_SIZE = 65_535;
+
 function kindOf(spec: NftSetSpec): "set" | "map" {
   return spec.value === undefined ? "set" : "map";
 }
@@ -82,6 +85,7 @@ function renderSpec(spec: NftSetSpec): string {
     of.map((it) => (byExpression ? EXPRESSIONS[it] : it)).join(" . ");
   const value = spec.value === "verdict" ? "verdict" : list(spec.value ?? []);
   const type = `${byExpression ? "typeof" : "type"} ${list(spec.key)}${value === "" ? "" : ` : ${value}`}`;
+  if (spec.dynamic === true) return `${type}; flags dynamic,timeout; size ${DYNAMIC_SIZE};`;
   return spec.interval === true ? `${type}; flags interval;` : `${type};`;
 }
 

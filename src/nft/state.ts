@@ -39,6 +39,11 @@ export interface NftSetSpec {
   readonly value?: readonly DataType[] | "verdict";
   /** Addresses in keys are prefixes or single addresses; no two keys overlap. Default: false. */
   readonly interval?: boolean;
+  /**
+   * Rules put elements in, each with a time-out of its own; what it holds is the packets' affair, and no difference.
+   * Default: false.
+   */
+  readonly dynamic?: boolean;
 }
 
 export interface NftSet extends NftSetSpec {
@@ -51,7 +56,8 @@ export function sameSetSpec(a: NftSetSpec, b: NftSetSpec): boolean {
   return (
     String(a.key) === String(b.key) &&
     String(a.value ?? "") === String(b.value ?? "") &&
-    (a.interval ?? false) === (b.interval ?? false)
+    (a.interval ?? false) === (b.interval ?? false) &&
+    (a.dynamic ?? false) === (b.dynamic ?? false)
   );
 }
 

@@ -11,7 +11,16 @@ import { createServiceProxy, type ServiceProxy } from "#lab/proxy/proxy.ts";
 import { diffTable } from "#nft/diff.ts";
 import { createExecNft } from "#nft/exec.ts";
 import { createNft } from "#nft/netlink/driver.ts";
-import { makeService, makeSlice, manualInformer, notReady, ready, terminating } from "../proxy/objects.ts";
+import {
+  makeNode,
+  makeService,
+  makeSlice,
+  manualInformer,
+  nodeInformer,
+  notReady,
+  ready,
+  terminating,
+} from "../proxy/objects.ts";
 import { describeOnKernel } from "./netns-fixture.ts";
 import { createProxyWorld, type Peer, POD_CIDRS, type ProxyWorld } from "./proxy-world.ts";
 
@@ -23,6 +32,9 @@ describeOnKernel("the service proxy, with real packets", () => {
   let a: Peer;
   let b: Peer;
   let proxy: ServiceProxy;
+  const NODE = { v4: "192.0.2.1", v6: "2001:db8::1" };
+  const place = { addresses: [NODE.v4, NODE.v6], podCIDRs: [...POD_CIDRS], zone: "zone-1" };
+  let nodes = nodeInformer(makeNode("node", place));
   let services = manualInformer(SERVICES);
   let slices = manualInformer(ENDPOINT_SLICES);
 
@@ -40,6 +52,7 @@ describeOnKernel("the service proxy, with real packets", () => {
   beforeEach(async () => {
     services = manualInformer(SERVICES);
     slices = manualInformer(ENDPOINT_SLICES);
+    nodes = nodeInformer(makeNode("node", place));
     proxy = await startProxy();
   });
   afterEach(async () => {
@@ -53,6 +66,8 @@ describeOnKernel("the service proxy, with real packets", () => {
       services,
       endpointSlices: slices,
       nodeName: "node",
+      nodes,
+      health: { set() {}, async [Symbol.asyncDispose]() {} },
       clusterCidrs: POD_CIDRS,
       nft: createNft({ netns: world.nodeNetns }),
       flows: createFlowTable({ netns: world.nodeNetns, log: silentLogger, ...libc }),
@@ -177,17 +192,6 @@ describeOnKernel("the service proxy, with real packets", () => {
     slices.set(slice([ready(a.v4, { nodeName: "node" }), ready(b.v4, { nodeName: "other" })]));
     await proxy.idle(signal);
     expect(await askOften(client, VIP.v4)).toEqual(new Set(["a"]));
-  });
-
-  it("with session affinity brings a client to the same endpoint each time", async () => {
-    services.set(makeService("web", { ...web.spec, sessionAffinity: "ClientIP" }));
-    slices.set(slice([ready(a.v4), ready(b.v4)]));
-    await proxy.idle(signal);
-    const [first] = await askOften(client, VIP.v4);
-    expect(await askOften(client, VIP.v4)).toEqual(new Set([first]));
-    slices.set(slice([ready(first === "a" ? b.v4 : a.v4)]));
-    await proxy.idle(signal);
-    expect(await askOften(client, VIP.v4)).toEqual(new Set([first === "a" ? "b" : "a"]));
   });
 
   it.each([

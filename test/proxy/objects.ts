@@ -1,4 +1,4 @@
-import type { Service, ServiceSpec } from "#api/core/v1/types.ts";
+import { type Node, NODES, type Service, type ServiceSpec } from "#api/core/v1/types.ts";
 import type { Endpoint, EndpointPort, EndpointSlice } from "#api/discovery/v1/types.ts";
 import { keyOf } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
@@ -11,7 +11,7 @@ import type { Change, Informer } from "#kube/types.ts";
 export function makeService(name: string, spec: ServiceSpec, ingress: readonly string[] = []): Service {
   return {
     metadata: { name, namespace: "work" },
-    spec: { ...spec, type: ingress.length > 0 ? "LoadBalancer" : "ClusterIP" },
+    spec: { ...spec, type: ingress.length > 0 ? "LoadBalancer" : (spec.type ?? "ClusterIP") },
     status: { loadBalancer: { ingress: ingress.map((ip) => ({ ip, ipMode: "VIP" })) } },
   };
 }
@@ -44,6 +44,26 @@ export function terminating(address: string): Endpoint {
 
 export function notReady(address: string): Endpoint {
   return { addresses: [address], conditions: { ready: false, serving: false, terminating: false } };
+}
+
+/** The node of the proxy, with its addresses and prefixes of pods. */
+export function makeNode(
+  name: string,
+  parts: { addresses?: string[]; podCIDRs?: string[]; zone?: string },
+): Node {
+  const { addresses = [], podCIDRs = [], zone } = parts;
+  return {
+    metadata: { name, labels: zone === undefined ? {} : { "topology.kubernetes.io/zone": zone } },
+    spec: { podCIDRs },
+    status: { addresses: addresses.map((address) => ({ type: "InternalIP", address })) },
+  };
+}
+
+/** An informer of that node alone. */
+export function nodeInformer(node: Node): ManualInformer<Node> {
+  const informer = manualInformer(NODES);
+  informer.set(node);
+  return informer;
 }
 
 /** An informer that is told what to hold. */

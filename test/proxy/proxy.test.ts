@@ -10,7 +10,7 @@ import type { StaleFlow } from "#lab/proxy/changes.ts";
 import { PROXY_TABLE } from "#lab/proxy/names.ts";
 import { createServiceProxy, type ServiceProxy } from "#lab/proxy/proxy.ts";
 import { createFakeNft, type FakeNft } from "#nft/fake.ts";
-import { makeService, makeSlice, manualInformer, ready } from "./objects.ts";
+import { makeNode, makeService, makeSlice, manualInformer, nodeInformer, ready } from "./objects.ts";
 
 const signal = AbortSignal.timeout(25_000);
 
@@ -30,6 +30,8 @@ class World {
       services: this.services,
       endpointSlices: this.slices,
       nodeName: "here",
+      nodes: nodeInformer(makeNode("here", { addresses: ["192.0.2.33"] })),
+      health: { set() {}, async [Symbol.asyncDispose]() {} },
       clusterCidrs: ["10.244.0.0/16", "10.244.3.0/24", "fd00::/64"],
       nft: this.nft,
       flows: {

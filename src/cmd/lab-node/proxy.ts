@@ -1,10 +1,11 @@
-import type { Service } from "#api/core/v1/types.ts";
+import { NODES, type Service } from "#api/core/v1/types.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
 import type { Component } from "#base/lifecycle.ts";
 import { createInformer } from "#kube/informer.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import type { Informer, KubeClient } from "#kube/types.ts";
 import { createFlowTable } from "#lab/proxy/flows.ts";
+import { createHealthChecks } from "#lab/proxy/health-check.ts";
 import { createServiceProxy } from "#lab/proxy/proxy.ts";
 import { createNft } from "#nft/netlink/driver.ts";
 
@@ -21,15 +22,19 @@ export function composeProxy(
 ): Component {
   const { services } = node;
   const endpointSlices = createInformer<EndpointSlice>(client, ENDPOINT_SLICES, {}, deps);
+  const nodes = createInformer(client, NODES, { fieldSelector: `metadata.name=${node.name}` }, deps);
+  const health = createHealthChecks(deps.log);
   const nft = createNft();
   const flows = createFlowTable({ log: deps.log });
   const proxy = createServiceProxy({
     services,
     endpointSlices,
     nodeName: node.name,
+    nodes,
     clusterCidrs: node.clusterCidrs,
     nft,
     flows,
+    health,
     clock: deps.clock,
     rng: deps.rng,
     log: deps.log.child({ part: "proxy" }),
@@ -38,12 +43,15 @@ export function composeProxy(
     async start(signal) {
       services.start(signal);
       endpointSlices.start(signal);
+      nodes.start(signal);
       await proxy.start(signal);
     },
     async [Symbol.asyncDispose]() {
       await proxy[Symbol.asyncDispose]();
       await services[Symbol.asyncDispose]();
       await endpointSlices[Symbol.asyncDispose]();
+      await nodes[Symbol.asyncDispose]();
+      await health[Symbol.asyncDispose]();
       flows[Symbol.dispose]();
       flows[Symbol.dispose]();
       nft[Symbol.dispose]();

@@ -53,6 +53,19 @@ export function noteOps(record: KernelRecord, ops: readonly NftElementOp[]): voi
   }
 }
 
+/** Keys of the clients whose endpoint is none of those that are to be remembered. */
+export function staleClients(
+  clients: ReadonlyMap<string, string>,
+  remember: ReadonlyMap<string, string>,
+): readonly string[] {
+  return [...clients]
+    .filter(([key, endpoint]) => {
+      const [, ...frontend] = key.split(" . ");
+      return !remember.has([...frontend, endpoint].join(" . "));
+    })
+    .map(([key]) => key);
+}
+
 /** UDP flows to forget: those of the client side of a Service port that go to `endpoint`. */
 export interface StaleFlow {
   readonly address: string;

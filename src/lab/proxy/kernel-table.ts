@@ -3,11 +3,23 @@ import { messageOf } from "#base/errors.ts";
 import { diffTable, type NftElementOp } from "#nft/diff.ts";
 import type { NftDriver } from "#nft/driver.ts";
 import type { NftTable } from "#nft/state.ts";
-import { changeOps, type KernelRecord, noteOps, recordOf, staleFlows, type StaleFlow } from "./changes.ts";
+import {
+  changeOps,
+  type KernelRecord,
+  noteOps,
+  recordOf,
+  staleClients,
+  staleFlows,
+  type StaleFlow,
+} from "./changes.ts";
 import { DesiredElements, type Elements, type Keys } from "./desired.ts";
 import type { FlowTable } from "./flows.ts";
-import { PROXY_TABLE } from "./names.ts";
+import { PROXY_TABLE, SET_SPECS, setName } from "./names.ts";
 import { renderTable } from "./table.ts";
+
+const REMEMBER = setName("remember", "4");
+const AFFINITY = setName("affinity", "4");
+const NOTHING: ReadonlyMap<string, string> = new Map();
 
 /**
  * The proxy's table: what is wanted, our record of what the kernel holds, and the way from one to the other. The record
@@ -33,14 +45,31 @@ export class KernelTable {
     const changed = this.desired.takeChanged();
     const record = this.#record;
     this.#record = undefined;
-    if (record === undefined) this.#record = await this.#syncWhole(signal);
-    else {
+    const next = record === undefined ? await this.#syncWhole(signal) : record;
+    if (record !== undefined) {
       const stale = staleFlows(record, this.desired.elements, changed);
       await this.#apply(changeOps(record, this.desired.elements, changed), record, signal);
-      this.#record = record;
       this.#stale = [...this.#stale, ...stale];
     }
     await this.#forgetStale(signal);
+    await this.#forgetClients(changed, record === undefined, signal);
+    this.#record = next;
+  }
+
+  /**
+   * Clients of endpoints that their Service has no longer are given others. By now nothing notes such an endpoint any
+   * more: what is read here is all there is.
+   */
+  async #forgetClients(changed: Keys, isWhole: boolean, signal: AbortSignal): Promise<void> {
+    const remember = this.desired.elements.get(REMEMBER) ?? NOTHING;
+    const isLess = [...(changed.get(REMEMBER) ?? [])].some((key) => !remember.has(key));
+    const spec = SET_SPECS.get(AFFINITY);
+    if (spec === undefined || !(isLess || isWhole)) return;
+    const clients = await this.#nft.readMap(PROXY_TABLE, AFFINITY, signal);
+    const keys = staleClients(clients, remember);
+    if (keys.length === 0) return;
+    // One that ran out meanwhile is no longer there: the error leads to a whole comparison, which looks again.
+    await this.#nft.apply(PROXY_TABLE, [{ verb: "delete-elements", set: AFFINITY, spec, keys }], signal);
   }
 
   async #syncWhole(signal: AbortSignal): Promise<KernelRecord> {

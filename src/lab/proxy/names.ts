@@ -15,10 +15,15 @@ const FAMILIES: readonly Family[] = ["4", "6"];
  *   slots of one Service port are consecutive, so that one chain per *number* of slots serves all Services and a change
  *   of endpoints touches elements only.
  * - `virtual`: every address of a Service, so that ports nobody serves are refused.
- * - `masquerade`: addresses at which sources outside the cluster get the node's address, so that answers come back this
- *   way.
+ * - `masquerade`: addresses, protocols and ports at which sources outside the cluster get the node's address, so that
+ *   answers come back this way.
+ * - `masquerade-all`: the same for every source: at a port of a node, pods of other nodes are no nearer than others.
+ * - `guarded`: where only some sources may come in, and `allowed`: those that may.
+ * - `remember`: which endpoint of a Service with affinity is to be remembered, and for how long.
+ * - `affinity`: client and Service to the endpoint that the client was given. Filled by packets. These two are for IPv4.
  * - `hairpin`: an endpoint of this node and itself: it may be chosen for its own request.
  * - `cluster`: prefixes of the cluster's pods.
+ * - `own`: those of the pods on this node.
  */
 export type SetKind =
   | "services"
@@ -26,8 +31,14 @@ export type SetKind =
   | "endpoints"
   | "virtual"
   | "masquerade"
+  | "masquerade-all"
+  | "guarded"
+  | "allowed"
+  | "remember"
+  | "affinity"
   | "hairpin"
-  | "cluster";
+  | "cluster"
+  | "own";
 
 export function setName(kind: SetKind, family: Family): string {
   return `${kind}-${family}`;
@@ -41,16 +52,24 @@ function specs(family: Family): Readonly<Record<SetKind, NftSetSpec>> {
     external: { key: frontend, value: "verdict" },
     endpoints: { key: ["integer", ...frontend], value: [address, "inet_service"] },
     virtual: { key: [address] },
-    masquerade: { key: [address] },
+    masquerade: { key: frontend },
+    "masquerade-all": { key: frontend },
+    guarded: { key: frontend },
+    allowed: { key: [...frontend, address], interval: true },
+    remember: { key: [...frontend, address, "inet_service"], value: "verdict" },
+    affinity: { key: [address, ...frontend], value: [address, "inet_service"], dynamic: true },
     hairpin: { key: [address, address] },
     cluster: { key: [address], interval: true },
+    own: { key: [address], interval: true },
   };
 }
 
 /** Every set of the table by name. */
 export const SET_SPECS: ReadonlyMap<string, NftSetSpec> = new Map(
   FAMILIES.flatMap((family) =>
-    Object.entries(specs(family)).map(([kind, spec]) => [setName(kind as SetKind, family), spec] as const),
+    Object.entries(specs(family))
+      .filter(([kind]) => family === "4" || (kind !== "remember" && kind !== "affinity"))
+      .map(([kind, spec]) => [setName(kind as SetKind, family), spec] as const),
   ),
 );
 
@@ -66,7 +85,7 @@ export const EXACT_SLOTS = 64;
  */
 export const TABLE_SIZES = [61, 1021, 8191, 65_521] as const;
 
-/** How a chain chooses a slot: by chance, or by a hash of the client's address. */
+/** How a chain chooses a slot: by chance, or so that a client comes to the same endpoint again. */
 export type Choice = "pick" | "sticky";
 /** Which list of endpoints a chain chooses from: all of them, or those of this node. */
 export type Scope = "all" | "local";
@@ -86,10 +105,43 @@ export function choiceChainName({ choice, scope, slots }: ChoiceChain): string {
 export function choiceChains(): readonly ChoiceChain[] {
   const exact = Array.from({ length: EXACT_SLOTS }, (_, at) => at + 1);
   const picks = [...new Set([...exact, ...TABLE_SIZES])];
-  return (["all", "local"] as const).flatMap((scope) => [
-    ...picks.map((slots): ChoiceChain => ({ choice: "pick", scope, slots })),
-    ...TABLE_SIZES.map((slots): ChoiceChain => ({ choice: "sticky", scope, slots })),
-  ]);
+  return (["all", "local"] as const).flatMap((scope) =>
+    (["pick", "sticky"] as const).flatMap((choice) =>
+      picks.map((slots): ChoiceChain => ({ choice, scope, slots })),
+    ),
+  );
+}
+
+/**
+ * How long an affinity may last: to the second up to a minute, in steps of ten seconds up to ten minutes, of a minute up
+ * to an hour, of ten minutes up to three hours and of an hour up to a day. The chains for all of them are there from the
+ * start. Unit: seconds.
+ */
+const AFFINITY_STEPS = [
+  [60, 1],
+  [600, 10],
+  [3600, 60],
+  [10_800, 600],
+  [86_400, 3600],
+] as const;
+
+/** Every time-out that there is a chain for. Unit: seconds. */
+export function affinityTimeouts(): readonly number[] {
+  const timeouts: number[] = [];
+  for (const [limit, step] of AFFINITY_STEPS)
+    for (let at = (timeouts.at(-1) ?? 0) + step; at <= limit; at += step) timeouts.push(at);
+  return timeouts;
+}
+
+/** The next of these that is no shorter. */
+export function affinityTimeout(seconds: number): number {
+  const [limit, step] = AFFINITY_STEPS.find(([upTo]) => seconds <= upTo) ?? [86_400, 3600];
+  return Math.min(limit, Math.ceil(seconds / step) * step);
+}
+
+/** The chain that remembers which endpoint a client was given. */
+export function rememberChainName(seconds: number): string {
+  return `remember-${seconds}`;
 }
 
 /** Answers that nobody serves this: a reset, or "port unreachable". */

@@ -5,16 +5,16 @@ import { SET_SPECS, setName } from "./names.ts";
 import type { PlannedElement } from "./plan.ts";
 
 /**
- * The prefixes of the cluster's pods, without those that lie inside another: nftables refuses overlaps.
+ * The prefixes of the cluster's pods, or of those on this node, without those that lie inside another: nftables refuses overlaps.
  *
  * @throws {FleetError} `ADDRESS_INVALID`
  */
-export function planCluster(cidrs: readonly string[]): readonly PlannedElement[] {
+export function planCluster(kind: "cluster" | "own", cidrs: readonly string[]): readonly PlannedElement[] {
   const prefixes = cidrs.map((it) => parsePrefix(it));
   const outer = prefixes.filter((it) => !prefixes.some((other) => isWider(other, it)));
   const texts = [...new Set(outer.map((it) => formatPrefix(it)))].toSorted(byText);
   return texts.map((text) => {
-    const set = setName("cluster", text.includes(":") ? "6" : "4");
+    const set = setName(kind, text.includes(":") ? "6" : "4");
     const spec = SET_SPECS.get(set) ?? { key: [] };
     return { set, key: elementKey(spec, [text]), value: "" };
   });

@@ -22,7 +22,8 @@ const terminating = (ip: string): Endpoint => ({
 });
 
 function plan(of: Service, ...slices: EndpointSlice[]): readonly string[] {
-  return planService({ service: of, slices, nodeName: "here" }).map(render);
+  const node = { name: "here", zone: "zone-1", addresses: ["192.0.2.33"] };
+  return planService({ service: of, slices, node }).map(render);
 }
 
 function render({ set, key, value }: PlannedElement): string {
@@ -96,13 +97,13 @@ describe("the plan of a Service", () => {
       service({ ...spec, clusterIPs: [] }, [{ ip: "192.0.2.1" }]),
       slice([ready("10.1.0.1")]),
     );
-    expect(cluster).toContain("masquerade-4 192.0.2.1");
+    expect(cluster).toContain("masquerade-4 192.0.2.1 . tcp . 80");
     expect(cluster).toContain("services-4 192.0.2.1 . tcp . 80 : goto pick-1");
     const local = plan(
       service({ ...spec, clusterIPs: [], externalTrafficPolicy: "Local" }, [{ ip: "192.0.2.1" }]),
       slice([ready("10.1.0.1"), ready("10.1.0.2", "here")]),
     );
-    expect(local).not.toContain("masquerade-4 192.0.2.1");
+    expect(local.filter((it) => it.startsWith("masquerade"))).toEqual([]);
     expect(local).toContain("services-4 192.0.2.1 . tcp . 80 : goto pick-2");
     expect(local).toContain("external-4 192.0.2.1 . tcp . 80 : goto pick-local-1");
     expect(local).toContain("endpoints-4 65536 . 192.0.2.1 . tcp . 80 : 10.1.0.2 . 8080");
@@ -120,19 +121,18 @@ describe("the plan of a Service", () => {
     expect(plan(service({}), slice([ready("10.1.0.1", "here")]))).toContain("hairpin-4 10.1.0.1 . 10.1.0.1");
   });
 
-  it("fills a table for affinity, and for more endpoints than there are chains", () => {
+  it("remembers whom a client with affinity was given, and shares a table among more endpoints than chains", () => {
     const sticky = plan(
       service({ sessionAffinity: "ClientIP" }),
       slice([ready("10.1.0.1"), ready("10.1.0.2")]),
     );
-    expect(sticky).toContain("services-4 10.96.0.1 . tcp . 80 : goto sticky-61");
-    expect(sticky.filter((it) => it.startsWith("endpoints"))).toHaveLength(61);
+    expect(sticky).toContain("services-4 10.96.0.1 . tcp . 80 : goto sticky-2");
+    expect(sticky).toContain("remember-4 10.96.0.1 . tcp . 80 . 10.1.0.2 . 8080 : goto remember-10800");
     const many = Array.from({ length: 65 }, (_, at) => ready(`10.1.0.${at + 1}`));
     expect(plan(service({}), slice(many))).toContain("services-4 10.96.0.1 . tcp . 80 : goto pick-1021");
   });
 
   it.each([
-    ["external IPs", service({ clusterIPs: [], externalIPs: ["192.0.2.9"] })],
     ["a headless Service", service({ clusterIPs: ["None"], clusterIP: "None" })],
     ["an ExternalName", service({ type: "ExternalName", externalName: "example.org" })],
     ["SCTP", service({ clusterIPs: [], ports: [{ port: 80, protocol: "SCTP" }] })],
@@ -143,6 +143,65 @@ describe("the plan of a Service", () => {
     ["an ingress that is a name", service({ type: "LoadBalancer", clusterIPs: ["x; flush ruleset"] })],
   ])("has nothing for %s", (_, of) => {
     expect(plan(of, slice([ready("10.1.0.1")]))).toEqual([]);
+  });
+
+  it("has a node port on every address of the node, and masquerades there for everyone", () => {
+    const ports = [{ name: "http", port: 80, nodePort: 30_080 }];
+    const elements = plan(service({ type: "NodePort", clusterIPs: [], ports }), slice([ready("10.1.0.1")]));
+    expect(elements).toEqual([
+      "masquerade-all-4 192.0.2.33 . tcp . 30080",
+      "services-4 192.0.2.33 . tcp . 30080 : goto pick-1",
+      "endpoints-4 0 . 192.0.2.33 . tcp . 30080 : 10.1.0.1 . 8080",
+    ]);
+    const local = service({ type: "NodePort", clusterIPs: [], ports, externalTrafficPolicy: "Local" });
+    expect(plan(local, slice([ready("10.1.0.1")]))).toEqual([
+      "services-4 192.0.2.33 . tcp . 30080 : goto pick-1",
+      "endpoints-4 0 . 192.0.2.33 . tcp . 30080 : 10.1.0.1 . 8080",
+      "external-4 192.0.2.33 . tcp . 30080 : goto no-local-endpoint",
+    ]);
+  });
+
+  it("serves external addresses, whose other ports are somebody else's", () => {
+    const elements = plan(
+      service({ clusterIPs: [], externalIPs: ["192.0.2.9"] }),
+      slice([ready("10.1.0.1")]),
+    );
+    expect(elements).toContain("services-4 192.0.2.9 . tcp . 80 : goto pick-1");
+    expect(elements.filter((it) => it.startsWith("virtual"))).toEqual([]);
+  });
+
+  it("guards a load balancer's address by the ranges of its family, the node's port by none", () => {
+    const spec: ServiceSpec = {
+      type: "LoadBalancer",
+      clusterIPs: [],
+      ports: [{ name: "http", port: 80, nodePort: 30_080 }],
+      loadBalancerSourceRanges: ["198.51.100.0/24", "2001:db8::/32", "nonsense"],
+    };
+    const elements = plan(service(spec, [{ ip: "192.0.2.1" }]), slice([ready("10.1.0.1")]));
+    expect(elements.filter((it) => it.startsWith("guarded") || it.startsWith("allowed"))).toEqual([
+      "guarded-4 192.0.2.1 . tcp . 80",
+      "allowed-4 192.0.2.1 . tcp . 80 . 198.51.100.0/24",
+      "allowed-4 192.0.2.1 . tcp . 80 . 192.0.2.1",
+    ]);
+    const open = service({ ...spec, loadBalancerSourceRanges: ["0.0.0.0/0"] }, [{ ip: "192.0.2.1" }]);
+    expect(plan(open).filter((it) => it.startsWith("guarded"))).toEqual([]);
+  });
+
+  it("keeps to its node or zone where every endpoint says whom it is for", () => {
+    const hinted = (ip: string, hints: NonNullable<Endpoint["hints"]>): Endpoint => ({ ...ready(ip), hints });
+    const chosen = (...endpoints: Endpoint[]) =>
+      plan(service({}), slice(endpoints))
+        .filter((it) => it.startsWith("endpoints"))
+        .map((it) => it.split(" : ")[1]);
+    const near = hinted("10.1.0.1", { forZones: [{ name: "zone-1" }] });
+    const far = hinted("10.1.0.2", { forZones: [{ name: "zone-2" }] });
+    const here = hinted("10.1.0.3", { forZones: [{ name: "zone-1" }], forNodes: [{ name: "here" }] });
+    const there = hinted("10.1.0.4", { forZones: [{ name: "zone-1" }], forNodes: [{ name: "there" }] });
+    expect(chosen(near, far)).toEqual(["10.1.0.1 . 8080"]);
+    expect(chosen(here, there)).toEqual(["10.1.0.3 . 8080"]);
+    expect(chosen(there)).toEqual(["10.1.0.4 . 8080"]);
+    expect(chosen(far)).toEqual(["10.1.0.2 . 8080"]);
+    expect(chosen(near, far, ready("10.1.0.5"))).toHaveLength(3);
   });
 
   it("leaves Services of another proxy, and slices of headless Services, alone", () => {

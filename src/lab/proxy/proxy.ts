@@ -1,10 +1,11 @@
-import type { Service } from "#api/core/v1/types.ts";
+import type { Node, Service } from "#api/core/v1/types.ts";
 import type { EndpointSlice } from "#api/discovery/v1/types.ts";
 import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
 import { abortable } from "#base/abortable.ts";
 import { backoffMs } from "#base/backoff.ts";
 import { type Clock, delay } from "#base/clock.ts";
 import { messageOf } from "#base/errors.ts";
+import { sameJson } from "#base/json.ts";
 import type { Component } from "#base/lifecycle.ts";
 import type { Logger } from "#base/log.ts";
 import type { Rng } from "#base/rng.ts";
@@ -12,8 +13,10 @@ import type { Change, Informer } from "#kube/types.ts";
 import type { NftDriver } from "#nft/driver.ts";
 import type { FlowTable } from "./flows.ts";
 import { KernelTable } from "./kernel-table.ts";
-import { type PlannedElement, planService, serviceNameOf } from "./plan.ts";
+import { type HealthChecks, planHealthCheck } from "./health-check.ts";
+import { type PlannedElement, planService, serviceNameOf, type ServiceView } from "./plan.ts";
 import { planCluster } from "./plan-cluster.ts";
+import { SourceRanges } from "./ranges.ts";
 
 export interface ServiceProxyOptions {
   /** Services of all namespaces. Started by the caller. */
@@ -22,10 +25,13 @@ export interface ServiceProxyOptions {
   readonly endpointSlices: Informer<EndpointSlice>;
   /** The node whose kernel is programmed, as `nodeName` of endpoints has it. */
   readonly nodeName: string;
+  /** At least that node: its addresses, its zone and its pods' prefixes count. Started by the caller. */
+  readonly nodes: Informer<Node>;
   /** Prefixes of the cluster's pods, of both families: other sources count as outside. */
   readonly clusterCidrs: readonly string[];
   readonly nft: NftDriver;
   readonly flows: FlowTable;
+  readonly health: HealthChecks;
   readonly clock: Clock;
   readonly rng: Rng;
   readonly log: Logger;
@@ -51,6 +57,7 @@ class NftServiceProxy implements ServiceProxy {
   readonly #options: ServiceProxyOptions;
   readonly #table: KernelTable;
   readonly #slices = new SlicesByService();
+  readonly #ranges = new SourceRanges();
   readonly #stop = new AbortController();
   readonly #subscriptions = new DisposableStack();
   /** Services to be planned again. */
@@ -66,11 +73,12 @@ class NftServiceProxy implements ServiceProxy {
   }
 
   async start(signal: AbortSignal): Promise<void> {
-    const { services, endpointSlices, clusterCidrs } = this.#options;
-    this.#table.desired.set("", planCluster(clusterCidrs));
+    const { services, endpointSlices, nodes, clusterCidrs } = this.#options;
+    this.#table.desired.set("", planCluster("cluster", clusterCidrs));
     this.#subscriptions.use(services.subscribe((change) => this.#markDue(change.key)));
     this.#subscriptions.use(endpointSlices.subscribe((change) => this.#onSlice(change)));
-    await Promise.all([services.synced(signal), endpointSlices.synced(signal)]);
+    this.#subscriptions.use(nodes.subscribe((change) => this.#onNode(change)));
+    await Promise.all([services.synced(signal), endpointSlices.synced(signal), nodes.synced(signal)]);
     for (const slice of endpointSlices.store.list())
       this.#slices.note({ key: keyOf(slice), before: undefined, after: slice });
     for (const service of services.store.list()) this.#markDue(keyOf(service));
@@ -87,6 +95,16 @@ class NftServiceProxy implements ServiceProxy {
     this.#subscriptions.dispose();
     this.#stop.abort();
     await this.#running;
+  }
+
+  /** Rare: everything that depends on the node is planned again. */
+  #onNode({ key, before, after }: Change<Node>): void {
+    if (key !== this.#nodeKey || sameJson(placeOf(before), placeOf(after))) return;
+    for (const service of this.#options.services.store.list()) this.#markDue(keyOf(service));
+  }
+
+  get #nodeKey(): ObjectKey {
+    return objectKey(undefined, this.#options.nodeName);
   }
 
   #onSlice(change: Change<EndpointSlice>): void {
@@ -133,14 +151,37 @@ class NftServiceProxy implements ServiceProxy {
   #planDue(): void {
     const due = this.#due;
     this.#due = new Set();
-    for (const key of due) this.#table.desired.set(key, this.#plan(key));
+    const { zone, addresses, podCidrs } = placeOf(this.#options.nodes.store.get(this.#nodeKey));
+    const node = { name: this.#options.nodeName, zone, addresses };
+    this.#table.desired.set(OWN_PODS, planCluster("own", podCidrs));
+    for (const key of due) {
+      const elements = this.#ranges.take(key, this.#plan(key, node));
+      this.#table.desired.set(key, elements);
+    }
+    const ranges = this.#ranges.takeChanged();
+    if (ranges !== undefined) this.#table.desired.set(SOURCE_RANGES, ranges);
   }
 
-  #plan(key: ObjectKey): readonly PlannedElement[] {
+  #plan(key: ObjectKey, node: ServiceView["node"]): readonly PlannedElement[] {
     const service = this.#options.services.store.get(key);
-    if (service === undefined) return [];
-    return planService({ service, slices: this.#slices.of(key), nodeName: this.#options.nodeName });
+    const view = service === undefined ? undefined : { service, slices: [...this.#slices.of(key)], node };
+    this.#options.health.set(key, view === undefined ? undefined : planHealthCheck(view));
+    return view === undefined ? [] : planService(view);
   }
+}
+
+/** Owners of elements that are no Service: no name of one. */
+const OWN_PODS = " own";
+const SOURCE_RANGES = " ranges";
+
+/** What the proxy looks at of its node. */
+function placeOf(node: Node | undefined) {
+  const addresses = (node?.status?.addresses ?? []).filter((it) => it.type === "InternalIP");
+  return {
+    zone: node?.metadata.labels?.["topology.kubernetes.io/zone"],
+    addresses: addresses.map((it) => it.address),
+    podCidrs: node?.spec?.podCIDRs ?? [],
+  };
 }
 
 /** Slices by the Service that their label names. */

@@ -43,6 +43,10 @@ class TwoWayNft implements NftDriver {
     return this.#exec.read(table, signal);
   }
 
+  readMap(table: NftTableName, set: string, signal: AbortSignal): ReturnType<NftDriver["readMap"]> {
+    return this.#exec.readMap(table, set, signal);
+  }
+
   async apply(table: NftTableName, ops: readonly NftOp[], signal: AbortSignal): Promise<void> {
     if (ops.length === 0) return;
     const socket = ops.every((op) => isQuick(op)) ? await this.#open() : undefined;

@@ -1,0 +1,16 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { affinityTimeout, affinityTimeouts } from "./names.ts";
+
+describe("a time-out of an affinity", () => {
+  it("is one that there is a chain for, no shorter than asked and as little longer as can be", () => {
+    const all = affinityTimeouts();
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 86_400 }), (seconds) => {
+        expect(affinityTimeout(seconds)).toBe(all.find((it) => it >= seconds));
+      }),
+    );
+    for (const usual of [1, 10, 59, 60, 90, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 86_400])
+      expect(affinityTimeout(usual)).toBe(usual);
+  });
+});
