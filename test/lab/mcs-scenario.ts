@@ -227,8 +227,13 @@ export class Scenario {
   }
 
   /** Clusters whose pods answered requests from a cluster, sorted; "none" stands for requests without an answer. */
-  async answeredBy(cluster: string, urls: readonly string[], count = 10): Promise<readonly string[]> {
-    const script = urls.map((url) => requestLoop(url, count, 0)).join("\n");
+  async answeredBy(
+    cluster: string,
+    urls: readonly string[],
+    count = 10,
+    everyMs = 0,
+  ): Promise<readonly string[]> {
+    const script = urls.map((url) => requestLoop(url, count, everyMs)).join("\n");
     const tries = parseTries(await this.inAsker(cluster, script));
     return [...new Set(tries.map((it) => it.cluster ?? "none"))].toSorted();
   }
@@ -238,7 +243,7 @@ export class Scenario {
     const seen = new Set<string>();
     for (let isLast = false; !isLast;) {
       isLast = signal.aborted;
-      for (const it of await this.answeredBy(cluster, [urlOf(this.host, 42)])) seen.add(it);
+      for (const it of await this.answeredBy(cluster, [urlOf(this.host, 42)], 20, 50)) seen.add(it);
     }
     return [...seen].toSorted();
   }
