@@ -6,7 +6,7 @@ import { standardFunctions, standardTypes } from "./library/library.ts";
 import { parse } from "./syntax/parser.ts";
 import { CompileError } from "./syntax/problems.ts";
 import { type CelType, formatType, isSameType } from "./type.ts";
-import type { CelValue } from "./value.ts";
+import { CelError, type CelValue, CostExceeded } from "./value.ts";
 
 /**
  * The Common Expression Language as Kubernetes 1.36 has it.
@@ -42,6 +42,13 @@ export interface Program {
    * @throws {CostExceeded} where that takes more than `limit`.
    */
   evaluate(variables: Variables, limit?: number): Evaluation;
+  /** As `evaluate`, with what was thrown in place of the value. */
+  attempt(variables: Variables, limit?: number): Attempt;
+}
+
+export interface Attempt {
+  readonly outcome: CelValue | CelError | CostExceeded;
+  readonly cost: number;
 }
 
 /**
@@ -55,8 +62,39 @@ export function compileExpression(expression: string, options: CompileOptions): 
   const { returns } = options;
   if (returns !== undefined && !returns.some((it) => isSameType(it, type)))
     throw new ReturnTypeError(returns);
-  const program = compileProgram(checked);
-  return { expression, type, checked, evaluate: (variables, limit) => run(program, variables, limit) };
+  return new CompiledProgram(expression, type, checked);
+}
+
+class CompiledProgram implements Program {
+  readonly expression: string;
+  readonly type: CelType;
+  readonly checked: Checked;
+  readonly #run: Evaluate;
+
+  constructor(expression: string, type: CelType, checked: Checked) {
+    this.expression = expression;
+    this.type = type;
+    this.checked = checked;
+    this.#run = compileProgram(checked);
+  }
+
+  evaluate(variables: Variables, limit = PER_CALL_LIMIT): Evaluation {
+    const { outcome, cost } = this.attempt(variables, limit);
+    if (outcome instanceof Error) throw outcome;
+    return { value: outcome, cost };
+  }
+
+  attempt(variables: Variables, limit = PER_CALL_LIMIT): Attempt {
+    const frame = new Frame(variables, limit);
+    try {
+      const outcome = this.#run(frame);
+      return { outcome, cost: frame.cost };
+    } catch (error) {
+      if (error instanceof CelError || error instanceof CostExceeded)
+        return { outcome: error, cost: frame.cost };
+      throw error;
+    }
+  }
 }
 
 /** An expression that comes to something else than it should. */
@@ -79,10 +117,4 @@ function checkExpression(expression: string, variables: ReadonlyMap<string, CelT
   const problems = checked.problems.length > 0 ? checked.problems : checkLiterals(checked);
   if (problems.length > 0) throw new CompileError(expression, problems);
   return checked;
-}
-
-function run(program: Evaluate, variables: Variables, limit = PER_CALL_LIMIT): Evaluation {
-  const frame = new Frame(variables, limit);
-  const value = program(frame);
-  return { value, cost: frame.cost };
 }

@@ -152,10 +152,6 @@ export class CelMap {
     this.#entries.set(known, [key, value]);
   }
 
-  keys(): CelValue[] {
-    return [...this.#entries.values()].map(([key]) => key);
-  }
-
   entries(): IterableIterator<readonly [key: CelValue, value: CelValue]> {
     return this.#entries.values();
   }
@@ -173,10 +169,17 @@ export class KeyedList extends Array<CelValue> {
 /** An object whose fields are worked out when they are first read. */
 export class LazyFields extends CelMap {
   readonly #read: (field: string) => CelValue | undefined;
+  readonly #names: () => readonly string[];
 
-  constructor(type: CelType, read: (field: string) => CelValue | undefined) {
+  /** @param names - Which fields there are, asked only where all are wanted. */
+  constructor(
+    type: CelType,
+    read: (field: string) => CelValue | undefined,
+    names: () => readonly string[] = () => [],
+  ) {
     super(type);
     this.#read = read;
+    this.#names = names;
   }
 
   override get(key: CelValue): CelValue | undefined {
@@ -189,6 +192,20 @@ export class LazyFields extends CelMap {
 
   override has(key: CelValue): boolean {
     return this.get(key) !== undefined;
+  }
+
+  override get size(): number {
+    this.#readAll();
+    return super.size;
+  }
+
+  override entries(): IterableIterator<readonly [key: CelValue, value: CelValue]> {
+    this.#readAll();
+    return super.entries();
+  }
+
+  #readAll(): void {
+    for (const name of this.#names()) this.get(name);
   }
 }
 

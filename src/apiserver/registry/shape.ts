@@ -3,7 +3,7 @@ import { cloneJson, isObject, sameJson } from "#base/json.ts";
 import { apply } from "../patch/apply.ts";
 import { trackUpdate } from "../patch/track-update.ts";
 import { decodeBuiltin } from "../schema/builtin-decode.ts";
-import { validateRules } from "../schema/cel/rules.ts";
+import { validateRules } from "../cel/rules/validate.ts";
 import { applyDefaults } from "../schema/defaults.ts";
 import { resolveDefinition } from "../schema/definitions.ts";
 import { fieldProblems, pruneObject } from "../schema/prune.ts";
@@ -147,6 +147,11 @@ function originOf({
     schema,
     resolve: resolveDefinition,
   };
+}
+
+/** A custom object without what its stored version does not know. */
+export function pruneToSchema(schema: Schema, object: ApiObject): ApiObject {
+  return pruneObject(object, schema, resolveDefinition).value;
 }
 
 /** A custom object as it reads under `schema`; the object itself where that changes nothing. */

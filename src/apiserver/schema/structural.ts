@@ -1,7 +1,7 @@
 import { isObject } from "#base/json.ts";
 import { invalid, notAllowed, notSupported, required } from "../builtin/field-errors.ts";
 import type { FieldError } from "../status.ts";
-import { checkRules } from "./cel/rules.ts";
+import { checkRules } from "../cel/rules/check.ts";
 import { pruneValue } from "./prune.ts";
 import { patternProblem } from "./patterns.ts";
 import { checkCombinations } from "./structural-combinations.ts";
