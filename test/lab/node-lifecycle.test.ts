@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Container, ContainerStatus, Pod } from "#api/core/v1/types.ts";
@@ -111,6 +111,23 @@ describeOnKernel("the life of a pod", () => {
       "False",
     );
     await world.deletePod("anew");
+  });
+
+  it("gives the addresses of a pod back that is over, and keeps what it said", async () => {
+    await world.createPod("over", [script("echo done")], { restartPolicy: "Never" });
+    const isReleased = (it: Pod | undefined): boolean =>
+      it?.status?.conditions?.find(({ type }) => type === "PodReadyToStartContainers")?.status === "False" &&
+      it.status.phase === "Succeeded";
+    const pod = await world.until("over", isReleased);
+    expect(await world.run("ip", "-o", "link", "show", "type", "veth")).not.toContain("pod");
+    await world.killNode();
+    await world.startNode();
+    expect(logOf(world.pod("over"))).toBe("done\n");
+    expect(world.pod("over")?.status).toEqual(pod?.status);
+    await world.deletePod("over");
+    await expect
+      .poll(() => existsSync(world.runFolder(pod ?? { metadata: { name: "" } }, "main")), PATIENCE)
+      .toBe(false);
   });
 
   it("ends a pod that has been active for too long", async () => {

@@ -75,7 +75,13 @@ export class PodRunner implements AsyncDisposable {
    */
   async sync(pod: Pod, signal: AbortSignal): Promise<number | undefined> {
     this.#pod = pod;
-    if (isOver(this.#latestStatus(pod))) return undefined;
+    if (isOver(this.#latestStatus(pod))) {
+      if (!this.#sandbox.isHeld) return undefined;
+      // What is left of it are its logs. Its addresses are for others.
+      await this.#sandbox.release(signal);
+      await this.#report(pod, this.#plan(pod), signal);
+      return undefined;
+    }
     const deadlineMs = deadlineOf({ ...pod, status: this.#latestStatus(pod) });
     if (this.#ended !== undefined || (deadlineMs ?? Infinity) <= this.#context.deps.clock.now()) {
       await this.#endOnDeadline(pod, signal);

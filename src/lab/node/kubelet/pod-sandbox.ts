@@ -102,15 +102,28 @@ export class PodSandbox {
     }
   }
 
-  /** Takes everything away. The pod's containers have ended and are forgotten. */
-  async remove(signal: AbortSignal): Promise<void> {
+  /** Whether it holds anything that others could use. */
+  get isHeld(): boolean {
+    return this.#hasNetwork || this.#record.addresses.length > 0;
+  }
+
+  /** Gives back what the pod does not need any more once it is over: network, addresses, volumes, watches. */
+  async release(signal: AbortSignal): Promise<void> {
     await Promise.all([this.configMaps.release(), this.secrets.release()]);
     await deletePodLink({ podUid: this.#record.uid, netns: this.#netns }, signal);
     await unmountMemory(this.volumes, signal);
-    rmSync(this.folder, { recursive: true, force: true });
-    this.#context.addresses.release(this.#record.addresses);
+    rmSync(this.volumes, { recursive: true, force: true });
+    const { addresses } = this.#record;
     this.#record = { ...this.#record, addresses: [] };
+    writePodRecord(this.#context.runtime.pods, this.#record);
+    this.#context.addresses.release(addresses);
     this.#hasNetwork = false;
+  }
+
+  /** Takes everything away. The pod's containers have ended and are forgotten. */
+  async remove(signal: AbortSignal): Promise<void> {
+    await this.release(signal);
+    rmSync(this.folder, { recursive: true, force: true });
   }
 
   async #ensureLink(pod: Pod, signal: AbortSignal): Promise<void> {

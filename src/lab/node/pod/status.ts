@@ -4,7 +4,7 @@ import { timestamp } from "#kube/conditions.ts";
 import type { ContainerView } from "../container/runtime.ts";
 import { conditionsOf } from "./conditions.ts";
 import type { PodPlace } from "./downward.ts";
-import { phaseOf } from "./phase.ts";
+import { type Phase, phaseOf } from "./phase.ts";
 import { qosClass } from "./qos.ts";
 import { isSidecar } from "./restart.ts";
 
@@ -47,7 +47,9 @@ export function podStatus(input: StatusInput): PodStatus {
   const init = initContainers.map((it) => containerStatus(it, input, { isInit: true }));
   const main = containers.map((it) => containerStatus(it, input, { isInit: false }));
   const isOver = ended !== undefined && [...init, ...main].every((it) => it.state?.running === undefined);
-  const phase = isOver ? "Failed" : phaseOf({ pod, init, main, isEnding, isRestartingAll });
+  const found = isOver ? "Failed" : phaseOf({ pod, init, main, isEnding, isRestartingAll });
+  // What has come to its end stays as it is, whatever becomes of its remains.
+  const phase = endOf(pod.status?.phase) ?? found;
   const { hasNetwork } = input;
   return {
     ...(isOver ? ended : {}),
@@ -60,6 +62,11 @@ export function podStatus(input: StatusInput): PodStatus {
     qosClass: pod.status?.qosClass ?? qosClass(pod),
     ...generationOf(pod),
   };
+}
+
+/** The phase, if it is a last one. */
+function endOf(phase: Phase | undefined): Phase | undefined {
+  return phase === "Succeeded" || phase === "Failed" ? phase : undefined;
 }
 
 function generationOf({ metadata: { generation } }: Pod): Pick<PodStatus, "observedGeneration"> {
