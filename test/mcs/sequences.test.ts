@@ -7,8 +7,17 @@ import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
-import { MCS_SERVICE_EXPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { ensureNamespace, eventually, startFleet, type TestFleet } from "../fleet/fleet.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { joinCluster } from "#cli/fleet/join.ts";
+import { leaveFleet } from "#cli/fleet/leave.ts";
+import {
+  ensureNamespace,
+  eventually,
+  PATIENCE_MS,
+  startFleet,
+  testDeps,
+  type TestFleet,
+} from "../fleet/fleet.ts";
 import { anyFacts } from "./generate.ts";
 import type { OracleExport } from "./oracle.ts";
 import { MEMBERS, NAME, readGiven, untilAsJudged } from "./world.ts";
@@ -123,8 +132,8 @@ async function serve(namespace: string, cluster: string, facts: Facts): Promise<
   );
 }
 
-async function untilAllIsWell(): Promise<void> {
-  await untilAsJudged(fleet, await readGiven(fleet, namespaces), namespaces);
+async function untilAllIsWell(members: readonly string[] = MEMBERS): Promise<void> {
+  await untilAsJudged(fleet, await readGiven(fleet, namespaces, members), namespaces);
 }
 
 beforeAll(async () => {
@@ -146,6 +155,19 @@ describe("services that clusters export, change, unexport and export again", () 
     fleet.hubProgram.start();
     await Promise.all(namespaces.map((it, at) => play(it, sequences[at]?.slice(12) ?? [])));
     fleet.agents.get(first)?.start();
+    await untilAllIsWell();
+  }, 60_000);
+
+  it("lose a cluster that leaves, and have it again when it joins", async () => {
+    const [first, ...others] = MEMBERS;
+    const member = fleet.members.get(first)?.config;
+    if (member === undefined) throw new Error("unreachable");
+    const options = { name: first, hub: fleet.hub.config, member, timeoutMs: PATIENCE_MS };
+    await leaveFleet(options, testDeps("leave"), AbortSignal.timeout(PATIENCE_MS));
+    await eventually(fleet.client(first), MCS_SERVICE_IMPORTS, (all) => all.length === 0);
+    await untilAllIsWell(others);
+    const joining = { ...options, heartbeatSeconds: 1 };
+    await joinCluster(joining, testDeps("join"), AbortSignal.timeout(PATIENCE_MS));
     await untilAllIsWell();
   }, 60_000);
 

@@ -20,16 +20,20 @@ export const NAME = "hello";
 
 /** Everything of the users' in the clusters: nobody but the tests writes it. */
 export interface Given {
-  /** By cluster: the namespaces it has. */
+  /** By member: the namespaces it has. */
   readonly namespaces: ReadonlyMap<string, ReadonlySet<string>>;
   /** By namespace. */
   readonly exports: ReadonlyMap<string, readonly OracleExport[]>;
 }
 
-export async function readGiven(fleet: TestFleet, namespaces: readonly string[]): Promise<Given> {
+export async function readGiven(
+  fleet: TestFleet,
+  namespaces: readonly string[],
+  members: readonly string[],
+): Promise<Given> {
   const present = new Map<string, ReadonlySet<string>>();
   const exports = new Map<string, OracleExport[]>();
-  for (const cluster of MEMBERS) {
+  for (const cluster of members) {
     const client = fleet.client(cluster);
     const { items } = await client.list(NAMESPACES);
     present.set(cluster, new Set(items.map((it) => it.metadata.name)));
@@ -69,7 +73,7 @@ function readExport(cluster: string, object: ServiceExport, service: Service | u
   };
 }
 
-/** Waits until every cluster says what the oracle does; fails showing what differs. */
+/** Waits until every member says what the oracle does; fails showing what differs. */
 export async function untilAsJudged(
   fleet: TestFleet,
   given: Given,
@@ -77,7 +81,7 @@ export async function untilAsJudged(
 ): Promise<void> {
   const verdicts = new Map(namespaces.map((it) => [it, judge(given.exports.get(it) ?? [])] as const));
   await Promise.all(
-    MEMBERS.flatMap((cluster) => [
+    [...given.namespaces.keys()].flatMap((cluster) => [
       untilSame(expectedImports(verdicts, given.namespaces.get(cluster) ?? new Set()), (isSame) =>
         eventually(fleet.client(cluster), MCS_SERVICE_IMPORTS, (all) => isSame(showImports(all))),
       ),
