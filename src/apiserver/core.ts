@@ -77,7 +77,7 @@ export function composeCore(options: CoreOptions): Core {
   const { authenticator, authorizer, allocations } = builtins;
   const catalog = new Catalog(builtins.resources, builtins.reviews);
   const resolve: ServiceResolver = (service) => resolver(service);
-  const plugins = admissionPlugins({ store, catalog, clock, log, resolve });
+  const plugins = admissionPlugins({ store, catalog, authorizer, clock, log, resolve });
   const { admission } = plugins;
   const registry = new Registry({ store, catalog, rng, clock, newUid: randomUUID, admission });
   const resolver = resolveService ?? endpointResolver(registry.reader);
@@ -86,7 +86,9 @@ export function composeCore(options: CoreOptions): Core {
   const tunnel = new KubeletTunnel(registry, { ...pki.kubeletClient, ...(ca === undefined ? {} : { ca }) });
   const expiry = new EventExpiry(store, clock, () => registry.wake());
   const endWatches = hub.endAll.bind(hub);
-  registry.addFollowUp(new CrdLifecycle({ store, catalog, deleter: registry.deleter, endWatches }));
+  registry.addFollowUp(
+    new CrdLifecycle({ store, catalog, deleter: registry.deleter, webhooks: plugins.client, endWatches }),
+  );
   registry.addFollowUp(expiry);
   registry.addFollowUp(new RoleAggregation(store, authorizer));
   registry.addFollowUp(new CertificateSigner(store, pki.ca, log));

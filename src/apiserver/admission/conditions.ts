@@ -1,3 +1,4 @@
+import type { Authorizer } from "../auth/types.ts";
 import type { Attributes } from "../registry/admission.ts";
 import {
   BOOLEAN,
@@ -42,13 +43,21 @@ export function evaluateConditions(conditions: readonly Expression[], input: Cel
 /** The conditions of webhooks. */
 export class Conditions {
   /** By the list, which is never changed once it is stored. */
+  readonly #authorizer: Authorizer;
   readonly #compiled = new WeakMap<readonly MatchCondition[], readonly Expression[]>();
+
+  constructor(authorizer: Authorizer) {
+    this.#authorizer = authorizer;
+  }
 
   evaluate(
     conditions: readonly MatchCondition[],
     { attributes, match }: { readonly attributes: Attributes; readonly match: Match },
   ): ConditionsResult {
-    return evaluateConditions(this.#expressionsOf(conditions), new Map(celRequest(attributes, match)));
+    return evaluateConditions(
+      this.#expressionsOf(conditions),
+      new Map(celRequest(attributes, match, this.#authorizer)),
+    );
   }
 
   #expressionsOf(conditions: readonly MatchCondition[]): readonly Expression[] {

@@ -1,5 +1,7 @@
 import { compileExpression as compileCel, PER_CALL_LIMIT, type Program } from "../cel/environment.ts";
 import { toCel } from "../cel/json.ts";
+import type { Authorizer } from "../auth/types.ts";
+import { AUTHORIZER, AuthorizerValue, RESOURCE_CHECK, ResourceCheck } from "../cel/library/authorizer.ts";
 import {
   BOOL,
   type CelType,
@@ -115,6 +117,8 @@ export const REQUEST_SCOPE: Scope = new Map([
   ["object", DYN],
   ["oldObject", DYN],
   ["request", REQUEST],
+  ["authorizer", AUTHORIZER],
+  ["authorizer.requestResource", RESOURCE_CHECK],
 ]);
 
 export const BOOLEAN: readonly CelType[] = [BOOL];
@@ -165,8 +169,22 @@ export function celObject(value: unknown): CelValue {
   return toCel(value);
 }
 
+/** What is asked of the authorizer about the very resource of the request. */
+function requestCheck(
+  { user, subresource, namespace, name }: Attributes,
+  { resource: { group, plural } }: Match,
+  authorizer: Authorizer,
+): CelValue {
+  const resource = { group, resource: plural, subresource, namespace, name };
+  return new ResourceCheck(new AuthorizerValue(user, authorizer), resource);
+}
+
 /** The values of what every expression of admission may name. */
-export function celRequest(attributes: Attributes, match: Match): [string, CelValue][] {
+export function celRequest(
+  attributes: Attributes,
+  match: Match,
+  authorizer: Authorizer,
+): [string, CelValue][] {
   const { definition, object: made, old } = attributes;
   const versioned = (it: ApiObject | undefined): CelValue =>
     it === undefined ? null : celObject(convertObject(it, definition, match.resource));
@@ -175,5 +193,7 @@ export function celRequest(attributes: Attributes, match: Match): [string, CelVa
     ["object", versioned(made)],
     ["oldObject", versioned(old)],
     ["request", celObject(request)],
+    ["authorizer", new AuthorizerValue(attributes.user, authorizer)],
+    ["authorizer.requestResource", requestCheck(attributes, match, authorizer)],
   ];
 }

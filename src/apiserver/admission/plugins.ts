@@ -1,5 +1,6 @@
 import type { Clock } from "#base/clock.ts";
 import type { Logger } from "#base/log.ts";
+import type { Authorizer } from "../auth/types.ts";
 import type { Catalog } from "../registry/catalog.ts";
 import type { Store } from "../storage/store.ts";
 import { AdmissionChain } from "./chain.ts";
@@ -16,6 +17,7 @@ import { ValidatingWebhooks } from "./webhook/validating.ts";
 export interface AdmissionOptions {
   readonly store: Store;
   readonly catalog: Catalog;
+  readonly authorizer: Authorizer;
   readonly clock: Clock;
   readonly log: Logger;
   /** Where Services are reached from here. */
@@ -24,23 +26,19 @@ export interface AdmissionOptions {
 
 export interface AdmissionPlugins extends Disposable {
   readonly admission: AdmissionChain;
+  readonly client: WebhookClient;
 }
 
 /** The admission of a server: the plugins that are on by default, in the order of the real one (`AllOrderedPlugins`). */
-export function admissionPlugins({
-  store,
-  catalog,
-  clock,
-  log,
-  resolve,
-}: AdmissionOptions): AdmissionPlugins {
+export function admissionPlugins(options: AdmissionOptions): AdmissionPlugins {
+  const { store, catalog, authorizer, clock, log, resolve } = options;
   const client = new WebhookClient({ resolve, clock, userAgent: "kube-apiserver-admission" });
-  const services = { catalog, client, conditions: new Conditions(), log };
+  const services = { catalog, client, conditions: new Conditions(authorizer), log };
   const admission = new AdmissionChain([
     namespaceLifecycle,
     new MutatingWebhooks(new Hooks(store, "mutatingwebhookconfigurations"), services),
-    new ValidatingPolicies(new BoundPolicies(store, "validating"), { store, catalog }),
+    new ValidatingPolicies(new BoundPolicies(store, "validating"), { store, catalog, authorizer }),
     new ValidatingWebhooks(new Hooks(store, "validatingwebhookconfigurations"), services),
   ]);
-  return { admission, [Symbol.dispose]: () => client[Symbol.dispose]() };
+  return { admission, client, [Symbol.dispose]: () => client[Symbol.dispose]() };
 }

@@ -1,7 +1,9 @@
 import { ageOf } from "../builtin/duration.ts";
 import { checkSubdomain } from "../registry/names.ts";
 import type { ApiObject, ResourceDefinition, TableColumn, Verb } from "../registry/types.ts";
-import { shapeCustom } from "../registry/shape.ts";
+import { pruneToSchema, shapeCustom } from "../registry/shape.ts";
+import type { Schema } from "../schema/types.ts";
+import { type Converter, relabelling } from "./conversion.ts";
 import { parseJsonPath } from "./jsonpath.ts";
 import type { Crd, CrdNames, CrdVersion, PrinterColumn } from "./types.ts";
 
@@ -17,15 +19,16 @@ const VERBS: readonly Verb[] = [
 ];
 
 /** What a CRD makes the server serve: one definition per served version. */
-export function definitionsOf(crd: Crd): readonly ResourceDefinition[] {
-  return crd.spec.versions.filter((it) => it.served).map((version) => definitionOf(crd, version));
+export function definitionsOf(crd: Crd, converter: Converter): readonly ResourceDefinition[] {
+  return crd.spec.versions.filter((it) => it.served).map((version) => definitionOf(crd, version, converter));
 }
 
-function definitionOf(crd: Crd, version: CrdVersion): ResourceDefinition {
+function definitionOf(crd: Crd, version: CrdVersion, converter: Converter): ResourceDefinition {
   const { group, scope, versions } = crd.spec;
   const apiVersion = `${group}/${version.name}`;
-  const storage = `${group}/${versions.find((it) => it.storage)?.name ?? version.name}`;
-  const schema = version.schema?.openAPIV3Schema ?? { type: "object" };
+  const stored = versions.find((it) => it.storage) ?? version;
+  const storage = `${group}/${stored.name}`;
+  const schema = schemaOf(version);
   const { scale, status } = version.subresources ?? {};
   const shaped = new WeakMap<ApiObject, ApiObject>();
   return {
@@ -53,13 +56,20 @@ function definitionOf(crd: Crd, version: CrdVersion): ResourceDefinition {
             version.deprecationWarning ?? `${apiVersion} ${crd.spec.names.kind} is deprecated`,
         }
       : {}),
-    fromStored: readerOf(apiVersion, shaped, (object) => shapeCustom(schema, object)),
+    ...(converter === relabelling || versions.length === 1 ? {} : { isConverted: true }),
+    storedVersion: storage,
+    fromStored: readerOf(shaped, (object) => shapeCustom(schema, converter.convert(object, apiVersion))),
+    prepareStored: (objects) => converter.prepare(objects, apiVersion),
     toStored(object) {
-      if (apiVersion !== storage) return withVersion(object, storage);
+      if (apiVersion !== storage) return pruneToSchema(schemaOf(stored), converter.convert(object, storage));
       shaped.set(object, object);
       return object;
     },
   };
+}
+
+function schemaOf({ schema }: CrdVersion): Schema {
+  return schema?.openAPIV3Schema ?? { type: "object" };
 }
 
 function servedNames(
@@ -84,24 +94,18 @@ function namesOf(crd: Crd): CrdNames {
   return { ...accepted, plural: accepted.plural, kind: accepted.kind };
 }
 
-function withVersion(object: ApiObject, apiVersion: string): ApiObject {
-  const { kind, apiVersion: _apiVersion, ...rest } = object;
-  return { kind, apiVersion, ...rest };
-}
-
 /**
  * Objects are pruned and defaulted when they are read, because they may have been stored under another version or an
  * older schema. What the schema leaves as it is comes back as itself, and is not looked at twice.
  */
 function readerOf(
-  apiVersion: string,
   shaped: WeakMap<ApiObject, ApiObject>,
   shape: (object: ApiObject) => ApiObject,
 ): (object: ApiObject) => ApiObject {
   return (object) => {
     const known = shaped.get(object);
     if (known !== undefined) return known;
-    const result = shape(object.apiVersion === apiVersion ? object : withVersion(object, apiVersion));
+    const result = shape(object);
     shaped.set(object, result);
     return result;
   };

@@ -1,4 +1,5 @@
 import { cloneJson, sameJson } from "#base/json.ts";
+import type { WebhookClient } from "../admission/webhook/client.ts";
 import { type Catalog, tableId } from "../registry/catalog.ts";
 import type { Deleter } from "../registry/garbage.ts";
 import type { FollowUp } from "../registry/registry.ts";
@@ -6,6 +7,7 @@ import type { ApiObject, ResourceDefinition } from "../registry/types.ts";
 import type { Entry } from "../storage/entry.ts";
 import type { Store, StoreChange, Transaction } from "../storage/store.ts";
 import type { Table } from "../storage/table.ts";
+import { relabelling, WebhookConverter } from "./conversion.ts";
 import { definitionsOf } from "./definition.ts";
 import { planCrdStatus } from "./status.ts";
 import { CLEANUP_FINALIZER, type Crd, CRD_TABLE, isEstablished } from "./types.ts";
@@ -14,6 +16,8 @@ export interface CrdServices {
   readonly store: Store;
   readonly catalog: Catalog;
   readonly deleter: Deleter;
+  /** By which webhooks that convert are called. */
+  readonly webhooks: WebhookClient;
   /** Ends the watches of a table whose resource is served no more. */
   readonly endWatches: (table: Table) => void;
 }
@@ -59,7 +63,7 @@ export class CrdLifecycle implements FollowUp {
     const { catalog, store } = this.#services;
     const before = this.#served.get(name) ?? [];
     const isServed = entry !== undefined && isEstablished(entry.object);
-    const after = isServed ? definitionsOf(entry.object as Crd) : [];
+    const after = isServed ? this.#definitionsOf(entry.object as Crd) : [];
     for (const it of before) catalog.remove(it);
     for (const it of after) catalog.add(it);
     if (after.length > 0) this.#served.set(name, after);
@@ -71,6 +75,11 @@ export class CrdLifecycle implements FollowUp {
       if (entry?.object.metadata.deletionTimestamp === undefined) this.#terminating.delete(tableId(it));
       else this.#terminating.set(tableId(it), name);
     }
+  }
+
+  #definitionsOf(crd: Crd): readonly ResourceDefinition[] {
+    const isWebhook = crd.spec.conversion?.strategy === "Webhook";
+    return definitionsOf(crd, isWebhook ? new WebhookConverter(this.#services.webhooks, crd) : relabelling);
   }
 
   /** Names that the CRD held are free: another one may have waited for them. */

@@ -1,3 +1,4 @@
+import { ensureFields, type Fields, fieldsAt } from "../builtin/fields.ts";
 import type { ApiObject, ObjectReader, Strategy, WriteContext } from "../registry/types.ts";
 import { planCrdStatus } from "./status.ts";
 import { CLEANUP_FINALIZER, type Crd, CRD_GROUP, CRD_PLURAL, type CrdNames } from "./types.ts";
@@ -21,19 +22,26 @@ export const crdStrategy: Strategy = {
   validateUpdate: (object, old) => validateCrdUpdate(object as Crd, old as Crd),
 };
 
+const HTTPS_PORT = 443;
+
 function applyDefaults(object: ApiObject): void {
   const { spec } = object;
   if (!isObject(spec)) return;
   const { names } = spec;
   if (isObject(names) && typeof names["kind"] === "string") setNameDefaults(names, names["kind"]);
-  const conversion = isObject(spec["conversion"]) ? spec["conversion"] : {};
-  spec["conversion"] = { ...conversion, strategy: conversion["strategy"] ?? "None" };
+  setConversionDefaults(ensureFields(spec, "conversion"));
   if (spec["preserveUnknownFields"] === false) delete spec["preserveUnknownFields"];
   for (const version of Array.isArray(spec["versions"]) ? (spec["versions"] as unknown[]) : []) {
     if (!isObject(version)) continue;
     version["served"] ??= false;
     version["storage"] ??= false;
   }
+}
+
+function setConversionDefaults(conversion: Fields): void {
+  conversion["strategy"] ??= "None";
+  const service = fieldsAt(fieldsAt(fieldsAt(conversion, "webhook"), "clientConfig"), "service");
+  if (service !== undefined) service["port"] ??= HTTPS_PORT;
 }
 
 function setNameDefaults(names: Record<string, unknown>, kind: string): void {

@@ -1,4 +1,5 @@
 import type { Condition } from "#api/meta/types.ts";
+import type { ClientConfig } from "../admission/webhook/hooks.ts";
 import type { Schema } from "../schema/types.ts";
 import type { ApiObject } from "../registry/types.ts";
 
@@ -51,7 +52,13 @@ export interface CrdSpec {
   readonly names: CrdNames;
   readonly scope: "Namespaced" | "Cluster";
   readonly versions: readonly CrdVersion[];
-  readonly conversion?: { readonly strategy?: string };
+  readonly conversion?: {
+    readonly strategy?: string;
+    readonly webhook?: {
+      readonly clientConfig?: ClientConfig;
+      readonly conversionReviewVersions?: readonly string[];
+    };
+  };
   readonly preserveUnknownFields?: boolean;
 }
 

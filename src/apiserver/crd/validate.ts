@@ -5,6 +5,7 @@ import { checkDnsLabel, checkSubdomain } from "../registry/names.ts";
 import { checkStructural } from "../schema/structural.ts";
 import type { FieldError } from "../status.ts";
 import { parseJsonPath } from "./jsonpath.ts";
+import { validateConversion } from "./validate-conversion.ts";
 import { type Crd, type CrdNames, type CrdVersion, isEstablished } from "./types.ts";
 
 /** Source: apiextensions-apiserver, pkg/apis/apiextensions/validation. */
@@ -27,9 +28,7 @@ export function validateCrd(crd: Crd): FieldError[] {
     ...validateNames(names),
     ...unlessOneOf("spec.scope", scope, ["Cluster", "Namespaced"]),
     ...validateVersions(versions),
-    ...(conversion?.strategy === "None"
-      ? []
-      : [unsupported("spec.conversion.strategy", conversion?.strategy, ["None"])]),
+    ...validateConversion({ ...conversion }),
     ...validateApproval(crd),
     ...(crd.spec.preserveUnknownFields === true
       ? [invalidValue("spec.preserveUnknownFields", true, "must be false")]

@@ -1,14 +1,16 @@
-import type { Status } from "#api/meta/types.ts";
+import type { ListMeta, Status } from "#api/meta/types.ts";
 import type { Clock } from "#base/clock.ts";
+import { tableId } from "../registry/catalog.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { Removal } from "../registry/removal.ts";
 import type { ResourceDefinition, Verb } from "../registry/types.ts";
-import { viewOf, type WriteResult } from "../registry/write.ts";
+import type { WriteResult } from "../registry/write.ts";
 import { badRequest, methodNotAllowed, pathNotFound, StatusError } from "../status.ts";
+import type { Entry } from "../storage/entry.ts";
 import { readDeleteOptions } from "./delete.ts";
 import type { Exchange } from "./exchange.ts";
 import { type Form, MetadataForm, PlainForm } from "./forms.ts";
-import { listPage, parseListQuery } from "./list.ts";
+import { type ListPage, listPage, type ListQuery, parseListQuery } from "./list.ts";
 import { type Accepted, negotiate } from "./negotiate.ts";
 import { type Addressed, deleteRequest, readObject, writeRequest } from "./objects.ts";
 import { patchObject } from "./patch.ts";
@@ -119,10 +121,42 @@ export class ResourceHandler {
     return known;
   }
 
+  /** Bytes of an answer; objects that a webhook has to convert are waited for. */
+  #rendered(call: Call, render: (form: Form) => Buffer): Buffer | Promise<Buffer> {
+    const { exchange, definition } = call;
+    const form = this.#form(call);
+    if (definition.isConverted !== true) return render(form);
+    return this.#services.registry.read(
+      () => render(form),
+      () => exchange.signal,
+    );
+  }
+
+  #renderedList(call: Call, entries: readonly Entry[], metadata: ListMeta): Buffer | Promise<Buffer> {
+    return this.#rendered(call, (form) => {
+      call.definition.prepareStored?.(entries.map((it) => it.object));
+      return form.list(entries, metadata);
+    });
+  }
+
+  /** Selectors look at the fields of the version that is asked for. */
+  #page({ definition, exchange }: Call, query: ListQuery): Promise<ListPage> {
+    const { store, awaitRevision, registry } = this.#services;
+    if (definition.isConverted !== true || query.fieldSelector === "") {
+      return listPage(store, query, awaitRevision);
+    }
+    const read = (): Promise<ListPage> => {
+      const entries = [...store.table(tableId(definition)).entries(query.namespace)];
+      definition.prepareStored?.(entries.map((it) => it.object));
+      return listPage(store, query, awaitRevision);
+    };
+    return registry.read(read, () => exchange.signal);
+  }
+
   async #get(call: Call): Promise<void> {
     const { definition, target, exchange, accepted } = call;
     const entry = this.#services.registry.get(definition, target.namespace, target.name ?? "");
-    await exchange.sendJson(200, this.#form(call).item(entry), accepted.format);
+    await exchange.sendJson(200, await this.#rendered(call, (form) => form.item(entry)), accepted.format);
   }
 
   async #list(call: Call): Promise<void> {
@@ -131,8 +165,8 @@ export class ResourceHandler {
       throw badRequest("sendInitialEvents is forbidden for list");
     }
     const query = parseListQuery(definition, target.namespace, exchange.query);
-    const page = await listPage(this.#services.store, query, this.#services.awaitRevision);
-    await exchange.sendJson(200, this.#form(call).list(page.entries, page.metadata), accepted.format);
+    const { entries, metadata } = await this.#page(call, query);
+    await exchange.sendJson(200, await this.#renderedList(call, entries, metadata), accepted.format);
   }
 
   async #watch(call: Call): Promise<void> {
@@ -174,7 +208,7 @@ export class ResourceHandler {
       return;
     }
     const shown = entry ?? this.#services.registry.unstored(object);
-    await exchange.sendJson(code, this.#form(call).item(shown), accepted.format);
+    await exchange.sendJson(code, await this.#rendered(call, (form) => form.item(shown)), accepted.format);
   }
 
   async #delete(call: Call): Promise<void> {
@@ -188,15 +222,16 @@ export class ResourceHandler {
       return;
     }
     const code = !removal.isGone && options.orphanDependents === false ? 202 : 200;
-    await exchange.sendJson(code, this.#form(call).item(removal.entry), accepted.format);
+    const body = await this.#rendered(call, (form) => form.item(removal.entry));
+    await exchange.sendJson(code, body, accepted.format);
   }
 
   async #deleteCollection(call: Call): Promise<void> {
     const { definition, target, exchange, accepted } = call;
     const options = await readDeleteOptions(exchange.request, exchange.query);
     const query = parseListQuery(definition, target.namespace, exchange.query);
-    const { registry, store, awaitRevision } = this.#services;
-    const page = await listPage(store, query, awaitRevision);
+    const { registry } = this.#services;
+    const page = await this.#page(call, query);
     const deleted = [];
     for (const { object } of page.entries) {
       const { name, namespace, uid = "" } = object.metadata;
@@ -211,7 +246,7 @@ export class ResourceHandler {
         if (!(error instanceof StatusError) || (error.code !== 404 && error.code !== 409)) throw error;
       }
     }
-    await exchange.sendJson(200, this.#form(call).list(deleted, page.metadata), accepted.format);
+    await exchange.sendJson(200, await this.#renderedList(call, deleted, page.metadata), accepted.format);
   }
 }
 
@@ -230,7 +265,7 @@ function returnsObject({ group, plural }: ResourceDefinition): boolean {
 
 function deletedStatus(definition: ResourceDefinition, { entry }: Removal): Status {
   const { group, plural } = definition;
-  const { name, uid = "" } = viewOf(definition, entry).metadata;
+  const { name, uid = "" } = entry.object.metadata;
   const details = { name, ...(group === "" ? {} : { group }), kind: plural, uid };
   return { kind: "Status", apiVersion: "v1", metadata: {}, status: "Success", details };
 }

@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Clock } from "#base/clock.ts";
 import type { Rng } from "#base/rng.ts";
 import { tableId } from "../registry/catalog.ts";
+import type { Registry } from "../registry/registry.ts";
 import { parseSelection, type Selection } from "../registry/selectors.ts";
 import type { ResourceDefinition } from "../registry/types.ts";
 import { invalid, StatusError } from "../status.ts";
@@ -27,6 +28,7 @@ const BOOKMARK_BEFORE_END_MS = 2000;
 const MIN_TIMEOUT_MS = 30 * 60_000;
 
 export interface WatchServices {
+  readonly registry: Registry;
   readonly store: Store;
   readonly hub: WatchHub;
   readonly clock: Clock;
@@ -96,11 +98,28 @@ export async function serveWatch(
   exchange.startStream("application/json");
   try {
     if (asked > services.store.revision) await services.awaitRevision(asked);
-    run(services, response, planWatch(services.store, query, selection, of.form), query);
+    const plan = (): WatchSpec => planWatch(services.store, query, selection, of.form);
+    const isConverted = of.definition.isConverted === true;
+    const spec = isConverted ? await prepared(services, exchange, { ...of, plan }) : plan();
+    run(services, response, spec, query);
   } catch (error) {
     if (!(error instanceof StatusError)) throw error;
     response.end(of.form.events.error(error));
   }
+}
+
+/** As `plan` says, with the initial state converted at once, and not object by object. */
+function prepared(
+  { registry }: WatchServices,
+  exchange: Exchange,
+  { definition, plan }: { readonly definition: ResourceDefinition; readonly plan: () => WatchSpec },
+): Promise<WatchSpec> {
+  const read = (): WatchSpec => {
+    const spec = plan();
+    definition.prepareStored?.((spec.initial ?? []).map((it) => it.object));
+    return spec;
+  };
+  return registry.read(read, () => exchange.signal);
 }
 
 /** Where the watch starts, and with what. Throws 410 where that is no longer known. */

@@ -171,7 +171,7 @@ export class Registry {
   }
 
   /** A read of objects in a version that a webhook may have to convert them to. */
-  read<T>(read: () => T, signal: () => AbortSignal): Promise<T> {
+  read<T>(read: () => T | Promise<T>, signal: () => AbortSignal): Promise<T> {
     return untilSettled(read, this.#patience({ signal }));
   }
 

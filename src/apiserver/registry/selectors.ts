@@ -2,6 +2,7 @@ import { badRequest } from "../status.ts";
 import type { Entry } from "../storage/entry.ts";
 import { checkLabelValue, checkQualifiedName } from "./names.ts";
 import type { ApiObject, ResourceDefinition } from "./types.ts";
+import { viewOf } from "./write.ts";
 
 /** Label and field selectors as queries write them. Source: apimachinery, pkg/labels and pkg/fields. */
 
@@ -25,8 +26,14 @@ export function parseSelection(
   const fields = parseFieldSelector(fieldSelector, definition);
   const { tests } = fields;
   if (labels === undefined && tests.length === 0) return { ...fields, matches: undefined };
-  const matches = ({ object }: Entry): boolean =>
-    (labels === undefined || labels(object.metadata.labels ?? {})) && tests.every((test) => test(object));
+  const matches = (entry: Entry): boolean => {
+    const { object } = entry;
+    if (labels !== undefined && !labels(object.metadata.labels ?? {})) return false;
+    if (tests.length === 0) return true;
+    // Fields are those of the version that is asked for.
+    const seen = definition.isCustom ? viewOf(definition, entry) : object;
+    return tests.every((test) => test(seen));
+  };
   return { matches, name: fields.name, namespace: fields.namespace };
 }
 

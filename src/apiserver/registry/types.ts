@@ -119,6 +119,10 @@ export interface ResourceDefinition {
   readonly storedAs?: { readonly group: string; readonly plural: string };
   /** Whether a webhook converts between versions, so that `fromStored` and `toStored` may throw `Pending`. */
   readonly isConverted?: boolean;
+  /** The apiVersion of what is stored, where it may be that of another version. */
+  readonly storedVersion?: string;
+  /** Has all of `objects` converted at once, where a webhook does it. Throws `Pending` when it has to be asked. */
+  readonly prepareStored?: (objects: Iterable<ApiObject>) => void;
   /** From the stored form to this version, and back; copies, never changes in place. Default: only apiVersion is set. */
   readonly fromStored?: (object: ApiObject) => ApiObject;
   readonly toStored?: (object: ApiObject) => ApiObject;

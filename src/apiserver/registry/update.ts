@@ -144,7 +144,8 @@ function commitReplacement(
 ): WriteResult {
   const { definition, dryRun } = request;
   const isGone = isReadyToGo(object);
-  if (!isGone && isSameState(object, old)) return { object: old, entry, isCreated: false };
+  if (!isGone && isStoredAsNow(definition, entry) && isSameState(object, old))
+    return { object: old, entry, isCreated: false };
   if (dryRun) return { object, entry: undefined, isCreated: false };
   const table = tableOf(env, definition);
   if (isGone) {
@@ -153,6 +154,11 @@ function commitReplacement(
   }
   const stored = tx.put(table, entry.key, storedForm(definition, object));
   return { object: viewOf(definition, stored), entry: stored, isCreated: false };
+}
+
+/** An update that changes nothing rewrites what is stored in a version that is the stored one no more. */
+function isStoredAsNow({ storedVersion }: ResourceDefinition, { object }: Entry): boolean {
+  return storedVersion === undefined || object.apiVersion === storedVersion;
 }
 
 /** What of `input` counts, given the door it came through. */

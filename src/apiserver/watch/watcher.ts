@@ -1,5 +1,6 @@
 import type { Entry } from "../storage/entry.ts";
 import type { EventType, StoreEvent } from "../storage/event-log.ts";
+import { Pending } from "../registry/pending.ts";
 import type { Table } from "../storage/table.ts";
 
 /** Where a watcher's bytes go. */
@@ -55,6 +56,8 @@ export class Watcher {
   #isEnded = false;
   #chunks: Buffer[] = [];
   #chunkBytes = 0;
+  /** Made when there is something to wait for. */
+  #gone: AbortController | undefined;
 
   constructor(spec: WatchSpec, sink: WatchSink, onEnd: () => void) {
     this.spec = spec;
@@ -72,9 +75,9 @@ export class Watcher {
   /** A change of the table, within the scope. Sent by `flush`. */
   offer(event: StoreEvent): void {
     if (!this.#isLive || event.revision <= this.#position) return;
-    this.#position = event.revision;
     this.#guard(() => {
       const bytes = this.#encode(event);
+      this.#position = event.revision;
       if (bytes !== undefined) this.#gather(bytes);
     });
   }
@@ -84,8 +87,28 @@ export class Watcher {
     try {
       work();
     } catch (error) {
-      this.end(this.spec.encoder.error(Error.isError(error) ? error : new Error(String(error))));
+      if (error instanceof Pending) this.#await(error);
+      else this.#fail(error);
     }
+  }
+
+  #fail(error: unknown): void {
+    this.end(this.spec.encoder.error(Error.isError(error) ? error : new Error(String(error))));
+  }
+
+  get #ended(): AbortController {
+    this.#gone ??= new AbortController();
+    return this.#gone;
+  }
+
+  /** Stands still, as with a full socket, until an object can be shown that a webhook has to convert first. */
+  #await(pending: Pending): void {
+    this.#isLive = false;
+    this.flush();
+    pending.settle(this.#ended.signal).then(
+      () => this.#guard(() => this.#pump()),
+      (error: unknown) => this.#fail(error),
+    );
   }
 
   flush(): void {
@@ -111,6 +134,7 @@ export class Watcher {
     this.flush();
     this.#isEnded = true;
     this.#isLive = false;
+    this.#gone?.abort();
     this.#onEnd();
     this.#sink.end();
   }
@@ -135,8 +159,8 @@ export class Watcher {
     if (initial === undefined || this.#nextInitial > initial.length) return false;
     while (this.#nextInitial < initial.length && this.#chunkBytes < CHUNK_BYTES) {
       const entry = initial[this.#nextInitial];
-      this.#nextInitial += 1;
       if (entry !== undefined) this.#gather(encoder.single("ADDED", entry));
+      this.#nextInitial += 1;
     }
     if (this.#nextInitial < initial.length) return true;
     this.#nextInitial = initial.length + 1;
@@ -153,8 +177,8 @@ export class Watcher {
       return false;
     }
     for (const event of log.after(this.#position)) {
-      this.#position = event.revision;
       const bytes = inScope(this.spec, event.key) ? this.#encode(event) : undefined;
+      this.#position = event.revision;
       if (bytes !== undefined) this.#gather(bytes);
       if (this.#chunkBytes >= CHUNK_BYTES) return true;
     }

@@ -105,6 +105,8 @@ export const scenarios = area("admission-policies", [
         { expression: "request.operation != 'DELETE' || oldObject.data.keep != 'yes'", message: "is kept" },
         { expression: "request.userInfo.username != '' && request.namespace == '$ns'" },
         { expression: "namespaceObject.metadata.name == '$ns'" },
+        { expression: "authorizer.group('').resource('pods').namespace('$ns').check('get').allowed()" },
+        { expression: "authorizer.requestResource.check('update').allowed()" },
         { expression: "request.kind.kind == 'ConfigMap' && request.resource.resource == 'configmaps'" },
       ],
     }),

@@ -1,4 +1,3 @@
-import { AUTHORIZER } from "../../cel/library/library.ts";
 import { type CelType, DYN, structOf } from "../../cel/type.ts";
 import { LazyFields } from "../../cel/value.ts";
 import {
@@ -36,7 +35,7 @@ const VARIABLES = structOf("kubernetes.variables");
 /** What match conditions of a policy may name. */
 export function conditionScope({ paramKind }: Pick<PolicySpec, "paramKind">): Scope {
   const params: [string, CelType][] = paramKind === undefined ? [] : [["params", DYN]];
-  return new Map([...REQUEST_SCOPE, ["authorizer", AUTHORIZER], ...params]);
+  return new Map([...REQUEST_SCOPE, ...params]);
 }
 
 /** What the other expressions of a policy may name, given the types of its variables. */

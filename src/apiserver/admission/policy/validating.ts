@@ -1,3 +1,4 @@
+import type { Authorizer } from "../../auth/types.ts";
 import type { Attributes } from "../../registry/admission.ts";
 import type { ApiObject } from "../../registry/types.ts";
 import { Pending } from "../../registry/pending.ts";
@@ -17,6 +18,10 @@ interface Refusal {
   readonly binding: Binding | undefined;
   readonly message: string;
   readonly reason?: string | undefined;
+}
+
+export interface PolicyServices extends ParamServices {
+  readonly authorizer: Authorizer;
 }
 
 /** One policy on one request. */
@@ -40,11 +45,11 @@ const MAX_ANNOTATION_LENGTH = 10 * 1024;
 /** ValidatingAdmissionPolicy (KEP-3488): rules in CEL, evaluated here, in the turn of the write. */
 export class ValidatingPolicies implements AdmissionPlugin {
   readonly #policies: BoundPolicies;
-  readonly #services: ParamServices;
+  readonly #services: PolicyServices;
   /** By the spec, which is never changed once it is stored. */
   readonly #programs = new WeakMap<PolicySpec, Program>();
 
-  constructor(policies: BoundPolicies, services: ParamServices) {
+  constructor(policies: BoundPolicies, services: PolicyServices) {
     this.#policies = policies;
     this.#services = services;
   }
@@ -76,7 +81,7 @@ export class ValidatingPolicies implements AdmissionPlugin {
   }
 
   #bind(run: Run, binding: Binding): void {
-    const { policy, attributes, match, refusals } = run;
+    const { policy, attributes, refusals } = run;
     const { catalog } = this.#services;
     const { spec } = policy;
     const fail = (error: unknown): void => configurationFailed({ policy, binding }, error, refusals);
@@ -88,7 +93,7 @@ export class ValidatingPolicies implements AdmissionPlugin {
     const of = { kind: spec.paramKind, ref: binding.spec.paramRef };
     const params = tried(() => collectParams(this.#services, of, attributes), fail) ?? [];
     for (const param of params) {
-      const input = inputOf(attributes, match, param);
+      const input = inputOf(run, this.#services.authorizer, param);
       report(run, binding, evaluatePolicy(this.#programOf(spec), spec, input));
     }
   }
@@ -103,9 +108,9 @@ export class ValidatingPolicies implements AdmissionPlugin {
   }
 }
 
-function inputOf(attributes: Attributes, match: Match, param: ApiObject | undefined): CelInput {
+function inputOf({ attributes, match }: Run, authorizer: Authorizer, param: ApiObject | undefined): CelInput {
   return new Map([
-    ...celRequest(attributes, match),
+    ...celRequest(attributes, match, authorizer),
     ["namespaceObject", celObject(namespaceOf(attributes))],
     ["params", celObject(param)],
   ]);

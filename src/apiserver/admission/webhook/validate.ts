@@ -3,7 +3,6 @@ import { type Fields, fieldsAt, itemsAt, stringsAt, textAt } from "../../builtin
 import { checkDnsLabel, checkSubdomain } from "../../registry/names.ts";
 import type { ApiObject } from "../../registry/types.ts";
 import type { FieldError } from "../../status.ts";
-import { AUTHORIZER } from "../../cel/library/library.ts";
 import { BOOLEAN, REQUEST_SCOPE } from "../expressions.ts";
 import { FAILURE_POLICIES, MATCH_POLICIES, validateConditions, validateRule } from "../validate-rules.ts";
 
@@ -14,10 +13,7 @@ const SIDE_EFFECTS = ["None", "NoneOnDryRun"];
 /** Unit: seconds. */
 const MAX_TIMEOUT = 30;
 
-const CONDITIONS = {
-  scope: new Map([...REQUEST_SCOPE, ["authorizer", AUTHORIZER] as const]),
-  returns: BOOLEAN,
-};
+const CONDITIONS = { scope: REQUEST_SCOPE, returns: BOOLEAN };
 
 export function validateWebhooks(object: ApiObject): FieldError[] {
   const seen = new Set<string>();
