@@ -46,21 +46,19 @@ export function podStatus(input: StatusInput): PodStatus {
   const { initContainers = [], containers = [] } = pod.spec ?? {};
   const init = initContainers.map((it) => containerStatus(it, input, { isInit: true }));
   const main = containers.map((it) => containerStatus(it, input, { isInit: false }));
-  const isOver = ended !== undefined && [...init, ...main].every((it) => it.state?.running === undefined);
-  const found = isOver ? "Failed" : phaseOf({ pod, init, main, isEnding, isRestartingAll });
+  const isEnded = ended !== undefined && [...init, ...main].every((it) => it.state?.running === undefined);
   // What has come to its end stays as it is, whatever becomes of its remains.
-  const phase = endOf(pod.status?.phase) ?? found;
+  const settled = isEnded ? "Failed" : endOf(pod.status?.phase);
+  const phase = settled ?? phaseOf({ pod, init, main, isEnding, isRestartingAll });
   const { hasNetwork } = input;
   return {
-    ...(isOver ? ended : {}),
+    ...(isEnded ? ended : {}),
     phase,
     conditions: conditionsOf({ pod, phase, init, main, hasNetwork, isRestartingAll, nowMs }),
     ...addressesOf(place),
-    startTime: pod.status?.startTime ?? timestamp(nowMs),
     ...(initContainers.length > 0 ? { initContainerStatuses: init } : {}),
     containerStatuses: main,
-    qosClass: pod.status?.qosClass ?? qosClass(pod),
-    ...generationOf(pod),
+    ...lastingOf(pod, nowMs),
   };
 }
 
@@ -69,8 +67,14 @@ function endOf(phase: Phase | undefined): Phase | undefined {
   return phase === "Succeeded" || phase === "Failed" ? phase : undefined;
 }
 
-function generationOf({ metadata: { generation } }: Pod): Pick<PodStatus, "observedGeneration"> {
-  return generation === undefined ? {} : { observedGeneration: generation };
+/** What is said once and stays, and the generation that this is about. */
+function lastingOf(pod: Pod, nowMs: number): Partial<PodStatus> {
+  const { generation } = pod.metadata;
+  return {
+    startTime: pod.status?.startTime ?? timestamp(nowMs),
+    qosClass: pod.status?.qosClass ?? qosClass(pod),
+    ...(generation === undefined ? {} : { observedGeneration: generation }),
+  };
 }
 
 function addressesOf({ hostIPs, podIPs }: PodPlace): Partial<PodStatus> {
