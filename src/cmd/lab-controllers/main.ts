@@ -23,7 +23,7 @@ interface Flags {
 export function command(): Program {
   return new Command("lab-controllers")
     .description(
-      "schedule pods, roll out Deployments and StatefulSets, keep EndpointSlices and load balancer addresses",
+      "schedule pods, run workloads, keep EndpointSlices, disruption budgets and load balancer addresses",
     )
     .requiredOption("--kubeconfig <file>", "the cluster's API server")
     .option("--load-balancer-cidr <v4,v6>", "where Services of type LoadBalancer get their addresses from")
