@@ -1,3 +1,4 @@
+import { sameJson } from "#base/json.ts";
 import { messageOf } from "#base/errors.ts";
 import { isObject } from "#base/json.ts";
 import { invalidValue } from "../registry/metadata.ts";
@@ -164,6 +165,7 @@ function validateVersions(versions: readonly CrdVersion[]): FieldError[] {
     seen.add(version.name);
     errors.push(...validateVersion(version, field));
   }
+  errors.push(...validateSchemas(versions));
   if (versions.filter((it) => it.storage).length !== 1) {
     errors.push(
       invalidValue("spec.versions", [...seen], "must have exactly one version marked as storage version"),
@@ -172,13 +174,22 @@ function validateVersions(versions: readonly CrdVersion[]): FieldError[] {
   return errors;
 }
 
+/** A schema that all versions share is looked at once, and named as if it stood outside of them. */
+function validateSchemas(versions: readonly CrdVersion[]): FieldError[] {
+  const [shared, ...others] = versions.map((it) => it.schema?.openAPIV3Schema);
+  if (shared !== undefined && others.every((it) => sameJson(it, shared))) {
+    return checkStructural(shared, "spec.validation.openAPIV3Schema");
+  }
+  return versions.flatMap(({ schema }, at) => {
+    const field = `spec.versions[${at}].schema.openAPIV3Schema`;
+    const { openAPIV3Schema: own } = schema ?? {};
+    return own === undefined ? [required(field, "schemas are required")] : checkStructural(own, field);
+  });
+}
+
 function validateVersion(version: CrdVersion, field: string): FieldError[] {
-  const schema = version.schema?.openAPIV3Schema;
   return [
     ...unlessValid(`${field}.name`, version.name, checkName),
-    ...(schema === undefined
-      ? [required(`${field}.schema.openAPIV3Schema`, "schemas are required")]
-      : checkStructural(schema, `${field}.schema.openAPIV3Schema`)),
     ...(version.additionalPrinterColumns ?? []).flatMap((column, at) => {
       const at_ = `${field}.additionalPrinterColumns[${at}]`;
       return [

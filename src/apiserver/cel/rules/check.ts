@@ -170,23 +170,30 @@ function checkCompiled(
   costs: Costs,
 ): FieldError[] {
   const { compiled, field, name, cardinality } = it;
-  if (compiled.program === undefined) return [invalid(field, shownRule(rule), compiled.problem)];
+  if (compiled.program === undefined) {
+    const message = `Invalid value: ${shownRule(rule)}: ${compiled.problem}`;
+    return [{ type: "FieldValueInvalid", field, message }];
+  }
   const cost = compiled.maxCost === 0 ? 0 : compiled.maxCost * cardinality;
   costs.add(field, cost);
   if (cost <= EXPRESSION_LIMIT) return [];
   return [notAllowed(field, excess(`estimated ${name} cost`, cost, EXPRESSION_LIMIT))];
 }
 
-/** A rule as problems show it. */
-function shownRule(rule: ValidationRule): unknown {
-  return {
+/** A rule as problems show it: JSON as Go writes it. */
+function shownRule(rule: ValidationRule): string {
+  const json = JSON.stringify({
     Rule: rule.rule,
     Message: rule.message ?? "",
     MessageExpression: rule.messageExpression ?? "",
     Reason: rule.reason ?? null,
     FieldPath: rule.fieldPath ?? "",
     OptionalOldSelf: rule.optionalOldSelf ?? null,
-  };
+  });
+  return json.replaceAll(
+    /[&<>\u2028\u2029]/g,
+    (it) => `\\u${it.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
 
 function excess(what: string, cost: number, limit: number): string {
