@@ -60,10 +60,15 @@ export function notFound(of: ResourceName, name: string): StatusError {
   });
 }
 
+const NO_PATH = "the server could not find the requested resource";
+
 /** A path that nothing serves. */
 export function pathNotFound(): StatusError {
-  const message = "the server could not find the requested resource";
-  return new StatusError({ code: 404, reason: "NotFound", message, details: {} });
+  return new StatusError({ code: 404, reason: "NotFound", message: NO_PATH, details: {} });
+}
+
+export function isPathNotFound(error: unknown): boolean {
+  return error instanceof StatusError && error.code === 404 && error.message === NO_PATH;
 }
 
 export function methodNotAllowed(
@@ -154,7 +159,7 @@ export function invalid(
     reason: "Invalid",
     message: `${kindName} "${name}" is invalid: ${list}`,
     details: {
-      name,
+      ...(name === "" ? {} : { name }),
       ...(group === "" ? {} : { group }),
       kind,
       causes: errors.map((it) => ({ reason: it.type, message: it.message, field: it.field })),

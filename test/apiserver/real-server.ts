@@ -12,7 +12,7 @@ import { renderKubeconfig } from "#pki/kubeconfig.ts";
 import { SERVICE_RANGES } from "../corpus/tokens.ts";
 import { Target } from "../corpus/target.ts";
 
-/** A kube-apiserver and an etcd as envtest starts them: no controllers, no ServiceAccount admission, RBAC. */
+/** A kube-apiserver and an etcd as envtest starts them: no controllers, RBAC; but with the ServiceAccount admission that clusters have. */
 export interface RealServer extends AsyncDisposable {
   readonly port: number;
   /** PEM of the authority that signed the server's certificate and the admin's. */
@@ -90,7 +90,6 @@ function apiserverFlags(pkiDir: string, port: number, etcdPort: number): readonl
     `--service-account-signing-key-file=${file("sa.key")}`,
     `--service-cluster-ip-range=${SERVICE_RANGES.join(",")}`,
     "--authorization-mode=RBAC",
-    "--disable-admission-plugins=ServiceAccount",
     "--enable-bootstrap-token-auth",
     "--allow-privileged",
   ];

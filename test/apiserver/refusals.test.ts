@@ -101,7 +101,11 @@ describe("bad input is refused with a Status, and nothing is stored", () => {
       () => test.call("GET", maps(), { anonymous: true, headers: { Authorization: "Bearer nonsense" } }),
       { code: 401, reason: "Unauthorized" },
     ],
-    ["an unknown dry run", () => post(maps("?dryRun=Some"), configMap("a")), { code: 400 }],
+    [
+      "an unknown dry run",
+      () => post(maps("?dryRun=Some"), configMap("a")),
+      { code: 422, reason: "Invalid" },
+    ],
     ["a broken continue token", () => get(maps("?limit=1&continue=nonsense")), { code: 400 }],
   ];
 

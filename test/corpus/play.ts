@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { createInterface } from "node:readline/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { parse as parseYaml } from "yaml";
 import { isObject } from "#base/json.ts";
@@ -50,6 +49,10 @@ class Player {
   async createNamespace(): Promise<void> {
     const body = { apiVersion: "v1", kind: "Namespace", metadata: { name: this.#ns } };
     await this.#step({ method: "POST", path: "/api/v1/namespaces", body, unrecorded: true });
+    // As the controller does that neither server has: pods are refused without it.
+    const account = { apiVersion: "v1", kind: "ServiceAccount", metadata: { name: "default" } };
+    const path = "/api/v1/namespaces/$ns/serviceaccounts";
+    await this.#step({ method: "POST", path, body: account, unrecorded: true });
   }
 
   async playAll(steps: readonly Step[]): Promise<readonly Answer[]> {
@@ -172,18 +175,28 @@ function parseBody({ incoming, text }: { incoming: IncomingMessage; text: string
   }
 }
 
-/** Resolves after `count` events, after an error, and where the stream ends before. */
+/** Resolves after `count` events, after an error, and where the stream ends or is closed before. */
 async function readEvents(
   incoming: IncomingMessage,
   count: number,
   take: (event: unknown) => void,
 ): Promise<void> {
   let left = count;
+  for await (const line of linesOf(incoming)) {
+    const event: unknown = JSON.parse(line);
+    take(event);
+    if (--left === 0 || (isObject(event) && event["type"] === "ERROR")) return;
+  }
+}
+
+async function* linesOf(incoming: IncomingMessage): AsyncGenerator<string> {
+  let rest = "";
+  incoming.setEncoding("utf8");
   try {
-    for await (const line of createInterface({ input: incoming })) {
-      const event: unknown = JSON.parse(line);
-      take(event);
-      if (--left === 0 || (isObject(event) && event["type"] === "ERROR")) return;
+    for await (const chunk of incoming) {
+      const lines = (rest + String(chunk)).split("\n");
+      rest = lines.pop() ?? "";
+      yield* lines.filter((it) => it.trim() !== "");
     }
   } catch (error) {
     // Closed by us after too long a silence: what came is what there is.

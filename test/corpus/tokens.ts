@@ -56,7 +56,7 @@ export class Tokens {
 
   /** A port the server chose. */
   port(value: number): number | string {
-    if (value < 30000 || value > 32767 || this.#sent.has(String(value))) return value;
+    if (this.#sent.has(String(value))) return value;
     this.learn(`port ${value}`, "nodePort");
     return this.#names.get(`port ${value}`) ?? value;
   }

@@ -55,7 +55,9 @@ const DECODABLE = ["application/json", "application/yaml", "application/vnd.kube
  * @throws {StatusError} 400 when it cannot be decoded, 415 for a type that is not taken.
  */
 export function parseBody(body: Buffer, type: string): ParsedBody {
-  const { value, duplicates } = decode(body, type);
+  const decoded = decode(body, type);
+  // As Go has it, null is an object without fields.
+  const [value, duplicates] = [decoded.value ?? {}, decoded.duplicates];
   if (!isObject(value)) throw badRequest("the body of the request is not an object");
   return { value, duplicates };
 }

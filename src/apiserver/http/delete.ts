@@ -1,9 +1,9 @@
 import type { IncomingMessage } from "node:http";
 import { isObject } from "#base/json.ts";
 import type { DeleteOptions } from "../registry/removal.ts";
-import { badRequest, invalid } from "../status.ts";
+import { badRequest } from "../status.ts";
 import { mediaType, parseBody, readBody } from "./body.ts";
-import { parseDryRun } from "./objects.ts";
+import { checkDryRun, notSupported, refuseOptions } from "./options.ts";
 import { isTrue } from "./path.ts";
 
 /** What a DELETE asks for, and whether it was asked in the old way by `orphanDependents`. */
@@ -38,7 +38,8 @@ function fromQuery(query: URLSearchParams): Record<string, unknown> {
 }
 
 function parseDeleteOptions(value: Record<string, unknown>, query: URLSearchParams): ParsedDelete {
-  const dryRun = Array.isArray(value["dryRun"]) && value["dryRun"].length > 0;
+  const inBody = Array.isArray(value["dryRun"]) ? (value["dryRun"] as readonly unknown[]) : [];
+  const dryRun = checkDryRun("DELETE", [...inBody, ...query.getAll("dryRun")]);
   const orphan = value["orphanDependents"] ?? undefined;
   const orphanDependents = typeof orphan === "boolean" ? orphan : undefined;
   const policy = parsePolicy(value["propagationPolicy"] ?? undefined);
@@ -49,9 +50,9 @@ function parseDeleteOptions(value: Record<string, unknown>, query: URLSearchPara
     gracePeriodSeconds: parseGrace(value["gracePeriodSeconds"] ?? undefined),
     propagationPolicy: policy ?? legacyPolicy(orphanDependents),
     preconditions: parsePreconditions(value["preconditions"] ?? undefined),
-    dryRun: dryRun || parseDryRun(query),
+    dryRun,
     orphanDependents,
-    sent: optionsAsSent(value, query),
+    sent: optionsAsSent(value, dryRun),
   };
 }
 
@@ -64,13 +65,13 @@ const OPTION_FIELDS = [
   "ignoreStoreReadErrorWithClusterBreakingPotential",
 ];
 
-function optionsAsSent(value: Record<string, unknown>, query: URLSearchParams): Record<string, unknown> {
+function optionsAsSent(value: Record<string, unknown>, dryRun: boolean): Record<string, unknown> {
   const given = OPTION_FIELDS.filter((it) => value[it] !== undefined && value[it] !== null);
   return {
     kind: "DeleteOptions",
     apiVersion: "meta.k8s.io/v1",
     ...Object.fromEntries(given.map((it) => [it, value[it]])),
-    ...(parseDryRun(query) ? { dryRun: ["All"] } : {}),
+    ...(dryRun ? { dryRun: ["All"] } : {}),
   };
 }
 
@@ -88,18 +89,14 @@ function legacyPolicy(orphanDependents: boolean | undefined): DeleteOptions["pro
 function parsePolicy(value: unknown): DeleteOptions["propagationPolicy"] {
   if (value === undefined || value === "") return undefined;
   const policy = POLICIES.find((it) => it === value);
-  if (policy === undefined) throw refusePolicy(value, "must be Background, Foreground or Orphan");
-  return policy;
+  if (policy !== undefined) return policy;
+  const supported = ["Foreground", "Background", "Orphan", "nil"];
+  throw refuseOptions("DELETE", notSupported("propagationPolicy", value, supported));
 }
 
 function refusePolicy(value: unknown, why: string): Error {
-  return invalid("meta.k8s.io", "DeleteOptions", "", [
-    {
-      type: "FieldValueInvalid",
-      field: "propagationPolicy",
-      message: `Invalid value: ${JSON.stringify(value)}: ${why}`,
-    },
-  ]);
+  const message = `Invalid value: ${JSON.stringify(value)}: ${why}`;
+  return refuseOptions("DELETE", { type: "FieldValueInvalid", field: "propagationPolicy", message });
 }
 
 function parsePreconditions(value: unknown): DeleteOptions["preconditions"] {

@@ -33,9 +33,9 @@ export async function serveDiscovery(catalog: Catalog, exchange: Exchange): Prom
 }
 
 async function serveRoot(exchange: Exchange, root: string, groups: readonly ServedGroup[]): Promise<void> {
-  exchange.response.setHeader("Vary", "Accept");
   const aggregated = acceptsAggregated(exchange.request.headers.accept);
   if (aggregated !== undefined) {
+    exchange.response.setHeader("Vary", "Accept");
     const body = {
       kind: "APIGroupDiscoveryList",
       apiVersion: `apidiscovery.k8s.io/${aggregated}`,
@@ -81,7 +81,8 @@ function apiVersion(group: string, version: string): string {
 function resourceList(group: string, { version, resources, reviews }: ServedVersion): unknown {
   return {
     kind: "APIResourceList",
-    apiVersion: "v1",
+    // As a real server has it: the list of the core alone has no version of its own.
+    ...(group === "" ? {} : { apiVersion: "v1" }),
     groupVersion: apiVersion(group, version),
     resources: [
       ...resources.flatMap((it) => [
@@ -102,12 +103,19 @@ function describeResource(it: ResourceDefinition): object {
     verbs: it.verbs,
     ...(it.shortNames.length === 0 ? {} : { shortNames: it.shortNames }),
     ...(it.categories.length === 0 ? {} : { categories: it.categories }),
+    ...(it.verbs.includes("list") ? { storageVersionHash: storageVersionHash(it) } : {}),
   };
+}
+
+/** Says which kind is stored: clients that migrate storage compare it. Source: apiserver, pkg/endpoints/discovery. */
+function storageVersionHash({ group, version, kind, storedAs }: ResourceDefinition): string {
+  const stored = `${storedAs?.group ?? group}/${version}/${kind}`;
+  return createHash("sha256").update(stored).digest().subarray(0, 8).toString("base64");
 }
 
 function describeSub(it: ResourceDefinition, sub: Subresource): object {
   const kind = kindOf(it, sub);
-  const isOther = kind.group !== it.group || kind.version !== it.version;
+  const isOther = isOfAnother(it, kind);
   return {
     name: `${it.plural}/${sub.name}`,
     singularName: "",
@@ -116,6 +124,25 @@ function describeSub(it: ResourceDefinition, sub: Subresource): object {
     kind: kind.kind,
     verbs: sub.verbs,
   };
+}
+
+function isOfAnother(it: Versioned, kind: Versioned): boolean {
+  return kind.group !== it.group || kind.version !== it.version;
+}
+
+interface Versioned {
+  readonly group: string;
+  readonly version: string;
+}
+
+/** What an answer holds. Built-in resources leave out the group and version that are their own. */
+function responseKind(
+  it: Versioned & { readonly isCustom?: boolean },
+  kind: Versioned & { kind: string },
+): object {
+  if (it.isCustom === true || isOfAnother(it, kind))
+    return { group: kind.group, version: kind.version, kind: kind.kind };
+  return { group: "", version: "", kind: kind.kind };
 }
 
 function kindOf(it: ResourceDefinition, sub: Subresource): { group: string; version: string; kind: string } {
@@ -159,7 +186,7 @@ function discoverResource(it: ResourceDefinition, reviews: readonly ReviewDefini
   const subresources = [
     ...subresourcesOf(it).map((sub) => ({
       subresource: sub.name,
-      responseKind: kindOf(it, sub),
+      responseKind: responseKind(it, kindOf(it, sub)),
       verbs: sub.verbs,
     })),
     ...reviews
@@ -168,14 +195,14 @@ function discoverResource(it: ResourceDefinition, reviews: readonly ReviewDefini
         const [group, version] = reviewVersion(review);
         return {
           subresource: review.plural,
-          responseKind: { group, version, kind: review.kind },
+          responseKind: responseKind(it, { group, version, kind: review.kind }),
           verbs: ["create"],
         };
       }),
   ];
   return {
     resource: it.plural,
-    responseKind: { group: it.group, version: it.version, kind: it.kind },
+    responseKind: responseKind(it, it),
     scope: it.namespaced ? "Namespaced" : "Cluster",
     singularResource: it.singular,
     verbs: it.verbs,
@@ -188,7 +215,7 @@ function discoverResource(it: ResourceDefinition, reviews: readonly ReviewDefini
 function discoverReview(it: ReviewDefinition): unknown {
   return {
     resource: it.plural,
-    responseKind: { group: it.group, version: it.version, kind: it.kind },
+    responseKind: responseKind(it, it),
     scope: it.namespaced ? "Namespaced" : "Cluster",
     singularResource: it.kind.toLowerCase(),
     verbs: ["create"],

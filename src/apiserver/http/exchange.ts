@@ -129,7 +129,6 @@ export class Exchange {
     }
     const retryAfter = status.details?.retryAfterSeconds;
     if (retryAfter !== undefined && code !== 409) response.setHeader("Retry-After", retryAfter);
-    if (code === 401) response.setHeader("WWW-Authenticate", "Bearer");
     await this.sendStatus(status, code);
   }
 }

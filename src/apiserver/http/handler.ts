@@ -15,9 +15,18 @@ import {
 } from "../auth/discovery.ts";
 import type { ServiceAccountTokens } from "../auth/tokens.ts";
 import type { Authorizer } from "../auth/types.ts";
+import type { Catalog } from "../registry/catalog.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { UserInfo, Verb } from "../registry/types.ts";
-import { internalError, methodNotAllowed, pathNotFound, StatusError, tooManyRequests } from "../status.ts";
+import {
+  internalError,
+  isPathNotFound,
+  methodNotAllowed,
+  notFound,
+  pathNotFound,
+  StatusError,
+  tooManyRequests,
+} from "../status.ts";
 import { admitConnection } from "./connect.ts";
 import { serveDiscovery } from "./discovery.ts";
 import { Exchange } from "./exchange.ts";
@@ -87,7 +96,8 @@ export class RequestHandler {
     } catch (error) {
       passage.refused(error);
       this.#logUnexpected(exchange, error);
-      await exchange.sendError(error);
+      if (isPathNotFound(error)) await this.#sendPathNotFound(exchange, passage);
+      else await exchange.sendError(error);
       // What of the body was not read would be taken for the next request.
       if (!request.complete) request.resume();
     }
@@ -122,9 +132,9 @@ export class RequestHandler {
 
   async #servePath(exchange: Exchange): Promise<void> {
     const { method, pathname } = exchange;
-    if (method !== "GET" && method !== "HEAD") throw methodNotAllowed();
     const { health, version, registry, clock } = this.#options;
     if (isHealthPath(pathname)) return serveHealth(health, exchange);
+    if (method !== "GET" && method !== "HEAD") throw methodNotAllowed();
     if (pathname === "/version" || pathname === "/version/") {
       return exchange.sendJson(200, JSON.stringify(version));
     }
@@ -136,6 +146,21 @@ export class RequestHandler {
     if (await serveDiscovery(registry.catalog, exchange)) return;
     if (pathname !== "/") throw pathNotFound();
     await exchange.sendJson(200, JSON.stringify({ paths: this.#rootPaths() }));
+  }
+
+  /** Built-in groups answer with a Status; what nobody serves gets plain text, and a part that a custom resource lacks is its own. */
+  async #sendPathNotFound(exchange: Exchange, { target }: Passage): Promise<void> {
+    const { catalog } = this.#options.registry;
+    if (target.kind === "resource") {
+      const definition = catalog.resource(target.group, target.version, target.plural);
+      if (definition?.isCustom === true && target.subresource !== "")
+        return exchange.sendError(notFound(definition, target.name ?? ""));
+    }
+    const [, root, group] = exchange.pathname.split("/");
+    const isBuiltIn = root === "api" || (root === "apis" && isBuiltInGroup(catalog, group));
+    if (isBuiltIn) return exchange.sendError(pathNotFound());
+    exchange.response.setHeader("X-Content-Type-Options", "nosniff");
+    await exchange.sendText(404, "404 page not found\n");
   }
 
   /** For those who check ServiceAccount tokens by OpenID Connect. */
@@ -205,6 +230,11 @@ export class RequestHandler {
     await admitConnection(this.#options.registry, of, { user, query });
     await this.#options.tunnel.serveUpgrade(client, subresource, of, query);
   }
+}
+
+function isBuiltInGroup(catalog: Catalog, name: string | undefined): boolean {
+  const versions = catalog.groups().find(({ group }) => group === name)?.versions ?? [];
+  return versions.some((it) => it.reviews.length > 0 || it.resources.some(({ isCustom }) => !isCustom));
 }
 
 const ISSUER_PATHS = new Set([CONFIGURATION_PATH, KEYS_PATH]);

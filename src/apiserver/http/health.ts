@@ -23,7 +23,7 @@ export async function serveHealth({ checks }: HealthChecks, exchange: Exchange):
   const [, root = "", ...rest] = exchange.pathname.split("/");
   const all = checks().filter((it) => it.only === undefined || it.only === root);
   const name = rest.join("/");
-  if (name !== "") {
+  if (rest.length > 0) {
     const check = all.find((it) => it.name === name);
     if (check === undefined) return exchange.sendText(404, "404 page not found\n");
     if (check.holds) return exchange.sendText(200, "ok");

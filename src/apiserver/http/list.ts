@@ -2,10 +2,11 @@ import type { ListMeta } from "#api/meta/types.ts";
 import { tableId } from "../registry/catalog.ts";
 import { parseSelection, type Selection } from "../registry/selectors.ts";
 import type { ResourceDefinition } from "../registry/types.ts";
-import { badRequest, expired, StatusError } from "../status.ts";
+import { badRequest, expired, invalid, StatusError } from "../status.ts";
 import type { Entry } from "../storage/entry.ts";
 import type { Store } from "../storage/store.ts";
 import { storageKey, type Table } from "../storage/table.ts";
+import { notSupported } from "./options.ts";
 
 /** Listing: which state, which part of it. Source: KEP-2340, KEP-1904 and apiserver, pkg/storage/etcd3. */
 
@@ -85,26 +86,26 @@ export function tooOld(revision: number, oldest: number): StatusError {
 function checkMatch(query: ListQuery): void {
   const { resourceVersion, resourceVersionMatch: match, continueToken } = query;
   if (match === "") return;
-  const refuse = (why: string): never => {
-    throw new StatusError({
-      code: 422,
-      reason: "Invalid",
-      message: `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: ${why}`,
-      details: {
-        group: "meta.k8s.io",
-        kind: "ListOptions",
-        causes: [
-          { reason: "FieldValueForbidden", message: `Forbidden: ${why}`, field: "resourceVersionMatch" },
-        ],
-      },
-    });
-  };
-  if (match !== "Exact" && match !== "NotOlderThan") refuse(`${match} is not supported`);
-  if (resourceVersion === "") refuse("resourceVersionMatch is forbidden unless resourceVersion is provided");
-  if (continueToken !== "") refuse("resourceVersionMatch is forbidden when continue is provided");
-  if (match === "Exact" && resourceVersion === "0") {
-    refuse('resourceVersionMatch "exact" is forbidden for resourceVersion "0"');
+  if (match !== "Exact" && match !== "NotOlderThan") {
+    const supported = ["Exact", "NotOlderThan", ""];
+    throw invalid("meta.k8s.io", "ListOptions", "", [notSupported("resourceVersionMatch", match, supported)]);
   }
+  const wrong = [
+    ...(resourceVersion === ""
+      ? ["resourceVersionMatch is forbidden unless resourceVersion is provided"]
+      : []),
+    ...(continueToken === "" ? [] : ["resourceVersionMatch is forbidden when continue is provided"]),
+    ...(match === "Exact" && resourceVersion === "0"
+      ? ['resourceVersionMatch "exact" is forbidden for resourceVersion "0"']
+      : []),
+  ];
+  if (wrong.length === 0) return;
+  const errors = wrong.map((it) => ({
+    type: "FieldValueForbidden" as const,
+    field: "resourceVersionMatch",
+    message: `Forbidden: ${it}`,
+  }));
+  throw invalid("meta.k8s.io", "ListOptions", "", errors);
 }
 
 interface Position {

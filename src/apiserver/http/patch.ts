@@ -8,16 +8,19 @@ import { apiVersionOf, editableCopy, type WriteRequest, type WriteResult } from 
 import { resolveDefinition } from "../schema/definitions.ts";
 import { parseJson } from "../schema/json.ts";
 import { parseYaml } from "../schema/yaml.ts";
-import { type FieldErrorType, invalid, type StatusError, unsupportedMediaType } from "../status.ts";
+import { StatusError, unsupportedMediaType } from "../status.ts";
 import { mediaType, readBody, utf8 } from "./body.ts";
 import type { Exchange } from "./exchange.ts";
-import { asObject, parseFieldValidation } from "./objects.ts";
+import { asObject } from "./objects.ts";
+import { parseFieldValidation, refuseOptions } from "./options.ts";
 import { isTrue } from "./path.ts";
 
 const JSON_PATCH = "application/json-patch+json";
 const MERGE_PATCH = "application/merge-patch+json";
 const STRATEGIC_PATCH = "application/strategic-merge-patch+json";
 const APPLY_PATCH = "application/apply-patch+yaml";
+
+const TYPES = new Set([JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]);
 
 /** What makes the new state out of the present one. */
 type Transform = (object: ApiObject) => unknown;
@@ -30,6 +33,7 @@ export async function patchObject(
   const type = mediaType(exchange.request.headers["content-type"]);
   const { isCustom } = request.definition;
   const taken = [JSON_PATCH, MERGE_PATCH, ...(isCustom ? [] : [STRATEGIC_PATCH]), APPLY_PATCH];
+  if (!TYPES.has(type)) throw unroutedMediaType();
   if (!taken.includes(type)) {
     throw unsupportedMediaType(
       `the body of the request was in an unknown format - accepted media types include: ${taken.join(", ")}`,
@@ -38,9 +42,9 @@ export async function patchObject(
   checkForce(type, exchange.query);
   const text = utf8(await readBody(exchange.request));
   if (type === APPLY_PATCH) return applyPatch(registry, exchange, request, text);
-  const transform = parseTransform(type, text, request);
   return registry.change(request, (entry) => {
     if (entry === undefined) return undefined;
+    const transform = parseTransform(type, text, request);
     const current = editableCopy(request.definition, entry);
     return { input: patched(exchange, request, transform(current)) };
   });
@@ -61,7 +65,7 @@ function parseTransform(type: string, text: string, { definition }: WriteRequest
 /** The result of a patch is decoded as the body of an update would be. */
 function patched(exchange: Exchange, { definition }: WriteRequest, value: unknown): ApiObject {
   const object = asObject(value, definition.kind, apiVersionOf(definition));
-  const validation = parseFieldValidation(exchange.query);
+  const validation = parseFieldValidation(exchange);
   const warn = (message: string): void => exchange.warn(message);
   return checkFields({ definition, object, duplicates: [], validation, warn });
 }
@@ -76,14 +80,18 @@ async function applyPatch(
   const { definition, subresource } = request;
   const manager = exchange.query.get("fieldManager") ?? "";
   if (manager === "")
-    throw refuseOptions("fieldManager", "FieldValueRequired", "Required value: is required for apply patch");
+    throw refuseOptions("PATCH", {
+      type: "FieldValueRequired",
+      field: "fieldManager",
+      message: "Required value: is required for apply patch",
+    });
   const { value, duplicates } = parseYaml(text);
   const config = asObject(value, definition.kind, apiVersionOf(definition));
   const check = {
     definition,
     object: config,
     duplicates,
-    validation: parseFieldValidation(exchange.query),
+    validation: parseFieldValidation(exchange),
     warn: (message: string): void => exchange.warn(message),
   };
   reportFields(check, []);
@@ -99,12 +107,18 @@ async function applyPatch(
   });
 }
 
-function refuseOptions(field: string, type: FieldErrorType, message: string): StatusError {
-  return invalid("meta.k8s.io", "PatchOptions", "", [{ type, field, message }]);
+/** A type that no PATCH takes: a real server's router says so, before anyone looks at the resource. */
+function unroutedMediaType(): StatusError {
+  const message = "415: Unsupported Media Type";
+  return new StatusError({ code: 415, reason: "UnsupportedMediaType", message, details: {} });
 }
 
 /** `force` belongs to apply alone. */
 function checkForce(type: string, query: URLSearchParams): void {
   if (type === APPLY_PATCH || query.get("force") === null) return;
-  throw refuseOptions("force", "FieldValueForbidden", "Forbidden: may not be specified for non-apply patch");
+  throw refuseOptions("PATCH", {
+    type: "FieldValueForbidden",
+    field: "force",
+    message: "Forbidden: may not be specified for non-apply patch",
+  });
 }

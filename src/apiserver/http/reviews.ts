@@ -6,7 +6,8 @@ import { methodNotAllowed } from "../status.ts";
 import { mediaType, parseBody, readBody } from "./body.ts";
 import type { Exchange } from "./exchange.ts";
 import { negotiate } from "./negotiate.ts";
-import { asObject, parseFieldValidation } from "./objects.ts";
+import { asObject } from "./objects.ts";
+import { parseFieldValidation } from "./options.ts";
 import type { ResourceTarget } from "./path.ts";
 
 /** Serves resources that only answer POST and store nothing. False: the target is none of them. */
@@ -23,7 +24,7 @@ export async function serveReview(
   const body = await readBody(exchange.request);
   const { value, duplicates } = parseBody(body, mediaType(exchange.request.headers["content-type"]));
   const sent = asObject(value, definition.kind, definition.kindApiVersion ?? versionOf(definition));
-  const validation = parseFieldValidation(exchange.query);
+  const validation = parseFieldValidation(exchange);
   const warn = (message: string): void => exchange.warn(message);
   const object = checkFields({ definition, object: sent, duplicates, validation, warn });
   const answer = await definition.review({

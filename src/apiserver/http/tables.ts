@@ -54,7 +54,7 @@ export class TableForm implements Form {
     const cells = this.#options.definition.columns.map((it) => it.cell(object, nowMs));
     switch (this.#options.includeObject) {
       case "None":
-        return { cells };
+        return { cells, object: null };
       case "Object":
         return { cells, object };
       default: {

@@ -24,7 +24,7 @@ export function applyJsonPatch(target: unknown, patch: unknown): unknown {
   if (!Array.isArray(patch)) throw badRequest("a JSON patch is a list of operations");
   if (patch.length > MAX_OPERATIONS) {
     throw tooLarge(
-      `The allowed maximum operations in a JSON patch is ${MAX_OPERATIONS}, got ${patch.length}`,
+      `Request entity too large: The allowed maximum operations in a JSON patch is ${MAX_OPERATIONS}, got ${patch.length}`,
     );
   }
   const operations = patch.map(parseOperation);

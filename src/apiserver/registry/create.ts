@@ -1,4 +1,5 @@
-import { alreadyExists, conflict, internalError, invalid, StatusError } from "../status.ts";
+import { alreadyExists, conflict, invalid, StatusError } from "../status.ts";
+import type { Entry } from "../storage/entry.ts";
 import { storageKey } from "../storage/table.ts";
 import { attributesOf } from "./admission.ts";
 import { arranged, generateName, timestamp, validateMetadata } from "./metadata.ts";
@@ -36,7 +37,8 @@ export function createObject(write: Write, input: ApiObject, options: CreateOpti
   const object = admitNew(write, sent, options);
   nameObject(env, request, object);
   const { name } = object.metadata;
-  if (entryOf(env, request, name) !== undefined) throw collision(request, object);
+  const holder = entryOf(env, request, name);
+  if (holder !== undefined) throw collision(request, object, holder);
   setServerMetadata(write, object);
   prepare(write, object);
   env.admission.validate(attributesOf(write, { operation: "CREATE", object, old: undefined, name }));
@@ -78,8 +80,12 @@ function resetStatus({ isCustom }: ResourceDefinition, object: ApiObject): void 
 }
 
 function refuseServerMetadata(request: WriteRequest, { metadata }: ApiObject): void {
-  if ((metadata.resourceVersion ?? "") !== "") {
-    throw internalError("resourceVersion should not be set on objects to be created");
+  // An update that creates has none to compare with, and a real server does not mind.
+  if ((metadata.resourceVersion ?? "") !== "" && request.name === undefined) {
+    throw new StatusError({
+      code: 500,
+      message: "resourceVersion should not be set on objects to be created",
+    });
   }
   if ((metadata.uid ?? "") === "" || request.name === undefined) return;
   // An update or patch of a certain object, which is not there any more.
@@ -102,9 +108,13 @@ function nameObject(env: WriteEnvironment, request: WriteRequest, object: ApiObj
   }
 }
 
-function collision(request: WriteRequest, object: ApiObject): StatusError {
+function collision(request: WriteRequest, object: ApiObject, holder: Entry): StatusError {
   const { name, generateName: prefix } = object.metadata;
   const refusal = alreadyExists(request.definition, name);
+  if (holder.object.metadata.deletionTimestamp !== undefined) {
+    const message = `object is being deleted: ${refusal.message}`;
+    return new StatusError({ ...refusal.status, code: refusal.code, message });
+  }
   if ((prefix ?? "") === "" || !name.startsWith(prefix ?? "")) return refusal;
   const details = { ...refusal.status.details, retryAfterSeconds: 1 };
   return new StatusError({ ...refusal.status, code: refusal.code, details });

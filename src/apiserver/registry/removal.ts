@@ -62,14 +62,12 @@ function checkPreconditions(
 ): void {
   const { uid, resourceVersion, name } = object.metadata;
   if (preconditions?.uid !== undefined && preconditions.uid !== uid) {
-    const why = `Precondition failed: UID in precondition: ${preconditions.uid}, UID in object meta: ${uid}`;
-    throw conflict(definition, name, why);
+    const why = `the UID in the precondition (${preconditions.uid}) does not match the UID in record (${uid}). The object might have been deleted and then recreated`;
+    throw conflict({ group: definition.group, plural: definition.kind }, name, why);
   }
   if (preconditions?.resourceVersion !== undefined && preconditions.resourceVersion !== resourceVersion) {
-    const why =
-      `Precondition failed: ResourceVersion in precondition: ${preconditions.resourceVersion}, ` +
-      `ResourceVersion in object meta: ${resourceVersion}`;
-    throw conflict(definition, name, why);
+    const why = `the ResourceVersion in the precondition (${preconditions.resourceVersion}) does not match the ResourceVersion in record (${resourceVersion}). The object might have been modified`;
+    throw conflict({ group: definition.group, plural: definition.kind }, name, why);
   }
 }
 

@@ -28,7 +28,6 @@ const MATRIX = [
   "resourceVersion=0&limit=1",
   "resourceVersion=x",
   "resourceVersion=-1",
-  "resourceVersion=1&resourceVersionMatch=Exact",
   "sendInitialEvents=true",
   "limit=x",
   "limit=-1",

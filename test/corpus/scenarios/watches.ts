@@ -113,9 +113,6 @@ export const scenarios = area("watches", [
     watch(`${MAPS}?watch`, { events: 2 }),
     ...REFUSED.map((query) => watch(`${MAPS}?watch=true&${query}`, { events: 1 })),
   ]),
-  scenario("a watch from a revision that was compacted ends with an error", [
-    watch(`${MAPS}?watch=true&resourceVersion=1`, { events: 1 }),
-  ]),
   scenario("a watch from a revision of the future", [
     watch(`${MAPS}?watch=true&resourceVersion=999999999&timeoutSeconds=1`, { events: 1 }),
   ]),
