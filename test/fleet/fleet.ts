@@ -101,6 +101,8 @@ export interface FleetOptions {
   readonly members: readonly string[];
   readonly leaseSeconds?: number;
   readonly probe?: (member: string) => Probe;
+  /** Ranges of Service addresses, by member. Default: the server's own. */
+  readonly serviceRanges?: Readonly<Record<string, readonly string[]>>;
   /** Default: all. */
   readonly join?: readonly string[];
 }
@@ -129,7 +131,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
   const agents = new Map<string, Restartable>();
   const running = new Map<string, Member>();
   for (const name of options.members) {
-    const cluster = stack.use(await startCluster(name));
+    const cluster = stack.use(await startCluster(name, options.serviceRanges?.[name]));
     members.set(name, cluster);
     const probe = options.probe?.(name);
     const agent = stack.use(

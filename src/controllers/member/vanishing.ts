@@ -1,5 +1,5 @@
 import { hasCode } from "#base/errors.ts";
-import { isObject } from "#base/json.ts";
+import { causesOf } from "./causes.ts";
 
 /**
  * For what is written to objects that someone may be taking away at this moment: the object, or its namespace, is gone.
@@ -7,15 +7,11 @@ import { isObject } from "#base/json.ts";
  */
 export function ignoreVanishing(error: unknown): void {
   if (hasCode(error, "API_NOT_FOUND")) return;
-  if (hasCode(error, "API_FORBIDDEN") && isTerminating(error.detail["status"])) return;
+  if (hasCode(error, "API_FORBIDDEN") && isTerminating(error)) return;
   throw error;
 }
 
 /** The cause that the admission of namespaces gives (apiserver, plugin/pkg/admission/namespace/lifecycle). */
-function isTerminating(status: unknown): boolean {
-  const details = isObject(status) ? status["details"] : undefined;
-  const causes = isObject(details) ? details["causes"] : undefined;
-  return (
-    Array.isArray(causes) && causes.some((it) => isObject(it) && it["reason"] === "NamespaceTerminating")
-  );
+function isTerminating(error: unknown): boolean {
+  return causesOf(error).some((it) => it["reason"] === "NamespaceTerminating");
 }

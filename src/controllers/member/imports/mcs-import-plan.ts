@@ -122,14 +122,26 @@ export function planDerivedService(
   };
 }
 
-/** The `Ready` condition of an import. @param refusal - Why the Service with the VIP cannot be had. */
+/** Why the Service with the VIP cannot be had. */
+export interface Refusal {
+  /** "Pending": for a reason that KEP-1645 has no word for. */
+  readonly reason: "IPFamilyNotSupported" | "Pending";
+  readonly message: string;
+}
+
+/** What a server's refusal of that Service means. @param fields - The fields that it objects to. */
+export function planRefusal(fields: readonly string[], message: string): Refusal {
+  const isFamily = fields.some((it) => /^spec\.(ipFamil|clusterIP)/.test(it));
+  return { reason: isFamily ? "IPFamilyNotSupported" : "Pending", message: message.slice(0, 1024) };
+}
+
+/** The `Ready` condition of an import. */
 export function planReady(
   spec: ImportedService["spec"],
   derived: Service | undefined,
-  refusal: string | undefined,
+  refusal: Refusal | undefined,
 ): Omit<Condition, "lastTransitionTime"> {
-  if (refusal !== undefined)
-    return { type: "Ready", status: "False", reason: "IPFamilyNotSupported", message: refusal };
+  if (refusal !== undefined) return { type: "Ready", status: "False", ...refusal };
   if (spec.type === "ClusterSetIP" && vipOf(derived).ips.length === 0)
     return { type: "Ready", status: "False", reason: "Pending", message: "waiting for a virtual address" };
   return { type: "Ready", status: "True", reason: "Ready", message: "the service can be used" };

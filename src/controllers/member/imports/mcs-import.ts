@@ -12,8 +12,16 @@ import { watching } from "#kube/source.ts";
 import type { Controller } from "#kube/types.ts";
 import { MEMBER_MANAGER, serviceOfImported } from "../informers.ts";
 import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { causesOf } from "../causes.ts";
 import { ignoreVanishing } from "../vanishing.ts";
-import { isOurs, planDerivedService, planMcsImport, planReady } from "./mcs-import-plan.ts";
+import {
+  isOurs,
+  planDerivedService,
+  planMcsImport,
+  planReady,
+  planRefusal,
+  type Refusal,
+} from "./mcs-import-plan.ts";
 import { hasNamespace } from "./namespace-report.ts";
 
 /** Services of the fleet to multi-cluster ServiceImports, wherever their namespace exists. Keys are services. */
@@ -112,7 +120,7 @@ async function importService(
     await removeDerived(session, objectKey(namespace, name), signal);
     return writeStatus(session, { object, spec, derived: undefined, refusal: undefined }, signal);
   }
-  const { derived, refusal } = await makeDerived(session, spec, object, before);
+  const { derived, refusal } = await makeDerived(session, { spec, owner: object, before }, signal);
   // With the address, where it was not known above.
   const complete = await applyIfChanged(local, MCS_SERVICE_IMPORTS, {
     current: object,
@@ -122,29 +130,35 @@ async function importService(
   return writeStatus(session, { object: complete, spec, derived, refusal }, signal);
 }
 
+interface Wanted {
+  readonly spec: ImportedService["spec"];
+  readonly owner: ServiceImport;
+  readonly before: Service | undefined;
+}
+
 interface Derived {
   readonly derived: Service | undefined;
-  readonly refusal: string | undefined;
+  readonly refusal: Refusal | undefined;
 }
 
 async function makeDerived(
   { local }: Session,
-  spec: ImportedService["spec"],
-  owner: ServiceImport,
-  before: Service | undefined,
+  { spec, owner, before }: Wanted,
+  signal: AbortSignal,
 ): Promise<Derived> {
   try {
     const derived = await applyIfChanged(local, SERVICES, {
       current: before,
       desired: planDerivedService(spec, owner, before),
       fieldManager: MEMBER_MANAGER,
+      signal,
     });
     return { derived, refusal: undefined };
   } catch (error) {
-    // The cluster does not have the only family that the exporters serve: trying again would change nothing.
-    if (before === undefined && spec.ipFamilies?.length === 1 && hasCode(error, "API_INVALID"))
-      return { derived: undefined, refusal: messageOf(error).slice(0, 1024) };
-    throw error;
+    // Most likely the cluster lacks the only family that the exporters serve. Trying again would change nothing.
+    if (before !== undefined || !hasCode(error, "API_INVALID")) throw error;
+    const fields = causesOf(error).map((it) => String(it["field"]));
+    return { derived: undefined, refusal: planRefusal(fields, messageOf(error)) };
   }
 }
 

@@ -5,7 +5,7 @@ import type {
   FleetServiceImport,
   MultiClusterService,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { planDerivedService, planMcsImport, planReady } from "./mcs-import-plan.ts";
+import { planDerivedService, planMcsImport, planReady, planRefusal } from "./mcs-import-plan.ts";
 import { planMultiClusterService } from "./multi-cluster-service-plan.ts";
 
 const spec: ImportedService["spec"] = {
@@ -61,7 +61,22 @@ describe("a multi-cluster ServiceImport", () => {
   });
 
   it("says when the cluster lacks the only family that exporters serve", () => {
-    expect(planReady(spec, undefined, "no")).toMatchObject({ reason: "IPFamilyNotSupported", message: "no" });
+    const refusal = planRefusal(["spec.ipFamilies[0]"], "not configured on this cluster");
+    expect(planReady(spec, undefined, refusal)).toEqual({
+      type: "Ready",
+      status: "False",
+      reason: "IPFamilyNotSupported",
+      message: "not configured on this cluster",
+    });
+  });
+
+  it("says in the server's words why there can be no address, whatever it is", () => {
+    const refusal = planRefusal(["spec.trafficDistribution"], "supported values: PreferClose");
+    expect(planReady(spec, undefined, refusal)).toMatchObject({
+      status: "False",
+      reason: "Pending",
+      message: "supported values: PreferClose",
+    });
   });
 });
 
