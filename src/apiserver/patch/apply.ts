@@ -1,7 +1,7 @@
 import { sameJson } from "#base/json.ts";
 import type { ApiObject } from "../registry/types.ts";
 import { objectSchema } from "../schema/definitions.ts";
-import { badRequest } from "../status.ts";
+import { badRequest, StatusError } from "../status.ts";
 import { conflictsAllowedByLastApplied, syncLastApplied } from "./apply-kubectl.ts";
 import { conflictError, type FieldConflict } from "./conflicts.ts";
 import { difference, intersection, isEmpty, leaves, union, type FieldSet } from "./field-set.ts";
@@ -33,7 +33,7 @@ export interface ApplyRequest extends WriteOrigin {
  * Source: structured-merge-diff, merge/update.go; apimachinery, util/managedfields; KEP-555.
  *
  * @throws {StatusError} 409 Conflict, with one cause per field, where others own fields that would change; 400 for a
- * configuration that does not fit the schema, is of another version, or brings managedFields of its own.
+ * configuration of another version, or with managedFields of its own; 500 for one that does not fit the schema.
  */
 export function apply(request: ApplyRequest): ApiObject {
   const { live, applied } = request;
@@ -71,20 +71,16 @@ function refuseUnfit({ applied, apiVersion, schema, resolve }: ApplyRequest): vo
   const { namespace, name } = applied.metadata;
   const key = namespace === undefined ? `/${name}` : `${namespace}/${name}`;
   const list = problems.length === 1 ? problems[0] : `errors:\n  ${problems.join("\n  ")}`;
-  throw badRequest(
-    `failed to create typed patch object (${key}; ${applied.apiVersion}, Kind=${applied.kind}): ${list}`,
-  );
+  const message = `failed to create typed patch object (${key}; ${applied.apiVersion}, Kind=${applied.kind}): ${list}`;
+  // No client's error by its code: kube-apiserver passes on what it takes for its own.
+  throw new StatusError({ code: 500, message });
 }
 
 /** What an object holds that nobody tracked belongs to a manager of its own, so that the first apply can conflict. */
 function adoptUntracked(request: ApplyRequest, typed: Typed, managers: Map<string, Manager>): void {
   if (request.live === undefined) return;
   const live = withoutManagers(request.live);
-  giveTo(
-    managers,
-    { ...request, manager: "before-first-apply", subresource: "" },
-    typed.compare(emptyOf(live), live),
-  );
+  giveTo(managers, { ...request, manager: "before-first-apply" }, typed.compare(emptyOf(live), live));
 }
 
 interface Start {

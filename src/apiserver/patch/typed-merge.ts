@@ -28,15 +28,19 @@ class TypedMerger {
     if (config === undefined) return live;
     if (live === undefined || schema === undefined) return cloneJson(config);
     const shape = shapeOf(schema, config, this.#resolve);
-    if (shape.kind === "leaf") return cloneJson(config);
-    // A null in place of a map or a list says nothing about what is in it.
-    if (config === null && typeof live === "object") return live;
-    if (shape.kind === "map") {
-      return isObject(live) && isObject(config) ? this.#maps(live, config, shape) : cloneJson(config);
+    return shape.kind === "leaf" ? cloneJson(config) : this.#below(live, config, shape);
+  }
+
+  /** A null in place of a map or a list says nothing about what is in it. */
+  #below(live: unknown, config: unknown, shape: MapShape | SetShape | ListShape): unknown {
+    if (shape.kind === "map" && isObject(live)) {
+      if (config === null) return live;
+      if (isObject(config)) return this.#maps(live, config, shape);
+    } else if (shape.kind !== "map" && Array.isArray(live)) {
+      if (config === null) return live;
+      if (Array.isArray(config)) return this.#lists(live, config, shape);
     }
-    return Array.isArray(live) && Array.isArray(config)
-      ? this.#lists(live, config, shape)
-      : cloneJson(config);
+    return cloneJson(config);
   }
 
   #maps(live: Record<string, unknown>, config: Record<string, unknown>, shape: MapShape): unknown {

@@ -74,7 +74,7 @@ export class TypedSets {
     return children;
   }
 
-  /** The value without the paths of `set`. A map or list of which nothing is left stays, unless it is in the set itself. */
+  /** The value without the paths of `set`; a map or list of which nothing is left is null, as upstream leaves it. */
   remove(value: unknown, set: FieldSet, schema: Schema | undefined): unknown {
     if (schema === undefined || isEmpty(set)) return value;
     const shape = shapeOf(schema, value, this.#resolve);
@@ -93,7 +93,7 @@ export class TypedSets {
         rest[name] = this.remove(item, node, fieldSchema(shape, name));
       }
     }
-    return rest;
+    return Object.keys(rest).length > 0 ? rest : null;
   }
 
   #removeItems(value: readonly unknown[], set: FieldSet, shape: SetShape | ListShape): unknown {
@@ -105,7 +105,7 @@ export class TypedSets {
         rest.push(shape.kind === "list" ? this.remove(item, node, shape.item) : item);
       }
     }
-    return rest;
+    return rest.length > 0 ? rest : null;
   }
 
   /**

@@ -145,7 +145,9 @@ export function changesGeneration(
     if (field === "status" && ignoresStatus) continue;
     if (!sameJson(object[field], old[field])) return true;
   }
-  return generation === "spec-and-labels" && !sameJson(object.metadata.labels, old.metadata.labels);
+  if (generation === "spec") return false;
+  const counted = generation === "spec-and-labels" ? "labels" : "annotations";
+  return !sameJson(object.metadata[counted], old.metadata[counted]);
 }
 
 /** Whether two states say the same. When somebody last confirmed a field is no change of it. */

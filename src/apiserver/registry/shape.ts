@@ -2,10 +2,10 @@ import type { ObjectMeta } from "#api/meta/types.ts";
 import { cloneJson, isObject, sameJson } from "#base/json.ts";
 import { apply } from "../patch/apply.ts";
 import { trackUpdate } from "../patch/track-update.ts";
-import { decodeBuiltin } from "../schema/builtin-decode.ts";
 import { validateRules } from "../cel/rules/validate.ts";
+import { type BuiltinKind, decodeBuiltin } from "../schema/builtin-decode.ts";
 import { applyDefaults } from "../schema/defaults.ts";
-import { resolveDefinition } from "../schema/definitions.ts";
+import { REF_PREFIX, resolveDefinition } from "../schema/definitions.ts";
 import { fieldProblems, pruneObject } from "../schema/prune.ts";
 import { validateValue } from "../schema/validate.ts";
 import type { Schema } from "../schema/types.ts";
@@ -78,9 +78,17 @@ function metadataOf({ metadata }: Readonly<Record<string, unknown>>, sent: Objec
   return isObject(metadata) ? (metadata as unknown as ObjectMeta) : { name: sent.name };
 }
 
+/** The metadata of custom objects is of the same Go type as that of all others. */
+const METADATA: BuiltinKind = {
+  kind: "ObjectMeta",
+  version: "v1",
+  schema: { $ref: `${REF_PREFIX}io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta` },
+};
+
 function pruneCustom(schema: Schema, object: ApiObject): Shaped {
   const { value, unknown } = pruneObject(object, schema, resolveDefinition);
-  return { object: value, unknown };
+  const metadata = decodeBuiltin(value.metadata, METADATA).object as unknown as ObjectMeta;
+  return { object: { ...value, metadata }, unknown };
 }
 
 /** Fills in what the schema of a custom kind defaults; built-in kinds do it by their strategies. */

@@ -146,11 +146,13 @@ class Validator {
   #duplicates(list: readonly unknown[], schema: Schema, path: string): void {
     const type = schema["x-kubernetes-list-type"];
     if (type !== "set" && type !== "map") return;
-    const seen = new Set<string>();
+    const seen = new Map<string, number>();
     for (const [at, item] of list.entries()) {
       const key = itemKey(item, schema);
-      if (seen.has(key)) this.errors.push(duplicate(`${path}[${at}]`, JSON.parse(key)));
-      seen.add(key);
+      const count = seen.get(key) ?? 0;
+      // Each key is told once, however often it comes back.
+      if (count === 1) this.errors.push(duplicate(`${path}[${at}]`, JSON.parse(key)));
+      seen.set(key, count + 1);
     }
   }
 

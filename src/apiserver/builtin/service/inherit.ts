@@ -1,4 +1,4 @@
-import type { ServicePort, ServiceSpec } from "#api/core/v1/types.ts";
+import type { ServiceSpec } from "#api/core/v1/types.ts";
 import { cloneJson, sameJson } from "#base/json.ts";
 import {
   isDualStack,
@@ -75,13 +75,10 @@ function sameClusterIps(spec: ServiceSpec, old: ServiceSpec): boolean {
   return sameJson(spec.clusterIPs ?? old.clusterIPs, old.clusterIPs) && spec.clusterIP === old.clusterIP;
 }
 
+/** Ports may come, go and change, as long as none brings a node port of its own. */
 function sameNodePorts(spec: ServiceSpec, old: ServiceSpec): boolean {
-  const portsIn = (it: ServiceSpec): readonly number[] =>
-    portsOf(it)
-      .map((port: ServicePort) => port.nodePort ?? 0)
-      .filter((port) => port !== 0)
-      .toSorted((a, b) => a - b);
-  return sameJson(portsIn(spec), portsIn(old));
+  const before = new Set(portsOf(old).map((it) => it.nodePort ?? 0));
+  return portsOf(spec).every((it) => (it.nodePort ?? 0) === 0 || before.has(it.nodePort ?? 0));
 }
 
 /** `clusterIP` and `clusterIPs` say the same: clients that know only the first set it alone. */
