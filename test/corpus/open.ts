@@ -24,7 +24,6 @@ export const OPEN: ReadonlySet<string> = new Set([
   "crds/definitions that are refused",
   "crds/groups that need approval",
   "crds/names that another definition has",
-  "crds/rules in CEL are checked on writes",
   "crds/schemas that are not structural, or forbidden",
   "crds/several versions of one kind",
   "crds/the instances go before the definition",
