@@ -12,9 +12,14 @@ export interface ImageProgram {
   readonly env: Readonly<Record<string, string>>;
   /** Files and folders of the machine that must be visible inside, wherever they lie. */
   readonly needs: readonly string[];
-  /** Shell scripts that the image has in /usr/local/bin, by name: they stand before the machine's own programs. */
+  /** Shell scripts that the image has in `SCRIPT_FOLDER`, by name: they stand before the machine's own programs. */
   readonly scripts: Readonly<Record<string, string>>;
 }
+
+/** Where an image's scripts are. A folder that every container has of its own, also where nobody may write to /usr. */
+export const SCRIPT_FOLDER = "/run/fairlead/bin";
+
+const SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 export type ImageResult =
   | { readonly found: true; readonly program: ImageProgram }
@@ -43,7 +48,7 @@ interface Entry {
   readonly cmd?: readonly string[];
   /** Programs that must be there, with the Debian package of each. */
   readonly requires?: Readonly<Record<string, string>>;
-  /** Text of scripts for /usr/local/bin. */
+  /** Text of scripts that stand before the machine's programs. */
   readonly scripts?: Readonly<Record<string, string>>;
   /** A subcommand of Fairlead. */
   readonly own?: string;
@@ -128,7 +133,11 @@ export function resolveImage(text: string, machine: Machine): ImageResult {
   }
   if (entry.own === undefined) {
     const { entrypoint = [], cmd = [], scripts = {} } = entry;
-    return { found: true, program: { image, entrypoint, cmd, env: {}, needs: [], scripts } };
+    const hasScripts = Object.keys(scripts).length > 0;
+    const env: Readonly<Record<string, string>> = hasScripts
+      ? { PATH: `${SCRIPT_FOLDER}:${SYSTEM_PATH}` }
+      : {};
+    return { found: true, program: { image, entrypoint, cmd, env, needs: [], scripts } };
   }
   const entrypoint = [...machine.fairlead, entry.own];
   const { fairleadFiles: needs, identity: env } = machine;

@@ -1,5 +1,6 @@
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { SCRIPT_FOLDER } from "../../images/catalogue.ts";
 import { type Identity, identityCommand } from "../pod/identity.ts";
 import { EXEC_CONTEXT_FILE } from "./exec-context.ts";
 import type { ContainerRecord } from "./folder.ts";
@@ -18,7 +19,7 @@ export interface ContainerSpec extends ContainerRecord {
   readonly etc: Readonly<Record<string, string>>;
   /** File of the pod's network namespace; undefined for the node's own. */
   readonly netns: string | undefined;
-  /** Text of executable files in /usr/local/bin, by name. */
+  /** Text of executable files in the image's `SCRIPT_FOLDER`, by name. */
   readonly scripts: Readonly<Record<string, string>>;
   readonly identity: Identity;
   /** Keeps standard input open for `attach`. */
@@ -44,9 +45,11 @@ export function prepareFolder(folder: string, spec: ContainerSpec, options: Prep
   const { identity } = spec;
   const scripts = Object.entries(spec.scripts);
   const own: readonly BindMount[] = [
-    ...scripts.map(([file]) => fileBind(join(folder, "scripts", file), `/usr/local/bin/${file}`, true)),
-    fileBind(join(folder, TERMINATION_FILE), spec.terminationMessagePath, false),
-    ...(options.terminal === undefined ? [] : [fileBind(options.terminal, "/dev/console", false)]),
+    ...(scripts.length === 0
+      ? []
+      : [{ source: join(folder, "scripts"), target: SCRIPT_FOLDER, readOnly: true }]),
+    fileBind(join(folder, TERMINATION_FILE), spec.terminationMessagePath),
+    ...(options.terminal === undefined ? [] : [fileBind(options.terminal, "/dev/console")]),
   ];
   const root = planRoot({ binds: [...own, ...spec.binds], system: options.system, hidden: options.hidden });
   const env = [...spec.env].map(([key, value]) => `${key}=${value}`);
@@ -82,6 +85,6 @@ export function prepareFolder(folder: string, spec: ContainerSpec, options: Prep
   chmodSync(join(folder, TERMINATION_FILE), 0o666);
 }
 
-function fileBind(source: string, target: string, readOnly: boolean): BindMount {
-  return { source, target, readOnly, isFile: true };
+function fileBind(source: string, target: string): BindMount {
+  return { source, target, readOnly: false, isFile: true };
 }

@@ -153,7 +153,11 @@ fi
 owner=$(cat "$old$dir/owner")
 if [ -n "$owner" ]; then
   for fd in 0 1; do
-    if [ -p "/proc/self/fd/$fd" ] || [ -t "$fd" ]; then chown -- "$owner" "/proc/self/fd/$fd"; fi
+    if [ ! -p "/proc/self/fd/$fd" ] && [ ! -t "$fd" ]; then continue; fi
+    if ! chown -- "$owner" "/proc/self/fd/$fd" 2>/dev/null; then
+      printf 'cannot run as user %s: a lab without root has no other users\\n' "$owner" >&3
+      exit 128
+    fi
   done
 fi
 readonly=$(cat "$old$dir/read-only")
