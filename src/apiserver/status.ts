@@ -151,7 +151,8 @@ export function invalid(
   name: string,
   errors: readonly FieldError[],
 ): StatusError {
-  const texts = errors.map((it) => `${it.field}: ${it.message}`);
+  // What is found twice is told once, and stays two causes.
+  const texts = [...new Set(errors.map((it) => `${it.field}: ${it.message}`))];
   const list = texts.length === 1 ? texts[0] : `[${texts.join(", ")}]`;
   const kindName = group === "" ? kind : `${kind}.${group}`;
   return new StatusError({
@@ -161,7 +162,7 @@ export function invalid(
     details: {
       ...(name === "" ? {} : { name }),
       ...(group === "" ? {} : { group }),
-      kind,
+      ...(kind === "" ? {} : { kind }),
       causes: errors.map((it) => ({ reason: it.type, message: it.message, field: it.field })),
     },
   });

@@ -104,14 +104,14 @@ describe("somebody who writes bindings", () => {
     const { bindings } = cluster();
     bindings.write(binding("a", "own"));
     expect(bindings.errorsOf(binding("a", "other"))).toEqual([
-      'roleRef: Invalid value: {"kind":"Role","name":"other","apiGroup":"rbac.authorization.k8s.io"}: cannot change roleRef',
+      'roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"Role","Name":"other"}: cannot change roleRef',
     ]);
   });
 
   it("has to name subjects of a known kind", () => {
     const { bindings } = cluster();
     expect(bindings.errorsOf(binding("a", "own", [{ kind: "Robot", name: "x" }]))).toEqual([
-      'subjects[0].kind: Unsupported value: "Robot": supported values: "Group", "ServiceAccount", "User"',
+      'subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group"',
     ]);
   });
 });

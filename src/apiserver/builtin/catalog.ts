@@ -7,7 +7,9 @@ import type { TokenSource } from "../auth/token-source.ts";
 import type { ServiceAccountTokens } from "../auth/tokens.ts";
 import type { ResourceDefinition, ReviewDefinition, Strategy } from "../registry/types.ts";
 import { coreResources } from "./kinds/core.ts";
+import { flowResources } from "./kinds/flow.ts";
 import { clusterResources, eventResources, networkResources } from "./kinds/other.ts";
+import { storageResources } from "./kinds/storage.ts";
 import { workloadResources } from "./kinds/workloads.ts";
 import { type AllocationOptions, ServiceAllocations } from "./service/allocations.ts";
 
@@ -53,6 +55,8 @@ export function builtinResources(options: BuiltinOptions): Builtins {
       ...eventResources(),
       ...workloadResources(),
       ...networkResources(),
+      ...storageResources(),
+      ...flowResources(),
       ...accessResources(authorizer),
       ...clusterResources(options.crdStrategy ?? {}),
     ],

@@ -1,7 +1,17 @@
-import type { ApiObject, ResourceDefinition, Strategy, TableColumn, Verb } from "../registry/types.ts";
+import type {
+  ApiObject,
+  ResourceDefinition,
+  Strategy,
+  TableColumn,
+  Verb,
+  WriteContext,
+} from "../registry/types.ts";
+import { validateMetadata } from "../registry/metadata.ts";
 import { builtinSchema, splitApiVersion } from "../schema/definitions.ts";
 import type { Schema } from "../schema/types.ts";
+import type { FieldError } from "../status.ts";
 import { fallbackColumns } from "./columns/common.ts";
+import { fillZeroes } from "./zeroes.ts";
 
 const ALL_VERBS: readonly Verb[] = [
   "create",
@@ -30,6 +40,10 @@ export interface Definition {
   /** Whether `spec.replicas` can be set through `scale`. */
   readonly hasScale?: boolean;
   readonly strategy?: Partial<Strategy>;
+  /** What is legal and yet no good idea: sent as `Warning` headers. `old` is absent at creation. */
+  readonly warnings?: (object: ApiObject, old: ApiObject | undefined) => readonly string[];
+  /** Sent as a `Warning` header with every answer. */
+  readonly deprecationWarning?: string;
   readonly storedAs?: { readonly group: string; readonly plural: string };
   readonly fromStored?: (object: ApiObject) => ApiObject;
   readonly toStored?: (object: ApiObject) => ApiObject;
@@ -47,7 +61,7 @@ const SCALE = {
  */
 export function define(apiVersion: string, kind: string, definition: Definition): ResourceDefinition {
   const { group, version } = splitApiVersion(apiVersion);
-  const { storedAs, fromStored, toStored } = definition;
+  const { storedAs, fromStored, toStored, deprecationWarning } = definition;
   return {
     group,
     version,
@@ -64,15 +78,47 @@ export function define(apiVersion: string, kind: string, definition: Definition)
     hasStatus: definition.hasStatus ?? false,
     ...(definition.hasScale === true ? { scale: SCALE } : {}),
     isCustom: false,
-    strategy: {
-      generation: "spec",
-      allowUnconditionalUpdate: true,
-      allowCreateOnUpdate: false,
-      ...definition.strategy,
-    },
+    strategy: completed(schemaOf(apiVersion, kind), definition),
+    ...(deprecationWarning === undefined ? {} : { deprecationWarning }),
     ...(storedAs === undefined ? {} : { storedAs }),
     ...(fromStored === undefined ? {} : { fromStored }),
     ...(toStored === undefined ? {} : { toStored }),
+  };
+}
+
+/**
+ * The strategy with what all built-in kinds share: objects are written with the zero values that Go writes, and an object
+ * that is right may still be warned of.
+ */
+function completed(schema: Schema, { strategy = {}, warnings }: Definition): Strategy {
+  const { prepareForCreate, prepareForUpdate, validateCreate, validateUpdate } = strategy;
+  const named = { strategy, isCustom: false };
+  const checked = (
+    errors: readonly FieldError[],
+    { object, old, context }: { object: ApiObject; old?: ApiObject; context: WriteContext },
+  ): readonly FieldError[] => {
+    const isRight =
+      warnings !== undefined && errors.length === 0 && validateMetadata(object, named).length === 0;
+    if (isRight) for (const text of warnings(object, old)) context.warn(text);
+    return errors;
+  };
+  return {
+    generation: "spec",
+    allowUnconditionalUpdate: true,
+    allowCreateOnUpdate: false,
+    ...strategy,
+    prepareForCreate: (object, context) => {
+      prepareForCreate?.(object, context);
+      fillZeroes(object, schema);
+    },
+    prepareForUpdate: (object, old, context) => {
+      prepareForUpdate?.(object, old, context);
+      fillZeroes(object, schema);
+    },
+    validateCreate: (object, context) =>
+      checked(validateCreate?.(object, context) ?? [], { object, context }),
+    validateUpdate: (object, old, context) =>
+      checked(validateUpdate?.(object, old, context) ?? [], { object, old, context }),
   };
 }
 

@@ -11,7 +11,7 @@ export function invalid(field: string, value: unknown, detail: string): FieldErr
 }
 
 export function notSupported(field: string, value: unknown, supported: readonly string[]): FieldError {
-  const list = supported.map(show).toSorted().join(", ");
+  const list = supported.map(show).join(", ");
   return {
     type: "FieldValueNotSupported",
     field,

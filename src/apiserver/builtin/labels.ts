@@ -1,47 +1,23 @@
-import type { LabelSelector, LabelSelectorRequirement } from "#api/meta/types.ts";
-import { checkLabelValue, checkQualifiedName } from "../registry/names.ts";
+import type { LabelSelector } from "#api/meta/types.ts";
+import { labelValueProblems, qualifiedNameProblems } from "../registry/names.ts";
 import type { FieldError } from "../status.ts";
 import { invalid, notAllowed, required } from "./field-errors.ts";
+import { type Fields, stringMapAt, stringsAt, textAt } from "./fields.ts";
+import { each, fields, type Rule, text, whole } from "./rules.ts";
 
 /** Labels and selectors inside of a spec. Source: k8s.io/apimachinery, pkg/apis/meta/v1/validation. */
 
-export function validateLabels(
-  labels: Readonly<Record<string, string>> | undefined,
-  path: string,
-): FieldError[] {
-  const errors: FieldError[] = [];
-  for (const [key, value] of Object.entries(labels ?? {})) {
-    const keyProblem = checkQualifiedName(key);
-    if (keyProblem !== undefined) errors.push(invalid(path, key, keyProblem));
-    const valueProblem = checkLabelValue(value);
-    if (valueProblem !== undefined) errors.push(invalid(path, value, valueProblem));
-  }
-  return errors;
-}
+export const qualifiedName: Rule = text(qualifiedNameProblems);
+const labelValue: Rule = text(labelValueProblems);
 
-export function validateLabelSelector(selector: LabelSelector | undefined, path: string): FieldError[] {
-  const expressions = selector?.matchExpressions ?? [];
-  return [
-    ...validateLabels(selector?.matchLabels, `${path}.matchLabels`),
-    ...expressions.flatMap((it, index) => validateRequirement(it, `${path}.matchExpressions[${index}]`)),
-  ];
-}
+/** A map of labels. */
+export const labels: Rule = whole((of, path) =>
+  Object.entries(of).flatMap(([key, value]) => [...qualifiedName(key, path), ...labelValue(value, path)]),
+);
 
-function validateRequirement(it: LabelSelectorRequirement, path: string): FieldError[] {
-  const { values = [] } = it;
-  // A client may have left it out.
-  const key = it.key ?? "";
-  const errors = validateOperator(it, path);
-  const problem = checkQualifiedName(key);
-  if (problem !== undefined) errors.push(invalid(`${path}.key`, key, problem));
-  for (const [index, value] of values.entries()) {
-    const valueProblem = checkLabelValue(value);
-    if (valueProblem !== undefined) errors.push(invalid(`${path}.values[${index}]`, value, valueProblem));
-  }
-  return errors;
-}
-
-function validateOperator({ operator, values = [] }: LabelSelectorRequirement, path: string): FieldError[] {
+const operands: Rule = whole((of, path) => {
+  const values = stringsAt(of, "values");
+  const operator = textAt(of, "operator");
   switch (operator) {
     case "In":
     case "NotIn":
@@ -56,10 +32,30 @@ function validateOperator({ operator, values = [] }: LabelSelectorRequirement, p
     default:
       return [invalid(`${path}.operator`, operator, "not a valid selector operator")];
   }
+});
+
+const requirement: Rule = (value, path) => [
+  ...operands(value, path),
+  ...fields({ key: qualifiedName, values: each(labelValue) })(value, path),
+];
+
+export const labelSelector: Rule = fields({ matchLabels: labels, matchExpressions: each(requirement) });
+
+export function validateLabels(
+  value: Readonly<Record<string, string>> | undefined,
+  path: string,
+): readonly FieldError[] {
+  return labels(value, path);
 }
 
-export function isEmptySelector(selector: LabelSelector | undefined): boolean {
-  return (
-    Object.keys(selector?.matchLabels ?? {}).length === 0 && (selector?.matchExpressions ?? []).length === 0
-  );
+export function validateLabelSelector(
+  selector: LabelSelector | Fields | undefined,
+  path: string,
+): readonly FieldError[] {
+  return labelSelector(selector, path);
+}
+
+export function isEmptySelector(selector: LabelSelector | Fields | undefined): boolean {
+  const of: Fields = { ...selector };
+  return Object.keys(stringMapAt(of, "matchLabels")).length === 0 && !Array.isArray(of["matchExpressions"]);
 }

@@ -1,20 +1,26 @@
 import type { ApiObject, Strategy } from "../registry/types.ts";
 import type { FieldError } from "../status.ts";
-import { unlessNonNegative, unlessPositive } from "./field-errors.ts";
 import { fieldsAt } from "./fields.ts";
+import { fields, nonNegative, positive, present, type Rule } from "./rules.ts";
+
+const lease: Rule = fields({
+  leaseDurationSeconds: present(positive),
+  leaseTransitions: present(nonNegative),
+});
 
 export const leaseStrategy: Partial<Strategy> = {
   generation: "none",
   allowUnconditionalUpdate: false,
   allowCreateOnUpdate: true,
+  applyDefaults: (object) => {
+    const spec = fieldsAt(object, "spec");
+    // Behind a feature that is off by default.
+    for (const field of ["strategy", "preferredHolder"]) delete spec?.[field];
+  },
   validateCreate: validateLease,
   validateUpdate: validateLease,
 };
 
-function validateLease(object: ApiObject): FieldError[] {
-  const spec = fieldsAt(object, "spec");
-  return [
-    ...unlessPositive("spec.leaseDurationSeconds", spec?.["leaseDurationSeconds"]),
-    ...unlessNonNegative("spec.leaseTransitions", spec?.["leaseTransitions"]),
-  ];
+function validateLease(object: ApiObject): readonly FieldError[] {
+  return lease(object["spec"], "spec");
 }

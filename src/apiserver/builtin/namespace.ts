@@ -1,5 +1,5 @@
 import type { Strategy } from "../registry/types.ts";
-import { checkDnsLabel } from "../registry/names.ts";
+import { dnsLabelProblems } from "../registry/names.ts";
 import { ensureFields, fieldsAt, setDefault, stringsAt, textAt } from "./fields.ts";
 
 /** By which selectors find a namespace by its name (KEP-2161). */
@@ -8,7 +8,7 @@ const FINALIZER = "kubernetes";
 
 export const namespaceStrategy: Partial<Strategy> = {
   generation: "none",
-  checkName: checkDnsLabel,
+  checkName: dnsLabelProblems,
   applyDefaults: (object) => {
     object.metadata.labels = { ...object.metadata.labels, [NAME_LABEL]: object.metadata.name };
   },

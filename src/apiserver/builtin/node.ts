@@ -1,11 +1,13 @@
 import { tryParsePrefix } from "#netaddr/prefix.ts";
 import type { ApiObject, Strategy } from "../registry/types.ts";
 import type { FieldError } from "../status.ts";
-import { duplicate, invalid, notAllowed, required, unlessOneOf } from "./field-errors.ts";
+import { duplicate, invalid, notAllowed } from "./field-errors.ts";
 import { ensureFields, fieldsAt, type Fields, itemsAt, setDefault, stringsAt, textAt } from "./fields.ts";
-import { checkLabelValue, checkQualifiedName } from "../registry/names.ts";
-
-const EFFECTS = ["NoExecute", "NoSchedule", "PreferNoSchedule"];
+import { labelValueProblems } from "../registry/names.ts";
+import { qualifiedName } from "./labels.ts";
+import { taintEffect } from "./pod/scheduling.ts";
+import { resourceQuantity } from "./resources.ts";
+import { fields, text } from "./rules.ts";
 
 export const nodeStrategy: Partial<Strategy> = {
   generation: "none",
@@ -33,7 +35,7 @@ function alignPodCidrs(spec: Fields): void {
 
 function validateNode(object: ApiObject): FieldError[] {
   const spec = fieldsAt(object, "spec");
-  return [...validatePodCidrs(spec), ...validateTaints(spec)];
+  return [...validateTaints(spec), ...validateStatus(object), ...validatePodCidrs(spec)];
 }
 
 function validatePodCidrs(spec: Fields | undefined): FieldError[] {
@@ -55,22 +57,31 @@ function validatePodCidrs(spec: Fields | undefined): FieldError[] {
   return errors;
 }
 
+/** Upstream tells of taints as if they were metadata. */
 function validateTaints(spec: Fields | undefined): FieldError[] {
   const seen = new Set<string>();
   return itemsAt(spec, "taints").flatMap((taint, index) => {
-    const path = `spec.taints[${index}]`;
-    const key = textAt(taint, "key");
-    const effect = textAt(taint, "effect");
-    const errors = unlessOneOf(`${path}.effect`, effect, EFFECTS);
-    const problem = key === "" ? undefined : checkQualifiedName(key);
-    if (key === "") errors.push(required(`${path}.key`));
-    if (problem !== undefined) errors.push(invalid(`${path}.key`, key, problem));
-    const valueProblem = checkLabelValue(textAt(taint, "value"));
-    if (valueProblem !== undefined) errors.push(invalid(`${path}.value`, taint["value"], valueProblem));
-    if (seen.has(`${key}:${effect}`)) errors.push(duplicate(path, taint));
-    seen.add(`${key}:${effect}`);
-    return errors;
+    const path = `metadata.taints[${index}]`;
+    const pair = `${textAt(taint, "key")}:${textAt(taint, "effect")}`;
+    const isSeen = seen.has(pair);
+    seen.add(pair);
+    const repeated = duplicate(path, taint);
+    return [
+      ...fields({ key: qualifiedName, value: text(labelValueProblems), effect: taintEffect })(taint, path),
+      ...(isSeen
+        ? [{ ...repeated, message: `${repeated.message}: taints must be unique by key and effect pair` }]
+        : []),
+    ];
   });
+}
+
+function validateStatus(object: ApiObject): FieldError[] {
+  const status = fieldsAt(object, "status");
+  return ["capacity", "allocatable"].flatMap((list) =>
+    Object.entries(fieldsAt(status, list) ?? {}).flatMap(([name, value]) =>
+      resourceQuantity(name, value, `status.${list}.${name}`),
+    ),
+  );
 }
 
 /** What a node is, once known, it stays. */

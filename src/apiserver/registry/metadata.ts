@@ -1,8 +1,8 @@
 import { isObject, sameJson } from "#base/json.ts";
 import type { ObjectMeta } from "#api/meta/types.ts";
 import type { FieldError } from "../status.ts";
-import { checkLabelValue, checkQualifiedName, checkSubdomain } from "./names.ts";
-import type { ApiObject, ResourceDefinition } from "./types.ts";
+import { labelValueProblems, qualifiedNameProblems, subdomainProblems } from "./names.ts";
+import type { ApiObject, ResourceDefinition, Strategy } from "./types.ts";
 
 /** Rules of `metadata`, the same for every kind. Source: apimachinery, pkg/api/validation/objectmeta.go. */
 
@@ -28,17 +28,24 @@ export function arranged(object: ApiObject, kind: string, apiVersion: string): A
   return { kind, apiVersion, metadata, ...rest };
 }
 
-export function validateMetadata(object: ApiObject, definition: ResourceDefinition): FieldError[] {
+export function validateMetadata(
+  object: ApiObject,
+  definition: { readonly strategy: Pick<Strategy, "checkName">; readonly isCustom: boolean },
+): FieldError[] {
   const { metadata } = object;
-  const checkName = definition.strategy.checkName ?? checkSubdomain;
-  const wrongName = checkName(metadata.name);
+  const checkName = definition.strategy.checkName ?? subdomainProblems;
+  const problems = checkName(metadata.name) ?? [];
   return [
-    ...(wrongName === undefined ? [] : [invalidValue("metadata.name", metadata.name, wrongName)]),
+    ...invalidValues("metadata.name", metadata.name, typeof problems === "string" ? [problems] : problems),
     ...validateLabels(metadata.labels),
     ...validateAnnotations(metadata.annotations),
     ...validateOwners(metadata),
-    ...validateFinalizers(metadata.finalizers),
+    ...validateFinalizers(metadata.finalizers, definition.isCustom),
   ];
+}
+
+function invalidValues(field: string, value: unknown, problems: readonly string[]): FieldError[] {
+  return problems.map((it) => invalidValue(field, value, it));
 }
 
 export function invalidValue(field: string, value: unknown, why: string): FieldError {
@@ -46,22 +53,17 @@ export function invalidValue(field: string, value: unknown, why: string): FieldE
 }
 
 function validateLabels(labels: ObjectMeta["labels"]): FieldError[] {
-  return Object.entries(labels ?? {}).flatMap(([key, value]) => {
-    const wrongKey = checkQualifiedName(key);
-    const wrongValue = checkLabelValue(value);
-    return [
-      ...(wrongKey === undefined ? [] : [invalidValue("metadata.labels", key, wrongKey)]),
-      ...(wrongValue === undefined ? [] : [invalidValue("metadata.labels", value, wrongValue)]),
-    ];
-  });
+  return Object.entries(labels ?? {}).flatMap(([key, value]) => [
+    ...invalidValues("metadata.labels", key, qualifiedNameProblems(key)),
+    ...invalidValues("metadata.labels", value, labelValueProblems(value)),
+  ]);
 }
 
 function validateAnnotations(annotations: ObjectMeta["annotations"]): FieldError[] {
   const errors: FieldError[] = [];
   let bytes = 0;
   for (const [key, value] of Object.entries(annotations ?? {})) {
-    const wrong = checkQualifiedName(key.toLowerCase());
-    if (wrong !== undefined) errors.push(invalidValue("metadata.annotations", key, wrong));
+    errors.push(...invalidValues("metadata.annotations", key, qualifiedNameProblems(key.toLowerCase())));
     bytes += Buffer.byteLength(key) + Buffer.byteLength(value);
   }
   if (bytes > MAX_ANNOTATION_BYTES) {
@@ -93,12 +95,22 @@ function validateOwners(metadata: ObjectMeta): FieldError[] {
   return errors;
 }
 
-function validateFinalizers(finalizers: readonly string[] | undefined): FieldError[] {
-  return (finalizers ?? []).flatMap((finalizer, at) => {
-    const wrong = checkQualifiedName(finalizer);
-    return wrong === undefined ? [] : [invalidValue(`metadata.finalizers[${at}]`, finalizer, wrong)];
-  });
+/** Finalizers that need no domain in front. */
+const STANDARD_FINALIZERS = new Set(["kubernetes", "orphan", "foregroundDeletion"]);
+
+/** Custom kinds, for what was there before, take finalizers without a domain. */
+function validateFinalizers(finalizers: readonly string[] = [], isCustom: boolean): FieldError[] {
+  const path = "metadata.finalizers";
+  const bare = isCustom
+    ? []
+    : [...finalizers.entries()].filter(([, it]) => !it.includes("/") && !STANDARD_FINALIZERS.has(it));
+  return [
+    ...finalizers.flatMap((it) => invalidValues(path, it, qualifiedNameProblems(it))),
+    ...bare.map(([at, it]) => invalidValue(`${path}[${at}]`, it, NOT_QUALIFIED)),
+  ];
 }
+
+const NOT_QUALIFIED = "name is neither a standard finalizer name nor is it fully qualified";
 
 /** What an update may not do to metadata. */
 export function validateMetadataUpdate(object: ApiObject, old: ApiObject): FieldError[] {

@@ -73,8 +73,8 @@ export interface Strategy {
   readonly gracePeriodSeconds?: (object: ApiObject, requested: number | undefined) => number;
   /** Field selectors beyond metadata.name and metadata.namespace: path to value. */
   readonly fieldSelectors?: Readonly<Record<string, (object: ApiObject) => string>>;
-  /** Extra check of the object's name. Default: DNS-1123 subdomain. Returns what is wrong, or undefined. */
-  readonly checkName?: (name: string) => string | undefined;
+  /** Extra check of the object's name. Default: DNS-1123 subdomain. Returns what is wrong, if anything. */
+  readonly checkName?: (name: string) => string | readonly string[] | undefined;
 }
 
 export interface TableColumn {

@@ -88,7 +88,7 @@ class Validator {
     const allowed = schema.enum;
     if (allowed === undefined || allowed.some((it) => sameJson(it, value))) return;
     const texts = allowed.map((it) => (typeof it === "string" ? it : JSON.stringify(it)));
-    this.errors.push(notSupported(path, value, texts));
+    this.errors.push(notSupported(path, value, texts.toSorted()));
   }
 
   #text(subject: Subject, value: string, schema: Schema): void {

@@ -11,6 +11,7 @@ type Cell = string | number | boolean | null;
 /** Shown for what has no value. */
 export const NONE = "<none>";
 export const UNKNOWN = "<unknown>";
+export const UNSET = "<unset>";
 
 export function column(
   name: string,

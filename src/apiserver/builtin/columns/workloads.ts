@@ -14,6 +14,7 @@ import {
   templateColumns,
   templateSpecOf,
   UNKNOWN,
+  wide,
 } from "./common.ts";
 
 const ofTemplate = [...templateColumns(templateSpecOf), selectorColumn];
@@ -38,6 +39,11 @@ export const replicaSetColumns: readonly TableColumn[] = [
   column("Ready", (object) => countOf(object, "readyReplicas"), "integer"),
   ageColumn,
   ...ofTemplate,
+];
+
+export const replicationControllerColumns: readonly TableColumn[] = [
+  ...replicaSetColumns.slice(0, -1),
+  wide("Selector", (object) => labelsText(stringMapAt(specOf(object), "selector"))),
 ];
 
 export const statefulSetColumns: readonly TableColumn[] = [

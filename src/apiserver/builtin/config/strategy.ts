@@ -9,7 +9,7 @@ import type { ApiObject, Strategy } from "../../registry/types.ts";
 import type { FieldError } from "../../status.ts";
 import { IMMUTABLE, invalid, notAllowed, required, tooLong } from "../field-errors.ts";
 import { type Fields, fieldsAt, setDefault, stringMapAt, textAt } from "../fields.ts";
-import { checkDataKey } from "../names.ts";
+import { dataKeyProblems } from "../names.ts";
 
 /** ConfigMaps and Secrets. Source: k8s.io/kubernetes, pkg/apis/core/validation. */
 
@@ -117,10 +117,9 @@ function validateJson(key: string, encoded: string): FieldError[] {
 }
 
 function validateKeys(path: string, data: Readonly<Record<string, string>>): FieldError[] {
-  return Object.keys(data).flatMap((key) => {
-    const problem = checkDataKey(key);
-    return problem === undefined ? [] : [invalid(`${path}[${key}]`, key, problem)];
-  });
+  return Object.keys(data).flatMap((key) =>
+    dataKeyProblems(key).map((problem) => invalid(`${path}[${key}]`, key, problem)),
+  );
 }
 
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;

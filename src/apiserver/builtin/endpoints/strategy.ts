@@ -1,19 +1,15 @@
 import { sameJson } from "#base/json.ts";
 import { familyOf, tryParseAddress } from "#netaddr/address.ts";
 import { isEndpointAddress } from "#netaddr/special.ts";
-import { checkDnsLabel, checkQualifiedName, checkSubdomain } from "../../registry/names.ts";
 import type { ApiObject, Strategy } from "../../registry/types.ts";
+import { labelValueProblems } from "../../registry/names.ts";
 import type { FieldError } from "../../status.ts";
-import {
-  duplicate,
-  IMMUTABLE,
-  invalid,
-  required,
-  tooMany,
-  unlessInRange,
-  unlessOneOf,
-} from "../field-errors.ts";
-import { type Fields, fieldsAt, itemsAt, setDefault, stringAt, stringsAt, textAt } from "../fields.ts";
+import { address, ADDRESS_FORM } from "../addresses.ts";
+import { duplicate, IMMUTABLE, invalid, required, tooMany, unlessOneOf } from "../field-errors.ts";
+import { type Fields, fieldsAt, itemsAt, setDefault, stringsAt, textAt } from "../fields.ts";
+import { qualifiedName } from "../labels.ts";
+import { dnsLabel, subdomain } from "../names.ts";
+import { between, fields, filled, oneOf, optional, present, type Rule, text as textOf } from "../rules.ts";
 
 /** EndpointSlices and Endpoints. Source: k8s.io/kubernetes, pkg/apis/discovery/validation and core/validation. */
 
@@ -23,7 +19,7 @@ const MAX_ADDRESSES = 100;
 const MAX_PORTS = 20_000;
 const MAX_ZONE_HINTS = 8;
 const ADDRESS_TYPES = ["FQDN", "IPv4", "IPv6"];
-const PROTOCOLS = ["SCTP", "TCP", "UDP"];
+const labelValue: Rule = textOf(labelValueProblems);
 
 export const endpointSliceStrategy: Partial<Strategy> = {
   generation: "spec-and-labels",
@@ -32,6 +28,8 @@ export const endpointSliceStrategy: Partial<Strategy> = {
       port["name"] ??= "";
       setDefault(port, "protocol", "TCP");
     }
+    // A field of before the group was stable, of which nothing is left but topology that has its own field.
+    for (const endpoint of itemsAt(object, "endpoints")) delete endpoint["deprecatedTopology"];
   },
   validateCreate: (object) => validateSlice(object, NO_ADDRESSES),
   validateUpdate: (object, old) => {
@@ -77,49 +75,65 @@ function validateEndpoint(
   for (const [index, it] of addresses.entries()) {
     if (!known.has(it)) errors.push(...validateAddress(it, `${path}.addresses[${index}]`, type));
   }
-  const checks = [
-    ["hostname", checkDnsLabel] as const,
-    ["nodeName", checkSubdomain] as const,
-    ["zone", checkQualifiedName] as const,
+  return [
+    ...errors,
+    ...fields({ nodeName: present(subdomain) })(endpoint, path),
+    ...validateHints(endpoint, path),
+    ...fields({ hostname: present(dnsLabel) })(endpoint, path),
   ];
-  for (const [field, check] of checks) {
-    const value = stringAt(endpoint, field);
-    const problem = value === undefined ? undefined : check(value);
-    if (problem !== undefined) errors.push(invalid(`${path}.${field}`, value, problem));
-  }
-  return [...errors, ...validateHints(endpoint, path)];
 }
 
+const MAX_NODE_HINTS = 8;
+
 function validateHints(endpoint: Fields, path: string): FieldError[] {
-  const zones = itemsAt(fieldsAt(endpoint, "hints"), "forZones");
-  const at = `${path}.hints.forZones`;
+  const hints = fieldsAt(endpoint, "hints");
+  return [
+    ...validateHintNames(hints, `${path}.hints`, {
+      list: "forZones",
+      limit: MAX_ZONE_HINTS,
+      rule: labelValue,
+    }),
+    ...validateHintNames(hints, `${path}.hints`, {
+      list: "forNodes",
+      limit: MAX_NODE_HINTS,
+      rule: subdomain,
+    }),
+  ];
+}
+
+function validateHintNames(
+  hints: Fields | undefined,
+  path: string,
+  { list, limit, rule }: { readonly list: string; readonly limit: number; readonly rule: Rule },
+): FieldError[] {
+  const items = itemsAt(hints, list);
+  const at = `${path}.${list}`;
   const seen = new Set<string>();
-  const errors = zones.length > MAX_ZONE_HINTS ? [tooMany(at, zones.length, MAX_ZONE_HINTS)] : [];
-  for (const [index, it] of zones.entries()) {
+  if (items.length > limit) return [tooMany(at, items.length, limit)];
+  return items.flatMap((it, index) => {
     const name = textAt(it, "name");
-    if (seen.has(name)) errors.push(duplicate(`${at}[${index}].name`, name));
+    const here = `${at}[${index}].name`;
+    const isSeen = seen.has(name);
     seen.add(name);
-  }
-  return errors;
+    return isSeen ? [duplicate(here, name)] : [...rule(name, here)];
+  });
 }
 
 function validateAddress(text: string, path: string, type: string): FieldError[] {
   if (type === "FQDN") {
-    const problem = checkSubdomain(text);
-    return problem === undefined ? [] : [invalid(path, text, problem)];
+    return [...subdomain(text, path)];
   }
   if (type !== "IPv4" && type !== "IPv6") return [];
-  const address = tryParseAddress(text);
-  if (address === undefined || familyOf(address) !== type) {
-    return [invalid(path, text, `must be an ${type} address`)];
-  }
+  const parsed = tryParseAddress(text);
+  if (parsed === undefined) return [invalid(path, text, ADDRESS_FORM)];
+  if (familyOf(parsed) !== type) return [invalid(path, text, `must be an ${type} address`)];
   return validateNotSpecial(text, path);
 }
 
 /** Traffic must not be led to where only the sender itself, or its link, can be reached (CVE-2021-25740). */
 function validateNotSpecial(text: string, path: string): FieldError[] {
-  const address = tryParseAddress(text);
-  if (address === undefined || isEndpointAddress(address)) return [];
+  const parsed = tryParseAddress(text);
+  if (parsed === undefined || isEndpointAddress(parsed)) return [];
   const detail =
     "may not be unspecified, in the loopback range (127.0.0.0/8, ::1/128), in the link-local range " +
     "(169.254.0.0/16, fe80::/10) or in a multicast range";
@@ -131,23 +145,21 @@ function validateSlicePorts(ports: readonly Fields[]): FieldError[] {
   return ports.flatMap((port, index) => {
     const path = `ports[${index}]`;
     const name = textAt(port, "name");
-    const errors = validatePort(port, path);
-    const problem = name === "" ? undefined : checkDnsLabel(name);
-    if (problem !== undefined) errors.push(invalid(`${path}.name`, name, problem));
-    if (names.has(name)) errors.push(duplicate(`${path}.name`, name));
+    const isSeen = names.has(name);
     names.add(name);
-    return errors;
+    return [
+      ...(name === "" ? [] : dnsLabel(name, `${path}.name`)),
+      ...(isSeen ? [duplicate(`${path}.name`, name)] : []),
+      ...validateProtocol(port, path),
+    ];
   });
 }
 
-function validatePort(port: Fields, path: string): FieldError[] {
-  const appProtocol = stringAt(port, "appProtocol");
-  const problem = appProtocol === undefined ? undefined : checkQualifiedName(appProtocol);
-  return [
-    ...unlessInRange(`${path}.port`, port["port"] ?? undefined, 1, 65_535),
-    ...unlessOneOf(`${path}.protocol`, port["protocol"], PROTOCOLS),
-    ...(problem === undefined ? [] : [invalid(`${path}.appProtocol`, appProtocol, problem)]),
-  ];
+/** Unlike elsewhere, the empty port is told of no less than a wrong one. */
+const protocol: Rule = filled("", oneOf("SCTP", "TCP", "UDP"));
+
+function validateProtocol(port: Fields, path: string): readonly FieldError[] {
+  return fields({ protocol, appProtocol: present(qualifiedName) })(port, path);
 }
 
 export const endpointsStrategy: Partial<Strategy> = {
@@ -175,23 +187,30 @@ function validateEndpoints(object: ApiObject): FieldError[] {
     const ports = itemsAt(subset, "ports");
     return [
       ...(addresses.length === 0 ? [required(path, "must specify `addresses` or `notReadyAddresses`")] : []),
-      ...addresses.flatMap(([it, at]) => validateEndpointAddress(textAt(it, "ip"), `${at}.ip`)),
+      ...addresses.flatMap(([it, at]) => validateEndpointAddress(it, at)),
       ...ports.flatMap((it, at) => validateEndpointPort(it, `${path}.ports[${at}]`, ports.length > 1)),
     ];
   });
 }
 
-function validateEndpointAddress(text: string, path: string): FieldError[] {
-  if (tryParseAddress(text) !== undefined) return validateNotSpecial(text, path);
-  return [invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")];
+function validateEndpointAddress(endpoint: Fields, path: string): FieldError[] {
+  const text = textAt(endpoint, "ip");
+  const isAddress = tryParseAddress(text) !== undefined;
+  return [
+    ...address(text, `${path}.ip`),
+    ...fields({ hostname: optional(dnsLabel), nodeName: present(subdomain) })(endpoint, path),
+    ...(isAddress
+      ? validateNotSpecial(text, `${path}.ip`)
+      : [invalid(`${path}.ip`, text, "must be a valid IP address")]),
+  ];
 }
 
 function validateEndpointPort(port: Fields, path: string, needsName: boolean): FieldError[] {
   const name = textAt(port, "name");
-  const errors = validatePort(port, path);
-  const problem = name === "" ? undefined : checkDnsLabel(name);
-  if (problem !== undefined) errors.push(invalid(`${path}.name`, name, problem));
-  if (name === "" && needsName) errors.push(required(`${path}.name`));
-  if (port["port"] === undefined) errors.push(required(`${path}.port`));
-  return errors;
+  return [
+    ...(name === "" ? [] : dnsLabel(name, `${path}.name`)),
+    ...(name === "" && needsName ? [required(`${path}.name`)] : []),
+    ...fields({ port: between(1, 65_535) })(port, path),
+    ...validateProtocol(port, path),
+  ];
 }

@@ -12,8 +12,11 @@ import {
 } from "../columns/core.ts";
 import { endpointsColumns, serviceColumns } from "../columns/network.ts";
 import { podColumns } from "../columns/pod.ts";
-import { podTemplateColumns } from "../columns/workloads.ts";
+import { podTemplateColumns, replicationControllerColumns } from "../columns/workloads.ts";
 import { configMapStrategy, secretStrategy } from "../config/strategy.ts";
+import { tlsWarnings } from "../config/warnings.ts";
+import { fieldsAt } from "../fields.ts";
+import { podWarnings } from "../pod/warnings.ts";
 import { define } from "../define.ts";
 import { endpointsStrategy } from "../endpoints/strategy.ts";
 import { namespaceStrategy } from "../namespace.ts";
@@ -21,7 +24,11 @@ import { nodeStrategy } from "../node.ts";
 import { podStrategy, podTemplateStrategy } from "../pod/strategy.ts";
 import type { ServiceAllocations } from "../service/allocations.ts";
 import { serviceStrategy } from "../service/strategy.ts";
-import { claimStrategy, volumeStrategy } from "../volume.ts";
+import { serviceWarnings } from "../service/warnings.ts";
+import { limitRangeStrategy, quotaStrategy } from "../quota.ts";
+import { claimStrategy, volumeStrategy } from "../storage/volume.ts";
+import { defaultReplicationController } from "../workload/defaults.ts";
+import { validateReplicationController } from "../workload/validate.ts";
 
 /** The core group. */
 export function coreResources(
@@ -45,6 +52,7 @@ export function coreResources(
       columns: serviceColumns,
       hasStatus: true,
       strategy: serviceStrategy(allocations),
+      warnings: serviceWarnings,
     }),
     define("v1", "Endpoints", {
       plural: "endpoints",
@@ -52,6 +60,7 @@ export function coreResources(
       shortNames: ["ep"],
       columns: endpointsColumns,
       strategy: endpointsStrategy,
+      deprecationWarning: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
     }),
     define("v1", "ConfigMap", {
       plural: "configmaps",
@@ -63,6 +72,7 @@ export function coreResources(
       plural: "secrets",
       columns: secretColumns,
       strategy: secretStrategy(secretTokens),
+      warnings: tlsWarnings,
     }),
     define("v1", "ServiceAccount", {
       plural: "serviceaccounts",
@@ -77,11 +87,13 @@ export function coreResources(
       columns: podColumns,
       hasStatus: true,
       strategy: podStrategy,
+      warnings: (object) => podWarnings(fieldsAt(object, "spec"), "spec"),
     }),
     define("v1", "PodTemplate", {
       plural: "podtemplates",
       columns: podTemplateColumns,
       strategy: podTemplateStrategy,
+      warnings: (object) => podWarnings(fieldsAt(fieldsAt(object, "template"), "spec"), "template.spec"),
     }),
     define("v1", "Node", {
       plural: "nodes",
@@ -111,12 +123,25 @@ export function coreResources(
       shortNames: ["quota"],
       columns: quotaColumns,
       hasStatus: true,
-      strategy: { generation: "none" },
+      strategy: quotaStrategy,
     }),
     define("v1", "LimitRange", {
       plural: "limitranges",
       shortNames: ["limits"],
-      strategy: { generation: "none" },
+      strategy: limitRangeStrategy,
+    }),
+    define("v1", "ReplicationController", {
+      plural: "replicationcontrollers",
+      shortNames: ["rc"],
+      categories: ["all"],
+      columns: replicationControllerColumns,
+      hasStatus: true,
+      hasScale: true,
+      strategy: {
+        applyDefaults: defaultReplicationController,
+        validateCreate: validateReplicationController,
+        validateUpdate: validateReplicationController,
+      },
     }),
   ];
 }

@@ -63,6 +63,7 @@ describe("the built-in kinds", () => {
       "jobs",
       "pods",
       "replicasets",
+      "replicationcontrollers",
       "services",
       "statefulsets",
     ]);
@@ -175,7 +176,7 @@ describe("the built-in kinds", () => {
     [
       "Node",
       { spec: { taints: [{ key: "a", effect: "Maybe" }] } },
-      'spec.taints[0].effect: Unsupported value: "Maybe"',
+      'metadata.taints[0].effect: Unsupported value: "Maybe"',
     ],
     ["Deployment", { spec: { template: TEMPLATE } }, "spec.selector: Required value"],
     [
@@ -207,12 +208,12 @@ describe("the built-in kinds", () => {
           updateStrategy: { rollingUpdate: { maxUnavailable: 0 } },
         },
       },
-      "spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: 0",
+      "spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0",
     ],
     [
       "Job",
       { spec: { template: TEMPLATE } },
-      'spec.template.spec.restartPolicy: Unsupported value: "Always": supported values: "Never", "OnFailure"',
+      'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
     ],
     [
       "CronJob",

@@ -15,7 +15,6 @@ import {
   leaseColumns,
   priorityClassColumns,
   runtimeClassColumns,
-  storageClassColumns,
   webhookColumns,
 } from "../columns/other.ts";
 import {
@@ -23,7 +22,7 @@ import {
   admissionPolicyStrategy,
   apiServiceStrategy,
   priorityClassStrategy,
-  storageClassStrategy,
+  runtimeClassStrategy,
   webhookStrategy,
 } from "../cluster.ts";
 import { define } from "../define.ts";
@@ -32,6 +31,7 @@ import { eventFromStored, eventToStored } from "../event/convert.ts";
 import { coreEventStrategy, eventStrategy } from "../event/strategy.ts";
 import { leaseStrategy } from "../lease.ts";
 import { ingressClassStrategy, ingressStrategy } from "../networking/ingress.ts";
+import { ipAddressStrategy, serviceCidrStrategy } from "../networking/addresses.ts";
 import { networkPolicyStrategy } from "../networking/policy.ts";
 
 /** Events: two groups, one store. */
@@ -90,14 +90,14 @@ export function networkResources(): readonly ResourceDefinition[] {
       clusterScoped: true,
       shortNames: ["ip"],
       columns: ipAddressColumns,
-      strategy: { generation: "none" },
+      strategy: ipAddressStrategy,
     }),
     define("networking.k8s.io/v1", "ServiceCIDR", {
       plural: "servicecidrs",
       clusterScoped: true,
       columns: serviceCidrColumns,
       hasStatus: true,
-      strategy: { generation: "none" },
+      strategy: serviceCidrStrategy,
     }),
     define("coordination.k8s.io/v1", "Lease", {
       plural: "leases",
@@ -117,18 +117,11 @@ export function clusterResources(crdStrategy: Partial<Strategy>): readonly Resou
       columns: priorityClassColumns,
       strategy: priorityClassStrategy,
     }),
-    define("storage.k8s.io/v1", "StorageClass", {
-      plural: "storageclasses",
-      clusterScoped: true,
-      shortNames: ["sc"],
-      columns: storageClassColumns,
-      strategy: storageClassStrategy,
-    }),
     define("node.k8s.io/v1", "RuntimeClass", {
       plural: "runtimeclasses",
       clusterScoped: true,
       columns: runtimeClassColumns,
-      strategy: { generation: "none", allowUnconditionalUpdate: false },
+      strategy: runtimeClassStrategy,
     }),
     define("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", {
       plural: "mutatingwebhookconfigurations",

@@ -1,4 +1,4 @@
-import type { ResourceDefinition, Strategy } from "../../registry/types.ts";
+import type { ApiObject, ResourceDefinition } from "../../registry/types.ts";
 import {
   autoscalerColumns,
   controllerRevisionColumns,
@@ -11,7 +11,10 @@ import {
   statefulSetColumns,
 } from "../columns/workloads.ts";
 import { define } from "../define.ts";
-import { autoscalerStrategy, disruptionBudgetStrategy } from "../policy.ts";
+import { fieldsAt } from "../fields.ts";
+import { podWarnings } from "../pod/warnings.ts";
+import { autoscalerStrategy } from "../autoscaling.ts";
+import { disruptionBudgetStrategy } from "../policy.ts";
 import {
   defaultDaemonSet,
   defaultDeployment,
@@ -19,12 +22,19 @@ import {
   defaultStatefulSet,
 } from "../workload/defaults.ts";
 import { cronJobStrategy, jobStrategy } from "../workload/job.ts";
-import { validateStatefulSetUpdate, validateWorkload, validateWorkloadUpdate } from "../workload/validate.ts";
+import { daemonSetGenerations } from "../workload/generations.ts";
+import {
+  validateDaemonSet,
+  validateDeployment,
+  validateReplicaSet,
+  validateStatefulSet,
+  validateStatefulSetUpdate,
+  validateWorkloadUpdate,
+} from "../workload/validate.ts";
 
-const workload: Partial<Strategy> = {
-  validateCreate: validateWorkload,
-  validateUpdate: validateWorkloadUpdate,
-};
+function templateWarnings(object: ApiObject): readonly string[] {
+  return podWarnings(fieldsAt(fieldsAt(fieldsAt(object, "spec"), "template"), "spec"), "spec.template.spec");
+}
 
 /** Groups apps, batch, autoscaling and policy. */
 export function workloadResources(): readonly ResourceDefinition[] {
@@ -36,7 +46,12 @@ export function workloadResources(): readonly ResourceDefinition[] {
       columns: deploymentColumns,
       hasStatus: true,
       hasScale: true,
-      strategy: { ...workload, applyDefaults: defaultDeployment },
+      warnings: templateWarnings,
+      strategy: {
+        applyDefaults: defaultDeployment,
+        validateCreate: validateDeployment,
+        validateUpdate: validateWorkloadUpdate(validateDeployment),
+      },
     }),
     define("apps/v1", "ReplicaSet", {
       plural: "replicasets",
@@ -45,7 +60,12 @@ export function workloadResources(): readonly ResourceDefinition[] {
       columns: replicaSetColumns,
       hasStatus: true,
       hasScale: true,
-      strategy: { ...workload, applyDefaults: defaultReplicaSet },
+      warnings: templateWarnings,
+      strategy: {
+        applyDefaults: defaultReplicaSet,
+        validateCreate: validateReplicaSet,
+        validateUpdate: validateWorkloadUpdate(validateReplicaSet),
+      },
     }),
     define("apps/v1", "StatefulSet", {
       plural: "statefulsets",
@@ -54,8 +74,9 @@ export function workloadResources(): readonly ResourceDefinition[] {
       columns: statefulSetColumns,
       hasStatus: true,
       hasScale: true,
+      warnings: templateWarnings,
       strategy: {
-        validateCreate: validateWorkload,
+        validateCreate: validateStatefulSet,
         validateUpdate: validateStatefulSetUpdate,
         applyDefaults: defaultStatefulSet,
         allowUnconditionalUpdate: false,
@@ -67,7 +88,14 @@ export function workloadResources(): readonly ResourceDefinition[] {
       categories: ["all"],
       columns: daemonSetColumns,
       hasStatus: true,
-      strategy: { ...workload, applyDefaults: defaultDaemonSet, allowUnconditionalUpdate: false },
+      warnings: templateWarnings,
+      strategy: {
+        ...daemonSetGenerations,
+        applyDefaults: defaultDaemonSet,
+        validateCreate: validateDaemonSet,
+        validateUpdate: validateWorkloadUpdate(validateDaemonSet),
+        allowUnconditionalUpdate: false,
+      },
     }),
     define("apps/v1", "ControllerRevision", {
       plural: "controllerrevisions",
@@ -80,6 +108,7 @@ export function workloadResources(): readonly ResourceDefinition[] {
       columns: jobColumns,
       hasStatus: true,
       strategy: jobStrategy,
+      warnings: templateWarnings,
     }),
     define("batch/v1", "CronJob", {
       plural: "cronjobs",

@@ -1,19 +1,12 @@
-import { tryParsePrefix, containsPrefix } from "#netaddr/prefix.ts";
+import { containsPrefix, tryParsePrefix } from "#netaddr/prefix.ts";
 import type { ApiObject, Strategy } from "../../registry/types.ts";
 import type { FieldError } from "../../status.ts";
-import { invalid, notAllowed, required, unlessInRange, unlessOneOf } from "../field-errors.ts";
-import {
-  ensureFields,
-  type Fields,
-  fieldsAt,
-  itemsAt,
-  numberAt,
-  setDefault,
-  stringsAt,
-  textAt,
-} from "../fields.ts";
-import { validateLabelSelector } from "../labels.ts";
-import { validatePortReference } from "../service/validate.ts";
+import { prefix } from "../addresses.ts";
+import { invalid, notAllowed, required } from "../field-errors.ts";
+import { ensureFields, fieldsAt, itemsAt, numberAt, setDefault, stringsAt, textAt } from "../fields.ts";
+import { labelSelector } from "../labels.ts";
+import { portReference } from "../names.ts";
+import { all, between, each, fields, oneOf, present, type Rule, whole } from "../rules.ts";
 
 /** Source: k8s.io/kubernetes, pkg/apis/networking/validation, `ValidateNetworkPolicy`. */
 
@@ -30,61 +23,68 @@ export const networkPolicyStrategy: Partial<Strategy> = {
   validateUpdate: validateNetworkPolicy,
 };
 
-function validateNetworkPolicy(object: ApiObject): FieldError[] {
-  const spec = fieldsAt(object, "spec");
-  const rules = [
-    ...itemsAt(spec, "ingress").map((it, at) => [it, "from", `spec.ingress[${at}]`] as const),
-    ...itemsAt(spec, "egress").map((it, at) => [it, "to", `spec.egress[${at}]`] as const),
-  ];
-  const types = stringsAt(spec, "policyTypes");
+const portRange: Rule = whole((of, path) => {
+  const first = of["port"];
+  const last = numberAt(of, "endPort");
+  const at = `${path}.endPort`;
+  if (last === undefined) return [];
+  if (first === undefined) return [invalid(at, last, "may not be specified when `port` is not specified")];
+  if (typeof first === "string")
+    return [invalid(at, last, "may not be specified when `port` is non-numeric")];
+  const isBelow = typeof first === "number" && last < first;
   return [
-    ...validateLabelSelector(fieldsAt(spec, "podSelector"), "spec.podSelector"),
-    ...rules.flatMap(([rule, peers, path]) => [
-      ...itemsAt(rule, "ports").flatMap((it, at) => validatePolicyPort(it, `${path}.ports[${at}]`)),
-      ...itemsAt(rule, peers).flatMap((it, at) => validatePeer(it, `${path}.${peers}[${at}]`)),
-    ]),
-    ...types.flatMap((it, at) => unlessOneOf(`spec.policyTypes[${at}]`, it, ["Egress", "Ingress"])),
+    ...(isBelow ? [invalid(at, last, "must be greater than or equal to `port`")] : []),
+    ...between(1, 65_535)(last, at),
   ];
+});
+
+const policyPort: Rule = all(
+  fields({ protocol: present(oneOf("TCP", "UDP", "SCTP")), port: present(portReference) }),
+  portRange,
+);
+
+const block: Rule = whole((of, path) => {
+  const text = textAt(of, "cidr");
+  if (text === "") return [required(`${path}.cidr`)];
+  const errors = [...prefix(text, `${path}.cidr`)];
+  return [
+    ...errors,
+    ...stringsAt(of, "except").flatMap((it, at) => exception(text, it, `${path}.except[${at}]`)),
+  ];
+});
+
+function exception(text: string, except: string, path: string): readonly FieldError[] {
+  const inner = tryParsePrefix(except, { hostBits: "clear" });
+  const outer = tryParsePrefix(text, { hostBits: "clear" });
+  if (inner === undefined) return prefix(except, path);
+  if (outer === undefined || (containsPrefix(outer, inner) && inner.length > outer.length)) return [];
+  return [invalid(path, except, "must be a strict subset of `cidr`")];
 }
 
-function validatePolicyPort(port: Fields, path: string): FieldError[] {
-  const errors = unlessOneOf(`${path}.protocol`, port["protocol"], ["SCTP", "TCP", "UDP"]);
-  const first = port["port"];
-  const last = numberAt(port, "endPort");
-  errors.push(...validatePortReference(`${path}.port`, first));
-  if (last === undefined) return errors;
-  if (first === undefined) {
-    errors.push(required(`${path}.port`, "must be specified when `endPort` is specified"));
-  } else if (typeof first === "string") {
-    errors.push(notAllowed(`${path}.endPort`, "may not be specified when `port` is non-numeric"));
-  } else if (typeof first === "number" && last < first) {
-    errors.push(invalid(`${path}.endPort`, last, "must be greater than or equal to `port`"));
-  }
-  return [...errors, ...unlessInRange(`${path}.endPort`, last, 1, 65_535)];
-}
-
-function validatePeer(peer: Fields, path: string): FieldError[] {
-  const block = fieldsAt(peer, "ipBlock");
-  const selectors = ["podSelector", "namespaceSelector"].filter((it) => fieldsAt(peer, it) !== undefined);
-  const errors = selectors.flatMap((it) => validateLabelSelector(fieldsAt(peer, it), `${path}.${it}`));
-  if (block === undefined && selectors.length === 0) return [required(path, "must specify a peer")];
-  if (block === undefined) return errors;
-  if (selectors.length > 0) {
+const peer: Rule = whole((of, path) => {
+  const selectors = ["podSelector", "namespaceSelector"].filter((it) => fieldsAt(of, it) !== undefined);
+  const errors = selectors.flatMap((it) => labelSelector(of[it], `${path}.${it}`));
+  const ipBlock = fieldsAt(of, "ipBlock");
+  if (ipBlock !== undefined) errors.push(...block(ipBlock, `${path}.ipBlock`));
+  if (ipBlock !== undefined && selectors.length > 0) {
     return [...errors, notAllowed(path, "may not specify both ipBlock and another peer")];
   }
-  return validateBlock(block, `${path}.ipBlock`);
+  const isEmpty = ipBlock === undefined && selectors.length === 0;
+  return isEmpty ? [required(path, "must specify a peer"), ...errors] : errors;
+});
+
+const spec: Rule = fields({
+  podSelector: labelSelector,
+  ingress: each(fields({ ports: each(policyPort), from: each(peer) })),
+  egress: each(fields({ ports: each(policyPort), to: each(peer) })),
+  policyTypes: (value, path) => policyTypes(stringsAt({ value }, "value"), path),
+});
+
+function policyTypes(types: readonly string[], path: string): readonly FieldError[] {
+  if (types.length > 2) return [invalid(path, types, "may not specify more than two policyTypes")];
+  return each(oneOf("Ingress", "Egress"))(types, path);
 }
 
-function validateBlock(block: Fields, path: string): FieldError[] {
-  const text = textAt(block, "cidr");
-  if (text === "") return [required(`${path}.cidr`)];
-  const detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-  const cidr = tryParsePrefix(text, { hostBits: "clear" });
-  if (cidr === undefined) return [invalid(`${path}.cidr`, text, detail)];
-  return stringsAt(block, "except").flatMap((it, at) => {
-    const except = tryParsePrefix(it, { hostBits: "clear" });
-    if (except === undefined) return [invalid(`${path}.except[${at}]`, it, detail)];
-    if (containsPrefix(cidr, except) && except.length > cidr.length) return [];
-    return [invalid(`${path}.except[${at}]`, it, "must be a strict subset of `cidr`")];
-  });
+function validateNetworkPolicy(object: ApiObject): readonly FieldError[] {
+  return spec(object["spec"], "spec");
 }

@@ -1,6 +1,7 @@
 import type { ApiObject, ObjectReader, WriteContext } from "../../registry/types.ts";
 import { forbidden } from "../../status.ts";
-import { ensureFields, type Fields, fieldsAt, itemsAt, setDefault, setDefaults, textAt } from "../fields.ts";
+import { ensureFields, type Fields, fieldsAt, itemsAt, setDefault, textAt } from "../fields.ts";
+import { timestamp } from "../../registry/metadata.ts";
 
 /** What the admission plugins ServiceAccount, DefaultTolerationSeconds and Priority do to a new pod. */
 
@@ -22,7 +23,8 @@ export function admitPod(pod: ApiObject, context: WriteContext): void {
   addServiceAccount(pod, spec, context);
 }
 
-function addTolerations(spec: Fields): void {
+/** Also at updates: clients that rebuild the spec do not know of them. */
+export function addTolerations(spec: Fields): void {
   const present = itemsAt(spec, "tolerations");
   const missing = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"].filter(
     (key) => !present.some((it) => toleratesNoExecute(it, key)),
@@ -134,8 +136,18 @@ function suffixOf(uid: string): string {
 }
 
 /** The state of a pod that nobody has looked at yet. */
-export function newPodStatus(qosClass: string): Fields {
-  const status: Fields = {};
-  setDefaults(status, { phase: "Pending", qosClass });
-  return status;
+export function newPodStatus(qosClass: string, condition: Fields | undefined): Fields {
+  return { phase: "Pending", ...(condition === undefined ? {} : { conditions: [condition] }), qosClass };
+}
+
+/** Says why nobody schedules a pod that has gates (KEP-3521). */
+export function gatedCondition(spec: Fields | undefined, nowMs: number): Fields | undefined {
+  if (itemsAt(spec, "schedulingGates").length === 0) return undefined;
+  return {
+    type: "PodScheduled",
+    status: "False",
+    lastTransitionTime: timestamp(nowMs),
+    reason: "SchedulingGated",
+    message: "Scheduling is blocked due to non-empty scheduling gates",
+  };
 }

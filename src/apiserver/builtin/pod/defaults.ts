@@ -47,6 +47,8 @@ export function defaultPod(pod: Fields): void {
   for (const list of ["containers", "initContainers"]) {
     for (const container of itemsAt(spec, list)) defaultRequests(container);
   }
+  // The pod as a whole is as a container.
+  if (spec["resources"] !== undefined) defaultRequests(spec);
   defaultPodSpec(spec);
 }
 
@@ -74,6 +76,8 @@ function defaultContainer(container: Fields, isOnHostNetwork: boolean): void {
     defaultProbe(fieldsAt(container, probe));
   }
   const lifecycle = fieldsAt(container, "lifecycle");
+  // Behind a feature that is off by default.
+  delete lifecycle?.["stopSignal"];
   for (const hook of ["postStart", "preStop"]) defaultHttpGet(fieldsAt(lifecycle, hook));
 }
 

@@ -10,7 +10,12 @@ const RESOURCES = ["cpu", "memory"];
  * Source: k8s.io/kubernetes, pkg/apis/core/v1/helper/qos.
  */
 export function qosClassOf(spec: Fields | undefined): QosClass {
-  const containers = [...itemsAt(spec, "containers"), ...itemsAt(spec, "initContainers")];
+  const own = fieldsAt(spec, "resources");
+  // What is said of the pod as a whole counts alone (KEP-2837).
+  const containers =
+    own === undefined
+      ? [...itemsAt(spec, "containers"), ...itemsAt(spec, "initContainers")]
+      : [{ resources: own }];
   const amounts = containers.map((it) => fieldsAt(it, "resources"));
   const isUsed = amounts.some((it) => sizesOf(it, "requests").size + sizesOf(it, "limits").size > 0);
   if (!isUsed) return "BestEffort";

@@ -160,7 +160,7 @@ describe("a Pod", () => {
     [{ containers: [{ name: "C", image: "x" }] }, 'spec.containers[0].name: Invalid value: "C"'],
     [
       { containers: [{ name: "c", image: "x" }], initContainers: [{ name: "c", image: "x" }] },
-      'spec.containers[0].name: Duplicate value: "c"',
+      'spec.initContainers[0].name: Duplicate value: "c"',
     ],
     [
       { containers: [{ name: "c", image: "x", volumeMounts: [{ name: "v", mountPath: "/v" }] }] },
@@ -182,7 +182,7 @@ describe("a Pod", () => {
     ],
     [
       { containers: [{ name: "c", image: "x" }], restartPolicy: "Sometimes" },
-      'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "Never", "OnFailure"',
+      'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"',
     ],
     [
       {

@@ -1,176 +1,215 @@
-import { checkDnsLabel } from "../../registry/names.ts";
 import type { FieldError } from "../../status.ts";
-import {
-  duplicate,
-  invalid,
-  notAllowed,
-  required,
-  unlessInRange,
-  unlessNonNegative,
-  unlessOneOf,
-} from "../field-errors.ts";
-import { type Fields, fieldsAt, itemsAt, numberAt, textAt } from "../fields.ts";
-import { checkPortName } from "../names.ts";
-import { parseQuantity } from "../quantity.ts";
-import { validateMounts } from "./validate-volume.ts";
+import { duplicate, invalid, notAllowed, notSupported, required, tooMany } from "../field-errors.ts";
+import { type Fields, fieldsAt, itemsAt, numberAt, stringAt, textAt } from "../fields.ts";
+import { dnsLabel, portNameProblems } from "../names.ts";
+import { resourceRequirements } from "../resources.ts";
+import { between, fields, filled, oneOf, optional, type Rule } from "../rules.ts";
+import { environment, environmentSources } from "./environment.ts";
+import { handlers, noHandlers } from "./handlers.ts";
+import { validateDevices, validateMounts } from "./mounts.ts";
+import { containerSecurity } from "./security.ts";
 
-/** Containers of a pod: init and others share one space of names. */
-export function validateContainers(spec: Fields, path: string, volumes: ReadonlySet<string>): FieldError[] {
-  const names = new Set<string>();
-  const errors: FieldError[] =
-    itemsAt(spec, "containers").length === 0 ? [required(`${path}.containers`)] : [];
-  for (const list of ["initContainers", "containers"]) {
-    for (const [index, it] of itemsAt(spec, list).entries()) {
-      const at = `${path}.${list}[${index}]`;
-      const name = textAt(it, "name");
-      if (names.has(name)) errors.push(duplicate(`${at}.name`, name));
-      names.add(name);
-      errors.push(...validateContainer(it, at, volumes));
-    }
-  }
-  return errors;
+/** Containers of pods. Source: k8s.io/kubernetes, pkg/apis/core/validation. */
+
+/** What containers need to know of their pod. */
+export interface PodView {
+  readonly spec: Fields;
+  /** Volumes that are right, by name. */
+  readonly volumes: ReadonlyMap<string, Fields>;
 }
 
-function validateContainer(container: Fields, path: string, volumes: ReadonlySet<string>): FieldError[] {
-  const name = textAt(container, "name");
-  const problem = name === "" ? undefined : checkDnsLabel(name);
-  const image = textAt(container, "image");
-  const errors: FieldError[] = [];
-  if (name === "") errors.push(required(`${path}.name`));
-  if (problem !== undefined) errors.push(invalid(`${path}.name`, name, problem));
-  if (image === "") errors.push(required(`${path}.image`));
-  else if (image.trim() !== image) {
-    errors.push(invalid(`${path}.image`, image, "must not have leading or trailing whitespace"));
-  }
+export function validateContainers(pod: PodView, path: string): FieldError[] {
+  const { spec } = pod;
+  const containers = itemsAt(spec, "containers");
+  const names = new Set<string>();
+  const gracePeriod = gracePeriodOf(spec);
+  const at = `${path}.containers`;
+  if (containers.length === 0) return [required(at), ...validateInitContainers(pod, path, names)];
   return [
-    ...errors,
-    ...unlessOneOf(`${path}.imagePullPolicy`, container["imagePullPolicy"], [
-      "Always",
-      "IfNotPresent",
-      "Never",
+    ...containers.flatMap((it, index) => [
+      ...validateContainer(it, `${at}[${index}]`, pod),
+      ...addName(names, it, `${at}[${index}].name`),
+      ...handlers(gracePeriod)(it, `${at}[${index}]`),
+      ...validateRestarts(it, `${at}[${index}]`),
     ]),
-    ...unlessOneOf(`${path}.terminationMessagePolicy`, container["terminationMessagePolicy"], [
-      "FallbackToLogsOnError",
-      "File",
-    ]),
-    ...validateContainerPorts(itemsAt(container, "ports"), `${path}.ports`),
-    ...validateEnv(itemsAt(container, "env"), `${path}.env`),
-    ...validateMounts(itemsAt(container, "volumeMounts"), `${path}.volumeMounts`, volumes),
-    ...validateResources(fieldsAt(container, "resources"), `${path}.resources`),
-    ...validateProbe(fieldsAt(container, "livenessProbe"), `${path}.livenessProbe`, true),
-    ...validateProbe(fieldsAt(container, "readinessProbe"), `${path}.readinessProbe`, false),
-    ...validateProbe(fieldsAt(container, "startupProbe"), `${path}.startupProbe`, true),
+    ...validateHostPorts(containers, at),
+    ...validateInitContainers(pod, path, names),
   ];
 }
 
-function validateContainerPorts(ports: readonly Fields[], path: string): FieldError[] {
-  const names = new Set<string>();
-  return ports.flatMap((port, index) => {
-    const at = `${path}[${index}]`;
-    const name = textAt(port, "name");
-    const errors: FieldError[] = [];
-    const problem = name === "" ? undefined : checkPortName(name);
-    if (problem !== undefined) errors.push(invalid(`${at}.name`, name, problem));
-    if (name !== "" && names.has(name)) errors.push(duplicate(`${at}.name`, name));
-    names.add(name);
-    if ((numberAt(port, "containerPort") ?? 0) === 0) errors.push(required(`${at}.containerPort`));
-    else errors.push(...unlessInRange(`${at}.containerPort`, port["containerPort"], 1, 65_535));
-    if ((numberAt(port, "hostPort") ?? 0) !== 0) {
-      errors.push(...unlessInRange(`${at}.hostPort`, port["hostPort"], 1, 65_535));
-    }
-    return [...errors, ...unlessOneOf(`${at}.protocol`, port["protocol"], ["SCTP", "TCP", "UDP"])];
+function gracePeriodOf(spec: Fields): number {
+  return numberAt(spec, "terminationGracePeriodSeconds") ?? 0;
+}
+
+/** Init and other containers share one space of names. */
+function validateInitContainers(pod: PodView, path: string, names: Set<string>): FieldError[] {
+  const gracePeriod = gracePeriodOf(pod.spec);
+  return itemsAt(pod.spec, "initContainers").flatMap((it, index) => {
+    const list = `${path}.initContainers`;
+    const at = `${list}[${index}]`;
+    const isSidecar = it["restartPolicy"] === "Always";
+    return [
+      ...validateContainer(it, at, pod),
+      ...validateRestarts(it, at),
+      ...addName(names, it, `${at}.name`),
+      ...validateHostPorts([it], list),
+      ...(isSidecar ? handlers(gracePeriod) : noHandlers)(it, at),
+    ];
   });
 }
 
-function validateEnv(env: readonly Fields[], path: string): FieldError[] {
-  return env.flatMap((it, index) => {
+function addName(names: Set<string>, container: Fields, path: string): FieldError[] {
+  const name = textAt(container, "name");
+  if (names.has(name)) return [duplicate(path, name)];
+  names.add(name);
+  return [];
+}
+
+const identity: Rule = fields({
+  name: filled("", dnsLabel),
+  image: filled(),
+  terminationMessagePolicy: filled("", oneOf("File", "FallbackToLogsOnError")),
+});
+
+const port: Rule = fields({
+  containerPort: filled("", between(1, 65_535)),
+  hostPort: optional((value, path) => (value === 0 ? [] : between(1, 65_535)(value, path))),
+  protocol: filled("", oneOf("SCTP", "TCP", "UDP")),
+});
+
+function validateContainer(container: Fields, path: string, { spec, volumes }: PodView): FieldError[] {
+  return [
+    ...identity(container, path),
+    ...validatePorts(itemsAt(container, "ports"), `${path}.ports`),
+    ...fields({ env: environment, envFrom: environmentSources })(container, path),
+    ...validateMounts(container, `${path}.volumeMounts`, volumes),
+    ...validateDevices(container, `${path}.volumeDevices`, volumes),
+    ...fields({ imagePullPolicy: filled("", oneOf("Always", "IfNotPresent", "Never")) })(container, path),
+    ...resourceRequirements(fieldsAt(container, "resources"), `${path}.resources`),
+    ...validateResizePolicy(container, `${path}.resizePolicy`, textAt(spec, "restartPolicy")),
+    ...containerSecurity(spec["hostUsers"] !== false)(
+      fieldsAt(container, "securityContext"),
+      `${path}.securityContext`,
+    ),
+  ];
+}
+
+function validatePorts(ports: readonly Fields[], path: string): FieldError[] {
+  const names = new Set<string>();
+  return ports.flatMap((it, index) => {
     const at = `${path}[${index}]`;
     const name = textAt(it, "name");
-    const errors: FieldError[] = [];
-    if (name === "") errors.push(required(`${at}.name`));
-    else if (name.includes("=")) {
-      const detail = "environment variable names must be printable ASCII characters other than '='";
-      errors.push(invalid(`${at}.name`, name, detail));
-    }
-    const source = fieldsAt(it, "valueFrom");
-    if (source === undefined) return errors;
-    if (textAt(it, "value") !== "") {
-      errors.push(invalid(`${at}.valueFrom`, "", "may not be specified when `value` is not empty"));
-    }
-    const sources = Object.keys(source).length;
-    if (sources === 1) return errors;
-    const detail =
-      sources === 0
-        ? "must specify one of its fields"
-        : "may not have more than one field specified at a time";
-    return [...errors, invalid(`${at}.valueFrom`, "", detail)];
+    const problems = name === "" ? [] : portNameProblems(name);
+    const isSeen = problems.length === 0 && names.has(name);
+    if (name !== "" && problems.length === 0) names.add(name);
+    return [
+      ...problems.map((problem) => invalid(`${at}.name`, name, problem)),
+      ...(isSeen ? [duplicate(`${at}.name`, name)] : []),
+      ...port(it, at),
+    ];
   });
 }
 
-function validateResources(resources: Fields | undefined, path: string): FieldError[] {
-  const limits = fieldsAt(resources, "limits") ?? {};
-  const requests = fieldsAt(resources, "requests") ?? {};
-  const errors = [
-    ...validateQuantities(limits, `${path}.limits`),
-    ...validateQuantities(requests, `${path}.requests`),
-  ];
-  for (const [key, value] of Object.entries(requests)) {
-    const wanted = parseQuantity(value);
-    const limit = parseQuantity(limits[key]);
-    if (wanted === undefined || limit === undefined || wanted <= limit) continue;
-    const detail = `must be less than or equal to ${key} limit of ${String(limits[key])}`;
-    errors.push(invalid(`${path}.requests`, value, detail));
-  }
-  return errors;
+/** A port of the node serves one container. */
+function validateHostPorts(containers: readonly Fields[], path: string): FieldError[] {
+  const seen = new Set<string>();
+  return containers.flatMap((container, at) =>
+    itemsAt(container, "ports").flatMap((it, index) => {
+      const hostPort = numberAt(it, "hostPort") ?? 0;
+      const key = `${textAt(it, "protocol")}/${textAt(it, "hostIP")}/${hostPort}`;
+      if (hostPort === 0) return [];
+      if (seen.has(key)) return [duplicate(`${path}[${at}].ports[${index}].hostPort`, key)];
+      seen.add(key);
+      return [];
+    }),
+  );
 }
 
-function validateQuantities(quantities: Fields, path: string): FieldError[] {
-  return Object.entries(quantities).flatMap(([key, value]) => {
-    const size = parseQuantity(value);
-    const at = `${path}[${key}]`;
-    if (size === undefined) {
-      const detail =
-        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-      return [invalid(at, value, detail)];
-    }
-    return size < 0n ? [invalid(at, value, "must be greater than or equal to 0")] : [];
-  });
-}
+const MAX_RESTART_RULES = 20;
 
-const HANDLERS = ["exec", "grpc", "httpGet", "tcpSocket"];
-const PROBE_NUMBERS = [
-  "initialDelaySeconds",
-  "timeoutSeconds",
-  "periodSeconds",
-  "successThreshold",
-  "failureThreshold",
-];
-
-function validateProbe(probe: Fields | undefined, path: string, isSingleSuccess: boolean): FieldError[] {
-  if (probe === undefined) return [];
-  const [first, ...others] = HANDLERS.filter((it) => fieldsAt(probe, it) !== undefined);
-  const errors = PROBE_NUMBERS.flatMap((it) => unlessNonNegative(`${path}.${it}`, probe[it]));
-  if (first === undefined) errors.push(required(path, "must specify a handler type"));
-  for (const it of others) {
-    errors.push(notAllowed(`${path}.${it}`, "may not specify more than 1 handler type"));
-  }
-  if (isSingleSuccess && probe["successThreshold"] !== 1) {
-    errors.push(invalid(`${path}.successThreshold`, probe["successThreshold"], "must be 1"));
-  }
+const restartRule: Rule = (value, path) => {
+  const rule = fieldsAt({ value }, "value");
   return [
-    ...errors,
-    ...(first === undefined ? [] : validateHandler(fieldsAt(probe, first), `${path}.${first}`, first)),
+    ...fields({ action: oneOf("Restart", "RestartAllContainers") })(rule, path),
+    ...(fieldsAt(rule, "exitCodes") === undefined
+      ? [required(`${path}.exitCodes`, "must be specified")]
+      : fields({ exitCodes: fields({ operator: oneOf("In", "NotIn") }) })(rule, path)),
+  ];
+};
+
+function validateRestarts(container: Fields, path: string): FieldError[] {
+  const policy = stringAt(container, "restartPolicy");
+  const rules = itemsAt(container, "restartPolicyRules");
+  const at = `${path}.restartPolicy`;
+  const errors: FieldError[] = [];
+  if (policy !== undefined) errors.push(...oneOf("Always", "Never", "OnFailure")(policy, at));
+  else if (rules.length > 0) {
+    errors.push(required(at, "must specify restartPolicy when restart rules are used"));
+  }
+  const list = `${path}.restartPolicyRules`;
+  if (rules.length > MAX_RESTART_RULES) errors.push(tooMany(list, rules.length, MAX_RESTART_RULES));
+  return [...errors, ...rules.flatMap((it, index) => restartRule(it, `${list}[${index}]`))];
+}
+
+/** Upstream tells of all but duplicates at the list. */
+function validateResizePolicy(container: Fields, path: string, podPolicy: string): FieldError[] {
+  const seen = new Set<string>();
+  return itemsAt(container, "resizePolicy").flatMap((it, index) => {
+    const resource = textAt(it, "resourceName");
+    const policy = textAt(it, "restartPolicy");
+    const isSeen = seen.has(resource);
+    seen.add(resource);
+    const isForbidden = podPolicy === "Never" && policy !== "NotRequired";
+    return [
+      ...(isSeen ? [duplicate(`${path}[${index}]`, resource)] : []),
+      ...filled("", oneOf("cpu", "memory"))(resource, path),
+      ...filled("", oneOf("NotRequired", "RestartContainer"))(policy, path),
+      ...(isForbidden
+        ? [invalid(path, policy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")]
+        : []),
+    ];
+  });
+}
+
+/** In the node's own network, a container's port is the node's. */
+export function validateHostNetwork(spec: Fields, path: string, isPod: boolean): FieldError[] {
+  if (spec["hostNetwork"] !== true) return [];
+  const detail = "must match `containerPort` when `hostNetwork` is true";
+  return itemsAt(spec, "containers").flatMap((container, at) =>
+    itemsAt(container, "ports").flatMap((it, index) => {
+      const hostPort = numberAt(it, "hostPort") ?? 0;
+      if ((!isPod && hostPort === 0) || hostPort === (numberAt(it, "containerPort") ?? 0)) return [];
+      return [invalid(`${path}.containers[${at}].ports[${index}].hostPort`, hostPort, detail)];
+    }),
+  );
+}
+
+/** With users of its own, a pod cannot share what belongs to the node's. */
+export function validateHostUsers(spec: Fields, path: string): FieldError[] {
+  if (spec["hostUsers"] !== false) return [];
+  const detail = "when `hostUsers` is false";
+  const shared = [
+    ["hostNetwork", "hostNetwork"],
+    ["hostPID", "HostPID"],
+    ["hostIPC", "HostIPC"],
+  ] as const;
+  const lists = ["initContainers", "containers"] as const;
+  return [
+    ...shared.filter(([key]) => spec[key] === true).map(([, name]) => notAllowed(`${path}.${name}`, detail)),
+    ...lists.flatMap((list) =>
+      itemsAt(spec, list).flatMap((it, at) =>
+        itemsAt(it, "volumeDevices").length === 0
+          ? []
+          : [notAllowed(`${path}.${list}[${at}].volumeDevices`, detail)],
+      ),
+    ),
   ];
 }
 
-function validateHandler(handler: Fields | undefined, path: string, kind: string): FieldError[] {
-  if (kind === "exec") {
-    const command = handler?.["command"];
-    return Array.isArray(command) && command.length > 0 ? [] : [required(`${path}.command`)];
-  }
-  const port = handler?.["port"];
-  if (port === undefined) return [required(`${path}.port`)];
-  if (typeof port !== "string") return unlessInRange(`${path}.port`, port, 1, 65_535);
-  const problem = checkPortName(port);
-  return problem === undefined ? [] : [invalid(`${path}.port`, port, problem)];
+/** The one who asks for something that is no kind of operating system. */
+export function validateOs(os: Fields | undefined, path: string): FieldError[] {
+  if (os === undefined) return [];
+  const name = textAt(os, "name");
+  if (name === "") return [required(`${path}.name`)];
+  return ["linux", "windows"].includes(name) ? [] : [notSupported(path, name, ["linux", "windows"])];
 }

@@ -204,7 +204,7 @@ describe("a Service", () => {
     [
       "a known distribution",
       { ports: PORTS, trafficDistribution: "Far" },
-      'spec.trafficDistribution: Unsupported value: "Far": supported values: "PreferClose", "PreferSameNode", "PreferSameZone"',
+      'spec.trafficDistribution: Unsupported value: "Far": supported values: "PreferClose", "PreferSameZone", "PreferSameNode"',
     ],
     [
       "external addresses that are some",

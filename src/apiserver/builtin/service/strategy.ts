@@ -1,5 +1,5 @@
 import type { ApiObject, Strategy } from "../../registry/types.ts";
-import { checkDnsLabel } from "../../registry/names.ts";
+import { dnsLabelProblems } from "../../registry/names.ts";
 import { fieldsAt, textAt } from "../fields.ts";
 import { allocateService } from "./allocate.ts";
 import type { ServiceAllocations } from "./allocations.ts";
@@ -21,7 +21,7 @@ export function serviceStrategy(allocations: ServiceAllocations): Partial<Strate
     onStored: (after, before) => allocations.stored(after, before),
     generation: "none",
     allowCreateOnUpdate: true,
-    checkName: checkDnsLabel,
+    checkName: dnsLabelProblems,
     fieldSelectors: {
       "spec.clusterIP": (object) => specText(object, "clusterIP"),
       "spec.type": (object) => specText(object, "type"),

@@ -3,7 +3,7 @@ import { keyOf } from "#api/meta/key.ts";
 import { tryParseAddress } from "#netaddr/address.ts";
 import { tryParsePrefix } from "#netaddr/prefix.ts";
 import { isEndpointAddress } from "#netaddr/special.ts";
-import { checkDnsLabel, checkQualifiedName, checkSubdomain } from "../../registry/names.ts";
+import { checkQualifiedName } from "../../registry/names.ts";
 import type { ApiObject } from "../../registry/types.ts";
 import type { FieldError } from "../../status.ts";
 import {
@@ -17,7 +17,7 @@ import {
   unlessOneOf,
 } from "../field-errors.ts";
 import { validateLabels } from "../labels.ts";
-import { checkPortName } from "../names.ts";
+import { dnsLabel, portReference, subdomain } from "../names.ts";
 import type { ServiceAllocations } from "./allocations.ts";
 import { validateClusterIps, validateClusterIpsUpdate } from "./validate-ips.ts";
 import {
@@ -34,7 +34,7 @@ import {
 const TYPES = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const PROTOCOLS = ["SCTP", "TCP", "UDP"];
 const POLICIES = ["Cluster", "Local"];
-const DISTRIBUTIONS = ["PreferClose", "PreferSameNode", "PreferSameZone"];
+const DISTRIBUTIONS = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 const KUBELET_PORT = 10_250;
 const ONLY_LOAD_BALANCER = "may only be used when `type` is 'LoadBalancer'";
 
@@ -95,8 +95,7 @@ function validateExternalName(spec: ServiceSpec): FieldError[] {
   if (spec.ipFamilyPolicy !== undefined) errors.push(notAllowed("spec.ipFamilyPolicy", detail));
   const name = (spec.externalName ?? "").replace(/\.$/, "");
   if (name === "") return [...errors, required("spec.externalName")];
-  const problem = checkSubdomain(name);
-  return problem === undefined ? errors : [...errors, invalid("spec.externalName", name, problem)];
+  return [...errors, ...subdomain(name, "spec.externalName")];
 }
 
 function validatePorts(spec: ServiceSpec): FieldError[] {
@@ -148,24 +147,16 @@ function validatePort(port: ServicePort, path: string, needsName: boolean): Fiel
   if (name === "") {
     if (needsName) errors.push(required(`${path}.name`));
   } else {
-    const problem = checkDnsLabel(name);
-    if (problem !== undefined) errors.push(invalid(`${path}.name`, name, problem));
+    errors.push(...dnsLabel(name, `${path}.name`));
   }
   errors.push(...unlessInRange(`${path}.port`, port.port, 1, 65_535));
   errors.push(...unlessOneOf(`${path}.protocol`, port.protocol, PROTOCOLS));
-  errors.push(...validatePortReference(`${path}.targetPort`, port.targetPort));
+  errors.push(...portReference(port.targetPort, `${path}.targetPort`));
   if (port.appProtocol !== undefined) {
     const problem = checkQualifiedName(port.appProtocol);
     if (problem !== undefined) errors.push(invalid(`${path}.appProtocol`, port.appProtocol, problem));
   }
   return errors;
-}
-
-/** A port by its number, or by the name that the container gives it. */
-export function validatePortReference(path: string, port: unknown): FieldError[] {
-  if (typeof port !== "string") return unlessInRange(path, port, 1, 65_535);
-  const problem = checkPortName(port);
-  return problem === undefined ? [] : [invalid(path, port, problem)];
 }
 
 function validateAffinity(spec: ServiceSpec): FieldError[] {

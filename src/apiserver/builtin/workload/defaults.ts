@@ -15,6 +15,17 @@ export function defaultDeployment(object: Fields): void {
   setDefaults(ensureFields(strategy, "rollingUpdate"), { maxUnavailable: "25%", maxSurge: "25%" });
 }
 
+/** The selector is made of the template's labels, and so are the labels. */
+export function defaultReplicationController(object: Fields): void {
+  const spec = withTemplate(object);
+  setDefault(spec, "replicas", 1);
+  const labels = fieldsAt(fieldsAt(fieldsAt(spec, "template"), "metadata"), "labels") ?? {};
+  if (Object.keys(labels).length === 0) return;
+  if (Object.keys(fieldsAt(spec, "selector") ?? {}).length === 0) spec["selector"] = { ...labels };
+  const metadata = ensureFields(object, "metadata");
+  if (Object.keys(fieldsAt(metadata, "labels") ?? {}).length === 0) metadata["labels"] = { ...labels };
+}
+
 export function defaultReplicaSet(object: Fields): void {
   const spec = withTemplate(object);
   setDefault(spec, "replicas", 1);
@@ -26,7 +37,10 @@ export function defaultStatefulSet(object: Fields): void {
   const strategy = ensureFields(spec, "updateStrategy");
   setDefault(strategy, "type", "RollingUpdate");
   if (textAt(strategy, "type") === "RollingUpdate") {
-    setDefault(ensureFields(strategy, "rollingUpdate"), "partition", 0);
+    const rolling = ensureFields(strategy, "rollingUpdate");
+    setDefault(rolling, "partition", 0);
+    // Behind a feature that is off by default.
+    delete rolling["maxUnavailable"];
   }
   const retention = ensureFields(spec, "persistentVolumeClaimRetentionPolicy");
   setDefaults(retention, { whenDeleted: "Retain", whenScaled: "Retain" });

@@ -1,10 +1,10 @@
 import type { ApiObject, Strategy } from "../../registry/types.ts";
 import type { FieldError } from "../../status.ts";
-import { invalid, required, unlessNonNegative, unlessOneOf } from "../field-errors.ts";
-import { ensureFields, fieldsAt, numberAt, textAt } from "../fields.ts";
-import { validatePodTemplate } from "../pod/strategy.ts";
+import { invalid, required } from "../field-errors.ts";
+import { ensureFields, type Fields, fieldsAt, numberAt, stringAt, textAt } from "../fields.ts";
+import { fields, filled, nonNegative, oneOf, present, type Rule } from "../rules.ts";
 import { defaultCronJob, defaultJob } from "./defaults.ts";
-import { validateJob, validateJobUpdate } from "./validate.ts";
+import { validateJob, validateJobSpec, validateJobUpdate } from "./validate-job.ts";
 
 const UID_LABEL = "batch.kubernetes.io/controller-uid";
 const NAME_LABEL = "batch.kubernetes.io/job-name";
@@ -38,25 +38,64 @@ function generateSelector(job: ApiObject): void {
   ensureFields(selector, "matchLabels")[UID_LABEL] = uid;
 }
 
+/** Jobs' names are the CronJob's with 11 characters behind them. */
+const MAX_NAME = 52;
+
 export const cronJobStrategy: Partial<Strategy> = {
   applyDefaults: defaultCronJob,
-  validateCreate: validateCronJob,
+  validateCreate: (object) => [...validateCronJob(object), ...validateName(object)],
   validateUpdate: validateCronJob,
 };
+
+function validateName({ metadata: { name } }: ApiObject): FieldError[] {
+  return name.length > MAX_NAME
+    ? [invalid("metadata.name", name, `must be no more than ${MAX_NAME} characters`)]
+    : [];
+}
+
+const cron: Rule = fields({
+  startingDeadlineSeconds: present(nonNegative),
+  concurrencyPolicy: filled("", oneOf("Allow", "Forbid", "Replace")),
+});
+const limits: Rule = fields({
+  successfulJobsHistoryLimit: present(nonNegative),
+  failedJobsHistoryLimit: present(nonNegative),
+});
 
 function validateCronJob(object: ApiObject): FieldError[] {
   const spec = fieldsAt(object, "spec");
   const schedule = textAt(spec, "schedule");
-  const template = fieldsAt(fieldsAt(fieldsAt(spec, "jobTemplate"), "spec"), "template");
-  const errors = schedule === "" ? [required("spec.schedule")] : validateSchedule(schedule);
   return [
-    ...errors,
-    ...unlessOneOf("spec.concurrencyPolicy", spec?.["concurrencyPolicy"], ["Allow", "Forbid", "Replace"]),
-    ...["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"].flatMap((it) =>
-      unlessNonNegative(`spec.${it}`, spec?.[it]),
-    ),
-    ...validatePodTemplate(template, "spec.jobTemplate.spec.template"),
+    ...(schedule === "" ? [required("spec.schedule")] : validateSchedule(schedule)),
+    ...cron(spec, "spec"),
+    ...validateTimeZone(spec),
+    ...limits(spec, "spec"),
+    ...validateJobSpec(fieldsAt(fieldsAt(spec, "jobTemplate"), "spec") ?? {}, "spec.jobTemplate.spec"),
   ];
+}
+
+function validateTimeZone(spec: Fields | undefined): FieldError[] {
+  const zone = stringAt(spec, "timeZone");
+  if (zone === undefined) return [];
+  const at = "spec.timeZone";
+  if (zone === "") return [invalid(at, zone, "timeZone must be nil or non-empty string")];
+  if (zone.toLowerCase() === "local")
+    return [
+      invalid(
+        at,
+        zone,
+        "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
+      ),
+    ];
+  return isTimeZone(zone) ? [] : [invalid(at, zone, `unknown time zone ${zone}`)];
+}
+
+function isTimeZone(zone: string): boolean {
+  try {
+    return new Intl.DateTimeFormat("en", { timeZone: zone }).format(0) !== "";
+  } catch {
+    return false;
+  }
 }
 
 const NAMED_SCHEDULE = /^@(?:yearly|annually|monthly|weekly|daily|midnight|hourly|every \d.*)$/;
@@ -68,9 +107,8 @@ function validateSchedule(schedule: string): FieldError[] {
       invalid("spec.schedule", schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"),
     ];
   }
-  const fields = schedule.trim().split(/\s+/);
-  if (NAMED_SCHEDULE.test(schedule) || (fields.length === 5 && fields.every((it) => FIELD.test(it))))
-    return [];
-  const detail = `expected exactly 5 fields, found ${fields.length}: ${JSON.stringify(fields)}`;
+  const parts = schedule.trim().split(/\s+/);
+  if (NAMED_SCHEDULE.test(schedule) || (parts.length === 5 && parts.every((it) => FIELD.test(it)))) return [];
+  const detail = `expected exactly 5 fields, found ${parts.length}: [${parts.join(" ")}]`;
   return [invalid("spec.schedule", schedule, detail)];
 }

@@ -2,114 +2,236 @@ import type { LabelSelector } from "#api/meta/types.ts";
 import { sameJson } from "#base/json.ts";
 import type { ApiObject } from "../../registry/types.ts";
 import type { FieldError } from "../../status.ts";
-import {
-  IMMUTABLE,
-  invalid,
-  notAllowed,
-  notSupported,
-  required,
-  unlessNonNegative,
-  unlessOneOf,
-} from "../field-errors.ts";
-import { type Fields, fieldsAt, stringMapAt, textAt } from "../fields.ts";
-import { isEmptySelector, validateLabelSelector } from "../labels.ts";
-import { validatePodTemplate } from "../pod/strategy.ts";
+import { invalid, notAllowed, notSupported, required } from "../field-errors.ts";
+import { type Fields, fieldsAt, itemsAt, numberAt, stringMapAt, textAt } from "../fields.ts";
+import { isEmptySelector, labelSelector } from "../labels.ts";
+import { dnsLabel, share } from "../names.ts";
+import { validatePodTemplate } from "../pod/validate.ts";
+import { fields, immutable, nonNegative, oneOf, optional, present, type Rule } from "../rules.ts";
 import { matchesLabels } from "../selectors.ts";
+import { claimSpec } from "../storage/claim-spec.ts";
 
-/** Source: k8s.io/kubernetes, pkg/apis/apps/validation and pkg/apis/batch/validation. */
+/** Source: k8s.io/kubernetes, pkg/apis/apps/validation. */
 
-const COUNTS = ["replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"];
+/** A template whose pods the selector finds and that run until they are stopped. */
+export function validateTemplate(spec: Fields | undefined, path: string): FieldError[] {
+  const template = fieldsAt(spec, "template");
+  const selector = fieldsAt(spec, "selector");
+  const errors: FieldError[] = [];
+  if (!isEmptySelector(selector)) errors.push(...validateMatch(spec, path));
+  errors.push(...validatePodTemplate(template, `${path}.template`));
+  const policy = textAt(fieldsAt(template, "spec"), "restartPolicy");
+  if (policy !== "Always") {
+    errors.push(notSupported(`${path}.template.spec.restartPolicy`, policy, ["Always"]));
+  }
+  const deadline = fieldsAt(template, "spec")?.["activeDeadlineSeconds"];
+  if (deadline !== undefined) {
+    const detail = "activeDeadlineSeconds in ReplicaSet is not Supported";
+    errors.push(notAllowed(`${path}.template.spec.activeDeadlineSeconds`, detail));
+  }
+  return errors;
+}
 
-/** Deployment, ReplicaSet, StatefulSet and DaemonSet: a selector, and a template that it matches. */
-export function validateWorkload(object: ApiObject): FieldError[] {
-  const spec = fieldsAt(object, "spec");
+/** A selector that is wrong in itself is told of already. */
+export function validateMatch(spec: Fields | undefined, path: string): FieldError[] {
+  const selector = fieldsAt(spec, "selector") as LabelSelector | undefined;
+  if (selector === undefined || labelSelector(selector, "").length > 0) return [];
+  const labels = stringMapAt(fieldsAt(fieldsAt(spec, "template"), "metadata"), "labels");
+  if (matchesLabels(selector, labels)) return [];
+  return [invalid(`${path}.template.metadata.labels`, labels, "`selector` does not match template `labels`")];
+}
+
+interface SelectorWords {
+  readonly kind: string;
+  /** What is added where the selector cannot be used; undefined: nothing is. */
+  readonly unusable?: string;
+}
+
+function validateSelector(spec: Fields | undefined, { kind, unusable }: SelectorWords): FieldError[] {
+  const selector = fieldsAt(spec, "selector");
+  if (selector === undefined) return [required("spec.selector")];
+  const errors = [...labelSelector(selector, "spec.selector")];
+  if (isEmptySelector(selector)) {
+    errors.push(invalid("spec.selector", selector, `empty selector is invalid for ${kind}`));
+  }
+  if (unusable !== undefined && isUnusable(selector)) {
+    errors.push(invalid("spec.selector", selector, unusable));
+  }
+  return errors;
+}
+
+/** Whether upstream's own selectors cannot be made of it: labels' values are not looked at. */
+function isUnusable(selector: Fields): boolean {
+  return labelSelector(selector, "").length > 0;
+}
+
+const deployment: Rule = fields({ replicas: nonNegative, minReadySeconds: nonNegative });
+const history: Rule = fields({ revisionHistoryLimit: present(nonNegative) });
+
+export function validateDeployment(object: ApiObject): FieldError[] {
+  const spec = fieldsAt(object, "spec") ?? {};
+  const deadline = numberAt(spec, "progressDeadlineSeconds");
+  const ready = numberAt(spec, "minReadySeconds") ?? 0;
+  const isShort = deadline !== undefined && deadline <= ready;
   return [
-    ...validateSelector(spec, object.kind),
-    ...COUNTS.flatMap((it) => unlessNonNegative(`spec.${it}`, spec?.[it])),
-    ...validateTemplate(spec, ["Always"]),
-    ...validateStrategy(object),
+    ...fields({ replicas: nonNegative })(spec, "spec"),
+    ...validateSelector(spec, { kind: "deployment", unusable: "invalid label selector" }),
+    ...(isUnusable(fieldsAt(spec, "selector") ?? {}) ? [] : validateTemplate(spec, "spec")),
+    ...validateStrategy(spec, "strategy", ["Recreate", "RollingUpdate"]),
+    ...fields({ minReadySeconds: nonNegative })(spec, "spec"),
+    ...history(spec, "spec"),
+    ...fields({ progressDeadlineSeconds: present(nonNegative) })(spec, "spec"),
+    ...(isShort
+      ? [invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")]
+      : []),
   ];
 }
 
-export function validateWorkloadUpdate(object: ApiObject, old: ApiObject): FieldError[] {
-  const errors = validateWorkload(object);
-  const selector = fieldsAt(fieldsAt(object, "spec"), "selector");
-  if (!sameJson(selector, fieldsAt(fieldsAt(old, "spec"), "selector"))) {
-    errors.push(invalid("spec.selector", selector, IMMUTABLE));
-  }
-  return errors;
+export function validateReplicaSet(object: ApiObject): FieldError[] {
+  const spec = fieldsAt(object, "spec") ?? {};
+  return [
+    ...deployment(spec, "spec"),
+    ...validateSelector(spec, { kind: "deployment", unusable: "invalid label selector" }),
+    ...(isUnusable(fieldsAt(spec, "selector") ?? {}) ? [] : validateTemplate(spec, "spec")),
+  ];
 }
 
-function validateSelector(spec: Fields | undefined, kind: string): FieldError[] {
-  const selector = fieldsAt(spec, "selector");
-  if (selector === undefined) return [required("spec.selector")];
-  const errors = validateLabelSelector(selector, "spec.selector");
-  if (isEmptySelector(selector)) {
-    errors.push(invalid("spec.selector", selector, `empty selector is invalid for ${kind.toLowerCase()}`));
-  } else if (errors.length === 0 && fieldsAt(spec, "template") !== undefined) {
-    errors.push(...validateMatch(spec, selector));
-  }
-  return errors;
+export function validateDaemonSet(object: ApiObject): FieldError[] {
+  const spec = fieldsAt(object, "spec") ?? {};
+  const selector = fieldsAt(spec, "selector") ?? {};
+  return [
+    ...labelSelector(selector, "spec.selector"),
+    ...(isUnusable(selector) || isEmptySelector(selector) ? [] : validateMatch(spec, "spec")),
+    ...(isEmptySelector(selector)
+      ? [invalid("spec.selector", selector, "empty selector is invalid for daemonset")]
+      : []),
+    ...validatePodTemplate(fieldsAt(spec, "template"), "spec.template"),
+    ...restartsAlways(spec),
+    ...fields({ minReadySeconds: nonNegative })(spec, "spec"),
+    ...validateDaemonStrategy(spec),
+    ...history(spec, "spec"),
+  ];
 }
 
-function validateMatch(spec: Fields | undefined, selector: LabelSelector): FieldError[] {
-  const labels = stringMapAt(fieldsAt(fieldsAt(spec, "template"), "metadata"), "labels");
-  if (matchesLabels(selector, labels)) return [];
-  const path = "spec.template.metadata.labels";
-  return [invalid(path, labels, "`selector` does not match template `labels`")];
+function restartsAlways(spec: Fields): FieldError[] {
+  const policy = textAt(fieldsAt(fieldsAt(spec, "template"), "spec"), "restartPolicy");
+  return policy === "Always" ? [] : [notSupported("spec.template.spec.restartPolicy", policy, ["Always"])];
 }
 
-function validateTemplate(spec: Fields | undefined, restartPolicies: readonly string[]): FieldError[] {
-  const template = fieldsAt(spec, "template");
-  if (template === undefined) return [required("spec.template")];
-  const errors = validatePodTemplate(template, "spec.template");
-  const policy = textAt(fieldsAt(template, "spec"), "restartPolicy");
-  if (!restartPolicies.includes(policy)) {
-    errors.push(notSupported("spec.template.spec.restartPolicy", policy, restartPolicies));
-  }
-  return errors;
-}
-
-const STRATEGIES: Readonly<Record<string, { readonly field: string; readonly types: readonly string[] }>> = {
-  Deployment: { field: "strategy", types: ["Recreate", "RollingUpdate"] },
-  StatefulSet: { field: "updateStrategy", types: ["OnDelete", "RollingUpdate"] },
-  DaemonSet: { field: "updateStrategy", types: ["OnDelete", "RollingUpdate"] },
-};
-
-function validateStrategy(object: ApiObject): FieldError[] {
-  const rule = STRATEGIES[object.kind];
-  if (rule === undefined) return [];
-  const path = `spec.${rule.field}`;
-  const strategy = fieldsAt(fieldsAt(object, "spec"), rule.field);
+/** The strategy as a whole is told of where its type is none. */
+function validateStrategy(spec: Fields, field: string, types: readonly string[]): FieldError[] {
+  const path = `spec.${field}`;
+  const strategy = fieldsAt(spec, field);
   const type = textAt(strategy, "type");
-  const errors = unlessOneOf(`${path}.type`, type, rule.types);
   const rolling = fieldsAt(strategy, "rollingUpdate");
-  if (rolling === undefined) return errors;
+  if (!types.includes(type)) return [notSupported(path, strategy, types)];
   if (type !== "RollingUpdate") {
-    const detail = `may not be specified when strategy \`type\` is '${type}'`;
-    return [...errors, notAllowed(`${path}.rollingUpdate`, detail)];
+    const detail = "may not be specified when strategy `type` is 'Recreate'";
+    return rolling === undefined ? [] : [notAllowed(`${path}.rollingUpdate`, detail)];
   }
-  const fields = ["maxUnavailable", "maxSurge"].filter((it) => rolling[it] !== undefined);
-  errors.push(...fields.flatMap((it) => validateShare(`${path}.rollingUpdate.${it}`, rolling[it])));
-  if (fields.length === 2 && fields.every((it) => isZero(rolling[it]))) {
-    const detail = "may not be 0 when `maxSurge` is 0";
-    errors.push(invalid(`${path}.rollingUpdate.maxUnavailable`, rolling["maxUnavailable"], detail));
-  }
-  return errors;
+  return rolling === undefined
+    ? [required(`${path}.rollingUpdate`, "should be specified when strategy `type` is 'RollingUpdate'")]
+    : validateRolling(rolling, `${path}.rollingUpdate`);
 }
 
-/** A count, or a percentage. */
-export function validateShare(path: string, value: unknown): FieldError[] {
-  if (typeof value === "number") return unlessNonNegative(path, value);
-  if (typeof value === "string" && /^\d+%$/.test(value)) return [];
-  const detail =
-    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for " +
-    "validation is '[0-9]+%')";
-  return [invalid(path, value, detail)];
+function validateRolling(rolling: Fields, path: string): FieldError[] {
+  const errors = [...fields({ maxUnavailable: share, maxSurge: share })(rolling, path)];
+  if (isZero(rolling["maxUnavailable"]) && isZero(rolling["maxSurge"])) {
+    const detail = "may not be 0 when `maxSurge` is 0";
+    errors.push(invalid(`${path}.maxUnavailable`, rolling["maxUnavailable"], detail));
+  }
+  return [...errors, ...notOverAll(rolling["maxUnavailable"], `${path}.maxUnavailable`)];
+}
+
+function notOverAll(value: unknown, path: string): FieldError[] {
+  if (typeof value !== "string" || !/^\d+%$/.test(value) || Number.parseInt(value, 10) <= 100) return [];
+  return [invalid(path, value, "must not be greater than 100%")];
 }
 
 function isZero(value: unknown): boolean {
-  return value === 0 || value === "0%";
+  return value === undefined || value === 0 || (typeof value === "string" && /^0+%$/.test(value));
+}
+
+function validateDaemonStrategy(spec: Fields): FieldError[] {
+  const strategy = fieldsAt(spec, "updateStrategy");
+  const type = textAt(strategy, "type");
+  if (type === "OnDelete") return [];
+  if (type !== "RollingUpdate")
+    return [notSupported("spec.updateStrategy", strategy, ["RollingUpdate", "OnDelete"])];
+  const rolling = fieldsAt(strategy, "rollingUpdate");
+  const path = "spec.updateStrategy.rollingUpdate";
+  if (rolling === undefined) return [required(path)];
+  const errors = [...fields({ maxUnavailable: share, maxSurge: share })(rolling, path)];
+  const [unavailable, surge] = [rolling["maxUnavailable"], rolling["maxSurge"]];
+  if (!isZero(unavailable) && !isZero(surge)) {
+    errors.push(invalid(`${path}.maxSurge`, surge, "may not be set when maxUnavailable is non-zero"));
+  } else if (isZero(unavailable) && isZero(surge)) {
+    errors.push(required(`${path}.maxUnavailable`, "cannot be 0 when maxSurge is 0"));
+  }
+  return [
+    ...errors,
+    ...notOverAll(unavailable, `${path}.maxUnavailable`),
+    ...notOverAll(surge, `${path}.maxSurge`),
+  ];
+}
+
+export function validateWorkloadUpdate(
+  validate: (object: ApiObject) => readonly FieldError[],
+): (object: ApiObject, old: ApiObject) => FieldError[] {
+  return (object, old) => [
+    ...validate(object),
+    ...immutable(fieldsAt(object, "spec"), fieldsAt(old, "spec"), "spec.", "selector"),
+  ];
+}
+
+const retention: Rule = optional(oneOf("Retain", "Delete"));
+
+const statefulSet: Rule = fields({
+  persistentVolumeClaimRetentionPolicy: fields({ whenDeleted: retention, whenScaled: retention }),
+  replicas: nonNegative,
+  minReadySeconds: nonNegative,
+  ordinals: present(fields({ start: nonNegative })),
+});
+
+export function validateStatefulSet(object: ApiObject): FieldError[] {
+  return [...validateStatefulSetSpec(object), ...newNames(object)];
+}
+
+/** Names that are checked when they are given, but not again. */
+function newNames(object: ApiObject): readonly FieldError[] {
+  return fields({ serviceName: optional(dnsLabel) })(fieldsAt(object, "spec"), "spec");
+}
+
+function validateStatefulSetSpec(object: ApiObject): FieldError[] {
+  const spec = fieldsAt(object, "spec") ?? {};
+  const management = textAt(spec, "podManagementPolicy");
+  const isManaged = ["OrderedReady", "Parallel"].includes(management);
+  return [
+    ...(isManaged
+      ? []
+      : [invalid("spec.podManagementPolicy", management, "must be 'OrderedReady' or 'Parallel'")]),
+    ...validateUpdateStrategy(spec),
+    ...statefulSet(spec, "spec"),
+    ...validateSelector(spec, { kind: "statefulset", unusable: "" }),
+    ...(isUnusable(fieldsAt(spec, "selector") ?? {}) ? [] : validateTemplate(spec, "spec")),
+    ...itemsAt(spec, "volumeClaimTemplates").flatMap((it, at) =>
+      claimSpec(it["spec"], `spec.volumeClaimTemplates[${at}].spec`),
+    ),
+    ...history(spec, "spec"),
+  ];
+}
+
+function validateUpdateStrategy(spec: Fields): FieldError[] {
+  const path = "spec.updateStrategy";
+  const strategy = fieldsAt(spec, "updateStrategy");
+  const type = textAt(strategy, "type");
+  const rolling = fieldsAt(strategy, "rollingUpdate");
+  if (type === "RollingUpdate") {
+    return [...fields({ partition: nonNegative })(rolling, `${path}.rollingUpdate`)];
+  }
+  if (type !== "OnDelete") return [invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")];
+  if (rolling === undefined) return [];
+  return [invalid(`${path}.rollingUpdate`, rolling, "only allowed for updateStrategy 'RollingUpdate'")];
 }
 
 const STATEFUL_SET_FIELDS = [
@@ -123,7 +245,7 @@ const STATEFUL_SET_FIELDS = [
 ];
 
 export function validateStatefulSetUpdate(object: ApiObject, old: ApiObject): FieldError[] {
-  const errors = validateWorkload(object);
+  const errors = validateStatefulSetSpec(object);
   const fixedPart = (of: ApiObject): Fields =>
     Object.fromEntries(
       Object.entries(fieldsAt(of, "spec") ?? {}).filter(([key]) => !STATEFUL_SET_FIELDS.includes(key)),
@@ -136,30 +258,22 @@ export function validateStatefulSetUpdate(object: ApiObject, old: ApiObject): Fi
   return [...errors, notAllowed("spec", detail)];
 }
 
-export function validateJob(object: ApiObject): FieldError[] {
-  const spec = fieldsAt(object, "spec");
-  const selector = fieldsAt(spec, "selector");
+export function validateReplicationController(object: ApiObject): FieldError[] {
+  const spec = fieldsAt(object, "spec") ?? {};
+  const template = fieldsAt(spec, "template");
+  const selector = stringMapAt(spec, "selector");
+  const isEmpty = Object.keys(selector).length === 0;
+  const labels = stringMapAt(fieldsAt(template, "metadata"), "labels");
+  const matches = Object.entries(selector).every(([key, value]) => labels[key] === value);
   return [
-    ...[
-      "parallelism",
-      "completions",
-      "backoffLimit",
-      "activeDeadlineSeconds",
-      "ttlSecondsAfterFinished",
-    ].flatMap((it) => unlessNonNegative(`spec.${it}`, spec?.[it])),
-    ...unlessOneOf("spec.completionMode", spec?.["completionMode"], ["Indexed", "NonIndexed"]),
-    ...(selector === undefined ? [required("spec.selector")] : validateMatch(spec, selector)),
-    ...validateTemplate(spec, ["Never", "OnFailure"]),
+    ...fields({ minReadySeconds: nonNegative })(spec, "spec"),
+    ...(isEmpty ? [required("spec.selector")] : []),
+    ...fields({ replicas: nonNegative })(spec, "spec"),
+    ...(template === undefined ? [required("spec.template")] : []),
+    ...(template === undefined || isEmpty || matches
+      ? []
+      : [invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")]),
+    ...(template === undefined ? [] : validatePodTemplate(template, "spec.template")),
+    ...(template === undefined ? [] : restartsAlways(spec)),
   ];
-}
-
-export function validateJobUpdate(object: ApiObject, old: ApiObject): FieldError[] {
-  const spec = fieldsAt(object, "spec");
-  const before = fieldsAt(old, "spec");
-  const fixed = ["completions", "selector", "completionMode", "backoffLimitPerIndex"];
-  // A suspended job that has not run may still be placed elsewhere (KEP-2926).
-  const isFree = before?.["suspend"] === true && fieldsAt(old, "status")?.["startTime"] === undefined;
-  const frozen = isFree ? fixed : [...fixed, "template"];
-  const changed = frozen.filter((it) => !sameJson(spec?.[it], before?.[it]));
-  return [...validateJob(object), ...changed.map((it) => invalid(`spec.${it}`, spec?.[it], IMMUTABLE))];
 }
