@@ -181,7 +181,7 @@ describe("a request", () => {
   it.each<[object, number]>([
     [{ expirationSeconds: 599 }, 422],
     [{ boundObjectRef: { kind: "Pod", name: "absent" } }, 404],
-    [{ boundObjectRef: { kind: "Deployment", name: "x" } }, 422],
+    [{ boundObjectRef: { kind: "Deployment", name: "x" } }, 400],
     [{ boundObjectRef: { kind: "Secret", name: "s", uid: "other" } }, 409],
   ])("for a token of %j is answered %d", async (spec, code) => {
     reader.add("secrets", "n", "s");

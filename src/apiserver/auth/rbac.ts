@@ -65,7 +65,12 @@ export class RbacAuthorizer implements Authorizer {
       }
       if ((rule.resources ?? []).length === 0) continue;
       const { apiGroups = [], resources = [], resourceNames = [] } = rule;
-      resourceRules.push({ verbs, apiGroups, resources, resourceNames });
+      resourceRules.push({
+        verbs,
+        apiGroups,
+        resources,
+        ...(resourceNames.length === 0 ? {} : { resourceNames }),
+      });
     }
     return { resourceRules, nonResourceRules };
   }

@@ -1,4 +1,5 @@
-import { required } from "../builtin/field-errors.ts";
+import type { ObjectMeta } from "#api/meta/types.ts";
+import { timestamp } from "../registry/metadata.ts";
 import { schemaOf } from "../builtin/define.ts";
 import { fieldsAt, type Fields, numberAt, stringsAt, textAt } from "../builtin/fields.ts";
 import type {
@@ -38,7 +39,12 @@ export function authenticationReviews(options: AuthenticationReviewOptions): rea
       plural: "selfsubjectreviews",
       kind: "SelfSubjectReview",
       schema: schemaOf(`${GROUP}/v1`, "SelfSubjectReview"),
-      review: ({ object, user }) => ({ ...object, status: { userInfo: describeUser(user) } }),
+      review: ({ object: { apiVersion, kind }, user, nowMs }) => ({
+        apiVersion,
+        kind,
+        metadata: { creationTimestamp: timestamp(nowMs) } as ObjectMeta,
+        status: { userInfo: describeUser(user) },
+      }),
     },
     {
       group: "",
@@ -96,7 +102,7 @@ async function requestToken(
   if (account === undefined) throw notFound(ACCOUNTS, name);
   const spec = fieldsAt(object, "spec");
   const expirationSeconds = numberAt(spec, "expirationSeconds") ?? DEFAULT_LIFETIME;
-  checkLifetime(expirationSeconds, name);
+  checkLifetime(expirationSeconds);
   const asked = stringsAt(spec, "audiences");
   const audiences = asked.length > 0 ? asked : serviceAccountTokens.audiences;
   const bound = findBound(fieldsAt(spec, "boundObjectRef"), namespace, request);
@@ -113,13 +119,13 @@ async function requestToken(
   const expirationTimestamp = `${new Date(expiresMs).toISOString().slice(0, 19)}Z`;
   return {
     ...object,
-    metadata: { ...object.metadata, name, namespace },
-    spec: { ...spec, audiences: [...audiences], expirationSeconds },
+    metadata: { ...object.metadata, ...identityOf(account), creationTimestamp: timestamp(nowMs) },
+    spec: { boundObjectRef: null, ...spec, audiences: [...audiences], expirationSeconds },
     status: { token, expirationTimestamp },
   };
 }
 
-function checkLifetime(seconds: number, name: string): void {
+function checkLifetime(seconds: number): void {
   const problems = [];
   if (seconds < MIN_LIFETIME) problems.push("may not specify a duration less than 10 minutes");
   if (seconds > MAX_LIFETIME) problems.push("may not specify a duration larger than 2^32 seconds");
@@ -127,13 +133,23 @@ function checkLifetime(seconds: number, name: string): void {
   throw invalid(
     GROUP,
     "TokenRequest",
-    name,
+    "",
     problems.map((it) => ({
       type: "FieldValueInvalid",
       field: "spec.expirationSeconds",
       message: `Invalid value: ${seconds}: ${it}`,
     })),
   );
+}
+
+/** The request becomes one of the ServiceAccount's. */
+function identityOf({ metadata }: ApiObject): ObjectMeta {
+  const { name, namespace, uid } = metadata;
+  return {
+    name,
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(uid === undefined ? {} : { uid }),
+  };
 }
 
 interface Bound {
@@ -146,7 +162,7 @@ interface Bound {
 function findBound(ref: Fields | undefined, namespace: string, request: ReviewRequest): Bound {
   if (ref === undefined) return {};
   const { reader } = request;
-  const [kind, name] = [textAt(ref, "kind"), textAt(ref, "name")];
+  const kind = textAt(ref, "kind");
   switch (kind) {
     case "Pod": {
       const pod = getBound(ref, "pods", namespace, reader);
@@ -163,9 +179,7 @@ function findBound(ref: Fields | undefined, namespace: string, request: ReviewRe
     case "Node":
       return { node: boundTo(getBound(ref, "nodes", undefined, reader)) };
     default:
-      throw invalid(GROUP, "TokenRequest", name, [
-        required("spec.boundObjectRef.kind", `cannot bind token to object of type ${kind}`),
-      ]);
+      throw badRequest(`cannot bind token to object of type ${groupVersionOf(ref)}, Kind=${kind}`);
   }
 }
 
@@ -186,4 +200,10 @@ function getBound(
 
 function boundTo({ metadata }: ApiObject): BoundObject {
   return { name: metadata.name, uid: metadata.uid ?? "" };
+}
+
+/** As Go prints it: the core group is empty. */
+function groupVersionOf(ref: Fields): string {
+  const apiVersion = textAt(ref, "apiVersion");
+  return apiVersion.includes("/") ? apiVersion : `/${apiVersion}`;
 }

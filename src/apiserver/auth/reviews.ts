@@ -1,7 +1,8 @@
+import type { ObjectMeta } from "#api/meta/types.ts";
 import { schemaOf } from "../builtin/define.ts";
 import { fieldsAt, type Fields, stringAt, stringsAt, textAt } from "../builtin/fields.ts";
 import type { ApiObject, ReviewDefinition, ReviewRequest, UserInfo } from "../registry/types.ts";
-import { badRequest, invalid } from "../status.ts";
+import { badRequest, invalid, type StatusError } from "../status.ts";
 import type { Attributes, Authorizer } from "./types.ts";
 
 /** What may be asked about permissions. Source: k8s.io/kubernetes, pkg/registry/authorization. */
@@ -19,8 +20,9 @@ export function accessReviews(authorizer: Authorizer): readonly ReviewDefinition
     define("SelfSubjectAccessReview", "selfsubjectaccessreviews", ({ object, user }) => decide(object, user)),
     {
       ...define("LocalSubjectAccessReview", "localsubjectaccessreviews", ({ object, namespace = "" }) => {
-        checkLocal(object, namespace);
-        return decide(object, subjectOf(object));
+        const local = { ...object, metadata: { ...object.metadata, namespace } };
+        checkLocal(local, namespace);
+        return decide(local, subjectOf(local));
       }),
       namespaced: true,
     },
@@ -28,7 +30,14 @@ export function accessReviews(authorizer: Authorizer): readonly ReviewDefinition
       const namespace = textAt(fieldsAt(object, "spec"), "namespace");
       if (namespace === "") throw badRequest("no namespace on request");
       const rules = authorizer.rulesFor(user, namespace);
-      return { ...object, status: { ...rules, incomplete: false } };
+      const { apiVersion, kind } = object;
+      return {
+        apiVersion,
+        kind,
+        metadata: {} as ObjectMeta,
+        spec: {},
+        status: { ...rules, incomplete: false },
+      };
     }),
   ];
 }
@@ -49,7 +58,7 @@ function subjectOf(object: ApiObject): UserInfo {
   const groups = stringsAt(spec, "groups");
   if (name === "" && groups.length === 0) {
     const message = 'Invalid value: "": at least one of user or group must be specified';
-    throw invalid(GROUP, object.kind, "", [{ type: "FieldValueInvalid", field: "spec.user", message }]);
+    throw refuse("spec.user", message);
   }
   return { name, groups };
 }
@@ -58,15 +67,23 @@ function attributesOf(object: ApiObject, user: UserInfo): Attributes {
   const spec = fieldsAt(object, "spec");
   const resource = fieldsAt(spec, "resourceAttributes");
   const path = fieldsAt(spec, "nonResourceAttributes");
-  if ((resource === undefined) === (path === undefined)) {
+  if (resource !== undefined && path !== undefined) {
+    const value = JSON.stringify({ Path: textAt(path, "path"), Verb: textAt(path, "verb") });
+    const message = `Invalid value: ${value}: cannot be specified in combination with resourceAttributes`;
+    throw refuse("spec.nonResourceAttributes", message);
+  }
+  if (resource === undefined && path === undefined) {
     const message =
       "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified";
-    throw invalid(GROUP, object.kind, "", [
-      { type: "FieldValueInvalid", field: "spec.resourceAttributes", message },
-    ]);
+    throw refuse("spec.resourceAttributes", message);
   }
   if (resource === undefined) return { user, verb: textAt(path, "verb"), path: textAt(path, "path") };
   return resourceAttributes(resource, user);
+}
+
+/** Upstream names no kind here. */
+function refuse(field: string, message: string): StatusError {
+  return invalid(GROUP, "", "", [{ type: "FieldValueInvalid", field, message }]);
 }
 
 function resourceAttributes(of: Fields, user: UserInfo): Attributes {
@@ -84,5 +101,6 @@ function resourceAttributes(of: Fields, user: UserInfo): Attributes {
 function checkLocal(object: ApiObject, namespace: string): void {
   const asked = textAt(fieldsAt(fieldsAt(object, "spec"), "resourceAttributes"), "namespace");
   if (asked === namespace) return;
-  throw badRequest(`spec.resourceAttributes.namespace must match namespace: ${namespace}`);
+  const message = `Invalid value: ${JSON.stringify(asked)}: must match metadata.namespace`;
+  throw refuse("spec.resourceAttributes.namespace", message);
 }

@@ -60,7 +60,9 @@ export function bindingStrategy(authorizer: RbacAuthorizer): Partial<Strategy> {
       const binding = asBinding(object);
       const errors = validateBinding(binding);
       if (!sameJson(binding.roleRef, asBinding(old).roleRef)) {
-        errors.push(invalid("roleRef", binding.roleRef, "cannot change roleRef"));
+        // The text that users know has the names of the Go type.
+        const { apiGroup: APIGroup, kind: Kind, name: Name } = binding.roleRef;
+        errors.push(invalid("roleRef", { APIGroup, Kind, Name }, "cannot change roleRef"));
       }
       const isSame = sameJson(binding.subjects, asBinding(old).subjects);
       if (errors.length === 0 && !isSame) checkBindingEscalation(binding, context, authorizer);
@@ -124,7 +126,7 @@ function hasResourceParts(rule: PolicyRule): boolean {
 }
 
 function validateBinding(binding: ApiObject & RoleBinding): FieldError[] {
-  const kinds = binding.kind === "ClusterRoleBinding" ? ["ClusterRole"] : ["ClusterRole", "Role"];
+  const kinds = binding.kind === "ClusterRoleBinding" ? ["ClusterRole"] : ["Role", "ClusterRole"];
   const ref = binding.roleRef as RoleBinding["roleRef"] | undefined;
   const errors: FieldError[] = [];
   if (ref === undefined || ref.name === "") errors.push(required("roleRef.name"));

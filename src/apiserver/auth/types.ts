@@ -29,7 +29,7 @@ export interface ResourceRule {
   readonly verbs: readonly string[];
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
-  readonly resourceNames: readonly string[];
+  readonly resourceNames?: readonly string[];
 }
 
 export interface PathRule {

@@ -1,13 +1,16 @@
 import type { Clock } from "#base/clock.ts";
+import { trackUpdate } from "../patch/track-update.ts";
+import { timestamp } from "../registry/metadata.ts";
 import type { Registry } from "../registry/registry.ts";
 import { checkFields } from "../registry/shape.ts";
 import type { ReviewDefinition } from "../registry/types.ts";
+import { resolveDefinition } from "../schema/definitions.ts";
 import { methodNotAllowed } from "../status.ts";
 import { mediaType, parseBody, readBody } from "./body.ts";
 import type { Exchange } from "./exchange.ts";
 import { negotiate } from "./negotiate.ts";
 import { asObject } from "./objects.ts";
-import { parseFieldValidation } from "./options.ts";
+import { parseFieldManager, parseFieldValidation } from "./options.ts";
 import type { ResourceTarget } from "./path.ts";
 
 /** Serves resources that only answer POST and store nothing. False: the target is none of them. */
@@ -26,7 +29,18 @@ export async function serveReview(
   const sent = asObject(value, definition.kind, definition.kindApiVersion ?? versionOf(definition));
   const validation = parseFieldValidation(exchange);
   const warn = (message: string): void => exchange.warn(message);
-  const object = checkFields({ definition, object: sent, duplicates, validation, warn });
+  const checked = checkFields({ definition, object: sent, duplicates, validation, warn });
+  const object = trackUpdate({
+    manager: parseFieldManager(exchange),
+    apiVersion: definition.kindApiVersion ?? versionOf(definition),
+    subresource: target.subresource,
+    hasStatus: false,
+    now: timestamp(clock.now()),
+    schema: definition.schema,
+    resolve: resolveDefinition,
+    before: undefined,
+    after: checked,
+  });
   const answer = await definition.review({
     object,
     user: exchange.user,

@@ -47,6 +47,8 @@ function takeRequester(object: ApiObject, { user }: WriteContext): void {
   if (user.groups.length > 0) spec["groups"] = [...user.groups];
   if (user.extra !== undefined) spec["extra"] = cloneJson(user.extra);
   object["status"] = {};
+  // All of it is the server's to keep, so that nobody owns a field.
+  delete object.metadata.managedFields;
 }
 
 /** What is asked for never changes; `approval` changes conditions, `status` that and the certificate. */
