@@ -7,6 +7,7 @@ import { deploymentController } from "./deployment/reconcile.ts";
 import { disruptionController } from "./disruption/reconcile.ts";
 import { endpointSliceController } from "./endpointslice/reconcile.ts";
 import { jobController } from "./job/reconcile.ts";
+import { endpointSliceMirroringController } from "./endpointslice-mirroring/reconcile.ts";
 import { createLabInformers } from "./informers.ts";
 import { loadBalancerController } from "./load-balancer/reconcile.ts";
 import { namespaceDefaultsController } from "./namespace-defaults/reconcile.ts";
@@ -52,6 +53,7 @@ export function createLabControllers(
     jobController(of("job-controller"), deps),
     disruptionController(of("controllermanager"), deps),
     endpointSliceController(client, informers, deps),
+    endpointSliceMirroringController(client, informers, deps),
     loadBalancerController({ ...of("service-controller"), prefixes }, deps),
     podGcController(client, informers, deps),
   ];

@@ -15,6 +15,8 @@ import { LEASES, type Lease } from "#api/coordination/v1/types.ts";
 import {
   CONFIG_MAPS,
   type ConfigMap,
+  type Endpoints,
+  ENDPOINTS,
   NAMESPACES,
   type Namespace,
   NODES,
@@ -38,6 +40,7 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import type { Informer, KubeClient } from "#kube/types.ts";
 import { MANAGED_BY } from "./endpointslice/plan.ts";
+import { MIRRORED_BY } from "./endpointslice-mirroring/plan.ts";
 import { controllerOf } from "./pods.ts";
 
 /** What the controllers watch: each kind once, whoever reads it. */
@@ -47,7 +50,7 @@ export interface LabInformers {
   readonly nodes: Informer<Node>;
   /** Index: selector, by the first pair of the selector: "namespace/key=value". */
   readonly services: Informer<Service>;
-  /** Our own only. Index: service ("namespace/name"). */
+  /** Those of the lab's controllers. Index: service ("namespace/name"). */
   readonly slices: Informer<EndpointSlice>;
   /** Index: namespace. */
   readonly deployments: Informer<Deployment>;
@@ -63,6 +66,7 @@ export interface LabInformers {
   readonly disruptionBudgets: Informer<PodDisruptionBudget>;
   /** Index: controller (by uid). */
   readonly controllerRevisions: Informer<ControllerRevision>;
+  readonly endpoints: Informer<Endpoints>;
   readonly namespaces: Informer<Namespace>;
   readonly serviceAccounts: Informer<ServiceAccount>;
   /** Those named kube-root-ca.crt. */
@@ -99,7 +103,7 @@ export function createLabInformers(client: KubeClient, deps: RuntimeDeps): LabIn
       client,
       ENDPOINT_SLICES,
       {
-        labelSelector: `${MANAGED_BY_LABEL}=${MANAGED_BY}`,
+        labelSelector: `${MANAGED_BY_LABEL} in (${MANAGED_BY},${MIRRORED_BY})`,
         indexes: {
           service: (slice) => [`${slice.metadata.namespace}/${slice.metadata.labels?.[SERVICE_NAME_LABEL]}`],
         },
@@ -128,6 +132,7 @@ export function createLabInformers(client: KubeClient, deps: RuntimeDeps): LabIn
       { indexes: { controller: controllerUid } },
       deps,
     ),
+    endpoints: createInformer(client, ENDPOINTS, {}, deps),
     namespaces: createInformer(client, NAMESPACES, {}, deps),
     serviceAccounts: createInformer(
       client,

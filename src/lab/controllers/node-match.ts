@@ -1,4 +1,5 @@
-import type { Node, NodeSelectorRequirement, NodeSelectorTerm, Pod } from "#api/core/v1/types.ts";
+import type { NodeSelectorRequirement, NodeSelectorTerm } from "#api/core/v1/affinity.ts";
+import type { Node, Pod } from "#api/core/v1/types.ts";
 
 /** Which nodes a pod asks for. Source: the API documentation of NodeAffinity. */
 

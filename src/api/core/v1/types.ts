@@ -1,5 +1,6 @@
 import { resource } from "../../meta/resource.ts";
-import type { KubeObject, LabelSelector, ObjectMeta } from "../../meta/types.ts";
+import type { KubeObject, ObjectMeta } from "../../meta/types.ts";
+import type { Affinity, TopologySpreadConstraint } from "./affinity.ts";
 
 /** Kinds of the core group, cut to the fields this project reads or writes. */
 
@@ -57,6 +58,22 @@ export interface LoadBalancerIngress {
 export interface Service extends KubeObject {
   spec?: ServiceSpec;
   status?: { loadBalancer?: { ingress?: LoadBalancerIngress[] } };
+}
+
+export interface EndpointAddress {
+  ip: string;
+  hostname?: string;
+  nodeName?: string;
+  targetRef?: ObjectReference;
+}
+
+/** Deprecated in favour of EndpointSlice; people and older programs still write it. */
+export interface Endpoints extends KubeObject {
+  subsets?: {
+    addresses?: EndpointAddress[];
+    notReadyAddresses?: EndpointAddress[];
+    ports?: { name?: string; port: number; protocol?: Protocol; appProtocol?: string }[];
+  }[];
 }
 
 export interface ConfigMap extends KubeObject {
@@ -267,54 +284,6 @@ export interface Volume {
   hostPath?: { path: string; type?: string };
 }
 
-export interface NodeSelectorRequirement {
-  key: string;
-  operator: "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt";
-  values?: string[];
-}
-
-/** Both lists must hold; a term without either matches nothing. */
-export interface NodeSelectorTerm {
-  matchExpressions?: NodeSelectorRequirement[];
-  /** Of `metadata.name` only. */
-  matchFields?: NodeSelectorRequirement[];
-}
-
-export interface PodAffinityTerm {
-  topologyKey: string;
-  labelSelector?: LabelSelector;
-  namespaces?: string[];
-  namespaceSelector?: LabelSelector;
-  matchLabelKeys?: string[];
-  mismatchLabelKeys?: string[];
-}
-
-export interface PodAffinity {
-  requiredDuringSchedulingIgnoredDuringExecution?: PodAffinityTerm[];
-  preferredDuringSchedulingIgnoredDuringExecution?: { weight: number; podAffinityTerm: PodAffinityTerm }[];
-}
-
-export interface Affinity {
-  nodeAffinity?: {
-    /** One of the terms must hold. */
-    requiredDuringSchedulingIgnoredDuringExecution?: { nodeSelectorTerms?: NodeSelectorTerm[] };
-    preferredDuringSchedulingIgnoredDuringExecution?: { weight: number; preference: NodeSelectorTerm }[];
-  };
-  podAffinity?: PodAffinity;
-  podAntiAffinity?: PodAffinity;
-}
-
-export interface TopologySpreadConstraint {
-  maxSkew: number;
-  topologyKey: string;
-  whenUnsatisfiable: "DoNotSchedule" | "ScheduleAnyway";
-  labelSelector?: LabelSelector;
-  minDomains?: number;
-  nodeAffinityPolicy?: "Honor" | "Ignore";
-  nodeTaintsPolicy?: "Honor" | "Ignore";
-  matchLabelKeys?: string[];
-}
-
 export interface Toleration {
   key?: string;
   operator?: string;
@@ -432,6 +401,7 @@ export interface PodTemplateSpec {
 
 export const NAMESPACES = resource<Namespace>("v1", "Namespace", "namespaces", "Cluster");
 export const SERVICES = resource<Service>("v1", "Service", "services");
+export const ENDPOINTS = resource<Endpoints>("v1", "Endpoints", "endpoints");
 export const CONFIG_MAPS = resource<ConfigMap>("v1", "ConfigMap", "configmaps");
 export const SECRETS = resource<Secret>("v1", "Secret", "secrets");
 export const SERVICE_ACCOUNTS = resource<ServiceAccount>("v1", "ServiceAccount", "serviceaccounts");

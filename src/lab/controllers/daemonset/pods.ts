@@ -1,5 +1,6 @@
 import { DAEMON_SETS, type DaemonSet } from "#api/apps/v1/types.ts";
-import type { Affinity, Node, Pod, PodSpec, Toleration } from "#api/core/v1/types.ts";
+import type { Affinity } from "#api/core/v1/affinity.ts";
+import type { Node, Pod, PodSpec, Toleration } from "#api/core/v1/types.ts";
 import { matchesNode, namedNodes } from "../node-match.ts";
 import { isHard, NOT_READY, tolerates, UNREACHABLE, UNSCHEDULABLE } from "../taints.ts";
 import { ownerReferenceTo, podOfTemplate } from "../templates.ts";

@@ -4,7 +4,7 @@ import type { Node, Pod, Service } from "#api/core/v1/types.ts";
 import type { EndpointSlice } from "#api/discovery/v1/types.ts";
 import { byText } from "#base/text.ts";
 import { endpointGroups } from "./endpoints.ts";
-import { MAX_ENDPOINTS, planSlices } from "./plan.ts";
+import { MAX_ENDPOINTS, planSlices, targetOf } from "./plan.ts";
 
 const service: Service = {
   metadata: { name: "hello", namespace: "work", uid: "s-1", labels: { app: "hello" } },
@@ -49,7 +49,7 @@ function pod(
 }
 
 function plan(pods: readonly Pod[], existing: readonly EndpointSlice[] = [], of: Service = service) {
-  return planSlices(of, endpointGroups({ service: of, pods, nodeOf }), existing);
+  return planSlices(targetOf(of), endpointGroups({ service: of, pods, nodeOf }), existing);
 }
 
 /** What the slices would be afterwards. */

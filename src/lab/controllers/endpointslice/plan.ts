@@ -1,20 +1,40 @@
 import { createHash } from "node:crypto";
-import type { Service } from "#api/core/v1/types.ts";
+import { type Service, SERVICES } from "#api/core/v1/types.ts";
 import {
   type Endpoint,
   type EndpointSlice,
   MANAGED_BY_LABEL,
   SERVICE_NAME_LABEL,
 } from "#api/discovery/v1/types.ts";
+import type { OwnerReference } from "#api/meta/types.ts";
 import { sameJson } from "#base/json.ts";
 import { byText } from "#base/text.ts";
 import { NAME_ALPHABET } from "../names.ts";
+import { ownerReferenceTo } from "../templates.ts";
 import { type EndpointGroup, groupKey } from "./endpoints.ts";
 
 /** As upstream's controller: endpoints of one slice, and how it signs. */
 export const MAX_ENDPOINTS = 100;
 export const MANAGED_BY = "endpointslice-controller.k8s.io";
 const HEADLESS_LABEL = "service.kubernetes.io/headless";
+
+/** Whose endpoints slices hold, and how that shows. */
+export interface SliceTarget {
+  readonly namespace: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly owner: OwnerReference;
+}
+
+export function targetOf(service: Service): SliceTarget {
+  const headless: Record<string, string> = service.spec?.clusterIP === "None" ? { [HEADLESS_LABEL]: "" } : {};
+  const { [HEADLESS_LABEL]: _, ...own } = service.metadata.labels ?? {};
+  const { name, namespace = "" } = service.metadata;
+  return {
+    namespace,
+    labels: { ...own, ...headless, [SERVICE_NAME_LABEL]: name, [MANAGED_BY_LABEL]: MANAGED_BY },
+    owner: ownerReferenceTo(SERVICES, service),
+  };
+}
 
 export interface SlicePlan {
   readonly create: readonly EndpointSlice[];
@@ -35,7 +55,7 @@ interface Draft {
  * where something is written anyway, and only what is left opens slices of its own. Slices are never repacked.
  */
 export function planSlices(
-  service: Service,
+  target: SliceTarget,
   groups: readonly EndpointGroup[],
   existing: readonly EndpointSlice[],
 ): SlicePlan {
@@ -48,15 +68,15 @@ export function planSlices(
       group,
       existing.filter((slice) => slice.addressType === group.family && !taken.has(slice)),
     );
-    const { kept, rest } = distribute(service, group, own);
+    const { kept, rest } = distribute(target, group, own);
     drafts.push(...kept.map((draft) => ({ ...draft, group })));
     const chunks = kept.length === 0 && rest.length === 0 ? [[]] : chunked(rest, MAX_ENDPOINTS);
-    for (const endpoints of chunks) create.push(newSlice(service, group, { endpoints, names }));
+    for (const endpoints of chunks) create.push(newSlice(target, group, { endpoints, names }));
   }
   const claimed = new Set(drafts.map((draft) => draft.slice));
   return {
     create,
-    update: drafts.filter((it) => it.isChanged && !it.isSpare).map((it) => filled(service, it.group, it)),
+    update: drafts.filter((it) => it.isChanged && !it.isSpare).map((it) => filled(target, it.group, it)),
     delete: [
       ...drafts.filter((draft) => draft.isSpare).map((draft) => draft.slice),
       ...existing.filter((slice) => !claimed.has(slice)),
@@ -84,12 +104,12 @@ function byName(a: EndpointSlice, b: EndpointSlice): number {
 
 /** Puts a group's endpoints into its slices as far as they go; `rest` is what needs new ones. */
 function distribute(
-  service: Service,
+  target: SliceTarget,
   group: EndpointGroup,
   slices: readonly EndpointSlice[],
 ): { kept: Draft[]; rest: Endpoint[] } {
   const wanted = new Map(group.endpoints.map((endpoint) => [identityOf(endpoint), endpoint]));
-  const kept = slices.map((slice) => keepIn(service, slice, wanted));
+  const kept = slices.map((slice) => keepIn(target, slice, wanted));
   const rest = [...wanted.values()];
   fill(
     kept.filter((draft) => draft.isChanged && draft.endpoints.length > 0),
@@ -106,9 +126,9 @@ function distribute(
 }
 
 /** What of a slice is still wanted, in its newest form. Takes it out of `wanted`. */
-function keepIn(service: Service, slice: EndpointSlice, wanted: Map<string, Endpoint>): Draft {
+function keepIn(target: SliceTarget, slice: EndpointSlice, wanted: Map<string, Endpoint>): Draft {
   const endpoints: Endpoint[] = [];
-  let isChanged = !hasMetadata(slice, service);
+  let isChanged = !hasMetadata(slice, target);
   for (const endpoint of slice.endpoints) {
     const identity = identityOf(endpoint);
     const next = wanted.get(identity);
@@ -133,26 +153,15 @@ function identityOf(endpoint: Endpoint): string {
   return [endpoint.targetRef?.uid ?? "", ...endpoint.addresses].join(" ");
 }
 
-function labelsFor(service: Service): Record<string, string> {
-  const headless: Record<string, string> = service.spec?.clusterIP === "None" ? { [HEADLESS_LABEL]: "" } : {};
-  const { [HEADLESS_LABEL]: _, ...own } = service.metadata.labels ?? {};
-  return { ...own, ...headless, [SERVICE_NAME_LABEL]: service.metadata.name, [MANAGED_BY_LABEL]: MANAGED_BY };
-}
-
-function ownerOf(service: Service) {
-  const { name, uid = "" } = service.metadata;
-  return { apiVersion: "v1", kind: "Service", name, uid, controller: true, blockOwnerDeletion: true };
-}
-
-function hasMetadata(slice: EndpointSlice, service: Service): boolean {
+function hasMetadata(slice: EndpointSlice, { labels, owner }: SliceTarget): boolean {
   return (
-    sameJson(slice.metadata.labels ?? {}, labelsFor(service)) &&
-    sameJson(slice.metadata.ownerReferences ?? [], [ownerOf(service)])
+    sameJson(slice.metadata.labels ?? {}, labels) && sameJson(slice.metadata.ownerReferences ?? [], [owner])
   );
 }
 
-function filled(service: Service, group: EndpointGroup, { slice, endpoints }: Draft): EndpointSlice {
-  const metadata = { ...slice.metadata, labels: labelsFor(service), ownerReferences: [ownerOf(service)] };
+function filled(target: SliceTarget, group: EndpointGroup, { slice, endpoints }: Draft): EndpointSlice {
+  const { labels, owner } = target;
+  const metadata = { ...slice.metadata, labels: { ...labels }, ownerReferences: [owner] };
   const ports = group.endpoints.length === 0 ? (slice.ports ?? []) : [...group.ports];
   return { ...slice, metadata, ports, endpoints };
 }
@@ -162,18 +171,18 @@ function filled(service: Service, group: EndpointGroup, { slice, endpoints }: Dr
  * into it and tries again, instead of making a second slice for the same endpoints.
  */
 function newSlice(
-  service: Service,
+  target: SliceTarget,
   group: EndpointGroup,
   parts: { readonly endpoints: Endpoint[]; readonly names: Set<string> },
 ): EndpointSlice {
-  const { name: serviceName, namespace = "", uid = "" } = service.metadata;
-  const seed = `${uid} ${groupKey(group.family, group.ports)}`;
+  const { namespace, labels, owner } = target;
+  const seed = `${owner.uid} ${groupKey(group.family, group.ports)}`;
   let name = "";
   for (let number = 0; name === "" || parts.names.has(name); number++)
-    name = `${serviceName}-${suffixOf(`${seed} ${number}`)}`;
+    name = `${owner.name}-${suffixOf(`${seed} ${number}`)}`;
   parts.names.add(name);
   return {
-    metadata: { name, namespace, labels: labelsFor(service), ownerReferences: [ownerOf(service)] },
+    metadata: { name, namespace, labels: { ...labels }, ownerReferences: [owner] },
     addressType: group.family,
     ports: [...group.ports],
     endpoints: parts.endpoints,

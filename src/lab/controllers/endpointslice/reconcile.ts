@@ -1,5 +1,10 @@
 import type { Node, Pod, Service } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
+import {
+  ENDPOINT_SLICES,
+  type EndpointSlice,
+  MANAGED_BY_LABEL,
+  SERVICE_NAME_LABEL,
+} from "#api/discovery/v1/types.ts";
 import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
 import { sameJson } from "#base/json.ts";
 import { createController } from "#kube/controller.ts";
@@ -10,7 +15,7 @@ import type { Change, Controller, Informer, KubeClient } from "#kube/types.ts";
 import { untilEnding } from "../ending.ts";
 import { type LabInformers, selectorKey } from "../informers.ts";
 import { endpointGroups } from "./endpoints.ts";
-import { planSlices } from "./plan.ts";
+import { MANAGED_BY, planSlices, targetOf } from "./plan.ts";
 
 type Needs = Pick<LabInformers, "services" | "pods" | "nodes" | "slices">;
 
@@ -44,7 +49,11 @@ async function reconcile(
   const matching = [...candidates].filter((pod) => matches(pod.metadata.labels));
   const nodeOf = (name: string): Node | undefined => nodes.store.get(objectKey(undefined, name));
   const groups = endpointGroups({ service, pods: matching, nodeOf });
-  const plan = planSlices(service, groups, [...slices.store.byIndex("service", key)].filter(isOurs));
+  const plan = planSlices(
+    targetOf(service),
+    groups,
+    [...slices.store.byIndex("service", key)].filter(isOurs),
+  );
   // Additions first: a Service must not be without endpoints in between.
   for (const slice of plan.create) await client.create(ENDPOINT_SLICES, slice, { signal });
   for (const slice of plan.update) await client.update(ENDPOINT_SLICES, slice, { signal });
@@ -59,7 +68,8 @@ function hasSelector(service: Service): boolean {
 }
 
 function isOurs(slice: EndpointSlice): boolean {
-  return slice.metadata.deletionTimestamp === undefined;
+  const { deletionTimestamp, labels } = slice.metadata;
+  return deletionTimestamp === undefined && labels?.[MANAGED_BY_LABEL] === MANAGED_BY;
 }
 
 function servicesOfSlice({ before, after }: Change<EndpointSlice>): ObjectKey[] {

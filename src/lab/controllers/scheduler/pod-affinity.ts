@@ -1,4 +1,5 @@
-import type { Pod, PodAffinityTerm } from "#api/core/v1/types.ts";
+import type { PodAffinityTerm } from "#api/core/v1/affinity.ts";
+import type { Pod } from "#api/core/v1/types.ts";
 import type { LabelSelector } from "#api/meta/types.ts";
 import { type Labels, matcherOf } from "#kube/selector.ts";
 import type { ClusterView, NodeView } from "./snapshot.ts";

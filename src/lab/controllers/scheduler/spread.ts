@@ -1,4 +1,5 @@
-import type { Pod, TopologySpreadConstraint } from "#api/core/v1/types.ts";
+import type { TopologySpreadConstraint } from "#api/core/v1/affinity.ts";
+import type { Pod } from "#api/core/v1/types.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { matcherOf } from "#kube/selector.ts";
 import { matchesNode } from "../node-match.ts";
