@@ -1,0 +1,404 @@
+import { EventEmitter } from "node:events";
+import type { WebSocket } from "ws";
+import { FleetError } from "#base/errors.ts";
+import { parseQuantity } from "#apiserver/builtin/quantity.ts";
+import { compileExpression } from "#apiserver/cel/environment.ts";
+import { ProgramError } from "#apiserver/cel/eval/program.ts";
+import { toCel } from "#apiserver/cel/json.ts";
+import { resolveFieldPath } from "#apiserver/cel/rules/field-path.ts";
+import { CompileError } from "#apiserver/cel/syntax/problems.ts";
+import { DYN } from "#apiserver/cel/type.ts";
+import { parseJsonPath } from "#apiserver/crd/jsonpath.ts";
+import { acceptsAggregated, negotiate } from "#apiserver/http/negotiate.ts";
+import { parseBody } from "#apiserver/http/body.ts";
+import { parsePath } from "#apiserver/http/path.ts";
+import { apply } from "#apiserver/patch/apply.ts";
+import { parseFieldSet } from "#apiserver/patch/field-set.ts";
+import { applyJsonPatch } from "#apiserver/patch/json-patch.ts";
+import { readManagers } from "#apiserver/patch/managers.ts";
+import { applyMergePatch } from "#apiserver/patch/merge-patch.ts";
+import { applyStrategicMergePatch } from "#apiserver/patch/strategic-merge.ts";
+import { parseLabelSelector } from "#apiserver/registry/selectors.ts";
+import type { ApiObject } from "#apiserver/registry/types.ts";
+import { builtinSchema, resolveDefinition } from "#apiserver/schema/definitions.ts";
+import { parseJson } from "#apiserver/schema/json.ts";
+import { patternProblem } from "#apiserver/schema/patterns.ts";
+import { encodeEnvelope, encodeMessage } from "#apiserver/schema/protobuf.encoder.ts";
+import { canonicalQuantity } from "#apiserver/schema/quantity.ts";
+import { StatusError } from "#apiserver/status.ts";
+import { decodeFrame, encodeData, encodePing, encodeSynStream } from "#lab/node/server/spdy/frames.ts";
+import { decodeHeaders, encodeHeaders } from "#lab/node/server/spdy/header-block.ts";
+import { webSocketChannels } from "#lab/node/server/websocket-channels.ts";
+import type { Material } from "./mutate.ts";
+
+/** What reads bytes or text from outside, with what it may throw: anything else is a crash. */
+export interface Target extends Material {
+  readonly name: string;
+  readonly run: (input: Buffer) => unknown;
+  readonly refusals: readonly (abstract new (...args: never[]) => Error)[];
+}
+
+const SERVICE = {
+  apiVersion: "v1",
+  kind: "Service",
+  metadata: { name: "a", labels: { app: "a" }, finalizers: ["x.io/f"] },
+  spec: { type: "ClusterIP", selector: { app: "a" }, ports: [{ name: "http", port: 80, protocol: "TCP" }] },
+};
+const POD = {
+  apiVersion: "v1",
+  kind: "Pod",
+  metadata: { name: "p" },
+  spec: {
+    containers: [{ name: "c", image: "i", env: [{ name: "E", value: "v" }], ports: [{ containerPort: 80 }] }],
+  },
+};
+const json = (...values: readonly unknown[]): string[] => values.map((it) => JSON.stringify(it));
+const WORDS = [
+  "{",
+  "}",
+  "[",
+  "]",
+  ":",
+  ",",
+  "null",
+  "true",
+  "metadata",
+  "spec",
+  "ports",
+  "name",
+  "$patch",
+  "delete",
+];
+const text = (bytes: Buffer): string => bytes.toString("utf8");
+
+/** Of patches, what is JSON at all. */
+function parsed(input: Buffer): unknown {
+  return parseJson(text(input)).value;
+}
+
+const NOW = "2026-01-01T00:00:00Z";
+const SERVICE_SCHEMA = builtinSchema("", "v1", "Service") ?? {};
+
+function applyTo(live: ApiObject | undefined, applied: unknown): unknown {
+  const origin = { manager: "m", apiVersion: "v1", subresource: "", hasStatus: true, now: NOW };
+  return apply({
+    ...origin,
+    live,
+    applied: applied as ApiObject,
+    force: true,
+    schema: SERVICE_SCHEMA,
+    resolve: resolveDefinition,
+  });
+}
+
+const OBJECT = toCel({ spec: { replicas: 3, names: ["a", "b"], text: "hello", map: { a: 1, b: 2 } } });
+
+function evaluateCel(input: Buffer): void {
+  const program = compileExpression(text(input), { variables: new Map([["object", DYN]]) });
+  program.attempt(new Map([["object", OBJECT]]), 10_000);
+}
+
+function readChannels(input: Buffer): void {
+  const socket = Object.assign(new EventEmitter(), {
+    send: () => {},
+    close: () => {},
+    pause: () => {},
+    resume: () => {},
+  });
+  const channels = webSocketChannels(socket as unknown as WebSocket, {
+    stdin: true,
+    stdout: true,
+    stderr: true,
+    tty: true,
+  });
+  channels.onResize(() => {});
+  channels.stdin?.resume();
+  for (let at = 0; at < input.length; at += 8) socket.emit("message", input.subarray(at, at + 8));
+}
+
+const MANAGED = {
+  manager: "m",
+  operation: "Apply",
+  apiVersion: "v1",
+  time: NOW,
+  fieldsType: "FieldsV1",
+  fieldsV1: {
+    "f:spec": { "f:ports": { 'k:{"port":80}': { ".": {}, "f:port": {} }, 'v:"x"': {}, "i:0": {} } },
+  },
+};
+
+export const TARGETS: readonly Target[] = [
+  {
+    name: "JSON bodies",
+    seeds: json(SERVICE, POD, { a: [1, -2.5e3, "\u00e9", null, true] }),
+    words: WORDS,
+    run: (input) => parseBody(input, "application/json"),
+    refusals: [StatusError],
+  },
+  {
+    name: "YAML bodies",
+    seeds: [
+      "apiVersion: v1\nkind: Service\nmetadata:\n  name: a\n  labels: {a: 'b'}\nspec:\n- 1\n- !!str 2\n- &x y\n- *x\n",
+      "a: |\n  text\nb: >-\n  folded\n? c\n: d\n<<: {e: f}\n---\ng: 0x1f\n",
+    ],
+    words: [
+      "&a ",
+      "*a ",
+      "!!binary ",
+      "<<: ",
+      "---\n",
+      "? ",
+      "- ",
+      ": ",
+      "|\n",
+      "{",
+      "[",
+      "%YAML 1.1\n",
+      "\t",
+    ],
+    run: (input) => parseBody(input, "application/yaml"),
+    refusals: [StatusError],
+  },
+  {
+    name: "protobuf bodies",
+    seeds: [
+      encodeEnvelope("v1", "Service", Uint8Array.from(encodeMessage("io.k8s.api.core.v1.Service", SERVICE))),
+      encodeEnvelope("v1", "Pod", Uint8Array.from(encodeMessage("io.k8s.api.core.v1.Pod", POD))),
+      encodeEnvelope("v1", "ConfigMap", Uint8Array.of(0x0a, 3, 0x0a, 1, 0x61)),
+    ],
+    run: (input) => parseBody(input, "application/vnd.kubernetes.protobuf"),
+    refusals: [StatusError],
+  },
+  {
+    name: "JSON patches",
+    seeds: json(
+      [
+        { op: "add", path: "/metadata/labels/x~1y", value: "z" },
+        { op: "remove", path: "/spec/ports/0" },
+      ],
+      [
+        { op: "test", path: "/spec/type", value: "ClusterIP" },
+        { op: "move", from: "/spec/selector", path: "/spec/s" },
+      ],
+      [
+        { op: "copy", from: "/spec", path: "/spec/ports/-" },
+        { op: "replace", path: "", value: {} },
+      ],
+    ),
+    words: [...WORDS, "/", "~0", "~1", "-", "add", "remove", "copy", "move", "test", "from", "path"],
+    run: (input) => applyJsonPatch(SERVICE, parsed(input)),
+    refusals: [StatusError],
+  },
+  {
+    name: "merge patches",
+    seeds: json({ metadata: { labels: null } }, { spec: { ports: [] } }, SERVICE),
+    words: WORDS,
+    run: (input) => applyMergePatch(SERVICE, parsed(input)),
+    refusals: [StatusError],
+  },
+  {
+    name: "strategic merge patches",
+    seeds: json(
+      { spec: { ports: [{ port: 80, $patch: "delete" }, { port: 81 }] } },
+      {
+        metadata: { "$deleteFromPrimitiveList/finalizers": ["x.io/f"], "$setElementOrder/finalizers": ["a"] },
+      },
+      { spec: { $retainKeys: ["type"], "$setElementOrder/ports": [{ port: 80 }] } },
+      { $patch: "replace", spec: {} },
+    ),
+    words: [
+      ...WORDS,
+      "$retainKeys",
+      "$setElementOrder/ports",
+      "$deleteFromPrimitiveList/finalizers",
+      "replace",
+      "merge",
+    ],
+    run: (input) => applyStrategicMergePatch(SERVICE, parsed(input), SERVICE_SCHEMA, resolveDefinition),
+    refusals: [StatusError],
+  },
+  {
+    name: "applied configurations",
+    seeds: json(SERVICE, { ...SERVICE, spec: { ports: [{ port: 80 }, { port: 81, protocol: "UDP" }] } }),
+    words: WORDS,
+    run: (input) => {
+      const config = parseBody(input, "application/json").value;
+      const applied = { ...config, apiVersion: "v1", kind: "Service", metadata: { name: "a" } };
+      return applyTo(applyTo(undefined, SERVICE) as ApiObject, applied);
+    },
+    refusals: [StatusError],
+  },
+  {
+    name: "fieldsV1 and managers",
+    seeds: json([MANAGED], [{ ...MANAGED, operation: "Update", subresource: "status" }]),
+    words: [...WORDS, "f:", "k:{", 'v:"', "i:0", "."],
+    run: (input) => {
+      const entries = parsed(input);
+      readManagers(entries);
+      if (Array.isArray(entries))
+        for (const it of entries) parseFieldSet((it as { fieldsV1?: unknown } | null)?.fieldsV1);
+    },
+    refusals: [StatusError],
+  },
+  {
+    name: "label selectors",
+    seeds: ["a=b,c!=d", "a in (b,c),!d,e", "x.io/a notin (b), c > 5, d<3", "a==b"],
+    words: [" in ", " notin ", "(", ")", ",", "!", "=", "==", "!=", ">", "<", "/"],
+    run: (input) => parseLabelSelector(text(input))({ a: "b", c: "7" }),
+    refusals: [StatusError],
+  },
+  {
+    name: "JSONPath",
+    seeds: [".spec.ports[0].port", "{.items[*].metadata['name']}", "$..name", ".a[?(@.b=='c')].d", ".a[1:3]"],
+    words: ["[", "]", "..", "*", "?(", ")", "@", "==", "'", '"', "{", "}"],
+    run: (input) => parseJsonPath(text(input))(POD),
+    refusals: [FleetError],
+  },
+  {
+    name: "field paths of rules",
+    seeds: [".a.b", "['a'].b['c\\'d']", ".a['b']"],
+    words: ["['", "']", ".", "\\'", "\\\\"],
+    run: (input) =>
+      resolveFieldPath(text(input), {
+        properties: { a: { properties: { b: {} } } },
+        additionalProperties: true,
+      }),
+    refusals: [],
+  },
+  {
+    name: "quantities",
+    seeds: ["500m", "1.5Gi", "2e3", "-0.1n", "+.5E", "9223372036854775807"],
+    words: ["Ki", "Ei", "e", "E", "n", "+", "-", ".", "1e99", "000000000000000000000000000001"],
+    run: (input) => [canonicalQuantity(text(input)), parseQuantity(text(input))],
+    refusals: [],
+  },
+  {
+    name: "patterns",
+    seeds: ["^[a-z]([-a-z0-9]*[a-z0-9])?$", "(a|b)*c{2,5}", String.raw`(?i)\p{L}+\d\b`, "((a{0,99}){0,9})"],
+    words: ["(", ")", "[", "]", "{1,1000}", "*", "+?", "|", "\\", "(?P<n>", "^", "$", "\\p{"],
+    run: (input) => patternProblem(text(input)),
+    refusals: [],
+  },
+  {
+    name: "CEL",
+    seeds: [
+      "object.spec.names.all(x, x.size() > 0) && has(object.spec.text)",
+      "object.spec.map.transformMap(k, v, v * 2).exists(k, v, v == 4) ? 'a' : string(1.5)",
+      "[1, 2, 3].map(x, x * 2).filter(x, x > 2).sortBy(x, -x)[?0].orValue(5)",
+      "'%s %d %.2f'.format(['a', 1, 1.5]).replace('a', 'b').split(' ').join('-')",
+      "quantity('1.5Gi').add(5) == quantity('2') || semver('1.2.3-a').isLessThan(semver('2.0.0'))",
+      "cidr('10.0.0.0/8').containsIP(ip('10.1.2.3')) && url('https://a:1/b?c=d').getPort() == '1'",
+      "timestamp('2020-01-01T00:00:00Z') + duration('1h30m') > timestamp(0)",
+      "object.?spec.?missing.optMap(x, x + 1).hasValue() || 'abc'.matches('a.*')",
+      "lists.range(5).flatten().distinct().slice(0, 2) == b'\\x00' || 1u + 2u == 3u",
+    ],
+    words: [
+      ...[
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ".",
+        ",",
+        "?",
+        ":",
+        "&&",
+        "||",
+        "!",
+        "==",
+        "<",
+        " in ",
+        "+",
+        "-",
+        "/",
+        "%",
+      ],
+      ...[
+        "object",
+        "spec",
+        "x",
+        ".all(x, ",
+        ".map(x, ",
+        "optional.of(",
+        "dyn(",
+        "'a'",
+        "null",
+        "true",
+        "1u",
+        "1.5",
+      ],
+      ...[
+        "lists.range(",
+        ".format(",
+        ".find(",
+        ".sort()",
+        "type(",
+        "string(",
+        "int(",
+        "timestamp(",
+        "duration(",
+      ],
+    ],
+    run: evaluateCel,
+    refusals: [CompileError, ProgramError],
+  },
+  {
+    name: "paths of requests",
+    seeds: ["/api/v1/namespaces/default/pods/a/log", "/apis/apps/v1/deployments", "/openapi/v3/apis/apps/v1"],
+    words: ["/", "//", "%2f", "%", "..", "api", "apis", "namespaces", "watch"],
+    run: (input) => parsePath(text(input)),
+    refusals: [StatusError, URIError],
+  },
+  {
+    name: "Accept headers",
+    seeds: [
+      "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;q=0.5, */*",
+      "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+      "application/vnd.kubernetes.protobuf, application/yaml",
+    ],
+    words: [";", ",", "=", "q=", "*/*", "as=", "/", '"'],
+    run: (input) => [negotiate(text(input)), acceptsAggregated(text(input))],
+    refusals: [StatusError],
+  },
+  {
+    name: "SPDY frames",
+    seeds: [
+      Buffer.concat([encodeSynStream(1, Buffer.from("abcdef")), encodeData(1, Buffer.from("hello"), true)]),
+      encodePing(Buffer.of(0, 0, 0, 1)),
+    ],
+    run: (input) => {
+      for (let rest = input; ;) {
+        const found = decodeFrame(rest);
+        if (found === undefined) return;
+        rest = rest.subarray(found.length);
+      }
+    },
+    refusals: [],
+  },
+  {
+    name: "SPDY header blocks",
+    seeds: [
+      encodeHeaders(
+        new Map([
+          ["streamtype", "stdin"],
+          ["port", "80"],
+        ]),
+      ),
+    ],
+    run: (input) => decodeHeaders(input),
+    refusals: [RangeError],
+  },
+  {
+    name: "WebSocket channels",
+    seeds: [
+      Buffer.from('\u0000hello\u0004{"Width":80,"Height":24}'),
+      Buffer.of(255, 0),
+      Buffer.of(4, 123, 125),
+    ],
+    words: ['{"Width":', '"Height":', "}", "\u0004"],
+    run: readChannels,
+    refusals: [],
+  },
+];
