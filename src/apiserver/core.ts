@@ -5,7 +5,7 @@ import type { Rng } from "#base/rng.ts";
 import type { ClusterPki } from "#pki/cluster.ts";
 import type { AuditOptions } from "./audit/log.ts";
 import { ServiceAccountTokens } from "./auth/tokens.ts";
-import { admissionPlugins } from "./admission/plugins.ts";
+import { admissionPlugins } from "./admission/compose.ts";
 import { endpointResolver, type ServiceResolver } from "./admission/webhook/resolver.ts";
 import { RoleAggregation } from "./auth/aggregation.ts";
 import { CertificateSigner } from "./auth/certificates/signer.ts";

@@ -6,6 +6,9 @@ import type { Store } from "../storage/store.ts";
 import { AdmissionChain } from "./chain.ts";
 import { Conditions } from "./conditions.ts";
 import { namespaceLifecycle } from "./namespace-lifecycle.ts";
+import { defaultIngressClass, defaultStorageClass } from "./plugins/default-classes.ts";
+import { limitRanger } from "./plugins/limit-ranger.ts";
+import { podSecurity } from "./plugins/pod-security.ts";
 import { BoundPolicies } from "./policy/policies.ts";
 import { ValidatingPolicies } from "./policy/validating.ts";
 import { WebhookClient } from "./webhook/client.ts";
@@ -36,6 +39,10 @@ export function admissionPlugins(options: AdmissionOptions): AdmissionPlugins {
   const services = { catalog, client, conditions: new Conditions(authorizer), log };
   const admission = new AdmissionChain([
     namespaceLifecycle,
+    limitRanger,
+    podSecurity,
+    defaultStorageClass,
+    defaultIngressClass,
     new MutatingWebhooks(new Hooks(store, "mutatingwebhookconfigurations"), services),
     new ValidatingPolicies(new BoundPolicies(store, "validating"), { store, catalog, authorizer }),
     new ValidatingWebhooks(new Hooks(store, "validatingwebhookconfigurations"), services),
