@@ -12,7 +12,7 @@ import { exec, start } from "#base/exec.ts";
 import { VERSION } from "../src/cmd/fairlead/version.ts";
 import { untilInterrupted } from "../src/cmd/lab/context.ts";
 import { inOwnNamespace } from "../src/cmd/lab/user-namespace.ts";
-import { findSuite, LATEST_VARIABLE, PINNED, SUITE_VARIABLE } from "./conformance/suite.ts";
+import { findSuite, PINNED, variableOf } from "./conformance/suite.ts";
 import { isConformant, readVerdicts, renderVerdicts } from "./conformance/verdicts.ts";
 import { root } from "./steps.ts";
 
@@ -53,7 +53,8 @@ async function main(): Promise<void> {
     return;
   }
   // Inside, where no way leads to the module proxy, the suite is found by its name.
-  process.env[flags.suite === "latest" ? LATEST_VARIABLE : SUITE_VARIABLE] = suite.path;
+  const variable = variableOf(flags.suite);
+  if (variable !== undefined) process.env[variable] = suite.path;
   if (await inOwnNamespace()) return;
   const reports = join(root, "reports", `mcs-${suite.version}-${flags["ip-family"]}`);
   rmSync(reports, { recursive: true, force: true });

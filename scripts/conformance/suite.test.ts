@@ -51,7 +51,7 @@ describe("the suite", () => {
     expect(first).toMatchObject({ kind: "found", version: "v0.5.0" });
     expect(calls).toEqual(["version", "list -m", "get -t", "test -c"]);
     expect(await findSuite(search)).toEqual(first);
-    expect(calls.slice(4)).toEqual(["version", "list -m"]);
+    expect(calls).toHaveLength(4);
     expect(
       readdirSync(tmpdir()).filter(
         (it) => it.startsWith("conformance-") && existsSync(join(tmpdir(), it, "go.mod")),
@@ -63,6 +63,14 @@ describe("the suite", () => {
     const environment = { MCS_CONFORMANCE: join(cache, "absent") };
     const suite = await findSuite({ version: "latest", environment, cache, signal, go });
     expect(suite).toMatchObject({ kind: "found", version: "v0.5.2" });
+  });
+
+  it("of another version is never the binary that is named for ours", async () => {
+    const given = join(cache, "given.test");
+    writeFileSync(given, "");
+    const environment = { MCS_CONFORMANCE: given, MCS_CONFORMANCE_LATEST: given };
+    const suite = await findSuite({ version: "v0.4.1", environment, cache, signal, go });
+    expect(suite).not.toHaveProperty("path", given);
   });
 
   it("is missed in words: no Go, or no module", async () => {

@@ -12,8 +12,8 @@ const MODULE = "sigs.k8s.io/mcs-api/conformance";
 export const PINNED = "v0.5.0";
 
 /** Environment variables that name a compiled suite (`go test -c`), as KUBEBUILDER_ASSETS names an API server. */
-export const SUITE_VARIABLE = "MCS_CONFORMANCE";
-export const LATEST_VARIABLE = "MCS_CONFORMANCE_LATEST";
+const SUITE_VARIABLE = "MCS_CONFORMANCE";
+const LATEST_VARIABLE = "MCS_CONFORMANCE_LATEST";
 
 export type Suite =
   | { readonly kind: "found"; readonly path: string; readonly version: string }
@@ -33,22 +33,31 @@ export interface SuiteSearch {
 
 export type Go = (args: readonly string[], cwd: string) => Promise<ExecResult>;
 
+/** The variable that may name a suite of this version: another version's binary is never taken for it. */
+export function variableOf(version: string): string | undefined {
+  if (version === "latest") return LATEST_VARIABLE;
+  return version === PINNED ? SUITE_VARIABLE : undefined;
+}
+
 export async function findSuite(search: SuiteSearch): Promise<Suite> {
-  const variable = search.version === "latest" ? LATEST_VARIABLE : SUITE_VARIABLE;
-  const named = search.environment[variable];
+  const { version, environment, cache } = search;
+  const variable = variableOf(version);
+  const named = variable === undefined ? undefined : environment[variable];
   if (named !== undefined && named !== "")
     return existsSync(named)
-      ? { kind: "found", path: named, version: search.version === "latest" ? "latest" : PINNED }
+      ? { kind: "found", path: named, version }
       : { kind: "missing", why: `${variable} names ${named}, which is not there` };
+  const built = pathOf(cache, version);
+  if (existsSync(built)) return { kind: "found", path: built, version };
   const go = search.go ?? runGo(search.signal);
-  const otherwise = `or name a compiled suite in ${variable}`;
+  const otherwise = variable === undefined ? "" : `, or name a compiled suite in ${variable}`;
   try {
     await go(["version"], tmpdir());
   } catch (error) {
     if (!isMissing(error)) throw error;
     return {
       kind: "missing",
-      why: `there is no Go on the path to build ${MODULE} with; install it, ${otherwise}`,
+      why: `there is no Go on the path to build ${MODULE} with; install it${otherwise}`,
     };
   }
   const folder = mkdtempSync(join(tmpdir(), "conformance-"));
@@ -56,11 +65,15 @@ export async function findSuite(search: SuiteSearch): Promise<Suite> {
     return await build(search, go, folder);
   } catch (error) {
     if (!hasCode(error, "EXEC_FAILED")) throw error;
-    const why = `Go cannot get ${MODULE}@${search.version} (${lastLine(messageOf(error))}); see GOPROXY, ${otherwise}`;
+    const why = `Go cannot get ${MODULE}@${search.version} (${lastLine(messageOf(error))}); see GOPROXY${otherwise}`;
     return { kind: "missing", why };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+function pathOf(cache: string, version: string): string {
+  return join(cache, `mcs-conformance-${version}.test`);
 }
 
 /** In a module of its own, so that nothing but the suite's own requirements decides what it is built from. */
@@ -68,7 +81,7 @@ async function build({ version: wanted, cache }: SuiteSearch, go: Go, folder: st
   writeFileSync(join(folder, "go.mod"), "module conformance\n\ngo 1.23.0\n");
   const listed = await go(["list", "-m", "-f", "{{.Version}}", `${MODULE}@${wanted}`], folder);
   const version = listed.stdout.trim();
-  const path = join(cache, `mcs-conformance-${version}.test`);
+  const path = pathOf(cache, version);
   if (!existsSync(path)) {
     await go(["get", "-t", `${MODULE}@${version}`], folder);
     mkdirSync(dirname(path), { recursive: true });
