@@ -22,7 +22,7 @@ import {
   defaultStatefulSet,
 } from "../workload/defaults.ts";
 import { cronJobStrategy, jobStrategy } from "../workload/job.ts";
-import { daemonSetGenerations } from "../workload/generations.ts";
+import { daemonSetGenerations, startGeneration } from "../workload/generations.ts";
 import {
   validateDaemonSet,
   validateDeployment,
@@ -91,7 +91,10 @@ export function workloadResources(): readonly ResourceDefinition[] {
       warnings: templateWarnings,
       strategy: {
         ...daemonSetGenerations,
-        applyDefaults: defaultDaemonSet,
+        applyDefaults: (object) => {
+          defaultDaemonSet(object);
+          startGeneration(object);
+        },
         validateCreate: validateDaemonSet,
         validateUpdate: validateWorkloadUpdate(validateDaemonSet),
         allowUnconditionalUpdate: false,

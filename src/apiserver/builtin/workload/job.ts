@@ -13,7 +13,10 @@ const OLD_UID_LABEL = "controller-uid";
 const OLD_NAME_LABEL = "job-name";
 
 export const jobStrategy: Partial<Strategy> = {
-  applyDefaults: defaultJob,
+  applyDefaults: (job) => {
+    defaultJob(job);
+    ensureFields(job, "spec")["manualSelector"] ??= false;
+  },
   prepareForCreate: generateSelector,
   validateCreate: validateJob,
   validateUpdate: validateJobUpdate,
