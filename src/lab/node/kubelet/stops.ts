@@ -24,11 +24,11 @@ const MIN_WINDOW_MS = 2000;
 
 /** Ends containers: preStop hook, SIGTERM, and SIGKILL when the grace period is over. */
 export class ContainerStops implements Disposable {
-  readonly #runtime: ContainerRuntime;
+  readonly #runtime: Pick<ContainerRuntime, "signal">;
   readonly #clock: Clock;
   readonly #running = new Map<string, Stop>();
 
-  constructor(runtime: ContainerRuntime, clock: Clock) {
+  constructor(runtime: Pick<ContainerRuntime, "signal">, clock: Clock) {
     this.#runtime = runtime;
     this.#clock = clock;
   }
