@@ -95,7 +95,7 @@ export function asObject(value: unknown, kind: string, apiVersion: string): ApiO
 }
 
 /** Go clients send `creationTimestamp: null`; null and empty mean absent in metadata. */
-function withoutNulls(metadata: unknown): Record<string, unknown> {
+export function withoutNulls(metadata: unknown): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(metadata ?? {}).filter(([, value]) => value !== null && value !== ""),
   );

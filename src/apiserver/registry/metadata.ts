@@ -30,7 +30,11 @@ export function arranged(object: ApiObject, kind: string, apiVersion: string): A
 
 export function validateMetadata(
   object: ApiObject,
-  definition: { readonly strategy: Pick<Strategy, "checkName">; readonly isCustom: boolean },
+  definition: {
+    readonly group: string;
+    readonly strategy: Pick<Strategy, "checkName">;
+    readonly isCustom: boolean;
+  },
 ): FieldError[] {
   const { metadata } = object;
   const checkName = definition.strategy.checkName ?? subdomainProblems;
@@ -40,7 +44,7 @@ export function validateMetadata(
     ...validateLabels(metadata.labels),
     ...validateAnnotations(metadata.annotations),
     ...validateOwners(metadata),
-    ...validateFinalizers(metadata.finalizers, definition.isCustom),
+    ...validateFinalizers(metadata.finalizers, definition.isCustom || BARE_FINALIZERS.has(definition.group)),
   ];
 }
 
@@ -98,10 +102,17 @@ function validateOwners(metadata: ObjectMeta): FieldError[] {
 /** Finalizers that need no domain in front. */
 const STANDARD_FINALIZERS = new Set(["kubernetes", "orphan", "foregroundDeletion"]);
 
+/** Groups whose kinds are checked by the generic rules alone: that of CustomResourceDefinitions has such a finalizer itself. */
+const BARE_FINALIZERS = new Set([
+  "admissionregistration.k8s.io",
+  "apiextensions.k8s.io",
+  "apiregistration.k8s.io",
+]);
+
 /** Custom kinds, for what was there before, take finalizers without a domain. */
-function validateFinalizers(finalizers: readonly string[] = [], isCustom: boolean): FieldError[] {
+function validateFinalizers(finalizers: readonly string[] = [], isBareTaken: boolean): FieldError[] {
   const path = "metadata.finalizers";
-  const bare = isCustom
+  const bare = isBareTaken
     ? []
     : [...finalizers.entries()].filter(([, it]) => !it.includes("/") && !STANDARD_FINALIZERS.has(it));
   return [
