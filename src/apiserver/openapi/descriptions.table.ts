@@ -92,6 +92,22 @@ export const KINDS: Readonly<Record<string, string>> = {
 };
 
 export const FIELDS: Readonly<Record<string, string>> = {
+  persistentVolumeClaim: "Storage of a claim.",
+  projected: "Several sources in one folder.",
+  downwardAPI: "What the pod is told of itself.",
+  secret: "Content of a Secret.",
+  configMap: "Content of a ConfigMap.",
+  emptyDir: "An empty folder that lives as long as the pod.",
+  hostPath: "A folder of the node.",
+  rbd: "A Ceph block device.",
+  csi: "A volume of a CSI driver.",
+  nfs: "A share over NFS.",
+  wwids: "World wide identifiers of the volume.",
+  iqn: "iSCSI qualified name of the target.",
+  lun: "Logical unit number.",
+  fc: "A volume over Fibre Channel.",
+  os: "Operating system of the pod.",
+  ip: "The address.",
   "Condition.status": "True, False or Unknown.",
   "Condition.type": "Name of the aspect.",
   "ObjectMeta.name": "Name of the object, unique in its namespace.",

@@ -107,3 +107,67 @@ describe("the index", () => {
     );
   });
 });
+
+const pods: DocumentedResource = {
+  group: "",
+  version: "v1",
+  plural: "pods",
+  kind: "Pod",
+  listKind: "PodList",
+  namespaced: true,
+  verbs: VERBS,
+  schema: builtinSchema("", "v1", "Pod") as Schema,
+  hasStatus: true,
+  isCustom: false,
+};
+
+describe("the document of the core group", () => {
+  const tokens = {
+    group: "",
+    version: "v1",
+    plural: "token",
+    parent: "serviceaccounts",
+    kind: "TokenRequest",
+    kindApiVersion: "authentication.k8s.io/v1",
+    namespaced: true,
+    schema: builtinSchema("authentication.k8s.io", "v1", "TokenRequest") as Schema,
+  };
+  const core = openapiDocument({ group: "", version: "v1" }, [pods], [tokens]) as unknown as Document;
+  const operation = (path: string, method: string): string | undefined =>
+    core.paths[path]?.[method]?.["operationId"] as string | undefined;
+
+  it.each([
+    ["/api/v1/", "get", "getCoreV1APIResources"],
+    ["/api/v1/pods", "get", "listCoreV1PodForAllNamespaces"],
+    ["/api/v1/namespaces/{namespace}/pods", "delete", "deleteCoreV1CollectionNamespacedPod"],
+    ["/api/v1/namespaces/{namespace}/pods/{name}/exec", "post", "connectCoreV1PostNamespacedPodExec"],
+    ["/api/v1/namespaces/{namespace}/pods/{name}/log", "get", "readCoreV1NamespacedPodLog"],
+    ["/api/v1/namespaces/{namespace}/pods/{name}/eviction", "post", "createCoreV1NamespacedPodEviction"],
+    ["/api/v1/namespaces/{namespace}/pods/{name}/status", "put", "replaceCoreV1NamespacedPodStatus"],
+    [
+      "/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",
+      "post",
+      "createCoreV1NamespacedServiceAccountToken",
+    ],
+    ["/api/v1/watch/namespaces/{namespace}/pods/{name}", "get", "watchCoreV1NamespacedPod"],
+    ["/api/v1/watch/pods", "get", "watchCoreV1PodListForAllNamespaces"],
+  ])("calls %s %s %s, as the real one", (path, method, id) => {
+    expect(operation(path, method)).toBe(id);
+  });
+
+  it("says of every kind and of every field what it is", () => {
+    for (const [name, schema] of Object.entries(core.components.schemas)) {
+      expect.soft(schema.description, name).toMatch(/^.+\.$/);
+      for (const [field, property] of Object.entries(schema.properties ?? {})) {
+        expect.soft(property.description, `${name}.${field}`).toMatch(/^[^\n]{3,120}\.$/);
+      }
+    }
+  });
+
+  it("holds all that it refers to", () => {
+    const refs = [...JSON.stringify(core).matchAll(/"#\/components\/schemas\/([^"]+)"/g)].map(
+      (it) => it[1] ?? "",
+    );
+    for (const name of new Set(refs)) expect.soft(core.components.schemas, name).toHaveProperty([name]);
+  });
+});

@@ -285,7 +285,12 @@ class Operations {
     const isAll = suffix.endsWith("ForAllNamespaces");
     // A name of its own for what else would have that of a delete.
     const method = verb === "deleteCollection" ? { verb: "delete", method: "Collection" } : { verb };
-    const id = operationId(this.#resource, { ...method, namespaced: namespaced && !isAll, kind: ownKind, suffix });
+    const id = operationId(this.#resource, {
+      ...method,
+      namespaced: namespaced && !isAll,
+      kind: ownKind,
+      suffix,
+    });
     const { responses, ...rest } = body as { responses?: object };
     return {
       tags: [tagOf(this.#resource)],

@@ -53,8 +53,12 @@ export function listSchema(resource: DocumentedResource): Schema {
     properties: {
       apiVersion: API_VERSION,
       kind: KIND,
-      metadata: { $ref: `${META}.ListMeta` },
-      items: { type: "array", items: { $ref: REF_PREFIX + schemaName(resource) } },
+      metadata: { description: "What every list has.", allOf: [{ $ref: `${META}.ListMeta` }] },
+      items: {
+        description: "The objects.",
+        type: "array",
+        items: { $ref: REF_PREFIX + schemaName(resource) },
+      },
     },
     "x-kubernetes-group-version-kind": [{ group, version, kind: listKind }],
   };

@@ -34,7 +34,7 @@ export interface CertificateRequest {
   readonly hasOtherNames: boolean;
 }
 
-export const COMMON_NAME = "2.5.4.3";
+const COMMON_NAME = "2.5.4.3";
 const ORGANIZATION = "2.5.4.10";
 const EXTENSION_REQUEST = "1.2.840.113549.1.9.14";
 export const SUBJECT_ALT_NAME = "2.5.29.17";
