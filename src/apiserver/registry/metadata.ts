@@ -31,7 +31,7 @@ export function arranged(object: ApiObject, kind: string, apiVersion: string): A
 export function validateMetadata(
   object: ApiObject,
   definition: {
-    readonly group: string;
+    readonly group?: string;
     readonly strategy: Pick<Strategy, "checkName">;
     readonly isCustom: boolean;
   },
@@ -44,7 +44,10 @@ export function validateMetadata(
     ...validateLabels(metadata.labels),
     ...validateAnnotations(metadata.annotations),
     ...validateOwners(metadata),
-    ...validateFinalizers(metadata.finalizers, definition.isCustom || BARE_FINALIZERS.has(definition.group)),
+    ...validateFinalizers(
+      metadata.finalizers,
+      definition.isCustom || BARE_FINALIZERS.has(definition.group ?? ""),
+    ),
   ];
 }
 
