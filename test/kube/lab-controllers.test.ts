@@ -2,9 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { DEPLOYMENTS, type Deployment, REPLICA_SETS } from "#api/apps/v1/types.ts";
+import { DAEMON_SETS, DEPLOYMENTS, type Deployment, REPLICA_SETS } from "#api/apps/v1/types.ts";
 import {
   CONFIG_MAPS,
+  ENDPOINTS,
   NAMESPACES,
   NODES,
   type Pod,
@@ -13,6 +14,8 @@ import {
   type Service,
   SERVICES,
 } from "#api/core/v1/types.ts";
+import { JOBS } from "#api/batch/v1/types.ts";
+import { POD_DISRUPTION_BUDGETS } from "#api/policy/v1/types.ts";
 import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
 import { keyOf, objectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
@@ -287,6 +290,49 @@ describe("a cluster with the lab's controllers", () => {
     await until(PODS, named("picky"), ([it]) => it?.spec?.nodeName === "node-2" && isReady(it));
   });
 
+  it("runs a daemon on each node, pods of Jobs, and says how many pods may be evicted", async () => {
+    const template = (app: string, restartPolicy: "Always" | "Never") => ({
+      metadata: { labels: { app } },
+      spec: { restartPolicy, containers: [{ name: "c", image: "echo:1" }] },
+    });
+    await client.create(DAEMON_SETS, {
+      metadata: { name: "agent", namespace: NAMESPACE },
+      spec: { selector: { matchLabels: { app: "agent" } }, template: template("agent", "Always") },
+    });
+    await client.create(JOBS, {
+      metadata: { name: "batch", namespace: NAMESPACE },
+      spec: { parallelism: 2, completions: 3, template: template("batch", "Never") },
+    });
+    await client.create(POD_DISRUPTION_BUDGETS, {
+      metadata: { name: "agent", namespace: NAMESPACE },
+      spec: { minAvailable: 1, selector: { matchLabels: { app: "agent" } } },
+    });
+    const [set] = await until(DAEMON_SETS, named("agent"), ([it]) => it?.status?.numberAvailable === 2);
+    expect(set?.status).toMatchObject({ desiredNumberScheduled: 2, updatedNumberScheduled: 2 });
+    const [job] = await until(JOBS, named("batch"), ([it]) => it?.status?.ready === 2);
+    expect(job?.status).toMatchObject({ active: 2, uncountedTerminatedPods: {} });
+    const [budget] = await until(
+      POD_DISRUPTION_BUDGETS,
+      named("agent"),
+      ([it]) => it?.status?.disruptionsAllowed === 1,
+    );
+    expect(budget?.status).toMatchObject({ currentHealthy: 2, desiredHealthy: 1, expectedPods: 2 });
+    await client.delete(JOBS, objectKey(NAMESPACE, "batch"), { propagationPolicy: "Background" });
+    await until(PODS, ofApp("batch"), (pods) => pods.length === 0);
+  });
+
+  it("shows in slices what people write as Endpoints", async () => {
+    const metadata = { name: "outside", namespace: NAMESPACE };
+    await client.create(SERVICES, { metadata, spec: { ports: [{ port: 80 }] } });
+    const subsets = [{ addresses: [{ ip: "192.0.2.9" }], ports: [{ port: 80 }] }];
+    await client.create(ENDPOINTS, { metadata, subsets });
+    const ofService = { labelSelector: "kubernetes.io/service-name=outside" };
+    const [slice] = await until(ENDPOINT_SLICES, ofService, (found) => found.length === 1);
+    expect(slice?.endpoints[0]?.addresses).toEqual(["192.0.2.9"]);
+    await client.delete(SERVICES, objectKey(NAMESPACE, "outside"));
+    await until(ENDPOINT_SLICES, ofService, (found) => found.length === 0);
+  });
+
   it("writes nothing when nothing changed, and met no error on the way", async () => {
     const version = async () => (await client.list(NAMESPACES)).metadata.resourceVersion;
     const settled = () =>
@@ -297,7 +343,8 @@ describe("a cluster with the lab's controllers", () => {
       before = after;
       await settled();
     }
-    for (const kind of [NAMESPACES, NODES, PODS, SERVICES, DEPLOYMENTS, REPLICA_SETS] as Resource[]) {
+    const kinds = [NAMESPACES, NODES, PODS, SERVICES, DEPLOYMENTS, REPLICA_SETS, DAEMON_SETS];
+    for (const kind of [...kinds, POD_DISRUPTION_BUDGETS, ENDPOINTS] as Resource[]) {
       const keys = (await client.list(kind)).items.map((it) => keyOf(it));
       for (const controller of controllers.controllers) for (const key of keys) controller.enqueue(key);
     }

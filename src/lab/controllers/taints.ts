@@ -15,7 +15,7 @@ export function findToleration(pod: Pick<Pod, "spec">, taint: Taint): Toleration
   return (pod.spec?.tolerations ?? []).find((it) => isTolerated(it, taint));
 }
 
-export function isTolerated(toleration: Toleration, taint: Taint): boolean {
+function isTolerated(toleration: Toleration, taint: Taint): boolean {
   const { key = "", operator = "", effect = "" } = toleration;
   if (effect !== "" && effect !== taint.effect) return false;
   if (key === "") return operator === "Exists";

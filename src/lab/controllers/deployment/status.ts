@@ -45,7 +45,12 @@ export function planStatus(view: StatusView): StatusPlan {
 type Counts = Required<
   Pick<
     DeploymentStatus,
-    "replicas" | "updatedReplicas" | "readyReplicas" | "availableReplicas" | "unavailableReplicas"
+    | "replicas"
+    | "updatedReplicas"
+    | "readyReplicas"
+    | "availableReplicas"
+    | "unavailableReplicas"
+    | "terminatingReplicas"
   >
 >;
 
@@ -57,6 +62,7 @@ function countsOf({ newSet, oldSets }: StatusView): Counts {
     updatedReplicas: newSet?.status?.replicas ?? 0,
     readyReplicas: sumOf(sets, (set) => set.status?.readyReplicas ?? 0),
     availableReplicas,
+    terminatingReplicas: sumOf(sets, (set) => set.status?.terminatingReplicas ?? 0),
     unavailableReplicas: Math.max(0, sumOf(sets, replicasOf) - availableReplicas),
   };
 }

@@ -8,6 +8,7 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import type { EventRecorder } from "#kube/events.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
+import { markDisrupted } from "../disruption-target.ts";
 import { untilEnding } from "../ending.ts";
 import type { LabInformers } from "../informers.ts";
 import { isDeleting } from "#kube/finalizers.ts";
@@ -15,6 +16,10 @@ import { isReady } from "../pods.ts";
 import { Heartbeats } from "./heartbeats.ts";
 import { evictionInMs, plannedTaints, silentConditions } from "./plan.ts";
 
+const BY_TAINT = {
+  reason: "DeletionByTaintManager",
+  message: "Taint manager: deleting due to NoExecute taint",
+};
 const LEASE_NAMESPACE = "kube-node-lease";
 
 interface Parts {
@@ -135,6 +140,9 @@ class NodeLifecycle {
       }
       const message = `Marking for deletion Pod ${keyOf(pod)}`;
       this.#events.record(PODS, pod, { type: "Normal", reason: "TaintManagerEviction", message });
+      await ignoringGone(
+        markDisrupted({ client: this.#client, clock: this.#deps.clock }, pod, BY_TAINT, signal),
+      );
       await ignoringGone(this.#client.delete(PODS, keyOf(pod), { uid: pod.metadata.uid ?? "", signal }));
     }
     return nextMs;

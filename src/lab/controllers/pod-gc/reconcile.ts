@@ -5,6 +5,7 @@ import { createController } from "#kube/controller.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller, KubeClient } from "#kube/types.ts";
+import { markDisrupted } from "../disruption-target.ts";
 import type { LabInformers } from "../informers.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 
@@ -36,12 +37,21 @@ export function podGcController(client: KubeClient, { pods, nodes }: Needs, deps
         const isThere =
           nodeName !== "" && (await client.find(NODES, objectKey(undefined, nodeName), { signal }));
         if (isThere !== false && isThere !== undefined) return;
-        await removeNow(client, pod, signal);
+        // Without a node it never ran: there is nothing to explain.
+        const why = nodeName === "" ? { reason: "", message: "" } : NODE_GONE;
+        try {
+          await markDisrupted({ client, clock: deps.clock }, pod, { ...why, isLost: true }, signal);
+          await removeNow(client, pod, signal);
+        } catch (error) {
+          if (!hasCode(error, "API_NOT_FOUND")) throw error;
+        }
       },
     },
     deps,
   );
 }
+
+const NODE_GONE = { reason: "DeletionByPodGC", message: "PodGC: node no longer exists" };
 
 function isAbandoned(pod: Pod, hasNode: (name: string) => boolean): boolean {
   const { nodeName = "" } = pod.spec ?? {};

@@ -126,6 +126,7 @@ describe("the status of a ReplicaSet", () => {
         fullyLabeledReplicas: 2,
         readyReplicas: 2,
         availableReplicas: 1,
+        terminatingReplicas: 1,
         observedGeneration: 7,
       },
       checkInMs: 6000,

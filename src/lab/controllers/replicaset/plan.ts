@@ -90,6 +90,7 @@ export function planStatus(
       fullyLabeledReplicas: counted.filter(hasAllLabels).length,
       readyReplicas: counted.filter(isReady).length,
       availableReplicas: waits.filter((ms) => ms === 0).length,
+      terminatingReplicas: own.filter((pod) => isDeleting(pod) && !isTerminal(pod)).length,
       ...(generation === undefined ? {} : { observedGeneration: generation }),
       ...(at.conditions.length === 0 ? {} : { conditions: at.conditions }),
     },

@@ -169,7 +169,13 @@ function podOf(replicaSet: ReplicaSet, suffix: string): Pod {
 
 /** A server may leave out counts of zero, as Go's encoder does. */
 function withDefaults(status: ReplicaSet["status"]): object {
-  return { fullyLabeledReplicas: 0, readyReplicas: 0, availableReplicas: 0, ...status };
+  return {
+    fullyLabeledReplicas: 0,
+    readyReplicas: 0,
+    availableReplicas: 0,
+    terminatingReplicas: 0,
+    ...status,
+  };
 }
 
 /** The set that owns the pod or owned it, and for an orphan all whose selector may take it in. */
