@@ -48,7 +48,10 @@ const BOMBS: Readonly<Record<string, readonly (string | Buffer)[]>> = {
     many('{"a":', 50_000),
   ],
   "YAML bodies": [
-    `a: &a [${many("x,", 9)}x]\n${[..."bcdefghi"].map((it, at) => `${it}: &${it} [${many(`*${"abcdefgh"[at]},`, 9)}]`).join("\n")}\n`,
+    `a: &a [${many("x,", 9)}x]\n${"b c d e f g h i"
+      .split(" ")
+      .map((it, at) => `${it}: &${it} [${many(`*${"abcdefgh"[at]},`, 9)}]`)
+      .join("\n")}\n`,
     many("- ", 20_000),
     many("[", 20_000),
     `? ${many("{", 5000)}`,

@@ -88,13 +88,17 @@ function show(value: CelValue): string {
   if (typeof value === "string") return JSON.stringify(value);
   if (value === null || typeof value !== "object") return String(value);
   if (isList(value)) return `[${value.map(show).join(", ")}]`;
+  return value instanceof CelMap ? showMap(value) : showObject(value);
+}
+
+function showObject(value: Exclude<CelValue, null | boolean | bigint | number | string>): string {
   if (value instanceof Uint) return `${value.value}u`;
   if (value instanceof Uint8Array) return `0x${Buffer.from(value).toString("hex")}`;
   if (value instanceof Duration) return `duration(${value.nanos})`;
   if (value instanceof Timestamp) return `timestamp(${formatTimestamp(value)})`;
   if (value instanceof TypeValue) return `type(${value.type.name})`;
   if (value instanceof Optional) return value.hasValue ? `optional(${show(value.value)})` : "optional.none()";
-  return value instanceof CelMap ? showMap(value) : showOpaque(value);
+  return value instanceof Opaque ? showOpaque(value) : "";
 }
 
 function showMap(map: CelMap): string {

@@ -262,3 +262,8 @@ export function countCodePoints(text: string): number {
   }
   return count;
 }
+
+/** The characters of a text as CEL counts them. */
+export function codePoints(text: string): string[] {
+  return Array.from(text);
+}

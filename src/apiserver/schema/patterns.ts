@@ -32,7 +32,7 @@ const load = createRequire(import.meta.url);
 
 function compile(pattern: string): RE2JS | Error {
   try {
-    return (load("re2js") as typeof import("re2js")).RE2JS.compile(pattern);
+    return (load("re2js") as { RE2JS: typeof RE2JS }).RE2JS.compile(pattern);
   } catch (error) {
     return error as Error;
   }

@@ -102,7 +102,7 @@ class Checker {
         return this.#map(expr);
       case "struct":
         return this.#struct(expr);
-      case "comprehension":
+      default:
         return this.#comprehension(expr);
     }
   }

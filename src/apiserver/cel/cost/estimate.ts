@@ -1,9 +1,9 @@
 import type { Checked } from "../check/checker.ts";
 import type { DeclaredType } from "../schema/declared-type.ts";
-import type { Call, Comprehension, Expr, ListExpr, MapExpr } from "../syntax/ast.ts";
+import type { Call, Comprehension, Expr, ListExpr, MapExpr, Select } from "../syntax/ast.ts";
 import { type CelType, DYN, isOptional, paramAt } from "../type.ts";
 import { sizeOf } from "../value.ts";
-import { estimateCall, type Operand } from "./estimate-call.ts";
+import { type CallEstimate, estimateCall, type Operand } from "./estimate-call.ts";
 import { add, exactly, multiply, NOTHING, ONE, type Range, union, UNKNOWN } from "./range.ts";
 
 /**
@@ -33,6 +33,15 @@ interface Local {
   readonly entries: Entries | undefined;
 }
 
+interface MadeCall {
+  readonly expr: Call;
+  readonly name: string;
+  readonly id: string;
+  readonly target: Operand | undefined;
+  readonly args: readonly Operand[];
+  readonly argCosts: readonly Range[];
+}
+
 class Estimator {
   readonly #checked: Checked;
   readonly #root: DeclaredType | undefined;
@@ -53,13 +62,8 @@ class Estimator {
       case "ident":
         this.#paths.set(expr, this.#local(expr.name)?.path ?? [expr.name]);
         return ONE;
-      case "select": {
-        const operand = this.cost(expr.operand);
-        if (expr.isTest) return operand;
-        this.#paths.set(expr, [...this.#path(expr.operand), expr.field]);
-        const { kind } = this.#type(expr.operand);
-        return kind === "map" || kind === "struct" || kind === "param" ? add(operand, ONE) : operand;
-      }
+      case "select":
+        return this.#select(expr);
       case "call":
         return this.#call(expr);
       case "list":
@@ -68,9 +72,17 @@ class Estimator {
         return this.#map(expr);
       case "struct":
         return STRUCT_CREATE;
-      case "comprehension":
+      default:
         return isBind(expr) ? this.#bind(expr) : this.#comprehension(expr);
     }
+  }
+
+  #select(expr: Select): Range {
+    const operand = this.cost(expr.operand);
+    if (expr.isTest) return operand;
+    this.#paths.set(expr, [...this.#path(expr.operand), expr.field]);
+    const { kind } = this.#type(expr.operand);
+    return kind === "map" || kind === "struct" || kind === "param" ? add(operand, ONE) : operand;
   }
 
   #type(expr: Expr): CelType {
@@ -126,21 +138,27 @@ class Estimator {
     const args = expr.args.map((it) => this.#operand(it));
     const name = this.#checked.names.get(expr) ?? expr.name;
     if (name === "dyn") return this.#dyn(expr, argCosts);
-    const overloads = this.#checked.overloads.get(expr) ?? [];
-    if (overloads.length === 0) return NOTHING;
-    const target = expr.target === undefined || this.#checked.names.has(expr) ? undefined : expr.target;
+    const target = this.#checked.names.has(expr) ? undefined : expr.target;
     const targetCost = target === undefined ? NOTHING : this.cost(target);
     const on = target === undefined ? undefined : this.#operand(target);
+    return add(targetCost, this.#overloads({ expr, name, target: on, args, argCosts }));
+  }
+
+  /** Of all the overloads that a call may turn out to be. */
+  #overloads(made: Omit<MadeCall, "id">): Range {
+    const { expr } = made;
+    const overloads = this.#checked.overloads.get(expr) ?? [];
+    if (overloads.length === 0) return NOTHING;
     let cost: Range = { min: Infinity, max: 0 };
     let size: Range | undefined;
     for (const { id } of overloads) {
-      const found = this.#overload({ expr, name, id, target: on, args, argCosts });
+      const found = this.#overload({ ...made, id });
       cost = union(cost, found.cost);
       if (found.size !== undefined) size = size === undefined ? found.size : union(size, found.size);
       size = this.#indexed(expr, id) ?? size ?? this.#size(expr);
     }
     if (size !== undefined) this.#sizes.set(expr, size);
-    return add(targetCost, cost);
+    return cost;
   }
 
   #dyn(expr: Call, argCosts: readonly Range[]): Range {
@@ -157,28 +175,28 @@ class Estimator {
     return this.#entriesOf(first)?.value;
   }
 
-  #overload(made: {
-    readonly expr: Call;
-    readonly name: string;
-    readonly id: string;
-    readonly target: Operand | undefined;
-    readonly args: readonly Operand[];
-    readonly argCosts: readonly Range[];
-  }): { readonly cost: Range; readonly size?: Range | undefined } {
+  #overload(made: MadeCall): { readonly cost: Range; readonly size?: Range | undefined } {
     const { expr, id, argCosts } = made;
-    const [first = NOTHING, second = NOTHING, third = NOTHING] = argCosts;
-    if (id === "logical_and" || id === "logical_or")
+    const [first = NOTHING, second = NOTHING] = argCosts;
+    if (id === "logical_and" || id === "logical_or") {
       return { cost: { min: first.min, max: first.max + second.max } };
-    const [, yes, no] = expr.args;
-    if (id === "conditional" && yes !== undefined && no !== undefined) {
-      this.#join(expr, yes, no);
-      const size = union(this.#size(yes) ?? UNKNOWN, this.#size(no) ?? UNKNOWN);
-      return { cost: add(first, union(second, third)), size };
     }
+    if (id === "conditional") return this.#conditional(expr, argCosts);
     const [left, right] = expr.args;
     if (id.startsWith("add_") && left !== undefined && right !== undefined) this.#join(expr, left, right);
     const { cost, size } = estimateCall(made);
     return { cost: add(cost, ...argCosts), size };
+  }
+
+  #conditional(
+    expr: Call,
+    [condition = NOTHING, yes = NOTHING, no = NOTHING]: readonly Range[],
+  ): CallEstimate {
+    const [, left, right] = expr.args;
+    const cost = add(condition, union(yes, no));
+    if (left === undefined || right === undefined) return { cost };
+    this.#join(expr, left, right);
+    return { cost, size: union(this.#size(left) ?? UNKNOWN, this.#size(right) ?? UNKNOWN) };
   }
 
   #join(expr: Expr, a: Expr, b: Expr): void {

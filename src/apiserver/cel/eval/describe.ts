@@ -1,14 +1,5 @@
-import {
-  CelMap,
-  type CelValue,
-  Duration,
-  isList,
-  Opaque,
-  Optional,
-  Timestamp,
-  TypeValue,
-  Uint,
-} from "../value.ts";
+import type { CelMap } from "../value.ts";
+import { type CelValue, Duration, isList, Opaque, Optional, Timestamp, TypeValue, Uint } from "../value.ts";
 import { formatDouble, formatDuration, formatTimestamp } from "./text.ts";
 
 /** A value as problems show it. */

@@ -18,15 +18,19 @@ export function isEqual(a: CelValue, b: CelValue): boolean {
   if (a === b) return true;
   const order = compareNumbers(a, b);
   if (order !== undefined) return order === 0;
-  if (a === null || b === null || typeof a !== "object" || typeof b !== "object") return false;
+  return typeof a === "object" && a !== null && typeof b === "object" && areObjectsEqual(a, b);
+}
+
+function areObjectsEqual(
+  a: Exclude<CelValue, null | string | number | bigint | boolean>,
+  b: CelValue,
+): boolean {
   if (isList(a)) return isList(b) && areListsEqual(a, b);
   if (a instanceof CelMap) return b instanceof CelMap && areMapsEqual(a, b);
-  if (a instanceof Uint8Array) return b instanceof Uint8Array && Buffer.compare(a, b) === 0;
-  if (a instanceof Duration) return b instanceof Duration && a.nanos === b.nanos;
-  if (a instanceof Timestamp) return b instanceof Timestamp && a.nanos === b.nanos;
   if (a instanceof Opaque) return a.isSame(b);
   if (a instanceof Optional) return b instanceof Optional && areOptionalsEqual(a, b);
-  return a instanceof TypeValue && b instanceof TypeValue && areTypesEqual(a, b);
+  if (a instanceof TypeValue) return b instanceof TypeValue && areTypesEqual(a, b);
+  return orderOfPlain(a, b) === 0;
 }
 
 /** Types are values by name alone: `type([1]) == list`. */
@@ -79,7 +83,7 @@ function describeKey(value: CelValue): string {
   if (isList(value)) return `[${value.map(describeKey).join(",")}]`;
   if (value instanceof Timestamp || value instanceof Duration) return `${value.nanos}ns`;
   if (value instanceof Uint8Array) return `0x${Buffer.from(value).toString("hex")}`;
-  return String(value);
+  return typeof value === "object" ? "" : String(value);
 }
 
 /** Lists of keyed items are merged, those of `b` last; others are put one after the other. */
@@ -125,13 +129,16 @@ export function compare(a: CelValue, b: CelValue): number {
   }
   if (typeof a === "string" && typeof b === "string") return compareText(a, b);
   if (typeof a === "boolean" && typeof b === "boolean") return Number(a) - Number(b);
+  const plain = orderOfPlain(a, b);
+  if (plain === undefined) throw new CelError("no such overload");
+  return plain;
+}
+
+/** Of bytes and of times; undefined for anything else. */
+function orderOfPlain(a: CelValue, b: CelValue): number | undefined {
   if (a instanceof Uint8Array && b instanceof Uint8Array) return Buffer.compare(a, b);
-  const areTimes = a instanceof Timestamp && b instanceof Timestamp;
-  if (areTimes || (a instanceof Duration && b instanceof Duration)) {
-    const difference = (a as Timestamp).nanos - (b as Timestamp).nanos;
-    return difference < 0n ? -1 : difference > 0n ? 1 : 0;
-  }
-  throw new CelError("no such overload");
+  if (a instanceof Timestamp && b instanceof Timestamp) return Number(a.nanos - b.nanos);
+  return a instanceof Duration && b instanceof Duration ? Number(a.nanos - b.nanos) : undefined;
 }
 
 /** By code points, as bytes of UTF-8 are ordered. */

@@ -90,7 +90,7 @@ class Compiler {
         return this.#map(expr);
       case "struct":
         throw new CelError(`unknown type: ${expr.name}`);
-      case "comprehension":
+      default:
         return this.#comprehension(expr);
     }
   }
@@ -124,36 +124,39 @@ class Compiler {
 
   #call(expr: Call): Evaluate {
     const [first, second, third] = expr.args;
+    if (first === undefined) return this.#function(expr);
+    if (expr.name === "@not_strictly_false") return notStrictlyFalse(this.compile(first));
+    if (expr.target !== undefined) {
+      const isAlternative = expr.name === "or" || expr.name === "orValue";
+      return isAlternative
+        ? this.#alternative(expr.target, first, expr.name === "orValue")
+        : this.#function(expr);
+    }
+    if (second === undefined) return this.#function(expr);
+    if (third !== undefined && expr.name === "_?_:_") return this.#conditional(first, second, third);
+    return this.#binary(expr, first, second);
+  }
+
+  /** Operators that have to see their operands before these have values. */
+  #binary(expr: Call, first: Expr, second: Expr): Evaluate {
     switch (expr.name) {
       case "_&&_":
         return this.#logical(expr, false);
       case "_||_":
         return this.#logical(expr, true);
-      case "_?_:_":
-        if (first && second && third) return this.#conditional(first, second, third);
-        break;
-      case "@not_strictly_false":
-        if (first) return notStrictlyFalse(this.compile(first));
-        break;
       case "_==_":
       case "_!=_":
-        if (first && second) return this.#equality(expr, first, second);
-        break;
+        return this.#equality(expr, first, second);
       case "_[_]":
-        if (first && second) return this.#accessBy(first, second, access);
-        break;
+        return this.#accessBy(first, second, access);
       case "_?._":
       case "_[?_]":
-        if (first && second) return this.#accessBy(first, second, accessOptional);
-        break;
-      case "or":
-      case "orValue":
-        if (expr.target && first) return this.#alternative(expr.target, first, expr.name === "orValue");
-        break;
+        return this.#accessBy(first, second, accessOptional);
       case "_+_":
-        if (first && second) return this.#appending(first, second) ?? this.#function(expr);
+        return this.#appending(first, second) ?? this.#function(expr);
+      default:
+        return this.#function(expr);
     }
-    return this.#function(expr);
   }
 
   #logical({ args }: Call, decisive: boolean): Evaluate {

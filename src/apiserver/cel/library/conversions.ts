@@ -1,6 +1,7 @@
 import { formatDouble, formatDuration, formatTimestamp } from "../eval/text.ts";
 import type { Declaration } from "../function.ts";
-import { CelError, type CelValue, Duration, Timestamp, typeOf, TypeValue, Uint } from "../value.ts";
+import type { Timestamp } from "../value.ts";
+import { CelError, type CelValue, Duration, typeOf, TypeValue, Uint } from "../value.ts";
 import { MAX_SECONDS, MIN_SECONDS, toInt, toTimestamp, toUint } from "./operators.ts";
 import { parseDuration, parseTimestamp } from "./time-text.ts";
 

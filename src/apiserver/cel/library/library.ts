@@ -72,5 +72,3 @@ const TYPES: ReadonlyMap<string, CelType> = new Map(NAMED_TYPES.map((it) => [it.
 export function standardTypes(): ReadonlyMap<string, CelType> {
   return TYPES;
 }
-
-export { AUTHORIZER } from "./authorizer.ts";

@@ -1,7 +1,9 @@
+import { describe } from "../eval/describe.ts";
 import { compare, isEqual } from "../eval/equality.ts";
 import type { Declaration, Implementation } from "../function.ts";
 import { isSameType } from "../type.ts";
-import { CelError, CelMap, type CelValue, Duration, isList, Optional, typeOf, Uint } from "../value.ts";
+import type { CelMap } from "../value.ts";
+import { CelError, type CelValue, Duration, isList, Optional, typeOf, Uint } from "../value.ts";
 import { toDuration, toInt, toUint } from "./operators.ts";
 
 /**
@@ -38,14 +40,14 @@ function extreme(name: string, sign: 1 | -1): (list: List) => CelValue {
 }
 
 function sum<T extends CelValue>(zero: T, add: (total: T, item: T) => T): Implementation {
-  return ((list: readonly T[]) => {
+  return (list: readonly T[]) => {
     let total = zero;
     for (const it of list) {
       if (typeof it !== typeof zero) throw new CelError("no such overload");
       total = add(total, it);
     }
     return total;
-  }) as Implementation;
+  };
 }
 
 function indexOf(list: List, item: CelValue): bigint {
@@ -107,7 +109,7 @@ const contains = (list: List, other: List): boolean =>
   other.every((it) => list.some((own) => isEqual(own, it)));
 
 function insert(map: CelMap, key: CelValue, value: CelValue): CelMap {
-  if (map.has(key)) throw new CelError(`insert failed: key ${String(key)} already exists`);
+  if (map.has(key)) throw new CelError(`insert failed: key ${describe(key)} already exists`);
   map.set(key, value);
   return map;
 }
@@ -143,14 +145,16 @@ export const LISTS: readonly Declaration[] = [
   ["reverse", [".list_reverse(list(T)) -> list(T)", (list: List) => list.toReversed()]],
   [
     "sort",
-    ...forOrdered((type, name) => `.list_${name}_sort(list(${type})) -> list(${type})`, ((list: List) =>
-      sortByKeys(list, list)) as Implementation),
+    ...forOrdered(
+      (type, name) => `.list_${name}_sort(list(${type})) -> list(${type})`,
+      (list: List) => sortByKeys(list, list),
+    ),
   ],
   [
     "@sortByAssociatedKeys",
     ...forOrdered(
       (type, name) => `.list_${name}_sortByAssociatedKeys(list(T), list(${type})) -> list(T)`,
-      sortByKeys as Implementation,
+      sortByKeys,
     ),
   ],
   ["lists.range", ["lists_range(int) -> list(int)", range]],

@@ -1,3 +1,4 @@
+import { codePoints } from "../value.ts";
 /** Why a text is no address, in the words of Go's net/netip. */
 export function addressProblem(text: string): string {
   const quoted = JSON.stringify(text);
@@ -17,7 +18,7 @@ function reasonOf(text: string): Reason {
 function reasonOf4(text: string): Reason | undefined {
   let field = "";
   let dots = 0;
-  for (const [at, character] of [...text].entries()) {
+  for (const [at, character] of codePoints(text).entries()) {
     if (/\d/.test(character)) {
       if (field === "0") return ["IPv4 field has octet with leading zero"];
       field += character;
@@ -36,35 +37,37 @@ function reasonOf4(text: string): Reason | undefined {
 function reasonOf6(text: string): Reason {
   const zone = text.indexOf("%");
   if (zone >= 0 && zone === text.length - 1) return ["zone must be a non-empty string"];
-  let rest = zone < 0 ? text : text.slice(0, zone);
-  let ellipsis = false;
-  if (rest.startsWith("::")) {
-    ellipsis = true;
-    rest = rest.slice(2);
-    if (rest === "") return ["unable to parse IP"];
-  }
+  const rest = zone < 0 ? text : text.slice(0, zone);
+  return rest.startsWith("::") ? reasonOfGroups(rest.slice(2), true) : reasonOfGroups(rest, false);
+}
+
+/** @param hasGap - Whether `::` stood before. */
+function reasonOfGroups(text: string, hasGap: boolean): Reason {
+  let [rest, gap] = [text, hasGap];
   let groups = 0;
-  while (groups < 8) {
+  while (groups < 8 && rest !== "") {
     const [digits = ""] = /^[0-9a-fA-F]*/.exec(rest) ?? [];
-    if (digits.length > 4) return ["each group must have 4 or less digits", rest];
-    if (digits === "") return ["each colon-separated field must have at least one digit", rest];
-    if (rest[digits.length] === ".") return reasonOfMixed(rest, groups, ellipsis);
+    if (rest[digits.length] === ".") return reasonOfMixed(rest, groups, gap);
+    const why = reasonOfGroup(rest, digits);
+    if (why !== undefined) return why;
     groups++;
-    rest = rest.slice(digits.length);
-    if (rest === "") break;
-    if (!rest.startsWith(":")) return ["unexpected character, want colon", rest];
-    if (rest.length === 1) return ["colon must be followed by more characters", rest];
+    rest = rest.slice(digits.length + 1);
+    if (!rest.startsWith(":")) continue;
+    if (gap) return ["multiple :: in address", rest];
+    gap = true;
     rest = rest.slice(1);
-    if (rest.startsWith(":")) {
-      if (ellipsis) return ["multiple :: in address", rest];
-      ellipsis = true;
-      rest = rest.slice(1);
-      if (rest === "") break;
-    }
   }
   if (rest !== "") return ["trailing garbage after address", rest];
-  if (groups < 8) return ["address string too short"];
-  return ["the :: must expand to at least one field of zeros"];
+  return groups < 8 ? ["address string too short"] : ["the :: must expand to at least one field of zeros"];
+}
+
+function reasonOfGroup(rest: string, digits: string): Reason | undefined {
+  if (digits.length > 4) return ["each group must have 4 or less digits", rest];
+  if (digits === "") return ["each colon-separated field must have at least one digit", rest];
+  const after = rest.slice(digits.length);
+  if (after === "") return undefined;
+  if (!after.startsWith(":")) return ["unexpected character, want colon", after];
+  return after.length === 1 ? ["colon must be followed by more characters", after] : undefined;
 }
 
 function reasonOfMixed(rest: string, groups: number, ellipsis: boolean): Reason {

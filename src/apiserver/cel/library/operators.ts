@@ -1,6 +1,7 @@
 import { concatenate, isEqual, compare } from "../eval/equality.ts";
 import type { Declaration, Implementation } from "../function.ts";
-import { CelError, CelMap, type CelValue, countCodePoints, Duration, Timestamp, Uint } from "../value.ts";
+import type { CelMap } from "../value.ts";
+import { CelError, type CelValue, countCodePoints, Duration, Timestamp, Uint } from "../value.ts";
 
 /** Arithmetic, order, membership and size. Source: cel-spec, "List of standard definitions". */
 
@@ -39,11 +40,15 @@ export function toTimestamp(nanos: bigint, offset = 0): Timestamp {
 
 type Numeric<T> = (a: T, b: T) => T;
 
-const int = (run: Numeric<bigint>): Implementation =>
-  ((a: bigint, b: bigint) => toInt(run(a, b))) as Implementation;
-const uint = (run: Numeric<bigint>): Implementation =>
-  ((a: Uint, b: Uint) => toUint(run(a.value, b.value))) as Implementation;
-const double = (run: Numeric<number>): Implementation => run as Implementation;
+const int =
+  (run: Numeric<bigint>): Implementation =>
+  (a: bigint, b: bigint) =>
+    toInt(run(a, b));
+const uint =
+  (run: Numeric<bigint>): Implementation =>
+  (a: Uint, b: Uint) =>
+    toUint(run(a.value, b.value));
+const double = (run: Numeric<number>): Implementation => run;
 
 function nonZero(value: bigint, problem: string): bigint {
   if (value === 0n) throw new CelError(problem);

@@ -4,14 +4,17 @@ import { CelError, CelMap, type CelValue, Duration, isList, Optional, Timestamp,
 
 /** Values that may be missing. Source: cel-go, optional types. */
 
+const ZEROS = new Set<CelValue>([null, false, 0n, 0, ""]);
+/** Go's zero time is the beginning of the year 1. */
+const ZERO_TIME = -62_135_596_800_000_000_000n;
+
 function isZero(value: CelValue): boolean {
-  if (value === null || value === false || value === 0n || value === 0 || value === "") return true;
-  if (value instanceof Uint) return value.value === 0n;
+  if (value === null || typeof value !== "object") return ZEROS.has(value);
   if (isList(value) || value instanceof Uint8Array) return value.length === 0;
   if (value instanceof CelMap) return value.size === 0;
   if (value instanceof Optional) return !value.hasValue || isZero(value.value);
-  // Go's zero time is the beginning of the year 1.
-  if (value instanceof Timestamp) return value.nanos === -62_135_596_800_000_000_000n;
+  if (value instanceof Uint) return value.value === 0n;
+  if (value instanceof Timestamp) return value.nanos === ZERO_TIME;
   return value instanceof Duration && value.nanos === 0n;
 }
 

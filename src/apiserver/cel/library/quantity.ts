@@ -59,11 +59,15 @@ const DIGITS = 18;
 function scaleOf(text: string): number | undefined {
   const [, num = "", denom = "", suffix = ""] = FORM.exec(text) ?? [];
   const whole = num.replace(/^0+/, "") || "0";
-  const binary = BINARY[suffix];
-  if (binary !== undefined) {
-    if (denom !== "") return undefined;
-    return 15 - whole.length - Math.trunc((binary * 3) / 10) - 1 >= 0 ? 0 : undefined;
-  }
+  return suffix in BINARY ? binaryScale(whole, denom, suffix) : decimalScale(whole, denom, suffix);
+}
+
+function binaryScale(whole: string, denom: string, suffix: string): number | undefined {
+  const precision = 15 - whole.length - Math.trunc(((BINARY[suffix] ?? 0) * 3) / 10) - 1;
+  return denom === "" && precision >= 0 ? 0 : undefined;
+}
+
+function decimalScale(whole: string, denom: string, suffix: string): number | undefined {
   const exponent = /^[eE][+-]?\d/.test(suffix) ? Number(suffix.slice(1)) : (DECIMAL[suffix] ?? 0);
   const scale = exponent - denom.length;
   return DIGITS - whole.length - denom.length >= 0 && scale >= -NANO ? scale : undefined;

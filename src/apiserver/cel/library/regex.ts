@@ -19,7 +19,8 @@ function findAll(text: string, pattern: string, limit = -1n): string[] {
   const matcher = compiled(pattern, "Illegal regex: ").matcher(text);
   const found: string[] = [];
   let end = -1;
-  while ((limit < 0n || BigInt(found.length) < limit) && matcher.find()) {
+  const most = limit < 0n ? Infinity : Number(limit);
+  while (found.length < most && matcher.find()) {
     // Nothing is not found right behind something.
     if (matcher.start() === matcher.end() && matcher.start() === end) continue;
     end = matcher.end();

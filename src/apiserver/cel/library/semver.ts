@@ -37,7 +37,7 @@ function parse(text: string): Semver {
   if (minorText === undefined || rest.length === 0) throw new CelError("No Major.Minor.Patch elements found");
   const major = parseNumber("Major", majorText);
   const minor = parseNumber("Minor", minorText);
-  const [patchAndPre = "", build] = cut(rest.join("."), "+");
+  const [patchAndPre, build] = cut(rest.join("."), "+");
   const [patchText, preText] = cut(patchAndPre, "-");
   const patch = parseNumber("Patch", patchText);
   const pre = preText?.split(".") ?? [];

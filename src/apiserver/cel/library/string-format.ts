@@ -2,6 +2,7 @@ import { compareText } from "../eval/equality.ts";
 import { formatDouble, formatDuration, formatTimestamp, toFixed } from "../eval/text.ts";
 import type { CelType } from "../type.ts";
 import {
+  codePoints,
   CelError,
   CelMap,
   type CelValue,
@@ -182,7 +183,7 @@ const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 function scientific(value: number): string {
   const [mantissa = "", exponent = ""] = value.toExponential(DEFAULT_PRECISION).split("e");
-  const digits = [...exponent.slice(1).padStart(2, "0")].map((it) => SUPERSCRIPT.charAt(Number(it)));
+  const digits = codePoints(exponent.slice(1).padStart(2, "0")).map((it) => SUPERSCRIPT.charAt(Number(it)));
   return `${mantissa}×10${exponent.startsWith("-") ? "⁻" : ""}${digits.join("")}`;
 }
 

@@ -1,6 +1,6 @@
 import { describe } from "../eval/describe.ts";
 import type { Declaration } from "../function.ts";
-import { CelError, type CelValue } from "../value.ts";
+import { codePoints, CelError, type CelValue } from "../value.ts";
 import { matchesPattern } from "./regex.ts";
 import { formatString } from "./string-format.ts";
 
@@ -11,7 +11,7 @@ function outOfRange(at: bigint): never {
 }
 
 function charAt(text: string, at: bigint): string {
-  const characters = [...text];
+  const characters = codePoints(text);
   if (at < 0n || at > BigInt(characters.length)) return outOfRange(at);
   return characters[Number(at)] ?? "";
 }
@@ -19,26 +19,26 @@ function charAt(text: string, at: bigint): string {
 function indexOf(text: string, part: string, from = 0n): bigint {
   if (part === "") return from;
   if (from < 0n) return outOfRange(from);
-  const characters = [...text];
+  const characters = codePoints(text);
   if (from >= BigInt(characters.length)) return -1n;
   const skipped = characters.slice(0, Number(from)).join("").length;
   const found = text.indexOf(part, skipped);
-  return found < 0 ? -1n : BigInt([...text.slice(0, found)].length);
+  return found < 0 ? -1n : BigInt(codePoints(text.slice(0, found)).length);
 }
 
 function lastIndexOf(text: string, part: string, from?: bigint): bigint {
-  const characters = [...text];
+  const characters = codePoints(text);
   if (part === "") return from ?? BigInt(characters.length);
   if (from !== undefined && from < 0n) return outOfRange(from);
   if (from === undefined ? text === "" : from >= BigInt(characters.length)) return -1n;
   const last = from ?? BigInt(characters.length - 1);
   const skipped = characters.slice(0, Number(last)).join("").length;
   const found = text.lastIndexOf(part, skipped);
-  return found < 0 ? -1n : BigInt([...text.slice(0, found)].length);
+  return found < 0 ? -1n : BigInt(codePoints(text.slice(0, found)).length);
 }
 
 function substring(text: string, start: bigint, end?: bigint): string {
-  const characters = [...text];
+  const characters = codePoints(text);
   const length = BigInt(characters.length);
   if (end !== undefined && start > end) {
     throw new CelError(`invalid substring range. start: ${start}, end: ${end}`);
@@ -54,7 +54,7 @@ function substring(text: string, start: bigint, end?: bigint): string {
  * @param count - Below 0: all of them.
  */
 function replace(text: string, part: string, by: string, count = -1n): string {
-  if (part === "") return replaceNothing([...text], by, count);
+  if (part === "") return replaceNothing(codePoints(text), by, count);
   const pieces = split(text, part, count < 0n ? -1n : count + 1n);
   return pieces.join(by);
 }
@@ -68,7 +68,7 @@ function replaceNothing(characters: readonly string[], by: string, count: bigint
 /** @param limit - How many parts at most; below 0: all of them. */
 function split(text: string, separator: string, limit = -1n): string[] {
   if (limit === 0n) return [];
-  const parts = separator === "" ? [...text] : text.split(separator);
+  const parts = separator === "" ? codePoints(text) : text.split(separator);
   if (limit < 0n || BigInt(parts.length) <= limit) return parts;
   const kept = Number(limit) - 1;
   return [...parts.slice(0, kept), parts.slice(kept).join(separator)];
@@ -77,7 +77,7 @@ function split(text: string, separator: string, limit = -1n): string[] {
 function join(list: readonly CelValue[], separator = ""): string {
   const wrong = list.find((it) => typeof it !== "string");
   if (wrong !== undefined) throw new CelError(`join: invalid input: ${describe(wrong)}`);
-  return list.join(separator);
+  return (list as readonly string[]).join(separator);
 }
 
 const QUOTED: Readonly<Record<string, string>> = {
@@ -93,7 +93,7 @@ const QUOTED: Readonly<Record<string, string>> = {
 };
 
 function quote(text: string): string {
-  const quoted = [...text.toWellFormed()].map((it) => QUOTED[it] ?? it);
+  const quoted = codePoints(text.toWellFormed()).map((it) => QUOTED[it] ?? it);
   return `"${quoted.join("")}"`;
 }
 

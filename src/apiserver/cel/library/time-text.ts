@@ -1,4 +1,5 @@
-import { Duration, Timestamp } from "../value.ts";
+import type { Timestamp } from "../value.ts";
+import { Duration } from "../value.ts";
 import { toTimestamp } from "./operators.ts";
 
 /** Unit: nanoseconds. */
@@ -22,6 +23,13 @@ export function parseDuration(text: string): Duration | undefined {
   const rest = text.slice(sign.length);
   if (rest === "0") return new Duration(0n);
   if (rest === "" || rest.length > MAX_LENGTH) return undefined;
+  const nanos = sumOfParts(rest);
+  if (nanos === undefined) return undefined;
+  const signed = sign === "-" ? -nanos : nanos;
+  return BigInt.asIntN(64, signed) === signed ? new Duration(signed) : undefined;
+}
+
+function sumOfParts(rest: string): bigint | undefined {
   let nanos = 0n;
   let at = 0;
   while (at < rest.length) {
@@ -33,8 +41,7 @@ export function parseDuration(text: string): Duration | undefined {
       BigInt(whole || "0") * scale + (BigInt(fraction || "0") * scale) / 10n ** BigInt(fraction.length);
     at += found.length;
   }
-  const signed = sign === "-" ? -nanos : nanos;
-  return BigInt.asIntN(64, signed) === signed ? new Duration(signed) : undefined;
+  return nanos;
 }
 
 const RFC3339 = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))$/;
@@ -47,15 +54,29 @@ const RFC3339 = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|(
 export function parseTimestamp(text: string): Timestamp | undefined {
   const found = RFC3339.exec(text);
   if (found === null) return undefined;
-  const [year = 0, month = 0, day = 0, hours = 0, minutes = 0, seconds = 0] = found.slice(1, 7).map(Number);
-  const [fraction = "", sign, zoneHours = "0", zoneMinutes = "0"] = found.slice(7);
+  const [year = 0, month = 0, day = 0, ...clock] = found.slice(1, 7).map(Number);
+  const offset = offsetOf(found.slice(8));
+  const date = dateOf(year, month, day);
+  if (date === undefined || !isClock(clock) || offset === undefined) return undefined;
+  const [hours = 0, minutes = 0, seconds = 0] = clock;
+  date.setUTCHours(hours, minutes - offset, seconds);
+  const nanos = BigInt((found[7] ?? "").slice(0, 9).padEnd(9, "0"));
+  return toTimestamp(BigInt(date.getTime()) * 1_000_000n + nanos, offset);
+}
+
+/** Its midnight; undefined for what no day is. */
+function dateOf(year: number, month: number, day: number): Date | undefined {
   const date = new Date(0);
   date.setUTCFullYear(year, month - 1, day);
-  const isDay = date.getUTCMonth() === month - 1 && date.getUTCDate() === day;
-  if (!isDay || hours > 23 || minutes > 59 || seconds > 59) return undefined;
-  if (Number(zoneHours) > 24 || Number(zoneMinutes) > 60) return undefined;
-  const offset = (sign === "-" ? -1 : 1) * (Number(zoneHours) * 60 + Number(zoneMinutes));
-  date.setUTCHours(hours, minutes - offset, seconds);
-  const nanos = BigInt(fraction.slice(0, 9).padEnd(9, "0"));
-  return toTimestamp(BigInt(date.getTime()) * 1_000_000n + nanos, offset);
+  return date.getUTCMonth() === month - 1 && date.getUTCDate() === day ? date : undefined;
+}
+
+function isClock([hours = 0, minutes = 0, seconds = 0]: readonly number[]): boolean {
+  return hours <= 23 && minutes <= 59 && seconds <= 59;
+}
+
+/** Unit: minutes east of UTC; undefined for what no zone is. */
+function offsetOf([sign, hours = "0", minutes = "0"]: readonly (string | undefined)[]): number | undefined {
+  if (Number(hours) > 24 || Number(minutes) > 60) return undefined;
+  return (sign === "-" ? -1 : 1) * (Number(hours) * 60 + Number(minutes));
 }

@@ -38,18 +38,24 @@ function parse(whole: string, text: string, isRequest: boolean): UrlParts {
   const mark = rest.indexOf("?");
   const before = mark < 0 ? rest : rest.slice(0, mark);
   const query = mark < 0 ? "" : rest.slice(mark + 1);
-  if (!before.startsWith("/")) {
-    if (scheme !== "") return { scheme, host: "", path: "", query };
-    refuseRelative(whole, before, isRequest);
-  }
-  const hasAuthority =
-    before.startsWith("//") && (scheme !== "" || (!isRequest && !before.startsWith("///")));
-  const end = hasAuthority ? before.indexOf("/", 2) : 0;
-  const authority = hasAuthority ? before.slice(2, end < 0 ? undefined : end) : "";
-  const path = end < 0 ? "" : before.slice(end);
-  const host = hostOf(whole, authority);
+  if (before.startsWith("/"))
+    return { scheme, query, ...parseHierarchy(whole, before, scheme !== "" || !isRequest) };
+  if (scheme === "") refuseRelative(whole, before, isRequest);
+  return { scheme, host: "", path: scheme === "" ? before : "", query };
+}
+
+/** @param mayHaveHost - Whether two slashes begin a host; three do only behind a scheme. */
+function parseHierarchy(
+  whole: string,
+  text: string,
+  mayHaveHost: boolean,
+): { readonly host: string; readonly path: string } {
+  const hasHost = mayHaveHost && text.startsWith("//");
+  const end = hasHost ? text.indexOf("/", 2) : 0;
+  const path = end < 0 ? "" : text.slice(end);
+  const host = hasHost ? hostOf(whole, text.slice(2, end < 0 ? undefined : end)) : "";
   if (unescape(path, "path") === undefined) throw new UrlProblem(whole, escapeProblem(path));
-  return { scheme, host, path, query };
+  return { host, path };
 }
 
 function splitScheme(whole: string, text: string): { readonly scheme: string; readonly rest: string } {

@@ -8,26 +8,22 @@ export function resolveFieldPath(path: string, schema: Schema): string | undefin
   const step = /\.([^.[\]]+)|\['((?:\\.|[^'\\])*)'\]/y;
   let at: Schema | boolean | undefined = schema;
   let resolved = "";
-  let end = 0;
-  while (end < path.length) {
+  for (let end = 0; end < path.length; end = step.lastIndex) {
     step.lastIndex = end;
-    const [found, plain, quoted] = step.exec(path) ?? [];
-    const name = plain ?? (quoted === undefined ? undefined : unescapeQuoted(quoted));
+    const [found, plain, quoted = ""] = step.exec(path) ?? [];
+    const name = plain ?? unescapeQuoted(quoted);
     if (found === undefined || name === undefined || typeof at !== "object") return undefined;
-    const properties: Schema["properties"] = at.properties;
-    const additionalProperties: Schema["additionalProperties"] = at.additionalProperties;
-    const isNamed: boolean = properties !== undefined;
-    at =
-      properties !== undefined
-        ? Object.hasOwn(properties, name)
-          ? properties[name]
-          : undefined
-        : additionalProperties;
+    const isNamed: boolean = at.properties !== undefined;
+    at = fieldOf(at, name);
     if (at === undefined || at === false) return undefined;
     resolved += isNamed ? `${resolved === "" ? "" : "."}${name}` : `[${name}]`;
-    end += found.length;
   }
   return resolved;
+}
+
+function fieldOf({ properties, additionalProperties }: Schema, name: string): Schema | boolean | undefined {
+  if (properties === undefined) return additionalProperties;
+  return Object.hasOwn(properties, name) ? properties[name] : undefined;
 }
 
 const ESCAPES: Readonly<Record<string, string>> = {

@@ -1,4 +1,4 @@
-import { Uint } from "../value.ts";
+import { codePoints, Uint } from "../value.ts";
 import { call, type Expr, ident, literal, type MapExpr } from "./ast.ts";
 import { lex, type Token, unescapeBytes, unescapeString } from "./lexer.ts";
 import { expandMacro, MacroError } from "./macros.ts";
@@ -37,7 +37,7 @@ const BINARY: readonly ReadonlySet<string>[] = [
  * @throws {CompileError} where it is none.
  */
 export function parse(source: string): Expr {
-  const size = [...source].length;
+  const size = codePoints(source).length;
   if (size > MAX_SIZE) {
     const message = `expression code point size exceeds limit: size: ${size}, limit ${MAX_SIZE}`;
     throw new CompileError(source, [{ at: undefined, message }]);
@@ -146,9 +146,9 @@ class Parser {
     return literal(at, null);
   }
 
-  #deeper<T>(parse: () => T): T {
+  #deeper<T>(read: () => T): T {
     this.#checkDepth(++this.#depth);
-    const result = parse();
+    const result = read();
     this.#depth--;
     return result;
   }
@@ -331,12 +331,7 @@ class Parser {
 
   /** `a.b.C{field: value}`; undefined where the name is no more than a name. */
   #message(name: string, start: number): Expr | undefined {
-    let ahead = this.#next;
-    let full = name;
-    while (this.#tokens[ahead]?.text === "." && this.#tokens[ahead + 1]?.kind === "ident") {
-      full += `.${this.#tokens[ahead + 1]?.text ?? ""}`;
-      ahead += 2;
-    }
+    const { ahead, full } = this.#qualified(name);
     const brace = this.#tokens[ahead];
     if (brace?.kind !== "op" || brace.text !== "{") return undefined;
     this.#next = ahead + 1;
@@ -351,6 +346,19 @@ class Parser {
     }
     this.#expect("}");
     return { kind: "struct", at: Math.max(start, brace.at), name: full, fields };
+  }
+
+  /** A name with the parts behind it, and the token after them. */
+  #qualified(name: string): { readonly ahead: number; readonly full: string } {
+    let ahead = this.#next;
+    let full = name;
+    while (this.#tokens[ahead]?.text === ".") {
+      const part = this.#tokens[ahead + 1];
+      if (part?.kind !== "ident") break;
+      full += `.${part.text}`;
+      ahead += 2;
+    }
+    return { ahead, full };
   }
 
   #list(): Expr {

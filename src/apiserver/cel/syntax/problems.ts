@@ -1,3 +1,4 @@
+import { codePoints } from "../value.ts";
 /** Something wrong with an expression. `at` is undefined where it is no place in particular. */
 export interface Problem {
   readonly at: number | undefined;
@@ -31,7 +32,7 @@ function locate(source: string, at: number | undefined): Location {
   if (at === undefined) return NOWHERE;
   const before = source.slice(0, at);
   const line = before.split("\n").length;
-  return { line, column: [...before.slice(before.lastIndexOf("\n") + 1)].length };
+  return { line, column: codePoints(before.slice(before.lastIndexOf("\n") + 1)).length };
 }
 
 function describeProblems(source: string, problems: readonly Problem[]): string {
@@ -48,7 +49,7 @@ function describeProblem(source: string, message: string, { line, column }: Loca
   const head = `ERROR: <input>:${line}:${column + 1}: ${message}`;
   const text = source.split("\n")[line - 1];
   if (text === undefined || source === "" || text.length > MAX_SNIPPET) return head;
-  const characters = [...text.replaceAll("\t", " ")];
+  const characters = codePoints(text.replaceAll("\t", " "));
   const dots = characters.slice(0, column).map((it) => (isWide(it) ? "．" : "."));
   const mark = isWide(characters[column] ?? "") ? "＾" : "^";
   return `${head}\n | ${characters.join("")}\n | ${dots.join("")}${mark}`;
