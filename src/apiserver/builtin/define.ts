@@ -11,6 +11,7 @@ import { builtinSchema, splitApiVersion } from "../schema/definitions.ts";
 import type { Schema } from "../schema/types.ts";
 import type { FieldError } from "../status.ts";
 import { fallbackColumns } from "./columns/common.ts";
+import { described } from "./columns/descriptions.ts";
 import { fillZeroes } from "./zeroes.ts";
 
 const ALL_VERBS: readonly Verb[] = [
@@ -74,11 +75,11 @@ export function define(apiVersion: string, kind: string, definition: Definition)
     categories: definition.categories ?? [],
     verbs: definition.verbs ?? ALL_VERBS,
     schema: schemaOf(apiVersion, kind),
-    columns: definition.columns ?? fallbackColumns,
+    columns: described(definition.columns ?? fallbackColumns, group, definition.plural),
     hasStatus: definition.hasStatus ?? false,
     ...(definition.hasScale === true ? { scale: SCALE } : {}),
     isCustom: false,
-    strategy: completed(schemaOf(apiVersion, kind), definition),
+    strategy: completed(schemaOf(apiVersion, kind), group, definition),
     ...(deprecationWarning === undefined ? {} : { deprecationWarning }),
     ...(storedAs === undefined ? {} : { storedAs }),
     ...(fromStored === undefined ? {} : { fromStored }),
@@ -90,9 +91,9 @@ export function define(apiVersion: string, kind: string, definition: Definition)
  * The strategy with what all built-in kinds share: objects are written with the zero values that Go writes, and an object
  * that is right may still be warned of.
  */
-function completed(schema: Schema, { strategy = {}, warnings }: Definition): Strategy {
+function completed(schema: Schema, group: string, { strategy = {}, warnings }: Definition): Strategy {
   const { prepareForCreate, prepareForUpdate, validateCreate, validateUpdate } = strategy;
-  const named = { strategy, isCustom: false };
+  const named = { group, strategy, isCustom: false };
   const checked = (
     errors: readonly FieldError[],
     { object, old, context }: { object: ApiObject; old?: ApiObject; context: WriteContext },

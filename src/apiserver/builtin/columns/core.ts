@@ -15,14 +15,14 @@ export const namespaceColumns: readonly TableColumn[] = [
 
 export const configMapColumns: readonly TableColumn[] = [
   nameColumn,
-  column("Data", (object) => sizeOf(object, "data") + sizeOf(object, "binaryData"), "integer"),
+  column("Data", (object) => sizeOf(object, "data") + sizeOf(object, "binaryData")),
   ageColumn,
 ];
 
 export const secretColumns: readonly TableColumn[] = [
   nameColumn,
   column("Type", (object) => textAt(object, "type")),
-  column("Data", (object) => sizeOf(object, "data"), "integer"),
+  column("Data", (object) => sizeOf(object, "data")),
   ageColumn,
 ];
 
@@ -90,8 +90,8 @@ export const eventColumns: readonly TableColumn[] = [
   wide("First Seen", (object, nowMs) =>
     ageOf(textAt(object, "firstTimestamp") || object["eventTime"], nowMs),
   ),
-  wide("Count", countText, "integer"),
-  wide("Name", (object) => object.metadata.name),
+  wide("Count", countText),
+  { ...nameColumn, priority: 1 },
 ];
 
 function seriesOf(object: ApiObject): Fields | undefined {

@@ -5,7 +5,7 @@ import { ageColumn, column, nameColumn, NONE, specOf, statusOf } from "./common.
 export const flowSchemaColumns: readonly TableColumn[] = [
   nameColumn,
   column("PriorityLevel", (object) => textAt(fieldsAt(specOf(object), "priorityLevelConfiguration"), "name")),
-  column("MatchingPrecedence", (object) => numberAt(specOf(object), "matchingPrecedence") ?? 0, "integer"),
+  column("MatchingPrecedence", (object) => numberAt(specOf(object), "matchingPrecedence") ?? 0),
   column(
     "DistinguisherMethod",
     (object) => textAt(fieldsAt(specOf(object), "distinguisherMethod"), "type") || NONE,

@@ -31,15 +31,18 @@ export const leaseColumns: readonly TableColumn[] = [
 ];
 
 export const storageClassColumns: readonly TableColumn[] = [
-  column("Name", (object) => {
-    const annotations = object.metadata.annotations ?? {};
-    const isDefault = annotations["storageclass.kubernetes.io/is-default-class"] === "true";
-    return isDefault ? `${object.metadata.name} (default)` : object.metadata.name;
-  }),
+  {
+    ...nameColumn,
+    cell: (object) => {
+      const annotations = object.metadata.annotations ?? {};
+      const isDefault = annotations["storageclass.kubernetes.io/is-default-class"] === "true";
+      return isDefault ? `${object.metadata.name} (default)` : object.metadata.name;
+    },
+  },
   column("Provisioner", (object) => textAt(object, "provisioner")),
   column("ReclaimPolicy", (object) => textAt(object, "reclaimPolicy")),
   column("VolumeBindingMode", (object) => textAt(object, "volumeBindingMode")),
-  column("AllowVolumeExpansion", (object) => object["allowVolumeExpansion"] === true, "boolean"),
+  column("AllowVolumeExpansion", (object) => object["allowVolumeExpansion"] === true),
   ageColumn,
 ];
 

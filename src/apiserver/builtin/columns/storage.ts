@@ -4,7 +4,7 @@ import { ageColumn, column, listText, nameColumn, specOf, statusOf, UNSET } from
 
 export const attachmentColumns: readonly TableColumn[] = [
   nameColumn,
-  column("Attacher", (object) => textAt(specOf(object), "attacher")),
+  { ...column("Attacher", (object) => textAt(specOf(object), "attacher")), format: "name" },
   column("PV", (object) => textAt(fieldsAt(specOf(object), "source"), "persistentVolumeName")),
   column("Node", (object) => textAt(specOf(object), "nodeName")),
   column("Attached", (object) => statusOf(object)?.["attached"] === true, "boolean"),
@@ -29,12 +29,6 @@ export const csiNodeColumns: readonly TableColumn[] = [
   nameColumn,
   column("Drivers", (object) => itemsAt(specOf(object), "drivers").length, "integer"),
   ageColumn,
-];
-
-export const capacityColumns: readonly TableColumn[] = [
-  nameColumn,
-  column("StorageClassName", (object) => textAt(object, "storageClassName")),
-  column("Capacity", (object) => textAt(object, "capacity") || UNSET),
 ];
 
 export const attributesClassColumns: readonly TableColumn[] = [

@@ -9,6 +9,7 @@ import {
   nameColumn,
   NONE,
   selectorColumn,
+  selectorText,
   specOf,
   statusOf,
   templateColumns,
@@ -26,8 +27,9 @@ function replicasOf(object: ApiObject): number {
 export const deploymentColumns: readonly TableColumn[] = [
   nameColumn,
   column("Ready", (object) => `${countOf(object, "readyReplicas")}/${replicasOf(object)}`),
-  column("Up-to-date", (object) => countOf(object, "updatedReplicas"), "integer"),
-  column("Available", (object) => countOf(object, "availableReplicas"), "integer"),
+  // Numbers under a column of text: upstream's table says so.
+  column("Up-to-date", (object) => countOf(object, "updatedReplicas")),
+  column("Available", (object) => countOf(object, "availableReplicas")),
   ageColumn,
   ...ofTemplate,
 ];
@@ -104,7 +106,7 @@ export const cronJobColumns: readonly TableColumn[] = [
   nameColumn,
   column("Schedule", (object) => textAt(specOf(object), "schedule")),
   column("Timezone", (object) => textAt(specOf(object), "timeZone") || NONE),
-  column("Suspend", (object) => (specOf(object)?.["suspend"] === true ? "True" : "False")),
+  column("Suspend", (object) => (specOf(object)?.["suspend"] === true ? "True" : "False"), "boolean"),
   column("Active", (object) => itemsAt(statusOf(object), "active").length, "integer"),
   column("Last Schedule", (object, nowMs) => {
     const last = textAt(statusOf(object), "lastScheduleTime");
@@ -113,6 +115,9 @@ export const cronJobColumns: readonly TableColumn[] = [
   ageColumn,
   ...templateColumns((object) =>
     fieldsAt(fieldsAt(fieldsAt(fieldsAt(specOf(object), "jobTemplate"), "spec"), "template"), "spec"),
+  ),
+  wide("Selector", (object) =>
+    selectorText(fieldsAt(fieldsAt(fieldsAt(specOf(object), "jobTemplate"), "spec"), "selector")),
   ),
 ];
 
@@ -135,7 +140,7 @@ export const controllerRevisionColumns: readonly TableColumn[] = [
     const group = owner.apiVersion.includes("/") ? `.${owner.apiVersion.split("/", 1)[0]}` : "";
     return `${owner.kind.toLowerCase()}${group}/${owner.name}`;
   }),
-  column("Revision", (object) => numberAt(object, "revision") ?? 0, "integer"),
+  column("Revision", (object) => numberAt(object, "revision") ?? 0),
   ageColumn,
 ];
 
@@ -154,8 +159,8 @@ export const autoscalerColumns: readonly TableColumn[] = [
     );
   }),
   column("MinPods", (object) => `${numberAt(specOf(object), "minReplicas") ?? "<unset>"}`),
-  column("MaxPods", (object) => numberAt(specOf(object), "maxReplicas") ?? 0, "integer"),
-  column("Replicas", (object) => countOf(object, "currentReplicas"), "integer"),
+  column("MaxPods", (object) => numberAt(specOf(object), "maxReplicas") ?? 0),
+  column("Replicas", (object) => countOf(object, "currentReplicas")),
   ageColumn,
 ];
 

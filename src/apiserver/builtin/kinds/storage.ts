@@ -2,7 +2,6 @@ import type { ResourceDefinition } from "../../registry/types.ts";
 import {
   attachmentColumns,
   attributesClassColumns,
-  capacityColumns,
   csiNodeColumns,
   driverColumns,
 } from "../columns/storage.ts";
@@ -48,7 +47,6 @@ export function storageResources(): readonly ResourceDefinition[] {
     }),
     define("storage.k8s.io/v1", "CSIStorageCapacity", {
       plural: "csistoragecapacities",
-      columns: capacityColumns,
       strategy: capacityStrategy,
     }),
     define("storage.k8s.io/v1", "VolumeAttributesClass", {

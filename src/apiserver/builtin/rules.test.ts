@@ -1,0 +1,63 @@
+import { describe, expect, it } from "vitest";
+import {
+  all,
+  between,
+  choice,
+  distinct,
+  each,
+  fields,
+  filled,
+  firstOf,
+  oneOf,
+  optional,
+  present,
+} from "./rules.ts";
+import { invalid, required } from "./field-errors.ts";
+
+const wrong = (at: string) => (value: unknown, path: string) => [invalid(path, value, at)];
+
+describe("rules of fields", () => {
+  it("say where something is wrong, down into lists", () => {
+    const port = fields({ ports: each(fields({ port: between(1, 65_535) })) });
+    expect(port({ ports: [{ port: 80 }, { port: 0 }, {}] }, "spec").map((it) => it.field)).toEqual([
+      "spec.ports[1].port",
+      "spec.ports[2].port",
+    ]);
+  });
+
+  it("take what is absent for the empty text and zero, unless it is optional", () => {
+    expect(oneOf("A")(undefined, "x")[0]?.message).toBe('Unsupported value: "": supported values: "A"');
+    expect(optional(oneOf("A"))("", "x")).toEqual([]);
+    expect(present(oneOf("A"))("", "x")).toHaveLength(1);
+    expect(present(oneOf("A"))(undefined, "x")).toEqual([]);
+  });
+
+  it("say that something is missing, or what is wrong with it, but not both", () => {
+    expect(filled("why", wrong("a"))("", "x").map((it) => it.message)).toEqual(["Required value: why"]);
+    expect(filled("why", wrong("a"))("v", "x").map((it) => it.message)).toEqual(['Invalid value: "v": a']);
+  });
+
+  it("are told all in order, or only the first that breaks", () => {
+    expect(all(wrong("a"), wrong("b"))(1, "x")).toHaveLength(2);
+    expect(firstOf(() => [], wrong("b"), wrong("c"))(1, "x").map((it) => it.message)).toEqual([
+      "Invalid value: 1: b",
+    ]);
+  });
+
+  it("find the second of what must differ", () => {
+    expect(distinct((it) => it)(["a", "b", "a"], "x").map((it) => it.field)).toEqual(["x[2]"]);
+  });
+
+  it("want one of several fields", () => {
+    const one = choice(
+      {
+        of: ["a", "b"],
+        none: (path) => required(path, "one"),
+        several: (path, field) => invalid(`${path}.${field}`, "", "two"),
+      },
+      { a: wrong("of a") },
+    );
+    expect(one({}, "x").map((it) => it.message)).toEqual(["Required value: one"]);
+    expect(one({ a: 1, b: 2 }, "x").map((it) => it.field)).toEqual(["x.a", "x.b"]);
+  });
+});

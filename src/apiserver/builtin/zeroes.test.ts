@@ -1,0 +1,43 @@
+import { describe, expect, it } from "vitest";
+import { schemaOf } from "./define.ts";
+import { fillZeroes } from "./zeroes.ts";
+
+function filled(apiVersion: string, kind: string, object: Record<string, unknown>): Record<string, unknown> {
+  fillZeroes(object, schemaOf(apiVersion, kind));
+  return object;
+}
+
+describe("what Go writes although nobody set it", () => {
+  it("are counts that are always there", () => {
+    expect(filled("apps/v1", "ReplicaSet", { status: {} })["status"]).toEqual({ replicas: 0 });
+  });
+
+  it("are structs by value, and what is always in them", () => {
+    const budget = filled("policy/v1", "PodDisruptionBudget", {});
+    expect(budget["status"]).toEqual({
+      currentHealthy: 0,
+      desiredHealthy: 0,
+      disruptionsAllowed: 0,
+      expectedPods: 0,
+    });
+  });
+
+  it("are times without a time, and lists that are none", () => {
+    const event = filled("v1", "Event", { involvedObject: {} });
+    expect(event).toMatchObject({ eventTime: null, firstTimestamp: null, source: {} });
+    expect(filled("rbac.authorization.k8s.io/v1", "ClusterRole", {})).toEqual({ metadata: {}, rules: null });
+  });
+
+  it("stand in the items of lists too", () => {
+    const slice = filled("discovery.k8s.io/v1", "EndpointSlice", {
+      endpoints: [{ addresses: ["10.0.0.1"] }],
+    });
+    expect(slice["endpoints"]).toEqual([{ addresses: ["10.0.0.1"], conditions: {} }]);
+  });
+
+  it("are never what somebody did set, nor pointers", () => {
+    const set = filled("apps/v1", "ReplicaSet", { spec: {}, status: { replicas: 3 } });
+    expect(set["status"]).toEqual({ replicas: 3 });
+    expect(set["spec"]).not.toHaveProperty("replicas");
+  });
+});
