@@ -1,3 +1,4 @@
+import { request as httpsRequest } from "node:https";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Answer, startTestServer, type TestServer } from "./support.ts";
 import {
@@ -284,6 +285,28 @@ describe("a validating webhook", () => {
     });
   });
 
+  it("has a say in connections to pods", async () => {
+    const rules = [
+      { operations: ["CONNECT"], apiGroups: [""], apiVersions: ["v1"], resources: ["pods/exec"] },
+    ];
+    await using configured = await configure("Validating", { rules }, (review) =>
+      admissionAnswer(review, { allowed: false, status: { code: 403, message: "no shell" } }),
+    );
+    const answer = await upgrade("/api/v1/namespaces/default/pods/p/exec?command=sh&command=-c&stdin=true");
+    expect(answer).toBe(403);
+    expect(configured.asked()[0]?.request).toMatchObject({
+      kind: { group: "", version: "v1", kind: "PodExecOptions" },
+      resource: { group: "", version: "v1", resource: "pods" },
+      subResource: "exec",
+      name: "p",
+      namespace: "default",
+      operation: "CONNECT",
+      object: { kind: "PodExecOptions", apiVersion: "v1", stdin: true, command: ["sh", "-c"] },
+      oldObject: null,
+      options: null,
+    });
+  });
+
   it("is never asked about the configuration of admission", async () => {
     const everything = { operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*/*"] };
     await using configured = await configure("Validating", { rules: [everything] }, () => ({ code: 500 }));
@@ -356,3 +379,27 @@ describe("a mutating webhook", () => {
     expect(answer.json.metadata.uid).toBe(before.json.metadata.uid);
   });
 });
+
+/** The code with which a request for a stream is refused. */
+function upgrade(path: string): Promise<number | undefined> {
+  const { port, ca, admin } = api.server;
+  const headers = { Connection: "Upgrade", Upgrade: "SPDY/3.1" };
+  return new Promise((resolve, reject) => {
+    const options = {
+      host: "127.0.0.1",
+      port,
+      path,
+      method: "POST",
+      headers,
+      ca,
+      cert: admin.cert,
+      key: admin.key,
+    };
+    const outgoing = httpsRequest(options, (answer) => {
+      answer.resume();
+      resolve(answer.statusCode);
+    });
+    outgoing.once("error", reject);
+    outgoing.end();
+  });
+}

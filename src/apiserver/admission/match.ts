@@ -59,7 +59,7 @@ function kindIn({ kind, definition }: Attributes, other: ResourceDefinition): Gr
   return kind.kind === definition.kind && kind.group === definition.group ? other : kind;
 }
 
-export function matchesRule(rule: Rule, attributes: Attributes, resource: ResourceDefinition): boolean {
+function matchesRule(rule: Rule, attributes: Attributes, resource: ResourceDefinition): boolean {
   const { operations = [], resources = [], resourceNames = [], scope = "*" } = rule;
   const { operation, subresource, name } = attributes;
   return (

@@ -39,7 +39,7 @@ export function collectParams(
   return found;
 }
 
-export function findKind(catalog: Catalog, { apiVersion, kind }: ParamKind): ResourceDefinition | undefined {
+function findKind(catalog: Catalog, { apiVersion, kind }: ParamKind): ResourceDefinition | undefined {
   const { group, version } = splitApiVersion(apiVersion);
   const any = catalog.ofKind(group, kind);
   return any === undefined ? undefined : catalog.resource(group, version, any.plural);
