@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { seededRng } from "#base/rng.ts";
-import { mutate } from "./mutate.ts";
+import { mutate, mutateJson } from "./mutate.ts";
 import { type Target, TARGETS } from "./targets.ts";
 
 /** Inputs for each decoder; more are tried where FUZZ_RUNS says so, from another beginning where FUZZ_SEED does. */
@@ -23,7 +23,8 @@ describe("a decoder takes or refuses whatever it is given", () => {
     (target) => {
       const rng = seededRng(SEED);
       for (let count = 0; count < RUNS; count++) {
-        const input = mutate(target, rng);
+        const isExchanged = target.isJson === true && rng.random() < 0.8;
+        const input = isExchanged ? mutateJson(target, rng) : mutate(target, rng);
         const crash = crashOf(target, input);
         if (crash !== undefined) {
           throw new Error(`${target.name}, input ${count}: ${JSON.stringify(input.toString("latin1"))}`, {

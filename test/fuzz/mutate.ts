@@ -64,3 +64,41 @@ function pick<T>(from: readonly T[], rng: Rng): T {
 function below(rng: Rng, limit: number): number {
   return Math.floor(rng.random() * limit);
 }
+
+const VALUES: readonly unknown[] = [
+  null,
+  true,
+  0,
+  -1,
+  1.5,
+  2 ** 60,
+  "",
+  "x",
+  [],
+  {},
+  [null],
+  [[]],
+  { a: null },
+];
+
+/** JSON in which some values are others, some fields are called otherwise, and some things stand twice or not at all. */
+export function mutateJson({ seeds, words = [] }: Material, rng: Rng): Buffer {
+  const seed: unknown = JSON.parse(pick(seeds, rng) as string);
+  const other: unknown = JSON.parse(pick(seeds, rng) as string);
+  const exchange = (value: unknown): unknown => {
+    const chance = rng.random();
+    if (chance < 0.05) return pick(VALUES, rng);
+    if (chance < 0.08) return other;
+    if (Array.isArray(value)) {
+      const items = value.map(exchange);
+      return chance < 0.12 ? [...items, ...items] : chance < 0.15 ? items.slice(1) : items;
+    }
+    if (typeof value !== "object" || value === null) return chance < 0.15 ? pick(words, rng) : value;
+    const entries = Object.entries(value).flatMap(([key, it]): [string, unknown][] => {
+      if (rng.random() < 0.05) return [];
+      return [[rng.random() < 0.06 ? pick([...words, ...NASTY], rng) : key, exchange(it)]];
+    });
+    return Object.fromEntries(entries);
+  };
+  return Buffer.from(JSON.stringify(exchange(seed)));
+}

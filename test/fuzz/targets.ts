@@ -35,6 +35,8 @@ import type { Material } from "./mutate.ts";
 export interface Target extends Material {
   readonly name: string;
   readonly run: (input: Buffer) => unknown;
+  /** Whether inputs are JSON, whose values are exchanged rather than its characters most of the time. */
+  readonly isJson?: boolean;
   readonly refusals: readonly (abstract new (...args: never[]) => Error)[];
 }
 
@@ -171,6 +173,7 @@ export const TARGETS: readonly Target[] = [
   },
   {
     name: "JSON patches",
+    isJson: true,
     seeds: json(
       [
         { op: "add", path: "/metadata/labels/x~1y", value: "z" },
@@ -191,6 +194,7 @@ export const TARGETS: readonly Target[] = [
   },
   {
     name: "merge patches",
+    isJson: true,
     seeds: json({ metadata: { labels: null } }, { spec: { ports: [] } }, SERVICE),
     words: WORDS,
     run: (input) => applyMergePatch(SERVICE, parsed(input)),
@@ -198,6 +202,7 @@ export const TARGETS: readonly Target[] = [
   },
   {
     name: "strategic merge patches",
+    isJson: true,
     seeds: json(
       { spec: { ports: [{ port: 80, $patch: "delete" }, { port: 81 }] } },
       {
@@ -219,6 +224,7 @@ export const TARGETS: readonly Target[] = [
   },
   {
     name: "applied configurations",
+    isJson: true,
     seeds: json(SERVICE, { ...SERVICE, spec: { ports: [{ port: 80 }, { port: 81, protocol: "UDP" }] } }),
     words: WORDS,
     run: (input) => {
@@ -230,6 +236,7 @@ export const TARGETS: readonly Target[] = [
   },
   {
     name: "fieldsV1 and managers",
+    isJson: true,
     seeds: json([MANAGED], [{ ...MANAGED, operation: "Update", subresource: "status" }]),
     words: [...WORDS, "f:", "k:{", 'v:"', "i:0", "."],
     run: (input) => {
