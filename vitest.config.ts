@@ -15,6 +15,8 @@ export default defineConfig({
           include: ["src/**/*.test.ts", "test/**/*.test.ts", "scripts/**/*.test.ts"],
           exclude: ["test/lab/**"],
           testTimeout: 30_000,
+          // A real kube-apiserver takes its time to start (`npm run test:real`).
+          ...(process.env["TEST_API_SERVER"] === "real" ? { hookTimeout: 180_000 } : {}),
         },
       },
       {

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ApiServer, type ApiServerOptions, startApiServer } from "#apiserver/server.ts";
 import { exec, type ExecResult } from "#base/exec.ts";
+import { startRealServer } from "./real-server.ts";
 
 /** What end-to-end tests of the API server share: a server, kubectl, and a bare HTTPS client. */
 
@@ -41,7 +42,11 @@ export interface KubectlOptions {
   readonly program?: string;
 }
 
+/** Set to "real" by `npm run test:real`: what is tested then is the kube-apiserver that KUBEBUILDER_ASSETS names. */
+export const IS_REAL = process.env["TEST_API_SERVER"] === "real";
+
 export async function startTestServer(options: Partial<ApiServerOptions> = {}): Promise<TestServer> {
+  if (IS_REAL) return startRealTestServer();
   const dir = options.dataDir ?? (await mkdtemp(join(tmpdir(), "apiserver-")));
   const server = await startApiServer({ journal: "none", ...options, dataDir: dir });
   const client = new TestClient(server);
@@ -54,6 +59,30 @@ export async function startTestServer(options: Partial<ApiServerOptions> = {}): 
       client.close();
       await server.close();
       if (options.dataDir === undefined) await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The tests' own kube-apiserver, which has no registry to look into. */
+async function startRealTestServer(): Promise<TestServer> {
+  const real = await startRealServer();
+  const client = new TestClient(real);
+  const server: ApiServer = {
+    ...real,
+    url: `https://127.0.0.1:${real.port}`,
+    get registry(): never {
+      throw new Error("a real server does not let tests look into it");
+    },
+    close: async () => real[Symbol.asyncDispose](),
+  };
+  return {
+    server,
+    dir: real.dir,
+    kubectl: (args, of = {}) => runKubectl(real.kubeconfig, real.dir, args, of),
+    call: (method, path, of = {}) => client.call(method, path, of),
+    async [Symbol.asyncDispose]() {
+      client.close();
+      await real[Symbol.asyncDispose]();
     },
   };
 }

@@ -35,9 +35,18 @@ interface Cause {
 function inOrder(value: Record<string, unknown>): Record<string, unknown> {
   const { kind, details, message } = value;
   if (kind !== "Status") return value;
-  if (typeof message === "string" && message.includes("\n") && !isObject(details))
-    return { ...value, message: message.split("\n").toSorted(byText).join("\n") };
-  if (!isObject(details) || !Array.isArray(details["causes"])) return value;
+  if (!isObject(details) || !Array.isArray(details["causes"])) {
+    const lines = typeof message === "string" ? message.split(/\n| (?=\.[\w.[\]"=]+: )/) : [];
+    return lines.length > 1
+      ? {
+          ...value,
+          message: lines
+            .map((it) => it.trim())
+            .toSorted(byText)
+            .join("\n"),
+        }
+      : value;
+  }
   const causes = details["causes"] as readonly Cause[];
   const said = (it: Cause): string =>
     it.field === undefined ? `${it.message}` : `${it.field}: ${it.message}`;

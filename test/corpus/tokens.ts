@@ -9,6 +9,8 @@ const UUID = /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/g
 const TIME = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)/g;
 const JWT = /\beyJ[\w-]+\.[\w-]+\.[\w-]+/g;
 const ADDRESS = /\b\d{1,3}(?:\.\d{1,3}){3}\b|\b[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}(?![\w:])/g;
+/** Volumes of a pod that carry its ServiceAccount's token. */
+const TOKEN_VOLUME = /\bkube-api-access-[a-z0-9]{5}\b/g;
 const NODE_PORT = /\b3[0-2]\d{3}\b/g;
 /** A whole object in a message. */
 const OBJECT = /Invalid value: "\{(?:[^"\\]|\\.)*\}"/g;
@@ -19,6 +21,8 @@ const REVISIONS: readonly RegExp[] = [
   /(?<=Too large resource version: \d+, current: )\d+/g,
   /(?<=ResourceVersion in the precondition \()\d+/g,
   /(?<=ResourceVersion in record \()\d+/g,
+  /(?<=ResourceVersion in precondition: )\d+/g,
+  /(?<=ResourceVersion in object meta: )\d+/g,
 ];
 /** A time nearer than this to the present was made by the server. Unit: milliseconds. */
 const PRESENT = 24 * 60 * 60_000;
@@ -64,7 +68,10 @@ export class Tokens {
   text(value: string): string {
     let text = value.replaceAll(OBJECT, "Invalid value: <object>");
     for (const [found, name] of this.#names) if (text.includes(found)) text = text.replaceAll(found, name);
-    text = text.replaceAll(JWT, "<jwt>").replaceAll(UUID, (uid) => this.#name(uid, "uid"));
+    text = text
+      .replaceAll(TOKEN_VOLUME, "kube-api-access-<suffix>")
+      .replaceAll(JWT, "<jwt>")
+      .replaceAll(UUID, (uid) => this.#name(uid, "uid"));
     text = text.replaceAll(TIME, (time, fraction?: string) => this.#time(time, fraction));
     for (const pattern of REVISIONS)
       text = text.replaceAll(pattern, (found) => this.#revisions.get(found) ?? "<rv>");

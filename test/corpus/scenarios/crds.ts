@@ -180,6 +180,7 @@ export const scenarios = area("crds", [
         until: (body) =>
           hasCondition("KubernetesAPIApprovalPolicyConformant", "False")(body) &&
           hasCondition("Established")(body),
+        view: conditionsOf,
       }),
     ],
     of,
@@ -545,4 +546,10 @@ function specOf(body: unknown): unknown {
 function deletionOf(body: unknown): unknown {
   const { metadata } = body as { metadata: { deletionTimestamp?: string; finalizers?: unknown } };
   return { deletionTimestamp: metadata.deletionTimestamp, finalizers: metadata.finalizers };
+}
+
+/** Each kind of condition is set by a controller of its own, whichever comes first. */
+function conditionsOf(body: unknown): unknown {
+  const { status } = body as { status: { conditions: readonly { type: string }[] } };
+  return Object.fromEntries(status.conditions.map((it) => [it.type, it]));
 }

@@ -109,9 +109,6 @@ export const scenarios = area("field-validation", [
     everyLevel((query) =>
       patch("json", `${WIDGETS}/warn?${query}`, [{ op: "add", path: "/spec/unknownSpec", value: 1 }]),
     ),
-    everyLevel((query, name) =>
-      patch("apply", `${WIDGETS}/a-${name}?force=true&fieldManager=m&${query}`, widget(`a-${name}`)),
-    ),
   ]),
   scenario("keys of a custom resource that stand twice", [
     definition(widgetDefinition(WIDGET_SCHEMA)),

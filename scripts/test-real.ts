@@ -1,0 +1,48 @@
+/**
+ * `npm run test:real`: the corpus, and the tests of the API that hold for any server, against the kube-apiserver and etcd that
+ * KUBEBUILDER_ASSETS names (the convention of envtest). A test that fails here asks for what Kubernetes does not do.
+ */
+import { NO_ASSETS, realAssets } from "../test/apiserver/real-server.ts";
+import { runSteps } from "./steps.ts";
+
+/** Files of test/apiserver that hold for any server. */
+const FILES = ["client-node", "watch-model", "protocol"];
+
+/** Tests in those files that are of our server alone, by the beginning of their names, and why. */
+const OURS_ALONE: Readonly<Record<string, string>> = {
+  "take label and field selectors": "they ask for a text of ours",
+  "come as Tables": "they ask for JSON from a server that prefers protobuf, and for columns of ours",
+  "answer 200 and one ERROR of code 410": "they compact the store by hand",
+  "set what only the server sets": "kinds of envtest's namespace have no ServiceAccount",
+  "do everything but store in a dry run": "they look into the store",
+  "wait for finalizers": "envtest has no garbage collector",
+  "take the dependents along": "envtest has no garbage collector",
+  "keep an owner in the foreground": "envtest has no garbage collector",
+  "take away what is owned": "envtest has no garbage collector",
+  "of a namespace wait": "envtest has no namespace controller",
+  "tells its health": "they ask for our version",
+};
+
+/**
+ * Files that are of our server alone, and why: access (its default users and RBAC objects), audit, crash, restart, shutdown (its files
+ * and its process), fuzz, refusals (they look into its store), identity, certificates (its keys), admission-webhooks, crd-conversion, crd
+ * (it establishes definitions at once, a real one in seconds: the corpus compares both), kubectl (its controllers), pods, tunnel (its
+ * kubelets), watch-times (its clock).
+ */
+function main(): boolean {
+  if (realAssets() === undefined) {
+    console.log(`test:real: ${NO_ASSETS}`);
+    return false;
+  }
+  const pattern = `^(?!.*(${Object.keys(OURS_ALONE).join("|")}))`;
+  const files = FILES.map((it) => `test/apiserver/${it}.test.ts`);
+  return runSteps([
+    { name: "corpus", command: ["node", "scripts/corpus.ts", "compare"] },
+    {
+      name: "tests of the API",
+      command: ["env", "TEST_API_SERVER=real", "vitest", "run", "--project", "unit", "-t", pattern, ...files],
+    },
+  ]);
+}
+
+if (!main()) process.exitCode = 1;
