@@ -19,7 +19,8 @@ export const jobStrategy: Partial<Strategy> = {
   },
   prepareForCreate: generateSelector,
   validateCreate: validateJob,
-  validateUpdate: validateJobUpdate,
+  // Upstream checks an updated job twice, and clients see each cause twice.
+  validateUpdate: (job, old) => [...validateJob(job), ...validateJobUpdate(job, old)],
   fieldSelectors: {
     "status.successful": (object) => String(numberAt(fieldsAt(object, "status"), "succeeded") ?? 0),
   },
