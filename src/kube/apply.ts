@@ -23,13 +23,27 @@ export async function applyIfChanged<T extends KubeObject>(
   of: Resource<T>,
   request: ApplyIfChanged<T>,
 ): Promise<T> {
-  const { current, desired, fieldManager, subresource, signal } = request;
+  const { current, fieldManager, subresource, signal } = request;
+  const desired = withoutEmptyMaps(request.desired) as Applied<T>;
   if (current !== undefined && isApplied(current, desired, { fieldManager, subresource })) return current;
   return client.apply(of, desired, {
     fieldManager,
     ...(subresource === undefined ? {} : { subresource }),
     ...(signal === undefined ? {} : { signal }),
   });
+}
+
+/**
+ * A map that an applier had entries in and applies empty becomes null, which schemas refuse (structured-merge-diff drops the
+ * entries and keeps the owned key); one that is left out goes.
+ */
+function withoutEmptyMaps(value: object): object {
+  const kept = Object.entries(value)
+    .map(
+      ([key, inner]: [string, unknown]) => [key, isObject(inner) ? withoutEmptyMaps(inner) : inner] as const,
+    )
+    .filter(([, inner]) => !(isObject(inner) && Object.keys(inner).length === 0));
+  return Object.fromEntries(kept);
 }
 
 /**
