@@ -11,6 +11,33 @@ export interface Acceptance {
 
 export const ACCEPTED: readonly Acceptance[] = [
   {
+    reason: "Messages that name Go's insides, or nothing",
+    differences: {
+      "apply/a configuration must say who it is and whose it is": [
+        "6 PATCH /api/v1/namespaces/$ns/configmaps/a?fieldManager=one: body.message: *",
+        "7 PATCH /api/v1/namespaces/$ns/configmaps/a?fieldManager=one: body.message: *",
+      ],
+      "apply/a configuration of another resourceVersion or uid is refused": [
+        "3 PATCH /api/v1/namespaces/$ns/configmaps/a?fieldManager=one&force=false: body.details.causes[1]: *",
+      ],
+      "apply/JSON patches: all operations, negative indices, and what is refused": [
+        ...[8, 10, 11, 12, 13, 15].map(
+          (it) => `${it} PATCH /apis/$id.example.com/v1/namespaces/$ns/widgets/t: body.message: *`,
+        ),
+        "19 PATCH /apis/$id.example.com/v1/namespaces/$ns/widgets/t: *",
+      ],
+    },
+  },
+  {
+    reason: "Managers have the time of what they did through scale",
+    differences: {
+      "apply/replicas are taken through scale, and a conflict names it": [
+        "4 PATCH /apis/apps/v1/namespaces/$ns/deployments/web?fieldManager=one&force=false: body.metadata.managedFields[1].time: *",
+        "5 GET /apis/apps/v1/namespaces/$ns/deployments/web: body.metadata.managedFields[1].time: *",
+      ],
+    },
+  },
+  {
     reason: "The garbage collector is built in",
     differences: {
       "deletion/query parameters are delete options too": ["4 GET /api/v1/namespaces/$ns/configmaps/a: *"],

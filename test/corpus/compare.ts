@@ -1,4 +1,5 @@
 import { isObject } from "#base/json.ts";
+import { byText } from "#base/text.ts";
 import { ACCEPTED } from "./accepted.ts";
 import type { Answer } from "./play.ts";
 import type { Scenario } from "./scenario.ts";
@@ -36,10 +37,28 @@ function collect(
   if (isObject(real) && isObject(ours)) {
     for (const key of new Set([...Object.keys(real), ...Object.keys(ours)]))
       collect(real[key], ours[key], path === "" ? key : `${path}.${key}`, report);
+  } else if (path.endsWith("managedFields") && Array.isArray(real) && Array.isArray(ours)) {
+    // A server keeps them in the order of their times, which may fall into one second or two.
+    collectItems(real.toSorted(byManager), ours.toSorted(byManager), path, report);
   } else if (Array.isArray(real) && Array.isArray(ours)) {
-    for (let index = 0; index < Math.max(real.length, ours.length); index++)
-      collect(real[index], ours[index], `${path}[${index}]`, report);
+    collectItems(real, ours, path, report);
   } else if (real !== ours) report(path, `${show(real)} -> ${show(ours)}`);
+}
+
+function collectItems(
+  real: readonly unknown[],
+  ours: readonly unknown[],
+  path: string,
+  report: (path: string, line: string) => void,
+): void {
+  for (let index = 0; index < Math.max(real.length, ours.length); index++)
+    collect(real[index], ours[index], `${path}[${index}]`, report);
+}
+
+function byManager(one: unknown, other: unknown): number {
+  const key = (it: unknown): string =>
+    isObject(it) ? JSON.stringify([it["manager"], it["operation"], it["subresource"]]) : "";
+  return byText(key(one), key(other));
 }
 
 function show(value: unknown): string {

@@ -1,17 +1,20 @@
+import { isObject } from "#base/json.ts";
+import { kindText } from "../patch/apply.ts";
+import { goText, goTypeName } from "../patch/go-text.ts";
 import { applyJsonPatch } from "../patch/json-patch.ts";
 import { applyMergePatch } from "../patch/merge-patch.ts";
 import { applyStrategicMergePatch } from "../patch/strategic-merge.ts";
 import type { Registry } from "../registry/registry.ts";
 import { applyConfiguration, checkFields, reportFields } from "../registry/shape.ts";
-import type { ApiObject } from "../registry/types.ts";
+import type { ApiObject, ResourceDefinition } from "../registry/types.ts";
 import { apiVersionOf, editableCopy, type WriteRequest, type WriteResult } from "../registry/write.ts";
 import { resolveDefinition } from "../schema/definitions.ts";
 import { parseJson } from "../schema/json.ts";
 import { parseYaml } from "../schema/yaml.ts";
-import { StatusError, unsupportedMediaType } from "../status.ts";
+import { badRequest, invalid, StatusError, unsupportedMediaType } from "../status.ts";
 import { mediaType, readBody, utf8 } from "./body.ts";
 import type { Exchange } from "./exchange.ts";
-import { asObject } from "./objects.ts";
+import { asObject, withoutNulls } from "./objects.ts";
 import { parseFieldValidation, refuseOptions } from "./options.ts";
 import { isTrue } from "./path.ts";
 
@@ -46,7 +49,9 @@ export async function patchObject(
     if (entry === undefined) return undefined;
     const transform = parseTransform(type, text, request);
     const current = editableCopy(request.definition, entry);
-    return { input: patched(exchange, request, transform(current)) };
+    const object = patched(exchange, request, transform(current));
+    refuseOtherUid(request.definition, object, current);
+    return { input: object };
   });
 }
 
@@ -56,6 +61,7 @@ function parseTransform(type: string, text: string, { definition }: WriteRequest
     case JSON_PATCH:
       return (object) => applyJsonPatch(object, patch);
     case MERGE_PATCH:
+      if (!isObject(patch)) throw notAMergePatch(patch);
       return (object) => applyMergePatch(object, patch);
     default:
       return (object) => applyStrategicMergePatch(object, patch, definition.schema, resolveDefinition);
@@ -63,8 +69,10 @@ function parseTransform(type: string, text: string, { definition }: WriteRequest
 }
 
 /** The result of a patch is decoded as the body of an update would be. */
-function patched(exchange: Exchange, { definition }: WriteRequest, value: unknown): ApiObject {
+function patched(exchange: Exchange, request: WriteRequest, value: unknown): ApiObject {
+  const { definition } = request;
   const object = asObject(value, definition.kind, apiVersionOf(definition));
+  refuseOtherPlace({ ...object.metadata }, request);
   const validation = parseFieldValidation(exchange);
   const warn = (message: string): void => exchange.warn(message);
   return checkFields({ definition, object, duplicates: [], validation, warn });
@@ -86,7 +94,7 @@ async function applyPatch(
       message: "Required value: is required for apply patch",
     });
   const { value, duplicates } = parseYaml(text);
-  const config = asObject(value, definition.kind, apiVersionOf(definition));
+  const config = asConfiguration(value, request);
   const check = {
     definition,
     object: config,
@@ -102,9 +110,71 @@ async function applyPatch(
     const live = entry === undefined ? undefined : editableCopy(definition, entry);
     const { nowMs } = tx;
     const object = applyConfiguration({ definition, live, config, manager, force, subresource, nowMs });
+    refuseOtherUid(definition, object, live);
     // The configuration is taken as it was written; what is stored is what the kind's types make of it.
     return { input: checkFields({ ...check, object, validation: "Ignore" }), isApplied: true };
   });
+}
+
+function notAMergePatch(patch: unknown): StatusError {
+  if (patch === null) return badRequest("Invalid JSON Patch");
+  const type = goTypeName(patch);
+  return badRequest(
+    `error decoding patch: json: cannot unmarshal ${type} into Go value of type map[string]interface {}`,
+  );
+}
+
+/** A configuration says itself what it is of, as no other body must. */
+function asConfiguration(value: unknown, { definition, namespace, name }: WriteRequest): ApiObject {
+  if (value !== null && value !== undefined && !isObject(value)) throw notAnObject(value);
+  const config = isObject(value) ? value : {};
+  const { kind = "", apiVersion = "", metadata = {} } = config;
+  if (kind !== definition.kind || apiVersion !== apiVersionOf(definition))
+    throw badRequest(`invalid object type: ${kindText(String(apiVersion), String(kind))}`);
+  refuseOtherPlace(isObject(metadata) ? metadata : {}, { namespace, name });
+  config["metadata"] = withoutNulls(metadata);
+  return config as ApiObject;
+}
+
+function refuseOtherPlace(
+  metadata: Readonly<Record<string, unknown>>,
+  { namespace, name }: Pick<WriteRequest, "namespace" | "name">,
+): void {
+  const given = { name: metadata["name"] ?? "", namespace: metadata["namespace"] ?? "" };
+  if (given.name === "") {
+    throw badRequest(
+      `the name of the object (${name} based on URL) was undeterminable: name must be provided`,
+    );
+  }
+  if (given.name !== name) {
+    throw badRequest(
+      `the name of the object (${goText(given.name)}) does not match the name on the URL (${name})`,
+    );
+  }
+  if (given.namespace !== "") refuseOtherNamespace(given.namespace, namespace);
+}
+
+function refuseOtherNamespace(given: unknown, namespace: string | undefined): void {
+  if (given === namespace) return;
+  throw badRequest("the namespace of the provided object does not match the namespace sent on the request");
+}
+
+function notAnObject(value: unknown): StatusError {
+  return badRequest(
+    `error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal ${goTypeName(value)} into Go value of type map[string]interface {}`,
+  );
+}
+
+/** A PUT names the uid that it expects; a patch that changes it changes what cannot be changed. */
+function refuseOtherUid(
+  { group, kind }: ResourceDefinition,
+  { metadata }: ApiObject,
+  current: ApiObject | undefined,
+): void {
+  const uid = metadata.uid ?? "";
+  if (current === undefined || uid === "" || uid === current.metadata.uid) return;
+  const message = `Invalid value: ${JSON.stringify(uid)}: field is immutable`;
+  throw invalid(group, kind, metadata.name, [{ type: "FieldValueInvalid", field: "metadata.uid", message }]);
 }
 
 /** A type that no PATCH takes: a real server's router says so, before anyone looks at the resource. */

@@ -71,9 +71,14 @@ function refuseUnfit({ applied, apiVersion, schema, resolve }: ApplyRequest): vo
   const { namespace, name } = applied.metadata;
   const key = namespace === undefined ? `/${name}` : `${namespace}/${name}`;
   const list = problems.length === 1 ? problems[0] : `errors:\n  ${problems.join("\n  ")}`;
-  const message = `failed to create typed patch object (${key}; ${applied.apiVersion}, Kind=${applied.kind}): ${list}`;
+  const message = `failed to create typed patch object (${key}; ${kindText(applied.apiVersion, applied.kind)}): ${list}`;
   // No client's error by its code: kube-apiserver passes on what it takes for its own.
   throw new StatusError({ code: 500, message });
+}
+
+/** A kind as Go prints it: "apps/v1, Kind=Deployment", "/v1, Kind=Service". */
+export function kindText(apiVersion: string, kind: string): string {
+  return `${apiVersion.includes("/") ? "" : "/"}${apiVersion}, Kind=${kind}`;
 }
 
 /** What an object holds that nobody tracked belongs to a manager of its own, so that the first apply can conflict. */
@@ -113,7 +118,7 @@ class Application {
     const identity = identityOf(self);
     const before = managers.get(identity);
     const set = this.#typed.effective(this.#typed.sets.fieldSet(applied, this.#typed.schema));
-    managers.set(identity, { ...self, time: before?.time ?? now, set });
+    managers.set(identity, { ...self, time: now, set });
     const merged = mergeTyped(current, applied, this.#typed.schema, this.#typed.resolve);
     const object = this.#prune(merged, managers, { last: before?.set, set });
     const changes = this.#typed.compare(current, object);
@@ -125,7 +130,8 @@ class Application {
       if (other !== identity) managers.set(other, { ...it, set: difference(it.set, lost) });
     }
     const isSame = sameJson(current, object);
-    const time = isSame ? (before?.time ?? now) : now;
+    // When only owners change, upstream leaves the time out.
+    const time = isSame ? undefined : now;
     managers.set(identity, { ...self, time, set: ownable(set) });
     dropEmpty(managers);
     return { object: isSame ? current : (object as ApiObject), managers };

@@ -1,6 +1,7 @@
 import { cloneJson, isObject, sameJson } from "#base/json.ts";
 import { MAX_NESTING, nestsDeeperThan } from "../schema/json.ts";
 import { badRequest, StatusError, tooLarge } from "../status.ts";
+import { goTypeName } from "./go-text.ts";
 
 /** As kube-apiserver limits it, against requests that cost more to apply than to send. */
 const MAX_OPERATIONS = 10_000;
@@ -21,7 +22,11 @@ type Pointer = readonly string[];
  * @throws {StatusError} 400 for what is no patch, 413 beyond 10,000 operations, 422 where an operation cannot be applied.
  */
 export function applyJsonPatch(target: unknown, patch: unknown): unknown {
-  if (!Array.isArray(patch)) throw badRequest("a JSON patch is a list of operations");
+  if (!Array.isArray(patch) || !patch.every(isObject)) {
+    throw badRequest(
+      `error decoding patch: json: cannot unmarshal ${goTypeName(patch)} into Go value of type []handlers.jsonPatchOp`,
+    );
+  }
   if (patch.length > MAX_OPERATIONS) {
     throw tooLarge(
       `Request entity too large: The allowed maximum operations in a JSON patch is ${MAX_OPERATIONS}, got ${patch.length}`,
@@ -33,8 +38,7 @@ export function applyJsonPatch(target: unknown, patch: unknown): unknown {
   return document.root;
 }
 
-function parseOperation(raw: unknown): Operation {
-  if (!isObject(raw)) throw badRequest("an operation of a JSON patch is an object");
+function parseOperation(raw: Readonly<Record<string, unknown>>): Operation {
   const path = parsePointer(raw["path"], "path");
   switch (raw["op"]) {
     case "add":
@@ -47,18 +51,16 @@ function parseOperation(raw: unknown): Operation {
     case "copy":
       return { op: raw["op"], path, from: parsePointer(raw["from"], "from") };
     default:
-      throw badRequest(`unexpected kind of operation in a JSON patch: ${JSON.stringify(raw["op"])}`);
+      throw inapplicable(`unexpected kind of operation: ${JSON.stringify(raw["op"])}`);
   }
 }
 
 function parsePointer(raw: unknown, of: string): Pointer {
-  if (typeof raw !== "string") throw badRequest(`an operation of a JSON patch has no ${of}`);
-  if (raw === "") return [];
-  if (!raw.startsWith("/"))
-    throw badRequest(`JSON pointer ${JSON.stringify(raw)} does not begin with a slash`);
+  if (typeof raw !== "string") throw inapplicable(`an operation has no ${of}`);
+  // As Go's library reads pointers: what stands before the first slash does not count.
   const steps = raw
-    .slice(1)
     .split("/")
+    .slice(1)
     .map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
   if (steps.includes("__proto__")) throw badRequest("__proto__ is not taken as a key");
   return steps;
@@ -70,6 +72,7 @@ function inapplicable(message: string): StatusError {
     code: 422,
     reason: "Invalid",
     message: `the server rejected our request due to an error in our request: ${message}`,
+    details: {},
   });
 }
 
@@ -119,9 +122,11 @@ class Document {
     const at = path.at(-1);
     if (at !== undefined) {
       const parent = this.#parent(path, "replace");
-      existing(parent, at, path, "replace");
-      // A member keeps its place among the others when it is only set anew.
-      if (Array.isArray(parent)) this.#remove(path);
+      // Go's library takes a member that is not there for one to be added.
+      if (Array.isArray(parent)) {
+        existing(parent, at, path, "replace");
+        this.#remove(path);
+      }
     }
     this.#add(path, value);
   }

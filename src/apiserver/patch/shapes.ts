@@ -100,14 +100,16 @@ export function itemElement(
   if (!isObject(item)) return { problem: "associative list with keys may not have non-map elements" };
   const fields = deref(shape.item, resolve).properties;
   const key: Record<string, unknown> = {};
+  // A key that is left out and has no default is no part of the item's name.
   for (const name of shape.keys) {
     const value = item[name] ?? fields?.[name]?.default;
-    if (value === undefined) {
-      return {
-        problem: `associative list with keys has an element that omits key field "${name}" (and doesn't have default value)`,
-      };
-    }
-    key[name] = value;
+    if (value !== undefined) key[name] = value;
+  }
+  if (Object.keys(key).length === 0) {
+    const keys = shape.keys.map((it) => JSON.stringify(it)).join(" ");
+    return {
+      problem: `associative list with keys has an element that omits all key fields [${keys}] (and doesn't have default values for any key fields)`,
+    };
   }
   return { element: keyElement(key) };
 }

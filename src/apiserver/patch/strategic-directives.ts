@@ -1,5 +1,6 @@
 import { isObject } from "#base/json.ts";
 import { badRequest } from "../status.ts";
+import { goText, mergeFailure } from "./go-text.ts";
 
 export const DIRECTIVE = "$patch";
 export const RETAIN_KEYS = "$retainKeys";
@@ -14,7 +15,7 @@ export function directiveOf(
   if (directive === undefined || directive === "replace" || directive === "delete" || directive === "merge") {
     return directive;
   }
-  throw badRequest(`unknown patch type ${JSON.stringify(directive)}`);
+  throw mergeFailure(`unknown patch type: ${goText(directive)} in map: ${goText(patch)}`);
 }
 
 /** The only keys that the object may have afterwards; undefined when the patch does not say. */

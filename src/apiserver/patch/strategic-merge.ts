@@ -1,7 +1,8 @@
 import { cloneJson, isObject } from "#base/json.ts";
 import { deref } from "../schema/definitions.ts";
 import type { Schema, SchemaResolver } from "../schema/types.ts";
-import { badRequest } from "../status.ts";
+import { badRequest, type StatusError } from "../status.ts";
+import { goTypeName, mergeFailure } from "./go-text.ts";
 import {
   DELETE_FROM_LIST,
   DIRECTIVE,
@@ -19,7 +20,8 @@ import { keyOfItem, keyText, mergeOrder, orderBefore, refuseOutOfOrder } from ".
  * `$retainKeys`, `$deleteFromPrimitiveList/<field>`, `$setElementOrder/<field>`. Arguments are not changed.
  * Source: apimachinery, util/strategicpatch; the same results, order of list items included.
  *
- * @throws {StatusError} 400 for directives that make no sense, or items that lack their merge key.
+ * @throws {StatusError} 400 for a patch that is no object, 500 for directives that make no sense, or items that lack their
+ * merge key.
  */
 export function applyStrategicMergePatch(
   target: Readonly<Record<string, unknown>>,
@@ -27,7 +29,12 @@ export function applyStrategicMergePatch(
   schema: Schema,
   resolve: SchemaResolver,
 ): Record<string, unknown> {
-  if (!isObject(patch)) throw badRequest("a strategic merge patch is an object");
+  if (patch === null) return cloneJson(target);
+  if (!isObject(patch)) {
+    throw badRequest(
+      `json: cannot unmarshal ${goTypeName(patch)} into Go value of type map[string]interface {}`,
+    );
+  }
   return new Merger(resolve).map(cloneJson(target), cloneJson(patch), schema);
 }
 
@@ -87,15 +94,15 @@ class Merger {
       const key = directive.slice(SET_ORDER.length);
       done.add(key);
       const [before, change] = [original[key], patch[key]];
-      if (!Array.isArray(order)) throw badRequest(`${directive} is not a list`);
+      if (!Array.isArray(order)) throw notAList(order);
       if (before === undefined && change === undefined) continue;
       if (change === null) {
         delete original[key];
         continue;
       }
       const rule = this.#ruleOf(schema, key);
-      const live = asList(before, key);
-      const patched = asList(change, key);
+      const live = asList(before);
+      const patched = asList(change);
       refuseOutOfOrder(patched, order, rule.mergeKey);
       const was = orderBefore(live, patched, rule.mergeKey);
       const merged =
@@ -119,7 +126,7 @@ class Merger {
       return mergeOrder(merged, { order: patch, before, mergeKey: undefined });
     }
     const { mergeKey } = rule;
-    if (mergeKey === undefined) throw badRequest("cannot merge lists without merge key");
+    if (mergeKey === undefined) throw mergeFailure("cannot merge lists without merge key");
     const { kept, items, isReplaced } = takeDirectives(original, patch.map(asMap), mergeKey);
     if (isReplaced) return items;
     const merged = this.#items(kept, items, rule, mergeKey);
@@ -160,15 +167,18 @@ class Merger {
   }
 }
 
-function asList(value: unknown, key: string): unknown[] {
+function asList(value: unknown): unknown[] {
   if (value === undefined) return [];
-  if (!Array.isArray(value))
-    throw badRequest(`${key} is not a list, but the patch sets the order of its items`);
+  if (!Array.isArray(value)) throw notAList(value);
   return value;
 }
 
+function notAList(value: unknown): StatusError {
+  return mergeFailure(`expected a []interface {}, but received a ${goTypeName(value)}`);
+}
+
 function asMap(item: unknown): JsonMap {
-  if (!isObject(item)) throw badRequest("all items of a list that merges by key are objects");
+  if (!isObject(item)) throw mergeFailure("list element types are not identical");
   return item;
 }
 
@@ -192,9 +202,8 @@ function takeDirectives(
 }
 
 function deleteScalars(original: JsonMap, key: string, values: unknown): void {
-  if (!Array.isArray(values)) throw badRequest(`${DELETE_FROM_LIST}${key} is not a list`);
   const list = original[key];
-  if (!Array.isArray(list)) return;
+  if (!Array.isArray(values) || !Array.isArray(list)) return;
   const gone = new Set<unknown>(values);
   original[key] = list.filter((item) => !gone.has(item));
 }

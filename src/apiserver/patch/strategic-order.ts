@@ -1,5 +1,5 @@
 import { isObject } from "#base/json.ts";
-import { badRequest } from "../status.ts";
+import { goText, mergeFailure } from "./go-text.ts";
 import { DIRECTIVE, SET_ORDER } from "./strategic-directives.ts";
 
 /** The text by which an item is found: its merge key's value, or itself for scalars. */
@@ -7,7 +7,7 @@ export function keyOfItem(item: unknown, mergeKey: string | undefined): string {
   if (mergeKey === undefined || !isObject(item)) return JSON.stringify(item);
   const key = item[mergeKey];
   if (key === undefined) {
-    throw badRequest(`map: ${JSON.stringify(item)} does not contain declared merge key: ${mergeKey}`);
+    throw mergeFailure(`map: ${goText(item)} does not contain declared merge key: ${mergeKey}`);
   }
   return keyText(key);
 }
@@ -102,7 +102,9 @@ export function refuseOutOfOrder(
     if (isObject(item) && item[DIRECTIVE] !== undefined) continue;
     const position = wanted.get(keyOfItem(item, mergeKey)) ?? -1;
     if (position <= last && patch.length > 0) {
-      throw badRequest(`the order in the patch's list doesn't match its ${SET_ORDER.slice(0, -1)} list`);
+      throw mergeFailure(
+        `The order in patch list:\n${goText(patch)}\n doesn't match ${SET_ORDER.slice(0, -1)} list:\n${goText(order)}\n`,
+      );
     }
     last = position;
   }

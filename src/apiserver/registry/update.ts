@@ -45,7 +45,8 @@ export function putObject(write: Write, input: ApiObject): WriteResult {
   const version = input.metadata.resourceVersion ?? "";
   if ((version === "" || version === "0") && !definition.strategy.allowUnconditionalUpdate) {
     const message = "Invalid value: 0: must be specified for an update";
-    throw invalid(definition.group, definition.kind, name, [
+    // By its resource: the check is older than the kind is known.
+    throw invalid(definition.group, definition.plural, name, [
       { type: "FieldValueInvalid", field: "metadata.resourceVersion", message },
     ]);
   }

@@ -44,7 +44,7 @@ const NOT_IN_GO = new Set(["TIME"]);
 function parseNode(text: string): Node | null {
   const document = compose(text);
   const error = document.errors.find((it) => it.code !== "MULTIPLE_DOCS");
-  if (error !== undefined) throw badRequest(`error decoding YAML: ${error.message}`);
+  if (error !== undefined) throw badRequest(`error decoding YAML: ${error.message.split("\n", 1)[0]}`);
   return document.contents;
 }
 

@@ -48,6 +48,7 @@ export function workloadResources(): readonly ResourceDefinition[] {
       hasScale: true,
       warnings: templateWarnings,
       strategy: {
+        generation: "spec-and-annotations",
         applyDefaults: defaultDeployment,
         validateCreate: validateDeployment,
         validateUpdate: validateWorkloadUpdate(validateDeployment),
