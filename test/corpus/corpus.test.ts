@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -54,6 +54,12 @@ describe("the corpus", () => {
     const paths = scenarios.map(recordingPath);
     expect(paths.filter((it, index) => paths.indexOf(it) !== index)).toEqual([]);
     expect(await strayRecordings(scenarios)).toEqual([]);
+  });
+
+  it("explains what it accepts", async () => {
+    const text = await readFile(join(import.meta.dirname, "../../docs/reference/differences.md"), "utf8");
+    const headings = new Set(text.split("\n").filter((it) => it.startsWith("## ")));
+    expect(ACCEPTED.filter(({ reason }) => !headings.has(`## ${reason}`))).toEqual([]);
   });
 
   it("accepts differences of scenarios that exist only", () => {
