@@ -82,14 +82,12 @@ async function take(namespace: string, { cluster, act, facts }: Step): Promise<v
       return client.delete(MCS_SERVICE_EXPORTS, key);
     case "export":
       await ensureNamespace(client, namespace);
-      await client.apply(
-        MCS_SERVICE_EXPORTS,
-        {
-          metadata: { namespace, name: NAME },
-          spec: { exportedLabels: facts.exportedLabels, exportedAnnotations: facts.exportedAnnotations },
-        },
-        { fieldManager: "test" },
-      );
+      // Made anew rather than changed: a server refuses a map that an applier has emptied.
+      await client.delete(MCS_SERVICE_EXPORTS, key);
+      await client.create(MCS_SERVICE_EXPORTS, {
+        metadata: { namespace, name: NAME },
+        spec: { exportedLabels: facts.exportedLabels, exportedAnnotations: facts.exportedAnnotations },
+      });
       return;
     case "serve":
       return serve(namespace, cluster, facts);
