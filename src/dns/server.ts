@@ -34,28 +34,40 @@ export interface DnsServer extends AsyncDisposable {
  * @throws {FleetError} `OPTION_INVALID` when an address cannot be bound.
  */
 export async function startDnsServer(options: DnsServerOptions): Promise<DnsServer> {
-  const { listen, respond, clock, log } = options;
+  const { listen, log } = options;
   if (listen.length === 0)
     throw new FleetError("OPTION_INVALID", "a DNS server needs an address to listen on");
   await using stack = new AsyncDisposableStack();
   const addresses: SocketAddress[] = [];
   for (const address of listen) {
-    const udp = stack.use(
-      await serveUdp({ address, respond, log, maxPending: options.maxPendingUdp ?? 2048 }),
-    );
-    const bound = { ...address, port: udp.port };
-    stack.use(
-      await serveTcp({
-        address: bound,
-        respond,
-        clock,
-        maxConnections: options.maxTcpConnections ?? 256,
-        idleMs: options.tcpIdleMs ?? 10_000,
-      }),
-    );
-    addresses.push(bound);
+    const both = stack.use(await serveBoth(address, options));
+    addresses.push({ ...address, port: both.port });
   }
   log.info("answering DNS", { addresses: addresses.map(formatSocketAddress) });
   const sockets = stack.move();
   return { addresses, [Symbol.asyncDispose]: () => sockets.disposeAsync() };
+}
+
+/** Times that another port is chosen for 0 when the one that UDP got is taken for TCP. */
+const MAX_TRIES = 16;
+
+/** One address, over UDP and TCP at the same port. */
+async function serveBoth(
+  address: SocketAddress,
+  options: DnsServerOptions,
+): Promise<{ readonly port: number } & AsyncDisposable> {
+  const { respond, clock, log, maxPendingUdp: maxPending = 2048 } = options;
+  const { maxTcpConnections: maxConnections = 256, tcpIdleMs: idleMs = 10_000 } = options;
+  for (let tries = 1; ; tries += 1) {
+    await using stack = new AsyncDisposableStack();
+    const { port } = stack.use(await serveUdp({ address, respond, log, maxPending }));
+    try {
+      stack.use(await serveTcp({ address: { ...address, port }, respond, clock, maxConnections, idleMs }));
+    } catch (error) {
+      if (address.port !== 0 || tries === MAX_TRIES) throw error;
+      continue;
+    }
+    const sockets = stack.move();
+    return { port, [Symbol.asyncDispose]: () => sockets.disposeAsync() };
+  }
 }
