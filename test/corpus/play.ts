@@ -153,7 +153,7 @@ class Player {
 }
 
 /** How a request is called in recordings and messages: with its placeholders. */
-export function describe(step: Step): string {
+function describe(step: Step): string {
   return `${step.watch === undefined ? step.method : "WATCH"} ${step.path}`;
 }
 

@@ -60,16 +60,6 @@ export function unlessInRange(field: string, value: unknown, min: number, max: n
   return [invalid(field, value, `must be between ${min} and ${max}, inclusive`)];
 }
 
-export function unlessNonNegative(field: string, value: unknown): FieldError[] {
-  if (value === undefined || (typeof value === "number" && value >= 0)) return [];
-  return [invalid(field, value, "must be greater than or equal to 0")];
-}
-
-export function unlessPositive(field: string, value: unknown): FieldError[] {
-  if (value === undefined || (typeof value === "number" && value > 0)) return [];
-  return [invalid(field, value, "must be greater than 0")];
-}
-
 function show(value: unknown): string {
   return value === undefined ? "null" : JSON.stringify(value);
 }

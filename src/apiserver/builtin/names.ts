@@ -7,7 +7,7 @@ import {
   wholly,
 } from "../registry/names.ts";
 import { invalid, required } from "./field-errors.ts";
-import { firstOf, type Rule, text } from "./rules.ts";
+import { type Rule, text } from "./rules.ts";
 
 /**
  * Forms of names beyond those that every kind shares (`registry/names.ts`). Texts as upstream's: k8s.io/apimachinery,
@@ -108,18 +108,6 @@ export const domainPrefixedPath: Rule = (value, path) => {
   const form = `Invalid path (regex used for validation is '${HTTP_PATH}')`;
   return wholly(HTTP_PATH).test(rest) ? errors : [...errors, invalid(path, rest, form)];
 };
-
-/** A domain of at least three parts. */
-export const fullyQualifiedName: Rule = firstOf(
-  (value, path) => (value === undefined || value === "" ? [required(path)] : []),
-  (value, path) => {
-    const problems = subdomainProblems(String(value));
-    return problems.length === 0 ? [] : [invalid(path, value, problems.join(","))];
-  },
-  text((name) =>
-    name.split(".").length < 3 ? ["should be a domain with at least three segments separated by dots"] : [],
-  ),
-);
 
 const PERCENT = "[0-9]+%";
 

@@ -93,7 +93,7 @@ export function resourceQuantity(name: string, value: unknown, path: string): Fi
 export type NameRule = (name: string, path: string) => FieldError[];
 
 /** A map from resource to amount. */
-export function resourceList(list: Fields | undefined, path: string, checkName: NameRule): FieldError[] {
+function resourceList(list: Fields | undefined, path: string, checkName: NameRule): FieldError[] {
   return Object.entries(list ?? {}).flatMap(([name, value]) => {
     const at = `${path}[${name}]`;
     return [...checkName(name, at), ...resourceQuantity(name, value, at)];

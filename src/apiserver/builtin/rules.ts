@@ -3,7 +3,7 @@ import { isObject } from "#base/json.ts";
 import type { NameProblems } from "../registry/names.ts";
 import type { FieldError } from "../status.ts";
 import { duplicate, IMMUTABLE, invalid, notSupported, required } from "./field-errors.ts";
-import { type Fields, itemsAt } from "./fields.ts";
+import { type Fields } from "./fields.ts";
 
 /**
  * Validation as data: a rule looks at one value and says what is wrong with it; the functions here put rules together
@@ -150,9 +150,4 @@ export function immutable(
 
 export function unchanged(path: string, value: unknown): FieldError {
   return invalid(path, value, IMMUTABLE);
-}
-
-/** The names of the items of a list. */
-export function namesIn(of: Fields | undefined, list: string): ReadonlySet<string> {
-  return new Set(itemsAt(of, list).flatMap((it) => (typeof it["name"] === "string" ? [it["name"]] : [])));
 }

@@ -34,7 +34,7 @@ function isUri(text: string): boolean {
 }
 
 /** "10.0.0.0/8": an address and the length of its prefix. */
-export function isCidr(text: string): boolean {
+function isCidr(text: string): boolean {
   const [, address = "", length = ""] = /^(.+)\/(\d{1,3})$/.exec(text) ?? [];
   if (isIPv4(address)) return Number(length) <= 32;
   return isIPv6(address) && Number(length) <= 128;

@@ -9,7 +9,7 @@ import { all, fields, filled, oneOf, optional, present, type Rule, whole } from 
 
 /** What a claim asks for, by itself and in templates. Source: k8s.io/kubernetes, pkg/apis/core/validation. */
 
-export const ACCESS_MODES = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+const ACCESS_MODES = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
 /** Upstream tells of a mode at the list. */
 export const accessModes: Rule = (value, path) =>

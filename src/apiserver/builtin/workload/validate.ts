@@ -14,7 +14,7 @@ import { claimSpec } from "../storage/claim-spec.ts";
 /** Source: k8s.io/kubernetes, pkg/apis/apps/validation. */
 
 /** A template whose pods the selector finds and that run until they are stopped. */
-export function validateTemplate(spec: Fields | undefined, path: string): FieldError[] {
+function validateTemplate(spec: Fields | undefined, path: string): FieldError[] {
   const template = fieldsAt(spec, "template");
   const selector = fieldsAt(spec, "selector");
   const errors: FieldError[] = [];
