@@ -16,6 +16,7 @@ import { podGcController } from "./pod-gc/reconcile.ts";
 import { replicaSetController } from "./replicaset/reconcile.ts";
 import { schedulerController } from "./scheduler/reconcile.ts";
 import { statefulSetController } from "./statefulset/reconcile.ts";
+import { storageProtectionControllers } from "./storage-protection/reconcile.ts";
 
 export interface LabControllersOptions {
   /** Of which load balancers get their addresses; one per family at most. */
@@ -56,6 +57,7 @@ export function createLabControllers(
     endpointSliceMirroringController(client, informers, deps),
     loadBalancerController({ ...of("service-controller"), prefixes }, deps),
     podGcController(client, informers, deps),
+    ...storageProtectionControllers(client, informers, deps),
   ];
   return {
     controllers,

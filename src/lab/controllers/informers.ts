@@ -34,18 +34,26 @@ import {
   MANAGED_BY_LABEL,
   SERVICE_NAME_LABEL,
 } from "#api/discovery/v1/types.ts";
+import {
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+} from "#api/core/v1/volumes.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { POD_DISRUPTION_BUDGETS, type PodDisruptionBudget } from "#api/policy/v1/types.ts";
+import { VOLUME_ATTRIBUTES_CLASSES, type VolumeAttributesClass } from "#api/storage/v1/types.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import type { Informer, KubeClient } from "#kube/types.ts";
 import { MANAGED_BY } from "./endpointslice/plan.ts";
 import { MIRRORED_BY } from "./endpointslice-mirroring/plan.ts";
 import { controllerOf } from "./pods.ts";
+import { claimsOf, classesOfClaim, classesOfVolume } from "./storage-protection/plan.ts";
 
 /** What the controllers watch: each kind once, whoever reads it. */
 export interface LabInformers {
-  /** Indexes: node (by name; "" for pods without one), controller (by uid), namespace. */
+  /** Indexes: node (by name; "" for pods without one), controller (by uid), namespace, claim ("namespace/name"). */
   readonly pods: Informer<Pod>;
   readonly nodes: Informer<Node>;
   /** Index: selector, by the first pair of the selector: "namespace/key=value". */
@@ -73,6 +81,11 @@ export interface LabInformers {
   readonly rootCas: Informer<ConfigMap>;
   /** Those of nodes. */
   readonly leases: Informer<Lease>;
+  /** Index: class, every VolumeAttributesClass that it has or is to have. */
+  readonly claims: Informer<PersistentVolumeClaim>;
+  /** Index: class. */
+  readonly volumes: Informer<PersistentVolume>;
+  readonly attributesClasses: Informer<VolumeAttributesClass>;
 }
 
 export const ROOT_CA_NAME = "kube-root-ca.crt";
@@ -93,6 +106,7 @@ export function createLabInformers(client: KubeClient, deps: RuntimeDeps): LabIn
           node: (pod) => [pod.spec?.nodeName ?? ""],
           controller: controllerUid,
           namespace: namespaceOf,
+          claim: (pod) => claimsOf(pod),
         },
       },
       deps,
@@ -142,6 +156,9 @@ export function createLabInformers(client: KubeClient, deps: RuntimeDeps): LabIn
     ),
     rootCas: createInformer(client, CONFIG_MAPS, { fieldSelector: `metadata.name=${ROOT_CA_NAME}` }, deps),
     leases: createInformer(client, LEASES, { namespace: "kube-node-lease" }, deps),
+    claims: createInformer(client, PERSISTENT_VOLUME_CLAIMS, { indexes: { class: classesOfClaim } }, deps),
+    volumes: createInformer(client, PERSISTENT_VOLUMES, { indexes: { class: classesOfVolume } }, deps),
+    attributesClasses: createInformer(client, VOLUME_ATTRIBUTES_CLASSES, {}, deps),
   };
 }
 

@@ -282,6 +282,7 @@ export interface Volume {
   projected?: { sources?: VolumeProjection[]; defaultMode?: number };
   downwardAPI?: { items?: DownwardFile[]; defaultMode?: number };
   hostPath?: { path: string; type?: string };
+  persistentVolumeClaim?: { claimName: string };
 }
 
 export interface Toleration {
