@@ -21,7 +21,6 @@ export const OPEN: ReadonlySet<string> = new Set([
   "crds/the scale subresource of a custom resource",
   "crds/the status subresource of a custom resource",
   "crds/unknown fields are pruned, unless they are preserved",
-  "crds/values are validated by the schema",
   "crud/a ClusterRole is created, read, labelled, replaced, listed and deleted",
   "crud/a ControllerRevision is created, read, labelled, replaced, listed and deleted",
   "crud/a Job is created, read, labelled, replaced, listed and deleted",

@@ -4,8 +4,8 @@ import type { Schema } from "./types.ts";
 /**
  * Fills in what the schema of a custom resource defaults. Changes the object in place; doing it twice changes nothing.
  *
- * A null where the schema is not nullable is dropped first, so that the default takes its place; a null that is
- * allowed stays. Defaults reach into objects that are there, never create the way to them.
+ * A null where the schema is not nullable is dropped, and a default takes its place; a null that is allowed stays, and
+ * so do the nulls of lists. Defaults reach into objects that are there, never create the way to them.
  * Source: apiextensions-apiserver, pkg/apiserver/schema/defaulting.
  */
 export function applyDefaults(value: unknown, schema: Schema): void {
@@ -18,7 +18,7 @@ export function applyDefaults(value: unknown, schema: Schema): void {
 function applyToMap(value: Record<string, unknown>, schema: Schema): void {
   const { properties = {}, additionalProperties: additional } = schema;
   for (const [name, field] of Object.entries(properties)) {
-    if (value[name] === null && field.nullable !== true && field.default !== undefined) delete value[name];
+    if (value[name] === null && field.nullable !== true) delete value[name];
     if (value[name] === undefined && field.default !== undefined && !Object.hasOwn(value, name)) {
       value[name] = cloneJson(field.default);
     }
@@ -26,6 +26,8 @@ function applyToMap(value: Record<string, unknown>, schema: Schema): void {
   }
   if (typeof additional !== "object") return;
   for (const [name, item] of Object.entries(value)) {
-    if (!Object.hasOwn(properties, name)) applyDefaults(item, additional);
+    if (Object.hasOwn(properties, name)) continue;
+    if (item === null && additional.nullable !== true) delete value[name];
+    else applyDefaults(item, additional);
   }
 }

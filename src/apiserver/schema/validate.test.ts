@@ -32,7 +32,7 @@ describe("a value that breaks its schema", () => {
     [
       3_000_000_000,
       { type: "integer", format: "int32" },
-      'spec.x: Invalid value: "integer": spec.x in body must be of type int32: "integer"',
+      '<nil>: Invalid value: "": Checked value must be of type integer with format int32 in spec.x',
     ],
     [
       true,
@@ -69,7 +69,7 @@ describe("a value that breaks its schema", () => {
       { type: "string", minLength: 1 },
       'spec.x: Invalid value: "": spec.x in body should be at least 1 chars long',
     ],
-    ["abc", { type: "string", maxLength: 2 }, "spec.x: Too long: may not be more than 2 characters"],
+    ["abc", { type: "string", maxLength: 2 }, "spec.x: Too long: may not be more than 2 bytes"],
     ["c", { type: "string", enum: ["b", "a"] }, 'spec.x: Unsupported value: "c": supported values: "a", "b"'],
     [
       "x",
@@ -79,7 +79,7 @@ describe("a value that breaks its schema", () => {
     [
       [],
       { type: "array", minItems: 1 },
-      "spec.x: Invalid value: []: spec.x in body should have at least 1 items",
+      "spec.x: Invalid value: 0: spec.x in body should have at least 1 items",
     ],
     [[1, 2], { type: "array", maxItems: 1 }, "spec.x: Too many: 2: must have at most 1 item"],
     [{}, { type: "object", required: ["y"] }, "spec.x.y: Required value"],
@@ -106,22 +106,22 @@ describe("a value that breaks its schema", () => {
     [
       {},
       { type: "object", oneOf: [{ required: ["a"] }, { required: ["b"] }] },
-      'spec.x: Invalid value: "": "spec.x" must validate one and only one schema (oneOf). Found none valid',
+      '<nil>: Invalid value: "": "spec.x" must validate one and only one schema (oneOf). Found none valid',
     ],
     [
       { a: 1, b: 1 },
       { type: "object", oneOf: [{ required: ["a"] }, { required: ["b"] }] },
-      'spec.x: Invalid value: "": "spec.x" must validate one and only one schema (oneOf). Found 2 valid alternatives',
+      '<nil>: Invalid value: "": "spec.x" must validate one and only one schema (oneOf). Found 2 valid alternatives',
     ],
     [
       5,
       { type: "integer", anyOf: [{ minimum: 6 }, { maximum: 4 }] },
-      'spec.x: Invalid value: "": "spec.x" must validate at least one schema (anyOf)',
+      '<nil>: Invalid value: "": "spec.x" must validate at least one schema (anyOf)',
     ],
     [
       5,
       { type: "integer", not: { minimum: 4 } },
-      'spec.x: Invalid value: "": "spec.x" must not validate the schema (not)',
+      '<nil>: Invalid value: "": "spec.x" must not validate the schema (not)',
     ],
     [
       5,

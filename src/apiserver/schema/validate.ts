@@ -1,5 +1,5 @@
 import { isObject, sameJson } from "#base/json.ts";
-import { duplicate, invalid, notSupported, required, tooMany } from "../builtin/field-errors.ts";
+import { duplicate, invalid, notSupported, required, tooLong, tooMany } from "../builtin/field-errors.ts";
 import type { FieldError } from "../status.ts";
 import { deref } from "./definitions.ts";
 import { isOfFormat } from "./formats.ts";
@@ -32,6 +32,9 @@ interface Subject {
   readonly path: string;
 }
 
+/** The field of errors of which upstream does not say where they are, but in their text. */
+const NOWHERE = "<nil>";
+
 /** Errors beyond this many say nothing more. */
 const MAX_ERRORS = 100;
 
@@ -49,6 +52,9 @@ class Validator {
     if (old !== undefined && sameJson(value, old)) return;
     const target = deref(schema, this.#resolve);
     if (value === null && target.nullable === true) return;
+    const misfit = numberMisfit(value, target);
+    if (misfit !== undefined)
+      this.errors.push(invalid(NOWHERE, "", `Checked value must be of type ${misfit} in ${subject.path}`));
     const type = this.#mismatch(subject, target);
     if (type !== undefined) {
       this.#typeError(subject, type);
@@ -67,11 +73,8 @@ class Validator {
     if (schema["x-kubernetes-int-or-string"] === true) {
       return typeof value === "string" || Number.isInteger(value) ? undefined : "integer,string";
     }
-    const { type, format } = schema;
-    if (type === undefined || isOfType(value, type)) {
-      return format === "int32" && typeof value === "number" && !isInt32(value) ? "int32" : undefined;
-    }
-    return type;
+    const { type } = schema;
+    return type === undefined || isOfType(value, type) ? undefined : type;
   }
 
   #typeError({ value, path }: Subject, type: string): void {
@@ -93,17 +96,14 @@ class Validator {
 
   #text(subject: Subject, value: string, schema: Schema): void {
     const { path } = subject;
-    const length = schema.minLength === undefined && schema.maxLength === undefined ? 0 : runes(value);
-    if (schema.maxLength !== undefined && length > schema.maxLength) {
-      const message = `Too long: may not be more than ${schema.maxLength} characters`;
-      this.errors.push({ type: "FieldValueTooLong", field: path, message });
-    }
-    if (schema.minLength !== undefined && length < schema.minLength) {
-      this.#invalid(subject, `should be at least ${schema.minLength} chars long`);
-    }
-    if (schema.pattern !== undefined && !matches(schema.pattern, value)) {
-      this.#invalid(subject, `should match '${schema.pattern}'`);
-    }
+    const { minLength, maxLength, pattern } = schema;
+    const length = minLength === undefined && maxLength === undefined ? 0 : runes(value);
+    // The first of these is all that is told.
+    if (maxLength !== undefined && length > maxLength) this.errors.push(tooLong(path, maxLength));
+    else if (minLength !== undefined && length < minLength)
+      this.#invalid(subject, `should be at least ${minLength} chars long`);
+    else if (pattern !== undefined && !matches(pattern, value))
+      this.#invalid(subject, `should match '${pattern}'`);
     if (schema.format !== undefined && !isOfFormat(value, schema.format)) {
       const why = `${inBody(path)} must be of type ${schema.format}: ${JSON.stringify(value)}`;
       const message = `Invalid value: ${JSON.stringify(value)}: ${why}`;
@@ -132,7 +132,7 @@ class Validator {
     if (maxItems !== undefined && list.length > maxItems)
       this.errors.push(tooMany(path, list.length, maxItems));
     if (minItems !== undefined && list.length < minItems) {
-      this.#invalid(subject, `should have at least ${minItems} items`);
+      this.#invalid({ ...subject, value: list.length }, `should have at least ${minItems} items`);
     }
     this.#duplicates(list, schema, path);
     if (items === undefined) return;
@@ -164,7 +164,7 @@ class Validator {
       this.errors.push(tooMany(path, names.length, maxProperties));
     }
     if (minProperties !== undefined && names.length < minProperties) {
-      this.#invalid(subject, `should have at least ${minProperties} properties`);
+      this.#invalid({ ...subject, value: names.length }, `should have at least ${minProperties} properties`);
     }
     this.#required(subject, value, schema);
     const before = isObject(subject.old) ? subject.old : {};
@@ -207,7 +207,7 @@ class Validator {
 
   /** With the errors of the alternative that came closest. */
   #combination(subject: Subject, why: string, alternatives: readonly Schema[]): void {
-    this.errors.push(invalid(subject.path, "", why));
+    this.errors.push(invalid(NOWHERE, "", why));
     const [closest = []] = alternatives
       .map((it) => this.#errorsOf(subject, it))
       .toSorted((a, b) => a.length - b.length);
@@ -240,6 +240,13 @@ function isMultiple(value: number, factor: number): boolean {
   if (factor <= 0) return true;
   const quotient = value / factor;
   return Math.abs(quotient - Math.round(quotient)) < 1e-9;
+}
+
+/** The kind of integer that a number should be but is not. */
+function numberMisfit(value: unknown, { type, format }: Schema): string | undefined {
+  if (typeof value !== "number" || type !== "integer") return undefined;
+  if (format === "int32" && !isInt32(value)) return "integer with format int32";
+  return Number.isInteger(value) ? undefined : "integer (default format)";
 }
 
 function isInt32(value: number): boolean {
