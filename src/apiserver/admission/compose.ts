@@ -9,6 +9,7 @@ import { namespaceLifecycle } from "./namespace-lifecycle.ts";
 import { defaultIngressClass, defaultStorageClass } from "./plugins/default-classes.ts";
 import { limitRanger } from "./plugins/limit-ranger.ts";
 import { podSecurity } from "./plugins/pod-security.ts";
+import { ResourceQuotas } from "./plugins/resource-quota/plugin.ts";
 import { BoundPolicies } from "./policy/policies.ts";
 import { ValidatingPolicies } from "./policy/validating.ts";
 import { WebhookClient } from "./webhook/client.ts";
@@ -46,6 +47,7 @@ export function admissionPlugins(options: AdmissionOptions): AdmissionPlugins {
     new MutatingWebhooks(new Hooks(store, "mutatingwebhookconfigurations"), services),
     new ValidatingPolicies(new BoundPolicies(store, "validating"), { store, catalog, authorizer }),
     new ValidatingWebhooks(new Hooks(store, "validatingwebhookconfigurations"), services),
+    new ResourceQuotas(store, catalog),
   ]);
   return { admission, client, [Symbol.dispose]: () => client[Symbol.dispose]() };
 }

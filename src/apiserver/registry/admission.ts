@@ -40,6 +40,8 @@ export interface Attributes {
   /** Leaves a note in the audit log. */
   annotate(key: string, value: string): void;
   readonly replay: Replay;
+  /** The write that this is about, for what has to be written with it. */
+  readonly write: Write;
 }
 
 /** The admission of a server. All is synchronous; who has to wait throws `Pending`. */
@@ -69,7 +71,8 @@ export interface Subject {
   readonly kind?: GroupVersionKind;
 }
 
-export function attributesOf({ env, tx, request, replay }: Write, subject: Subject): Attributes {
+export function attributesOf(write: Write, subject: Subject): Attributes {
+  const { env, tx, request, replay } = write;
   const { definition, subresource, user, dryRun, warn, options, annotate } = request;
   const { operation, object, old } = subject;
   const name = subject.name ?? request.name ?? object?.metadata.name ?? "";
@@ -91,5 +94,6 @@ export function attributesOf({ env, tx, request, replay }: Write, subject: Subje
     warn,
     annotate: annotate ?? (() => {}),
     replay,
+    write,
   };
 }

@@ -37,11 +37,12 @@ export function createObject(write: Write, input: ApiObject, options: CreateOpti
   const object = admitNew(write, sent, options);
   nameObject(env, request, object);
   const { name } = object.metadata;
-  const holder = entryOf(env, request, name);
-  if (holder !== undefined) throw collision(request, object, holder);
   setServerMetadata(write, object);
   prepare(write, object);
   env.admission.validate(attributesOf(write, { operation: "CREATE", object, old: undefined, name }));
+  // Last, as in upstream: what is wrong with the object outweighs that its name is taken.
+  const holder = entryOf(env, request, name);
+  if (holder !== undefined) throw collision(request, object, holder);
   const stored = storedForm(definition, object);
   if (request.dryRun) return { object, entry: undefined, isCreated: true };
   const entry = tx.put(tableOf(env, definition), storageKey(request.namespace, name), stored);

@@ -18,7 +18,7 @@ export function canonicalQuantity(text: string): string | undefined {
   const isNegative = sign === "-";
   const amount = parseAmount(digits, suffix);
   if (amount === undefined) return undefined;
-  const canonical = render(amount, suffix);
+  const canonical = renderQuantity(amount, suffix);
   return isNegative && canonical !== "0" ? `-${canonical}` : canonical;
 }
 
@@ -43,7 +43,8 @@ function scale(value: bigint, powerOfTen: number): bigint {
   return (value + divisor - 1n) / divisor;
 }
 
-function render(nanos: bigint, suffix: string): string {
+/** The canonical form of an amount, not below 0. `suffix` says in what: "Ki" in powers of 1024, "e0" as an exponent. Unit: 10^-9. */
+export function renderQuantity(nanos: bigint, suffix: string): string {
   if (nanos === 0n) return "0";
   if (/^[eE]./.test(suffix)) return renderExponent(nanos);
   const isBinary = suffix.endsWith("i");
