@@ -24,5 +24,8 @@ export const namespaceStrategy: Partial<Strategy> = {
     object["spec"] = { ...fieldsAt(object, "spec"), ...fieldsAt(old, "spec") };
     setDefault(ensureFields(object, "status"), "phase", "Active");
   },
+  beginDeletion: (object) => {
+    ensureFields(object, "status")["phase"] = "Terminating";
+  },
   fieldSelectors: { "status.phase": (object) => textAt(fieldsAt(object, "status"), "phase") },
 };

@@ -1,6 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import { isObject } from "#base/json.ts";
 import type { DeleteOptions } from "../registry/removal.ts";
+import { goTypeName } from "../patch/go-text.ts";
+import type { ResourceDefinition } from "../registry/types.ts";
 import { badRequest } from "../status.ts";
 import { mediaType, parseBody, readBody } from "./body.ts";
 import { checkDryRun, notSupported, refuseOptions } from "./options.ts";
@@ -29,9 +31,12 @@ export async function readDeleteOptions(
 }
 
 function fromQuery(query: URLSearchParams): Record<string, unknown> {
-  const grace = query.get("gracePeriodSeconds");
+  const grace = query.get("gracePeriodSeconds") ?? "";
+  if (!/^(?:[+-]?\d+)?$/.test(grace)) {
+    throw badRequest(`strconv.ParseInt: parsing ${JSON.stringify(grace)}: invalid syntax`);
+  }
   return {
-    ...(grace === null || grace === "" ? {} : { gracePeriodSeconds: Number(grace) }),
+    ...(grace === "" ? {} : { gracePeriodSeconds: Number(grace) }),
     ...(query.has("propagationPolicy") ? { propagationPolicy: query.get("propagationPolicy") } : {}),
     ...(query.has("orphanDependents") ? { orphanDependents: isTrue(query.get("orphanDependents")) } : {}),
   };
@@ -77,8 +82,11 @@ function optionsAsSent(value: Record<string, unknown>, dryRun: boolean): Record<
 
 function parseGrace(value: unknown): number | undefined {
   if (value === undefined) return undefined;
-  if (typeof value === "number" && Number.isInteger(value)) return Math.max(0, value);
-  throw badRequest("gracePeriodSeconds must be an integer");
+  // What is over before it begins is the shortest period that can be seen.
+  if (typeof value === "number" && Number.isInteger(value)) return value < 0 ? 1 : value;
+  throw badRequest(
+    `json: cannot unmarshal ${goTypeName(value)} into Go struct field DeleteOptions.gracePeriodSeconds of type int64`,
+  );
 }
 
 function legacyPolicy(orphanDependents: boolean | undefined): DeleteOptions["propagationPolicy"] {
@@ -107,4 +115,25 @@ function parsePreconditions(value: unknown): DeleteOptions["preconditions"] {
     ...(typeof uid === "string" && uid !== "" ? { uid } : {}),
     ...(typeof resourceVersion === "string" && resourceVersion !== "" ? { resourceVersion } : {}),
   };
+}
+
+/** Kinds whose deletion answers with the object. */
+const ANSWERED_WHOLE: ReadonlySet<string> = new Set([
+  "/persistentvolumeclaims",
+  "/persistentvolumes",
+  "/pods",
+  "/podtemplates",
+  "/resourcequotas",
+  "/serviceaccounts",
+  "/services",
+  "storage.k8s.io/csidrivers",
+  "storage.k8s.io/csinodes",
+  "storage.k8s.io/storageclasses",
+  "storage.k8s.io/volumeattachments",
+  "storage.k8s.io/volumeattributesclasses",
+]);
+
+/** Whether the deletion of what is gone answers with its last state, and not with a Status. */
+export function answersWhole({ group, plural }: ResourceDefinition): boolean {
+  return ANSWERED_WHOLE.has(`${group}/${plural}`);
 }

@@ -2,12 +2,12 @@ import type { ListMeta, Status } from "#api/meta/types.ts";
 import type { Clock } from "#base/clock.ts";
 import { tableId } from "../registry/catalog.ts";
 import type { Registry } from "../registry/registry.ts";
-import type { Removal } from "../registry/removal.ts";
+import type { DeleteOptions, Removal } from "../registry/removal.ts";
 import type { ResourceDefinition, Verb } from "../registry/types.ts";
 import type { WriteResult } from "../registry/write.ts";
 import { badRequest, methodNotAllowed, pathNotFound, StatusError } from "../status.ts";
 import type { Entry } from "../storage/entry.ts";
-import { readDeleteOptions } from "./delete.ts";
+import { answersWhole, readDeleteOptions } from "./delete.ts";
 import type { Exchange } from "./exchange.ts";
 import { type Form, MetadataForm, PlainForm } from "./forms.ts";
 import { type ListPage, listPage, type ListQuery, parseListQuery } from "./list.ts";
@@ -211,12 +211,16 @@ export class ResourceHandler {
     await exchange.sendJson(code, await this.#rendered(call, (form) => form.item(shown)), accepted.format);
   }
 
+    const { propagationWarning } = definition.strategy;
+    if (propagationWarning !== undefined && options.propagationPolicy === undefined) {
+      exchange.warn(propagationWarning);
+    }
   async #delete(call: Call): Promise<void> {
     const { definition, exchange, accepted } = call;
     const options = await readDeleteOptions(exchange.request, exchange.query);
     const request = deleteRequest(exchange, this.#addressed(call), options);
     const removal = await this.#services.registry.delete(request, options);
-    if (removal.isGone && !returnsObject(definition)) {
+    if (removal.isGone && !answersWhole(definition)) {
       const status = deletedStatus(definition, removal);
       await exchange.sendJson(200, JSON.stringify(status), accepted.format);
       return;
@@ -232,7 +236,6 @@ export class ResourceHandler {
     const query = parseListQuery(definition, target.namespace, exchange.query);
     const { registry } = this.#services;
     const page = await this.#page(call, query);
-    const deleted = [];
     for (const { object } of page.entries) {
       const { name, namespace, uid = "" } = object.metadata;
       try {
@@ -241,12 +244,14 @@ export class ResourceHandler {
         const of = { ...this.#addressed(call), namespace, name };
         // Admission is told of the collection, whose request names no object.
         const request = { ...deleteRequest(exchange, of, options), isCollection: true };
-        deleted.push((await registry.delete(request, guarded)).entry);
+        await registry.delete(request, guarded);
       } catch (error) {
-        if (!(error instanceof StatusError) || (error.code !== 404 && error.code !== 409)) throw error;
+        if (!(error instanceof StatusError) || !isExpected(error, options)) throw error;
       }
     }
-    await exchange.sendJson(200, await this.#renderedList(call, deleted, page.metadata), accepted.format);
+    // Answered as they were listed: what becomes of them takes its time.
+    const body = await this.#renderedList(call, page.entries, page.metadata);
+    await exchange.sendJson(200, body, accepted.format);
   }
 }
 
@@ -256,11 +261,6 @@ function parseInclude(value: string | null): IncludeObject {
   throw badRequest(
     `Invalid value: ${JSON.stringify(value)}: includeObject: must be None, Metadata or Object`,
   );
-}
-
-/** Kinds whose deletion answers with the object (`ReturnDeletedObject` upstream). */
-function returnsObject({ group, plural }: ResourceDefinition): boolean {
-  return group === "" && (plural === "pods" || plural === "services" || plural === "serviceaccounts");
 }
 
 function deletedStatus(definition: ResourceDefinition, { entry }: Removal): Status {

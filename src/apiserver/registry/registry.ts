@@ -13,7 +13,7 @@ import { IMMORTAL_NAMESPACES, NAMESPACES, NamespaceCleaner } from "./namespaces.
 import type { Place } from "./owners.ts";
 import { untilSettled } from "./pending.ts";
 import { Prerequisites } from "./prerequisites.ts";
-import { type DeleteOptions, isReadyToGo, type Removal, removeObject } from "./removal.ts";
+import { type DeleteOptions, isReadyToGo, propagationOf, type Removal, removeObject } from "./removal.ts";
 import { Replay } from "./replay.ts";
 import type { ApiObject, ObjectReader, ResourceDefinition } from "./types.ts";
 import { putObject, replaceObject, type Replacement } from "./update.ts";
@@ -262,9 +262,10 @@ export class Registry {
       remove: (tx: Transaction, place: Place, propagation) => {
         const definition = definitionOf(place.table);
         if (definition === undefined) return;
-        // Background is the absence of a finalizer; naming it would take away one that a client asked for.
-        const options = propagation === "Foreground" ? { propagationPolicy: propagation } : {};
-        removeObject(tx, place, definition, options);
+        const entry = place.table.get(place.key);
+        const asked = entry === undefined ? undefined : propagationOf(entry.object);
+        const propagationPolicy = propagation === "Foreground" ? propagation : (asked ?? propagation);
+        removeObject(tx, place, definition, { propagationPolicy });
       },
       store: (tx: Transaction, place: Place, object: ApiObject) => {
         if (isReadyToGo(object)) tx.remove(place.table, place.key);

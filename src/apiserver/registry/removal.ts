@@ -1,6 +1,6 @@
-import { cloneJson } from "#base/json.ts";
+import { cloneJson, sameJson } from "#base/json.ts";
 import { conflict } from "../status.ts";
-import type { Entry } from "../storage/entry.ts";
+import { Entry } from "../storage/entry.ts";
 import type { Transaction } from "../storage/store.ts";
 import { FOREGROUND, ORPHAN } from "./garbage.ts";
 import { timestamp } from "./metadata.ts";
@@ -25,7 +25,10 @@ export interface Removal {
 }
 
 /**
- * One DELETE: at once, or by a deletionTimestamp where finalizers or a grace period have to run out first.
+ * One DELETE: at once, or by a deletionTimestamp where finalizers or a grace period have to run out first. An object that
+ * is given a grace period of none is seen to end all the same: it is marked, then taken away.
+ *
+ * Source: k8s.io/apiserver, pkg/registry/rest/delete.go and generic/registry/store.go.
  *
  * @throws {StatusError} 409 when a precondition does not hold.
  */
@@ -40,19 +43,11 @@ export function removeObject(
   checkPreconditions(definition, entry.object, options);
   options.admit?.(entry);
   const object = cloneJson(entry.object);
-  const graceSeconds = planGrace(definition, object, options);
-  addPropagationFinalizer(object, options);
-  const mustWait =
-    graceSeconds > 0 || (object.metadata.finalizers ?? []).length > 0 || isNamespaceInUse(object);
-  if (!mustWait) {
-    if (options.dryRun === true) return { entry, isGone: true };
-    return { entry: tx.remove(place.table, place.key) ?? entry, isGone: true };
-  }
-  if (!markDeleted(object, graceSeconds, tx.nowMs) && !hasNewFinalizer(object, entry.object)) {
-    return { entry, isGone: false };
-  }
-  if (options.dryRun === true) return { entry, isGone: false };
-  return { entry: tx.put(place.table, place.key, object), isGone: false };
+  const isGone = endObject(definition, object, options, tx.nowMs);
+  const isChanged = !sameJson(object, entry.object);
+  if (options.dryRun === true) return { entry: Entry.of(entry.key, entry.revision, object), isGone };
+  const marked = isChanged ? tx.put(place.table, place.key, object) : entry;
+  return { entry: isGone ? (tx.remove(place.table, place.key) ?? marked) : marked, isGone };
 }
 
 function checkPreconditions(
@@ -61,36 +56,98 @@ function checkPreconditions(
   { preconditions }: DeleteOptions,
 ): void {
   const { uid, resourceVersion, name } = object.metadata;
+  const isOwnKind = definition.strategy.beginDeletion !== undefined;
+  const of = isOwnKind ? definition : { group: definition.group, plural: definition.kind };
   if (preconditions?.uid !== undefined && preconditions.uid !== uid) {
-    const why = `the UID in the precondition (${preconditions.uid}) does not match the UID in record (${uid}). The object might have been deleted and then recreated`;
-    throw conflict({ group: definition.group, plural: definition.kind }, name, why);
+    const why = isOwnKind
+      ? `Precondition failed: UID in precondition: ${preconditions.uid}, UID in object meta: ${uid}`
+      : `the UID in the precondition (${preconditions.uid}) does not match the UID in record (${uid}). The object might have been deleted and then recreated`;
+    throw conflict(of, name, why);
   }
   if (preconditions?.resourceVersion !== undefined && preconditions.resourceVersion !== resourceVersion) {
-    const why = `the ResourceVersion in the precondition (${preconditions.resourceVersion}) does not match the ResourceVersion in record (${resourceVersion}). The object might have been modified`;
-    throw conflict({ group: definition.group, plural: definition.kind }, name, why);
+    const why = isOwnKind
+      ? `Precondition failed: ResourceVersion in precondition: ${preconditions.resourceVersion}, ResourceVersion in object meta: ${resourceVersion}`
+      : `the ResourceVersion in the precondition (${preconditions.resourceVersion}) does not match the ResourceVersion in record (${resourceVersion}). The object might have been modified`;
+    throw conflict(of, name, why);
   }
 }
 
-/** A grace period that runs can only become shorter. */
-function planGrace(definition: ResourceDefinition, object: ApiObject, options: DeleteOptions): number {
-  const wanted = definition.strategy.gracePeriodSeconds?.(object, options.gracePeriodSeconds) ?? 0;
-  const { deletionTimestamp, deletionGracePeriodSeconds } = object.metadata;
-  if (deletionTimestamp === undefined) return wanted;
-  const running = deletionGracePeriodSeconds ?? 0;
-  return options.gracePeriodSeconds === undefined ? running : Math.min(wanted, running);
+/** Changes `object` as its deletion does. Returns whether it goes now. */
+function endObject(
+  definition: ResourceDefinition,
+  object: ApiObject,
+  options: DeleteOptions,
+  nowMs: number,
+): boolean {
+  const { strategy } = definition;
+  const { metadata } = object;
+  const isEnding = metadata.deletionTimestamp !== undefined;
+  if (strategy.beginDeletion !== undefined && !isEnding) {
+    metadata.deletionTimestamp = timestamp(nowMs);
+    setPropagationFinalizer(definition, object, options);
+    strategy.beginDeletion(object, nowMs);
+    return false;
+  }
+  if (isNamespaceInUse(object)) return false;
+  const grace =
+    strategy.gracePeriodSeconds === undefined ? "none" : setGrace(definition, object, options, nowMs);
+  if (grace === "runs") return false;
+  setPropagationFinalizer(definition, object, options);
+  const isHeld = (metadata.finalizers ?? []).length > 0;
+  if (grace === "none" && isHeld) markHeld(object, nowMs);
+  return !isHeld && (metadata.deletionGracePeriodSeconds ?? 0) === 0;
 }
 
-function addPropagationFinalizer(object: ApiObject, { propagationPolicy }: DeleteOptions): void {
-  if (propagationPolicy === undefined) return;
-  const kept = (object.metadata.finalizers ?? []).filter((it) => it !== FOREGROUND && it !== ORPHAN);
-  if (propagationPolicy === "Foreground") kept.push(FOREGROUND);
-  if (propagationPolicy === "Orphan") kept.push(ORPHAN);
-  if (kept.length === 0) delete object.metadata.finalizers;
-  else object.metadata.finalizers = kept;
+/** Begins a grace period or makes it shorter. "runs": it goes on as it was; "none": there is none to run out. */
+function setGrace(
+  { strategy }: ResourceDefinition,
+  object: ApiObject,
+  { gracePeriodSeconds: wanted }: DeleteOptions,
+  nowMs: number,
+): "set" | "runs" | "none" {
+  const { metadata } = object;
+  if (metadata.deletionTimestamp === undefined) {
+    const seconds = strategy.gracePeriodSeconds?.(object, wanted) ?? 0;
+    metadata.deletionTimestamp = timestamp(nowMs + seconds * 1000);
+    metadata.deletionGracePeriodSeconds = seconds;
+    if (metadata.generation !== undefined) metadata.generation += 1;
+    return "set";
+  }
+  const running = metadata.deletionGracePeriodSeconds ?? 0;
+  if (running === 0) return "none";
+  if (wanted === undefined || wanted >= running) return "runs";
+  // The moment at which the pod must be gone moves by as much as the period became shorter.
+  const startedMs = Date.parse(metadata.deletionTimestamp) - running * 1000;
+  metadata.deletionTimestamp = timestamp(startedMs + wanted * 1000);
+  metadata.deletionGracePeriodSeconds = wanted;
+  return "set";
 }
 
-function hasNewFinalizer(object: ApiObject, old: ApiObject): boolean {
-  return (object.metadata.finalizers ?? []).join(",") !== (old.metadata.finalizers ?? []).join(",");
+/** What only finalizers hold ends now. */
+function markHeld({ metadata }: ApiObject, nowMs: number): void {
+  const { deletionTimestamp } = metadata;
+  if (deletionTimestamp === undefined && metadata.generation !== undefined) metadata.generation += 1;
+  if (deletionTimestamp === undefined || Date.parse(deletionTimestamp) > nowMs) {
+    metadata.deletionTimestamp = timestamp(nowMs);
+  }
+  metadata.deletionGracePeriodSeconds = 0;
+}
+
+/** The client's policy holds, else what the object already waits for, else that of its kind. */
+function setPropagationFinalizer(
+  { strategy }: ResourceDefinition,
+  object: ApiObject,
+  { propagationPolicy }: DeleteOptions,
+): void {
+  const { metadata } = object;
+  const { defaultPropagation = "Background" } = strategy;
+  if (defaultPropagation === "Unsupported") return;
+  const policy = propagationPolicy ?? propagationOf(object) ?? defaultPropagation;
+  const kept = (metadata.finalizers ?? []).filter((it) => it !== FOREGROUND && it !== ORPHAN);
+  if (policy === "Foreground") kept.push(FOREGROUND);
+  if (policy === "Orphan") kept.push(ORPHAN);
+  if (kept.length === 0) delete metadata.finalizers;
+  else metadata.finalizers = kept;
 }
 
 /** A namespace goes when its content is gone and every finalizer of its spec was taken away. */
@@ -100,30 +157,16 @@ function isNamespaceInUse(object: ApiObject): boolean {
   return (spec?.finalizers ?? []).length > 0;
 }
 
-/** False when the object already waits and no shorter. */
-function markDeleted(object: ApiObject, graceSeconds: number, nowMs: number): boolean {
-  const { metadata } = object;
-  if (metadata.deletionTimestamp !== undefined) {
-    if ((metadata.deletionGracePeriodSeconds ?? 0) <= graceSeconds) return false;
-    // The moment at which the pod must be gone moves by as much as the period became shorter.
-    const endMs = Date.parse(metadata.deletionTimestamp);
-    const startedMs = endMs - (metadata.deletionGracePeriodSeconds ?? 0) * 1000;
-    metadata.deletionTimestamp = timestamp(startedMs + graceSeconds * 1000);
-    metadata.deletionGracePeriodSeconds = graceSeconds;
-    return true;
-  }
-  metadata.deletionTimestamp = timestamp(nowMs + graceSeconds * 1000);
-  metadata.deletionGracePeriodSeconds = graceSeconds;
-  if (metadata.generation !== undefined) metadata.generation += 1;
-  if (object.kind === "Namespace" && object.apiVersion === "v1") {
-    object["status"] = { ...(object["status"] as object | undefined), phase: "Terminating" };
-  }
-  return true;
-}
-
 /** Whether an object that is being deleted has nothing left to wait for. */
 export function isReadyToGo(object: ApiObject): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds, finalizers = [] } = object.metadata;
   if (deletionTimestamp === undefined || finalizers.length > 0) return false;
   return (deletionGracePeriodSeconds ?? 0) === 0 && !isNamespaceInUse(object);
+}
+
+/** The propagation that an object waits for already, which a deletion that nobody asked for does not change. */
+export function propagationOf({ metadata }: ApiObject): DeleteOptions["propagationPolicy"] {
+  const finalizers = metadata.finalizers ?? [];
+  if (finalizers.includes(ORPHAN)) return "Orphan";
+  return finalizers.includes(FOREGROUND) ? "Foreground" : undefined;
 }

@@ -71,6 +71,12 @@ export interface Strategy {
   readonly allowCreateOnUpdate: boolean;
   /** Unit: seconds; for kinds that are deleted gracefully (Pod). Absent or 0: at once. */
   readonly gracePeriodSeconds?: (object: ApiObject, requested: number | undefined) => number;
+  /** For kinds that end in a way of their own (Namespace): the first DELETE sets deletionTimestamp, does this and no more. */
+  readonly beginDeletion?: (object: ApiObject, nowMs: number) => void;
+  /** What becomes of dependents unless the client says it; deletions of some kinds do not know of any. Default: "Background". */
+  readonly defaultPropagation?: "Background" | "Orphan" | "Unsupported";
+  /** What is said to a client that did not say what becomes of dependents. */
+  readonly propagationWarning?: string;
   /** Field selectors beyond metadata.name and metadata.namespace: path to value. */
   readonly fieldSelectors?: Readonly<Record<string, (object: ApiObject) => string>>;
   /** Extra check of the object's name. Default: DNS-1123 subdomain. Returns what is wrong, if anything. */
@@ -105,6 +111,8 @@ export interface ResourceDefinition {
   readonly schema: Schema;
   readonly strategy: Strategy;
   readonly columns: readonly TableColumn[];
+  /** What a Table says of the row as a whole: that a Pod has ended. */
+  readonly rowConditions?: (object: ApiObject) => readonly object[] | undefined;
   readonly hasStatus: boolean;
   /** Where `scale` reads and writes; JSON paths as CRDs write them. */
   readonly scale?: {

@@ -29,6 +29,7 @@ function selectorsOf(reference: string, reporter: string): NonNullable<Strategy[
 const shared = {
   generation: "none",
   allowCreateOnUpdate: true,
+  defaultPropagation: "Unsupported",
 } as const;
 
 export const coreEventStrategy: Partial<Strategy> = {

@@ -11,7 +11,7 @@ import {
   volumeColumns,
 } from "../columns/core.ts";
 import { endpointsColumns, serviceColumns } from "../columns/network.ts";
-import { podColumns } from "../columns/pod.ts";
+import { podColumns, podRowConditions } from "../columns/pod.ts";
 import { podTemplateColumns, replicationControllerColumns } from "../columns/workloads.ts";
 import { configMapStrategy, secretStrategy } from "../config/strategy.ts";
 import { tlsWarnings } from "../config/warnings.ts";
@@ -78,13 +78,14 @@ export function coreResources(
       plural: "serviceaccounts",
       shortNames: ["sa"],
       columns: nameAndAge,
-      strategy: { generation: "none", allowUnconditionalUpdate: false },
+      strategy: { generation: "none" },
     }),
     define("v1", "Pod", {
       plural: "pods",
       shortNames: ["po"],
       categories: ["all"],
       columns: podColumns,
+      rowConditions: podRowConditions,
       hasStatus: true,
       strategy: podStrategy,
       warnings: (object) => podWarnings(fieldsAt(object, "spec"), "spec"),
@@ -138,6 +139,7 @@ export function coreResources(
       hasStatus: true,
       hasScale: true,
       strategy: {
+        defaultPropagation: "Orphan",
         applyDefaults: defaultReplicationController,
         validateCreate: validateReplicationController,
         validateUpdate: validateReplicationController,

@@ -13,6 +13,9 @@ const OLD_UID_LABEL = "controller-uid";
 const OLD_NAME_LABEL = "job-name";
 
 export const jobStrategy: Partial<Strategy> = {
+  defaultPropagation: "Orphan",
+  propagationWarning:
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
   applyDefaults: (job) => {
     defaultJob(job);
     ensureFields(job, "spec")["manualSelector"] ??= false;
