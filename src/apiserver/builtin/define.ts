@@ -37,6 +37,7 @@ export interface Definition {
   readonly verbs?: readonly Verb[];
   /** Default: Name and Created At. */
   readonly columns?: readonly TableColumn[];
+  readonly rowConditions?: NonNullable<ResourceDefinition["rowConditions"]>;
   readonly hasStatus?: boolean;
   /** Whether `spec.replicas` can be set through `scale`. */
   readonly hasScale?: boolean;
@@ -62,28 +63,24 @@ const SCALE = {
  */
 export function define(apiVersion: string, kind: string, definition: Definition): ResourceDefinition {
   const { group, version } = splitApiVersion(apiVersion);
-  const { storedAs, fromStored, toStored, deprecationWarning } = definition;
+  const { singular, clusterScoped, columns, hasScale, strategy: _, warnings: __, ...rest } = definition;
   return {
+    shortNames: [],
+    categories: [],
+    verbs: ALL_VERBS,
+    hasStatus: false,
+    ...rest,
     group,
     version,
     kind,
     listKind: `${kind}List`,
-    plural: definition.plural,
-    singular: definition.singular ?? kind.toLowerCase(),
-    namespaced: definition.clusterScoped !== true,
-    shortNames: definition.shortNames ?? [],
-    categories: definition.categories ?? [],
-    verbs: definition.verbs ?? ALL_VERBS,
+    singular: singular ?? kind.toLowerCase(),
+    namespaced: clusterScoped !== true,
     schema: schemaOf(apiVersion, kind),
-    columns: described(definition.columns ?? fallbackColumns, group, definition.plural),
-    hasStatus: definition.hasStatus ?? false,
-    ...(definition.hasScale === true ? { scale: SCALE } : {}),
+    columns: described(columns ?? fallbackColumns, group, definition.plural),
+    ...(hasScale === true ? { scale: SCALE } : {}),
     isCustom: false,
     strategy: completed(schemaOf(apiVersion, kind), group, definition),
-    ...(deprecationWarning === undefined ? {} : { deprecationWarning }),
-    ...(storedAs === undefined ? {} : { storedAs }),
-    ...(fromStored === undefined ? {} : { fromStored }),
-    ...(toStored === undefined ? {} : { toStored }),
   };
 }
 

@@ -51,15 +51,22 @@ export class TableForm implements Form {
   }
 
   #row(object: ApiObject, nowMs: number): Record<string, unknown> {
-    const cells = this.#options.definition.columns.map((it) => it.cell(object, nowMs));
+    const { columns, rowConditions } = this.#options.definition;
+    const conditions = rowConditions?.(object);
+    const cells = columns.map((it) => it.cell(object, nowMs));
+    return { cells, ...(conditions === undefined ? {} : { conditions }), object: this.#shown(object) };
+  }
+
+  /** What of the object goes with its row. */
+  #shown(object: ApiObject): object | null {
     switch (this.#options.includeObject) {
       case "None":
-        return { cells, object: null };
+        return null;
       case "Object":
-        return { cells, object };
+        return object;
       default: {
         const { metadata } = object;
-        return { cells, object: { kind: "PartialObjectMetadata", apiVersion: this.#apiVersion, metadata } };
+        return { kind: "PartialObjectMetadata", apiVersion: this.#apiVersion, metadata };
       }
     }
   }

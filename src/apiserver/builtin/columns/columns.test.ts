@@ -84,7 +84,7 @@ describe("kubectl get pods", () => {
           container({ running: {} }, { ready: true }),
         ],
       },
-      "Running",
+      "NotReady",
     ],
     [
       {

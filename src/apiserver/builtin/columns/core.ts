@@ -41,7 +41,11 @@ export const nodeColumns: readonly TableColumn[] = [
   wide("Internal-IP", (object) => nodeAddress(object, "InternalIP")),
   wide("External-IP", (object) => nodeAddress(object, "ExternalIP")),
   wide("OS-Image", (object) => nodeInfo(object, "osImage") || UNKNOWN),
-  wide("Kernel-Version", (object) => nodeInfo(object, "kernelVersion") || UNKNOWN),
+  wide("Kernel-Version", (object) => {
+    const version = nodeInfo(object, "kernelVersion") || UNKNOWN;
+    const architecture = nodeInfo(object, "architecture");
+    return architecture === "" ? version : `${version} (${architecture})`;
+  }),
   wide("Container-Runtime", (object) => nodeInfo(object, "containerRuntimeVersion") || UNKNOWN),
 ];
 
@@ -109,7 +113,7 @@ function countText(object: ApiObject): number {
 
 export const volumeColumns: readonly TableColumn[] = [
   nameColumn,
-  column("Capacity", (object) => textAt(fieldsAt(specOf(object), "capacity"), "storage")),
+  column("Capacity", (object) => textAt(fieldsAt(specOf(object), "capacity"), "storage") || "0"),
   column("Access Modes", (object) => accessModesText(specOf(object))),
   column("Reclaim Policy", (object) => textAt(specOf(object), "persistentVolumeReclaimPolicy")),
   column("Status", phaseText),
@@ -117,7 +121,7 @@ export const volumeColumns: readonly TableColumn[] = [
     const claim = fieldsAt(specOf(object), "claimRef");
     return claim === undefined ? "" : `${textAt(claim, "namespace")}/${textAt(claim, "name")}`;
   }),
-  column("StorageClass", (object) => textAt(specOf(object), "storageClassName")),
+  column("StorageClass", storageClassText),
   column(
     "VolumeAttributesClass",
     (object) => textAt(specOf(object), "volumeAttributesClassName") || "<unset>",
@@ -131,11 +135,15 @@ export const claimColumns: readonly TableColumn[] = [
   nameColumn,
   column("Status", phaseText),
   column("Volume", (object) => textAt(specOf(object), "volumeName")),
-  column("Capacity", (object) => textAt(fieldsAt(statusOf(object), "capacity"), "storage")),
+  column("Capacity", (object) =>
+    textAt(specOf(object), "volumeName") === ""
+      ? ""
+      : textAt(fieldsAt(statusOf(object), "capacity"), "storage") || "0",
+  ),
   column("Access Modes", (object) =>
     textAt(specOf(object), "volumeName") === "" ? "" : accessModesText(statusOf(object)),
   ),
-  column("StorageClass", (object) => textAt(specOf(object), "storageClassName")),
+  column("StorageClass", storageClassText),
   column(
     "VolumeAttributesClass",
     (object) => textAt(specOf(object), "volumeAttributesClassName") || "<unset>",
@@ -143,6 +151,14 @@ export const claimColumns: readonly TableColumn[] = [
   ageColumn,
   wide("VolumeMode", (object) => textAt(specOf(object), "volumeMode") || "<unset>"),
 ];
+
+/** The annotation is older than the field, and still goes before it. */
+function storageClassText(object: ApiObject): string {
+  return (
+    object.metadata.annotations?.["volume.beta.kubernetes.io/storage-class"] ??
+    textAt(specOf(object), "storageClassName")
+  );
+}
 
 function phaseText(object: ApiObject): string {
   if (object.metadata.deletionTimestamp !== undefined) return "Terminating";

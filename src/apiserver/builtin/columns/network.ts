@@ -1,3 +1,4 @@
+import { byText } from "#base/text.ts";
 import type { ApiObject, TableColumn } from "../../registry/types.ts";
 import { fieldsAt, type Fields, itemsAt, numberAt, stringMapAt, stringsAt, textAt } from "../fields.ts";
 import {
@@ -47,13 +48,15 @@ function externalIpText(object: ApiObject): string {
 
 function loadBalancerAddresses(object: ApiObject): readonly string[] {
   const ingress = itemsAt(fieldsAt(statusOf(object), "loadBalancer"), "ingress");
-  return ingress.map((it) => textAt(it, "ip") || textAt(it, "hostname")).filter((it) => it !== "");
+  const addresses = ingress.map((it) => textAt(it, "ip") || textAt(it, "hostname"));
+  return [...new Set(addresses)].filter((it) => it !== "").toSorted(byText);
 }
 
 export const endpointsColumns: readonly TableColumn[] = [
   nameColumn,
   column("Endpoints", (object) => {
-    const texts = itemsAt(object, "subsets").flatMap((subset) => {
+    const subsets = itemsAt(object, "subsets");
+    const texts = subsets.flatMap((subset) => {
       const ports = itemsAt(subset, "ports").map((it) => numberAt(it, "port") ?? 0);
       const addresses = itemsAt(subset, "addresses").map((it) => textAt(it, "ip"));
       if (ports.length === 0) return addresses;
@@ -61,7 +64,7 @@ export const endpointsColumns: readonly TableColumn[] = [
         addresses.map((ip) => (ip.includes(":") ? `[${ip}]:${port}` : `${ip}:${port}`)),
       );
     });
-    return shortList(texts);
+    return subsets.length > 0 && texts.length === 0 ? "" : shortList(texts);
   }),
   ageColumn,
 ];
@@ -72,7 +75,8 @@ export const endpointSliceColumns: readonly TableColumn[] = [
   column("Ports", (object) => {
     const ports = itemsAt(object, "ports");
     if (ports.length === 0) return "<unset>";
-    return shortList(ports.map((it) => `${numberAt(it, "port") ?? "*"}`));
+    const texts = ports.map((it) => `${numberAt(it, "port") ?? textAt(it, "name")}`);
+    return shortList(texts) || "<unset>";
   }),
   column("Endpoints", (object) => {
     const addresses = itemsAt(object, "endpoints").flatMap((it) => stringsAt(it, "addresses"));
@@ -85,10 +89,13 @@ export const ingressColumns: readonly TableColumn[] = [
   nameColumn,
   column("Class", (object) => textAt(specOf(object), "ingressClassName") || NONE),
   column("Hosts", (object) => {
-    const hosts = itemsAt(specOf(object), "rules")
-      .map((it) => textAt(it, "host"))
-      .filter((it) => it !== "");
-    return hosts.length === 0 ? "*" : shortList(hosts);
+    const rules = itemsAt(specOf(object), "rules").map((it) => textAt(it, "host"));
+    const hosts = rules.filter((it) => it !== "");
+    if (hosts.length === 0) return "*";
+    // Rules without a host count where the list is cut, and do not cut it.
+    const [, , third = rules.length] = rules.flatMap((it, at) => (it === "" ? [] : [at]));
+    const isCut = rules.length > third + 1;
+    return isCut ? `${hosts.slice(0, 3).join(",")} + ${rules.length - 3} more...` : hosts.join(",");
   }),
   column("Address", (object) => loadBalancerAddresses(object).join(",")),
   column("Ports", (object) => (itemsAt(specOf(object), "tls").length > 0 ? "80, 443" : "80")),

@@ -152,11 +152,9 @@ export const autoscalerColumns: readonly TableColumn[] = [
   }),
   column("Targets", (object) => {
     const current = itemsAt(statusOf(object), "currentMetrics");
-    return (
-      itemsAt(specOf(object), "metrics")
-        .map((it, index) => metricText(it, current[index]))
-        .join(", ") || NONE
-    );
+    const texts = itemsAt(specOf(object), "metrics").map((it, index) => metricText(it, current[index]));
+    const shown = texts.slice(0, 2).join(", ") || NONE;
+    return texts.length > 2 ? `${shown} + ${texts.length - 2} more...` : shown;
   }),
   column("MinPods", (object) => `${numberAt(specOf(object), "minReplicas") ?? "<unset>"}`),
   column("MaxPods", (object) => numberAt(specOf(object), "maxReplicas") ?? 0),
@@ -164,22 +162,25 @@ export const autoscalerColumns: readonly TableColumn[] = [
   ageColumn,
 ];
 
-/** `cpu: 12%/80%`, or `<unknown>` for what nobody has measured. */
+/** `cpu: 12%/80%`, `7/2k`, `<unknown>/5 (avg)`: unknown is what nobody has measured. */
 function metricText(metric: Fields, current: Fields | undefined): string {
-  const sourceOf = (of: Fields | undefined): Fields | undefined => {
-    const type = textAt(metric, "type");
-    return fieldsAt(of, type.charAt(0).toLowerCase() + type.slice(1));
-  };
-  const source = sourceOf(metric);
-  const name = textAt(source, "name") || textAt(fieldsAt(source, "metric"), "name");
-  const wanted = valueText(fieldsAt(source, "target"));
-  return `${name}: ${valueText(fieldsAt(sourceOf(current), "current"))}/${wanted}`;
+  const type = textAt(metric, "type");
+  const field = type.charAt(0).toLowerCase() + type.slice(1);
+  const source = fieldsAt(metric, field);
+  const target = fieldsAt(source, "target");
+  const measured = fieldsAt(fieldsAt(current, field), "current");
+  const key = VALUES.find((it) => target?.[it] !== undefined) ?? "averageUtilization";
+  const pair = `${valueText(measured, key) || UNKNOWN}/${valueText(target, key) || "<auto>"}`;
+  if (type === "Resource" || type === "ContainerResource") return `${textAt(source, "name")}: ${pair}`;
+  return key === "averageValue" && type !== "Pods" ? `${pair} (avg)` : pair;
 }
 
-function valueText(of: Fields | undefined): string {
+const VALUES = ["averageValue", "value", "averageUtilization"] as const;
+
+function valueText(of: Fields | undefined, key: (typeof VALUES)[number]): string {
   const utilization = numberAt(of, "averageUtilization");
-  if (utilization !== undefined) return `${utilization}%`;
-  return textAt(of, "averageValue") || textAt(of, "value") || UNKNOWN;
+  if (key !== "averageUtilization") return textAt(of, key);
+  return utilization === undefined ? "" : `${utilization}%`;
 }
 
 export const disruptionBudgetColumns: readonly TableColumn[] = [
