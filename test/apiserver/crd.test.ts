@@ -92,7 +92,7 @@ describe("a CustomResourceDefinition", () => {
       crd([version({ name: "v1" })], { plural: "gadgets", singular: "gadget" }),
     );
     expect(conditions(second.json)).toEqual([
-      "NamesAccepted=False KindConflict",
+      "NamesAccepted=False ListKindConflict",
       "Established=False NotAccepted",
     ]);
     expect((await get(`/apis/${group}/v1/namespaces/default/gadgets`)).code).toBe(404);
@@ -244,7 +244,7 @@ describe("a CustomResourceDefinition", () => {
     expect(json.metadata["deletionTimestamp"]).toBeDefined();
     expect(conditions((await get(`${CRDS}/widgets.${group}`)).json)[2]).toContain("Terminating=True");
     expect((await get(widgets())).json.items.map((it) => it.metadata.name)).toEqual(["held"]);
-    expect((await post(widgets(), widget("late", {}))).code).toBe(405);
+    expect((await post(widgets(), widget("late", {}))).code).toBe(403);
     await patch(widgets("v1", "/held"), { metadata: { finalizers: null } });
     expect((await get(`${CRDS}/widgets.${group}`)).code).toBe(404);
     expect((await get(widgets())).code).toBe(404);

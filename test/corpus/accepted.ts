@@ -9,6 +9,9 @@ export interface Acceptance {
   readonly differences: Readonly<Record<string, readonly string[]>>;
 }
 
+const CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const WIDGETS = `${CRDS}/widgets.$id.example.com`;
+
 export const ACCEPTED: readonly Acceptance[] = [
   {
     reason: "Messages that name Go's insides, or nothing",
@@ -25,6 +28,13 @@ export const ACCEPTED: readonly Acceptance[] = [
           (it) => `${it} PATCH /apis/$id.example.com/v1/namespaces/$ns/widgets/t: body.message: *`,
         ),
         "19 PATCH /apis/$id.example.com/v1/namespaces/$ns/widgets/t: *",
+      ],
+      "crds/definitions that are refused": [
+        `9 POST ${CRDS}?dryRun=All: body.details.causes[0].message: "Invalid value: [{\\"Name\\"*`,
+        ...[0, 1].map(
+          (it) =>
+            `12 POST ${CRDS}?dryRun=All: body.details.causes[${it}].message: "Invalid value: [{\\"Name\\"*`,
+        ),
       ],
     },
   },
@@ -48,6 +58,27 @@ export const ACCEPTED: readonly Acceptance[] = [
     differences: {
       "discovery/the versions and the groups": ["2 GET /apis: body.groups.autoscaling.versions[1]: *"],
       "discovery/the group autoscaling": ["1 GET /apis/autoscaling: body.versions[1]: *"],
+    },
+  },
+  {
+    reason: "Definitions are established at once",
+    differences: {
+      "crds/a CustomResourceDefinition is accepted, established, changed and deleted": [
+        ...[2, 4].map(
+          (it) => `${it} GET ${WIDGETS}: body.metadata.managedFields[1]: {"manager":"kube-apiserver"*`,
+        ),
+        ...["2 GET", "3 PATCH", "4 GET", "9 DELETE"].map(
+          (it) => `${it} ${WIDGETS}: body.metadata.resourceVersion: *`,
+        ),
+      ],
+      "crds/names that another definition has": [
+        `3 GET ${CRDS}/gadgets.$id.example.com: body.metadata.resourceVersion: *`,
+        `3 GET ${CRDS}/gadgets.$id.example.com: body.metadata.managedFields[1]: {"manager":"kube-apiserver"*`,
+      ],
+      "crds/several versions of one kind": [
+        `10 PATCH ${WIDGETS}/status: body.metadata.managedFields[*`,
+        `11 PATCH ${WIDGETS}/status: body.metadata.managedFields[2]: {"manager":"kube-apiserver"*`,
+      ],
     },
   },
 ];

@@ -1,7 +1,10 @@
+import { FleetError } from "#base/errors.ts";
 import { ageOf } from "../builtin/duration.ts";
 import { checkSubdomain } from "../registry/names.ts";
 import type { ApiObject, ResourceDefinition, TableColumn, Verb } from "../registry/types.ts";
 import { pruneToSchema, shapeCustom } from "../registry/shape.ts";
+import { byVersion } from "../registry/catalog.ts";
+import { forbidden } from "../status.ts";
 import type { Schema } from "../schema/types.ts";
 import { type Converter, relabelling } from "./conversion.ts";
 import { parseJsonPath } from "./jsonpath.ts";
@@ -31,13 +34,17 @@ function definitionOf(crd: Crd, version: CrdVersion, converter: Converter): Reso
   const schema = schemaOf(version);
   const { scale, status } = version.subresources ?? {};
   const shaped = new WeakMap<ApiObject, ApiObject>();
+  /** Nothing new comes while the rest is cleared out. */
+  const refuseNew = ({ metadata }: ApiObject): never => {
+    const why = "create not allowed while custom resource definition is terminating";
+    throw forbidden({ group, plural: crd.spec.names.plural }, metadata.name, why);
+  };
   return {
     group,
     version: version.name,
     ...servedNames(crd),
     namespaced: scope === "Namespaced",
-    // Nothing new comes while the rest is cleared out.
-    verbs: crd.metadata.deletionTimestamp === undefined ? VERBS : VERBS.filter((it) => it !== "create"),
+    verbs: VERBS,
     schema,
     strategy: {
       generation: "spec",
@@ -45,6 +52,7 @@ function definitionOf(crd: Crd, version: CrdVersion, converter: Converter): Reso
       allowCreateOnUpdate: false,
       fieldSelectors: selectableFields(version),
       checkName: checkSubdomain,
+      ...(crd.metadata.deletionTimestamp === undefined ? {} : { prepareForCreate: refuseNew }),
     },
     columns: columnsOf(version),
     hasStatus: status !== undefined,
@@ -52,8 +60,7 @@ function definitionOf(crd: Crd, version: CrdVersion, converter: Converter): Reso
     isCustom: true,
     ...(version.deprecated === true
       ? {
-          deprecationWarning:
-            version.deprecationWarning ?? `${apiVersion} ${crd.spec.names.kind} is deprecated`,
+          deprecationWarning: version.deprecationWarning ?? deprecationOf(crd, version),
         }
       : {}),
     ...(converter === relabelling || versions.length === 1 ? {} : { isConverted: true }),
@@ -66,6 +73,15 @@ function definitionOf(crd: Crd, version: CrdVersion, converter: Converter): Reso
       return object;
     },
   };
+}
+
+/** Names the best version that takes the place of a deprecated one. */
+function deprecationOf({ spec: { group, names, versions } }: Crd, { name }: CrdVersion): string {
+  const [better] = versions
+    .filter((it) => it.served && it.deprecated !== true && byVersion(it.name, name) < 0)
+    .toSorted((a, b) => byVersion(a.name, b.name));
+  const instead = better === undefined ? "" : `; use ${group}/${better.name} ${names.kind}`;
+  return `${group}/${name} ${names.kind} is deprecated${instead}`;
 }
 
 function schemaOf({ schema }: CrdVersion): Schema {
@@ -111,10 +127,15 @@ function readerOf(
   };
 }
 
-/** Source: apiextensions-apiserver, pkg/registry/customresource/tableconvertor. */
+/** Up to the first column that cannot be read. Source: apiextensions-apiserver, pkg/registry/customresource/tableconvertor. */
 function columnsOf({ additionalPrinterColumns }: CrdVersion): readonly TableColumn[] {
-  const columns = additionalPrinterColumns ?? [AGE];
-  return [NAME, ...columns.map(columnOf)];
+  const columns = [NAME];
+  try {
+    for (const it of additionalPrinterColumns ?? [AGE]) columns.push(columnOf(it));
+  } catch (error) {
+    if (!(error instanceof FleetError)) throw error;
+  }
+  return columns;
 }
 
 const NAME: TableColumn = {
@@ -134,7 +155,9 @@ const AGE: PrinterColumn = {
 
 function columnOf(column: PrinterColumn): TableColumn {
   const read = parseJsonPath(column.jsonPath);
-  const { name, format = "", description = "", priority = 0 } = column;
+  const { name, format = "", priority = 0 } = column;
+  const description =
+    column.description ?? `Custom resource definition column (in JSONPath format): ${column.jsonPath}`;
   const type = CELL_TYPES.find((it) => it === column.type) ?? "string";
   return {
     name,

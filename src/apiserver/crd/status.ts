@@ -1,5 +1,6 @@
+import { approvalOf } from "./approval.ts";
 import { timestamp } from "../registry/metadata.ts";
-import type { Crd, CrdCondition, CrdNames, CrdStatus } from "./types.ts";
+import { type Crd, type CrdCondition, type CrdNames, type CrdStatus, isEstablished } from "./types.ts";
 
 /**
  * The status of a CRD, worked out in the write that changes it: names are accepted and the resource is established at
@@ -8,92 +9,127 @@ import type { Crd, CrdCondition, CrdNames, CrdStatus } from "./types.ts";
  */
 export function planCrdStatus(crd: Crd, others: readonly Crd[], nowMs: number): CrdStatus {
   const before = crd.status ?? {};
-  const problem = findNameConflict(crd, others);
-  const accepted = acceptNames(crd, before.acceptedNames, problem);
-  const isAccepted = problem === undefined;
-  const wasEstablished =
-    before.conditions?.some((it) => it.type === "Established" && it.status === "True") ?? false;
-  const storage = crd.spec.versions.find((it) => it.storage)?.name ?? "";
-  const stored = before.storedVersions ?? [];
-  const planned: Omit<CrdCondition, "lastTransitionTime">[] = [
-    problem ?? {
-      type: "NamesAccepted",
-      status: "True",
-      reason: "NoConflicts",
-      message: "no conflicts found",
-    },
-    isAccepted || wasEstablished
-      ? {
-          type: "Established",
-          status: "True",
-          reason: "InitialNamesAccepted",
-          message: "the initial names have been accepted",
-        }
-      : {
-          type: "Established",
-          status: "False",
-          reason: "NotAccepted",
-          message: "not all names are accepted",
-        },
+  const { accepted, conflict } = acceptNames(crd, others);
+  const { condition: approval } = approvalOf(crd);
+  const planned: readonly (Told | undefined)[] = [
+    conflict ?? NO_CONFLICTS,
+    conflict === undefined || isEstablished(crd) ? ESTABLISHED : NOT_ACCEPTED,
+    approval,
+    crd.metadata.deletionTimestamp === undefined ? undefined : TERMINATING,
   ];
-  if (crd.metadata.deletionTimestamp !== undefined) planned.push(TERMINATING);
   return {
-    conditions: planned.map((it) => withTransition(it, before.conditions ?? [], nowMs)),
+    conditions: planned
+      .filter((it) => it !== undefined)
+      .map((it) => withTransition(it, before.conditions ?? [], nowMs)),
     acceptedNames: accepted,
-    storedVersions: stored.includes(storage) ? stored : [...stored, storage],
+    storedVersions:
+      (before.storedVersions ?? []).length === 0 ? storedVersionsOf(crd) : (before.storedVersions ?? []),
   };
 }
 
-const TERMINATING = {
+/** The versions that objects may be stored in: those so far, and the one that is the storage version now. */
+export function storedVersionsOf({
+  spec,
+  status,
+}: {
+  spec?: Partial<Crd["spec"]>;
+  status?: CrdStatus;
+}): string[] {
+  const { versions = [] } = spec ?? {};
+  const storage = versions.filter((it) => it.storage).slice(0, 1);
+  return [...new Set([...(status?.storedVersions ?? []), ...storage.map((it) => it.name)])];
+}
+
+type Told = Omit<CrdCondition, "lastTransitionTime">;
+
+const NO_CONFLICTS: Told = {
+  type: "NamesAccepted",
+  status: "True",
+  reason: "NoConflicts",
+  message: "no conflicts found",
+};
+const ESTABLISHED: Told = {
+  type: "Established",
+  status: "True",
+  reason: "InitialNamesAccepted",
+  message: "the initial names have been accepted",
+};
+const NOT_ACCEPTED: Told = {
+  type: "Established",
+  status: "False",
+  reason: "NotAccepted",
+  message: "not all names are accepted",
+};
+const TERMINATING: Told = {
   type: "Terminating",
   status: "True",
   reason: "InstanceDeletionInProgress",
   message: "CustomResource deletion is in progress",
-} as const;
+};
 
-function withTransition(
-  planned: Omit<CrdCondition, "lastTransitionTime">,
-  before: readonly CrdCondition[],
-  nowMs: number,
-): CrdCondition {
+function withTransition(planned: Told, before: readonly CrdCondition[], nowMs: number): CrdCondition {
   const known = before.find((it) => it.type === planned.type);
   const isSame = known?.status === planned.status;
   return { ...planned, lastTransitionTime: isSame ? known.lastTransitionTime : timestamp(nowMs) };
 }
 
-/** Names that other CRDs of the group hold already. */
-function findNameConflict(
+/** Each name by itself: one that another CRD of the group holds leaves what was accepted before; the last of them is told. */
+function acceptNames(
   crd: Crd,
   others: readonly Crd[],
-): Omit<CrdCondition, "lastTransitionTime"> | undefined {
+): { readonly accepted: Partial<CrdNames>; readonly conflict: Told | undefined } {
   const inGroup = others.filter(
     (it) => it.spec.group === crd.spec.group && it.metadata.name !== crd.metadata.name,
   );
   const taken = inGroup.map((it) => it.status?.acceptedNames ?? {});
-  const plurals = new Set(taken.flatMap((it) => [it.plural, it.singular, ...(it.shortNames ?? [])]));
+  const resources = new Set(taken.flatMap((it) => [it.plural, it.singular, ...(it.shortNames ?? [])]));
   const kinds = new Set(taken.flatMap((it) => [it.kind, it.listKind]));
-  const { plural, singular, shortNames = [], kind, listKind } = crd.spec.names;
-  const refuse = (reason: string, name: string | undefined): Omit<CrdCondition, "lastTransitionTime"> => ({
-    type: "NamesAccepted",
-    status: "False",
-    reason,
-    message: `${JSON.stringify(name)} is already in use`,
-  });
-  if (plurals.has(plural)) return refuse("PluralConflict", plural);
-  if (singular !== undefined && plurals.has(singular)) return refuse("SingularConflict", singular);
-  const short = shortNames.find((it) => plurals.has(it));
-  if (short !== undefined) return refuse("ShortNamesConflict", short);
-  if (kinds.has(kind)) return refuse("KindConflict", kind);
-  if (listKind !== undefined && kinds.has(listKind)) return refuse("ListKindConflict", listKind);
-  return undefined;
+  const { plural, singular, shortNames, kind, listKind, categories } = crd.spec.names;
+  const before = crd.status?.acceptedNames ?? {};
+  const accepted: { -readonly [Name in keyof CrdNames]?: CrdNames[Name] } = {
+    plural: "",
+    kind: "",
+    ...before,
+  };
+  let conflict: Told | undefined;
+  const take = (
+    names: Partial<CrdNames>,
+    reason: string,
+    {
+      wanted,
+      held,
+      used,
+    }: { wanted: readonly string[]; held: readonly string[]; used: ReadonlySet<unknown> },
+  ): void => {
+    const inUse = wanted.filter((it) => !held.includes(it) && used.has(it));
+    if (inUse.length === 0) Object.assign(accepted, names);
+    else conflict = { type: "NamesAccepted", status: "False", reason, message: inUseText(inUse) };
+  };
+  const one = (name: string | undefined): string[] => (name === undefined ? [] : [name]);
+  take({ plural }, "PluralConflict", { wanted: [plural], held: one(before.plural), used: resources });
+  if (singular !== undefined)
+    take({ singular }, "SingularConflict", {
+      wanted: [singular],
+      held: one(before.singular),
+      used: resources,
+    });
+  if (shortNames === undefined) delete accepted.shortNames;
+  else
+    take({ shortNames }, "ShortNamesConflict", {
+      wanted: shortNames,
+      held: before.shortNames ?? [],
+      used: resources,
+    });
+  take({ kind }, "KindConflict", { wanted: [kind], held: one(before.kind), used: kinds });
+  if (listKind !== undefined)
+    take({ listKind }, "ListKindConflict", { wanted: [listKind], held: one(before.listKind), used: kinds });
+  if (categories === undefined) delete accepted.categories;
+  else accepted.categories = categories;
+  return { accepted, conflict };
 }
 
-/** A CRD whose new names conflict keeps those it has. */
-function acceptNames(
-  { spec }: Crd,
-  before: Partial<CrdNames> | undefined,
-  problem: object | undefined,
-): Partial<CrdNames> {
-  if (problem === undefined) return spec.names;
-  return before ?? { plural: "", kind: "" };
+/** Several problems stand in brackets, as Go's aggregates write them. */
+function inUseText(names: readonly string[]): string {
+  const texts = names.map((it) => `${JSON.stringify(it)} is already in use`);
+  return texts.length === 1 ? texts.join("") : `[${texts.join(", ")}]`;
 }

@@ -1,6 +1,6 @@
 import { ensureFields, type Fields, fieldsAt } from "../builtin/fields.ts";
 import type { ApiObject, ObjectReader, Strategy, WriteContext } from "../registry/types.ts";
-import { planCrdStatus } from "./status.ts";
+import { planCrdStatus, storedVersionsOf } from "./status.ts";
 import { CLEANUP_FINALIZER, type Crd, CRD_GROUP, CRD_PLURAL, type CrdNames } from "./types.ts";
 import { validateCrd, validateCrdUpdate } from "./validate.ts";
 import { isObject } from "#base/json.ts";
@@ -12,14 +12,17 @@ export const crdStrategy: Strategy = {
   allowCreateOnUpdate: false,
   applyDefaults,
   prepareForCreate(object, context) {
-    const { metadata } = object;
-    metadata.finalizers = [...new Set([...(metadata.finalizers ?? []), CLEANUP_FINALIZER])];
     delete object["status"];
     setStatus(object, context);
   },
   prepareForUpdate: (object, _old, context) => setStatus(object, context),
   validateCreate: (object) => validateCrd(object as Crd),
-  validateUpdate: (object, old) => validateCrdUpdate(object as Crd, old as Crd),
+  validateUpdate: (object, old, { subresource }) =>
+    subresource === "" ? validateCrdUpdate(object as Crd, old as Crd) : [],
+  // Only what ends waits for its instances to go.
+  beginDeletion({ metadata }) {
+    metadata.finalizers = [...new Set([...(metadata.finalizers ?? []), CLEANUP_FINALIZER])];
+  },
 };
 
 const HTTPS_PORT = 443;
@@ -50,11 +53,14 @@ function setNameDefaults(names: Record<string, unknown>, kind: string): void {
 }
 
 function setStatus(object: ApiObject, context: WriteContext): void {
-  if (!hasNames(object)) return;
-  object["status"] = planCrdStatus(object as Crd, otherCrds(context.reader), context.nowMs);
+  // Who migrated the stored objects takes versions out by the status.
+  if (context.subresource === "")
+    object["status"] = { ...(object as Crd).status, storedVersions: storedVersionsOf(object as Crd) };
+  if (hasNames(object))
+    object["status"] = planCrdStatus(object as Crd, otherCrds(context.reader), context.nowMs);
 }
 
-/** What validation will refuse anyway has no status. */
+/** What validation will refuse anyway has no more of a status than this. */
 function hasNames(object: ApiObject): boolean {
   const { spec } = object;
   if (!isObject(spec) || !Array.isArray(spec["versions"])) return false;

@@ -1,253 +1,211 @@
 import { sameJson } from "#base/json.ts";
-import { messageOf } from "#base/errors.ts";
-import { isObject } from "#base/json.ts";
-import { invalidValue } from "../registry/metadata.ts";
-import { checkDnsLabel, checkSubdomain } from "../registry/names.ts";
+import { dns1035Problems } from "../builtin/names.ts";
+import { IMMUTABLE, invalid, notSupported, required } from "../builtin/field-errors.ts";
+import { type NameProblems, subdomainProblems } from "../registry/names.ts";
 import { checkStructural } from "../schema/structural.ts";
 import type { FieldError } from "../status.ts";
-import { parseJsonPath } from "./jsonpath.ts";
+import { approvalOf } from "./approval.ts";
 import { validateConversion } from "./validate-conversion.ts";
-import { type Crd, type CrdNames, type CrdVersion, isEstablished } from "./types.ts";
+import {
+  validateColumns,
+  validateDeprecation,
+  validateScale,
+  validateSelectable,
+} from "./validate-version.ts";
+import { type Crd, type CrdNames, type CrdSpec, type CrdVersion, isEstablished } from "./types.ts";
 
 /** Source: apiextensions-apiserver, pkg/apis/apiextensions/validation. */
 
-const APPROVED = "api-approved.kubernetes.io";
-const PROTECTED_GROUP = /(^|\.)(k8s\.io|kubernetes\.io)$/;
-const COLUMN_TYPES = ["integer", "number", "string", "boolean", "date"];
-const MAX_SELECTABLE_FIELDS = 8;
-
 export function validateCrd(crd: Crd): FieldError[] {
-  const shape = checkShape(crd);
-  if (shape.length > 0) return shape;
-  const { group, names, scope, versions, conversion } = crd.spec;
+  const { names } = specOf(crd);
+  const { name } = crd.metadata;
+  const isNamed = name === "" || name === `${names.plural}.${specOf(crd).group}`;
   return [
-    ...unlessName(crd),
-    ...unlessValid("spec.group", group, checkSubdomain),
-    ...(group.includes(".")
-      ? []
-      : [invalidValue("spec.group", group, "should be a domain with at least one dot")]),
-    ...validateNames(names),
-    ...unlessOneOf("spec.scope", scope, ["Cluster", "Namespaced"]),
-    ...validateVersions(versions),
-    ...validateConversion({ ...conversion }),
-    ...validateApproval(crd),
-    ...(crd.spec.preserveUnknownFields === true
-      ? [invalidValue("spec.preserveUnknownFields", true, "must be false")]
-      : []),
+    ...(isNamed ? [] : [invalid("metadata.name", name, `must be spec.names.plural+"."+spec.group`)]),
+    ...validateRest(crd),
+    ...approvalOf(crd).errors,
+    ...validatePreserve(crd),
   ];
 }
 
 export function validateCrdUpdate(crd: Crd, old: Crd): FieldError[] {
-  const errors = validateCrd(crd);
-  if (errors.length > 0) return errors;
-  const { spec, status } = crd;
+  const [spec, before] = [specOf(crd), specOf(old)];
   const frozen: [string, unknown, unknown][] = [
-    ["spec.group", spec.group, old.spec.group],
-    ["spec.names.plural", spec.names.plural, old.spec.names.plural],
+    ["spec.group", spec.group, before.group],
+    ["spec.names.plural", spec.names.plural, before.names.plural],
   ];
   if (isEstablished(old)) {
     frozen.push(
-      ["spec.scope", spec.scope, old.spec.scope],
-      ["spec.names.kind", spec.names.kind, old.spec.names.kind],
+      ["spec.scope", spec.scope, before.scope],
+      ["spec.names.kind", spec.names.kind, before.names.kind],
     );
   }
-  const versions = new Set(spec.versions.map((it) => it.name));
+  const approval = approvalOf(crd);
   return [
-    ...frozen
-      .filter(([, now, then]) => now !== then)
-      .map(([field, now]) => invalidValue(field, now, "field is immutable")),
-    ...(status?.storedVersions ?? []).flatMap((version, at) =>
-      versions.has(version)
-        ? []
-        : [
-            invalidValue(
-              `status.storedVersions[${at}]`,
-              version,
-              "missing from spec.versions; v1 objects may be stored in it",
-            ),
-          ],
-    ),
+    ...validateRest(crd),
+    ...frozen.filter(([, now, then]) => now !== then).map(([field, now]) => invalid(field, now, IMMUTABLE)),
+    // Whoever does not touch the approval is not held to it.
+    ...(approval.state === approvalOf(old).state ? [] : approval.errors),
+    ...(old.spec.preserveUnknownFields === true ? [] : validatePreserve(crd)),
   ];
 }
 
-/** Kinds of values that the rest relies on; the schema of CRDs has checked most of it. */
-function checkShape({ spec }: { spec?: unknown }): FieldError[] {
-  if (!isObject(spec)) return [required("spec")];
-  const names = isObject(spec["names"]) ? spec["names"] : {};
-  const texts: [string, unknown][] = [
-    ["spec.group", spec["group"]],
-    ["spec.scope", spec["scope"]],
-    ["spec.names.plural", names["plural"]],
-    ["spec.names.kind", names["kind"]],
-  ];
-  const errors = texts
-    .filter(([, value]) => typeof value !== "string" || value === "")
-    .map(([field]) => required(field));
-  return [...errors, ...checkVersionShape(spec["versions"])];
+/** What validation looks at may lack anything. */
+interface LooseSpec {
+  readonly group: string;
+  readonly scope: string;
+  readonly names: CrdNames;
+  readonly versions: readonly CrdVersion[] | undefined;
+  readonly conversion: CrdSpec["conversion"] | undefined;
 }
 
-function checkVersionShape(versions: unknown): FieldError[] {
-  if (!Array.isArray(versions) || versions.length === 0) return [required("spec.versions")];
-  const isNamed = (it: unknown): boolean => isObject(it) && typeof it["name"] === "string";
-  return versions.every(isNamed) ? [] : [required("spec.versions[*].name")];
-}
-
-function required(field: string, why = ""): FieldError {
+function specOf({ spec }: { readonly spec?: Partial<CrdSpec> }): LooseSpec {
+  const { group = "", scope = "", names, versions, conversion } = spec ?? {};
   return {
-    type: "FieldValueRequired",
-    field,
-    message: why === "" ? "Required value" : `Required value: ${why}`,
+    group,
+    scope,
+    names: { plural: "", kind: "", ...names },
+    versions,
+    conversion,
   };
 }
 
-function unsupported(field: string, value: unknown, supported: readonly string[]): FieldError {
-  const list = supported.map((it) => JSON.stringify(it)).join(", ");
-  const message = `Unsupported value: ${JSON.stringify(value ?? "")}: supported values: ${list}`;
-  return { type: "FieldValueNotSupported", field, message };
+function validateRest(crd: Crd): FieldError[] {
+  const spec = specOf(crd);
+  const { versions } = spec;
+  return [
+    ...validateGroup(spec.group),
+    ...validateScope(spec.scope),
+    ...validateVersions(versions),
+    ...validateNames(spec.names),
+    ...validateConversion({ ...spec.conversion }),
+    ...validateStored(crd.status?.storedVersions ?? [], versions ?? []),
+  ];
 }
 
-function unlessOneOf(field: string, value: unknown, supported: readonly string[]): FieldError[] {
-  return supported.some((it) => it === value) ? [] : [unsupported(field, value, supported)];
-}
-
-function unlessValid(
-  field: string,
-  value: string,
-  check: (text: string) => string | undefined,
-): FieldError[] {
-  const wrong = check(value);
-  return wrong === undefined ? [] : [invalidValue(field, value, wrong)];
-}
-
-function unlessName({ metadata, spec }: Crd): FieldError[] {
-  const expected = `${spec.names.plural}.${spec.group}`;
-  return metadata.name === expected
+function validateGroup(group: string): FieldError[] {
+  if (group === "") return [required("spec.group")];
+  const problems = subdomainProblems(group);
+  if (problems.length > 0) return [invalid("spec.group", group, problems.join(","))];
+  return group.includes(".")
     ? []
-    : [invalidValue("metadata.name", metadata.name, `must be spec.names.plural+"."+spec.group`)];
+    : [invalid("spec.group", group, "should be a domain with at least one dot")];
+}
+
+const SCOPES = ["Cluster", "Namespaced"];
+
+function validateScope(scope: string): FieldError[] {
+  if (scope === "") return [required("spec.scope")];
+  return SCOPES.includes(scope) ? [] : [notSupported("spec.scope", scope, SCOPES)];
+}
+
+function validatePreserve({ spec }: { readonly spec?: Partial<CrdSpec> }): FieldError[] {
+  if (spec?.preserveUnknownFields !== true) return [];
+  const why =
+    "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+  return [invalid("spec.preserveUnknownFields", true, why)];
 }
 
 function validateNames(names: CrdNames): FieldError[] {
-  const { plural, singular, kind, listKind, shortNames = [], categories = [] } = names;
-  const label = (field: string, value: string): FieldError[] =>
-    unlessValid(`spec.names.${field}`, value, checkName);
-  const kinds = (field: string, value: string): FieldError[] =>
-    unlessValid(`spec.names.${field}`, value, (it) => checkName(it.toLowerCase()));
+  const { plural, singular = "", kind, listKind = "", shortNames = [], categories = [] } = names;
+  const single: [string, string][] = Object.entries({ plural, singular, kind, listKind });
   return [
-    ...label("plural", plural),
-    ...(singular === undefined ? [] : label("singular", singular)),
-    ...shortNames.flatMap((it, at) => label(`shortNames[${at}]`, it)),
-    ...categories.flatMap((it, at) => label(`categories[${at}]`, it)),
-    ...kinds("kind", kind),
-    ...(listKind === undefined ? [] : kinds("listKind", listKind)),
-    ...(kind === listKind
-      ? [invalidValue("spec.names.listKind", listKind, "kind and listKind may not be the same")]
+    ...single.filter(([, value]) => value === "").map(([field]) => required(`spec.names.${field}`)),
+    ...unlessLabel("plural", plural),
+    ...unlessLabel("singular", singular),
+    ...unlessKind("kind", kind),
+    ...unlessKind("listKind", listKind),
+    ...shortNames.flatMap((it, at) => unlessLabel(`shortNames[${at}]`, it)),
+    ...categories.flatMap((it, at) => unlessLabel(`categories[${at}]`, it)),
+    ...(kind !== "" && kind === listKind
+      ? [invalid("spec.names.listKind", listKind, "kind and listKind may not be the same")]
       : []),
   ];
 }
 
-/** DNS-1035: begins with a letter. */
-function checkName(name: string): string | undefined {
-  return checkDnsLabel(name) ?? (/^[a-z]/.test(name) ? undefined : "must start with an alphabetic character");
+function unlessLabel(field: string, value: string): FieldError[] {
+  return problemsAt(`spec.names.${field}`, value, value === "" ? [] : dns1035Problems(value));
 }
 
-function validateVersions(versions: readonly CrdVersion[]): FieldError[] {
-  const errors: FieldError[] = [];
-  const seen = new Set<string>();
-  for (const [at, version] of versions.entries()) {
-    const field = `spec.versions[${at}]`;
-    if (seen.has(version.name)) {
-      errors.push({
-        type: "FieldValueDuplicate",
-        field: `${field}.name`,
-        message: `Duplicate value: ${JSON.stringify(version.name)}`,
-      });
-    }
-    seen.add(version.name);
-    errors.push(...validateVersion(version, field));
+function unlessKind(field: string, value: string): FieldError[] {
+  const problems = value === "" ? [] : dns1035Problems(value.toLowerCase());
+  const [first, ...others] = problems;
+  if (first === undefined) return [];
+  const told = [`may have mixed case, but should otherwise match: ${first}`, ...others];
+  return problemsAt(`spec.names.${field}`, value, told);
+}
+
+function problemsAt(field: string, value: string, problems: NameProblems): FieldError[] {
+  return problems.length === 0 ? [] : [invalid(field, value, problems.join(","))];
+}
+
+function validateVersions(versions: readonly CrdVersion[] | undefined): FieldError[] {
+  const all = versions ?? [];
+  const names = versions?.map((it) => it.name);
+  const first = all[0]?.name ?? "";
+  const errors = [
+    // The first one is also the `spec.version` of a time when there was but one.
+    ...(first === "" ? [] : problemsAt("spec.version", first, dns1035Problems(first))),
+    ...all.flatMap((it, at) => validateVersion(it, `spec.versions[${at}]`)),
+    ...whereItStands(all, "schema").flatMap(([{ schema }, field]) => validateSchema(schema, field)),
+    ...whereItStands(all, "subresources").flatMap(([it, field]) =>
+      validateScale(it.subresources?.scale, field),
+    ),
+    ...whereItStands(all, "additionalPrinterColumns").flatMap(([it, field]) =>
+      validateColumns(it.additionalPrinterColumns ?? [], field),
+    ),
+    ...whereItStands(all, "selectableFields").flatMap(([it, field]) => validateSelectable(it, field)),
+  ];
+  if (new Set(names).size !== all.length) {
+    errors.push(invalid("spec.versions", names, "must contain unique version names"));
   }
-  errors.push(...validateSchemas(versions));
-  if (versions.filter((it) => it.storage).length !== 1) {
-    errors.push(
-      invalidValue("spec.versions", [...seen], "must have exactly one version marked as storage version"),
-    );
+  if (all.filter((it) => it.storage).length !== 1) {
+    errors.push(invalid("spec.versions", names, "must have exactly one version marked as storage version"));
   }
   return errors;
 }
 
-/** A schema that all versions share is looked at once, and named as if it stood outside of them. */
-function validateSchemas(versions: readonly CrdVersion[]): FieldError[] {
-  const [shared, ...others] = versions.map((it) => it.schema?.openAPIV3Schema);
-  if (shared !== undefined && others.every((it) => sameJson(it, shared))) {
-    return checkStructural(shared, "spec.validation.openAPIV3Schema");
-  }
-  return versions.flatMap(({ schema }, at) => {
-    const field = `spec.versions[${at}].schema.openAPIV3Schema`;
-    const { openAPIV3Schema: own } = schema ?? {};
-    return own === undefined ? [required(field, "schemas are required")] : checkStructural(own, field);
-  });
+/**
+ * What all versions share is looked at once, and named as if it stood outside of them: the real server holds it there.
+ * Yields each version to look at, and the path of its field.
+ */
+function whereItStands(versions: readonly CrdVersion[], field: keyof CrdVersion): [CrdVersion, string][] {
+  const [first, ...others] = versions;
+  const shared = first?.[field];
+  if (first !== undefined && shared !== undefined && others.every((it) => sameJson(it[field], shared)))
+    return [[first, `spec.${field === "schema" ? "validation" : field}`]];
+  return versions.map((it, at) => [it, `spec.versions[${at}].${field}`]);
 }
 
 function validateVersion(version: CrdVersion, field: string): FieldError[] {
+  const { name, schema } = version;
   return [
-    ...unlessValid(`${field}.name`, version.name, checkName),
-    ...(version.additionalPrinterColumns ?? []).flatMap((column, at) => {
-      const at_ = `${field}.additionalPrinterColumns[${at}]`;
-      return [
-        ...((column.name ?? "") === "" ? [required(`${at_}.name`)] : []),
-        ...unlessOneOf(`${at_}.type`, column.type, COLUMN_TYPES),
-        ...unlessPath(`${at_}.jsonPath`, column.jsonPath),
-      ];
-    }),
-    ...validateSelectable(version, field),
-    ...validateScale(version, field),
+    ...problemsAt(`${field}.name`, name, dns1035Problems(name)),
+    ...(schema?.openAPIV3Schema === undefined ? [required(`${field}.schema.openAPIV3Schema`)] : []),
+    ...validateDeprecation(version, `${field}.deprecationWarning`),
   ];
 }
 
-function unlessPath(field: string, path: unknown): FieldError[] {
-  if (typeof path !== "string" || path === "") return [required(field)];
-  try {
-    parseJsonPath(path);
-    return [];
-  } catch (error) {
-    return [invalidValue(field, path, messageOf(error))];
-  }
+function validateSchema(schema: CrdVersion["schema"], field: string): FieldError[] {
+  const { openAPIV3Schema: own } = schema ?? {};
+  return own === undefined ? [] : checkStructural(own, `${field}.openAPIV3Schema`);
 }
 
-function validateSelectable({ selectableFields = [] }: CrdVersion, field: string): FieldError[] {
-  const errors = selectableFields.flatMap(({ jsonPath }, at) =>
-    unlessSimplePath(`${field}.selectableFields[${at}].jsonPath`, jsonPath),
-  );
-  if (selectableFields.length > MAX_SELECTABLE_FIELDS) {
-    const message = `Too many: ${selectableFields.length}: must have at most ${MAX_SELECTABLE_FIELDS} items`;
-    errors.push({ type: "FieldValueTooMany", field: `${field}.selectableFields`, message });
+function validateStored(stored: readonly string[], versions: readonly CrdVersion[]): FieldError[] {
+  const field = "status.storedVersions";
+  if (stored.length === 0) return [invalid(field, undefined, "must have at least one stored version")];
+  const left = new Set(stored);
+  const errors: FieldError[] = [];
+  for (const { name, storage } of versions) {
+    if (storage && !left.has(name))
+      errors.push(invalid(field, stored, `must have the storage version ${name}`));
+    left.delete(name);
+  }
+  for (const version of left) {
+    const why =
+      `missing from spec.versions; ${version} was previously a storage version, and must remain in spec.versions until ` +
+      `a storage migration ensures no data remains persisted in ${version} and removes ${version} from status.storedVersions`;
+    errors.push(invalid(`${field}[${stored.indexOf(version)}]`, version, why));
   }
   return errors;
-}
-
-function validateScale({ subresources }: CrdVersion, field: string): FieldError[] {
-  const scale = subresources?.scale;
-  if (scale === undefined) return [];
-  const at = `${field}.subresources.scale`;
-  return [
-    ...unlessSimplePath(`${at}.specReplicasPath`, scale.specReplicasPath, ".spec."),
-    ...unlessSimplePath(`${at}.statusReplicasPath`, scale.statusReplicasPath, ".status."),
-    ...(scale.labelSelectorPath === undefined
-      ? []
-      : unlessSimplePath(`${at}.labelSelectorPath`, scale.labelSelectorPath)),
-  ];
-}
-
-/** Paths that name one field: no lists. */
-function unlessSimplePath(field: string, path: unknown, under = "."): FieldError[] {
-  if (typeof path !== "string" || path === "") return [required(field)];
-  if (path.startsWith(under) && /^(\.[A-Za-z_][\w-]*)+$/.test(path)) return [];
-  return [invalidValue(field, path, `should be a simple json path under ${under}`)];
-}
-
-function validateApproval({ spec, metadata }: Crd): FieldError[] {
-  if (!PROTECTED_GROUP.test(spec.group)) return [];
-  const approval = metadata.annotations?.[APPROVED] ?? "";
-  if (approval.startsWith("https://") || approval.startsWith("unapproved")) return [];
-  const why = `protected groups must have approval annotation "${APPROVED}", see https://github.com/kubernetes/enhancements/pull/1111`;
-  return [required(`metadata.annotations[${APPROVED}]`, why)];
 }

@@ -112,9 +112,12 @@ export class PlainForm implements Form {
   }
 
   list(entries: readonly Entry[], metadata: ListMeta): Buffer {
-    const head = { kind: this.#definition.listKind, apiVersion: this.#apiVersion, metadata };
+    const { listKind: kind, isCustom } = this.#definition;
     const items = entries.map((it) => this.item(it));
-    return listBytes(head, this.#definition.isCustom ? items : items.map((it) => this.#bare(it)));
+    // Lists of custom resources always say where they go on, be it nowhere.
+    const told = isCustom ? { continue: "", ...metadata } : metadata;
+    const head = { kind, apiVersion: this.#apiVersion, metadata: told };
+    return listBytes(head, isCustom ? items : items.map((it) => this.#bare(it)));
   }
 
   #bare(item: Buffer): Buffer {

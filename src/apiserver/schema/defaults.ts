@@ -18,16 +18,18 @@ export function applyDefaults(value: unknown, schema: Schema): void {
 function applyToMap(value: Record<string, unknown>, schema: Schema): void {
   const { properties = {}, additionalProperties: additional } = schema;
   for (const [name, field] of Object.entries(properties)) {
-    if (value[name] === null && field.nullable !== true) delete value[name];
-    if (value[name] === undefined && field.default !== undefined && !Object.hasOwn(value, name)) {
-      value[name] = cloneJson(field.default);
-    }
+    if (isStrayNull(value[name], field)) delete value[name];
+    if (field.default !== undefined && !Object.hasOwn(value, name)) value[name] = cloneJson(field.default);
     applyDefaults(value[name], field);
   }
   if (typeof additional !== "object") return;
   for (const [name, item] of Object.entries(value)) {
     if (Object.hasOwn(properties, name)) continue;
-    if (item === null && additional.nullable !== true) delete value[name];
+    if (isStrayNull(item, additional)) delete value[name];
     else applyDefaults(item, additional);
   }
+}
+
+function isStrayNull(value: unknown, schema: Schema): boolean {
+  return value === null && schema.nullable !== true;
 }

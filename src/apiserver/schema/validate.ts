@@ -52,20 +52,25 @@ class Validator {
     if (old !== undefined && sameJson(value, old)) return;
     const target = deref(schema, this.#resolve);
     if (value === null && target.nullable === true) return;
-    const misfit = numberMisfit(value, target);
-    if (misfit !== undefined)
-      this.errors.push(invalid(NOWHERE, "", `Checked value must be of type ${misfit} in ${subject.path}`));
-    const type = this.#mismatch(subject, target);
-    if (type !== undefined) {
-      this.#typeError(subject, type);
-      return;
-    }
+    if (this.#isMisfit(subject, target)) return;
     this.#ofAnyType(subject, target);
     if (typeof value === "string") this.#text(subject, value, target);
     else if (typeof value === "number") this.#number(subject, value, target);
     else if (Array.isArray(value)) this.#list(subject, value, target);
     else if (isObject(value)) this.#map(subject, value, target);
     this.#combinations(subject, target);
+  }
+
+  /** Tells of a value of another type than it should be. True: there is no more to look at. */
+  #isMisfit(subject: Subject, schema: Schema): boolean {
+    const misfit = numberMisfit(subject.value, schema);
+    if (misfit !== undefined) {
+      const why = `Checked value must be of type ${misfit} in ${subject.path}`;
+      this.errors.push(invalid(NOWHERE, "", why));
+    }
+    const type = this.#mismatch(subject, schema);
+    if (type !== undefined) this.#typeError(subject, type);
+    return type !== undefined;
   }
 
   /** The type that the value should be of; undefined when it is. */
@@ -190,7 +195,7 @@ class Validator {
   #combinations(subject: Subject, schema: Schema): void {
     const fails = (it: Schema): boolean => this.#errorsOf(subject, it).length > 0;
     const name = JSON.stringify(subject.path);
-    for (const part of schema.allOf ?? []) this.errors.push(...this.#errorsOf(subject, part));
+    this.#allOf(subject, schema.allOf ?? []);
     if (schema.anyOf?.every(fails) === true) {
       this.#combination(subject, `${name} must validate at least one schema (anyOf)`, schema.anyOf);
     }
@@ -203,6 +208,14 @@ class Validator {
     if (schema.not !== undefined && !fails(schema.not)) {
       this.#combination(subject, `${name} must not validate the schema (not)`, []);
     }
+  }
+
+  #allOf(subject: Subject, parts: readonly Schema[]): void {
+    const wrong = parts.map((it) => this.#errorsOf(subject, it)).filter((it) => it.length > 0);
+    if (wrong.length === 0) return;
+    const how = wrong.length === parts.length ? ". None validated" : "";
+    const why = `${JSON.stringify(subject.path)} must validate all the schemas (allOf)${how}`;
+    this.errors.push(...wrong.flat(), invalid(NOWHERE, "", why));
   }
 
   /** With the errors of the alternative that came closest. */
