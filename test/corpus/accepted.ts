@@ -16,6 +16,12 @@ export const ACCEPTED: readonly Acceptance[] = [
   {
     reason: "Messages that name Go's insides, or nothing",
     differences: {
+      ...Object.fromEntries(
+        ["Deployment", "ReplicaSet", "StatefulSet"].map((kind) => [
+          `scale/a ${kind} is scaled`,
+          [`6 PUT /apis/apps/v1/namespaces/$ns/${kind.toLowerCase()}s/a/scale: body.message: *`],
+        ]),
+      ),
       "apply/a configuration must say who it is and whose it is": [
         "6 PATCH /api/v1/namespaces/$ns/configmaps/a?fieldManager=one: body.message: *",
         "7 PATCH /api/v1/namespaces/$ns/configmaps/a?fieldManager=one: body.message: *",
@@ -45,6 +51,14 @@ export const ACCEPTED: readonly Acceptance[] = [
         "4 PATCH /apis/apps/v1/namespaces/$ns/deployments/web?fieldManager=one&force=false: body.metadata.managedFields[1].time: *",
         "5 GET /apis/apps/v1/namespaces/$ns/deployments/web: body.metadata.managedFields[1].time: *",
       ],
+      ...Object.fromEntries(
+        ["Deployment", "ReplicaSet", "StatefulSet"].map((kind) => [
+          `scale/a ${kind} is scaled`,
+          [
+            `15 GET /apis/apps/v1/namespaces/$ns/${kind.toLowerCase()}s/a: body.metadata.managedFields[1].time: *`,
+          ],
+        ]),
+      ),
     },
   },
   {

@@ -9,6 +9,7 @@ import { applyConfiguration, checkFields, reportFields } from "../registry/shape
 import type { ApiObject, ResourceDefinition } from "../registry/types.ts";
 import { apiVersionOf, editableCopy, type WriteRequest, type WriteResult } from "../registry/write.ts";
 import { resolveDefinition } from "../schema/definitions.ts";
+import type { ObjectPart } from "../registry/update.ts";
 import { parseJson } from "../schema/json.ts";
 import { parseYaml } from "../schema/yaml.ts";
 import { badRequest, invalid, StatusError, unsupportedMediaType } from "../status.ts";
@@ -37,21 +38,33 @@ export async function patchObject(
   const { isCustom } = request.definition;
   const taken = [JSON_PATCH, MERGE_PATCH, ...(isCustom ? [] : [STRATEGIC_PATCH]), APPLY_PATCH];
   if (!TYPES.has(type)) throw unroutedMediaType();
+/** An object of another kind that a subresource shows in place of the whole: what is patched, and what becomes of it. */
+export interface PatchedPart extends ObjectPart {
+  readonly definition: ResourceDefinition;
+  /** A configuration of the part as one of the whole. */
+  readonly configurationOf: (config: ApiObject) => ApiObject;
+}
+
   if (!taken.includes(type)) {
     throw unsupportedMediaType(
       `the body of the request was in an unknown format - accepted media types include: ${taken.join(", ")}`,
     );
+  part?: PatchedPart,
   }
   checkForce(type, exchange.query);
   const text = utf8(await readBody(exchange.request));
-  if (type === APPLY_PATCH) return applyPatch(registry, exchange, request, text);
+  if (type === APPLY_PATCH) return applyPatch(registry, exchange, { request, text, part });
+  const shown = shownAs(request, part);
   return registry.change(request, (entry) => {
     if (entry === undefined) return undefined;
-    const transform = parseTransform(type, text, request);
-    const current = editableCopy(request.definition, entry);
-    const object = patched(exchange, request, transform(current));
-    refuseOtherUid(request.definition, object, current);
-    return { input: object };
+    const transform = parseTransform(type, text, shown);
+    const whole = editableCopy(request.definition, entry);
+    const current = part?.of(whole) ?? whole;
+    const object = patched(exchange, shown, transform(current));
+    refuseOtherUid(shown.definition, object, current);
+    if (part === undefined) return { input: object };
+    part.set(whole, object);
+    return { input: whole, part };
   });
 }
 
@@ -64,6 +77,11 @@ function parseTransform(type: string, text: string, { definition }: WriteRequest
       if (!isObject(patch)) throw notAMergePatch(patch);
       return (object) => applyMergePatch(object, patch);
     default:
+/** The request as if it were for an object of the part's kind. */
+function shownAs(request: WriteRequest, part: PatchedPart | undefined): WriteRequest {
+  return part === undefined ? request : { ...request, definition: part.definition };
+}
+
       return (object) => applyStrategicMergePatch(object, patch, definition.schema, resolveDefinition);
   }
 }
@@ -82,8 +100,7 @@ function patched(exchange: Exchange, request: WriteRequest, value: unknown): Api
 async function applyPatch(
   registry: Registry,
   exchange: Exchange,
-  request: WriteRequest,
-  text: string,
+  { request, text, part }: { request: WriteRequest; text: string; part: PatchedPart | undefined },
 ): Promise<WriteResult> {
   const { definition, subresource } = request;
   const manager = exchange.query.get("fieldManager") ?? "";
@@ -94,10 +111,11 @@ async function applyPatch(
       message: "Required value: is required for apply patch",
     });
   const { value, duplicates } = parseYaml(text);
-  const config = asConfiguration(value, request);
+  const sent = asConfiguration(value, shown);
+  const config = part?.configurationOf(sent) ?? sent;
   const check = {
-    definition,
-    object: config,
+    definition: shown.definition,
+    object: sent,
     duplicates,
     validation: parseFieldValidation(exchange),
     warn: (message: string): void => exchange.warn(message),
@@ -112,7 +130,8 @@ async function applyPatch(
     const object = applyConfiguration({ definition, live, config, manager, force, subresource, nowMs });
     refuseOtherUid(definition, object, live);
     // The configuration is taken as it was written; what is stored is what the kind's types make of it.
-    return { input: checkFields({ ...check, object, validation: "Ignore" }), isApplied: true };
+    const input = checkFields({ ...check, definition, object, validation: "Ignore" });
+    return { input, isApplied: true, ...(part === undefined ? {} : { part }) };
   });
 }
 
@@ -123,6 +142,7 @@ function notAMergePatch(patch: unknown): StatusError {
     `error decoding patch: json: cannot unmarshal ${type} into Go value of type map[string]interface {}`,
   );
 }
+  const shown = shownAs(request, part);
 
 /** A configuration says itself what it is of, as no other body must. */
 function asConfiguration(value: unknown, { definition, namespace, name }: WriteRequest): ApiObject {

@@ -1,16 +1,33 @@
 import { isObject } from "#base/json.ts";
+import { define } from "../builtin/define.ts";
 import { parseJsonPath } from "../crd/jsonpath.ts";
+import { invalidValue } from "../registry/metadata.ts";
 import type { ApiObject, ResourceDefinition } from "../registry/types.ts";
-import { invalid } from "../status.ts";
+import { apiVersionOf } from "../registry/write.ts";
+import { internalError, invalid } from "../status.ts";
+import type { PatchedPart } from "./patch.ts";
 
 /** The subresource `scale`: `autoscaling/v1 Scale` drawn from an object, and written back into it. */
 
 export const SCALE_KIND = "Scale";
 export const SCALE_VERSION = "autoscaling/v1";
+const SCALE = define(SCALE_VERSION, SCALE_KIND, { plural: "scales" });
 
 type ScalePaths = NonNullable<ResourceDefinition["scale"]>;
 
-export function scaleOf(object: ApiObject, paths: ScalePaths): ApiObject {
+/**
+ * The Scale that a GET answers with.
+ *
+ * @throws {StatusError} 500 where a custom object does not say how many replicas it wants.
+ */
+export function readScale({ isCustom }: ResourceDefinition, object: ApiObject, paths: ScalePaths): ApiObject {
+  if (isCustom && typeof read(object, paths.specReplicasPath) !== "number") {
+    throw internalError(`the spec replicas field ${JSON.stringify(paths.specReplicasPath)} does not exist`);
+  }
+  return scaleOf(object, paths);
+}
+
+function scaleOf(object: ApiObject, paths: ScalePaths): ApiObject {
   const { name, namespace, uid, resourceVersion, creationTimestamp } = object.metadata;
   const replicas = read(object, paths.specReplicasPath);
   const current = read(object, paths.statusReplicasPath);
@@ -48,20 +65,27 @@ function selectorText(selector: unknown): string {
     .join(",");
 }
 
-/** Sets the replicas of `object` to those of `scale`, which is checked first. */
-export function setScale(object: ApiObject, scale: ApiObject, paths: ScalePaths): void {
+/** The replicas that `scale` asks for, for the object of `definition` that it stands for. */
+function wantedReplicas(scale: ApiObject, { definition, paths, name }: Scaled): unknown {
   const spec = scale["spec"];
   const replicas = isObject(spec) ? (spec["replicas"] ?? 0) : 0;
-  if (typeof replicas !== "number" || !Number.isInteger(replicas) || replicas < 0) {
-    throw invalid("autoscaling", SCALE_KIND, object.metadata.name, [
-      {
-        type: "FieldValueInvalid",
-        field: "spec.replicas",
-        message: `Invalid value: ${JSON.stringify(replicas)}: must be a non-negative integer`,
-      },
-    ]);
+  if (Number(replicas) >= 0) return replicas;
+  if (definition.isCustom) {
+    const wrong = invalidValue(paths.specReplicasPath, replicas, "should be a non-negative integer");
+    throw invalid(definition.group, definition.kind, name, [wrong]);
   }
-  const steps = paths.specReplicasPath.split(".").filter((it) => it !== "");
+  const wrong = invalidValue("spec.replicas", replicas, "must be greater than or equal to 0");
+  throw invalid("autoscaling", SCALE_KIND, name, [wrong]);
+}
+
+interface Scaled {
+  readonly definition: ResourceDefinition;
+  readonly paths: ScalePaths;
+  readonly name: string;
+}
+
+function setReplicas(object: ApiObject, replicas: unknown, { specReplicasPath }: ScalePaths): void {
+  const steps = specReplicasPath.split(".").filter((it) => it !== "");
   let at: Record<string, unknown> = object;
   for (const step of steps.slice(0, -1)) {
     const next = at[step];
@@ -73,6 +97,34 @@ export function setScale(object: ApiObject, scale: ApiObject, paths: ScalePaths)
     }
   }
   at[steps.at(-1) ?? "replicas"] = replicas;
-  if (scale.metadata.resourceVersion === undefined) delete object.metadata.resourceVersion;
-  else object.metadata.resourceVersion = scale.metadata.resourceVersion;
+}
+
+/** Scale as what stands for a `definition` that has replicas: admission and patches see it alone. */
+export function scalePart(definition: ResourceDefinition, paths: ScalePaths): PatchedPart {
+  const { group, version, kind } = SCALE;
+  return {
+    definition: SCALE,
+    kind: { group, version, kind },
+    of: (object) => scaleOf(object, paths),
+    set: (object, scale) => {
+      const { name } = object.metadata;
+      setReplicas(object, wantedReplicas(scale, { definition, paths, name }), paths);
+      const { resourceVersion, uid } = scale.metadata;
+      if (resourceVersion === undefined) delete object.metadata.resourceVersion;
+      else object.metadata.resourceVersion = resourceVersion;
+      if (uid !== undefined) object.metadata.uid = uid;
+    },
+    configurationOf: (scale) => {
+      const { name, namespace, uid, resourceVersion } = scale.metadata;
+      const metadata = {
+        name,
+        ...(namespace === undefined ? {} : { namespace }),
+        ...(uid === undefined ? {} : { uid }),
+        ...(resourceVersion === undefined ? {} : { resourceVersion }),
+      };
+      const config: ApiObject = { apiVersion: apiVersionOf(definition), kind: definition.kind, metadata };
+      setReplicas(config, wantedReplicas(scale, { definition, paths, name }), paths);
+      return config;
+    },
+  };
 }

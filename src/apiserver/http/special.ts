@@ -3,19 +3,22 @@ import { isObject } from "#base/json.ts";
 import { tableId } from "../registry/catalog.ts";
 import { timestamp } from "../registry/metadata.ts";
 import type { Registry } from "../registry/registry.ts";
-import type { ApiObject, ResourceDefinition } from "../registry/types.ts";
-import type { ObjectPart } from "../registry/update.ts";
-import { editableCopy, viewOf, type WriteRequest } from "../registry/write.ts";
+import type { ApiObject } from "../registry/types.ts";
+import {
+  checkBodyPlace,
+  editableCopy,
+  viewOf,
+  type WriteRequest,
+  type WriteResult,
+} from "../registry/write.ts";
 import { storageKey } from "../storage/table.ts";
-import { mediaType, parseBody, readBody, utf8 } from "./body.ts";
+import { mediaType, parseBody, readBody } from "./body.ts";
 import { evictPod } from "./eviction.ts";
 import type { Exchange } from "./exchange.ts";
-import { type Addressed, asObject, writeRequest } from "./objects.ts";
-import { SCALE_KIND, SCALE_VERSION, scaleOf, setScale } from "./scale.ts";
+import { type Addressed, asObject, readObject, writeRequest } from "./objects.ts";
+import { type PatchedPart, patchObject } from "./patch.ts";
+import { readScale, scalePart } from "./scale.ts";
 import type { KubeletTunnel } from "./tunnel.ts";
-import { applyJsonPatch } from "../patch/json-patch.ts";
-import { applyMergePatch } from "../patch/merge-patch.ts";
-import { parseJson } from "../schema/json.ts";
 
 /** Subresources that are more than a part of the object: scale, and those of pods. */
 
@@ -52,40 +55,31 @@ async function serveScale(registry: Registry, exchange: Exchange, of: Addressed)
   if (scale === undefined) throw pathNotFound();
   if (exchange.method === "GET") {
     const object = viewOf(definition, registry.get(definition, namespace, name));
-    await exchange.sendJson(200, JSON.stringify(scaleOf(object, scale)));
+    await exchange.sendJson(200, JSON.stringify(readScale(definition, object, scale)));
     return;
   }
   const request = writeRequest(exchange, of);
-  const change = await readScaleChange(exchange);
-  const result = await registry.change(request, (entry) => {
+  const part = scalePart(definition, scale);
+  const { object } = await (exchange.method === "PUT"
+    ? putScale(registry, exchange, request, part)
+    : patchObject(registry, exchange, request, part));
+  await exchange.sendJson(200, JSON.stringify(part.of(object)));
+}
+
+async function putScale(
+  registry: Registry,
+  exchange: Exchange,
+  request: WriteRequest,
+  part: PatchedPart,
+): Promise<WriteResult> {
+  const scale = await readObject(exchange, part.definition);
+  checkBodyPlace({ ...request, definition: part.definition }, scale);
+  return registry.change(request, (entry) => {
     if (entry === undefined) return undefined;
-    const object = editableCopy(definition, entry);
-    setScale(object, change(scaleOf(object, scale)), scale);
-    return { input: object, part: scalePart(scale) };
+    const input = editableCopy(request.definition, entry);
+    part.set(input, scale);
+    return { input, part };
   });
-  await exchange.sendJson(200, JSON.stringify(scaleOf(result.object, scale)));
-}
-
-/** Admission sees Scales, not what they are drawn from. */
-function scalePart(paths: NonNullable<ResourceDefinition["scale"]>): ObjectPart {
-  return {
-    kind: { group: "autoscaling", version: "v1", kind: SCALE_KIND },
-    of: (object) => scaleOf(object, paths),
-    set: (object, scale) => setScale(object, scale, paths),
-  };
-}
-
-/** What turns the present Scale into the one that is asked for. */
-async function readScaleChange(exchange: Exchange): Promise<(scale: ApiObject) => ApiObject> {
-  const body = await readBody(exchange.request);
-  const type = mediaType(exchange.request.headers["content-type"]);
-  if (exchange.method === "PUT") {
-    const { value } = parseBody(body, type);
-    return () => asObject(value, SCALE_KIND, SCALE_VERSION);
-  }
-  const { value: patch } = parseJson(utf8(body));
-  const apply = type === "application/json-patch+json" ? applyJsonPatch : applyMergePatch;
-  return (scale) => asObject(apply(scale, patch), SCALE_KIND, SCALE_VERSION);
 }
 
 /** What a scheduler does: gives a pod its node, once. */
