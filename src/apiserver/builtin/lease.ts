@@ -12,15 +12,18 @@ export const leaseStrategy: Partial<Strategy> = {
   generation: "none",
   allowUnconditionalUpdate: false,
   allowCreateOnUpdate: true,
-  applyDefaults: (object) => {
-    const spec = fieldsAt(object, "spec");
-    // Behind a feature that is off by default.
-    for (const field of ["strategy", "preferredHolder"]) delete spec?.[field];
-  },
+  prepareForCreate: dropCoordination,
+  prepareForUpdate: dropCoordination,
   validateCreate: validateLease,
   validateUpdate: validateLease,
 };
 
 function validateLease(object: ApiObject): readonly FieldError[] {
   return lease(object["spec"], "spec");
+}
+
+/** Fields behind a feature that is off by default. */
+function dropCoordination(object: ApiObject): void {
+  const spec = fieldsAt(object, "spec");
+  for (const field of ["strategy", "preferredHolder"]) delete spec?.[field];
 }

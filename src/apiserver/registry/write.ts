@@ -121,9 +121,10 @@ export function checkPreconditions(request: WriteRequest, object: ApiObject, old
 }
 
 export function refuseInvalid(
-  definition: ResourceDefinition,
+  { group, kind, storedAs }: ResourceDefinition,
   name: string,
   errors: readonly FieldError[],
 ): void {
-  if (errors.length > 0) throw invalid(definition.group, definition.kind, name, errors);
+  if (errors.length > 0) throw invalid(storedAs?.group ?? group, kind, name, errors);
 }
+/** Refuses what the rules of the kind refuse; by the group in which it is stored, whose rules they are. */

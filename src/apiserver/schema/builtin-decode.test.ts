@@ -63,7 +63,7 @@ describe("the JSON of a built-in kind", () => {
         },
       ],
     });
-    const spec = { renewTime: "2026-01-01T01:00:00.5+01:00" };
+    const spec = { renewTime: "2026-01-01T01:00:00.500000+01:00" };
     expect(decoded("coordination.k8s.io", "v1", "Lease", { spec })).toEqual({
       spec: { renewTime: "2026-01-01T00:00:00.500000Z" },
     });
@@ -102,6 +102,14 @@ describe("the JSON of a built-in kind", () => {
       },
     });
   });
+  it.each(["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.5Z", "2026-01-01T00:00:00.1234567Z"])(
+    "takes a MicroTime with six digits alone, and not %s",
+    (renewTime) => {
+      expect(() => decoded("coordination.k8s.io", "v1", "Lease", { spec: { renewTime } })).toThrow(
+        "parsing time",
+      );
+    },
+  );
   it("is the same when it is decoded again", () => {
     const object = {
       metadata: { name: "s" },

@@ -11,12 +11,14 @@ export class SpecialMismatch extends Error {
 }
 
 const RFC3339 = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)([.,]\d{1,9})?(Z|[+-]\d\d:\d\d)$/;
+/** Of MicroTime, which has all of its digits. */
+const RFC3339_MICROS = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)([.,]\d{6})(Z|[+-]\d\d:\d\d)$/;
 const SECONDS = "2006-01-02T15:04:05Z07:00";
 const MICROS = "2006-01-02T15:04:05.000000Z07:00";
 
 function timeOf(value: unknown, layout: string): { ms: number; fraction: string } {
   if (typeof value !== "string") throw new SpecialMismatch("not a time", "string");
-  const parts = RFC3339.exec(value);
+  const parts = (layout === MICROS ? RFC3339_MICROS : RFC3339).exec(value);
   const ms = parts === null ? Number.NaN : Date.parse(value.replace(/[.,]\d+/, ""));
   // A day that its month does not have would run over into the next.
   const day =
@@ -24,11 +26,29 @@ function timeOf(value: unknown, layout: string): { ms: number; fraction: string 
       ? Number.NaN
       : new Date(Date.UTC(Number(parts[1]), Number(parts[2]) - 1, Number(parts[3]))).getUTCDate();
   if (parts === null || Number.isNaN(ms) || day !== Number(parts[3])) {
-    throw new SpecialMismatch(
-      `parsing time ${JSON.stringify(value)} as ${JSON.stringify(layout)}: cannot parse ${JSON.stringify(value)} as ${JSON.stringify(layout)}`,
-    );
+    const as = `parsing time ${JSON.stringify(value)} as ${JSON.stringify(layout)}`;
+    throw new SpecialMismatch(as + whyNoTime(value, layout));
   }
   return { ms, fraction: (parts[7] ?? ".").slice(1).padEnd(6, "0").slice(0, 6) };
+}
+
+/** Where Go's parser stops: at the first element of the layout that does not follow. */
+function whyNoTime(value: string, layout: string): string {
+  let rest = value;
+  for (const [element] of layout.matchAll(/Z07:00|\.0+|\d+|./g)) {
+    const found = timeElement(element).exec(rest);
+    if (found === null) return `: cannot parse ${JSON.stringify(rest)} as ${JSON.stringify(element)}`;
+    rest = rest.slice(found[0].length);
+    // Fractions of a second may follow whatever the layout says.
+    if (element === "05" && !layout.includes(".")) rest = rest.replace(/^[.,]\d{1,9}/, "");
+  }
+  return rest === "" ? ": day out of range" : `: extra text: ${JSON.stringify(rest)}`;
+}
+
+function timeElement(element: string): RegExp {
+  if (element === "Z07:00") return /^(?:Z|[+-]\d\d:\d\d)/;
+  if (element.startsWith(".")) return /^[.,]\d{6}/;
+  return /^\d/.test(element) ? new RegExp(`^\\d{${element.length}}`) : new RegExp(`^${element}`);
 }
 
 function toSeconds(ms: number): string {

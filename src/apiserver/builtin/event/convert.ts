@@ -14,7 +14,12 @@ const NEW_NAMES = Object.fromEntries(Object.entries(CORE_NAMES).map(([renamed, c
 
 /** From the core group to `events.k8s.io/v1`. */
 export function eventFromStored(object: ApiObject): ApiObject {
-  return rename(object, NEW_NAMES, "events.k8s.io/v1");
+  const event = rename(object, NEW_NAMES, "events.k8s.io/v1");
+  // The core group writes them even where they are empty.
+  for (const field of ["reportingController", "reportingInstance"]) {
+    if (event[field] === "") delete event[field];
+  }
+  return event;
 }
 
 /** From `events.k8s.io/v1` to the core group. */
