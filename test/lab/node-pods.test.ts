@@ -136,10 +136,14 @@ describeOnKernel("a node of the lab", () => {
   });
 
   it("runs a preStop hook before it tells the program to end", async () => {
-    const main = script("trap 'test -e /tmp/hooked; exit $?' TERM; while :; do sleep 3600 & wait $!; done");
+    const main = script(
+      "trap 'test -e /tmp/hooked; exit $?' TERM; touch /tmp/trapped; while :; do sleep 3600 & wait $!; done",
+    );
+    // A first process without a handler takes no notice of SIGTERM (pid_namespaces(7)).
+    const hook = "until test -e /tmp/trapped; do sleep 0.05; done; touch /tmp/hooked";
     await world.createPod(
       "hooked",
-      [{ ...main, lifecycle: { preStop: { exec: { command: ["touch", "/tmp/hooked"] } } } }],
+      [{ ...main, lifecycle: { preStop: { exec: { command: ["sh", "-c", hook] } } } }],
       { terminationGracePeriodSeconds: 20 },
     );
     await world.untilReady("hooked");

@@ -76,8 +76,11 @@ export const SET_SPECS: ReadonlyMap<string, NftSetSpec> = new Map(
 /** Where slots of node-local endpoint lists begin: behind all slots of the list of all endpoints. */
 export const LOCAL_BASE = 65_536;
 
-/** Up to this many endpoints have one slot each; more share a table. */
-export const EXACT_SLOTS = 64;
+/**
+ * Up to this many endpoints have one slot each; more share a table. Each number is some chains, and without root the
+ * table's rules have to fit into a socket's buffer of 208 KiB (net.core.wmem_default): they come in one transaction.
+ */
+export const EXACT_SLOTS = 16;
 
 /**
  * Sizes of tables: primes, so that every step of `assignSlots` walks the whole table. Few, because each is a chain, and
@@ -113,16 +116,16 @@ export function choiceChains(): readonly ChoiceChain[] {
 }
 
 /**
- * How long an affinity may last: to the second up to a minute, in steps of ten seconds up to ten minutes, of a minute up
- * to an hour, of ten minutes up to three hours and of an hour up to a day. The chains for all of them are there from the
+ * How long an affinity may last: in steps of five seconds up to a minute, of a minute up to ten, of ten minutes up to an
+ * hour, of half an hour up to three hours and of three hours up to a day. The chains for all of them are there from the
  * start. Unit: seconds.
  */
 const AFFINITY_STEPS = [
-  [60, 1],
-  [600, 10],
-  [3600, 60],
-  [10_800, 600],
-  [86_400, 3600],
+  [60, 5],
+  [600, 60],
+  [3600, 600],
+  [10_800, 1800],
+  [86_400, 10_800],
 ] as const;
 
 /** Every time-out that there is a chain for. Unit: seconds. */
@@ -135,7 +138,7 @@ export function affinityTimeouts(): readonly number[] {
 
 /** The next of these that is no shorter. */
 export function affinityTimeout(seconds: number): number {
-  const [limit, step] = AFFINITY_STEPS.find(([upTo]) => seconds <= upTo) ?? [86_400, 3600];
+  const [limit, step] = AFFINITY_STEPS.find(([upTo]) => seconds <= upTo) ?? [86_400, 10_800];
   return Math.min(limit, Math.ceil(seconds / step) * step);
 }
 

@@ -11,6 +11,7 @@ import {
   rememberChainName,
   SET_SPECS,
   setName,
+  TABLE_SIZES,
 } from "./names.ts";
 
 /**
@@ -19,7 +20,9 @@ import {
  */
 function renderChoice(of: ChoiceChain): NftChain {
   if (of.choice === "pick") return { rules: [pickV4(of), pickV6(of)] };
-  return { rules: [KNOWN_CLIENT, pickV4(of), hashV6(of)] };
+  // Only tables are chosen from by a hash.
+  const isTable = TABLE_SIZES.some((it) => it === of.slots);
+  return { rules: [KNOWN_CLIENT, pickV4(of), ...(isTable ? [hashV6(of)] : [])] };
 }
 
 const KNOWN_CLIENT = rule`dnat ip to ip saddr . ip daddr . meta l4proto . th dport map ${setRef(setName("affinity", "4"))}`;
