@@ -14,6 +14,7 @@ import { namespaceDefaultsController } from "./namespace-defaults/reconcile.ts";
 import { nodeLifecycleController } from "./node-lifecycle/reconcile.ts";
 import { podGcController } from "./pod-gc/reconcile.ts";
 import { replicaSetController } from "./replicaset/reconcile.ts";
+import { resourceQuotaController } from "./resource-quota/reconcile.ts";
 import { schedulerController } from "./scheduler/reconcile.ts";
 import { statefulSetController } from "./statefulset/reconcile.ts";
 import { storageProtectionControllers } from "./storage-protection/reconcile.ts";
@@ -56,6 +57,7 @@ export function createLabControllers(
     endpointSliceController(client, informers, deps),
     endpointSliceMirroringController(client, informers, deps),
     loadBalancerController({ ...of("service-controller"), prefixes }, deps),
+    resourceQuotaController(client, informers, deps),
     podGcController(client, informers, deps),
     ...storageProtectionControllers(client, informers, deps),
   ];

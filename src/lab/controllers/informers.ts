@@ -1,3 +1,4 @@
+import { CUSTOM_RESOURCE_DEFINITIONS, type CustomResourceDefinition } from "#api/apiextensions/v1/types.ts";
 import {
   CONTROLLER_REVISIONS,
   type ControllerRevision,
@@ -40,9 +41,11 @@ import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
 } from "#api/core/v1/volumes.ts";
+import { type Resource, resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { POD_DISRUPTION_BUDGETS, type PodDisruptionBudget } from "#api/policy/v1/types.ts";
 import { VOLUME_ATTRIBUTES_CLASSES, type VolumeAttributesClass } from "#api/storage/v1/types.ts";
+import type { ApiObject } from "#apiserver/registry/types.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import type { Informer, KubeClient } from "#kube/types.ts";
@@ -86,8 +89,14 @@ export interface LabInformers {
   /** Index: class. */
   readonly volumes: Informer<PersistentVolume>;
   readonly attributesClasses: Informer<VolumeAttributesClass>;
+  /** Index: namespace. */
+  readonly quotas: Informer<ApiObject>;
+  /** Without the schemas of their versions. */
+  readonly definitions: Informer<CustomResourceDefinition>;
 }
 
+/** As the API server's admission reads them: both count by the same rules. */
+export const RESOURCE_QUOTAS: Resource<ApiObject> = resource("v1", "ResourceQuota", "resourcequotas");
 export const ROOT_CA_NAME = "kube-root-ca.crt";
 
 const namespaceOf = (object: KubeObject): string[] => [object.metadata.namespace ?? ""];
@@ -159,6 +168,13 @@ export function createLabInformers(client: KubeClient, deps: RuntimeDeps): LabIn
     claims: createInformer(client, PERSISTENT_VOLUME_CLAIMS, { indexes: { class: classesOfClaim } }, deps),
     volumes: createInformer(client, PERSISTENT_VOLUMES, { indexes: { class: classesOfVolume } }, deps),
     attributesClasses: createInformer(client, VOLUME_ATTRIBUTES_CLASSES, {}, deps),
+    quotas: createInformer(client, RESOURCE_QUOTAS, { indexes: { namespace: namespaceOf } }, deps),
+    definitions: createInformer(
+      client,
+      CUSTOM_RESOURCE_DEFINITIONS,
+      { trim: ({ spec, ...rest }) => ({ ...rest, spec: { ...spec, versions: [] } }) },
+      deps,
+    ),
   };
 }
 

@@ -1,0 +1,236 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type CustomResourceDefinition, CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
+import { CONFIG_MAPS, NAMESPACES, type Pod, PODS, SERVICE_ACCOUNTS } from "#api/core/v1/types.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { resource } from "#api/meta/resource.ts";
+import type { ApiObject } from "#apiserver/registry/types.ts";
+import { silentLogger } from "#base/log.ts";
+import { connect } from "#kube/client.ts";
+import { systemDeps } from "#kube/deps.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import type { Controller, KubeClient } from "#kube/types.ts";
+import { createLabInformers, RESOURCE_QUOTAS } from "#lab/controllers/informers.ts";
+import { resourceQuotaController } from "#lab/controllers/resource-quota/reconcile.ts";
+import { KUBECTL, NO_KUBECTL, startTestServer, type TestServer } from "../apiserver/support.ts";
+
+/** Quotas from end to end: the API server enforces them, the lab's controller counts. */
+
+const LIMIT_MS = 15_000;
+const WIDGETS = resource<ApiObject>("example.io/v1", "Widget", "widgets");
+const stack = new AsyncDisposableStack();
+const stop = new AbortController();
+let test: TestServer;
+let client: KubeClient;
+let controller: Controller;
+
+beforeAll(async () => {
+  test = stack.use(await startTestServer());
+  client = stack.use(connect(await loadKubeconfig(test.server.kubeconfig)));
+  const deps = systemDeps(silentLogger);
+  const informers = createLabInformers(client, deps);
+  stack.use(informers.quotas);
+  stack.use(informers.definitions);
+  controller = stack.use(resourceQuotaController(client, informers, deps));
+  await controller.start(stop.signal);
+});
+afterAll(async () => {
+  stop.abort();
+  await stack.disposeAsync();
+});
+
+let count = 0;
+async function namespace(): Promise<string> {
+  count += 1;
+  const name = `work-${count}`;
+  await client.create(NAMESPACES, { metadata: { name } });
+  await client.create(SERVICE_ACCOUNTS, { metadata: { namespace: name, name: "default" } });
+  return name;
+}
+
+async function limit(ns: string, hard: Readonly<Record<string, string>>, spec: object = {}): Promise<void> {
+  await client.create(RESOURCE_QUOTAS, {
+    apiVersion: "v1",
+    kind: "ResourceQuota",
+    metadata: { namespace: ns, name: "q" },
+    spec: { hard, ...spec },
+  });
+}
+
+const statusOf = (quota: ApiObject): unknown => quota["status"];
+
+/** Waits until the quota says that this is used. */
+async function used(ns: string, wanted: Readonly<Record<string, string>>): Promise<void> {
+  let last: unknown;
+  const options = { namespace: ns, sendInitialEvents: true, allowWatchBookmarks: true };
+  try {
+    for await (const { type, object } of client.watch(
+      RESOURCE_QUOTAS,
+      options,
+      AbortSignal.timeout(LIMIT_MS),
+    )) {
+      if (type === "BOOKMARK" || type === "ERROR") continue;
+      last = statusOf(object);
+      try {
+        expect(last).toMatchObject({ used: wanted });
+        return;
+      } catch {
+        continue;
+      }
+    }
+  } catch (cause) {
+    throw new Error(`the quota says ${JSON.stringify(last)}`, { cause });
+  }
+}
+
+const pod = (ns: string, name: string): Pod => ({
+  metadata: { namespace: ns, name },
+  spec: {
+    containers: [{ name: "c", image: "echo:1", resources: { requests: { cpu: "500m", memory: "64Mi" } } }],
+  },
+});
+const map = (ns: string, name: string) => ({ metadata: { namespace: ns, name } });
+
+describe("a quota", () => {
+  it("counts what was there before it, and what comes and goes after", async () => {
+    const ns = await namespace();
+    await client.create(CONFIG_MAPS, map(ns, "a"));
+    await limit(ns, { configmaps: "2", "count/configmaps": "5" });
+    await used(ns, { configmaps: "1", "count/configmaps": "1" });
+    await client.create(CONFIG_MAPS, map(ns, "b"));
+    await expect(client.create(CONFIG_MAPS, map(ns, "c"))).rejects.toMatchObject({ code: "API_FORBIDDEN" });
+    await client.delete(CONFIG_MAPS, objectKey(ns, "a"));
+    await used(ns, { configmaps: "1", "count/configmaps": "1" });
+    await client.create(CONFIG_MAPS, map(ns, "c"));
+    await used(ns, { configmaps: "2" });
+  });
+
+  it("leaves no more room than there is to many that ask at once", async () => {
+    const ns = await namespace();
+    await limit(ns, { configmaps: "5" });
+    await used(ns, { configmaps: "0" });
+    const results = await Promise.allSettled(
+      Array.from({ length: 40 }, (_, at) => client.create(CONFIG_MAPS, map(ns, `m-${at}`))),
+    );
+    expect(results.filter((it) => it.status === "fulfilled")).toHaveLength(5);
+    expect((await client.list(CONFIG_MAPS, { namespace: ns })).items).toHaveLength(5);
+  });
+
+  it("gives no room away twice while objects come and go", async () => {
+    const ns = await namespace();
+    await limit(ns, { configmaps: "4" });
+    await used(ns, { configmaps: "0" });
+    const counts: number[] = [];
+    const churn = async (name: string): Promise<void> => {
+      for (let round = 0; round < 15; round += 1) {
+        try {
+          await client.create(CONFIG_MAPS, map(ns, name));
+        } catch {
+          continue;
+        }
+        counts.push((await client.list(CONFIG_MAPS, { namespace: ns })).items.length);
+        await client.delete(CONFIG_MAPS, objectKey(ns, name));
+      }
+    };
+    await Promise.all(Array.from({ length: 8 }, (_, at) => churn(`m-${at}`)));
+    expect(Math.max(...counts)).toBeLessThanOrEqual(4);
+    await used(ns, { configmaps: "0" });
+  });
+
+  it("counts no pod that has ended, other than as an object", async () => {
+    const ns = await namespace();
+    await limit(ns, { pods: "1", "count/pods": "3", "requests.cpu": "500m", "requests.memory": "1Gi" });
+    await used(ns, { pods: "0" });
+    const first = await client.create(PODS, pod(ns, "a"));
+    await used(ns, { pods: "1", "count/pods": "1", "requests.cpu": "500m", "requests.memory": "64Mi" });
+    await expect(client.create(PODS, pod(ns, "b"))).rejects.toThrow("exceeded quota: q");
+    await client.update(PODS, { ...first, status: { phase: "Succeeded" } }, { subresource: "status" });
+    await used(ns, { pods: "0", "count/pods": "1", "requests.cpu": "0", "requests.memory": "0" });
+    await client.create(PODS, pod(ns, "b"));
+    await used(ns, { pods: "1", "count/pods": "2" });
+  });
+
+  it("counts custom resources from when they are defined", async () => {
+    const ns = await namespace();
+    await limit(ns, { "count/widgets.example.io": "1", configmaps: "9" });
+    await used(ns, { configmaps: "0" });
+    const names = { plural: "widgets", singular: "widget", kind: "Widget", listKind: "WidgetList" };
+    const schema = { openAPIV3Schema: { type: "object" as const } };
+    const definition: CustomResourceDefinition = {
+      metadata: { name: "widgets.example.io" },
+      spec: {
+        group: "example.io",
+        scope: "Namespaced",
+        names,
+        versions: [{ name: "v1", served: true, storage: true, schema }],
+      },
+    };
+    await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition);
+    await used(ns, { "count/widgets.example.io": "0" });
+    const widget = (name: string): ApiObject => ({
+      apiVersion: "example.io/v1",
+      kind: "Widget",
+      ...map(ns, name),
+    });
+    await client.create(WIDGETS, widget("a"));
+    await expect(client.create(WIDGETS, widget("b"))).rejects.toThrow("exceeded quota: q");
+    await client.delete(WIDGETS, objectKey(ns, "a"));
+    await used(ns, { "count/widgets.example.io": "0" });
+  });
+
+  it("that is changed limits what it says now", async () => {
+    const ns = await namespace();
+    await limit(ns, { configmaps: "1" });
+    await used(ns, { configmaps: "0" });
+    await client.create(CONFIG_MAPS, map(ns, "a"));
+    await client.mergePatch(RESOURCE_QUOTAS, objectKey(ns, "q"), {
+      spec: { hard: { configmaps: null, secrets: "1" } },
+    });
+    await used(ns, { secrets: "0" });
+    const quota = await client.get(RESOURCE_QUOTAS, objectKey(ns, "q"));
+    expect(statusOf(quota)).toEqual({ hard: { secrets: "1" }, used: { secrets: "0" } });
+    await client.create(CONFIG_MAPS, map(ns, "b"));
+  });
+
+  it("is not written when nothing of it changes", async () => {
+    const ns = await namespace();
+    await limit(ns, { pods: "5" }, { scopes: ["NotTerminating"] });
+    await used(ns, { pods: "0" });
+    const made = await client.create(PODS, pod(ns, "a"));
+    await used(ns, { pods: "1" });
+    const before = await client.get(RESOURCE_QUOTAS, objectKey(ns, "q"));
+    await client.update(PODS, { ...made, status: { phase: "Running" } }, { subresource: "status" });
+    await client.create(CONFIG_MAPS, map(ns, "a"));
+    controller.enqueue(objectKey(ns, "q"));
+    await controller.idle(AbortSignal.timeout(LIMIT_MS));
+    const after = await client.get(RESOURCE_QUOTAS, objectKey(ns, "q"));
+    expect(after.metadata.resourceVersion).toBe(before.metadata.resourceVersion);
+  });
+
+  it.skipIf(KUBECTL === undefined)(
+    KUBECTL === undefined ? NO_KUBECTL : "is described by kubectl",
+    async () => {
+      const ns = await namespace();
+      const run = async (...args: readonly string[]) => test.kubectl(["-n", ns, ...args]);
+      expect(
+        (await run("create", "quota", "q", "--hard=pods=2,requests.cpu=1,count/deployments.apps=1")).exitCode,
+      ).toBe(0);
+      await used(ns, { pods: "0", "requests.cpu": "0", "count/deployments.apps": "0" });
+      await client.create(PODS, pod(ns, "a"));
+      await used(ns, { pods: "1" });
+      const { stdout } = await run("describe", "quota");
+      expect(stdout).toMatch(/^count\/deployments\.apps +0 +1$/m);
+      expect(stdout).toMatch(/^pods +1 +2$/m);
+      expect(stdout).toMatch(/^requests\.cpu +500m +1$/m);
+      expect((await run("get", "quota")).stdout).toMatch(/pods: 1\/2, requests\.cpu: 500m\/1/);
+      const refused = await run("run", "b", "--image=echo:1");
+      expect(refused.stderr).toContain(
+        'pods "b" is forbidden: failed quota: q: must specify requests.cpu for: b',
+      );
+      expect((await run("create", "deployment", "d", "--image=echo:1")).exitCode).toBe(0);
+      const second = await run("create", "deployment", "e", "--image=echo:1");
+      expect(second.stderr).toContain(
+        "exceeded quota: q, requested: count/deployments.apps=1, used: count/deployments.apps=1, limited: count/deployments.apps=1",
+      );
+    },
+  );
+});
