@@ -11,7 +11,6 @@ export const OPEN: ReadonlySet<string> = new Set([
   "content/yaml in and out",
   "crds/a cluster-scoped custom resource",
   "crds/definitions that are refused",
-  "crds/schemas that are not structural, or forbidden",
   "crds/several versions of one kind",
   "crds/the scale subresource of a custom resource",
   "crds/the status subresource of a custom resource",

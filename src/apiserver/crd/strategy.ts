@@ -1,5 +1,7 @@
 import { ensureFields, type Fields, fieldsAt } from "../builtin/fields.ts";
 import type { ApiObject, ObjectReader, Strategy, WriteContext } from "../registry/types.ts";
+import { isKnownFormat } from "../schema/formats.ts";
+import type { Schema } from "../schema/types.ts";
 import { planCrdStatus, storedVersionsOf } from "./status.ts";
 import { CLEANUP_FINALIZER, type Crd, CRD_GROUP, CRD_PLURAL, type CrdNames } from "./types.ts";
 import { validateCrd, validateCrdUpdate } from "./validate.ts";
@@ -16,14 +18,36 @@ export const crdStrategy: Strategy = {
     setStatus(object, context);
   },
   prepareForUpdate: (object, _old, context) => setStatus(object, context),
-  validateCreate: (object) => validateCrd(object as Crd),
-  validateUpdate: (object, old, { subresource }) =>
-    subresource === "" ? validateCrdUpdate(object as Crd, old as Crd) : [],
+  validateCreate(object, { warn }) {
+    for (const it of unrecognizedFormats(object as Crd)) warn(`unrecognized format ${JSON.stringify(it)}`);
+    return validateCrd(object as Crd);
+  },
+  validateUpdate(object, old, { subresource, warn }) {
+    if (subresource !== "") return [];
+    const known = new Set(unrecognizedFormats(old as Crd));
+    const added = unrecognizedFormats(object as Crd).filter((it) => !known.has(it));
+    for (const it of added) warn(`unrecognized format ${JSON.stringify(it)}`);
+    return validateCrdUpdate(object as Crd, old as Crd);
+  },
   // Only what ends waits for its instances to go.
   beginDeletion({ metadata }) {
     metadata.finalizers = [...new Set([...(metadata.finalizers ?? []), CLEANUP_FINALIZER])];
   },
 };
+
+/** Formats in the schemas that mean nothing, which is allowed. */
+function unrecognizedFormats({ spec }: { readonly spec?: Partial<Crd["spec"]> }): readonly string[] {
+  const found = new Set<string>();
+  const visit = (schema: Schema | undefined): void => {
+    if (!isObject(schema)) return;
+    const { format = "", type, items, additionalProperties, properties = {} } = schema;
+    if (format !== "" && !isKnownFormat(format, type)) found.add(format);
+    for (const it of [items, ...Object.values(properties)]) visit(it);
+    if (typeof additionalProperties === "object") visit(additionalProperties);
+  };
+  for (const { schema } of spec?.versions ?? []) visit(schema?.openAPIV3Schema);
+  return [...found];
+}
 
 const HTTPS_PORT = 443;
 

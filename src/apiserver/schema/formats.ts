@@ -75,3 +75,31 @@ const CHECKS: ReadonlyMap<string, (text: string) => boolean> = new Map<string, (
 export function isOfFormat(text: string, format: string): boolean {
   return CHECKS.get(format)?.(text) ?? true;
 }
+
+/** Formats that are taken without being checked. */
+const UNCHECKED = [
+  "bsonobjectid",
+  "isbn",
+  "isbn10",
+  "isbn13",
+  "creditcard",
+  "ssn",
+  "hexcolor",
+  "rgbcolor",
+  "password",
+];
+const KNOWN_TEXTS = new Set([...CHECKS.keys(), ...UNCHECKED].map(normalized));
+const KNOWN_NUMBERS = new Map([
+  ["integer", ["int32", "int64"]],
+  ["number", ["float", "double"]],
+]);
+
+function normalized(format: string): string {
+  return format.replaceAll("-", "");
+}
+
+/** Whether the format means something for values of the type. */
+export function isKnownFormat(format: string, type: string | undefined): boolean {
+  if (type === undefined || type === "string") return KNOWN_TEXTS.has(normalized(format));
+  return KNOWN_NUMBERS.get(type)?.includes(format) ?? false;
+}

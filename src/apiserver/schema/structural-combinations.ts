@@ -1,3 +1,4 @@
+import { isObject } from "#base/json.ts";
 import { notAllowed, required } from "../builtin/field-errors.ts";
 import type { FieldError } from "../status.ts";
 import type { Schema } from "./types.ts";
@@ -18,9 +19,38 @@ const NOT_IN_COMBINATIONS: readonly (readonly [keyof Schema, string])[] = [
   ["x-kubernetes-map-type", "must be undefined to be structural"],
 ];
 
-/** What is wrong with the allOf, anyOf, oneOf and not of a node. */
+/** What the allOf, anyOf, oneOf and not of a node say that they may not. */
 export function checkCombinations(schema: Schema, field: string): FieldError[] {
   return combinationsOf(schema, field).flatMap(({ part, at }) => checkPart(part, { schema, at }));
+}
+
+/**
+ * What the allOf, anyOf, oneOf and not of the whole schema name has to be specified outside of them too.
+ *
+ * As upstream, which does not look at those of the nodes below.
+ */
+export function checkCompleteness(root: Schema, field: string): FieldError[] {
+  return combinationsOf(root, field).flatMap((it) => checkNamed(it, root, field));
+}
+
+function checkNamed({ part, at }: Part, schema: Schema | undefined, field: string): FieldError[] {
+  if (schema === undefined) return [required(field, `because it is defined in ${at}`)];
+  if (!isObject(part)) return [];
+  const { properties = {}, items } = part;
+  return [
+    ...combinationsOf(part, at).flatMap((it) => checkNamed(it, schema, field)),
+    ...(items === undefined
+      ? []
+      : checkNamed({ part: items, at: `${at}.items` }, schema.items, `${field}.items`)),
+    ...Object.entries(properties).flatMap(([name, below]) => {
+      const way = `properties[${name}]`;
+      return checkNamed({ part: below, at: `${at}.${way}` }, ownProperty(schema, name), `${field}.${way}`);
+    }),
+  ];
+}
+
+function ownProperty({ properties = {} }: Schema, name: string): Schema | undefined {
+  return Object.hasOwn(properties, name) ? properties[name] : undefined;
 }
 
 interface Part {
@@ -35,7 +65,7 @@ function combinationsOf(schema: Schema, field: string): Part[] {
   return schema.not === undefined ? lists : [...lists, { part: schema.not, at: `${field}.not` }];
 }
 
-/** `schema` is the structural node that the part speaks of: what it names has to be specified there. */
+/** `schema` is the structural node that the part speaks of. */
 function checkPart(part: Schema, { schema, at }: { schema: Schema | undefined; at: string }): FieldError[] {
   if (typeof part !== "object" || part === null) return [notAllowed(at, "must be a schema object")];
   const errors = NOT_IN_COMBINATIONS.filter(
@@ -43,16 +73,11 @@ function checkPart(part: Schema, { schema, at }: { schema: Schema | undefined; a
       part[keyword] !== undefined && part[keyword] !== false && !isTypeOfIntOrString(keyword, part, schema),
   ).map(([keyword, why]) => notAllowed(`${at}.${keyword}`, why));
   for (const [name, below] of Object.entries(part.properties ?? {})) {
-    const structural = propertyOf(schema, name);
-    const place = `${at}.properties[${name}]`;
-    if (structural === undefined) errors.push(required(place, `because it is defined in ${place}`));
-    errors.push(...checkPart(below, { schema: structural, at: place }));
+    const structural = schema === undefined ? undefined : ownProperty(schema, name);
+    errors.push(...checkPart(below, { schema: structural, at: `${at}.properties[${name}]` }));
   }
-  if (part.items !== undefined) {
-    if (schema?.items === undefined)
-      errors.push(required(`${at}.items`, `because it is defined in ${at}.items`));
+  if (part.items !== undefined)
     errors.push(...checkPart(part.items, { schema: schema?.items, at: `${at}.items` }));
-  }
   errors.push(...combinationsOf(part, at).flatMap((it) => checkPart(it.part, { schema, at: it.at })));
   return errors;
 }
@@ -61,12 +86,4 @@ function checkPart(part: Schema, { schema, at }: { schema: Schema | undefined; a
 function isTypeOfIntOrString(keyword: keyof Schema, part: Schema, schema: Schema | undefined): boolean {
   const isNamed = part.type === "integer" || part.type === "string";
   return keyword === "type" && isNamed && schema?.["x-kubernetes-int-or-string"] === true;
-}
-
-function propertyOf(schema: Schema | undefined, name: string): Schema | undefined {
-  if (schema === undefined) return undefined;
-  const { properties = {}, additionalProperties: additional } = schema;
-  if (Object.hasOwn(properties, name)) return properties[name];
-  if (typeof additional === "object") return additional;
-  return schema["x-kubernetes-preserve-unknown-fields"] === true ? schema : undefined;
 }

@@ -4,7 +4,8 @@ import type { FieldError } from "../status.ts";
 import { checkRules } from "../cel/rules/check.ts";
 import { pruneValue } from "./prune.ts";
 import { patternProblem } from "./patterns.ts";
-import { checkCombinations } from "./structural-combinations.ts";
+import { checkCombinations, checkCompleteness } from "./structural-combinations.ts";
+import { checkListType } from "./structural-lists.ts";
 import type { Schema } from "./types.ts";
 import { validateValue } from "./validate.ts";
 
@@ -16,13 +17,22 @@ import { validateValue } from "./validate.ts";
  * @param field - Where the schema stands: "spec.versions[0].schema.openAPIV3Schema".
  */
 export function checkStructural(schema: Schema, field: string): FieldError[] {
+  // With any of these there is no structure to speak of.
+  const forbidden = checkForbidden(schema, field);
+  if (forbidden.length > 0) return forbidden;
   const errors: FieldError[] = [];
   if (schema.type === undefined) errors.push(required(`${field}.type`, "must not be empty at the root"));
   else if (schema.type !== "object")
     errors.push(invalid(`${field}.type`, schema.type, "must be object at the root"));
   if (schema.default !== undefined)
     errors.push(notAllowed(`${field}.default`, "must not be set at the root"));
-  errors.push(...checkMetadata(schema, field), ...checkNode(schema, { field, isRoot: true, depth: 0 }));
+  if (schema.additionalProperties !== undefined)
+    errors.push(notAllowed(`${field}.additionalProperties`, "must not be used at the root"));
+  errors.push(
+    ...checkMetadata(schema, field),
+    ...checkNode(schema, { field, isRoot: true, depth: 0 }),
+    ...checkCompleteness(schema, field),
+  );
   // Rules are compiled against the types that the schema gives.
   return errors.length > 0 ? errors : checkRules(schema, field);
 }
@@ -54,9 +64,6 @@ function checkNode(schema: Schema, at: At): FieldError[] {
   if (!isObject(schema)) return [invalid(field, schema, "must be a schema object")];
   if (at.depth > MAX_DEPTH) return [notAllowed(field, `must not nest deeper than ${MAX_DEPTH}`)];
   return [
-    ...FORBIDDEN.filter((keyword) => hasKeyword(schema, keyword)).map((keyword) =>
-      notAllowed(`${field}.${keyword}`, `${keyword} is not supported`),
-    ),
     ...checkType(schema, at),
     ...checkMarkers(schema, field),
     ...checkContainers(schema, field),
@@ -67,8 +74,25 @@ function checkNode(schema: Schema, at: At): FieldError[] {
   ];
 }
 
-function hasKeyword(schema: Schema, keyword: string): boolean {
-  return (schema as Record<string, unknown>)[keyword] !== undefined;
+function checkForbidden(schema: Schema, field: string, depth = 0): FieldError[] {
+  if (!isObject(schema) || depth > MAX_DEPTH) return [];
+  const found = FORBIDDEN.filter((keyword) => schema[keyword] !== undefined);
+  const errors = found.map((keyword) => notAllowed(`${field}.${keyword}`, `${keyword} is not supported`));
+  if (Array.isArray(schema.items))
+    errors.push(notAllowed(`${field}.items`, "items must be a schema object and not an array"));
+  const children = childrenOf(schema).flatMap(([it, at]) => checkForbidden(it, `${field}.${at}`, depth + 1));
+  return [...errors, ...children];
+}
+
+/** The structural schemas below a node, with the way to them. */
+function childrenOf({ properties = {}, items, additionalProperties }: Schema): [Schema, string][] {
+  return [
+    ...Object.entries(properties).map(([name, it]): [Schema, string] => [it, `properties[${name}]`]),
+    ...(items === undefined || Array.isArray(items) ? [] : [[items, "items"] as [Schema, string]]),
+    ...(isObject(additionalProperties)
+      ? [[additionalProperties, "additionalProperties"] as [Schema, string]]
+      : []),
+  ];
 }
 
 function checkType(schema: Schema, { field, isRoot }: At): FieldError[] {
@@ -79,9 +103,7 @@ function checkType(schema: Schema, { field, isRoot }: At): FieldError[] {
     const what = field.endsWith(".items") ? "array items" : "object fields";
     return [required(`${field}.type`, `must not be empty for specified ${what}`)];
   }
-  if (!TYPES.includes(schema.type)) return [notSupported(`${field}.type`, schema.type, TYPES)];
-  if (!isIntOrString) return [];
-  return [notAllowed(`${field}.type`, "must be empty if x-kubernetes-int-or-string is true")];
+  return TYPES.includes(schema.type) ? [] : [notSupported(`${field}.type`, schema.type, TYPES)];
 }
 
 function checkMarkers(schema: Schema, field: string): FieldError[] {
@@ -135,95 +157,14 @@ function checkContainers(schema: Schema, field: string): FieldError[] {
       ),
     );
   }
-  if (schema.additionalProperties === false) {
-    errors.push(notAllowed(`${field}.additionalProperties`, "additionalProperties cannot be set to false"));
-  }
-  if (schema.additionalProperties !== undefined && schema.properties !== undefined) {
+  const { additionalProperties = true, properties = {} } = schema;
+  if (additionalProperties !== true && Object.keys(properties).length > 0) {
     errors.push(
       notAllowed(`${field}.additionalProperties`, "additionalProperties and properties are mutual exclusive"),
     );
   }
-  if (Array.isArray(schema.items)) {
-    errors.push(notAllowed(`${field}.items`, "items must be a schema object and not an array"));
-  } else if (schema.type === "array" && schema.items === undefined) {
+  if (schema.type === "array" && schema.items === undefined) {
     errors.push(required(`${field}.items`, "must be specified"));
-  }
-  return errors;
-}
-
-const SCALARS = new Set(["boolean", "integer", "number", "string"]);
-
-function checkListType(schema: Schema, field: string): FieldError[] {
-  const listType = schema["x-kubernetes-list-type"];
-  const keys = schema["x-kubernetes-list-map-keys"];
-  const keysField = `${field}.x-kubernetes-list-map-keys`;
-  if (listType !== "map" && keys !== undefined) {
-    return [notAllowed(keysField, "must not be set unless x-kubernetes-list-type is map")];
-  }
-  if (listType === undefined) return [];
-  if (!["atomic", "set", "map"].includes(listType)) {
-    return [notSupported(`${field}.x-kubernetes-list-type`, listType, ["atomic", "map", "set"])];
-  }
-  if (schema.type !== "array") {
-    return [
-      invalid(`${field}.type`, schema.type ?? "", "must be array if x-kubernetes-list-type is specified"),
-    ];
-  }
-  if (listType === "set") return checkSet(schema, field);
-  if (listType === "atomic") return [];
-  if (keys === undefined || keys.length === 0) {
-    return [required(keysField, "must not be empty if x-kubernetes-list-type is map")];
-  }
-  return schema.items === undefined ? [] : checkKeys(schema.items, keys, field);
-}
-
-function checkSet({ items }: Schema, field: string): FieldError[] {
-  if (items === undefined || isSetItem(items)) return [];
-  return [
-    notAllowed(`${field}.items`, "must be a scalar, an atomic map or an atomic list as an item of a set"),
-  ];
-}
-
-function isSetItem(items: Schema): boolean {
-  if (items["x-kubernetes-int-or-string"] === true || SCALARS.has(items.type ?? "")) return true;
-  if (items.type === "array") return (items["x-kubernetes-list-type"] ?? "atomic") === "atomic";
-  return items["x-kubernetes-map-type"] === "atomic";
-}
-
-function checkKeys(items: Schema, keys: readonly string[], field: string): FieldError[] {
-  const errors: FieldError[] = [];
-  if (items.type !== "object") {
-    errors.push(
-      invalid(
-        `${field}.items.type`,
-        items.type ?? "",
-        "must be object if parent array's x-kubernetes-list-type is map",
-      ),
-    );
-  }
-  for (const key of keys) {
-    const schema = items.properties?.[key];
-    const keyField = `${field}.items.properties[${key}]`;
-    if (schema === undefined) {
-      errors.push(
-        invalid(`${field}.x-kubernetes-list-map-keys`, key, "entries must all be names of item properties"),
-      );
-    } else if (!SCALARS.has(schema.type ?? "")) {
-      errors.push(
-        invalid(
-          `${keyField}.type`,
-          schema.type ?? "",
-          "must be a scalar type if parent array's x-kubernetes-list-type is map",
-        ),
-      );
-    } else if (schema.default === undefined && items.required?.includes(key) !== true) {
-      errors.push(
-        required(
-          `${keyField}.default`,
-          "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
-        ),
-      );
-    }
   }
   return errors;
 }
@@ -245,21 +186,25 @@ function checkValues(schema: Schema, field: string): FieldError[] {
   const { unknown } = pruneValue(schema.default, schema, () => undefined);
   for (const path of unknown)
     errors.push(invalid(at, schema.default, `must not have unknown fields: ${path}`));
-  return [...errors, ...validateValue({ value: schema.default, schema, path: at, resolve: () => undefined })];
+  // Errors name what is wrong by its way from the default.
+  const wrong = validateValue({ value: schema.default, schema, path: "", resolve: () => undefined });
+  const placed = wrong.map((it) => ({ ...it, field: isNowhere(it.field) ? at : `${at}.${it.field}` }));
+  return [...errors, ...placed];
+}
+
+function isNowhere(field: string): boolean {
+  return field === "" || field === "<nil>";
 }
 
 function checkChildren(schema: Schema, at: At): FieldError[] {
-  const child = (below: Schema, suffix: string): FieldError[] =>
-    checkNode(below, { field: `${at.field}.${suffix}`, isRoot: false, depth: at.depth + 1 });
-  const { properties = {}, items, additionalProperties } = schema;
-  return [
-    ...Object.entries(properties).flatMap(([name, below]) =>
+  return (
+    childrenOf(schema)
       // Metadata has rules of its own.
-      at.isRoot && name === "metadata" ? [] : child(below, `properties[${name}]`),
-    ),
-    ...(items === undefined || Array.isArray(items) ? [] : child(items, "items")),
-    ...(isObject(additionalProperties) ? child(additionalProperties, "additionalProperties") : []),
-  ];
+      .filter(([, way]) => !at.isRoot || way !== "properties[metadata]")
+      .flatMap(([below, way]) =>
+        checkNode(below, { field: `${at.field}.${way}`, isRoot: false, depth: at.depth + 1 }),
+      )
+  );
 }
 
 function checkMetadata(schema: Schema, field: string): FieldError[] {

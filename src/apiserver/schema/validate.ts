@@ -273,7 +273,7 @@ function typeOf(value: unknown): string {
 }
 
 function inBody(path: string): string {
-  return path === "" ? "in body" : `${path} in body`;
+  return `${path} in body`;
 }
 
 function child(path: string, name: string): string {
