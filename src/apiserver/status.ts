@@ -37,6 +37,16 @@ export function badRequest(message: string): StatusError {
   return new StatusError({ code: 400, reason: "BadRequest", message });
 }
 
+/** What is no object of its kind: a body (400), or what a patch makes of one. */
+export class UndecodableError extends StatusError {
+  readonly why: string;
+  constructor(kind: string, version: string, why: string) {
+    const message = `${kind} in version ${JSON.stringify(version)} cannot be handled as a ${kind}: ${why}`;
+    super({ code: 400, reason: "BadRequest", message });
+    this.why = why;
+  }
+}
+
 export function unauthorized(message = "Unauthorized"): StatusError {
   return new StatusError({ code: 401, reason: "Unauthorized", message });
 }

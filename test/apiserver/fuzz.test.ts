@@ -87,7 +87,21 @@ const body = fc.oneof(
   fc.uint8Array({ maxLength: 40 }).map((it) => Buffer.concat([Buffer.from("k8s\0"), it])),
 );
 
-it("no request whatever is answered by an internal error, and every refusal is a Status", async () => {
+/** What a real server answers with 500 and no reason, too: a patch that does not fit, a revision that is none. */
+const FAILURES_OF_THE_CLIENT = [
+  /^failed to create typed patch object \(/,
+  /does not contain declared merge key: /,
+  /^unknown patch type: /,
+  /^(resourceVersion: Invalid value: .*: )?strconv\.ParseUint: parsing ".*": invalid syntax$/s,
+];
+
+function isInternal(answer: { readonly code: number; readonly json: unknown }): boolean {
+  if (answer.code !== 500) return false;
+  const { reason, message = "" } = answer.json as { readonly reason?: string; readonly message?: string };
+  return reason !== undefined || !FAILURES_OF_THE_CLIENT.some((it) => it.test(message));
+}
+
+it("no request whatever is answered by an internal error, and every refusal is a Status, or of a path that nobody serves", async () => {
   await using test = await startTestServer();
   await fc.assert(
     fc.asyncProperty(
@@ -101,8 +115,9 @@ it("no request whatever is answered by an internal error, and every refusal is a
           headers: { "Content-Type": contentType },
           ...(hasBody ? { body: bytes } : {}),
         });
-        expect([answer.code, answer.text]).not.toEqual([500, expect.anything()]);
-        if (answer.code >= 400 && verb !== "HEAD") {
+        expect(isInternal(answer) ? answer.text : "").toBe("");
+        const isNowhere = answer.code === 404 && answer.text === "404 page not found\n";
+        if (answer.code >= 400 && verb !== "HEAD" && !isNowhere) {
           expect(answer.json).toMatchObject({ kind: "Status", status: "Failure", code: answer.code });
         }
       },

@@ -106,7 +106,10 @@ describe("lists", () => {
       reason: "BadRequest",
     });
     const unsupported = await get(maps("?fieldSelector=data.x%3Db"));
-    expect(unsupported.json).toMatchObject({ code: 400, message: "field label not supported: data.x" });
+    expect(unsupported.json).toMatchObject({
+      code: 400,
+      message: '"data.x" is not a known field selector: only "metadata.name", "metadata.namespace"',
+    });
   });
 
   it("hold resourceVersion and its match to the rules", async () => {
@@ -214,7 +217,10 @@ describe("watches", () => {
     await post(maps(), configMap("a"));
     await post(maps(), configMap("b"));
     const events = await watch(maps(), "", accept);
-    expect(events.map((it) => (it.object["columnDefinitions"] as unknown[]).length)).toEqual([3, 0]);
+    expect(events.map((it) => (it.object["columnDefinitions"] as unknown[] | null)?.length)).toEqual([
+      3,
+      undefined,
+    ]);
     expect(events[1]?.object).toMatchObject({
       kind: "Table",
       rows: [{ object: { metadata: { name: "b" } } }],
@@ -229,7 +235,8 @@ describe("writes", () => {
     expect(code).toBe(201);
     expect(json.metadata.uid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4/);
     expect(json.metadata["creationTimestamp"]).not.toBe(asked.creationTimestamp);
-    expect(json.metadata).not.toHaveProperty("generation");
+    // A kind that counts none leaves what it is given.
+    expect(json.metadata.generation).toBe(7);
     const generated = await post(maps(), { ...configMap(""), metadata: { generateName: "x-" } });
     expect(generated.json.metadata.name).toMatch(/^x-[bcdfghjklmnpqrstvwxz2456789]{5}$/);
     expect((await post(maps(), configMap("a"))).json).toMatchObject({ code: 409, reason: "AlreadyExists" });

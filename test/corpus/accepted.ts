@@ -26,14 +26,10 @@ export const ACCEPTED: readonly Acceptance[] = [
         "6 PATCH /api/v1/namespaces/$ns/configmaps/a?fieldManager=one: body.message: *",
         "7 PATCH /api/v1/namespaces/$ns/configmaps/a?fieldManager=one: body.message: *",
       ],
-      "apply/a configuration of another resourceVersion or uid is refused": [
-        "3 PATCH /api/v1/namespaces/$ns/configmaps/a?fieldManager=one&force=false: body.details.causes[1]: *",
-      ],
       "apply/JSON patches: all operations, negative indices, and what is refused": [
         ...[8, 10, 11, 12, 13, 15].map(
           (it) => `${it} PATCH /apis/$id.example.com/v1/namespaces/$ns/widgets/t: body.message: *`,
         ),
-        "19 PATCH /apis/$id.example.com/v1/namespaces/$ns/widgets/t: *",
       ],
       "crds/definitions that are refused": [
         `9 POST ${CRDS}?dryRun=All: body.details.causes[0].message: "Invalid value: [{\\"Name\\"*`,

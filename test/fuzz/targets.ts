@@ -18,7 +18,7 @@ import { applyJsonPatch } from "#apiserver/patch/json-patch.ts";
 import { readManagers } from "#apiserver/patch/managers.ts";
 import { applyMergePatch } from "#apiserver/patch/merge-patch.ts";
 import { applyStrategicMergePatch } from "#apiserver/patch/strategic-merge.ts";
-import { parseLabelSelector } from "#apiserver/registry/selectors.ts";
+import { parseLabelSelector } from "#apiserver/registry/label-selector.ts";
 import type { ApiObject } from "#apiserver/registry/types.ts";
 import { builtinSchema, resolveDefinition } from "#apiserver/schema/definitions.ts";
 import { parseJson } from "#apiserver/schema/json.ts";

@@ -3,7 +3,7 @@ import type { Catalog, ServedGroup, ServedVersion } from "../registry/catalog.ts
 import type { ResourceDefinition, ReviewDefinition } from "../registry/types.ts";
 import { pathNotFound } from "../status.ts";
 import type { Exchange } from "./exchange.ts";
-import { acceptsAggregated } from "./negotiate.ts";
+import { acceptsAggregated, negotiateFormat } from "./negotiate.ts";
 import { SCALE_KIND } from "./scale.ts";
 import { type Subresource, subresourcesOf } from "./subresources.ts";
 
@@ -56,8 +56,14 @@ async function serveRoot(exchange: Exchange, root: string, groups: readonly Serv
 
 /** The tag is a hash of the content: kubectl keeps discovery on disk until the tag changes. */
 async function sendTagged(exchange: Exchange, body: unknown, type = "application/json"): Promise<void> {
+  const isAggregated = type !== "application/json";
+  const format = isAggregated ? "json" : negotiateFormat(exchange.request.headers.accept);
   const json = JSON.stringify(body);
-  const etag = `"${createHash("sha256").update(type).update(json).digest("hex").toUpperCase()}"`;
+  const etag = `"${createHash("sha256")
+    .update(isAggregated ? type : format)
+    .update(json)
+    .digest("hex")
+    .toUpperCase()}"`;
   const { request, response } = exchange;
   response.setHeader("ETag", etag);
   const known = (request.headers["if-none-match"] ?? "").split(",");
@@ -65,7 +71,7 @@ async function sendTagged(exchange: Exchange, body: unknown, type = "application
     response.writeHead(304).end();
     return;
   }
-  if (type === "application/json") await exchange.sendJson(200, json);
+  if (!isAggregated) await exchange.sendJson(200, json, format);
   else await exchange.sendBytes(200, Buffer.from(json, "utf8"), type);
 }
 

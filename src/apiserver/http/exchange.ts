@@ -4,7 +4,7 @@ import { stringify } from "yaml";
 import type { Status } from "#api/meta/types.ts";
 import type { UserInfo } from "../registry/types.ts";
 import { internalError, StatusError } from "../status.ts";
-import type { Accepted } from "./negotiate.ts";
+import { type Accepted, negotiateFormat } from "./negotiate.ts";
 
 /** Smaller answers are sent as they are: compressing them costs more than it saves. Unit: bytes. */
 const MIN_GZIP_BYTES = 128 * 1024;
@@ -116,7 +116,7 @@ export class Exchange {
   }
 
   sendStatus(status: Status, code: number): Promise<void> {
-    return this.sendJson(code, JSON.stringify(status));
+    return this.sendJson(code, JSON.stringify(status), errorFormat(this.request.headers.accept));
   }
 
   /** Refuses the request; what has no Status becomes an internal error. */
@@ -130,6 +130,15 @@ export class Exchange {
     const retryAfter = status.details?.retryAfterSeconds;
     if (retryAfter !== undefined && code !== 409) response.setHeader("Retry-After", retryAfter);
     await this.sendStatus(status, code);
+  }
+}
+
+/** Refusals are not refused: what cannot be given as the client wants it is JSON. */
+function errorFormat(accept: string | undefined): Accepted["format"] {
+  try {
+    return negotiateFormat(accept);
+  } catch {
+    return "json";
   }
 }
 

@@ -33,6 +33,7 @@ import { Exchange } from "./exchange.ts";
 import { Gate, Passage } from "./gate.ts";
 import { type HealthChecks, isHealthPath, serveHealth } from "./health.ts";
 import { LoadControl, type LoadLimits } from "./load.ts";
+import { negotiateFormat } from "./negotiate.ts";
 import { OpenApiHandler, serveOpenapiV2 } from "./openapi.ts";
 import type { ResourceTarget } from "./path.ts";
 import type { ResourceHandler } from "./resources.ts";
@@ -136,6 +137,7 @@ export class RequestHandler {
     if (isHealthPath(pathname)) return serveHealth(health, exchange);
     if (method !== "GET" && method !== "HEAD") throw methodNotAllowed();
     if (pathname === "/version" || pathname === "/version/") {
+      negotiateFormat(exchange.request.headers.accept, ["json"]);
       return exchange.sendJson(200, JSON.stringify(version));
     }
     if (ISSUER_PATHS.has(pathname)) return this.#serveIssuer(exchange);

@@ -21,6 +21,7 @@ export function isHealthPath(pathname: string): boolean {
 
 export async function serveHealth({ checks }: HealthChecks, exchange: Exchange): Promise<void> {
   const [, root = "", ...rest] = exchange.pathname.split("/");
+  exchange.response.setHeader("X-Content-Type-Options", "nosniff");
   const all = checks().filter((it) => it.only === undefined || it.only === root);
   const name = rest.join("/");
   if (rest.length > 0) {

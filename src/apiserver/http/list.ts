@@ -1,12 +1,15 @@
 import type { ListMeta } from "#api/meta/types.ts";
 import { tableId } from "../registry/catalog.ts";
+import { invalidValue } from "../registry/metadata.ts";
+import { isInt, isUint, notAnInt, notAUint } from "../registry/numbers.ts";
 import { parseSelection, type Selection } from "../registry/selectors.ts";
 import type { ResourceDefinition } from "../registry/types.ts";
-import { badRequest, expired, invalid, StatusError } from "../status.ts";
+import { badRequest, expired, StatusError } from "../status.ts";
 import type { Entry } from "../storage/entry.ts";
 import type { Store } from "../storage/store.ts";
 import { storageKey, type Table } from "../storage/table.ts";
-import { notSupported } from "./options.ts";
+import { checkListOptions } from "./list-options.ts";
+import { isTrue } from "./path.ts";
 
 /** Listing: which state, which part of it. Source: KEP-2340, KEP-1904 and apiserver, pkg/storage/etcd3. */
 
@@ -20,6 +23,9 @@ export interface ListQuery {
   /** 0: everything. */
   readonly limit: number;
   readonly continueToken: string;
+  readonly sendInitialEvents: boolean | undefined;
+  /** How long a watch lasts. */
+  readonly timeoutSeconds: number | undefined;
 }
 
 export interface ListPage {
@@ -39,22 +45,46 @@ export function parseListQuery(
     fieldSelector: query.get("fieldSelector") ?? "",
     resourceVersion: query.get("resourceVersion") ?? "",
     resourceVersionMatch: query.get("resourceVersionMatch") ?? "",
-    limit: parseCount(query.get("limit"), "limit"),
+    // "0": whatever state is there, and all of it.
+    limit: query.get("resourceVersion") === "0" ? 0 : parseLimit(query.get("limit") ?? ""),
     continueToken: query.get("continue") ?? "",
+    sendInitialEvents: query.has("sendInitialEvents") ? isTrue(query.get("sendInitialEvents")) : undefined,
+    timeoutSeconds: parseInteger(query.get("timeoutSeconds") ?? ""),
   };
 }
 
-function parseCount(text: string | null, name: string): number {
-  if (text === null || text === "") return 0;
-  if (!/^[0-9]{1,15}$/.test(text)) throw badRequest(`invalid value for ${name}: ${JSON.stringify(text)}`);
+/** A limit below 0 is none. */
+function parseLimit(text: string): number {
+  return Math.max(0, parseInteger(text) ?? 0);
+}
+
+/** @throws {StatusError} 400 for what is no number. */
+function parseInteger(text: string): number | undefined {
+  if (text === "") return undefined;
+  if (!isInt(text)) throw badRequest(notAnInt(text));
   return Number(text);
 }
 
+/** "resourceVersion: Invalid value: ...", or nothing. */
+function whyNoRevision(text: string): string | undefined {
+  if (text === "" || isUint(text)) return undefined;
+  return `resourceVersion: ${invalidValue("", text, notAUint(text)).message}`;
+}
+
+/**
+ * Revision that a watch or the read of one object asks for; 0: none.
+ *
+ * @throws {StatusError} 500 for what is no revision, which kube-apiserver does not take for the client's fault.
+ */
 export function parseRevision(text: string): number {
-  if (text === "") return 0;
-  if (!/^[0-9]{1,15}$/.test(text)) {
-    throw badRequest(`Invalid value: ${JSON.stringify(text)}: invalid resource version`);
-  }
+  const why = whyNoRevision(text);
+  if (why !== undefined) throw new StatusError({ code: 500, message: why });
+  return Number(text);
+}
+
+function parseListRevision(text: string): number {
+  const why = whyNoRevision(text);
+  if (why !== undefined) throw badRequest(`invalid resource version: ${why}`);
   return Number(text);
 }
 
@@ -66,11 +96,11 @@ export async function listPage(
   query: ListQuery,
   awaitRevision: AwaitRevision,
 ): Promise<ListPage> {
-  checkMatch(query);
+  checkListOptions(query);
   const table = store.table(tableId(query.definition));
   const selection = parseSelection(query.definition, query.labelSelector, query.fieldSelector);
   if (query.continueToken !== "") return continuePage(store, table, query, selection);
-  const wanted = parseRevision(query.resourceVersion);
+  const wanted = parseListRevision(query.resourceVersion);
   if (wanted > store.revision) await awaitRevision(wanted);
   const isExact =
     query.resourceVersionMatch === "Exact" || (query.resourceVersionMatch === "" && query.limit > 0);
@@ -81,31 +111,6 @@ export async function listPage(
 
 export function tooOld(revision: number, oldest: number): StatusError {
   return expired(`too old resource version: ${revision} (${oldest})`);
-}
-
-function checkMatch(query: ListQuery): void {
-  const { resourceVersion, resourceVersionMatch: match, continueToken } = query;
-  if (match === "") return;
-  if (match !== "Exact" && match !== "NotOlderThan") {
-    const supported = ["Exact", "NotOlderThan", ""];
-    throw invalid("meta.k8s.io", "ListOptions", "", [notSupported("resourceVersionMatch", match, supported)]);
-  }
-  const wrong = [
-    ...(resourceVersion === ""
-      ? ["resourceVersionMatch is forbidden unless resourceVersion is provided"]
-      : []),
-    ...(continueToken === "" ? [] : ["resourceVersionMatch is forbidden when continue is provided"]),
-    ...(match === "Exact" && resourceVersion === "0"
-      ? ['resourceVersionMatch "exact" is forbidden for resourceVersion "0"']
-      : []),
-  ];
-  if (wrong.length === 0) return;
-  const errors = wrong.map((it) => ({
-    type: "FieldValueForbidden" as const,
-    field: "resourceVersionMatch",
-    message: `Forbidden: ${it}`,
-  }));
-  throw invalid("meta.k8s.io", "ListOptions", "", errors);
 }
 
 interface Position {
@@ -144,13 +149,13 @@ function cutPage(table: Table, query: ListQuery, selection: Selection, position:
   const entries: Entry[] = [];
   let remaining = 0;
   for (const entry of candidates(table, query, selection, position)) {
-    if (selection.matches !== undefined && !selection.matches(entry)) continue;
     if (limit > 0 && entries.length === limit) {
       remaining += 1;
+      // Whether what is left is selected shows when it is asked for.
       if (selection.matches !== undefined) break;
       continue;
     }
-    entries.push(entry);
+    if (selection.matches === undefined || selection.matches(entry)) entries.push(entry);
   }
   const metadata: ListMeta = { resourceVersion: String(revision) };
   if (remaining > 0) {
@@ -226,5 +231,5 @@ function decodeContinue(token: string): Position {
   } catch {
     // Falls through to the one refusal.
   }
-  throw badRequest("continue key is not valid");
+  throw badRequest("invalid continue token: continue key is not valid");
 }

@@ -69,6 +69,23 @@ export function negotiate(header: string | undefined): Accepted {
   throw notAcceptable(SUPPORTED);
 }
 
+/**
+ * As `negotiate`, for answers that are of one kind only.
+ *
+ * @throws {StatusError} 406 when none of `formats` can be taken.
+ */
+export function negotiateFormat(
+  header: string | undefined,
+  formats: readonly Accepted["format"][] = ["json", "yaml"],
+): Accepted["format"] {
+  if (header === undefined || header.trim() === "") return "json";
+  for (const { type, parameters } of parseAccept(header)) {
+    const format = FORMATS.get(type);
+    if (format !== undefined && !parameters.has("as") && formats.includes(format)) return format;
+  }
+  throw notAcceptable(formats.map((it) => `application/${it}`));
+}
+
 function acceptedKind(as: string, parameters: ReadonlyMap<string, string>): Accepted | undefined {
   const version = parameters.get("v") ?? "v1";
   if (parameters.get("g") !== "meta.k8s.io" || (version !== "v1" && version !== "v1beta1")) return undefined;

@@ -1,9 +1,9 @@
 import { isObject } from "#base/json.ts";
-import { checkMetadataShape } from "../registry/metadata.ts";
+import { checkMetadataShape, invalidValue } from "../registry/metadata.ts";
 import { checkFields } from "../registry/shape.ts";
 import type { ApiObject, ResourceDefinition } from "../registry/types.ts";
 import { apiVersionOf, type WriteRequest } from "../registry/write.ts";
-import { badRequest } from "../status.ts";
+import { badRequest, invalid, type StatusError, UndecodableError } from "../status.ts";
 import { mediaType, parseBody, readBody } from "./body.ts";
 import type { ParsedDelete } from "./delete.ts";
 import type { Exchange } from "./exchange.ts";
@@ -68,30 +68,81 @@ export async function readObject(exchange: Exchange, definition: ResourceDefinit
   const validation = parseFieldValidation(exchange);
   const body = await readBody(request);
   const { value, duplicates } = parseBody(body, mediaType(request.headers["content-type"]));
-  const object = asObject(value, definition.kind, apiVersionOf(definition));
+  const object = ofKind(value, { ...definition, apiVersion: apiVersionOf(definition) });
   const warn = (message: string): void => exchange.warn(message);
   return checkFields({ definition, object, duplicates, validation, warn });
 }
 
 /** @throws {StatusError} 400 for another kind, or metadata that is none. */
 export function asObject(value: unknown, kind: string, apiVersion: string): ApiObject {
+  const object = ofKind(value, { kind, apiVersion });
+  const wrong = checkMetadataShape(object);
+  if (wrong !== undefined) throw new UndecodableError(kind, versionOf(apiVersion), wrong);
+  return object;
+}
+
+interface Wanted {
+  readonly kind: string;
+  readonly apiVersion: string;
+  /** Custom resources have to say what they are of. */
+  readonly isCustom?: boolean;
+}
+
+/**
+ * An object of the kind that is served. Its metadata is for `checkFields` to look at.
+ *
+ * @throws {StatusError} 400 for another kind or version.
+ */
+export function ofKind(value: unknown, wanted: Wanted): ApiObject {
   if (!isObject(value)) throw badRequest("the body of the request is not an object");
-  const object = value;
-  if ((object["kind"] ?? "") === "") object["kind"] = kind;
-  if ((object["apiVersion"] ?? "") === "") object["apiVersion"] = apiVersion;
-  if (object["kind"] !== kind) {
-    throw badRequest(`${JSON.stringify(object["kind"])} is not the kind that is served here: ${kind}`);
+  sayKind(value, wanted);
+  refuseOtherKind(value as ApiObject, wanted);
+  const { metadata } = value;
+  value["metadata"] = metadata === undefined || isObject(metadata) ? withoutNulls(metadata) : metadata;
+  return value as ApiObject;
+}
+
+/** What a body of a built-in kind leaves out goes without saying. */
+function sayKind(object: Record<string, unknown>, { kind, apiVersion, isCustom = false }: Wanted): void {
+  for (const field of ["kind", "apiVersion"] as const) {
+    const given = object[field] ?? "";
+    if (typeof given !== "string") throw unrecognized(kind, `${field} is not a string`);
+    const implied = field === "kind" ? kind : apiVersion;
+    object[field] = given === "" && !isCustom ? implied : given;
   }
-  if (object["apiVersion"] !== apiVersion) {
+}
+
+function refuseOtherKind(object: ApiObject, wanted: Wanted): void {
+  const { kind, apiVersion, isCustom = false } = wanted;
+  if (isCustom && object.kind === "") throw unrecognized(kind, "Object 'Kind' is missing");
+  if (object.apiVersion !== apiVersion && (isCustom || object.kind === kind)) {
     throw badRequest(
-      `the API version in the data (${String(object["apiVersion"])}) does not match the expected API version (${apiVersion})`,
+      `the API version in the data (${object.apiVersion}) does not match the expected API version (${apiVersion})`,
     );
   }
-  const wrong = checkMetadataShape(object);
-  if (wrong !== undefined)
-    throw badRequest(`${kind} in version ${JSON.stringify(apiVersion)} cannot be handled: ${wrong}`);
-  object["metadata"] = withoutNulls(object["metadata"] ?? {});
-  return object as ApiObject;
+  if (object.kind !== kind) throw otherKind(object, wanted);
+}
+
+/** Kinds of built-in types are known when a body is decoded; that of a custom one is a value like others. */
+function otherKind(object: ApiObject, { kind, apiVersion, isCustom }: Wanted): StatusError {
+  if (isCustom !== true) {
+    const why = `it is not the kind that is served here: ${kind}`;
+    return badRequest(
+      `${object.kind} in version ${JSON.stringify(versionOf(object.apiVersion))} cannot be handled as a ${kind}: ${why}`,
+    );
+  }
+  const group = apiVersion.slice(0, apiVersion.indexOf("/"));
+  const { name = "" } = isObject(object.metadata) ? object.metadata : {};
+  return invalid(group, object.kind, name, [invalidValue("kind", object.kind, `must be ${kind}`)]);
+}
+
+/** What says of itself neither what it is nor that it is nothing. */
+function unrecognized(kind: string, why: string): StatusError {
+  return badRequest(`the object provided is unrecognized (must be of type ${kind}): ${why}`);
+}
+
+function versionOf(apiVersion: string): string {
+  return apiVersion.slice(apiVersion.indexOf("/") + 1);
 }
 
 /** Go clients send `creationTimestamp: null`; null and empty mean absent in metadata. */

@@ -34,13 +34,16 @@ export class OpenApiHandler {
 
   async serve(exchange: Exchange, nowMs: number): Promise<void> {
     const path = exchange.pathname.replace(/^\/openapi\/v3\/?/, "");
-    exchange.response.setHeader("Vary", "Accept");
     if (path === "") {
       const versions = [...this.#versions().values()].map((it) => it.of);
-      const index = JSON.stringify(openapiIndex(versions, (it) => this.#document(it)?.hash ?? ""));
-      await this.#send(exchange, index, openapiHash(index));
+      // JSON, which a real server does not say.
+      await exchange.sendText(
+        200,
+        JSON.stringify(openapiIndex(versions, (it) => this.#document(it)?.hash ?? "")),
+      );
       return;
     }
+    exchange.response.setHeader("Vary", "Accept");
     const document = this.#document(path);
     if (document === undefined) throw pathNotFound();
     const wanted = exchange.query.get("hash");

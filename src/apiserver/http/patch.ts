@@ -1,21 +1,30 @@
+import type { ObjectMeta } from "#api/meta/types.ts";
 import { isObject } from "#base/json.ts";
 import { kindText } from "../patch/apply.ts";
 import { goText, goTypeName } from "../patch/go-text.ts";
 import { applyJsonPatch } from "../patch/json-patch.ts";
 import { applyMergePatch } from "../patch/merge-patch.ts";
 import { applyStrategicMergePatch } from "../patch/strategic-merge.ts";
+import { invalidValue } from "../registry/metadata.ts";
 import type { Registry } from "../registry/registry.ts";
 import { applyConfiguration, checkFields, reportFields } from "../registry/shape.ts";
 import type { ApiObject, ResourceDefinition } from "../registry/types.ts";
+import type { ObjectPart } from "../registry/update.ts";
 import { apiVersionOf, editableCopy, type WriteRequest, type WriteResult } from "../registry/write.ts";
 import { resolveDefinition } from "../schema/definitions.ts";
-import type { ObjectPart } from "../registry/update.ts";
 import { parseJson } from "../schema/json.ts";
 import { parseYaml } from "../schema/yaml.ts";
-import { badRequest, invalid, StatusError, unsupportedMediaType } from "../status.ts";
+import {
+  badRequest,
+  type FieldError,
+  invalid,
+  StatusError,
+  UndecodableError,
+  unsupportedMediaType,
+} from "../status.ts";
 import { mediaType, readBody, utf8 } from "./body.ts";
 import type { Exchange } from "./exchange.ts";
-import { asObject, withoutNulls } from "./objects.ts";
+import { ofKind, withoutNulls } from "./objects.ts";
 import { parseFieldValidation, refuseOptions } from "./options.ts";
 import { isTrue } from "./path.ts";
 
@@ -29,15 +38,6 @@ const TYPES = new Set([JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]);
 /** What makes the new state out of the present one. */
 type Transform = (object: ApiObject) => unknown;
 
-export async function patchObject(
-  registry: Registry,
-  exchange: Exchange,
-  request: WriteRequest,
-): Promise<WriteResult> {
-  const type = mediaType(exchange.request.headers["content-type"]);
-  const { isCustom } = request.definition;
-  const taken = [JSON_PATCH, MERGE_PATCH, ...(isCustom ? [] : [STRATEGIC_PATCH]), APPLY_PATCH];
-  if (!TYPES.has(type)) throw unroutedMediaType();
 /** An object of another kind that a subresource shows in place of the whole: what is patched, and what becomes of it. */
 export interface PatchedPart extends ObjectPart {
   readonly definition: ResourceDefinition;
@@ -45,11 +45,20 @@ export interface PatchedPart extends ObjectPart {
   readonly configurationOf: (config: ApiObject) => ApiObject;
 }
 
+export async function patchObject(
+  registry: Registry,
+  exchange: Exchange,
+  request: WriteRequest,
+  part?: PatchedPart,
+): Promise<WriteResult> {
+  const type = mediaType(exchange.request.headers["content-type"]);
+  const { isCustom } = request.definition;
+  const taken = [JSON_PATCH, MERGE_PATCH, ...(isCustom ? [] : [STRATEGIC_PATCH]), APPLY_PATCH];
+  if (!TYPES.has(type) && !isCustom) throw unroutedMediaType();
   if (!taken.includes(type)) {
     throw unsupportedMediaType(
       `the body of the request was in an unknown format - accepted media types include: ${taken.join(", ")}`,
     );
-  part?: PatchedPart,
   }
   checkForce(type, exchange.query);
   const text = utf8(await readBody(exchange.request));
@@ -68,6 +77,11 @@ export interface PatchedPart extends ObjectPart {
   });
 }
 
+/** The request as if it were for an object of the part's kind. */
+function shownAs(request: WriteRequest, part: PatchedPart | undefined): WriteRequest {
+  return part === undefined ? request : { ...request, definition: part.definition };
+}
+
 function parseTransform(type: string, text: string, { definition }: WriteRequest): Transform {
   const { value: patch } = parseJson(text);
   switch (type) {
@@ -77,11 +91,6 @@ function parseTransform(type: string, text: string, { definition }: WriteRequest
       if (!isObject(patch)) throw notAMergePatch(patch);
       return (object) => applyMergePatch(object, patch);
     default:
-/** The request as if it were for an object of the part's kind. */
-function shownAs(request: WriteRequest, part: PatchedPart | undefined): WriteRequest {
-  return part === undefined ? request : { ...request, definition: part.definition };
-}
-
       return (object) => applyStrategicMergePatch(object, patch, definition.schema, resolveDefinition);
   }
 }
@@ -89,11 +98,39 @@ function shownAs(request: WriteRequest, part: PatchedPart | undefined): WriteReq
 /** The result of a patch is decoded as the body of an update would be. */
 function patched(exchange: Exchange, request: WriteRequest, value: unknown): ApiObject {
   const { definition } = request;
-  const object = asObject(value, definition.kind, apiVersionOf(definition));
-  refuseOtherPlace({ ...object.metadata }, request);
   const validation = parseFieldValidation(exchange);
   const warn = (message: string): void => exchange.warn(message);
-  return checkFields({ definition, object, duplicates: [], validation, warn });
+  // Before decoding makes it what its kind is.
+  const sent = JSON.stringify(value);
+  try {
+    const object = patchedKind(value, definition);
+    const checked = checkFields({ definition, object, duplicates: [], validation, warn });
+    refuseOtherPlace({ ...checked.metadata }, request);
+    return checked;
+  } catch (error) {
+    if (!(error instanceof UndecodableError)) throw error;
+    throw invalid("", "", "", [invalidValue("patch", sent, error.why)]);
+  }
+}
+
+/** A patch may not make another kind of an object. */
+function patchedKind(value: unknown, definition: ResourceDefinition): ApiObject {
+  const { group, kind, isCustom } = definition;
+  const apiVersion = apiVersionOf(definition);
+  if (!isObject(value)) throw new UndecodableError(kind, apiVersion, "it is no object");
+  const said = { kind: value["kind"] ?? "", apiVersion: value["apiVersion"] ?? "" };
+  for (const field of ["kind", "apiVersion"] as const) {
+    const wanted = field === "kind" ? kind : apiVersion;
+    if (said[field] === "" || said[field] === wanted) continue;
+    if (!isCustom) {
+      const why = `no kind ${JSON.stringify(said.kind)} of version ${JSON.stringify(said.apiVersion)} is served here`;
+      throw new UndecodableError(kind, apiVersion, why);
+    }
+    const { name } = value["metadata"] as ObjectMeta;
+    const wrong = invalidValue(field, said[field], `must be ${wanted}`);
+    throw invalid(group, goText(said.kind), name, [wrong]);
+  }
+  return ofKind(value, { kind, apiVersion });
 }
 
 /** Server-side apply: creates what is absent (KEP-555). */
@@ -103,6 +140,7 @@ async function applyPatch(
   { request, text, part }: { request: WriteRequest; text: string; part: PatchedPart | undefined },
 ): Promise<WriteResult> {
   const { definition, subresource } = request;
+  const shown = shownAs(request, part);
   const manager = exchange.query.get("fieldManager") ?? "";
   if (manager === "")
     throw refuseOptions("PATCH", {
@@ -142,7 +180,6 @@ function notAMergePatch(patch: unknown): StatusError {
     `error decoding patch: json: cannot unmarshal ${type} into Go value of type map[string]interface {}`,
   );
 }
-  const shown = shownAs(request, part);
 
 /** A configuration says itself what it is of, as no other body must. */
 function asConfiguration(value: unknown, { definition, namespace, name }: WriteRequest): ApiObject {
@@ -194,10 +231,12 @@ function refuseOtherUid(
   const uid = metadata.uid ?? "";
   if (current === undefined || uid === "" || uid === current.metadata.uid) return;
   const message = `Invalid value: ${JSON.stringify(uid)}: field is immutable`;
-  throw invalid(group, kind, metadata.name, [{ type: "FieldValueInvalid", field: "metadata.uid", message }]);
+  const wrong: FieldError = { type: "FieldValueInvalid", field: "metadata.uid", message };
+  // Upstream finds it twice: by the rules of metadata, and by those of the kind.
+  throw invalid(group, kind, metadata.name, [wrong, wrong]);
 }
 
-/** A type that no PATCH takes: a real server's router says so, before anyone looks at the resource. */
+/** A type that no PATCH takes: a real server's router, which has the built-in kinds alone, says so before anyone looks at the resource. */
 function unroutedMediaType(): StatusError {
   const message = "415: Unsupported Media Type";
   return new StatusError({ code: 415, reason: "UnsupportedMediaType", message, details: {} });

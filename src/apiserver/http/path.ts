@@ -98,9 +98,7 @@ function readingVerb(isItem: boolean, query: URLSearchParams): Verb {
   return isTrue(query.get("watch")) ? "watch" : "list";
 }
 
-/** As Go's strconv.ParseBool has it; a parameter without a value counts as set. */
+/** As apimachinery reads query parameters: there, and not said to be false. */
 export function isTrue(value: string | null): boolean {
-  return (
-    value === "" || value === "1" || value === "true" || value === "True" || value === "TRUE" || value === "t"
-  );
+  return value !== null && value !== "0" && value.toLowerCase() !== "false";
 }

@@ -5,12 +5,12 @@ import type { Registry } from "../registry/registry.ts";
 import type { DeleteOptions, Removal } from "../registry/removal.ts";
 import type { ResourceDefinition, Verb } from "../registry/types.ts";
 import type { WriteResult } from "../registry/write.ts";
-import { badRequest, methodNotAllowed, pathNotFound, StatusError } from "../status.ts";
+import { badRequest, methodNotAllowed, notAcceptable, pathNotFound, StatusError } from "../status.ts";
 import type { Entry } from "../storage/entry.ts";
 import { answersWhole, readDeleteOptions } from "./delete.ts";
 import type { Exchange } from "./exchange.ts";
 import { type Form, MetadataForm, PlainForm } from "./forms.ts";
-import { type ListPage, listPage, type ListQuery, parseListQuery } from "./list.ts";
+import { type ListPage, listPage, type ListQuery, parseListQuery, parseRevision } from "./list.ts";
 import { type Accepted, negotiate } from "./negotiate.ts";
 import { type Addressed, deleteRequest, readObject, writeRequest } from "./objects.ts";
 import { patchObject } from "./patch.ts";
@@ -52,7 +52,7 @@ export class ResourceHandler {
       await this.#serveSubresource(call, verb);
       return;
     }
-    if (!definition.verbs.includes(verb)) throw methodNotAllowed();
+    if (!definition.verbs.includes(verb) || !isRouted(call, verb)) throw methodNotAllowed();
     await this.#serveMain(call, verb);
   }
 
@@ -155,15 +155,15 @@ export class ResourceHandler {
 
   async #get(call: Call): Promise<void> {
     const { definition, target, exchange, accepted } = call;
+    const { store, awaitRevision } = this.#services;
+    const wanted = parseRevision(exchange.query.get("resourceVersion") ?? "");
+    if (wanted > store.revision) await awaitRevision(wanted);
     const entry = this.#services.registry.get(definition, target.namespace, target.name ?? "");
     await exchange.sendJson(200, await this.#rendered(call, (form) => form.item(entry)), accepted.format);
   }
 
   async #list(call: Call): Promise<void> {
     const { definition, target, exchange, accepted } = call;
-    if (exchange.query.has("sendInitialEvents")) {
-      throw badRequest("sendInitialEvents is forbidden for list");
-    }
     const query = parseListQuery(definition, target.namespace, exchange.query);
     const { entries, metadata } = await this.#page(call, query);
     await exchange.sendJson(200, await this.#renderedList(call, entries, metadata), accepted.format);
@@ -171,17 +171,13 @@ export class ResourceHandler {
 
   async #watch(call: Call): Promise<void> {
     const { definition, target, exchange } = call;
-    if (call.accepted.format !== "json") throw badRequest("watches are served as application/json only");
+    if (call.accepted.format !== "json") throw notAcceptable(["application/json;stream=watch"]);
     const of = { definition, namespace: target.namespace, form: this.#form(call) };
     await serveWatch(this.#services, exchange, of);
   }
 
   async #create(call: Call): Promise<void> {
-    const { target, definition, exchange } = call;
-    if (target.name !== undefined) throw methodNotAllowed();
-    if (definition.namespaced && target.namespace === undefined) {
-      throw badRequest("an empty namespace may not be set during creation");
-    }
+    const { definition, exchange } = call;
     const request = writeRequest(exchange, this.#addressed(call));
     const object = await readObject(exchange, definition);
     await this.#services.registry.awaitPrerequisites(request, object);
@@ -211,14 +207,14 @@ export class ResourceHandler {
     await exchange.sendJson(code, await this.#rendered(call, (form) => form.item(shown)), accepted.format);
   }
 
-    const { propagationWarning } = definition.strategy;
-    if (propagationWarning !== undefined && options.propagationPolicy === undefined) {
-      exchange.warn(propagationWarning);
-    }
   async #delete(call: Call): Promise<void> {
     const { definition, exchange, accepted } = call;
     const options = await readDeleteOptions(exchange.request, exchange.query);
     const request = deleteRequest(exchange, this.#addressed(call), options);
+    const { propagationWarning } = definition.strategy;
+    if (propagationWarning !== undefined && options.propagationPolicy === undefined) {
+      exchange.warn(propagationWarning);
+    }
     const removal = await this.#services.registry.delete(request, options);
     if (removal.isGone && !answersWhole(definition)) {
       const status = deletedStatus(definition, removal);
@@ -253,6 +249,22 @@ export class ResourceHandler {
     const body = await this.#renderedList(call, page.entries, page.metadata);
     await exchange.sendJson(200, body, accepted.format);
   }
+}
+
+/** An object that was listed and is gone; another one of its name is nobody's concern unless the client asked for one. */
+function isExpected({ code }: StatusError, { preconditions }: DeleteOptions): boolean {
+  return code === 404 || (code === 409 && preconditions === undefined);
+}
+
+/** Of things in namespaces, only reading takes those of all namespaces; and nothing is created under a name that stands. */
+function isRouted({ exchange, definition, target }: Call, verb: Verb): boolean {
+  // A real server routes GET alone, but for custom resources.
+  if (exchange.method === "HEAD" && !definition.isCustom) return false;
+  if (verb === "create" && target.name !== undefined) return false;
+  const isOfAll = definition.namespaced && target.namespace === undefined && !target.isWatch;
+  if (!isOfAll || verb === "list" || verb === "watch") return true;
+  if (definition.isCustom) throw pathNotFound();
+  return false;
 }
 
 function parseInclude(value: string | null): IncludeObject {

@@ -1,6 +1,6 @@
 import type { ListMeta } from "#api/meta/types.ts";
 import type { ApiObject, ResourceDefinition, TableColumn } from "../registry/types.ts";
-import { viewOf } from "../registry/write.ts";
+import { apiVersionOf, viewOf } from "../registry/write.ts";
 import type { Entry } from "../storage/entry.ts";
 import type { EventType, StoreEvent } from "../storage/event-log.ts";
 import type { EventEncoder } from "../watch/watcher.ts";
@@ -40,34 +40,51 @@ export class TableForm implements Form {
   table(entries: readonly Entry[], metadata: object, withColumns: boolean): Buffer {
     const { definition, now } = this.#options;
     const nowMs = now();
-    const table = {
-      kind: "Table",
-      apiVersion: this.#apiVersion,
-      metadata,
-      columnDefinitions: withColumns ? definition.columns.map(describeColumn) : [],
-      rows: entries.map((it) => this.#row(viewOf(definition, it), nowMs)),
+    const rows = entries.map((it) => {
+      const view = viewOf(definition, it);
+      return this.#row(view, view.metadata, nowMs);
+    });
+    return this.#bytes(metadata, withColumns, rows);
+  }
+
+  /** A row of an object that has nothing but the revision. */
+  bookmark(revision: number, isInitialEnd: boolean): Buffer {
+    const { definition, now } = this.#options;
+    const metadata = bookmarkMetadata(revision, isInitialEnd);
+    const { kind } = definition;
+    const empty: ApiObject = {
+      kind,
+      apiVersion: apiVersionOf(definition),
+      metadata: { name: "", ...metadata },
     };
+    const { resourceVersion } = metadata;
+    return this.#bytes({ resourceVersion }, false, [this.#row(empty, metadata, now())]);
+  }
+
+  #bytes(metadata: object, withColumns: boolean, rows: readonly object[]): Buffer {
+    const { columns } = this.#options.definition;
+    const columnDefinitions = withColumns ? columns.map(describeColumn) : null;
+    const table = { kind: "Table", apiVersion: this.#apiVersion, metadata, columnDefinitions, rows };
     return Buffer.from(JSON.stringify(table), "utf8");
   }
 
-  #row(object: ApiObject, nowMs: number): Record<string, unknown> {
+  #row(object: ApiObject, metadata: object, nowMs: number): Record<string, unknown> {
     const { columns, rowConditions } = this.#options.definition;
     const conditions = rowConditions?.(object);
     const cells = columns.map((it) => it.cell(object, nowMs));
-    return { cells, ...(conditions === undefined ? {} : { conditions }), object: this.#shown(object) };
+    const shown = this.#shown(object, metadata);
+    return { cells, ...(conditions === undefined ? {} : { conditions }), object: shown };
   }
 
   /** What of the object goes with its row. */
-  #shown(object: ApiObject): object | null {
+  #shown(object: ApiObject, metadata: object): object | null {
     switch (this.#options.includeObject) {
       case "None":
         return null;
       case "Object":
-        return object;
-      default: {
-        const { metadata } = object;
+        return { ...object, metadata };
+      default:
         return { kind: "PartialObjectMetadata", apiVersion: this.#apiVersion, metadata };
-      }
     }
   }
 }
@@ -97,7 +114,7 @@ class TableEvents implements EventEncoder {
   }
 
   bookmark(revision: number, isInitialEnd: boolean): Buffer {
-    return eventLine("BOOKMARK", this.#form.table([], bookmarkMetadata(revision, isInitialEnd), false));
+    return eventLine("BOOKMARK", this.#form.bookmark(revision, isInitialEnd));
   }
 
   error(error: Error): Buffer {

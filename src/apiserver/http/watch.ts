@@ -5,7 +5,7 @@ import { tableId } from "../registry/catalog.ts";
 import type { Registry } from "../registry/registry.ts";
 import { parseSelection, type Selection } from "../registry/selectors.ts";
 import type { ResourceDefinition } from "../registry/types.ts";
-import { invalid, StatusError } from "../status.ts";
+import { StatusError } from "../status.ts";
 import type { Store } from "../storage/store.ts";
 import type { WatchHub } from "../watch/hub.ts";
 import type { WatchSink, WatchSpec, Watcher } from "../watch/watcher.ts";
@@ -19,6 +19,7 @@ import {
   stateOf,
   tooOld,
 } from "./list.ts";
+import { checkWatchOptions } from "./list-options.ts";
 import { isTrue } from "./path.ts";
 
 /** Unit: milliseconds. */
@@ -37,10 +38,7 @@ export interface WatchServices {
 }
 
 interface WatchQuery extends ListQuery {
-  readonly sendInitialEvents: boolean | undefined;
   readonly allowBookmarks: boolean;
-  /** Unit: milliseconds. */
-  readonly timeoutMs: number | undefined;
 }
 
 function parseWatchQuery(
@@ -48,37 +46,12 @@ function parseWatchQuery(
   namespace: string | undefined,
   query: URLSearchParams,
 ): WatchQuery {
-  const initial = query.get("sendInitialEvents");
-  const seconds = query.get("timeoutSeconds") ?? "";
   const parsed = {
     ...parseListQuery(definition, namespace, query),
-    sendInitialEvents: initial === null ? undefined : isTrue(initial),
     allowBookmarks: isTrue(query.get("allowWatchBookmarks")),
-    timeoutMs: /^[1-9][0-9]{0,8}$/.test(seconds) ? Number(seconds) * 1000 : undefined,
   };
-  checkInitialEvents(parsed);
+  checkWatchOptions(parsed);
   return parsed;
-}
-
-/** KEP-3157: the two parameters go together, whether the value is true or false. */
-function checkInitialEvents({ sendInitialEvents, resourceVersionMatch: match }: WatchQuery): void {
-  const refuse = (field: string, why: string): never => {
-    throw invalid("meta.k8s.io", "ListOptions", "", [
-      { type: "FieldValueForbidden", field, message: `Forbidden: ${why}` },
-    ]);
-  };
-  if (sendInitialEvents === undefined) {
-    if (match !== "") {
-      refuse(
-        "resourceVersionMatch",
-        "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-      );
-    }
-    return;
-  }
-  if (match !== "NotOlderThan") {
-    refuse("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
-  }
 }
 
 /** Answers a watch: headers at once, then events until a timeout, the client or the server ends it. */
@@ -97,7 +70,9 @@ export async function serveWatch(
   const { response } = exchange;
   exchange.startStream("application/json");
   try {
-    if (asked > services.store.revision) await services.awaitRevision(asked);
+    // The state has to be as new as was asked for; changes of the future come when they come.
+    const waits = query.sendInitialEvents === true && asked > services.store.revision;
+    if (waits) await services.awaitRevision(asked);
     const plan = (): WatchSpec => planWatch(services.store, query, selection, of.form);
     const isConverted = of.definition.isConverted === true;
     const spec = isConverted ? await prepared(services, exchange, { ...of, plan }) : plan();
@@ -166,9 +141,9 @@ function sinkOf(response: ServerResponse): WatchSink {
 function scheduleWatch(
   { clock, rng, hub }: WatchServices,
   watcher: Watcher,
-  { timeoutMs, allowBookmarks }: WatchQuery,
+  { timeoutSeconds = 0, allowBookmarks }: WatchQuery,
 ): Disposable {
-  const lastsMs = timeoutMs ?? MIN_TIMEOUT_MS * (1 + rng.random());
+  const lastsMs = timeoutSeconds > 0 ? timeoutSeconds * 1000 : MIN_TIMEOUT_MS * (1 + rng.random());
   const timers = new Set<Disposable>();
   const after = (delayMs: number, callback: () => void): void => {
     const timer = clock.after(delayMs, () => {

@@ -9,6 +9,7 @@ import {
   apiVersionOf,
   checkBodyPlace,
   entryOf,
+  leaveOwnersOnce,
   refuseInvalid,
   storedForm,
   tableOf,
@@ -34,6 +35,7 @@ export function createObject(write: Write, input: ApiObject, options: CreateOpti
   checkBodyPlace(request, input);
   const sent = arranged(input, definition.kind, apiVersionOf(definition));
   refuseServerMetadata(request, sent);
+  leaveOwnersOnce(request, sent);
   const object = admitNew(write, sent, options);
   nameObject(env, request, object);
   const { name } = object.metadata;
@@ -82,7 +84,8 @@ function resetStatus({ isCustom }: ResourceDefinition, object: ApiObject): void 
 
 function refuseServerMetadata(request: WriteRequest, { metadata }: ApiObject): void {
   // An update that creates has none to compare with, and a real server does not mind.
-  if ((metadata.resourceVersion ?? "") !== "" && request.name === undefined) {
+  // What is no revision at all is not read as one.
+  if (Number(metadata.resourceVersion ?? "") > 0 && request.name === undefined) {
     throw new StatusError({
       code: 500,
       message: "resourceVersion should not be set on objects to be created",
@@ -132,7 +135,6 @@ function clearSystemMetadata({ metadata }: ApiObject): void {
 function setServerMetadata({ env, tx, request }: Write, { metadata }: ApiObject): void {
   const { definition } = request;
   delete metadata.resourceVersion;
-  delete metadata.generation;
   if (!definition.namespaced) delete metadata.namespace;
   if (definition.strategy.generation !== "none") metadata.generation = 1;
   metadata.uid = env.newUid();

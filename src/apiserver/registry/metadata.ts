@@ -1,5 +1,5 @@
 import { isObject, sameJson } from "#base/json.ts";
-import type { ObjectMeta } from "#api/meta/types.ts";
+import type { ObjectMeta, OwnerReference } from "#api/meta/types.ts";
 import type { FieldError } from "../status.ts";
 import { labelValueProblems, qualifiedNameProblems, subdomainProblems } from "./names.ts";
 import type { ApiObject, ResourceDefinition, Strategy } from "./types.ts";
@@ -80,26 +80,56 @@ function validateAnnotations(annotations: ObjectMeta["annotations"]): FieldError
   return errors;
 }
 
-function validateOwners(metadata: ObjectMeta): FieldError[] {
-  const errors: FieldError[] = [];
-  let controllers = 0;
-  for (const [at, owner] of (metadata.ownerReferences ?? []).entries()) {
-    for (const part of ["apiVersion", "kind", "name", "uid"] as const) {
-      if (typeof owner[part] === "string" && owner[part] !== "") continue;
-      const field = `metadata.ownerReferences[${at}].${part}`;
-      errors.push({
-        type: "FieldValueRequired",
-        field,
-        message: `Required value: ${part} must not be empty`,
-      });
-    }
-    if (owner.controller === true) controllers += 1;
-  }
-  if (controllers > 1) {
-    const why = "Only one reference can have Controller set to true";
-    errors.push(invalidValue("metadata.ownerReferences", metadata.ownerReferences, why));
+const OWNERS = "metadata.ownerReferences";
+
+/** Kinds that may own nothing: nobody waits for their end. */
+const NO_OWNERS = new Set(["v1/Event", "events.k8s.io/v1/Event"]);
+
+function validateOwners({ ownerReferences: owners = [] }: ObjectMeta): FieldError[] {
+  const errors = owners.flatMap(validateOwner);
+  const [first, ...others] = owners.filter((it) => it.controller === true);
+  for (const other of first === undefined ? [] : others) {
+    const found = `${first?.kind}/${first?.name} and ${other.kind}/${other.name}`;
+    const why = `Only one reference can have Controller set to true. Found "true" in references for ${found}`;
+    errors.push(invalidValue(OWNERS, owners, why));
   }
   return errors;
+}
+
+function validateOwner(owner: Partial<OwnerReference>): FieldError[] {
+  const { apiVersion = "", kind = "" } = owner;
+  const [version = "", ofGroup, ...rest] = apiVersion.split("/").toReversed();
+  const errors: FieldError[] = [];
+  if (version === "" || rest.length > 0)
+    errors.push(invalidValue(`${OWNERS}.apiVersion`, apiVersion, "version must not be empty"));
+  for (const part of ["kind", "name", "uid"] as const) {
+    if ((owner[part] ?? "") === "") errors.push(invalidValue(`${OWNERS}.${part}`, "", "must not be empty"));
+  }
+  if (NO_OWNERS.has(`${apiVersion}/${kind}`)) {
+    const why = `${ofGroup ?? ""}/${version}, Kind=${kind} is disallowed from being an owner`;
+    errors.push(invalidValue(OWNERS, owner, why));
+  }
+  return errors;
+}
+
+/**
+ * Leaves one of the references that say the same.
+ *
+ * @returns What the client is to be told of it.
+ */
+export function withoutRepeatedOwners(metadata: ObjectMeta): string | undefined {
+  const { ownerReferences: owners = [] } = metadata;
+  if (owners.length < 2) return undefined;
+  const isRepeated = (owner: OwnerReference, at: number): boolean =>
+    owners.findIndex((it) => it.uid === owner.uid && sameJson(it, owner)) < at;
+  const repeated = new Set(owners.filter(isRepeated).map((it) => it.uid));
+  if (repeated.size === 0) return undefined;
+  metadata.ownerReferences = owners.filter((it, at) => !isRepeated(it, at));
+  return (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, " +
+    "and may reject such requests as early as 1.24; please fix your requests; " +
+    `duplicate UID(s) observed: ${[...repeated].join(", ")}`
+  );
 }
 
 /** Finalizers that need no domain in front. */
@@ -121,13 +151,27 @@ function validateFinalizers(finalizers: readonly string[] = [], isBareTaken: boo
   return [
     ...finalizers.flatMap((it) => invalidValues(path, it, qualifiedNameProblems(it))),
     ...bare.map(([at, it]) => invalidValue(`${path}[${at}]`, it, NOT_QUALIFIED)),
+    ...(OPPOSITE_FINALIZERS.every((it) => finalizers.includes(it))
+      ? [invalidValue(path, finalizers, `finalizer ${OPPOSITE_FINALIZERS.join(" and ")} cannot be both set`)]
+      : []),
   ];
 }
 
+const OPPOSITE_FINALIZERS = ["orphan", "foregroundDeletion"];
 const NOT_QUALIFIED = "name is neither a standard finalizer name nor is it fully qualified";
 
 /** What an update may not do to metadata. */
 export function validateMetadataUpdate(object: ApiObject, old: ApiObject): FieldError[] {
+  const wrong = IMMUTABLE.filter((it) => object.metadata[it] !== old.metadata[it]).map((it) =>
+    invalidValue(`metadata.${it}`, object.metadata[it], "field is immutable"),
+  );
+  // Upstream finds it twice: by the rules of metadata, and by those of the kind.
+  return [...wrong, ...wrong, ...validateNewFinalizers(object, old)];
+}
+
+const IMMUTABLE = ["deletionTimestamp", "deletionGracePeriodSeconds"] as const;
+
+function validateNewFinalizers(object: ApiObject, old: ApiObject): FieldError[] {
   if (old.metadata.deletionTimestamp === undefined) return [];
   const before = new Set(old.metadata.finalizers);
   const added = (object.metadata.finalizers ?? []).filter((it) => !before.has(it));
@@ -142,18 +186,14 @@ export function keepServerMetadata(object: ApiObject, old: ApiObject): void {
   const { metadata } = object;
   const kept = old.metadata;
   metadata.name = kept.name;
-  for (const field of [
-    "namespace",
-    "generateName",
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generation",
-  ] as const) {
+  for (const field of ["namespace", "uid", "creationTimestamp", "generation"] as const) {
     if (kept[field] === undefined) delete metadata[field];
     else Object.assign(metadata, { [field]: kept[field] });
   }
+  // An end that was never begun is refused later; one that was is not moved by an update.
+  if (kept.deletionTimestamp !== undefined) metadata.deletionTimestamp = kept.deletionTimestamp;
+  if (kept.deletionGracePeriodSeconds !== undefined)
+    metadata.deletionGracePeriodSeconds ??= kept.deletionGracePeriodSeconds;
   delete (metadata as { selfLink?: string }).selfLink;
 }
 

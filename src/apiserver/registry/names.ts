@@ -92,10 +92,6 @@ export function checkQualifiedName(name: string): string | undefined {
   return qualifiedNameProblems(name)[0];
 }
 
-export function checkLabelValue(value: string): string | undefined {
-  return labelValueProblems(value)[0];
-}
-
 /** The least that a name needs to stand in a path. */
 export function checkPathSegment(name: string): string | undefined {
   if (name === "." || name === "..") return `may not be '${name}'`;

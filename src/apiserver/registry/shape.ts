@@ -3,13 +3,13 @@ import { cloneJson, isObject, sameJson } from "#base/json.ts";
 import { apply } from "../patch/apply.ts";
 import { trackUpdate } from "../patch/track-update.ts";
 import { validateRules } from "../cel/rules/validate.ts";
-import { type BuiltinKind, decodeBuiltin } from "../schema/builtin-decode.ts";
+import { decodeBuiltin } from "../schema/builtin-decode.ts";
 import { applyDefaults } from "../schema/defaults.ts";
 import { REF_PREFIX, resolveDefinition } from "../schema/definitions.ts";
 import { fieldProblems, pruneObject } from "../schema/prune.ts";
 import { validateValue } from "../schema/validate.ts";
 import type { Schema } from "../schema/types.ts";
-import { badRequest, type FieldError } from "../status.ts";
+import { type FieldError, UndecodableError } from "../status.ts";
 import type { ApiObject, ResourceDefinition } from "./types.ts";
 import { timestamp } from "./metadata.ts";
 import { apiVersionOf, type WriteRequest } from "./write.ts";
@@ -35,7 +35,8 @@ export interface FieldCheck {
 export function checkFields(check: FieldCheck): ApiObject {
   const { schema, kind, isCustom } = check.definition;
   const { object } = check;
-  const shaped = isCustom === true ? pruneCustom(schema, object) : decodeBuiltinKind(kind, schema, object);
+  const shaped =
+    isCustom === true ? pruneCustom(kind, schema, object) : decodeBuiltinKind(kind, schema, object);
   reportFields(check, shaped.unknown);
   return shaped.object;
 }
@@ -47,10 +48,7 @@ export function reportFields(check: FieldCheck, unknown: readonly string[]): voi
   const problems = validation === "Ignore" ? [] : fieldProblems(unknown, duplicates);
   if (problems.length === 0) return;
   if (validation === "Strict") {
-    throw badRequest(
-      `${kind} in version ${JSON.stringify(versionOf(object))} cannot be handled as a ${kind}: ` +
-        `strict decoding error: ${problems.join(", ")}`,
-    );
+    throw new UndecodableError(kind, versionOf(object), `strict decoding error: ${problems.join(", ")}`);
   }
   for (const it of problems) warn(it);
 }
@@ -79,15 +77,12 @@ function metadataOf({ metadata }: Readonly<Record<string, unknown>>, sent: Objec
 }
 
 /** The metadata of custom objects is of the same Go type as that of all others. */
-const METADATA: BuiltinKind = {
-  kind: "ObjectMeta",
-  version: "v1",
-  schema: { $ref: `${REF_PREFIX}io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta` },
-};
+const METADATA: Schema = { $ref: `${REF_PREFIX}io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta` };
 
-function pruneCustom(schema: Schema, object: ApiObject): Shaped {
+function pruneCustom(kind: string, schema: Schema, object: ApiObject): Shaped {
+  const of = { kind, version: versionOf(object), schema: METADATA };
+  const metadata = decodeBuiltin(object.metadata, of).object as unknown as ObjectMeta;
   const { value, unknown } = pruneObject(object, schema, resolveDefinition);
-  const metadata = decodeBuiltin(value.metadata, METADATA).object as unknown as ObjectMeta;
   return { object: { ...value, metadata }, unknown };
 }
 

@@ -20,6 +20,7 @@ import {
   checkPreconditions,
   editableCopy,
   entryOf,
+  leaveOwnersOnce,
   refuseInvalid,
   storedForm,
   tableOf,
@@ -78,6 +79,7 @@ export function replaceObject(write: Write, replacement: Replacement): WriteResu
   const { strategy } = definition;
   const old = editableCopy(definition, entry);
   checkPreconditions(request, input, old);
+  leaveOwnersOnce(request, input);
   const merged = merge(request, input, old);
   const tracked = isApplied === true ? merged : trackChange(request, merged, old, write.tx.nowMs);
   const object = admitUpdate(write, replacement, { tracked, old });

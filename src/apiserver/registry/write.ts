@@ -1,11 +1,12 @@
 import { cloneJson } from "#base/json.ts";
-import { badRequest, conflict, type FieldError, invalid } from "../status.ts";
+import { badRequest, conflict, type FieldError, invalid, StatusError } from "../status.ts";
 import type { Entry } from "../storage/entry.ts";
 import type { Store, Transaction } from "../storage/store.ts";
 import { storageKey, type Table } from "../storage/table.ts";
 import { tableId } from "./catalog.ts";
 import type { Admission } from "./admission.ts";
-import { arranged } from "./metadata.ts";
+import { arranged, withoutRepeatedOwners } from "./metadata.ts";
+import { isUint, notAUint } from "./numbers.ts";
 import type { Replay } from "./replay.ts";
 import type { ApiObject, ObjectReader, ResourceDefinition, UserInfo, WriteContext } from "./types.ts";
 
@@ -93,33 +94,44 @@ export function writeContext({ env, tx, request }: Write): WriteContext {
   return { user, dryRun, subresource, reader: env.reader, nowMs: tx.nowMs, warn };
 }
 
-/** Name and namespace of a body must be those of the path, or absent. */
+/** Name and namespace of a body must be those of the path; the namespace may be absent, and says nothing of what has none. */
 export function checkBodyPlace({ definition, namespace, name }: WriteRequest, { metadata }: ApiObject): void {
-  if ((metadata.namespace ?? "") === "") delete metadata.namespace;
+  if (!definition.namespaced || (metadata.namespace ?? "") === "") delete metadata.namespace;
   else if (metadata.namespace !== (namespace ?? "")) {
     throw badRequest("the namespace of the provided object does not match the namespace sent on the request");
   }
   if (definition.namespaced && namespace !== undefined) metadata.namespace = namespace;
-  if (name === undefined) return;
-  if ((metadata.name ?? "") === "") metadata.name = name;
-  if (metadata.name === name) return;
+  if (name === undefined || metadata.name === name) return;
+  if ((metadata.name ?? "") === "") {
+    throw badRequest(
+      `the name of the object (${name} based on URL) was undeterminable: name must be provided`,
+    );
+  }
   throw badRequest(`the name of the object (${metadata.name}) does not match the name on the URL (${name})`);
 }
 
 export function checkPreconditions(request: WriteRequest, object: ApiObject, old: ApiObject): void {
   const { definition } = request;
   const { uid, resourceVersion, name } = old.metadata;
-  const wantedVersion = object.metadata.resourceVersion ?? "";
-  if (wantedVersion !== "" && wantedVersion !== "0" && wantedVersion !== resourceVersion) {
-    throw conflict(definition, name);
-  }
   const wantedUid = object.metadata.uid ?? "";
   if (wantedUid !== "" && wantedUid !== uid) {
     const why = `Precondition failed: UID in precondition: ${wantedUid}, UID in object meta: ${uid ?? ""}`;
     throw conflict(definition, name, why);
   }
+  const wantedVersion = object.metadata.resourceVersion ?? "";
+  if (wantedVersion !== "" && wantedVersion !== "0" && wantedVersion !== resourceVersion) {
+    if (!isUint(wantedVersion)) throw new StatusError({ code: 500, message: notAUint(wantedVersion) });
+    throw conflict(definition, name);
+  }
 }
 
+/** An owner that stands twice counts once, and the client is told. */
+export function leaveOwnersOnce({ warn }: WriteRequest, { metadata }: ApiObject): void {
+  const warning = withoutRepeatedOwners(metadata);
+  if (warning !== undefined) warn(warning);
+}
+
+/** Refuses what the rules of the kind refuse; by the group in which it is stored, whose rules they are. */
 export function refuseInvalid(
   { group, kind, storedAs }: ResourceDefinition,
   name: string,
@@ -127,4 +139,3 @@ export function refuseInvalid(
 ): void {
   if (errors.length > 0) throw invalid(storedAs?.group ?? group, kind, name, errors);
 }
-/** Refuses what the rules of the kind refuse; by the group in which it is stored, whose rules they are. */

@@ -1,5 +1,5 @@
 import { isObject } from "#base/json.ts";
-import { badRequest } from "../status.ts";
+import { UndecodableError } from "../status.ts";
 import { SpecialMismatch } from "./builtin-specials.ts";
 import { REF_PREFIX } from "./definitions.ts";
 import { GO_TYPES, omitsZero, type GoType } from "./go-types.ts";
@@ -174,8 +174,7 @@ class BuiltinDecoder {
   }
 
   #error(why: string): Error {
-    const { kind, version } = this.#of;
-    return badRequest(`${kind} in version "${version}" cannot be handled as a ${kind}: ${why}`);
+    return new UndecodableError(this.#of.kind, this.#of.version, why);
   }
 }
 

@@ -22,6 +22,9 @@ export function parseYaml(text: string): Parsed {
     const asJson = tryJson(text);
     if (asJson !== undefined) return asJson;
   }
+  // The parser takes it for blank; by the specification no token begins with it.
+  if (/^[ \r\n]*\t\s*$/.test(text))
+    throw badRequest("error decoding YAML: found character that cannot start any token");
   if (text.length > MAX_YAML)
     throw tooLarge(`YAML of more than ${MAX_YAML} characters is not taken: send JSON`);
   const reader = new Reader();

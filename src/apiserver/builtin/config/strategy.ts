@@ -35,7 +35,7 @@ function validateConfigMap(object: ApiObject): FieldError[] {
     ...validateKeys("binaryData", binary),
     ...shared.map((it) => invalid(`data[${it}]`, it, "duplicate of key present in binaryData")),
     ...validateBase64("binaryData", binary),
-    ...(textBytes + decodedBytes(binary) > MAX_DATA_BYTES ? [tooLong("", MAX_DATA_BYTES)] : []),
+    ...(textBytes + decodedBytes(binary) > MAX_DATA_BYTES ? [tooLong("[]", MAX_DATA_BYTES)] : []),
   ];
 }
 

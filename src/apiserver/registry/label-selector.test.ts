@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseLabelSelector } from "./selectors.ts";
+import { parseLabelSelector } from "./label-selector.ts";
 
 describe("a label selector", () => {
   it.each([
