@@ -75,6 +75,12 @@ export const ACCEPTED: readonly Acceptance[] = [
     differences: {
       "crds/a CustomResourceDefinition is accepted, established, changed and deleted": [
         ...[2, 4].map(
+      "deletion/propagation policies leave their finalizers": [
+        "6 GET /api/v1/namespaces/$ns/configmaps?limit=500: body.items[*]: *",
+      ],
+      "namespaces/a namespace is finalized": [
+        "7 PUT /api/v1/namespaces/$id/finalize: body.metadata.resourceVersion: *",
+      ],
           (it) => `${it} GET ${WIDGETS}: body.metadata.managedFields[1]: {"manager":"kube-apiserver"*`,
         ),
         ...["2 GET", "3 PATCH", "4 GET", "9 DELETE"].map(

@@ -59,8 +59,6 @@ function kubernetesService({ allocations, port }: BootstrapOptions): ApiObject {
     spec: {
       type: "ClusterIP",
       clusterIP,
-      clusterIPs: [clusterIP],
-      ipFamilies: [allocations.defaultFamily],
       ipFamilyPolicy: "SingleStack",
       ports: [{ name: "https", protocol: "TCP", port: HTTPS_PORT, targetPort: port }],
       sessionAffinity: "None",

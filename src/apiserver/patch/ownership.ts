@@ -16,6 +16,8 @@ export interface WriteOrigin {
   readonly subresource: string;
   /** Whether the kind has a status subresource: then writes to the object itself do not own its status. */
   readonly hasStatus: boolean;
+  /** Through `status`, custom resources take the status alone; of built-in ones everything counts but the spec. */
+  readonly isCustom?: boolean;
   /** RFC 3339, whole seconds. */
   readonly now: string;
   readonly schema: Schema;
@@ -90,8 +92,9 @@ export class Typed {
   }
 }
 
-function takenFields({ subresource, hasStatus }: WriteOrigin): (field: string) => boolean {
-  if (subresource === "status") return (field) => field === "status";
+function takenFields({ subresource, hasStatus, isCustom }: WriteOrigin): (field: string) => boolean {
+  if (subresource === "status" && isCustom === true) return (field) => field === "status";
+  if (subresource === "status") return (field) => field !== "spec";
   if (subresource === "" && hasStatus) return (field) => field !== "status";
   return () => true;
 }

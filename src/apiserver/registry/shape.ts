@@ -139,13 +139,14 @@ function originOf({
   Parameters<typeof trackUpdate>[0],
   "before" | "after"
 > {
-  const { schema, hasStatus } = definition;
+  const { schema, hasStatus, isCustom } = definition;
   const apiVersion = apiVersionOf(definition);
   return {
     manager,
     apiVersion,
     subresource,
     hasStatus,
+    isCustom,
     now: timestamp(nowMs),
     schema,
     resolve: resolveDefinition,

@@ -180,7 +180,8 @@ function mergeSubresource(
       return withStatus(definition, object, old);
     case "finalize": {
       const copy = cloneJson(old);
-      copy["spec"] = { ...(copy["spec"] as object | undefined), ...finalizersOf(object) };
+      const { finalizers: _replaced, ...spec } = (copy["spec"] ?? {}) as { finalizers?: unknown };
+      copy["spec"] = { ...spec, ...finalizersOf(object) };
       return copy;
     }
     default:
@@ -189,8 +190,8 @@ function mergeSubresource(
 }
 
 function finalizersOf(object: ApiObject): object {
-  const spec = object["spec"] as { finalizers?: unknown } | undefined;
-  return { finalizers: spec?.finalizers ?? [] };
+  const { finalizers = [] } = (object["spec"] ?? {}) as { finalizers?: readonly string[] };
+  return finalizers.length === 0 ? {} : { finalizers };
 }
 
 /** Built-in kinds take labels, annotations and finalizers through /status too; custom ones only the status. */
