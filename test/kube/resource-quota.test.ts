@@ -1,16 +1,18 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
 import { type CustomResourceDefinition, CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
-import { CONFIG_MAPS, NAMESPACES, type Pod, PODS, SERVICE_ACCOUNTS } from "#api/core/v1/types.ts";
+import { SECRETS, NAMESPACES, type Pod, PODS } from "#api/core/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
-import { resource } from "#api/meta/resource.ts";
+import { type Resource, resource } from "#api/meta/resource.ts";
+import type { KubeObject } from "#api/meta/types.ts";
 import type { ApiObject } from "#apiserver/registry/types.ts";
 import { silentLogger } from "#base/log.ts";
 import { connect } from "#kube/client.ts";
 import { systemDeps } from "#kube/deps.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import type { Controller, KubeClient } from "#kube/types.ts";
-import { createLabInformers, RESOURCE_QUOTAS } from "#lab/controllers/informers.ts";
-import { resourceQuotaController } from "#lab/controllers/resource-quota/reconcile.ts";
+import { createLabControllers } from "#lab/controllers/compose.ts";
+import { RESOURCE_QUOTAS } from "#lab/controllers/informers.ts";
 import { KUBECTL, NO_KUBECTL, startTestServer, type TestServer } from "../apiserver/support.ts";
 
 /** Quotas from end to end: the API server enforces them, the lab's controller counts. */
@@ -27,11 +29,17 @@ beforeAll(async () => {
   test = stack.use(await startTestServer());
   client = stack.use(connect(await loadKubeconfig(test.server.kubeconfig)));
   const deps = systemDeps(silentLogger);
-  const informers = createLabInformers(client, deps);
-  stack.use(informers.quotas);
-  stack.use(informers.definitions);
-  controller = stack.use(resourceQuotaController(client, informers, deps));
-  await controller.start(stop.signal);
+  const controllers = stack.use(
+    createLabControllers(
+      client,
+      { loadBalancerPrefixes: [], nodeLeaseSeconds: 60, rootCa: test.server.ca },
+      deps,
+    ),
+  );
+  const found = controllers.controllers.find((it) => it.name === "resource-quota");
+  if (found === undefined) throw new Error("nobody counts");
+  controller = found;
+  await controllers.start(stop.signal);
 });
 afterAll(async () => {
   stop.abort();
@@ -43,7 +51,6 @@ async function namespace(): Promise<string> {
   count += 1;
   const name = `work-${count}`;
   await client.create(NAMESPACES, { metadata: { name } });
-  await client.create(SERVICE_ACCOUNTS, { metadata: { namespace: name, name: "default" } });
   return name;
 }
 
@@ -58,29 +65,30 @@ async function limit(ns: string, hard: Readonly<Record<string, string>>, spec: o
 
 const statusOf = (quota: ApiObject): unknown => quota["status"];
 
-/** Waits until the quota says that this is used. */
-async function used(ns: string, wanted: Readonly<Record<string, string>>): Promise<void> {
+/** Waits until an object of the namespace is as `accept` wants it. */
+async function become<T extends KubeObject>(
+  of: Resource<T>,
+  ns: string,
+  accept: (object: T) => boolean,
+): Promise<void> {
   let last: unknown;
   const options = { namespace: ns, sendInitialEvents: true, allowWatchBookmarks: true };
   try {
-    for await (const { type, object } of client.watch(
-      RESOURCE_QUOTAS,
-      options,
-      AbortSignal.timeout(LIMIT_MS),
-    )) {
+    for await (const { type, object } of client.watch(of, options, AbortSignal.timeout(LIMIT_MS))) {
       if (type === "BOOKMARK" || type === "ERROR") continue;
-      last = statusOf(object);
-      try {
-        expect(last).toMatchObject({ used: wanted });
-        return;
-      } catch {
-        continue;
-      }
+      last = object;
+      if (accept(object)) return;
     }
   } catch (cause) {
-    throw new Error(`the quota says ${JSON.stringify(last)}`, { cause });
+    throw new Error(`it is ${JSON.stringify(last)}`, { cause });
   }
 }
+
+const used = (ns: string, wanted: Readonly<Record<string, string>>): Promise<void> =>
+  become(RESOURCE_QUOTAS, ns, (quota) => {
+    const now = (statusOf(quota) as { used?: Readonly<Record<string, string>> }).used ?? {};
+    return Object.entries(wanted).every(([name, text]) => now[name] === text);
+  });
 
 const pod = (ns: string, name: string): Pod => ({
   metadata: { namespace: ns, name },
@@ -88,62 +96,67 @@ const pod = (ns: string, name: string): Pod => ({
     containers: [{ name: "c", image: "echo:1", resources: { requests: { cpu: "500m", memory: "64Mi" } } }],
   },
 });
-const map = (ns: string, name: string) => ({ metadata: { namespace: ns, name } });
+const secret = (ns: string, name: string) => ({ metadata: { namespace: ns, name } });
 
 describe("a quota", () => {
   it("counts what was there before it, and what comes and goes after", async () => {
     const ns = await namespace();
-    await client.create(CONFIG_MAPS, map(ns, "a"));
-    await limit(ns, { configmaps: "2", "count/configmaps": "5" });
-    await used(ns, { configmaps: "1", "count/configmaps": "1" });
-    await client.create(CONFIG_MAPS, map(ns, "b"));
-    await expect(client.create(CONFIG_MAPS, map(ns, "c"))).rejects.toMatchObject({ code: "API_FORBIDDEN" });
-    await client.delete(CONFIG_MAPS, objectKey(ns, "a"));
-    await used(ns, { configmaps: "1", "count/configmaps": "1" });
-    await client.create(CONFIG_MAPS, map(ns, "c"));
-    await used(ns, { configmaps: "2" });
+    await client.create(SECRETS, secret(ns, "a"));
+    await limit(ns, { secrets: "2", "count/secrets": "5" });
+    await used(ns, { secrets: "1", "count/secrets": "1" });
+    await client.create(SECRETS, secret(ns, "b"));
+    await expect(client.create(SECRETS, secret(ns, "c"))).rejects.toMatchObject({ code: "API_FORBIDDEN" });
+    await client.delete(SECRETS, objectKey(ns, "a"));
+    await used(ns, { secrets: "1", "count/secrets": "1" });
+    await client.create(SECRETS, secret(ns, "c"));
+    await used(ns, { secrets: "2" });
   });
 
   it("leaves no more room than there is to many that ask at once", async () => {
     const ns = await namespace();
-    await limit(ns, { configmaps: "5" });
-    await used(ns, { configmaps: "0" });
+    await limit(ns, { secrets: "5" });
+    await used(ns, { secrets: "0" });
     const results = await Promise.allSettled(
-      Array.from({ length: 40 }, (_, at) => client.create(CONFIG_MAPS, map(ns, `m-${at}`))),
+      Array.from({ length: 40 }, (_, at) => client.create(SECRETS, secret(ns, `m-${at}`))),
     );
     expect(results.filter((it) => it.status === "fulfilled")).toHaveLength(5);
-    expect((await client.list(CONFIG_MAPS, { namespace: ns })).items).toHaveLength(5);
+    expect((await client.list(SECRETS, { namespace: ns })).items).toHaveLength(5);
   });
 
   it("gives no room away twice while objects come and go", async () => {
     const ns = await namespace();
-    await limit(ns, { configmaps: "4" });
-    await used(ns, { configmaps: "0" });
+    await limit(ns, { secrets: "4" });
+    await used(ns, { secrets: "0" });
     const counts: number[] = [];
     const churn = async (name: string): Promise<void> => {
       for (let round = 0; round < 15; round += 1) {
         try {
-          await client.create(CONFIG_MAPS, map(ns, name));
+          await client.create(SECRETS, secret(ns, name));
         } catch {
           continue;
         }
-        counts.push((await client.list(CONFIG_MAPS, { namespace: ns })).items.length);
-        await client.delete(CONFIG_MAPS, objectKey(ns, name));
+        counts.push((await client.list(SECRETS, { namespace: ns })).items.length);
+        await client.delete(SECRETS, objectKey(ns, name));
       }
     };
     await Promise.all(Array.from({ length: 8 }, (_, at) => churn(`m-${at}`)));
     expect(Math.max(...counts)).toBeLessThanOrEqual(4);
-    await used(ns, { configmaps: "0" });
+    await used(ns, { secrets: "0" });
   });
 
   it("counts no pod that has ended, other than as an object", async () => {
     const ns = await namespace();
     await limit(ns, { pods: "1", "count/pods": "3", "requests.cpu": "500m", "requests.memory": "1Gi" });
     await used(ns, { pods: "0" });
-    const first = await client.create(PODS, pod(ns, "a"));
+    await client.create(PODS, pod(ns, "a"));
     await used(ns, { pods: "1", "count/pods": "1", "requests.cpu": "500m", "requests.memory": "64Mi" });
     await expect(client.create(PODS, pod(ns, "b"))).rejects.toThrow("exceeded quota: q");
-    await client.update(PODS, { ...first, status: { phase: "Succeeded" } }, { subresource: "status" });
+    await client.mergePatch(
+      PODS,
+      objectKey(ns, "a"),
+      { status: { phase: "Succeeded" } },
+      { subresource: "status" },
+    );
     await used(ns, { pods: "0", "count/pods": "1", "requests.cpu": "0", "requests.memory": "0" });
     await client.create(PODS, pod(ns, "b"));
     await used(ns, { pods: "1", "count/pods": "2" });
@@ -151,8 +164,8 @@ describe("a quota", () => {
 
   it("counts custom resources from when they are defined", async () => {
     const ns = await namespace();
-    await limit(ns, { "count/widgets.example.io": "1", configmaps: "9" });
-    await used(ns, { configmaps: "0" });
+    await limit(ns, { "count/widgets.example.io": "1", secrets: "9" });
+    await used(ns, { secrets: "0" });
     const names = { plural: "widgets", singular: "widget", kind: "Widget", listKind: "WidgetList" };
     const schema = { openAPIV3Schema: { type: "object" as const } };
     const definition: CustomResourceDefinition = {
@@ -169,7 +182,7 @@ describe("a quota", () => {
     const widget = (name: string): ApiObject => ({
       apiVersion: "example.io/v1",
       kind: "Widget",
-      ...map(ns, name),
+      ...secret(ns, name),
     });
     await client.create(WIDGETS, widget("a"));
     await expect(client.create(WIDGETS, widget("b"))).rejects.toThrow("exceeded quota: q");
@@ -179,27 +192,55 @@ describe("a quota", () => {
 
   it("that is changed limits what it says now", async () => {
     const ns = await namespace();
-    await limit(ns, { configmaps: "1" });
-    await used(ns, { configmaps: "0" });
-    await client.create(CONFIG_MAPS, map(ns, "a"));
-    await client.mergePatch(RESOURCE_QUOTAS, objectKey(ns, "q"), {
-      spec: { hard: { configmaps: null, secrets: "1" } },
-    });
+    await limit(ns, { secrets: "1" });
     await used(ns, { secrets: "0" });
+    await client.create(SECRETS, secret(ns, "a"));
+    await client.mergePatch(RESOURCE_QUOTAS, objectKey(ns, "q"), {
+      spec: { hard: { secrets: null, services: "1" } },
+    });
+    await used(ns, { services: "0" });
     const quota = await client.get(RESOURCE_QUOTAS, objectKey(ns, "q"));
-    expect(statusOf(quota)).toEqual({ hard: { secrets: "1" }, used: { secrets: "0" } });
-    await client.create(CONFIG_MAPS, map(ns, "b"));
+    expect(statusOf(quota)).toEqual({ hard: { services: "1" }, used: { services: "0" } });
+    await client.create(SECRETS, secret(ns, "b"));
+  });
+
+  it("stops a Deployment where there is no more room, which says so and goes on when there is", async () => {
+    const ns = await namespace();
+    await limit(ns, { pods: "1" });
+    await used(ns, { pods: "0" });
+    const labels = { app: "web" };
+    await client.create(DEPLOYMENTS, {
+      metadata: { namespace: ns, name: "web" },
+      spec: {
+        replicas: 2,
+        selector: { matchLabels: labels },
+        template: { metadata: { labels }, spec: { containers: [{ name: "c", image: "echo:1" }] } },
+      },
+    });
+    await become(DEPLOYMENTS, ns, ({ status }) =>
+      (status?.conditions ?? []).some(
+        (it) =>
+          it.type === "ReplicaFailure" && (it.message ?? "").includes("exceeded quota: q, requested: pods=1"),
+      ),
+    );
+    await client.mergePatch(RESOURCE_QUOTAS, objectKey(ns, "q"), { spec: { hard: { pods: "2" } } });
+    await used(ns, { pods: "2" });
   });
 
   it("is not written when nothing of it changes", async () => {
     const ns = await namespace();
     await limit(ns, { pods: "5" }, { scopes: ["NotTerminating"] });
     await used(ns, { pods: "0" });
-    const made = await client.create(PODS, pod(ns, "a"));
+    await client.create(PODS, pod(ns, "a"));
     await used(ns, { pods: "1" });
     const before = await client.get(RESOURCE_QUOTAS, objectKey(ns, "q"));
-    await client.update(PODS, { ...made, status: { phase: "Running" } }, { subresource: "status" });
-    await client.create(CONFIG_MAPS, map(ns, "a"));
+    await client.mergePatch(
+      PODS,
+      objectKey(ns, "a"),
+      { status: { phase: "Running" } },
+      { subresource: "status" },
+    );
+    await client.create(SECRETS, secret(ns, "a"));
     controller.enqueue(objectKey(ns, "q"));
     await controller.idle(AbortSignal.timeout(LIMIT_MS));
     const after = await client.get(RESOURCE_QUOTAS, objectKey(ns, "q"));

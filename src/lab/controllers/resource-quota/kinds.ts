@@ -21,6 +21,8 @@ export interface CountedKindsOptions {
   readonly onChange: (resource: GroupResource, change: Change<ApiObject>) => void;
 }
 
+const SYNC_LIMIT_MS = 10_000;
+
 /** Of these more counts than that they are there. */
 const WHOLE = new Set(["pods", "services", "persistentvolumeclaims"]);
 
@@ -82,10 +84,22 @@ export class CountedKinds implements AsyncDisposable {
       this.#deps,
     );
     informer.start(signal);
-    await informer.synced(signal);
+    await this.#synced(informer);
     // What is there by now is counted by the pass that asks.
     informer.subscribe((change) => this.#options.onChange(resource, change));
     return { informer };
+  }
+
+  /** Not forever: a kind may have gone since it was found, and the next attempt looks for it anew. */
+  async #synced(informer: Informer<ApiObject>): Promise<void> {
+    const limit = new AbortController();
+    using _timer = this.#deps.clock.after(SYNC_LIMIT_MS, () => limit.abort());
+    try {
+      await informer.synced(AbortSignal.any([this.#stop.signal, limit.signal]));
+    } catch (error) {
+      await informer[Symbol.asyncDispose]();
+      throw error;
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
