@@ -8,9 +8,17 @@ import type { Rule } from "./rules.ts";
 export const ADDRESS_FORM = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const PREFIX_FORM = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
+/** An IPv4 address of which a part begins with 0, which some read as octal. */
+const LEADING_ZEROES = /^(?=.*(?:^|\.)0\d)\d{1,3}(?:\.\d{1,3}){3}$/;
+
+/** RFC 4291, 2.5.5.2: two programs may take it for two different addresses. */
+const MAPPED = /^::ffff:\d+\./i;
+
 export const address: Rule = (value, path) => {
   const text = typeof value === "string" ? value : "";
-  return tryParseAddress(text) === undefined ? [invalid(path, text, ADDRESS_FORM)] : [];
+  if (LEADING_ZEROES.test(text)) return [invalid(path, text, "must not have leading 0s")];
+  if (tryParseAddress(text) === undefined) return [invalid(path, text, ADDRESS_FORM)];
+  return MAPPED.test(text) ? [invalid(path, text, "must not be an IPv4-mapped IPv6 address")] : [];
 };
 
 export const prefix: Rule = (value, path) => {

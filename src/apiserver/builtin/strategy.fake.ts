@@ -7,7 +7,7 @@ import type {
   Strategy,
   WriteContext,
 } from "../registry/types.ts";
-import type { FieldError } from "../status.ts";
+import { type FieldError, StatusError } from "../status.ts";
 
 /** For tests: objects of one kind in memory, written through the hooks of its strategy in the order of a real write. */
 export class FakeKind {
@@ -50,18 +50,36 @@ export class FakeKind {
     const old = this.#objects.get(keyOf(object));
     const strategy = this.#strategy;
     strategy.applyDefaults?.(object);
-    let errors: readonly FieldError[] | undefined;
-    if (old === undefined) {
-      strategy.prepareForCreate?.(object, this.context);
-      errors = strategy.validateCreate?.(object, this.context);
-    } else {
-      strategy.prepareForUpdate?.(object, cloneJson(old), this.context);
-      errors = strategy.validateUpdate?.(object, old, this.context);
-    }
-    if ((errors ?? []).length > 0) return { object, errors: errors ?? [] };
+    const errors = this.#check(object, old);
+    if (errors.length > 0) return { object, errors };
     this.#objects.set(keyOf(object), object);
     strategy.onStored?.(object, old);
     return { object, errors: [] };
+  }
+
+  /** A strategy may refuse an object while it prepares it. */
+  #check(object: ApiObject, old: ApiObject | undefined): readonly FieldError[] {
+    try {
+      return this.#prepareAndValidate(object, old);
+    } catch (error) {
+      if (!(error instanceof StatusError) || error.status.reason !== "Invalid") throw error;
+      const { causes = [] } = error.status.details ?? {};
+      return causes.map(({ reason, field = "", message = "" }) => ({
+        type: reason as FieldError["type"],
+        field,
+        message,
+      }));
+    }
+  }
+
+  #prepareAndValidate(object: ApiObject, old: ApiObject | undefined): readonly FieldError[] {
+    const strategy = this.#strategy;
+    if (old === undefined) {
+      strategy.prepareForCreate?.(object, this.context);
+      return strategy.validateCreate?.(object, this.context) ?? [];
+    }
+    strategy.prepareForUpdate?.(object, cloneJson(old), this.context);
+    return strategy.validateUpdate?.(object, old, this.context) ?? [];
   }
 
   /** What is wrong with an object, each as `field: message`. */

@@ -61,12 +61,12 @@ const services: Readonly<Record<string, State>> = {
     body: { spec: { type: "ExternalName", externalName: "www.example.com", ports: ports(80) } },
   },
   "external-ips": {
-    body: { spec: { clusterIP: "10.0.77.1", ports: ports(80), externalIPs: ["192.0.2.9", "192.0.2.8"] } },
+    body: { spec: { clusterIP: "10.0.0.101", ports: ports(80), externalIPs: ["192.0.2.9", "192.0.2.8"] } },
   },
   protocols: {
     body: {
       spec: {
-        clusterIP: "10.0.77.2",
+        clusterIP: "10.0.0.102",
         ports: [
           { name: "t", port: 53 },
           { name: "u", port: 53, protocol: "UDP" },
@@ -76,13 +76,13 @@ const services: Readonly<Record<string, State>> = {
     },
   },
   "node-port": {
-    body: { spec: { type: "NodePort", clusterIP: "10.0.77.3", ports: [{ port: 80, nodePort: 31771 }] } },
+    body: { spec: { type: "NodePort", clusterIP: "10.0.0.103", ports: [{ port: 80, nodePort: 30063 }] } },
   },
   pending: {
     body: {
       spec: {
         type: "LoadBalancer",
-        clusterIP: "10.0.77.4",
+        clusterIP: "10.0.0.104",
         allocateLoadBalancerNodePorts: false,
         ports: ports(80),
       },
@@ -92,7 +92,7 @@ const services: Readonly<Record<string, State>> = {
 const loadBalancer = (last: number, externalIPs: readonly string[] = []): object => ({
   spec: {
     type: "LoadBalancer",
-    clusterIP: `10.0.77.${last}`,
+    clusterIP: `10.0.0.${100 + last}`,
     allocateLoadBalancerNodePorts: false,
     ports: ports(80),
     externalIPs,

@@ -1,31 +1,20 @@
 import type { IPFamily, Service, ServiceSpec } from "#api/core/v1/types.ts";
 import { keyOf, type ObjectKey } from "#api/meta/key.ts";
-import { sameJson } from "#base/json.ts";
-import { familyOfText } from "#netaddr/address.ts";
 import type { ApiObject } from "../../registry/types.ts";
-import { internalError } from "../../status.ts";
+import { type FieldError, internalError, invalid as invalidObject } from "../../status.ts";
+import { invalid } from "../field-errors.ts";
 import type { ServiceAllocations } from "./allocations.ts";
-import { alignClusterIps, dropForType, inheritAllocated, trimToSingleStack } from "./inherit.ts";
-import {
-  clusterIpsOf,
-  hasSelector,
-  HEADLESS,
-  isDualStack,
-  isHeadless,
-  needsClusterIp,
-  needsHealthCheckNodePort,
-  needsNodePort,
-  nodePortsOf,
-  otherFamily,
-  portsOf,
-  specOf,
-} from "./shape.ts";
+import { chooseFamilies, keepsPreferredDualStack } from "./families.ts";
+import { alignClusterIps, dropForType, inheritAllocated } from "./inherit.ts";
+import { choosePorts, choosePortsAgain } from "./node-ports.ts";
+import { HEADLESS, specOf } from "./shape.ts";
 
 /**
- * Gives a Service its families, addresses and ports as far as it does not name them. What it does name is checked by
- * validation, also against what others hold. Source: k8s.io/kubernetes, pkg/registry/core/service/storage/alloc.go.
+ * Gives a Service its families, addresses and ports as far as it does not name them, and refuses it where another holds
+ * what it does name: before anything else of it is checked, as upstream does.
+ * Source: k8s.io/kubernetes, pkg/registry/core/service/storage/alloc.go.
  *
- * @throws {StatusError} 500 when a range is used up.
+ * @throws {StatusError} 422 for what it cannot have, 500 when a range is used up.
  */
 export function allocateService(
   object: ApiObject & Service,
@@ -33,91 +22,61 @@ export function allocateService(
   allocations: ServiceAllocations,
 ): void {
   const spec = specOf(object);
-  if (old !== undefined) {
-    dropForType(spec, specOf(old));
-    inheritAllocated(spec, specOf(old));
-  }
-  alignClusterIps(spec, old?.spec);
-  if (spec.type === "ExternalName") return;
-  if (old !== undefined) trimToSingleStack(spec, specOf(old));
-  chooseFamilies(spec, old?.spec, allocations);
+  const before = old === undefined ? undefined : specOf(old);
   const key = keyOf(object);
-  if (needsClusterIp(spec) && !isHeadless(spec)) chooseClusterIps(spec, old?.spec, key, allocations);
-  choosePorts(spec, key, allocations);
-}
-
-/** Fills in `ipFamilyPolicy` and `ipFamilies`, never changing between one and two families without being told to. */
-function chooseFamilies(
-  spec: ServiceSpec,
-  old: ServiceSpec | undefined,
-  allocations: ServiceAllocations,
-): void {
-  if (keepsPreferredDualStack(spec, old)) return;
-  const isFree = isHeadless(spec) && !hasSelector(spec);
-  // A headless Service without selector has no addresses of ours: its endpoints may be of both families.
-  spec.ipFamilyPolicy ??= old?.ipFamilyPolicy ?? (isFree ? "RequireDualStack" : "SingleStack");
-  const [first = allocations.defaultFamily, ...others] = namedFamilies(spec);
-  const second = otherFamily(first);
-  const takesSecond =
-    others.length === 0 && isDualStack(spec) && (isFree || allocations.families.includes(second));
-  spec.ipFamilies = [first, ...(takesSecond ? [second] : others)];
-}
-
-/** Those that the spec lists, and behind them those of addresses that it names. */
-function namedFamilies(spec: ServiceSpec): IPFamily[] {
-  const families: IPFamily[] = [...(spec.ipFamilies ?? [])];
-  for (const ip of clusterIpsOf(spec).slice(families.length)) {
-    const family = familyOfText(ip);
-    if (family !== undefined) families.push(family);
+  const insist = (errors: readonly FieldError[]): void => {
+    if (errors.length > 0) throw invalidObject("", "Service", object.metadata.name, errors);
+  };
+  if (before !== undefined) inheritAllocated(spec, before);
+  alignClusterIps(spec, before);
+  const isKept = keepsPreferredDualStack(spec, before);
+  if (spec.type !== "ExternalName" && !isKept) {
+    insist(chooseFamilies(spec, before, allocations));
+    insist(chooseClusterIps(spec, positions(spec, before), key, allocations));
   }
-  return families;
+  insist(
+    before === undefined
+      ? choosePorts(spec, key, allocations)
+      : choosePortsAgain(spec, before, key, allocations),
+  );
+  if (before !== undefined) dropForType(spec, before);
+  if (spec.type === "ExternalName") delete spec.internalTrafficPolicy;
 }
 
-/** A `PreferDualStack` Service does not gain or lose an address because the cluster did. */
-function keepsPreferredDualStack(spec: ServiceSpec, old: ServiceSpec | undefined): boolean {
-  if (old?.ipFamilyPolicy !== "PreferDualStack" || spec.ipFamilyPolicy !== "PreferDualStack") return false;
-  if (!needsClusterIp(old)) return false;
-  return sameJson(spec.clusterIPs, old.clusterIPs) && sameJson(spec.ipFamilies, old.ipFamilies);
+/** Which of its addresses, by position, the Service has to be given or asks for now. */
+function positions(spec: ServiceSpec, old: ServiceSpec | undefined): readonly number[] {
+  const families = (spec.ipFamilies ?? []).map((_, at) => at);
+  if (old === undefined || old.type === "ExternalName") {
+    return spec.clusterIPs?.[0] === HEADLESS ? [] : families;
+  }
+  if (old.clusterIPs?.[0] === HEADLESS) return [];
+  const isUpgraded = (old.ipFamilies ?? []).length === 1 && families.length === 2;
+  return isUpgraded ? [1] : [];
 }
 
 function chooseClusterIps(
   spec: ServiceSpec,
-  old: ServiceSpec | undefined,
+  at: readonly number[],
   key: ObjectKey,
   allocations: ServiceAllocations,
-): void {
-  const named = spec.clusterIPs ?? [];
-  if (named.includes(HEADLESS) || changesFirstIp(named, old?.clusterIPs ?? [])) return;
-  const missing = (spec.ipFamilies ?? []).slice(named.length, isDualStack(spec) ? 2 : 1);
-  if (missing.length === 0 || !missing.every((it) => allocations.families.includes(it))) return;
-  const ips = [...named, ...missing.map((it) => chooseIp(it, key, allocations))];
+): FieldError[] {
+  if (at.length === 0) return [];
+  const ips = (spec.ipFamilies ?? []).map((_, position) => spec.clusterIPs?.[position] ?? "");
+  for (const position of at) {
+    const named = ips[position] ?? "";
+    const why = named === "" ? undefined : allocations.refuseIp(named, key);
+    if (why !== undefined) return [invalid("spec.clusterIPs", ips, `failed to allocate IP ${named}: ${why}`)];
+    const family = spec.ipFamilies?.[position];
+    if (named === "" && family !== undefined) ips[position] = chooseIp(family, key, allocations);
+  }
   spec.clusterIPs = ips;
-  if (named.length === 0 && ips[0] !== undefined) spec.clusterIP = ips[0];
-}
-
-/** Validation refuses that, and shall speak of nothing else. */
-function changesFirstIp([first]: readonly string[], [oldFirst]: readonly string[]): boolean {
-  return first !== undefined && oldFirst !== undefined && first !== oldFirst;
+  spec.clusterIP = ips[0] ?? "";
+  return [];
 }
 
 function chooseIp(family: IPFamily, key: ObjectKey, allocations: ServiceAllocations): string {
   const ip = allocations.chooseIp(family, key);
   if (ip !== undefined) return ip;
-  throw internalError("failed to allocate a serviceIP: range is full");
-}
-
-function choosePorts(spec: ServiceSpec, key: ObjectKey, allocations: ServiceAllocations): void {
-  const used = new Set(nodePortsOf(spec));
-  const choose = (): number => {
-    const port = allocations.choosePort(key, used);
-    if (port === undefined) throw internalError("failed to allocate a nodePort: range is full");
-    used.add(port);
-    return port;
-  };
-  if (needsNodePort(spec)) {
-    for (const port of portsOf(spec)) if ((port.nodePort ?? 0) === 0) port.nodePort = choose();
-  }
-  if (needsHealthCheckNodePort(spec) && (spec.healthCheckNodePort ?? 0) === 0) {
-    spec.healthCheckNodePort = choose();
-  }
+  const name = key.slice(key.indexOf("/") + 1);
+  throw internalError(`failed to allocate a serviceIP for Service ${JSON.stringify(name)}: range is full`);
 }

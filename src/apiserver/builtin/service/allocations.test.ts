@@ -66,7 +66,9 @@ describe("the addresses and ports of Services", () => {
     "are not %s, which is outside of the ranges or no host's",
     (ip) => {
       const allocations = new ServiceAllocations({ serviceRanges: RANGES });
-      expect(allocations.refuseIp(ip, objectKey("n", "a"))).toContain("is not in the valid range");
+      expect(allocations.refuseIp(ip, objectKey("n", "a"))).toBe(
+        "the provided network does not match the current range",
+      );
     },
   );
 

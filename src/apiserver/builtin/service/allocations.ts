@@ -103,8 +103,7 @@ export class ServiceAllocations {
     const ranges = [...this.#ranges.values()];
     const range = ranges.find((it) => containsAddress(it.prefix, address));
     if (range === undefined || !isUsable(range, address)) {
-      const shown = ranges.map((it) => formatPrefix(it.prefix)).join(", ");
-      return `the provided IP (${text}) is not in the valid range. The range of valid IPs is ${shown}`;
+      return "the provided network does not match the current range";
     }
     const owner = this.#ownerByIp.get(address);
     return owner === undefined || owner === key ? undefined : "provided IP is already allocated";

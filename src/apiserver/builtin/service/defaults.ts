@@ -18,7 +18,8 @@ export function defaultService(object: ApiObject & Service): void {
   }
   if (isExternallyAccessible(spec)) setDefault(spec, "externalTrafficPolicy", "Cluster");
   if (needsClusterIp(spec)) setDefault(spec, "internalTrafficPolicy", "Cluster");
-  if (spec["type"] === "LoadBalancer") setDefault(spec, "allocateLoadBalancerNodePorts", true);
+  if (spec["type"] !== "LoadBalancer") return;
+  setDefault(spec, "allocateLoadBalancerNodePorts", true);
   defaultIngress(object.status?.loadBalancer?.ingress ?? []);
 }
 

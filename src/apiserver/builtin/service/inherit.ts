@@ -1,8 +1,8 @@
 import type { ServiceSpec } from "#api/core/v1/types.ts";
 import { cloneJson, sameJson } from "#base/json.ts";
 import {
-  isDualStack,
   isExternallyAccessible,
+  isOnNodes,
   needsClusterIp,
   needsHealthCheckNodePort,
   needsNodePort,
@@ -22,9 +22,7 @@ export function inheritAllocated(spec: ServiceSpec, old: ServiceSpec): void {
 
 function inheritClusterIps(spec: ServiceSpec, old: ServiceSpec): void {
   if ((spec.clusterIP ?? "") === "") copy(spec, old, "clusterIP");
-  if ((spec.clusterIPs ?? []).length === 0 && spec.clusterIP === old.clusterIP) {
-    copy(spec, old, "clusterIPs");
-  }
+  if ((spec.clusterIPs ?? []).length === 0) copy(spec, old, "clusterIPs");
 }
 
 /** By the name of the port: whatever else of it changed, it keeps its node port unless another port took that. */
@@ -47,14 +45,13 @@ interface TypeDependent {
 }
 
 const TYPE_DEPENDENT: readonly TypeDependent[] = [
-  { has: needsClusterIp, fields: ["ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] },
+  { has: needsClusterIp, fields: ["ipFamilies", "ipFamilyPolicy"] },
   { has: needsHealthCheckNodePort, fields: ["healthCheckNodePort"] },
   {
     has: (it) => it.type === "LoadBalancer",
     fields: ["allocateLoadBalancerNodePorts", "loadBalancerClass"],
   },
   { has: isExternallyAccessible, fields: ["externalTrafficPolicy"] },
-  { has: (it) => it.type === "ExternalName", fields: ["externalName"] },
 ];
 
 /** Wipes what the new type has no use for, where the client left it as it was. */
@@ -63,7 +60,7 @@ export function dropForType(spec: ServiceSpec, old: ServiceSpec): void {
     delete spec.clusterIP;
     delete spec.clusterIPs;
   }
-  if (needsNodePort(old) && !needsNodePort(spec) && sameNodePorts(spec, old)) {
+  if (isOnNodes(old) && !isOnNodes(spec) && sameNodePorts(spec, old)) {
     for (const port of spec.ports ?? []) delete port.nodePort;
   }
   for (const { has, fields } of TYPE_DEPENDENT) {
@@ -84,24 +81,18 @@ function sameNodePorts(spec: ServiceSpec, old: ServiceSpec): boolean {
 /** `clusterIP` and `clusterIPs` say the same: clients that know only the first set it alone. */
 export function alignClusterIps(spec: ServiceSpec, old: ServiceSpec | undefined): void {
   const ip = spec.clusterIP ?? "";
-  const hasList = (spec.clusterIPs ?? []).length > 0;
+  const isListed = (spec.clusterIPs ?? []).length > 0;
   if (old === undefined) {
-    if (ip !== "" && !hasList) spec.clusterIPs = [ip];
+    if (ip !== "" && !isListed) spec.clusterIPs = [ip];
     return;
   }
-  if (ip === (old.clusterIP ?? "") || !sameJson(spec.clusterIPs, old.clusterIPs)) {
-    if (ip !== "" && !hasList) spec.clusterIPs = [ip];
-    return;
+  const before = old.clusterIP ?? "";
+  if (ip === before) {
+    if (!isListed) copy(spec, old, "clusterIPs");
+  } else if (sameJson(spec.clusterIPs, old.clusterIPs)) {
+    if (ip === "") delete spec.clusterIPs;
+    else spec.clusterIPs = [ip];
   }
-  if (ip === "") delete spec.clusterIPs;
-  else spec.clusterIPs = [ip];
-}
-
-/** A dual-stack Service that becomes single-stack gives up its second address and family. */
-export function trimToSingleStack(spec: ServiceSpec, old: ServiceSpec): void {
-  if (!isDualStack(old) || spec.ipFamilyPolicy !== "SingleStack") return;
-  if (sameJson(spec.clusterIPs, old.clusterIPs)) spec.clusterIPs = (spec.clusterIPs ?? []).slice(0, 1);
-  if (sameJson(spec.ipFamilies, old.ipFamilies)) spec.ipFamilies = (spec.ipFamilies ?? []).slice(0, 1);
 }
 
 function dropIfSame(spec: ServiceSpec, old: ServiceSpec, ...keys: readonly (keyof ServiceSpec)[]): void {

@@ -27,6 +27,12 @@ export function needsClusterIp(spec: ServiceSpec): boolean {
   return spec.type === "ClusterIP" || spec.type === "NodePort" || spec.type === "LoadBalancer";
 }
 
+/** Whether its ports may be held on nodes. */
+export function isOnNodes({ type }: ServiceSpec): boolean {
+  return type === "NodePort" || type === "LoadBalancer";
+}
+
+/** Whether a port on nodes is given to each of its ports. */
 export function needsNodePort(spec: ServiceSpec): boolean {
   if (spec.type === "NodePort") return true;
   return spec.type === "LoadBalancer" && spec.allocateLoadBalancerNodePorts !== false;
@@ -38,7 +44,7 @@ export function needsHealthCheckNodePort(spec: ServiceSpec): boolean {
 
 /** Whether clients outside of the cluster can reach it. */
 export function isExternallyAccessible(spec: ServiceSpec): boolean {
-  if (spec.type === "LoadBalancer" || spec.type === "NodePort") return true;
+  if (isOnNodes(spec)) return true;
   return spec.type === "ClusterIP" && (spec.externalIPs ?? []).length > 0;
 }
 

@@ -4,7 +4,7 @@ import { fieldsAt, textAt } from "../fields.ts";
 import { allocateService } from "./allocate.ts";
 import type { ServiceAllocations } from "./allocations.ts";
 import { defaultService } from "./defaults.ts";
-import { validateService, validateServiceUpdate } from "./validate.ts";
+import { validateService, validateServiceStatus, validateServiceUpdate } from "./validate.ts";
 
 export function serviceStrategy(allocations: ServiceAllocations): Partial<Strategy> {
   return {
@@ -14,10 +14,14 @@ export function serviceStrategy(allocations: ServiceAllocations): Partial<Strate
       allocateService(object, undefined, allocations);
     },
     prepareForUpdate: (object, old, { subresource }) => {
-      if (subresource === "") allocateService(object, old, allocations);
+      if (subresource !== "") return;
+      allocateService(object, old, allocations);
+      // Whoever balanced it has no say any more.
+      if (specText(object, "type") !== "LoadBalancer") object["status"] = { loadBalancer: {} };
     },
-    validateCreate: (object) => validateService(object, allocations),
-    validateUpdate: (object, old) => validateServiceUpdate(object, old, allocations),
+    validateCreate: (object) => validateService(object),
+    validateUpdate: (object, old, { subresource }) =>
+      subresource === "" ? validateServiceUpdate(object, old) : validateServiceStatus(object),
     onStored: (after, before) => allocations.stored(after, before),
     generation: "none",
     allowCreateOnUpdate: true,

@@ -1,8 +1,8 @@
 import type { IPFamily, ServiceSpec } from "#api/core/v1/types.ts";
 import { familyOfText } from "#netaddr/address.ts";
 import type { FieldError } from "../../status.ts";
-import { duplicate, invalid, notSupported, required, unlessOneOf } from "../field-errors.ts";
-import type { ServiceAllocations } from "./allocations.ts";
+import { duplicate, invalid, required, unlessOneOf } from "../field-errors.ts";
+import { address } from "../addresses.ts";
 import { HEADLESS, isHeadless } from "./shape.ts";
 
 /** `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` belong together (KEP-563). */
@@ -10,48 +10,28 @@ import { HEADLESS, isHeadless } from "./shape.ts";
 const FAMILIES: readonly IPFamily[] = ["IPv4", "IPv6"];
 const FAMILY_POLICIES = ["PreferDualStack", "RequireDualStack", "SingleStack"];
 
-export function validateClusterIps(spec: ServiceSpec, allocations: ServiceAllocations): FieldError[] {
+export function validateClusterIps(spec: ServiceSpec): FieldError[] {
   if (spec.type === "ExternalName") return [];
   const errors = [
-    ...validateFamilies(spec, allocations),
-    ...unlessOneOf("spec.ipFamilyPolicy", spec.ipFamilyPolicy, FAMILY_POLICIES),
-    ...validatePolicy(spec, allocations),
     ...validateFirst(spec),
+    ...validateFamilies(spec),
+    ...unlessOneOf("spec.ipFamilyPolicy", spec.ipFamilyPolicy, FAMILY_POLICIES),
   ];
   const malformed = validateForms(spec);
-  if (malformed.length > 0) return [...errors, ...malformed];
-  return [...errors, ...validateAddressFamilies(spec)];
+  if (spec.clusterIPs !== undefined && spec.clusterIPs.length > 2) {
+    errors.push(invalid("spec.clusterIPs", spec.clusterIPs, "may only hold up to 2 values"));
+  }
+  return [...errors, ...(malformed.length > 0 ? malformed : validateAddressFamilies(spec))];
 }
 
-function validateFamilies(spec: ServiceSpec, allocations: ServiceAllocations): FieldError[] {
+function validateFamilies(spec: ServiceSpec): FieldError[] {
   const seen = new Set<IPFamily>();
   return (spec.ipFamilies ?? []).flatMap((family, index) => {
     const path = `spec.ipFamilies[${index}]`;
-    if (!FAMILIES.includes(family)) return [notSupported(path, family, FAMILIES)];
-    if (seen.has(family)) return [duplicate(path, family)];
+    const isSeen = seen.has(family);
     seen.add(family);
-    // Endpoints of a headless Service without selector are not ours, and may be of any family.
-    if (allocations.families.includes(family) || isHeadless(spec)) return [];
-    return [invalid(path, family, "not configured on this cluster")];
+    return [...unlessOneOf(path, family, FAMILIES), ...(isSeen ? [duplicate(path, family)] : [])];
   });
-}
-
-function validatePolicy(spec: ServiceSpec, allocations: ServiceAllocations): FieldError[] {
-  const path = "spec.ipFamilyPolicy";
-  if (spec.ipFamilyPolicy === "RequireDualStack") {
-    if (allocations.families.length > 1 || isHeadless(spec)) return [];
-    return [invalid(path, spec.ipFamilyPolicy, "this cluster is not configured for dual-stack services")];
-  }
-  if (spec.ipFamilyPolicy !== "SingleStack") return [];
-  const detail = "must be RequireDualStack or PreferDualStack when multiple";
-  const errors: FieldError[] = [];
-  if ((spec.ipFamilies ?? []).length > 1) {
-    errors.push(invalid(path, spec.ipFamilyPolicy, `${detail} \`ipFamilies\` are specified`));
-  }
-  if ((spec.clusterIPs ?? []).length > 1) {
-    errors.push(invalid(path, spec.ipFamilyPolicy, `${detail} \`clusterIPs\` are specified`));
-  }
-  return errors;
 }
 
 function validateFirst({ clusterIP = "", clusterIPs = [] }: ServiceSpec): FieldError[] {
@@ -68,15 +48,11 @@ function validateFirst({ clusterIP = "", clusterIPs = [] }: ServiceSpec): FieldE
 function validateForms({ clusterIPs = [] }: ServiceSpec): FieldError[] {
   const path = "spec.clusterIPs";
   const errors: FieldError[] = [];
-  if (clusterIPs.length > 2) errors.push(invalid(path, clusterIPs, "may only hold up to 2 values"));
   for (const [index, ip] of clusterIPs.entries()) {
     if (index === 0 && ip === HEADLESS) {
       if (clusterIPs.length === 1) continue;
       errors.push(invalid(path, clusterIPs, "'None' must be the first and only value"));
-    } else if (familyOfText(ip) === undefined) {
-      const detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-      errors.push(invalid(`${path}[${index}]`, ip, detail));
-    }
+    } else errors.push(...address(ip, `${path}[${index}]`));
   }
   return errors;
 }
@@ -85,15 +61,17 @@ function validateAddressFamilies({ clusterIPs = [], ipFamilies = [] }: ServiceSp
   if (clusterIPs[0] === HEADLESS) return [];
   const path = "spec.clusterIPs";
   const families = clusterIPs.map(familyOfText);
-  if (new Set(families).size < families.length) {
-    return [invalid(path, clusterIPs, "may specify no more than one IP for each IP family")];
+  const errors: FieldError[] = [];
+  if (clusterIPs.length > 1 && new Set(families).size === 1) {
+    errors.push(invalid(path, clusterIPs, "may specify no more than one IP for each IP family"));
   }
-  return clusterIPs.flatMap((ip, index) => {
+  for (const [index, ip] of clusterIPs.entries()) {
     const wanted = ipFamilies[index];
-    if (wanted === undefined || wanted === families[index]) return [];
+    if (wanted === undefined || wanted === families[index]) continue;
     const detail = `expected an ${wanted} value as indicated by \`ipFamilies[${index}]\``;
-    return [invalid(`${path}[${index}]`, ip, detail)];
-  });
+    errors.push(invalid(`${path}[${index}]`, ip, detail));
+  }
+  return errors;
 }
 
 const SET_ONCE = "may not change once set";
@@ -101,8 +79,9 @@ const SET_ONCE = "may not change once set";
 /** Addresses and families stay: a second one may come and go, by way of `ipFamilyPolicy`. */
 export function validateClusterIpsUpdate(spec: ServiceSpec, old: ServiceSpec): FieldError[] {
   if (spec.type === "ExternalName" || old.type === "ExternalName") return [];
-  if (isHeadless(spec) && isHeadless(old)) return [];
-  return [...validateIpsChange(spec, old), ...validateFamiliesChange(spec, old)];
+  const [after, before] = [isHeadless(spec), isHeadless(old)];
+  if (after && before) return [];
+  return [...validateIpsChange(spec, old), ...(after || before ? [] : validateFamiliesChange(spec, old))];
 }
 
 function validateIpsChange(spec: ServiceSpec, old: ServiceSpec): FieldError[] {
@@ -112,26 +91,28 @@ function validateIpsChange(spec: ServiceSpec, old: ServiceSpec): FieldError[] {
   if (before.length > 0 && after.length === 0) {
     return [invalid(`${path}[0]`, after, "primary clusterIP can not be unset")];
   }
-  const errors = before.slice(0, after.length).flatMap((ip, index) => {
-    return ip === after[index] ? [] : [invalid(`${path}[${index}]`, after, SET_ONCE)];
-  });
-  if (before.length > after.length && after.length === 1 && spec.ipFamilyPolicy !== "SingleStack") {
-    const detail = "must be set to 'SingleStack' when releasing the secondary clusterIP";
-    errors.push(invalid("spec.ipFamilyPolicy", spec.ipFamilyPolicy, detail));
-  }
-  return errors;
+  const compared = before.length === after.length ? before : before.slice(0, 1);
+  const errors = compared.flatMap((ip, index) =>
+    ip === after[index] ? [] : [invalid(`${path}[${index}]`, after, SET_ONCE)],
+  );
+  return [...errors, ...unlessReleased(spec, after.length < before.length, "clusterIP")];
 }
 
 function validateFamiliesChange(spec: ServiceSpec, old: ServiceSpec): FieldError[] {
   const after = spec.ipFamilies ?? [];
   const before = old.ipFamilies ?? [];
-  const path = "spec.ipFamilies";
-  if (before.length > 0 && after.length === 0) {
-    return [invalid(`${path}[0]`, after, "primary ipFamily can not be unset")];
+  const path = "spec.ipFamilies[0]";
+  if (after.length === before.length) {
+    return before.flatMap((it, index) => (it === after[index] ? [] : [invalid(path, after, SET_ONCE)]));
   }
-  return before
-    .slice(0, after.length)
-    .flatMap((family, index) =>
-      family === after[index] ? [] : [invalid(`${path}[${index}]`, after, SET_ONCE)],
-    );
+  // Upstream shows the addresses here.
+  const isChanged = after.length > 0 && before.length > 0 && after[0] !== before[0];
+  const errors = isChanged ? [invalid(path, spec.clusterIPs, SET_ONCE)] : [];
+  return [...errors, ...unlessReleased(spec, after.length < before.length, "ipFamily")];
+}
+
+function unlessReleased(spec: ServiceSpec, isReleased: boolean, what: string): FieldError[] {
+  if (!isReleased || spec.ipFamilyPolicy === "SingleStack") return [];
+  const detail = `must be set to 'SingleStack' when releasing the secondary ${what}`;
+  return [invalid("spec.ipFamilyPolicy", spec.ipFamilyPolicy, detail)];
 }

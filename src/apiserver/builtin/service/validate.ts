@@ -1,5 +1,4 @@
 import type { Service, ServicePort, ServiceSpec } from "#api/core/v1/types.ts";
-import { keyOf } from "#api/meta/key.ts";
 import { tryParseAddress } from "#netaddr/address.ts";
 import { tryParsePrefix } from "#netaddr/prefix.ts";
 import { isEndpointAddress } from "#netaddr/special.ts";
@@ -16,9 +15,9 @@ import {
   unlessInRange,
   unlessOneOf,
 } from "../field-errors.ts";
+import { address } from "../addresses.ts";
 import { validateLabels } from "../labels.ts";
 import { dnsLabel, portReference, subdomain } from "../names.ts";
-import type { ServiceAllocations } from "./allocations.ts";
 import { validateClusterIps, validateClusterIpsUpdate } from "./validate-ips.ts";
 import {
   isExternallyAccessible,
@@ -38,41 +37,36 @@ const DISTRIBUTIONS = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 const KUBELET_PORT = 10_250;
 const ONLY_LOAD_BALANCER = "may only be used when `type` is 'LoadBalancer'";
 
-export function validateService(object: ApiObject & Service, allocations: ServiceAllocations): FieldError[] {
+export function validateService(object: ApiObject & Service): FieldError[] {
   const spec = specOf(object);
   return [
     ...validateType(spec),
     ...validatePorts(spec),
     ...validateLabels(spec.selector, "spec.selector"),
     ...validateAffinity(spec),
-    ...validateClusterIps(spec, allocations),
+    ...validateClusterIps(spec),
     ...validateExternalIps(spec),
     ...validatePolicies(spec),
     ...validateLoadBalancerFields(spec),
-    ...validateAllocations(object, spec, allocations),
   ];
 }
 
-export function validateServiceUpdate(
-  object: ApiObject & Service,
-  old: ApiObject & Service,
-  allocations: ServiceAllocations,
-): FieldError[] {
+export function validateServiceUpdate(object: ApiObject & Service, old: ApiObject & Service): FieldError[] {
   const spec = specOf(object);
   const before = specOf(old);
-  const errors = [...validateService(object, allocations), ...validateClusterIpsUpdate(spec, before)];
+  const errors = [...validateClusterIpsUpdate(spec, before)];
   const isBalanced = spec.type === "LoadBalancer" && before.type === "LoadBalancer";
   if (isBalanced && spec.loadBalancerClass !== before.loadBalancerClass) {
-    errors.push(invalid("spec.loadBalancerClass", spec.loadBalancerClass, IMMUTABLE));
+    errors.push(invalid("spec.loadBalancerClass", spec.loadBalancerClass, "may not change once set"));
   }
   if (
     needsHealthCheckNodePort(spec) &&
     needsHealthCheckNodePort(before) &&
     spec.healthCheckNodePort !== before.healthCheckNodePort
   ) {
-    errors.push(invalid("spec.healthCheckNodePort", spec.healthCheckNodePort, IMMUTABLE));
+    errors.push(notAllowed("spec.healthCheckNodePort", IMMUTABLE));
   }
-  return errors;
+  return [...errors, ...validateClass(spec), ...validateService(object)];
 }
 
 function validateType(spec: ServiceSpec): FieldError[] {
@@ -179,11 +173,10 @@ function validateAffinity(spec: ServiceSpec): FieldError[] {
 function validateExternalIps(spec: ServiceSpec): FieldError[] {
   return (spec.externalIPs ?? []).flatMap((text, index) => {
     const path = `spec.externalIPs[${index}]`;
-    const address = tryParseAddress(text);
-    if (address === undefined) {
-      return [invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")];
-    }
-    if (isEndpointAddress(address)) return [];
+    const malformed = address(text, path);
+    if (malformed.length > 0) return malformed;
+    const parsed = tryParseAddress(text);
+    if (parsed !== undefined && isEndpointAddress(parsed)) return [];
     return [invalid(path, text, "may not be unspecified, loopback, link-local or multicast")];
   });
 }
@@ -214,7 +207,7 @@ function validatePolicies(spec: ServiceSpec): FieldError[] {
 
 function validateLoadBalancerFields(spec: ServiceSpec): FieldError[] {
   const errors: FieldError[] = [];
-  const { type, loadBalancerClass, loadBalancerSourceRanges = [] } = spec;
+  const { type, loadBalancerSourceRanges = [] } = spec;
   if (type !== "LoadBalancer") {
     if (loadBalancerSourceRanges.length > 0) {
       errors.push(notAllowed("spec.LoadBalancerSourceRanges", ONLY_LOAD_BALANCER));
@@ -222,38 +215,47 @@ function validateLoadBalancerFields(spec: ServiceSpec): FieldError[] {
     if (spec.allocateLoadBalancerNodePorts !== undefined) {
       errors.push(notAllowed("spec.allocateLoadBalancerNodePorts", ONLY_LOAD_BALANCER));
     }
-    if (loadBalancerClass !== undefined) {
-      errors.push(notAllowed("spec.loadBalancerClass", ONLY_LOAD_BALANCER));
-    }
-    return errors;
+    return [...errors, ...validateClass(spec)];
   }
   for (const [index, range] of loadBalancerSourceRanges.entries()) {
     if (tryParsePrefix(range.trim(), { hostBits: "clear" }) !== undefined) continue;
     const detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     errors.push(invalid(`spec.LoadBalancerSourceRanges[${index}]`, range, detail));
   }
-  const problem = loadBalancerClass === undefined ? undefined : checkQualifiedName(loadBalancerClass);
-  if (problem !== undefined) errors.push(invalid("spec.loadBalancerClass", loadBalancerClass, problem));
-  return errors;
+  return [...errors, ...validateClass(spec)];
 }
 
-/** Node ports that the Service names and cannot have. */
-function validateAllocations(
-  object: Service,
-  spec: ServiceSpec,
-  allocations: ServiceAllocations,
-): FieldError[] {
-  const key = keyOf(object);
-  const refuse = (path: string, port: number | undefined): FieldError[] => {
-    const why = port === undefined || port === 0 ? undefined : allocations.refusePort(port, key);
-    return why === undefined ? [] : [invalid(path, port, why)];
-  };
-  const ports = portsOf(spec).flatMap((it, index) => refuse(`spec.ports[${index}].nodePort`, it.nodePort));
-  const addresses = (spec.clusterIPs ?? []).flatMap((ip) => {
-    const isChecked = tryParseAddress(ip) !== undefined && needsClusterIp(spec);
-    const why = isChecked ? allocations.refuseIp(ip, key) : undefined;
-    if (why === undefined) return [];
-    return [invalid("spec.clusterIPs", spec.clusterIPs, `failed to allocate IP ${ip}: ${why}`)];
+function validateClass({ type, loadBalancerClass }: ServiceSpec): FieldError[] {
+  if (loadBalancerClass === undefined) return [];
+  const path = "spec.loadBalancerClass";
+  if (type !== "LoadBalancer") return [notAllowed(path, ONLY_LOAD_BALANCER)];
+  const problem = checkQualifiedName(loadBalancerClass);
+  return problem === undefined ? [] : [invalid(path, loadBalancerClass, problem)];
+}
+
+const MODES = ["Proxy", "VIP"];
+
+/** What may be said of the Service's load balancer. */
+export function validateServiceStatus(object: ApiObject & Service): readonly FieldError[] {
+  const path = "status.loadBalancer.ingress";
+  const ingress = object.status?.loadBalancer?.ingress ?? [];
+  if (ingress.length > 0 && specOf(object).type !== "LoadBalancer") {
+    return [notAllowed(path, "may only be used when `spec.type` is 'LoadBalancer'")];
+  }
+  return ingress.flatMap(({ ip = "", hostname = "", ipMode }, at) => {
+    const mode = `${path}[${at}].ipMode`;
+    const errors = ip === "" ? [] : [...address(ip, `${path}[${at}].ip`)];
+    if (ipMode === undefined) {
+      if (ip !== "") errors.push(required(mode, "must be specified when `ip` is set"));
+    } else if (ip === "") errors.push(notAllowed(mode, "may not be specified when `ip` is not set"));
+    else errors.push(...unlessOneOf(mode, ipMode, MODES));
+    return [...errors, ...balancerName(hostname, `${path}[${at}].hostname`)];
   });
-  return [...ports, ...refuse("spec.healthCheckNodePort", spec.healthCheckNodePort), ...addresses];
+}
+
+function balancerName(hostname: string, path: string): readonly FieldError[] {
+  if (hostname === "") return [];
+  const isAddress = tryParseAddress(hostname) !== undefined;
+  const wrong = isAddress ? [invalid(path, hostname, "must be a DNS name, not an IP address")] : [];
+  return [...subdomain(hostname, path), ...wrong];
 }

@@ -1,4 +1,5 @@
 import type { Service } from "#api/core/v1/types.ts";
+import { formatAddress, tryParseAddress } from "#netaddr/address.ts";
 import type { ApiObject } from "../../registry/types.ts";
 import { isHeadless, specOf } from "./shape.ts";
 
@@ -26,5 +27,21 @@ export function serviceWarnings(object: ApiObject & Service): readonly string[] 
       'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"',
     ],
   ];
-  return cases.filter(([holds]) => holds).map(([, text]) => text);
+  return [
+    ...formWarnings(spec.clusterIPs, "spec.clusterIPs"),
+    ...cases.filter(([holds]) => holds).map(([, text]) => text),
+    ...formWarnings(spec.externalIPs, "spec.externalIPs"),
+  ];
+}
+
+/** IPv6 addresses have one form in which they are written (RFC 5952). */
+function formWarnings(addresses: readonly string[] = [], path: string): readonly string[] {
+  return addresses.flatMap((text, at) => {
+    const address = text.includes(":") ? tryParseAddress(text) : undefined;
+    const form = address === undefined ? text : formatAddress(address);
+    if (form === text) return [];
+    return [
+      `${path}[${at}]: IPv6 address ${JSON.stringify(text)} should be in RFC 5952 canonical format (${JSON.stringify(form)})`,
+    ];
+  });
 }
