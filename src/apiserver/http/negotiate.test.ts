@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { acceptsAggregated, negotiate } from "./negotiate.ts";
+import { acceptsAggregated, negotiate, negotiateFormat } from "./negotiate.ts";
 
 describe("what a client accepts", () => {
   it.each([
@@ -22,6 +22,15 @@ describe("what a client accepts", () => {
   it("and nothing that is served, is refused", () => {
     expect(() => negotiate("text/html")).toThrow(expect.objectContaining({ code: 406 }));
     expect(() => negotiate("application/vnd.kubernetes.protobuf")).toThrow(
+      expect.objectContaining({ code: 406 }),
+    );
+  });
+
+  it("of what is of one kind only, is a format", () => {
+    const table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    expect(negotiateFormat(`${table},application/yaml`)).toBe("yaml");
+    expect(() => negotiateFormat(table)).toThrow(expect.objectContaining({ code: 406 }));
+    expect(() => negotiateFormat("application/yaml", ["json"])).toThrow(
       expect.objectContaining({ code: 406 }),
     );
   });

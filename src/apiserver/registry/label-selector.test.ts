@@ -23,4 +23,20 @@ describe("a label selector", () => {
   it.each(["a=b=c", "a in b", "(a)", "a=$", "/a", "a>b", ",", "a b"])("%s is refused", (selector) => {
     expect(() => parseLabelSelector(selector)).toThrow(expect.objectContaining({ code: 400 }));
   });
+
+  it.each([
+    ["n=(", "unable to parse requirement: found '(', expected: identifier"],
+    ["n in 1", "unable to parse requirement: found '1' expected: '('"],
+    ["n in (a b)", "unable to parse requirement: found 'b', expected: ',' or ')'"],
+    ["n=a b", "found 'b', expected: ',' or 'end of string'"],
+    ["n=1,", "found '', expected: identifier after ','"],
+    ["!a=1", "found '=', expected: ',' or 'end of string'"],
+  ])("%s is refused with: %s", (selector, message) => {
+    expect(() => parseLabelSelector(selector)).toThrow(message);
+  });
+
+  it("compares integers alone", () => {
+    const isBelow = parseLabelSelector("a<2");
+    expect(["1", "", "x", "1.5", "2"].filter((it) => isBelow({ a: it }))).toEqual(["1"]);
+  });
 });

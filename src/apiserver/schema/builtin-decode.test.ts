@@ -155,7 +155,11 @@ describe("a value of another type", () => {
   it.each([
     ["Secret", { data: { a: "not base64!" } }, "illegal base64 data"],
     ["Pod", { spec: { containers: [{ resources: { limits: { cpu: "much" } } }] } }, "quantities must match"],
-    ["Pod", { metadata: { deletionTimestamp: "2026-02-30T00:00:00Z" } }, "parsing time"],
+    ["Pod", { metadata: { deletionTimestamp: "2026-02-30T00:00:00Z" } }, ": day out of range"],
+    ["Pod", { metadata: { deletionTimestamp: "2026-13-03T00:00:00Z" } }, ": month out of range"],
+    ["Pod", { metadata: { deletionTimestamp: "yesterday" } }, 'cannot parse "yesterday" as "2006"'],
+    ["Pod", { metadata: { deletionTimestamp: "2026-02-03 x" } }, 'cannot parse " x" as "T"'],
+    ["Pod", { metadata: { deletionTimestamp: "2026-02-03T01:02:03.5Zx" } }, 'extra text: "x"'],
     ["Service", { spec: { ports: [{ targetPort: 1.5 }] } }, "of type int32"],
   ])("is refused when it is no %s: %j", (kind, object, why) => {
     expect(refusal("", "v1", kind, object).message).toContain(why);

@@ -42,7 +42,9 @@ function whyNoTime(value: string, layout: string): string {
     // Fractions of a second may follow whatever the layout says.
     if (element === "05" && !layout.includes(".")) rest = rest.replace(/^[.,]\d{1,9}/, "");
   }
-  return rest === "" ? ": day out of range" : `: extra text: ${JSON.stringify(rest)}`;
+  if (rest !== "") return `: extra text: ${JSON.stringify(rest)}`;
+  const month = Number(value.slice(5, 7));
+  return month < 1 || month > 12 ? ": month out of range" : ": day out of range";
 }
 
 function timeElement(element: string): RegExp {
