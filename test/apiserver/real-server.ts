@@ -85,7 +85,7 @@ function apiserverFlags(pkiDir: string, port: number, etcdPort: number): readonl
     `--tls-cert-file=${file("apiserver.crt")}`,
     `--tls-private-key-file=${file("apiserver.key")}`,
     `--client-ca-file=${file("ca.crt")}`,
-    "--service-account-issuer=https://kubernetes.default.svc",
+    "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
     `--service-account-key-file=${file("sa.pub")}`,
     `--service-account-signing-key-file=${file("sa.key")}`,
     `--service-cluster-ip-range=${SERVICE_RANGES.join(",")}`,

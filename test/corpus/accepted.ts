@@ -17,6 +17,7 @@ export const ACCEPTED: readonly Acceptance[] = [
   {
     reason: "Messages that name Go's insides, or nothing",
     differences: {
+      "deletion/delete options are checked": [`6 DELETE ${MAPS}/a: body.message: *`],
       "errors/bodies that say something else": [1, 2, 3, 4, 9, 10].map(
         (it) => `${it} POST ${MAPS}: body.message: *`,
       ),
@@ -91,6 +92,9 @@ export const ACCEPTED: readonly Acceptance[] = [
     },
   },
   {
+      "dry-run/finalizers, namespaces and custom resources": [
+        '6 DELETE *?dryRun=All: body.metadata.managedFields[1]: {"manager":"kube-apiserver"*',
+      ],
     reason: "Definitions are established at once",
     differences: {
       "crds/a CustomResourceDefinition is accepted, established, changed and deleted": [
@@ -112,6 +116,7 @@ export const ACCEPTED: readonly Acceptance[] = [
     },
   },
   {
+      "deletion/delete options are checked": [`8 DELETE ${MAPS}/a: body.message: *`],
     reason: "Texts of bodies that cannot be read",
     differences: {
       "errors/bodies that are no object": [
@@ -157,6 +162,10 @@ export const ACCEPTED: readonly Acceptance[] = [
     },
   },
   {
+      "crud/a ClusterRole is created, read, labelled, replaced, listed and deleted": [
+        ...["1 POST *", "2 GET *", "3 PATCH *", "4 PUT *"].map((it) => `${it}: body.rules: null -> []`),
+        "5 GET *: body.items[0].rules: null -> []",
+      ],
     reason: "Empty lists stay lists",
     differences: {
       "metadata/names are checked by the rules of their kind": [
@@ -165,11 +174,23 @@ export const ACCEPTED: readonly Acceptance[] = [
     },
   },
   {
+      "crud/a Node is created, read, labelled, replaced, listed and deleted": [
+        ...["1 POST *", "2 GET *", "3 PATCH *", "4 PUT *"].map(
+          (it) => `${it}: body.spec.taints: [{"key":"node.kubernetes.io/not-ready"*`,
+        ),
+        '5 GET *: body.items[0].spec.taints: [{"key":"node.kubernetes.io/not-ready"*',
+      ],
     reason: "New Nodes have no taint",
     differences: {
       "metadata/the name and the namespace of the path and those of the body have to agree": [
         '11 POST /api/v1/nodes: body.spec.taints: [{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule"}] -> absent',
       ],
+  {
+    reason: "A dry run of a Service finds what is taken",
+    differences: {
+      "dry-run/no address and no port is taken": ["4 POST /api/v1/namespaces/$ns/services?dryRun=All: *"],
+    },
+  },
     },
   },
 ];

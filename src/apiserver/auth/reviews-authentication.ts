@@ -1,7 +1,15 @@
 import type { ObjectMeta } from "#api/meta/types.ts";
 import { timestamp } from "../registry/metadata.ts";
 import { schemaOf } from "../builtin/define.ts";
-import { fieldsAt, type Fields, numberAt, stringsAt, textAt } from "../builtin/fields.ts";
+import {
+  ensureFields,
+  fieldsAt,
+  type Fields,
+  numberAt,
+  setDefault,
+  stringsAt,
+  textAt,
+} from "../builtin/fields.ts";
 import type {
   ApiObject,
   ObjectReader,
@@ -55,6 +63,9 @@ export function authenticationReviews(options: AuthenticationReviewOptions): rea
       kind: "TokenRequest",
       kindApiVersion: `${GROUP}/v1`,
       schema: schemaOf(`${GROUP}/v1`, "TokenRequest"),
+      applyDefaults: (object) => {
+        setDefault(ensureFields(object, "spec"), "expirationSeconds", DEFAULT_LIFETIME);
+      },
       review: (request) => requestToken(request, options),
     },
   ];
@@ -101,7 +112,7 @@ async function requestToken(
   const account = reader.get("", "serviceaccounts", namespace, name);
   if (account === undefined) throw notFound(ACCOUNTS, name);
   const spec = fieldsAt(object, "spec");
-  const expirationSeconds = numberAt(spec, "expirationSeconds") ?? DEFAULT_LIFETIME;
+  const expirationSeconds = numberAt(spec, "expirationSeconds") ?? 0;
   checkLifetime(expirationSeconds);
   const asked = stringsAt(spec, "audiences");
   const audiences = asked.length > 0 ? asked : serviceAccountTokens.audiences;

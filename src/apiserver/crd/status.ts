@@ -67,10 +67,23 @@ const TERMINATING: Told = {
   message: "CustomResource deletion is in progress",
 };
 
+const MARKED: Told = {
+  type: "Terminating",
+  status: "True",
+  reason: "InstanceDeletionPending",
+  message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+};
+
 function withTransition(planned: Told, before: readonly CrdCondition[], nowMs: number): CrdCondition {
   const known = before.find((it) => it.type === planned.type);
   const isSame = known?.status === planned.status;
   return { ...planned, lastTransitionTime: isSame ? known.lastTransitionTime : timestamp(nowMs) };
+}
+
+/** The status of a definition whose deletion begins; that its instances go is told with the next write. */
+export function terminating({ status = {} }: Crd, nowMs: number): CrdStatus {
+  const others = (status.conditions ?? []).filter((it) => it.type !== MARKED.type);
+  return { ...status, conditions: [...others, withTransition(MARKED, [], nowMs)] };
 }
 
 /** Each name by itself: one that another CRD of the group holds leaves what was accepted before; the last of them is told. */

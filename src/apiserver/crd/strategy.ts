@@ -2,7 +2,7 @@ import { ensureFields, type Fields, fieldsAt } from "../builtin/fields.ts";
 import type { ApiObject, ObjectReader, Strategy, WriteContext } from "../registry/types.ts";
 import { isKnownFormat } from "../schema/formats.ts";
 import type { Schema } from "../schema/types.ts";
-import { planCrdStatus, storedVersionsOf } from "./status.ts";
+import { planCrdStatus, storedVersionsOf, terminating } from "./status.ts";
 import { CLEANUP_FINALIZER, type Crd, CRD_GROUP, CRD_PLURAL, type CrdNames } from "./types.ts";
 import { validateCrd, validateCrdUpdate } from "./validate.ts";
 import { isObject } from "#base/json.ts";
@@ -30,8 +30,10 @@ export const crdStrategy: Strategy = {
     return validateCrdUpdate(object as Crd, old as Crd);
   },
   // Only what ends waits for its instances to go.
-  beginDeletion({ metadata }) {
+  beginDeletion(object, nowMs) {
+    const { metadata } = object;
     metadata.finalizers = [...new Set([...(metadata.finalizers ?? []), CLEANUP_FINALIZER])];
+    object["status"] = terminating(object as Crd, nowMs);
   },
 };
 

@@ -30,6 +30,7 @@ export async function serveReview(
   const validation = parseFieldValidation(exchange);
   const warn = (message: string): void => exchange.warn(message);
   const checked = checkFields({ definition, object: sent, duplicates, validation, warn });
+  definition.applyDefaults?.(checked);
   const object = trackUpdate({
     manager: parseFieldManager(exchange),
     apiVersion: definition.kindApiVersion ?? versionOf(definition),

@@ -1,5 +1,5 @@
 import { isObject } from "#base/json.ts";
-import { deref, withObjectFields } from "../schema/definitions.ts";
+import { deref, REF_PREFIX, withObjectFields } from "../schema/definitions.ts";
 import type { Schema, SchemaResolver } from "../schema/types.ts";
 import { keyElement, valueElement } from "./field-set.ts";
 
@@ -28,6 +28,9 @@ export interface MapShape {
   readonly element: Schema | undefined;
 }
 
+/** Any object, of which parts belong to nobody: a ControllerRevision's `data`. */
+const RAW_EXTENSION = `${REF_PREFIX}io.k8s.apimachinery.pkg.runtime.RawExtension`;
+
 const LEAF: Shape = { kind: "leaf" };
 const SET: SetShape = { kind: "set" };
 /** What nothing is known of: maps are granular all the way down, lists atomic. */
@@ -53,7 +56,7 @@ function isMapType(schema: Schema): boolean {
 
 function mapShape(schema: Schema, target: Schema): Shape {
   const relation = schema["x-kubernetes-map-type"] ?? target["x-kubernetes-map-type"];
-  if (relation === "atomic") return LEAF;
+  if (relation === "atomic" || schema.$ref === RAW_EXTENSION) return LEAF;
   const fields =
     target["x-kubernetes-embedded-resource"] === true
       ? withObjectFields(target).properties

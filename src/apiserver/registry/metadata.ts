@@ -165,8 +165,9 @@ export function validateMetadataUpdate(object: ApiObject, old: ApiObject): Field
   const wrong = IMMUTABLE.filter((it) => object.metadata[it] !== old.metadata[it]).map((it) =>
     invalidValue(`metadata.${it}`, object.metadata[it], "field is immutable"),
   );
+  const found = [...validateNewFinalizers(object, old), ...wrong];
   // Upstream finds it twice: by the rules of metadata, and by those of the kind.
-  return [...wrong, ...wrong, ...validateNewFinalizers(object, old)];
+  return [...found, ...found];
 }
 
 const IMMUTABLE = ["deletionTimestamp", "deletionGracePeriodSeconds"] as const;

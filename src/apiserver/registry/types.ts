@@ -148,6 +148,8 @@ export interface ReviewDefinition {
   /** apiVersion of the kind, where it is not that of the path: "authentication.k8s.io/v1" for TokenRequest under /api/v1. */
   readonly kindApiVersion?: string;
   readonly schema: Schema;
+  /** What the request is taken to say where it says nothing. */
+  readonly applyDefaults?: (object: ApiObject) => void;
   readonly review: (request: ReviewRequest) => Promise<ApiObject> | ApiObject;
 }
 
