@@ -87,6 +87,12 @@ export function methodNotAllowed(
   return new StatusError({ code: 405, reason: "MethodNotAllowed", message, details: {} });
 }
 
+/** As for custom resources: it says what of. */
+export function methodNotSupported(of: ResourceName, verb: string): StatusError {
+  const message = `${verb} is not supported on resources of kind "${nameOf(of)}"`;
+  return new StatusError({ code: 405, reason: "MethodNotAllowed", message, details: detailsOf(of, "") });
+}
+
 export function notAcceptable(accepted: readonly string[]): StatusError {
   const message = `only the following media types are accepted: ${accepted.join(", ")}`;
   return new StatusError({ code: 406, reason: "NotAcceptable", message });

@@ -188,7 +188,7 @@ function cellOf(
     case "boolean":
       return typeof first === "boolean" ? first : null;
     default:
-      return found.length === 1 ? textOf(first) : found.map(textOf).join(",");
+      return textOf(first);
   }
 }
 

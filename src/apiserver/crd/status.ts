@@ -35,7 +35,7 @@ export function storedVersionsOf({
   spec?: Partial<Crd["spec"]>;
   status?: CrdStatus;
 }): string[] {
-  const { versions = [] } = spec ?? {};
+  const versions = spec?.versions ?? [];
   const storage = versions.filter((it) => it.storage).slice(0, 1);
   return [...new Set([...(status?.storedVersions ?? []), ...storage.map((it) => it.name)])];
 }

@@ -41,7 +41,7 @@ export const crdStrategy: Strategy = {
 function unrecognizedFormats({ spec }: { readonly spec?: Partial<Crd["spec"]> }): readonly string[] {
   const found = new Set<string>();
   const visit = (schema: Schema | undefined): void => {
-    if (!isObject(schema)) return;
+    if (schema === undefined) return;
     const { format = "", type, items, additionalProperties, properties = {} } = schema;
     if (format !== "" && !isKnownFormat(format, type)) found.add(format);
     for (const it of [items, ...Object.values(properties)]) visit(it);

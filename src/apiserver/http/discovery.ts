@@ -113,9 +113,15 @@ function describeResource(it: ResourceDefinition): object {
   };
 }
 
+/** What a real server still stores in an older version than it serves. */
+const STORED_VERSIONS: ReadonlyMap<string, string> = new Map([
+  ["customresourcedefinitions.apiextensions.k8s.io", "v1beta1"],
+]);
+
 /** Says which kind is stored: clients that migrate storage compare it. Source: apiserver, pkg/endpoints/discovery. */
-function storageVersionHash({ group, version, kind, storedAs }: ResourceDefinition): string {
-  const stored = `${storedAs?.group ?? group}/${version}/${kind}`;
+function storageVersionHash({ group, version, kind, plural, storedAs }: ResourceDefinition): string {
+  const written = STORED_VERSIONS.get(`${plural}.${group}`) ?? version;
+  const stored = `${storedAs?.group ?? group}/${written}/${kind}`;
   return createHash("sha256").update(stored).digest().subarray(0, 8).toString("base64");
 }
 

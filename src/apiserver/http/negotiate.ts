@@ -7,6 +7,8 @@ export interface Accepted {
   readonly as: "Table" | "PartialObjectMetadata" | undefined;
   /** Version of meta.k8s.io for `as`. */
   readonly metaVersion: "v1" | "v1beta1";
+  /** Whether metadata is asked for as that of a list. */
+  readonly asList?: boolean;
 }
 
 interface Clause {
@@ -91,18 +93,18 @@ function acceptedKind(as: string, parameters: ReadonlyMap<string, string>): Acce
   if (parameters.get("g") !== "meta.k8s.io" || (version !== "v1" && version !== "v1beta1")) return undefined;
   if (as === "Table") return { format: "json", as, metaVersion: version };
   if (as !== "PartialObjectMetadata" && as !== "PartialObjectMetadataList") return undefined;
-  return { format: "json", as: "PartialObjectMetadata", metaVersion: version };
+  const asList = as === "PartialObjectMetadataList";
+  return { format: "json", as: "PartialObjectMetadata", metaVersion: version, asList };
 }
 
 /** Whether the client takes aggregated discovery, which must be named exactly (KEP-3352). */
-export function acceptsAggregated(header: string | undefined): "v2" | "v2beta1" | undefined {
+export function acceptsAggregated(header: string | undefined): "v2" | undefined {
   for (const { type, parameters } of parseAccept(header ?? "")) {
     if (type !== "application/json" && type !== "*/*") continue;
     const as = parameters.get("as");
     if (as === undefined) return undefined;
     if (as !== "APIGroupDiscoveryList" || parameters.get("g") !== "apidiscovery.k8s.io") continue;
-    const version = parameters.get("v");
-    if (version === "v2" || version === "v2beta1") return version;
+    if (parameters.get("v") === "v2") return "v2";
   }
   return undefined;
 }

@@ -67,7 +67,11 @@ export async function readObject(exchange: Exchange, definition: ResourceDefinit
   const { request } = exchange;
   const validation = parseFieldValidation(exchange);
   const body = await readBody(request);
-  const { value, duplicates } = parseBody(body, mediaType(request.headers["content-type"]));
+  const { value, duplicates } = parseBody(body, mediaType(request.headers["content-type"]), {
+    apiVersion: apiVersionOf(definition),
+    kind: definition.kind,
+    isCustom: definition.isCustom,
+  });
   const object = ofKind(value, { ...definition, apiVersion: apiVersionOf(definition) });
   const warn = (message: string): void => exchange.warn(message);
   return checkFields({ definition, object, duplicates, validation, warn });

@@ -36,7 +36,13 @@ const APPLY_PATCH = "application/apply-patch+yaml";
 const TYPES = new Set([JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]);
 
 /** What makes the new state out of the present one. */
-type Transform = (object: ApiObject) => unknown;
+interface Transform {
+  readonly apply: (object: ApiObject) => unknown;
+  readonly duplicates: readonly string[];
+  readonly duplicatesIn?: "json patch ";
+  /** What a refusal of the result shows. Default: the result. */
+  readonly shown?: string;
+}
 
 /** An object of another kind that a subresource shows in place of the whole: what is patched, and what becomes of it. */
 export interface PatchedPart extends ObjectPart {
@@ -69,7 +75,7 @@ export async function patchObject(
     const transform = parseTransform(type, text, shown);
     const whole = editableCopy(request.definition, entry);
     const current = part?.of(whole) ?? whole;
-    const object = patched(exchange, shown, transform(current));
+    const object = patched(exchange, shown, { value: transform.apply(current), transform });
     refuseOtherUid(shown.definition, object, current);
     if (part === undefined) return { input: object };
     part.set(whole, object);
@@ -83,28 +89,42 @@ function shownAs(request: WriteRequest, part: PatchedPart | undefined): WriteReq
 }
 
 function parseTransform(type: string, text: string, { definition }: WriteRequest): Transform {
-  const { value: patch } = parseJson(text);
+  const { value: patch, duplicates } = parseJson(text);
   switch (type) {
     case JSON_PATCH:
-      return (object) => applyJsonPatch(object, patch);
+      return {
+        apply: (object) => applyJsonPatch(object, patch),
+        duplicates,
+        duplicatesIn: "json patch ",
+      };
     case MERGE_PATCH:
       if (!isObject(patch)) throw notAMergePatch(patch);
-      return (object) => applyMergePatch(object, patch);
+      return { apply: (object) => applyMergePatch(object, patch), duplicates };
     default:
-      return (object) => applyStrategicMergePatch(object, patch, definition.schema, resolveDefinition);
+      return {
+        apply: (object) => applyStrategicMergePatch(object, patch, definition.schema, resolveDefinition),
+        duplicates,
+        shown: goText(patch),
+      };
   }
 }
 
 /** The result of a patch is decoded as the body of an update would be. */
-function patched(exchange: Exchange, request: WriteRequest, value: unknown): ApiObject {
+function patched(
+  exchange: Exchange,
+  request: WriteRequest,
+  { value, transform }: { readonly value: unknown; readonly transform: Transform },
+): ApiObject {
   const { definition } = request;
+  const { duplicates, duplicatesIn } = transform;
   const validation = parseFieldValidation(exchange);
   const warn = (message: string): void => exchange.warn(message);
   // Before decoding makes it what its kind is.
-  const sent = JSON.stringify(value);
+  const sent = transform.shown ?? JSON.stringify(value);
   try {
     const object = patchedKind(value, definition);
-    const checked = checkFields({ definition, object, duplicates: [], validation, warn });
+    const twice = duplicatesIn === undefined ? { duplicates } : { duplicates, duplicatesIn };
+    const checked = checkFields({ definition, object, ...twice, validation, warn });
     refuseOtherPlace({ ...checked.metadata }, request);
     return checked;
   } catch (error) {
@@ -168,7 +188,7 @@ async function applyPatch(
     const object = applyConfiguration({ definition, live, config, manager, force, subresource, nowMs });
     refuseOtherUid(definition, object, live);
     // The configuration is taken as it was written; what is stored is what the kind's types make of it.
-    const input = checkFields({ ...check, definition, object, validation: "Ignore" });
+    const input = checkFields({ ...check, definition, object, validation: "Ignore", keepsNulls: true });
     return { input, isApplied: true, ...(part === undefined ? {} : { part }) };
   });
 }

@@ -5,7 +5,14 @@ import type { Registry } from "../registry/registry.ts";
 import type { DeleteOptions, Removal } from "../registry/removal.ts";
 import type { ResourceDefinition, Verb } from "../registry/types.ts";
 import type { WriteResult } from "../registry/write.ts";
-import { badRequest, methodNotAllowed, notAcceptable, pathNotFound, StatusError } from "../status.ts";
+import {
+  badRequest,
+  methodNotAllowed,
+  methodNotSupported,
+  notAcceptable,
+  pathNotFound,
+  StatusError,
+} from "../status.ts";
 import type { Entry } from "../storage/entry.ts";
 import { answersWhole, readDeleteOptions } from "./delete.ts";
 import type { Exchange } from "./exchange.ts";
@@ -91,7 +98,8 @@ export class ResourceHandler {
     const { definition, target } = call;
     const known = subresourcesOf(definition).find((it) => it.name === target.subresource);
     if (known === undefined || target.rest.length > 0) throw pathNotFound();
-    if (!known.verbs.includes(verb)) throw methodNotAllowed();
+    if (!known.verbs.includes(verb))
+      throw definition.isCustom ? methodNotSupported(definition, verb) : methodNotAllowed();
     if (!PARTS_OF_OBJECT.has(target.subresource)) {
       await serveSpecial(this.#services, call.exchange, this.#addressed(call));
       return;
@@ -159,12 +167,14 @@ export class ResourceHandler {
     const wanted = parseRevision(exchange.query.get("resourceVersion") ?? "");
     if (wanted > store.revision) await awaitRevision(wanted);
     const entry = this.#services.registry.get(definition, target.namespace, target.name ?? "");
+    refuseMetadataOf(call, false);
     await exchange.sendJson(200, await this.#rendered(call, (form) => form.item(entry)), accepted.format);
   }
 
   async #list(call: Call): Promise<void> {
     const { definition, target, exchange, accepted } = call;
     const query = parseListQuery(definition, target.namespace, exchange.query);
+    refuseMetadataOf(call, true);
     const { entries, metadata } = await this.#page(call, query);
     await exchange.sendJson(200, await this.#renderedList(call, entries, metadata), accepted.format);
   }
@@ -267,11 +277,22 @@ function isRouted({ exchange, definition, target }: Call, verb: Verb): boolean {
   return false;
 }
 
+/** The metadata of an object is no list, and that of a list no object. */
+function refuseMetadataOf({ accepted, definition }: Call, isList: boolean): void {
+  const { as, asList = false } = accepted;
+  if (as !== "PartialObjectMetadata" || asList === isList) return;
+  const asked = asList ? "PartialObjectMetadataList" : "PartialObjectMetadata";
+  const what = isList ? `a list (${definition.listKind})` : `not a list (${definition.kind})`;
+  const message = `you requested ${asked}, but the requested object is ${what}`;
+  throw new StatusError({ code: 406, reason: "NotAcceptable", message });
+}
+
 function parseInclude(value: string | null): IncludeObject {
   if (value === null || value === "" || value === "Metadata") return "Metadata";
   if (value === "None" || value === "Object") return value;
+  const why = "must be 'Metadata', 'Object', 'None', or empty";
   throw badRequest(
-    `Invalid value: ${JSON.stringify(value)}: includeObject: must be None, Metadata or Object`,
+    `Unable to convert to Table as requested: includeObject: Invalid value: ${JSON.stringify(value)}: ${why}`,
   );
 }
 

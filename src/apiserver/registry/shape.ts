@@ -4,7 +4,7 @@ import { apply } from "../patch/apply.ts";
 import { trackUpdate } from "../patch/track-update.ts";
 import { validateRules } from "../cel/rules/validate.ts";
 import { decodeBuiltin } from "../schema/builtin-decode.ts";
-import { applyDefaults } from "../schema/defaults.ts";
+import { applyDefaults, dropNulls } from "../schema/defaults.ts";
 import { REF_PREFIX, resolveDefinition } from "../schema/definitions.ts";
 import { fieldProblems, pruneObject } from "../schema/prune.ts";
 import { validateValue } from "../schema/validate.ts";
@@ -22,7 +22,11 @@ export interface FieldCheck {
   readonly definition: { readonly schema: Schema; readonly kind: string; readonly isCustom?: boolean };
   readonly object: ApiObject;
   readonly duplicates: readonly string[];
+  /** What the duplicates stand in, where it is not the object. */
+  readonly duplicatesIn?: "json patch ";
   readonly validation: FieldValidation;
+  /** Whether nulls that may not be stay to be refused, as in what server-side apply makes. */
+  readonly keepsNulls?: boolean;
   readonly warn: (message: string) => void;
 }
 
@@ -37,15 +41,16 @@ export function checkFields(check: FieldCheck): ApiObject {
   const { object } = check;
   const shaped =
     isCustom === true ? pruneCustom(kind, schema, object) : decodeBuiltinKind(kind, schema, object);
+  if (isCustom === true && check.keepsNulls !== true) dropNulls(shaped.object, schema);
   reportFields(check, shaped.unknown);
   return shaped.object;
 }
 
 /** Refuses or reports what is wrong with the fields of a body. */
 export function reportFields(check: FieldCheck, unknown: readonly string[]): void {
-  const { object, duplicates, validation, warn } = check;
+  const { object, duplicates, duplicatesIn, validation, warn } = check;
   const { kind } = check.definition;
-  const problems = validation === "Ignore" ? [] : fieldProblems(unknown, duplicates);
+  const problems = validation === "Ignore" ? [] : fieldProblems(unknown, duplicates, duplicatesIn);
   if (problems.length === 0) return;
   if (validation === "Strict") {
     throw new UndecodableError(kind, versionOf(object), `strict decoding error: ${problems.join(", ")}`);
@@ -162,5 +167,6 @@ export function pruneToSchema(schema: Schema, object: ApiObject): ApiObject {
 export function shapeCustom(schema: Schema, object: ApiObject): ApiObject {
   const copy = cloneJson(pruneObject(object, schema, resolveDefinition).value);
   applyDefaults(copy, schema);
+  dropNulls(copy, schema);
   return sameJson(copy, object) ? object : copy;
 }

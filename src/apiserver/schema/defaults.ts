@@ -4,8 +4,7 @@ import type { Schema } from "./types.ts";
 /**
  * Fills in what the schema of a custom resource defaults. Changes the object in place; doing it twice changes nothing.
  *
- * A null where the schema is not nullable is dropped, and a default takes its place; a null that is allowed stays, and
- * so do the nulls of lists. Defaults reach into objects that are there, never create the way to them.
+ * A default takes the place of a null where the schema is not nullable; a null that is allowed stays. Defaults reach into objects that are there, never create the way to them.
  * Source: apiextensions-apiserver, pkg/apiserver/schema/defaulting.
  */
 export function applyDefaults(value: unknown, schema: Schema): void {
@@ -18,18 +17,32 @@ export function applyDefaults(value: unknown, schema: Schema): void {
 function applyToMap(value: Record<string, unknown>, schema: Schema): void {
   const { properties = {}, additionalProperties: additional } = schema;
   for (const [name, field] of Object.entries(properties)) {
-    if (isStrayNull(value[name], field)) delete value[name];
-    if (field.default !== undefined && !Object.hasOwn(value, name)) value[name] = cloneJson(field.default);
+    if (field.default !== undefined && (!Object.hasOwn(value, name) || isStrayNull(value[name], field)))
+      value[name] = cloneJson(field.default);
     applyDefaults(value[name], field);
   }
   if (typeof additional !== "object") return;
   for (const [name, item] of Object.entries(value)) {
-    if (Object.hasOwn(properties, name)) continue;
-    if (isStrayNull(item, additional)) delete value[name];
-    else applyDefaults(item, additional);
+    if (!Object.hasOwn(properties, name)) applyDefaults(item, additional);
   }
 }
 
 function isStrayNull(value: unknown, schema: Schema): boolean {
   return value === null && schema.nullable !== true;
+}
+
+/** Drops nulls that the schema of a custom resource neither allows nor replaces, but for those of lists. Changes the object in place. */
+export function dropNulls(value: unknown, schema: Schema): void {
+  const { items, properties = {}, additionalProperties: additional } = schema;
+  if (Array.isArray(value)) {
+    if (items !== undefined) for (const item of value) dropNulls(item, items);
+    return;
+  }
+  if (!isObject(value)) return;
+  for (const [name, item] of Object.entries(value)) {
+    const field = Object.hasOwn(properties, name) ? properties[name] : additional;
+    if (typeof field !== "object") continue;
+    if (field.default === undefined && isStrayNull(item, field)) delete value[name];
+    else dropNulls(item, field);
+  }
 }

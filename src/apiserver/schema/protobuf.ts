@@ -19,11 +19,16 @@ const MAX_VALUES = 1_000_000;
  *
  * @throws {StatusError} 400 for whatever is malformed, unknown, deeper than 100 messages, or holds integers beyond 2^53.
  */
-export function decodeProtobuf(bytes: Uint8Array): Record<string, unknown> {
+export function decodeProtobuf(
+  bytes: Uint8Array,
+  implied?: { readonly apiVersion: string; readonly kind: string },
+): Record<string, unknown> {
   if (MAGIC.some((byte, at) => bytes[at] !== byte))
     throw malformed("the body does not begin with k8s and NUL");
   const envelope = readEnvelope(new WireReader(bytes, MAGIC.length));
-  const { apiVersion, kind, raw } = envelope;
+  const { raw } = envelope;
+  const isSaid = envelope.apiVersion !== "" || envelope.kind !== "";
+  const { apiVersion, kind } = isSaid ? envelope : (implied ?? envelope);
   if (envelope.contentType === "application/json") return jsonObject(raw, apiVersion, kind);
   const { group, version } = splitApiVersion(apiVersion);
   // DeleteOptions is registered in every group version, and typed clients send it under their own.

@@ -21,15 +21,28 @@ export function pruneObject<T>(object: T, schema: Schema, resolve: SchemaResolve
 /** As `pruneObject`, for a value inside an object. */
 export function pruneValue<T>(value: T, schema: Schema, resolve: SchemaResolver): Pruned<T> {
   const pruner = new Pruner(resolve);
-  return { value: pruner.prune(value, schema, "") as T, unknown: pruner.unknown };
+  const pruned = pruner.prune(value, schema, "") as T;
+  return { value: pruned, unknown: pruner.unknown };
 }
 
 class Pruner {
-  readonly unknown: string[] = [];
+  /** In the metadata of the object itself, elsewhere, and in the metadata of objects inside of it. */
+  readonly #unknown: Record<"metadata" | "fields" | "embedded", string[]> = {
+    metadata: [],
+    fields: [],
+    embedded: [],
+  };
+  #found: string[] = this.#unknown.fields;
   readonly #resolve: SchemaResolver;
 
   constructor(resolve: SchemaResolver) {
     this.#resolve = resolve;
+  }
+
+  /** In the order in which upstream finds them. */
+  get unknown(): readonly string[] {
+    const { metadata, fields, embedded } = this.#unknown;
+    return [metadata, fields, embedded].flatMap((it) => it.toSorted());
   }
 
   prune(value: unknown, schema: Schema, path: string): unknown {
@@ -51,24 +64,39 @@ class Pruner {
     const { properties = {}, ...rest } = isEmbedded ? withObjectFields(schema) : schema;
     const additional = rest.additionalProperties;
     const keepsUnknown = rest["x-kubernetes-preserve-unknown-fields"] === true || additional === true;
+    const isWhole = isEmbedded || path === "";
+    const prefix = path === "" ? "" : `${path}.`;
     const pruned: Record<string, unknown> = {};
-    let isSame = true;
     for (const [name, item] of Object.entries(value)) {
-      const at = path === "" ? name : `${path}.${name}`;
+      const at = `${prefix}${name}`;
       const below = Object.hasOwn(properties, name) ? properties[name] : additional;
-      if (typeof below === "object") pruned[name] = this.prune(item, below, at);
+      if (typeof below === "object") pruned[name] = this.#field(item, below, { at, isWhole });
       else if (keepsUnknown) pruned[name] = item;
-      else this.unknown.push(at);
-      if (pruned[name] !== item) isSame = false;
+      else this.#found.push(at);
     }
-    return isSame ? value : pruned;
+    return Object.entries(value).every(([name, item]) => pruned[name] === item) ? value : pruned;
+  }
+
+  #field(value: unknown, schema: Schema, { at, isWhole }: { at: string; isWhole: boolean }): unknown {
+    if (!isWhole || !/(^|\.)metadata$/.test(at)) return this.prune(value, schema, at);
+    const found = this.#found;
+    this.#found = at === "metadata" ? this.#unknown.metadata : this.#unknown.embedded;
+    const pruned = this.prune(value, schema, at);
+    this.#found = found;
+    return pruned;
   }
 }
 
+const MAX_PROBLEMS = 100;
+
 /** The text of a refusal or of warnings: `unknown field "spec.foo"`, `duplicate field "spec.bar"`. */
-export function fieldProblems(unknown: readonly string[], duplicates: readonly string[]): string[] {
+export function fieldProblems(
+  unknown: readonly string[],
+  duplicates: readonly string[],
+  duplicatesIn: "" | "json patch " = "",
+): string[] {
   return [
-    ...duplicates.map((path) => `duplicate field ${JSON.stringify(path)}`),
+    ...duplicates.map((path) => `${duplicatesIn}duplicate field ${JSON.stringify(path)}`),
     ...unknown.map((path) => `unknown field ${JSON.stringify(path)}`),
-  ];
+  ].slice(0, MAX_PROBLEMS);
 }

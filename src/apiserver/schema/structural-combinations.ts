@@ -1,4 +1,3 @@
-import { isObject } from "#base/json.ts";
 import { notAllowed, required } from "../builtin/field-errors.ts";
 import type { FieldError } from "../status.ts";
 import type { Schema } from "./types.ts";
@@ -35,7 +34,7 @@ export function checkCompleteness(root: Schema, field: string): FieldError[] {
 
 function checkNamed({ part, at }: Part, schema: Schema | undefined, field: string): FieldError[] {
   if (schema === undefined) return [required(field, `because it is defined in ${at}`)];
-  if (!isObject(part)) return [];
+  if (typeof part !== "object" || part === null) return [];
   const { properties = {}, items } = part;
   return [
     ...combinationsOf(part, at).flatMap((it) => checkNamed(it, schema, field)),

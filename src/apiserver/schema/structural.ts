@@ -75,8 +75,8 @@ function checkNode(schema: Schema, at: At): FieldError[] {
 }
 
 function checkForbidden(schema: Schema, field: string, depth = 0): FieldError[] {
-  if (!isObject(schema) || depth > MAX_DEPTH) return [];
-  const found = FORBIDDEN.filter((keyword) => schema[keyword] !== undefined);
+  if (typeof schema !== "object" || schema === null || depth > MAX_DEPTH) return [];
+  const found = FORBIDDEN.filter((keyword) => Object.hasOwn(schema, keyword));
   const errors = found.map((keyword) => notAllowed(`${field}.${keyword}`, `${keyword} is not supported`));
   if (Array.isArray(schema.items))
     errors.push(notAllowed(`${field}.items`, "items must be a schema object and not an array"));

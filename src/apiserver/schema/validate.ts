@@ -5,6 +5,7 @@ import { deref } from "./definitions.ts";
 import { isOfFormat } from "./formats.ts";
 import { matches } from "./patterns.ts";
 import type { Schema, SchemaResolver } from "./types.ts";
+import { validateEmbedded } from "./validate-embedded.ts";
 
 export interface ValueToValidate {
   readonly value: unknown;
@@ -184,12 +185,7 @@ class Validator {
     for (const name of schema.required ?? []) {
       if (value[name] === undefined) this.errors.push(required(child(path, name)));
     }
-    if (schema["x-kubernetes-embedded-resource"] !== true) return;
-    for (const name of ["apiVersion", "kind"]) {
-      if (typeof value[name] !== "string" || value[name] === "") {
-        this.errors.push(required(child(path, name), "must not be empty"));
-      }
-    }
+    if (schema["x-kubernetes-embedded-resource"] === true) this.errors.push(...validateEmbedded(value, path));
   }
 
   #combinations(subject: Subject, schema: Schema): void {
