@@ -27,6 +27,8 @@ const BOOKMARK_EVERY_MS = 60_000;
 const BOOKMARK_BEFORE_END_MS = 2000;
 /** A watch without `timeoutSeconds` lasts between this and twice this, so that clients do not come back together. */
 const MIN_TIMEOUT_MS = 30 * 60_000;
+/** The longest that a timer waits; one that is set to more fires at once. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 export interface WatchServices {
   readonly registry: Registry;
@@ -143,7 +145,10 @@ function scheduleWatch(
   watcher: Watcher,
   { timeoutSeconds = 0, allowBookmarks }: WatchQuery,
 ): Disposable {
-  const lastsMs = timeoutSeconds > 0 ? timeoutSeconds * 1000 : MIN_TIMEOUT_MS * (1 + rng.random());
+  const lastsMs =
+    timeoutSeconds > 0
+      ? Math.min(timeoutSeconds * 1000, MAX_TIMEOUT_MS)
+      : MIN_TIMEOUT_MS * (1 + rng.random());
   const timers = new Set<Disposable>();
   const after = (delayMs: number, callback: () => void): void => {
     const timer = clock.after(delayMs, () => {

@@ -1,7 +1,10 @@
-/** Numbers in texts of requests, refused in the words of Go's strconv, which kube-apiserver passes on. */
+/**
+ * Numbers in texts of requests, refused in the words of Go's strconv, which kube-apiserver passes on. Those that 64 bits
+ * hold are taken, though a number here is exact up to 2^53 only: all that is beyond is more than anything real.
+ */
 
 export function isUint(text: string): boolean {
-  return /^[0-9]{1,15}$/.test(text);
+  return /^[0-9]{1,19}$/.test(text);
 }
 
 export function notAUint(text: string): string {
@@ -9,7 +12,7 @@ export function notAUint(text: string): string {
 }
 
 export function isInt(text: string): boolean {
-  return /^[-+]?[0-9]{1,15}$/.test(text);
+  return /^[-+]?[0-9]{1,18}$/.test(text);
 }
 
 export function notAnInt(text: string): string {

@@ -120,6 +120,9 @@ export const scenarios = area("watches", [
     two,
     watch(`${MAPS}?watch=true&resourceVersion=0&timeoutSeconds=1`, { events: 3 }),
   ]),
+  scenario("a watch may last for a year", [
+    watch(`${MAPS}?watch=true&resourceVersion=0&timeoutSeconds=31536000`, { events: 1, during: [last] }),
+  ]),
   scenario("a watch of custom resources", [
     definition(),
     watch(`${WIDGETS}?watch=true&resourceVersion=0`, {
