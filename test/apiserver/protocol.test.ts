@@ -379,7 +379,8 @@ describe("deletions", () => {
     const more = await patch(maps("/a"), MERGE, {
       metadata: { finalizers: ["example.io/hold", "example.io/more"] },
     });
-    expect(more.json).toMatchObject({ code: 422, details: { causes: [{ field: "metadata.finalizers" }] } });
+    const wrong = { field: "metadata.finalizers" };
+    expect(more.json).toMatchObject({ code: 422, details: { causes: [wrong, wrong] } });
     expect((await patch(maps("/a"), MERGE, { metadata: { finalizers: null } })).code).toBe(200);
     expect((await get(maps("/a"))).code).toBe(404);
   });

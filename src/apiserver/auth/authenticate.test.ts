@@ -57,7 +57,8 @@ describe("a request", () => {
     });
     const found = reviews.find((it) => it.plural === name);
     if (found === undefined) throw new Error(name);
-    const body = { apiVersion: "v1", kind: found.kind, metadata: { name: "" }, ...object };
+    const body: ApiObject = { apiVersion: "v1", kind: found.kind, metadata: { name: "" }, ...object };
+    found.applyDefaults?.(body);
     return found.review({
       object: body,
       user: { name: "u", groups: [] },

@@ -125,6 +125,37 @@ export const scenarios = area("deletion", [
     del(`${PODS}/a`),
     get(`${PODS}/a`),
   ]),
+  scenario("a watch tells that a pod ends before it is gone", [
+    post(
+      PODS,
+      { metadata: { name: "a" }, spec: { containers: [{ name: "c", image: "i" }] } },
+      { name: "made" },
+    ),
+    watch(`${PODS}?watch=true&resourceVersion=$made.metadata.resourceVersion`, {
+      events: 2,
+      during: [del(`${PODS}/a`)],
+    }),
+  ]),
+  scenario("preconditions hold for every object of a collection", [
+    given(post(MAPS, map("a")), post(MAPS, map("b"))),
+    del(
+      MAPS,
+      { preconditions: { resourceVersion: "1" } },
+      { view: (body) => (body as { code?: number }).code },
+    ),
+    get(MAPS),
+  ]),
+  scenario("a Job leaves its pods to themselves unless it is told", [
+    given(
+      ...["a", "b", "c", "d"].map((name) =>
+        post("/apis/batch/v1/namespaces/$ns/jobs", manifest(kindOf("Job"), { name, labels: { l: "1" } })),
+      ),
+    ),
+    del("/apis/batch/v1/namespaces/$ns/jobs/a", { propagationPolicy: "Background" }),
+    del("/apis/batch/v1/namespaces/$ns/jobs/b", { orphanDependents: false }),
+    del("/apis/batch/v1/namespaces/$ns/jobs/c?dryRun=All"),
+    del("/apis/batch/v1/namespaces/$ns/jobs/d", { propagationPolicy: "Orphan" }),
+  ]),
   scenario("a collection is deleted by selector", [
     given(...["a", "b", "c"].map((it) => post(MAPS, map(it, { labels: { l: it === "c" ? "2" : "1" } })))),
     del(`${MAPS}?labelSelector=l%3D1`),
