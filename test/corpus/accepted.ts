@@ -9,6 +9,7 @@ export interface Acceptance {
   readonly differences: Readonly<Record<string, readonly string[]>>;
 }
 
+const INSTANCES = "/apis/$id.example.com/v1/namespaces/$ns/widgets";
 const CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS = `${CRDS}/widgets.$id.example.com`;
 const MAPS = "/api/v1/namespaces/$ns/configmaps";
@@ -17,6 +18,11 @@ export const ACCEPTED: readonly Acceptance[] = [
   {
     reason: "Messages that name Go's insides, or nothing",
     differences: {
+      "content/metadata of objects and lists": [
+        `3 GET ${MAPS}: body.message: *`,
+        `4 GET ${MAPS}/a: body.message: *`,
+      ],
+      "content/protobuf in": [3, 4].map((it) => `${it} POST ${MAPS}: body.message: *`),
       "deletion/delete options are checked": [`6 DELETE ${MAPS}/a: body.message: *`],
       "errors/bodies that say something else": [1, 2, 3, 4, 9, 10].map(
         (it) => `${it} POST ${MAPS}: body.message: *`,
@@ -42,10 +48,8 @@ export const ACCEPTED: readonly Acceptance[] = [
         "7 PATCH /api/v1/namespaces/$ns/configmaps/a?fieldManager=one: body.message: *",
       ],
       "apply/JSON patches: all operations, negative indices, and what is refused": [
-        ...[8, 10, 11, 12, 13, 15].map(
-          (it) => `${it} PATCH /apis/$id.example.com/v1/namespaces/$ns/widgets/t: body.message: *`,
-        ),
-      ],
+        8, 10, 11, 12, 13, 15,
+      ].map((it) => `${it} PATCH /apis/$id.example.com/v1/namespaces/$ns/widgets/t: body.message: *`),
       "crds/definitions that are refused": [
         `9 POST ${CRDS}?dryRun=All: body.details.causes[0].message: "Invalid value: [{\\"Name\\"*`,
         ...[0, 1].map(
@@ -58,6 +62,15 @@ export const ACCEPTED: readonly Acceptance[] = [
   {
     reason: "Managers have the time of what they did through scale",
     differences: {
+      "crds/the scale subresource of a custom resource": [
+        ...["4 PUT", "5 PUT", "6 PATCH"].map(
+          (it) => `${it} ${INSTANCES}/a/scale: body.metadata.resourceVersion: *`,
+        ),
+        `8 GET ${INSTANCES}/a: body.metadata.managedFields[*`,
+        `8 GET ${INSTANCES}/a: body.metadata.resourceVersion: *`,
+        `10 PATCH ${INSTANCES}/none/scale: body.metadata.resourceVersion: *`,
+        `11 GET ${INSTANCES}/none: body.metadata.resourceVersion: *`,
+      ],
       "apply/replicas are taken through scale, and a conflict names it": [
         "4 PATCH /apis/apps/v1/namespaces/$ns/deployments/web?fieldManager=one&force=false: body.metadata.managedFields[1].time: *",
         "5 GET /apis/apps/v1/namespaces/$ns/deployments/web: body.metadata.managedFields[1].time: *",
@@ -87,16 +100,45 @@ export const ACCEPTED: readonly Acceptance[] = [
   {
     reason: "Fewer resources are served",
     differences: {
+      "discovery/the core resources": [
+        "bindings",
+        "componentstatuses",
+        "nodes/proxy",
+        "pods/ephemeralcontainers",
+        "pods/proxy",
+        "pods/resize",
+        "services/proxy",
+      ].map((it) => `1 GET /api/v1: body.resources.${it}: * -> absent`),
+      "discovery/aggregated discovery of the core": [
+        "bindings",
+        "componentstatuses",
+        "nodes.subresources.proxy",
+        "pods.subresources.ephemeralcontainers",
+        "pods.subresources.proxy",
+        "pods.subresources.resize",
+        "services.subresources.proxy",
+      ].map((it) => `1 GET /api: body.items.core[0].resources.${it}: * -> absent`),
+      "discovery/the resources of admissionregistration.k8s.io/v1": ["policies", "policybindings"].map(
+        (it) =>
+          `1 GET /apis/admissionregistration.k8s.io/v1: body.resources.mutatingadmission${it}: * -> absent`,
+      ),
+      "discovery/aggregated discovery of admissionregistration.k8s.io": ["policies", "policybindings"].map(
+        (it) =>
+          `1 GET /apis: body.items.admissionregistration.k8s.io[0].resources.mutatingadmission${it}: * -> absent`,
+      ),
+      "discovery/aggregated discovery of autoscaling": [
+        "1 GET /apis: body.items.autoscaling[1]: * -> absent",
+      ],
       "discovery/the versions and the groups": ["2 GET /apis: body.groups.autoscaling.versions[1]: *"],
       "discovery/the group autoscaling": ["1 GET /apis/autoscaling: body.versions[1]: *"],
     },
   },
   {
+    reason: "Definitions are established at once",
+    differences: {
       "dry-run/finalizers, namespaces and custom resources": [
         '6 DELETE *?dryRun=All: body.metadata.managedFields[1]: {"manager":"kube-apiserver"*',
       ],
-    reason: "Definitions are established at once",
-    differences: {
       "crds/a CustomResourceDefinition is accepted, established, changed and deleted": [
         ...[2, 4].map(
           (it) => `${it} GET ${WIDGETS}: body.metadata.managedFields[1]: {"manager":"kube-apiserver"*`,
@@ -116,9 +158,10 @@ export const ACCEPTED: readonly Acceptance[] = [
     },
   },
   {
-      "deletion/delete options are checked": [`8 DELETE ${MAPS}/a: body.message: *`],
     reason: "Texts of bodies that cannot be read",
     differences: {
+      "content/media types of errors": [`4 POST ${MAPS}: body.message: *`],
+      "deletion/delete options are checked": [`8 DELETE ${MAPS}/a: body.message: *`],
       "errors/bodies that are no object": [
         ...[1, 2, 3, 5, 6, 7, 9, 10, 11, 14, 15, 17, 19, 20, 21, 22].map(
           (it) => `${it} POST ${MAPS}: body.message: *`,
@@ -130,6 +173,24 @@ export const ACCEPTED: readonly Acceptance[] = [
   {
     reason: "Protobuf is read, not written",
     differences: {
+      "content/media types of errors": [
+        ...["message", "details"].map((it) => `1 GET ${MAPS}/absent: body.${it}: *`),
+        ...["status: 404 -> 406", "headers: *", 'body: "<protobuf>" -> *'].map(
+          (it) => `2 GET ${MAPS}/absent: ${it}`,
+        ),
+      ],
+      "content/metadata of objects and lists": ["8 GET /api/v1: body.message: *"],
+      "content/protobuf in": [
+        ...[6, 7].flatMap((it) => [
+          `${it} GET ${MAPS}/a: headers: *`,
+          `${it} GET ${MAPS}/a: body: "<protobuf>" -> *`,
+        ]),
+        `7 GET ${MAPS}/a: status: 200 -> 406`,
+      ],
+      "discovery/forms of aggregated discovery": [
+        ...[2, 6].map((it) => `${it} GET /apis: body.message: *`),
+        "7 GET /apis/apps: body.message: *",
+      ],
       "errors/answers that nobody can give": [
         ...[1, 2].flatMap((it) => [
           `${it} GET ${MAPS}: body.message: *`,
@@ -162,35 +223,68 @@ export const ACCEPTED: readonly Acceptance[] = [
     },
   },
   {
+    reason: "Empty lists stay lists",
+    differences: {
       "crud/a ClusterRole is created, read, labelled, replaced, listed and deleted": [
         ...["1 POST *", "2 GET *", "3 PATCH *", "4 PUT *"].map((it) => `${it}: body.rules: null -> []`),
         "5 GET *: body.items[0].rules: null -> []",
       ],
-    reason: "Empty lists stay lists",
-    differences: {
       "metadata/names are checked by the rules of their kind": [
         "11 POST /apis/rbac.authorization.k8s.io/v1/namespaces/$ns/roles: body.rules: null -> []",
       ],
     },
   },
   {
+    reason: "New Nodes have no taint",
+    differences: {
       "crud/a Node is created, read, labelled, replaced, listed and deleted": [
         ...["1 POST *", "2 GET *", "3 PATCH *", "4 PUT *"].map(
           (it) => `${it}: body.spec.taints: [{"key":"node.kubernetes.io/not-ready"*`,
         ),
         '5 GET *: body.items[0].spec.taints: [{"key":"node.kubernetes.io/not-ready"*',
       ],
-    reason: "New Nodes have no taint",
-    differences: {
       "metadata/the name and the namespace of the path and those of the body have to agree": [
         '11 POST /api/v1/nodes: body.spec.taints: [{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule"}] -> absent',
       ],
+    },
+  },
   {
     reason: "A dry run of a Service finds what is taken",
     differences: {
       "dry-run/no address and no port is taken": ["4 POST /api/v1/namespaces/$ns/services?dryRun=All: *"],
     },
   },
+  {
+    reason: "Keys that stand twice are told by their path",
+    differences: {
+      "field-validation/keys of a custom resource that stand twice": [
+        `5 POST ${INSTANCES}?fieldValidation=Strict: body.message: *`,
+        `6 POST ${INSTANCES}?fieldValidation=Warn: headers.Warning: *`,
+        `8 POST ${INSTANCES}?fieldManager=m: headers.Warning: *`,
+      ],
+      "field-validation/keys that stand twice in YAML": [
+        `1 POST ${MAPS}?fieldValidation=Strict: body.message: *`,
+        ...["2 POST *Warn", "4 POST *fieldManager=m"].flatMap((it) => [
+          `${it}: headers.Warning[0]: *`,
+          `${it}: headers.Warning[1]: *`,
+        ]),
+        ...["status: 500 -> 400", "body.message: *", "body.code: *", "body.reason: *"].map(
+          (it) => `5 PATCH ${MAPS}/a-strict?force=true&fieldManager=m&fieldValidation=Strict: ${it}`,
+        ),
+        `6 PATCH ${MAPS}/a-warn?*: headers: absent -> *`,
+        `8 PATCH ${MAPS}/a-unset?*: headers: absent -> *`,
+      ],
+    },
+  },
+  {
+    reason: "Nothing more is told of an object without a name",
+    differences: {
+      "crds/definitions that are refused": [
+        `22 POST ${CRDS}?dryRun=All: body.message: *`,
+        ...[1, 2, 3, 4, 5, 6, 7, 8].map(
+          (it) => `22 POST ${CRDS}?dryRun=All: body.details.causes[${it}]: * -> absent`,
+        ),
+      ],
     },
   },
 ];
