@@ -59,6 +59,8 @@ export interface Strategy {
     old: ApiObject,
     context: WriteContext,
   ) => readonly FieldError[];
+  /** What of metadata an update of the status leaves as it is. Default: nothing. */
+  readonly keptByStatus?: readonly ("labels" | "ownerReferences")[];
   /** After a change is in the store, and once for each object at start-up; `undefined` means absent. */
   readonly onStored?: (after: ApiObject | undefined, before: ApiObject | undefined) => void;
   /** Which changes raise `metadata.generation`. "spec": anything but metadata and status; "none": the kind has none. */

@@ -86,7 +86,7 @@ export function replaceObject(write: Write, replacement: Replacement): WriteResu
   const context = writeContext(write);
   strategy.prepareForUpdate?.(object, old, context);
   object.metadata.resourceVersion = old.metadata.resourceVersion ?? "";
-  if (changesGeneration(definition, object, old)) {
+  if (isNewGeneration(request, object, old)) {
     object.metadata.generation = (old.metadata.generation ?? 0) + 1;
   }
   refuseInvalid(definition, old.metadata.name, [
@@ -194,15 +194,25 @@ function finalizersOf(object: ApiObject): object {
   return finalizers.length === 0 ? {} : { finalizers };
 }
 
-/** Built-in kinds take labels, annotations and finalizers through /status too; custom ones only the status. */
+/** The status is no wish of anybody's, whatever of the metadata changed with it. */
+function isNewGeneration(
+  { definition, subresource }: WriteRequest,
+  object: ApiObject,
+  old: ApiObject,
+): boolean {
+  return subresource !== "status" && changesGeneration(definition, object, old);
+}
+
+/** Built-in kinds take most metadata through /status too; custom ones only the status. */
 function withStatus(definition: ResourceDefinition, object: ApiObject, old: ApiObject): ApiObject {
   const { managedFields } = object.metadata;
   const copy = cloneJson(old);
   const metadata = definition.isCustom ? copy.metadata : object.metadata;
   if (managedFields !== undefined) metadata.managedFields = managedFields;
-  const owners = copy.metadata.ownerReferences;
-  if (owners === undefined) delete metadata.ownerReferences;
-  else metadata.ownerReferences = owners;
+  for (const key of definition.strategy.keptByStatus ?? []) {
+    delete metadata[key];
+    if (old.metadata[key] !== undefined) Object.assign(metadata, { [key]: copy.metadata[key] });
+  }
   return withField({ ...copy, metadata }, "status", object["status"]);
 }
 

@@ -13,6 +13,7 @@ import {
   capacityStrategy,
   csiNodeStrategy,
   driverStrategy,
+  driverWarnings,
   storageClassStrategy,
 } from "../storage/classes.ts";
 
@@ -38,6 +39,7 @@ export function storageResources(): readonly ResourceDefinition[] {
       clusterScoped: true,
       columns: driverColumns,
       strategy: driverStrategy,
+      warnings: driverWarnings,
     }),
     define("storage.k8s.io/v1", "CSINode", {
       plural: "csinodes",

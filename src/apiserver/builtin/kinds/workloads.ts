@@ -49,6 +49,7 @@ export function workloadResources(): readonly ResourceDefinition[] {
       warnings: templateWarnings,
       strategy: {
         generation: "spec-and-annotations",
+        keptByStatus: ["labels"],
         applyDefaults: defaultDeployment,
         validateCreate: validateDeployment,
         validateUpdate: validateWorkloadUpdate(validateDeployment),

@@ -8,6 +8,7 @@ import { validatePodSpec, validatePodTemplate } from "./validate.ts";
 
 export const podStrategy: Partial<Strategy> = {
   generation: "spec",
+  keptByStatus: ["ownerReferences"],
   applyDefaults: defaultPod,
   lacksPrerequisite: lacksServiceAccount,
   prepareForCreate: (pod, context) => {

@@ -56,8 +56,9 @@ export function otherFamily(family: IPFamily): IPFamily {
   return family === "IPv4" ? "IPv6" : "IPv4";
 }
 
-/** Every port on the nodes that the Service holds, the one for health checks included. */
+/** Every port on the nodes that the Service holds, the one for health checks included; an ExternalName may name some, and holds none. */
 export function nodePortsOf(spec: ServiceSpec): readonly number[] {
+  if (!isOnNodes(spec)) return [];
   const ports = portsOf(spec).map((it) => it.nodePort ?? 0);
   return [...ports, spec.healthCheckNodePort ?? 0].filter((it) => it > 0);
 }

@@ -225,3 +225,13 @@ export const capacityStrategy: Partial<Strategy> = {
     ...immutable(object, old, "", "nodeTopology", "storageClassName"),
   ],
 };
+
+/** Tokens for a driver belong into its secrets, where they are not logged. */
+export function driverWarnings(object: ApiObject): readonly string[] {
+  const spec = fieldsAt(object, "spec");
+  if (itemsAt(spec, "tokenRequests").length === 0 || spec?.["serviceAccountTokenInSecrets"] !== undefined)
+    return [];
+  return [
+    "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes",
+  ];
+}

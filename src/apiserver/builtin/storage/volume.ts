@@ -144,6 +144,7 @@ export const volumeStrategy: Partial<Strategy> = {
     const spec = ensureFields(object, "spec");
     setDefaults(spec, { persistentVolumeReclaimPolicy: "Retain" });
     spec["volumeMode"] ??= "Filesystem";
+    setDefault(ensureFields(object, "status"), "phase", "Pending");
     const path = fieldsAt(spec, "hostPath");
     if (path !== undefined) path["type"] ??= "";
     const claim = fieldsAt(spec, "claimRef");
@@ -201,6 +202,7 @@ export const claimStrategy: Partial<Strategy> = {
   applyDefaults: (object) => {
     const spec = ensureFields(object, "spec");
     spec["volumeMode"] ??= "Filesystem";
+    setDefault(ensureFields(object, "status"), "phase", "Pending");
     defaultSources(spec);
   },
   prepareForCreate: (object) => {

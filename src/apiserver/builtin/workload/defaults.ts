@@ -22,8 +22,14 @@ export function defaultReplicationController(object: Fields): void {
   const labels = fieldsAt(fieldsAt(fieldsAt(spec, "template"), "metadata"), "labels") ?? {};
   if (Object.keys(labels).length === 0) return;
   if (Object.keys(fieldsAt(spec, "selector") ?? {}).length === 0) spec["selector"] = { ...labels };
+  defaultLabels(object, labels);
+}
+
+/** What has no labels of its own has those of its template. */
+function defaultLabels(object: Fields, labels: Fields): void {
   const metadata = ensureFields(object, "metadata");
-  if (Object.keys(fieldsAt(metadata, "labels") ?? {}).length === 0) metadata["labels"] = { ...labels };
+  const isBare = Object.keys(fieldsAt(metadata, "labels") ?? {}).length === 0;
+  if (isBare && Object.keys(labels).length > 0) metadata["labels"] = { ...labels };
 }
 
 export function defaultReplicaSet(object: Fields): void {
@@ -71,6 +77,7 @@ export function defaultJob(object: Fields): void {
     suspend: false,
     podReplacementPolicy: spec["podFailurePolicy"] === undefined ? "TerminatingOrFailed" : "Failed",
   });
+  defaultLabels(object, fieldsAt(fieldsAt(fieldsAt(spec, "template"), "metadata"), "labels") ?? {});
 }
 
 export function defaultCronJob(object: Fields): void {

@@ -1,7 +1,8 @@
+import { sameJson } from "#base/json.ts";
 import type { ApiObject, Strategy } from "../../registry/types.ts";
 import type { FieldError } from "../../status.ts";
 import { invalid, required } from "../field-errors.ts";
-import { ensureFields, type Fields, fieldsAt, numberAt, stringAt, textAt } from "../fields.ts";
+import { ensureFields, type Fields, fieldsAt, numberAt, stringAt, stringMapAt, textAt } from "../fields.ts";
 import { fields, filled, nonNegative, oneOf, present, type Rule } from "../rules.ts";
 import { defaultCronJob, defaultJob } from "./defaults.ts";
 import { validateJob, validateJobSpec, validateJobUpdate } from "./validate-job.ts";
@@ -35,12 +36,16 @@ function generateSelector(job: ApiObject): void {
   if (spec["manualSelector"] === true) return;
   const { uid = "", name } = job.metadata;
   const metadata = ensureFields(ensureFields(spec, "template"), "metadata");
-  Object.assign(ensureFields(metadata, "labels"), {
+  const labels = ensureFields(metadata, "labels");
+  const isDefaulted = sameJson(job.metadata.labels ?? {}, labels);
+  Object.assign(labels, {
     [UID_LABEL]: uid,
     [NAME_LABEL]: name,
     [OLD_UID_LABEL]: uid,
     [OLD_NAME_LABEL]: name,
   });
+  // Labels that the job has from its template grow with them.
+  if (isDefaulted) job.metadata.labels = { ...stringMapAt(metadata, "labels") };
   const selector = ensureFields(spec, "selector");
   ensureFields(selector, "matchLabels")[UID_LABEL] = uid;
 }
