@@ -85,6 +85,20 @@ describe("a CustomResourceDefinition", () => {
     expect(index).toHaveProperty(`apis/${group}/v1`);
   });
 
+  it("is refused, never stumbled over, where something is null", async () => {
+    const whole = crd([version({ name: "v1" })]) as Record<"spec", object>;
+    for (const part of [
+      { metadata: null },
+      { spec: null },
+      { spec: { ...whole.spec, names: null } },
+      { spec: { ...whole.spec, names: { plural: "widgets", kind: "Widget", shortNames: [null] } } },
+      { spec: { ...whole.spec, versions: null } },
+      { spec: { ...whole.spec, versions: [null] } },
+    ]) {
+      expect((await post(CRDS, { ...whole, ...part })).code).toBe(422);
+    }
+  });
+
   it("waits while another one holds its names, and gets them when that one goes", async () => {
     await post(CRDS, crd([version({ name: "v1" })]));
     const second = await post(

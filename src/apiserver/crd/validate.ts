@@ -115,8 +115,8 @@ function validateNames(names: CrdNames): FieldError[] {
     ...unlessLabel("singular", singular),
     ...unlessKind("kind", kind),
     ...unlessKind("listKind", listKind),
-    ...shortNames.flatMap((it, at) => unlessLabel(`shortNames[${at}]`, it)),
-    ...categories.flatMap((it, at) => unlessLabel(`categories[${at}]`, it)),
+    ...shortNames.flatMap((it, at) => problemsAt(`spec.names.shortNames[${at}]`, it, dns1035Problems(it))),
+    ...categories.flatMap((it, at) => problemsAt(`spec.names.categories[${at}]`, it, dns1035Problems(it))),
     ...(kind !== "" && kind === listKind
       ? [invalid("spec.names.listKind", listKind, "kind and listKind may not be the same")]
       : []),

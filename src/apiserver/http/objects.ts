@@ -101,8 +101,8 @@ export function ofKind(value: unknown, wanted: Wanted): ApiObject {
   if (!isObject(value)) throw badRequest("the body of the request is not an object");
   sayKind(value, wanted);
   refuseOtherKind(value as ApiObject, wanted);
-  const { metadata } = value;
-  value["metadata"] = metadata === undefined || isObject(metadata) ? withoutNulls(metadata) : metadata;
+  const metadata = value["metadata"] ?? {};
+  value["metadata"] = isObject(metadata) ? withoutNulls(metadata) : metadata;
   return value as ApiObject;
 }
 
