@@ -91,6 +91,8 @@ export function define(apiVersion: string, kind: string, definition: Definition)
 function completed(schema: Schema, group: string, { strategy = {}, warnings }: Definition): Strategy {
   const { prepareForCreate, prepareForUpdate, validateCreate, validateUpdate } = strategy;
   const named = { group, strategy, isCustom: false };
+  const empty = {};
+  fillZeroes(empty, schema);
   const checked = (
     errors: readonly FieldError[],
     { object, old, context }: { object: ApiObject; old?: ApiObject; context: WriteContext },
@@ -105,6 +107,11 @@ function completed(schema: Schema, group: string, { strategy = {}, warnings }: D
     allowUnconditionalUpdate: true,
     allowCreateOnUpdate: false,
     ...strategy,
+    empty,
+    applyDefaults: (object) => {
+      fillZeroes(object, schema);
+      strategy.applyDefaults?.(object);
+    },
     prepareForCreate: (object, context) => {
       prepareForCreate?.(object, context);
       fillZeroes(object, schema);

@@ -75,7 +75,7 @@ function setConversionDefaults(conversion: Fields): void {
 
 function setNameDefaults(names: Record<string, unknown>, kind: string): void {
   if ((names["singular"] ?? "") === "") names["singular"] = kind.toLowerCase();
-  if ((names["listKind"] ?? "") === "") names["listKind"] = `${kind}List`;
+  if (kind !== "" && (names["listKind"] ?? "") === "") names["listKind"] = `${kind}List`;
 }
 
 function setStatus(object: ApiObject, context: WriteContext): void {

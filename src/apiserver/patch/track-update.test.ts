@@ -40,6 +40,14 @@ describe("a write that is no apply", () => {
       },
     ]);
   });
+  it("does not own what is written of an object that says nothing", () => {
+    const schema = builtinSchema("", "v1", "Event") as Schema;
+    const says = { metadata: { name: "e" }, reportingComponent: "", involvedObject: {} };
+    const after: ApiObject = { apiVersion: "v1", kind: "Event", ...says, reason: "Because" };
+    const empty = { reportingComponent: "", involvedObject: {} };
+    const { metadata } = trackUpdate({ ...ORIGIN, schema, before: undefined, after, empty, manager: "a" });
+    expect(metadata.managedFields?.map((it) => it.fieldsV1)).toEqual([{ "f:reason": {} }]);
+  });
   it("takes what it changed, and what it removed belongs to nobody", () => {
     const one = write(undefined, "a", { x: "1", y: "1", z: "1" });
     const two = write(one, "b", { x: "2", z: "1" }, { now: "2026-01-01T00:00:05Z" });

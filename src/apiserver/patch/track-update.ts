@@ -16,6 +16,8 @@ import type { Comparison } from "./typed-compare.ts";
 export interface UpdateToTrack extends WriteOrigin {
   /** Undefined: the object is created. */
   readonly before: ApiObject | undefined;
+  /** What a new object is compared with, beside its kind. Default: nothing. */
+  readonly empty?: Readonly<Record<string, unknown>>;
   /** As it is to be stored, its `managedFields` as the client sent them. Not changed. */
   readonly after: ApiObject;
 }
@@ -28,13 +30,13 @@ export interface UpdateToTrack extends WriteOrigin {
  * Source: apimachinery, util/managedfields.
  */
 export function trackUpdate(update: UpdateToTrack): ApiObject {
-  const { before, after } = update;
+  const { before, after, empty = {} } = update;
   const stored = readManagers(before?.metadata.managedFields) ?? new Map<string, Manager>();
   const managers = startingManagers(update, stored);
   // A created object is tracked from the start; one that lost its managers is left alone until someone applies.
   if (managers.size === 0 && before !== undefined) return withoutManagers(after);
   const typed = new Typed(update);
-  const old = before === undefined ? emptyOf(after) : withoutManagers(before);
+  const old = before === undefined ? { ...empty, ...emptyOf(after) } : withoutManagers(before);
   typed.reconcile(managers);
   const now = withoutManagers(after);
   giveTo(managers, update, typed.compare(old, now));

@@ -117,7 +117,8 @@ export function trackChange(
   nowMs: number,
 ): ApiObject {
   const origin = originOf({ definition, manager: fieldManager, subresource, nowMs });
-  return trackUpdate({ ...origin, before, after });
+  const { empty = {} } = definition.strategy;
+  return trackUpdate({ ...origin, before, after, empty });
 }
 
 export interface Application {

@@ -42,6 +42,8 @@ export interface WriteContext {
  * nothing else happens between them; none may wait. Objects may be changed in place by `applyDefaults` and `prepare*`.
  */
 export interface Strategy {
+  /** What is written of an object that says nothing: fields that belong to nobody until they are set. Default: nothing. */
+  readonly empty?: Readonly<Record<string, unknown>>;
   /** Idempotent; runs on every write, before validation. */
   readonly applyDefaults?: (object: ApiObject) => void;
   /** Whether something that the cluster makes by itself is not there yet: a new object waits for it a moment. */

@@ -69,7 +69,8 @@ function defaultContainer(container: Fields, isOnHostNetwork: boolean): void {
   container["resources"] ??= {};
   for (const port of itemsAt(container, "ports")) {
     setDefault(port, "protocol", "TCP");
-    if (isOnHostNetwork && (numberAt(port, "hostPort") ?? 0) === 0) port["hostPort"] = port["containerPort"];
+    const number = numberAt(port, "containerPort") ?? 0;
+    if (isOnHostNetwork && number !== 0 && (numberAt(port, "hostPort") ?? 0) === 0) port["hostPort"] = number;
   }
   for (const env of itemsAt(container, "env")) defaultFieldRef(fieldsAt(env, "valueFrom"));
   for (const probe of ["livenessProbe", "readinessProbe", "startupProbe"]) {
