@@ -183,7 +183,17 @@ const other = (spec: object): Step => post(SERVICES, service(spec, "b"));
 const ports = (...nodePorts: readonly (readonly [number, string])[]): object[] =>
   nodePorts.map(([nodePort, protocol], at) => ({ name: `p${at}`, port: 80 + at, nodePort, protocol }));
 
-export const scenarios = area("allocators", [
+/** Ports from here on are given by the server, which may give one again: no two servers do it alike. */
+const FIRST_GIVEN = 30_086;
+
+function withoutGivenPorts(body: unknown): unknown {
+  return JSON.parse(JSON.stringify(body), (key, value: unknown) => {
+    const isPort = key === "nodePort" || key === "healthCheckNodePort";
+    return isPort && typeof value === "number" && value >= FIRST_GIVEN ? "given" : value;
+  });
+}
+
+const all = area("allocators", [
   scenario("what Services are given", [
     created.map((spec, at) => post(SERVICES, service(spec, `s${at}`))),
     cleared,
@@ -281,3 +291,8 @@ export const scenarios = area("allocators", [
     cleared,
   ]),
 ]);
+
+export const scenarios = all.map((it) => ({
+  ...it,
+  steps: it.steps.map((step) => ({ ...step, view: withoutGivenPorts })),
+}));

@@ -58,7 +58,7 @@ export function otherFamily(family: IPFamily): IPFamily {
 
 /** Every port on the nodes that the Service holds, the one for health checks included; an ExternalName may name some, and holds none. */
 export function nodePortsOf(spec: ServiceSpec): readonly number[] {
-  if (!isOnNodes(spec)) return [];
+  if (spec.type === "ExternalName") return [];
   const ports = portsOf(spec).map((it) => it.nodePort ?? 0);
   return [...ports, spec.healthCheckNodePort ?? 0].filter((it) => it > 0);
 }
