@@ -142,7 +142,7 @@ describe("bad input is refused with a Status, and nothing is stored", () => {
       return (json["details"] as { causes: { field: string }[] }).causes.map((it) => it.field).join(" ");
     };
     expect(await field(crd({}, "other.example.io"))).toBe("metadata.name");
-    expect(await field(crd({ versions: [] }))).toBe("spec.versions");
+    expect(await field(crd({ versions: [] }))).toBe("spec.versions status.storedVersions");
     expect(
       await field(
         crd({
@@ -151,7 +151,7 @@ describe("bad input is refused with a Status, and nothing is stored", () => {
           ],
         }),
       ),
-    ).toBe("spec.versions");
+    ).toBe("spec.versions status.storedVersions");
     expect(await field(crd({ versions: [{ name: "v1", served: true, storage: true, schema }] }))).toContain(
       "properties[spec].properties[x].type",
     );
