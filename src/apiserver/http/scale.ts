@@ -10,7 +10,7 @@ import type { PatchedPart } from "./patch.ts";
 /** The subresource `scale`: `autoscaling/v1 Scale` drawn from an object, and written back into it. */
 
 export const SCALE_KIND = "Scale";
-export const SCALE_VERSION = "autoscaling/v1";
+const SCALE_VERSION = "autoscaling/v1";
 const SCALE = define(SCALE_VERSION, SCALE_KIND, { plural: "scales" });
 
 type ScalePaths = NonNullable<ResourceDefinition["scale"]>;

@@ -48,10 +48,6 @@ export function isExternallyAccessible(spec: ServiceSpec): boolean {
   return spec.type === "ClusterIP" && (spec.externalIPs ?? []).length > 0;
 }
 
-export function isDualStack(spec: ServiceSpec): boolean {
-  return spec.ipFamilyPolicy === "PreferDualStack" || spec.ipFamilyPolicy === "RequireDualStack";
-}
-
 export function otherFamily(family: IPFamily): IPFamily {
   return family === "IPv4" ? "IPv6" : "IPv4";
 }
