@@ -1,3 +1,4 @@
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseAddress } from "./address.ts";
 import { isEndpointAddress, specialUseOf } from "./special.ts";
@@ -36,5 +37,31 @@ describe("the special use of an address", () => {
     }
     expect(isEndpointAddress(parseAddress("10.1.2.3"))).toBe(true);
     expect(isEndpointAddress(parseAddress("fd00:1::3"))).toBe(true);
+  });
+
+  it("decides for IPv4 endpoints by their number as by their use", () => {
+    const edges = fc.constantFrom(
+      0,
+      1,
+      0x7f_00_00_00,
+      0x7f_ff_ff_ff,
+      0x80_00_00_00,
+      0xa9_fe_00_00,
+      0xa9_fe_ff_ff,
+    );
+    const highs = fc.constantFrom(
+      0xa9_ff_00_00,
+      0xdf_ff_ff_ff,
+      0xe0_00_00_00,
+      0xef_ff_ff_ff,
+      0xf0_00_00_00,
+      0xff_ff_ff_ff,
+    );
+    fc.assert(
+      fc.property(fc.oneof(edges, highs, fc.nat(0xff_ff_ff_ff)), (address) => {
+        const isUsable = ["none", "documentation"].includes(specialUseOf(address));
+        expect(isEndpointAddress(address)).toBe(isUsable);
+      }),
+    );
   });
 });

@@ -33,6 +33,15 @@ export function specialUseOf(address: IpAddress): SpecialUse {
  * the ranges that Kubernetes refuses in Endpoints (CVE-2021-25740 shows why).
  */
 export function isEndpointAddress(address: IpAddress): boolean {
+  // Every endpoint of every slice passes here, and most are IPv4.
+  if (typeof address === "number") return isEndpointV4(address);
   const use = specialUseOf(address);
   return use === "none" || use === "documentation";
+}
+
+function isEndpointV4(address: number): boolean {
+  const first = address >>> 24;
+  const isMulticast = first >= 224 && first <= 239;
+  const isLinkLocal = address >>> 16 === 0xa9_fe;
+  return address !== 0 && first !== 127 && !isMulticast && !isLinkLocal && address !== 0xff_ff_ff_ff;
 }
