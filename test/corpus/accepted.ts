@@ -287,4 +287,16 @@ export const ACCEPTED: readonly Acceptance[] = [
       ],
     },
   },
+  {
+    reason: "Fields behind gates that are off belong to nobody",
+    differences: {
+      "kinds/what is made of a whole object: podgated": [
+        "1 POST /api/v1/namespaces/$ns/pods: body.metadata.managedFields[0].*.f:stopSignal: *",
+        "2 DELETE /api/v1/namespaces/$ns/pods/a: body.metadata.managedFields[0].*.f:stopSignal: *",
+      ],
+      "kinds/what is made of a whole object: statefulset": [
+        "1 POST /apis/apps/v1/namespaces/$ns/statefulsets: body.metadata.managedFields[0].*.f:maxUnavailable: *",
+      ],
+    },
+  },
 ];

@@ -5,7 +5,6 @@ import { afterAll, describe, expect, it } from "vitest";
 import { startApiServer } from "#apiserver/server.ts";
 import { ACCEPTED } from "./accepted.ts";
 import { differences, judge } from "./compare.ts";
-import { OPEN } from "./open.ts";
 import { playAll } from "./play-all.ts";
 import { type Recording, readRecording, recordingPath, strayRecordings } from "./recording.ts";
 import type { Scenario } from "./scenario.ts";
@@ -32,9 +31,7 @@ describe.each([...new Set(scenarios.map((it) => it.area))])("%s", (area) => {
     const recording = await readRecording(scenario);
     if (recording === undefined) throw new Error("not recorded yet: see test/corpus/README.md");
     const lines = await findings(scenario, recording);
-    const isOpen = OPEN.has(`${scenario.area}/${scenario.title}`);
-    if (isOpen && lines.length === 0) throw new Error("is equal now: take it out of open.ts");
-    if (!isOpen && lines.length > 0) throw new Error(`real -> ours\n${lines.join("\n")}`);
+    if (lines.length > 0) throw new Error(`real -> ours\n${lines.join("\n")}`);
   });
 });
 
@@ -64,7 +61,7 @@ describe("the corpus", () => {
 
   it("accepts differences of scenarios that exist only", () => {
     const known = new Set(scenarios.map((it) => `${it.area}/${it.title}`));
-    const named = [...ACCEPTED.flatMap((it) => Object.keys(it.differences)), ...OPEN];
+    const named = ACCEPTED.flatMap((it) => Object.keys(it.differences));
     expect(named.filter((it) => !known.has(it))).toEqual([]);
   });
 });
