@@ -11,6 +11,7 @@ import { DYN } from "#apiserver/cel/type.ts";
 import { parseJsonPath } from "#apiserver/crd/jsonpath.ts";
 import { acceptsAggregated, negotiate } from "#apiserver/http/negotiate.ts";
 import { parseBody } from "#apiserver/http/body.ts";
+import { decodeContinue } from "#apiserver/http/list.ts";
 import { parsePath } from "#apiserver/http/path.ts";
 import { apply } from "#apiserver/patch/apply.ts";
 import { parseFieldSet } from "#apiserver/patch/field-set.ts";
@@ -19,7 +20,8 @@ import { readManagers } from "#apiserver/patch/managers.ts";
 import { applyMergePatch } from "#apiserver/patch/merge-patch.ts";
 import { applyStrategicMergePatch } from "#apiserver/patch/strategic-merge.ts";
 import { parseLabelSelector } from "#apiserver/registry/label-selector.ts";
-import type { ApiObject } from "#apiserver/registry/types.ts";
+import { parseSelection } from "#apiserver/registry/selectors.ts";
+import type { ApiObject, ResourceDefinition } from "#apiserver/registry/types.ts";
 import { builtinSchema, resolveDefinition } from "#apiserver/schema/definitions.ts";
 import { parseJson } from "#apiserver/schema/json.ts";
 import { patternProblem } from "#apiserver/schema/patterns.ts";
@@ -92,6 +94,11 @@ function applyTo(live: ApiObject | undefined, applied: unknown): unknown {
     resolve: resolveDefinition,
   });
 }
+
+const PODS = {
+  isCustom: false,
+  strategy: { fieldSelectors: { "spec.nodeName": () => "n" } },
+} as unknown as ResourceDefinition;
 
 const OBJECT = toCel({ spec: { replicas: 3, names: ["a", "b"], text: "hello", map: { a: 1, b: 2 } } });
 
@@ -245,6 +252,22 @@ export const TARGETS: readonly Target[] = [
       if (Array.isArray(entries))
         for (const it of entries) parseFieldSet((it as { fieldsV1?: unknown } | null)?.fieldsV1);
     },
+    refusals: [StatusError],
+  },
+  {
+    name: "field selectors",
+    seeds: ["metadata.name=a,metadata.namespace!=b", "spec.nodeName==n\\,1", "status.phase=Running", ""],
+    words: ["metadata.name", "spec.nodeName", "=", "==", "!=", ",", "\\", " "],
+    run: (input) => parseSelection(PODS, "", text(input)),
+    refusals: [StatusError],
+  },
+  {
+    name: "continue tokens",
+    seeds: ['{"v":"meta.k8s.io/v1","rv":7,"start":"default/a"}', "{}"].map((it) =>
+      Buffer.from(it).toString("base64url"),
+    ),
+    words: ["eyJ2IjoibWV0YS5rOHMuaW8vdjEi", "e30", "=", "-", "_"],
+    run: (input) => decodeContinue(text(input)),
     refusals: [StatusError],
   },
   {

@@ -219,7 +219,7 @@ function encodeContinue({ revision, after }: Position): string {
 }
 
 /** @throws {StatusError} 400 for a token that this server did not make. */
-function decodeContinue(token: string): Position {
+export function decodeContinue(token: string): Position {
   try {
     const { v, rv, start } = JSON.parse(Buffer.from(token, "base64url").toString("utf8")) as Record<
       string,
