@@ -116,11 +116,12 @@ export function choiceChains(): readonly ChoiceChain[] {
 }
 
 /**
- * How long an affinity may last: in steps of five seconds up to a minute, of a minute up to ten, of ten minutes up to an
+ * How long an affinity may last: to the second up to ten, in steps of five seconds up to a minute, of a minute up to ten, of ten minutes up to an
  * hour, of half an hour up to three hours and of three hours up to a day. The chains for all of them are there from the
  * start. Unit: seconds.
  */
 const AFFINITY_STEPS = [
+  [10, 1],
   [60, 5],
   [600, 60],
   [3600, 600],
