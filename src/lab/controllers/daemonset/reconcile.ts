@@ -4,9 +4,9 @@ import {
   DAEMON_SETS,
   type DaemonSet,
 } from "#api/apps/v1/types.ts";
-import { type Node, type Pod, PODS } from "#api/core/v1/types.ts";
+import type { Node, Pod } from "#api/core/v1/types.ts";
 import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
-import { hasCode, messageOf } from "#base/errors.ts";
+import { hasCode } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
 import { createController } from "#kube/controller.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
@@ -23,6 +23,7 @@ import type { LabInformers } from "../informers.ts";
 import { randomSuffix } from "../names.ts";
 import { controllerOf } from "../pods.ts";
 import { ownerReferenceTo } from "../templates.ts";
+import { WorkloadPods } from "../workload-pods.ts";
 import { FailureBackoff } from "./backoff.ts";
 import { planPods, planStatus, type PodsPlan, type View } from "./plan.ts";
 import { HASH_LABEL, newPod, nodeOf } from "./pods.ts";
@@ -69,6 +70,7 @@ class Reconciler {
   readonly #events: EventRecorder;
   readonly #deps: RuntimeDeps;
   readonly #expectations: Expectations;
+  readonly #ownPods: WorkloadPods<DaemonSet>;
   readonly #backoff = new FailureBackoff();
 
   constructor({ client, informers, events }: Parts, deps: RuntimeDeps) {
@@ -77,6 +79,11 @@ class Reconciler {
     this.#events = events;
     this.#deps = deps;
     this.#expectations = new Expectations(informers.pods, deps.clock);
+    this.#ownPods = new WorkloadPods<DaemonSet>({
+      client: this.#client,
+      expectations: this.#expectations,
+      tell: (...of) => this.#tell(...of),
+    });
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
@@ -125,8 +132,11 @@ class Reconciler {
   async #changePods(key: ObjectKey, view: View, signal: AbortSignal): Promise<number | undefined> {
     const plan = planPods(view);
     const { now, waitMs } = this.#delayFailed(key, view, plan);
-    for (const pod of now) await this.#delete(view.set, pod, signal);
-    for (const node of plan.create) await this.#create(view, node, signal);
+    for (const pod of now) await this.#ownPods.delete(view.set, pod, signal);
+    for (const node of plan.create) {
+      const pod = newPod(view.set, node, { hash: view.hash, suffix: randomSuffix(this.#deps.rng) });
+      await this.#ownPods.create(view.set, pod, signal);
+    }
     return waitMs;
   }
 
@@ -153,32 +163,6 @@ class Reconciler {
       now.push(pod);
     }
     return { now, waitMs };
-  }
-
-  async #create({ set, hash }: View, node: string, signal: AbortSignal): Promise<void> {
-    const pod = newPod(set, node, { hash, suffix: randomSuffix(this.#deps.rng) });
-    this.#expectations.expectCreated(set.metadata.uid ?? "", keyOf(pod));
-    try {
-      await this.#client.create(PODS, pod, { signal });
-    } catch (error) {
-      this.#expectations.forgetCreated(keyOf(pod));
-      this.#tell(set, "Warning", "FailedCreate", `Error creating: ${messageOf(error)}`);
-      throw error;
-    }
-    this.#tell(set, "Normal", "SuccessfulCreate", `Created pod: ${pod.metadata.name}`);
-  }
-
-  async #delete(set: DaemonSet, pod: Pod, signal: AbortSignal): Promise<void> {
-    const { uid = "" } = set.metadata;
-    this.#expectations.expectDeleted(uid, pod);
-    try {
-      await this.#client.delete(PODS, keyOf(pod), { uid: pod.metadata.uid ?? "", signal });
-    } catch (error) {
-      this.#expectations.forgetDeleted(uid, pod);
-      if (!hasCode(error, "API_CONFLICT")) throw error;
-      return;
-    }
-    this.#tell(set, "Normal", "SuccessfulDelete", `Deleted pod: ${pod.metadata.name}`);
   }
 
   async #writeStatus(

@@ -1,7 +1,7 @@
 import { isTracked, JOB_TRACKING_FINALIZER, type Job, JOBS } from "#api/batch/v1/types.ts";
 import { type Pod, PODS } from "#api/core/v1/types.ts";
 import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
-import { hasCode, messageOf } from "#base/errors.ts";
+import { hasCode } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
 import { createController } from "#kube/controller.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
@@ -18,6 +18,7 @@ import { randomSuffix } from "../names.ts";
 import { controllerOf } from "../pods.ts";
 import { ownerReferenceTo } from "../templates.ts";
 import { OwnWrites } from "../own-writes.ts";
+import { WorkloadPods } from "../workload-pods.ts";
 import { type FailureRecord, NO_FAILURES } from "./backoff.ts";
 import { finishedAs, type JobPlan, keptForMs, planJob } from "./plan.ts";
 import { newPod } from "./pods.ts";
@@ -52,6 +53,7 @@ class Reconciler {
   readonly #events: EventRecorder;
   readonly #deps: RuntimeDeps;
   readonly #expectations: Expectations;
+  readonly #ownPods: WorkloadPods<Job>;
   readonly #written = new OwnWrites();
   /** By uid. */
   readonly #records = new Map<ObjectKey, { readonly uid: string; readonly record: FailureRecord }>();
@@ -62,6 +64,11 @@ class Reconciler {
     this.#events = events;
     this.#deps = deps;
     this.#expectations = new Expectations(informers.pods, deps.clock);
+    this.#ownPods = new WorkloadPods<Job>({
+      client: this.#client,
+      expectations: this.#expectations,
+      tell: (...of) => this.#tell(...of),
+    });
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
@@ -103,40 +110,15 @@ class Reconciler {
     try {
       for (const pod of plan.drop) {
         await this.#release(pod, signal);
-        await this.#delete(job, pod, signal);
+        await this.#ownPods.delete(job, pod, signal);
       }
-      for (const pod of plan.end) await this.#delete(job, pod, signal);
+      for (const pod of plan.end) await this.#ownPods.delete(job, pod, signal);
       for (const next of plan.create)
-        await this.#create(job, newPod(job, next, randomSuffix(this.#deps.rng)), signal);
+        await this.#ownPods.create(job, newPod(job, next, randomSuffix(this.#deps.rng)), signal);
       return undefined;
     } catch (error) {
       return Error.isError(error) ? error : new Error(String(error));
     }
-  }
-
-  async #create(job: Job, pod: Pod, signal: AbortSignal): Promise<void> {
-    this.#expectations.expectCreated(job.metadata.uid ?? "", keyOf(pod));
-    try {
-      await this.#client.create(PODS, pod, { signal });
-    } catch (error) {
-      this.#expectations.forgetCreated(keyOf(pod));
-      this.#tell(job, "Warning", "FailedCreate", `Error creating: ${messageOf(error)}`);
-      throw error;
-    }
-    this.#tell(job, "Normal", "SuccessfulCreate", `Created pod: ${pod.metadata.name}`);
-  }
-
-  async #delete(job: Job, pod: Pod, signal: AbortSignal): Promise<void> {
-    const { uid = "" } = job.metadata;
-    this.#expectations.expectDeleted(uid, pod);
-    try {
-      await this.#client.delete(PODS, keyOf(pod), { uid: pod.metadata.uid ?? "", signal });
-    } catch (error) {
-      this.#expectations.forgetDeleted(uid, pod);
-      if (!hasCode(error, "API_CONFLICT")) throw error;
-      return;
-    }
-    this.#tell(job, "Normal", "SuccessfulDelete", `Deleted pod: ${pod.metadata.name}`);
   }
 
   async #writeStatus(key: ObjectKey, job: Job, plan: JobPlan, signal: AbortSignal): Promise<void> {

@@ -1,7 +1,7 @@
 import { REPLICA_SETS, type ReplicaSet, type WorkloadCondition } from "#api/apps/v1/types.ts";
-import { type Pod, PODS } from "#api/core/v1/types.ts";
+import type { Pod } from "#api/core/v1/types.ts";
 import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
-import { hasCode, messageOf } from "#base/errors.ts";
+import { messageOf } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
 import { removeCondition, setCondition } from "#kube/conditions.ts";
 import { createController } from "#kube/controller.ts";
@@ -17,6 +17,7 @@ import type { LabInformers } from "../informers.ts";
 import { randomSuffix } from "../names.ts";
 import { controllerOf, isActive } from "../pods.ts";
 import { ownerReferenceTo, podOfTemplate } from "../templates.ts";
+import { WorkloadPods } from "../workload-pods.ts";
 import { planScale, planStatus } from "./plan.ts";
 
 type Needs = Pick<LabInformers, "replicaSets" | "pods">;
@@ -46,6 +47,7 @@ class Reconciler {
   readonly #events: EventRecorder;
   readonly #deps: RuntimeDeps;
   readonly #expectations: Expectations;
+  readonly #ownPods: WorkloadPods<ReplicaSet>;
 
   constructor(
     parts: { readonly client: KubeClient; readonly informers: Needs; readonly events: EventRecorder },
@@ -56,6 +58,11 @@ class Reconciler {
     this.#events = parts.events;
     this.#deps = deps;
     this.#expectations = new Expectations(parts.informers.pods, deps.clock);
+    this.#ownPods = new WorkloadPods<ReplicaSet>({
+      client: this.#client,
+      expectations: this.#expectations,
+      tell: (...of) => this.#tell(...of),
+    });
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
@@ -86,38 +93,15 @@ class Reconciler {
     signal: AbortSignal,
   ): Promise<Error | undefined> {
     try {
-      for (let made = 0; made < plan.create; made++) await this.#createPod(replicaSet, signal);
-      for (const pod of plan.delete) await this.#deletePod(replicaSet, pod, signal);
+      for (let made = 0; made < plan.create; made++) {
+        const pod = podOf(replicaSet, randomSuffix(this.#deps.rng));
+        await this.#ownPods.create(replicaSet, pod, signal);
+      }
+      for (const pod of plan.delete) await this.#ownPods.delete(replicaSet, pod, signal);
       return undefined;
     } catch (error) {
       return Error.isError(error) ? error : new Error(String(error));
     }
-  }
-
-  async #createPod(replicaSet: ReplicaSet, signal: AbortSignal): Promise<void> {
-    const pod = podOf(replicaSet, randomSuffix(this.#deps.rng));
-    this.#expectations.expectCreated(replicaSet.metadata.uid ?? "", keyOf(pod));
-    try {
-      await this.#client.create(PODS, pod, { signal });
-    } catch (error) {
-      this.#expectations.forgetCreated(keyOf(pod));
-      this.#tell(replicaSet, "Warning", "FailedCreate", `Error creating: ${messageOf(error)}`);
-      throw error;
-    }
-    this.#tell(replicaSet, "Normal", "SuccessfulCreate", `Created pod: ${pod.metadata.name}`);
-  }
-
-  async #deletePod(replicaSet: ReplicaSet, pod: Pod, signal: AbortSignal): Promise<void> {
-    const { uid = "" } = replicaSet.metadata;
-    this.#expectations.expectDeleted(uid, pod);
-    try {
-      await this.#client.delete(PODS, keyOf(pod), { uid: pod.metadata.uid ?? "", signal });
-    } catch (error) {
-      this.#expectations.forgetDeleted(uid, pod);
-      if (!hasCode(error, "API_CONFLICT")) throw error;
-      return;
-    }
-    this.#tell(replicaSet, "Normal", "SuccessfulDelete", `Deleted pod: ${pod.metadata.name}`);
   }
 
   async #writeStatus(
