@@ -13,7 +13,8 @@ const DECIMAL: Readonly<Record<string, number>> = {
   P: 15,
   E: 18,
 };
-const BINARY: Readonly<Record<string, number>> = { Ki: 10, Mi: 20, Gi: 30, Ti: 40, Pi: 50, Ei: 60 };
+/** Power of two of a binary suffix. */
+export const BINARY: Readonly<Record<string, number>> = { Ki: 10, Mi: 20, Gi: 30, Ti: 40, Pi: 50, Ei: 60 };
 /** Largest exponent and length that are read, so that nobody makes a number of a million digits. */
 const MAX_EXPONENT = 100;
 const MAX_LENGTH = 128;
@@ -36,7 +37,7 @@ function scale(digits: string, binaryExponent: number, exponent: number): bigint
 }
 
 /** Power of ten; `E` alone is a suffix, and with a number behind it an exponent. */
-function exponentOf(suffix: string): number {
+export function exponentOf(suffix: string): number {
   return /^[eE][+-]?\d/.test(suffix) ? Number(suffix.slice(1)) : (DECIMAL[suffix] ?? 0);
 }
 

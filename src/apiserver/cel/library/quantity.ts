@@ -1,7 +1,7 @@
 import type { Declaration } from "../function.ts";
 import { type CelType, structOf } from "../type.ts";
 import { CelError, type CelValue, Opaque } from "../value.ts";
-import { parseQuantity } from "../../builtin/quantity.ts";
+import { BINARY, exponentOf, parseQuantity } from "../../builtin/quantity.ts";
 
 /** Amounts of resources. Source: k8s.io/apiserver, pkg/cel/library/quantity.go; apimachinery, pkg/api/resource. */
 
@@ -40,18 +40,6 @@ class Quantity extends Opaque {
 }
 
 const FORM = /^[+-]?(\d*)(?:\.(\d*))?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+)?$/;
-const DECIMAL: Readonly<Record<string, number>> = {
-  n: -9,
-  u: -6,
-  m: -3,
-  k: 3,
-  M: 6,
-  G: 9,
-  T: 12,
-  P: 15,
-  E: 18,
-};
-const BINARY: Readonly<Record<string, number>> = { Ki: 10, Mi: 20, Gi: 30, Ti: 40, Pi: 50, Ei: 60 };
 /** Digits that an int64 surely holds. */
 const DIGITS = 18;
 
@@ -68,7 +56,7 @@ function binaryScale(whole: string, denom: string, suffix: string): number | und
 }
 
 function decimalScale(whole: string, denom: string, suffix: string): number | undefined {
-  const exponent = /^[eE][+-]?\d/.test(suffix) ? Number(suffix.slice(1)) : (DECIMAL[suffix] ?? 0);
+  const exponent = exponentOf(suffix);
   const scale = exponent - denom.length;
   return DIGITS - whole.length - denom.length >= 0 && scale >= -NANO ? scale : undefined;
 }
