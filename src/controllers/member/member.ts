@@ -19,6 +19,7 @@ import { createHeartbeat } from "./membership/heartbeat.ts";
 import { keepLease } from "./membership/lease.ts";
 import { Probes } from "./probes/probes.ts";
 import { type Probe, tcpProbe } from "./probes/tcp.ts";
+import { type MemberPart, neededInformers, runs, WHOLE_MEMBER } from "./roles.ts";
 import type { Session } from "./session.ts";
 
 export interface MemberOptions {
@@ -29,6 +30,8 @@ export interface MemberOptions {
   readonly deps: RuntimeDeps;
   /** Default: a TCP connection. */
   readonly probe?: Probe;
+  /** Default: everything. */
+  readonly part?: MemberPart;
 }
 
 export interface Member extends AsyncDisposable {
@@ -38,14 +41,15 @@ export interface Member extends AsyncDisposable {
 
 /** Runs a member's controllers until disposed. Its kinds have to be installed. For the leader alone. */
 export async function startMember(options: MemberOptions, signal: AbortSignal): Promise<Member> {
-  const { cluster, local, hub, deps } = options;
+  const { cluster, local, hub, deps, part = WHOLE_MEMBER } = options;
   await using stack = new AsyncDisposableStack();
   const stop = new AbortController();
   stack.defer(() => stop.abort());
   const running = AbortSignal.any([signal, stop.signal]);
-  await ensureNamespace(local, running);
+  if (part.isNetworking) await ensureNamespace(local, running);
   const session: Session = {
     cluster,
+    part,
     local,
     hub,
     here: createLocalInformers(local, cluster, deps),
@@ -53,8 +57,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     events: createEventRecorder(local, MEMBER_MANAGER, deps),
     deps,
   };
-  const here = Object.values(session.here) as Informer<KubeObject>[];
-  const mailbox = Object.values(session.mailbox) as Informer<KubeObject>[];
+  const { here, mailbox } = neededInformers(part, session);
   for (const informer of [...here, ...mailbox]) {
     stack.use(informer);
     informer.start(running);
@@ -62,21 +65,24 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
   await Promise.all(here.map((it) => it.synced(running)));
   await untilHeardOf(session, mailbox, running);
   const probes = stack.use(new Probes(session, options.probe ?? tcpProbe(deps.clock)));
-  const controllers = createControllers(session, probes);
-  await probes.start(running);
-  for (const controller of Object.values(controllers)) {
+  const work = createWork(session, probes);
+  if (runs(part, "member-net")) await probes.start(running);
+  for (const { controller } of work) {
     stack.use(controller);
     await controller.start(running);
   }
-  const lease = keepLease(session, () => makeAllDue(session, controllers), running);
-  stack.defer(async () => {
-    stop.abort();
-    await lease;
-  });
+  // The lease stands for the endpoints of this cluster: who does not export them does not vouch for them.
+  if (runs(part, "member-net")) {
+    const lease = keepLease(session, () => makeAllDue(work), running);
+    stack.defer(async () => {
+      stop.abort();
+      await lease;
+    });
+  }
   const held = stack.move();
   return {
     session,
-    controllers: Object.values(controllers),
+    controllers: work.map((it) => it.controller),
     [Symbol.asyncDispose]: () => held.disposeAsync(),
   };
 }
@@ -87,36 +93,40 @@ async function untilHeardOf(
   mailbox: readonly Informer<KubeObject>[],
   signal: AbortSignal,
 ): Promise<void> {
+  const synced = (): Promise<unknown> => Promise.all(mailbox.map((it) => it.synced(signal)));
+  if (!runs(session.part, "member-net")) {
+    await synced();
+    return;
+  }
   await using meanwhile = createOwnEndpoints(session);
   await meanwhile.start(signal);
-  await Promise.all(mailbox.map((it) => it.synced(signal)));
+  await synced();
 }
 
-function createControllers(session: Session, probes: Probes) {
-  return {
-    heartbeat: createHeartbeat(session),
-    namespaces: createNamespaceReport(session),
-    exports: createExports(session),
-    endpointExport: createEndpointExport(session),
-    fleetImport: createFleetImport(session),
-    multiClusterServices: createMultiClusterServices(session),
-    mcsImport: createMcsImport(session),
-    endpointImport: createEndpointImport(session, probes),
-  };
+interface Work {
+  readonly controller: Controller;
+  /** What goes to the hub: while it was away it failed and waits long by now. */
+  readonly hubKeys?: () => readonly ObjectKey[];
 }
 
-/** What failed while the hub was away waits long by now: everything that goes to the hub is looked at again. */
-function makeAllDue(session: Session, controllers: ReturnType<typeof createControllers>): void {
-  const due = (controller: Controller, keys: readonly ObjectKey[]): void => {
-    for (const key of keys) controller.enqueue(key);
-  };
-  due(controllers.exports, exportKeys(session));
-  due(controllers.endpointExport, sliceKeys(session));
-  due(controllers.fleetImport, fleetImportKeys(session));
-  for (const orders of session.mailbox.orders.store.list()) {
-    due(controllers.heartbeat, [keyOf(orders)]);
-    due(controllers.namespaces, [keyOf(orders)]);
-  }
+function createWork(session: Session, probes: Probes): readonly Work[] {
+  const orders = (): ObjectKey[] => [...session.mailbox.orders.store.list()].map(keyOf);
+  const work: Work[] = [{ controller: createHeartbeat(session), hubKeys: orders }];
+  if (runs(session.part, "member-net"))
+    work.push(
+      { controller: createNamespaceReport(session), hubKeys: orders },
+      { controller: createExports(session), hubKeys: () => exportKeys(session) },
+      { controller: createEndpointExport(session), hubKeys: () => sliceKeys(session) },
+      { controller: createFleetImport(session), hubKeys: () => fleetImportKeys(session) },
+      { controller: createMcsImport(session) },
+      { controller: createEndpointImport(session, probes) },
+    );
+  if (runs(session.part, "mcs")) work.push({ controller: createMultiClusterServices(session) });
+  return work;
+}
+
+function makeAllDue(work: readonly Work[]): void {
+  for (const { controller, hubKeys } of work) for (const key of hubKeys?.() ?? []) controller.enqueue(key);
 }
 
 async function ensureNamespace(local: KubeClient, signal: AbortSignal): Promise<void> {

@@ -5,11 +5,13 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import type { EventRecorder } from "#kube/events.ts";
 import type { Change, KubeClient } from "#kube/types.ts";
 import type { LocalInformers, MailboxInformers } from "./informers.ts";
+import type { MemberPart } from "./roles.ts";
 
 /** What every controller of a member is given: both sides, for as long as the cluster is in the fleet. */
 export interface Session {
   /** The member's name, which is its cluster id. */
   readonly cluster: string;
+  readonly part: MemberPart;
   readonly local: KubeClient;
   readonly hub: KubeClient;
   readonly here: LocalInformers;

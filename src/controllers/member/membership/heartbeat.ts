@@ -2,16 +2,17 @@ import {
   type AgentStatus,
   INTERNAL_MEMBER_CLUSTERS,
   type InternalMemberCluster,
-  NETWORKING_AGENTS,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { type ObjectKey, objectKey } from "#api/meta/key.ts";
+import { keyOf, type ObjectKey, objectKey } from "#api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { setCondition, timestamp } from "#kube/conditions.ts";
 import { createController } from "#kube/controller.ts";
+import { isDeleting } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
-import type { Controller, ReconcileResult } from "#kube/types.ts";
+import type { Controller, ReconcileResult, Source } from "#kube/types.ts";
 import { importedSliceKeys } from "../endpoints/import.ts";
 import { mcsImportKeys } from "../imports/mcs-import.ts";
+import { agentsOf, runs } from "../roles.ts";
 import type { Session } from "../session.ts";
 
 /** Share by which a period is stretched or cut by chance, so that members do not report together. */
@@ -19,26 +20,33 @@ const JITTER = 0.05;
 
 /** Reports to the hub that the agents are there, and, when the cluster is to leave, that they are done. */
 export function createHeartbeat(session: Session): Controller {
-  const { mailbox, here, cluster, deps } = session;
+  const { mailbox, cluster, deps } = session;
   const key = objectKey(mailboxOf(cluster), cluster);
   const whenLeaving = (): ObjectKey[] => (mailbox.orders.store.get(key)?.spec.state === "Leave" ? [key] : []);
   return createController(
     {
       name: "member-heartbeat",
       reconcile: (_key, signal) => reconcile(session, key, signal),
-      sources: [
-        watching(mailbox.orders),
-        // What is left to withdraw.
-        watching(mailbox.exports, whenLeaving),
-        watching(mailbox.imports, whenLeaving),
-        watching(mailbox.sliceExports, whenLeaving),
-        watching(mailbox.reports, whenLeaving),
-        watching(here.mcsImports, whenLeaving),
-        watching(here.slices, whenLeaving),
-      ],
+      sources: [watching(mailbox.orders), ...leftovers(session, whenLeaving)],
     },
     deps,
   );
+}
+
+/** What has to be withdrawn before the cluster has left. */
+function leftovers({ mailbox, here, part }: Session, whenLeaving: () => ObjectKey[]): Source[] {
+  const sources: Source[] = [];
+  if (runs(part, "member-net"))
+    sources.push(
+      watching(mailbox.exports, whenLeaving),
+      watching(mailbox.imports, whenLeaving),
+      watching(mailbox.sliceExports, whenLeaving),
+      watching(mailbox.reports, whenLeaving),
+      watching(here.mcsImports, whenLeaving),
+      watching(here.slices, whenLeaving),
+    );
+  if (runs(part, "mcs")) sources.push(watching(here.services, whenLeaving));
+  return sources;
 }
 
 async function reconcile(
@@ -55,7 +63,7 @@ async function reconcile(
   const periodMs = (orders.spec.heartbeatPeriodSeconds ?? 60) * 1000;
   const next = planAgents(session, orders, isLeaving);
   if (next === undefined) {
-    const dueInMs = heardAtMs(orders) + periodMs - deps.clock.now();
+    const dueInMs = heardAtMs(session, orders) + periodMs - deps.clock.now();
     return isLeaving ? undefined : { requeueAfterMs: Math.max(1, dueInMs) };
   }
   await session.hub.mergePatch(
@@ -72,27 +80,34 @@ async function reconcile(
   return { requeueAfterMs: periodMs * (1 + JITTER * (2 * deps.rng.random() - 1)) };
 }
 
-function heardAtMs(orders: InternalMemberCluster): number {
-  const agent = orders.status?.agentStatus?.find((it) => it.type === NETWORKING_AGENTS[0]);
+/**
+ * When the agents reported last, by this cluster's clock; 0 where that cannot be told. A report of the future was written
+ * before the clock was set back: waiting for its time could take days.
+ */
+function heardAtMs({ part, deps }: Session, orders: InternalMemberCluster): number {
+  const [first] = agentsOf(part);
+  const agent = orders.status?.agentStatus?.find((it) => it.type === first);
   const atMs = Date.parse(agent?.lastReceivedHeartbeat ?? "");
-  return Number.isNaN(atMs) ? 0 : atMs;
+  return Number.isNaN(atMs) || atMs > deps.clock.now() ? 0 : atMs;
 }
 
 /** What the agents say, with those of others as they are. Undefined when it was said already and is not due again. */
 function planAgents(
-  { deps }: Session,
+  session: Session,
   orders: InternalMemberCluster,
   isLeaving: boolean,
 ): AgentStatus[] | undefined {
+  const { deps } = session;
   const before = orders.status?.agentStatus ?? [];
+  const agents = agentsOf(session.part);
   const now = deps.clock.now();
   const periodMs = (orders.spec.heartbeatPeriodSeconds ?? 60) * 1000 * (1 - JITTER);
   const joined = isLeaving
     ? { status: "False" as const, reason: "AgentLeft", message: "the agent withdrew everything" }
     : { status: "True" as const, reason: "AgentJoined", message: "the agent runs" };
-  const isDue = !isLeaving && now - heardAtMs(orders) >= periodMs;
+  const isDue = !isLeaving && now - heardAtMs(session, orders) >= periodMs;
   let changed = false;
-  const ours = NETWORKING_AGENTS.map((type): AgentStatus => {
+  const ours = agents.map((type): AgentStatus => {
     const agent = before.find((it) => it.type === type);
     const conditions = setCondition(agent?.conditions, { type: "Joined", ...joined }, deps.clock);
     if (conditions !== agent?.conditions) changed = true;
@@ -100,12 +115,20 @@ function planAgents(
     return { type, conditions, lastReceivedHeartbeat: isDue ? timestamp(now) : heard };
   });
   if (!changed && !isDue) return undefined;
-  const others = before.filter((it) => !NETWORKING_AGENTS.some((type) => type === it.type));
+  const others = before.filter((it) => !agents.includes(it.type));
   return [...others, ...ours];
 }
 
 /** Whether nothing of this cluster is left on the hub, and nothing of the fleet in this cluster. */
 function isWithdrawn(session: Session): boolean {
+  const { part } = session;
+  return (
+    (!runs(part, "member-net") || isMailboxEmpty(session)) &&
+    (!runs(part, "mcs") || !hasLoadBalancers(session))
+  );
+}
+
+function isMailboxEmpty(session: Session): boolean {
   const { mailbox, here } = session;
   const isHubEmpty =
     mailbox.exports.store.size === 0 &&
@@ -118,5 +141,13 @@ function isWithdrawn(session: Session): boolean {
   );
   return (
     !isImported && [...mcsImportKeys(session)].every((it) => here.mcsImports.store.get(it) === undefined)
+  );
+}
+
+function hasLoadBalancers({ here }: Session): boolean {
+  return [...here.multiClusterServices.store.list()].some((it) =>
+    [...here.services.store.byIndex("multiClusterService", keyOf(it))].some(
+      (service) => !isDeleting(service),
+    ),
   );
 }
