@@ -41,6 +41,32 @@ describe("a work queue", () => {
     expect([await queue.take(), await queue.take()]).toEqual(["b", "a"]);
   });
 
+  it("lets keys pass those that can wait, but for every ninth", async () => {
+    const { queue } = createQueue();
+    for (const key of ["old-1", "old-2", "old-3"]) queue.addBehind(key);
+    for (let at = 1; at <= 10; at += 1) queue.add(`new-${at}`);
+    const taken = [];
+    while (queue.size > 0) taken.push(await queue.take());
+    expect(taken.slice(0, 10)).toEqual([
+      ...Array.from({ length: 8 }, (_, at) => `new-${at + 1}`),
+      "old-1",
+      "new-9",
+    ]);
+    expect(taken.slice(10)).toEqual(["new-10", "old-2", "old-3"]);
+  });
+
+  it("moves a key that can wait to the others when it changes, and gives it once", async () => {
+    const { queue } = createQueue();
+    queue.addBehind("a");
+    queue.addBehind("b");
+    queue.add("b");
+    queue.addBehind("b");
+    expect([await queue.take(), await queue.take(), queue.size]).toEqual(["b", "a", 0]);
+    queue.addBehind("a");
+    queue.done("a");
+    expect(await queue.take()).toBe("a");
+  });
+
   it("doubles the delay of a key's retries from 5 ms up to 1000 s, and starts over once it is forgotten", () => {
     const { queue, clock } = createQueue();
     const delays = Array.from({ length: 22 }, () => {

@@ -7,6 +7,8 @@ const RETRY_INITIAL_MS = 5;
 const RETRY_MAX_MS = 1_000_000;
 const RETRIES_PER_SECOND = 10;
 const RETRY_BURST = 100;
+/** Of so many keys that are taken one comes from those that can wait, so that these come to their turn at all. */
+const FRESH_PER_BEHIND = 8;
 /** client-go's and controller-runtime's: 10 ns to 10 s, in powers of ten. Unit: seconds. */
 const DURATION_BUCKETS = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10];
 
@@ -20,7 +22,8 @@ export interface WorkQueueOptions {
 /**
  * A queue of keys. A key that is added several times before it is taken is taken once; one that is added while it is
  * worked on is taken again afterwards, and never by two workers at a time. First come, first served: a key that comes
- * back stands behind the others.
+ * back stands behind the others. Keys that can wait (`addBehind`: all that a program finds when it starts) let others pass, so
+ * that a change is not held up by thousands of keys at which nothing changed.
  */
 export class WorkQueue<Key extends string> {
   readonly #clock: Clock;
@@ -28,6 +31,9 @@ export class WorkQueue<Key extends string> {
   readonly #meters: ReturnType<typeof createMeters>;
   /** Due, in order. A Set keeps insertion order and coalesces. Values: when it became due. */
   readonly #due = new Map<Key, number>();
+  /** Due as well, but others go first. */
+  readonly #behind = new Map<Key, number>();
+  #takenFresh = 0;
   /** Worked on. Values: when the work began. */
   readonly #working = new Map<Key, number>();
   /** Added while worked on. */
@@ -44,25 +50,43 @@ export class WorkQueue<Key extends string> {
     this.#bucket = createTokenBucket(options.clock, RETRIES_PER_SECOND, RETRY_BURST);
     this.#meters = createMeters(options.metrics, options.name, () => ({
       nowMs: this.#clock.monotonic(),
-      depth: this.#due.size,
+      depth: this.size,
       since: this.#working.values(),
     }));
   }
 
   /** How many keys wait to be taken. */
   get size(): number {
-    return this.#due.size;
+    return this.#due.size + this.#behind.size;
   }
 
   /** Makes a key due. */
   add(key: Key): void {
     if (this.#isShutDown || this.#due.has(key) || this.#again.has(key)) return;
+    const behindSinceMs = this.#behind.get(key);
+    if (behindSinceMs !== undefined) {
+      this.#behind.delete(key);
+      this.#due.set(key, behindSinceMs);
+      return;
+    }
     this.#meters.added();
     if (this.#working.has(key)) {
       this.#again.add(key);
       return;
     }
-    this.#push(key);
+    this.#push(key, this.#due);
+  }
+
+  /** Makes a key due that can wait until others had their turn. Nothing, if it is due already. */
+  addBehind(key: Key): void {
+    const isDue = this.#due.has(key) || this.#behind.has(key) || this.#again.has(key);
+    if (this.#isShutDown || isDue) return;
+    if (this.#working.has(key)) {
+      this.add(key);
+      return;
+    }
+    this.#meters.added();
+    this.#push(key, this.#behind);
   }
 
   /** Makes a key due after `delayMs` milliseconds. Takes the place of an earlier call for the same key. */
@@ -109,7 +133,7 @@ export class WorkQueue<Key extends string> {
 
   /** The next key, once there is one; undefined after `shutDown`. Call `done` when the work on it ends. */
   take(): Promise<Key | undefined> {
-    const [next] = this.#due;
+    const next = this.#next();
     if (next !== undefined) {
       this.#begin(next[0], next[1]);
       return Promise.resolve(next[0]);
@@ -118,12 +142,23 @@ export class WorkQueue<Key extends string> {
     return new Promise((resolve) => this.#takers.push(resolve));
   }
 
+  #next(): [Key, number] | undefined {
+    const [fresh] = this.#due;
+    const [behind] = this.#behind;
+    if (fresh === undefined || (behind !== undefined && this.#takenFresh >= FRESH_PER_BEHIND)) {
+      this.#takenFresh = 0;
+      return behind ?? fresh;
+    }
+    this.#takenFresh += 1;
+    return fresh;
+  }
+
   done(key: Key): void {
     const sinceMs = this.#working.get(key);
     if (sinceMs === undefined) return;
     this.#working.delete(key);
     this.#meters.worked(this.#clock.monotonic() - sinceMs);
-    if (this.#again.delete(key)) this.#push(key);
+    if (this.#again.delete(key)) this.#push(key, this.#due);
     this.#checkIdle();
   }
 
@@ -132,6 +167,7 @@ export class WorkQueue<Key extends string> {
     this.#isShutDown = true;
     for (const timer of [...this.#retries.values(), ...this.#later.values()]) timer[Symbol.dispose]();
     this.#due.clear();
+    this.#behind.clear();
     this.#again.clear();
     this.#retries.clear();
     this.#later.clear();
@@ -148,12 +184,12 @@ export class WorkQueue<Key extends string> {
     });
   }
 
-  #push(key: Key): void {
+  #push(key: Key, waiting: Map<Key, number>): void {
     if (this.#isShutDown) return;
     const nowMs = this.#clock.monotonic();
     const taker = this.#takers.shift();
     if (taker === undefined) {
-      this.#due.set(key, nowMs);
+      waiting.set(key, nowMs);
       return;
     }
     this.#begin(key, nowMs);
@@ -163,6 +199,7 @@ export class WorkQueue<Key extends string> {
   #begin(key: Key, dueSinceMs: number): void {
     const nowMs = this.#clock.monotonic();
     this.#due.delete(key);
+    this.#behind.delete(key);
     this.#working.set(key, nowMs);
     this.#meters.taken(nowMs - dueSinceMs);
   }
@@ -175,7 +212,7 @@ export class WorkQueue<Key extends string> {
   }
 
   #checkIdle(): void {
-    if (this.#due.size + this.#working.size + this.#again.size + this.#retries.size > 0) return;
+    if (this.size + this.#working.size + this.#again.size + this.#retries.size > 0) return;
     for (const resolve of this.#idlers) resolve();
     this.#idlers.clear();
   }

@@ -48,11 +48,16 @@ class QueueController implements Controller {
     const running = AbortSignal.any([signal, this.#stop.signal]);
     if (running.aborted) throw abortError(running);
     running.addEventListener("abort", () => this.#queue.shutDown(), { once: true });
+    let isStarting = true;
     for (const source of sources) {
-      this.#subscriptions.push(source.subscribe((key) => this.#queue.add(key)));
+      // What is there at the start is looked at once, and mostly found as it should be: changes go first.
+      const enqueue = (key: ObjectKey): void =>
+        isStarting ? this.#queue.addBehind(key) : this.#queue.add(key);
+      this.#subscriptions.push(source.subscribe(enqueue));
       source.informer.start(signal);
     }
     await Promise.all(sources.map((source) => source.informer.synced(running)));
+    isStarting = false;
     this.#meters.limit(concurrency);
     this.#workers = Array.from({ length: concurrency }, () => this.#work(running));
   }
