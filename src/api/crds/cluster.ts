@@ -87,6 +87,15 @@ function memberCluster(more: Readonly<Record<string, JsonSchema>>, status: JsonS
   );
 }
 
+const DRAINED = mapList(
+  "cluster",
+  object({
+    "cluster!": text("The id of the cluster."),
+    "mode!": oneOf(["Soft", "Hard"], "Whether it still serves where no other cluster can."),
+  }),
+  "Addition. Members that new flows are kept away from.",
+);
+
 function internalMemberCluster(status: JsonSchema): JsonSchema {
   return object(
     {
@@ -102,6 +111,7 @@ function internalMemberCluster(status: JsonSchema): JsonSchema {
           object({ "cluster!": text("The id of the cluster."), "since!": time() }),
           "Addition. Members whose leases expired. Endpoints in them are dropped where probes of them fail too.",
         ),
+        drained: DRAINED,
       }),
       status,
     },
@@ -177,12 +187,12 @@ export const CLUSTER_CRDS: readonly CustomResourceDefinition[] = [
       {
         name: "v1",
         storage: false,
-        schema: internalMemberCluster(statusOf(PLAIN_CONDITIONS, {})),
+        schema: internalMemberCluster(statusOf(PLAIN_CONDITIONS, { drained: DRAINED })),
         columns: [AGE],
       },
       {
         name: "v1beta1",
-        schema: internalMemberCluster(statusOf(PLAIN_CONDITIONS, NAMESPACES)),
+        schema: internalMemberCluster(statusOf(PLAIN_CONDITIONS, { ...NAMESPACES, drained: DRAINED })),
         columns: [AGE],
       },
     ],

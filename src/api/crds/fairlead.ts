@@ -26,6 +26,11 @@ const IMPORTED_CLUSTER = object({
     }),
     "The ports of the import that the cluster truly exposes.",
   ),
+  weight: int32("Share of the requests; 0 means none. Absent means 1.", { minimum: 0, maximum: 1000 }),
+  priority: int32("Clusters with the lowest number serve first. Absent means 0.", {
+    minimum: 0,
+    maximum: 1000,
+  }),
 });
 
 const IMPORTED_PORT = object({
@@ -86,6 +91,7 @@ export const FAIRLEAD_CRDS: readonly CustomResourceDefinition[] = [
               sessionAffinityConfig: AFFINITY_CONFIG,
               internalTrafficPolicy: oneOf(["Cluster", "Local"]),
               trafficDistribution: text(),
+              affinity: oneOf(["none", "local", "remote"], "Whose endpoints an importer prefers."),
               labels: textMap("For the ServiceImport."),
               annotations: textMap("For the ServiceImport."),
               "clusters!": atomicList(IMPORTED_CLUSTER, "The exporting clusters."),

@@ -130,6 +130,16 @@ const EXPORT_SPEC = object(
     sessionAffinityConfig: { ...AFFINITY_CONFIG, description: "Addition." },
     internalTrafficPolicy: oneOf(["Cluster", "Local"], "Addition."),
     trafficDistribution: text("Addition."),
+    priority: int32("Addition. Clusters with the lowest number serve first. Absent means 0.", {
+      minimum: 0,
+      maximum: 1000,
+    }),
+    affinity: oneOf(["none", "local", "remote"], "Addition. Whose endpoints an importer prefers."),
+    exportTo: atomicList(
+      text(undefined, { minLength: 1, maxLength: 63 }),
+      "Addition. The members that import from this cluster. Absent means all.",
+      { maxItems: 1000 },
+    ),
   },
   "An exported Service.",
 );

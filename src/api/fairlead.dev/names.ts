@@ -14,6 +14,22 @@ export const CLUSTER_UID_ANNOTATION = "fairlead.dev/cluster-uid";
 /** Set on a MemberCluster whose cluster is gone for good: its agents are not waited for. */
 export const FORCE_LEAVE_ANNOTATION = "fairlead.dev/force-leave";
 
+/** Annotations of a ServiceExport, through either door unless said otherwise: how its service is shared out. */
+export const TRAFFIC_ANNOTATIONS = {
+  /** Of the multi-cluster door: the fleet door has its own. A whole number from 0 to 1000; absent means 1. */
+  weight: "fairlead.dev/weight",
+  /** A whole number from 0 to 1000; absent means 0. A cluster serves while none with a lower number can. */
+  priority: "fairlead.dev/priority",
+  /** "none", "local" or "remote". */
+  affinity: "fairlead.dev/affinity",
+  /** Names of members, with commas between them: only these import the service from this cluster. */
+  exportTo: "fairlead.dev/export-to",
+} as const;
+/** Condition of ServiceExports and InternalServiceExports: what came of these annotations. */
+export const TRAFFIC = "fairlead.dev/Traffic";
+/** Annotation of a MemberCluster: new flows go to other clusters. "true", or "hard": even where there is no other. */
+export const DRAIN_ANNOTATION = "fairlead.dev/drain";
+
 /** Marks what an agent made in its cluster, beside objects of the same kinds that others made. */
 export const MANAGED_BY_LABEL = "fairlead.dev/managed-by";
 export const MANAGED_BY = "fairlead-member";

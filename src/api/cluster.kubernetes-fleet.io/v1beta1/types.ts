@@ -39,6 +39,14 @@ export interface SuspectCluster {
   since: string;
 }
 
+/** A member that new flows are kept away from. */
+export interface DrainedCluster {
+  cluster: string;
+  /** "Soft": it still serves where no other cluster can. "Hard": not even then. */
+  mode: DrainMode;
+}
+export type DrainMode = "Soft" | "Hard";
+
 /** In the member's mailbox, under the member's name. */
 export interface InternalMemberCluster extends KubeObject {
   spec: {
@@ -49,8 +57,13 @@ export interface InternalMemberCluster extends KubeObject {
     leaseDurationSeconds?: number;
     /** Members whose leases expired: drop their endpoints where your own probes of them fail too. Addition. */
     suspects?: SuspectCluster[];
+    /** Members that are drained, this one included: new flows go to other clusters. Addition. */
+    drained?: DrainedCluster[];
   };
-  status?: MemberClusterStatus;
+  status?: MemberClusterStatus & {
+    /** Those of `spec.drained` that the agent has carried out. Addition. */
+    drained?: DrainedCluster[];
+  };
 }
 
 /** The agents that `fairlead member` stands for. */

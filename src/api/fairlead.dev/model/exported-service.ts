@@ -7,6 +7,7 @@ import {
   FLEET_NETWORKING_GROUP,
   type InternalServiceExport,
   type InternalServiceExportSpec,
+  type LocalityAffinity,
 } from "../../networking.fleet.azure.com/v1alpha1/types.ts";
 
 /**
@@ -25,6 +26,14 @@ export interface ExportedService {
   readonly affinityTimeoutSeconds: number | undefined;
   readonly internalTrafficPolicy: "Cluster" | "Local" | undefined;
   readonly trafficDistribution: string | undefined;
+  /** Share of the requests. Undefined: 1. */
+  readonly weight: number | undefined;
+  /** Lower serves first. Undefined: 0. */
+  readonly priority: number | undefined;
+  /** Undefined: the export says nothing of it. */
+  readonly affinity: LocalityAffinity | undefined;
+  /** The members that import from this cluster. Undefined: all. */
+  readonly exportTo: readonly string[] | undefined;
   /** Never empty. Sorted by group. */
   readonly doors: readonly ModelDoor[];
   /** The oldest ServiceExport's creation: who is oldest wins. RFC 3339. */
@@ -73,6 +82,10 @@ export function readExport(object: InternalServiceExport): ExportedService | und
     affinityTimeoutSeconds: spec.sessionAffinityConfig?.clientIP?.timeoutSeconds,
     internalTrafficPolicy: spec.internalTrafficPolicy,
     trafficDistribution: spec.trafficDistribution,
+    weight: spec.weight,
+    priority: spec.priority,
+    affinity: spec.affinity,
+    exportTo: spec.exportTo,
     doors,
     createdAt: doors.map((it) => it.createdAt).toSorted(byText)[0] ?? "",
   };
@@ -102,7 +115,7 @@ export function readPort(port: ServicePort): ModelPort {
   };
 }
 
-/** The facts of a Service for its InternalServiceExport; the reference and the weight are the caller's. */
+/** The facts of a Service for its InternalServiceExport; the reference and what steers traffic are the caller's. */
 export function writeExportFacts(
   service: Service,
   doors: readonly ModelDoor[],

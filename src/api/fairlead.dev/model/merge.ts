@@ -28,6 +28,8 @@ export interface MergedService {
   readonly spec: Omit<ImportedService["spec"], "service">;
   /** Told to every export of the service. Sorted by reason. */
   readonly conflicts: readonly Conflict[];
+  /** Who asks for which locality, where exports differ in it: no matter of the API's. */
+  readonly affinityConflict: string | undefined;
 }
 
 /** Decides what the exports of one service become. Undefined where there is none. The order of `exports` is irrelevant. */
@@ -36,6 +38,7 @@ export function mergeExports(exports: readonly ExportedService[]): MergedService
   const [oldest] = ordered;
   if (oldest === undefined) return undefined;
   const ports = unionOfPorts(ordered);
+  const locality = ordered.find((it) => it.affinity !== undefined)?.affinity;
   // Fleet exports cannot carry labels: they abstain.
   const metadata = ordered.map(mcsDoor).find((it) => it !== undefined);
   return {
@@ -50,13 +53,33 @@ export function mergeExports(exports: readonly ExportedService[]): MergedService
       ...(oldest.trafficDistribution === undefined
         ? {}
         : { trafficDistribution: oldest.trafficDistribution }),
+      ...(locality === undefined || locality === "none" ? {} : { affinity: locality }),
       ...(metadata === undefined ? {} : { labels: metadata.labels, annotations: metadata.annotations }),
       clusters: ordered
-        .map((it) => ({ cluster: it.cluster, ports: exposedPorts(it.ports, ports) }))
+        .map((it) => ({ cluster: it.cluster, ports: exposedPorts(it.ports, ports), ...shareOf(it) }))
         .toSorted((a, b) => byText(a.cluster, b.cluster)),
     },
     conflicts: findConflicts(ordered),
+    affinityConflict: findAffinityConflict(ordered),
   };
+}
+
+/** What differs from the defaults. */
+function shareOf({
+  weight = 1,
+  priority = 0,
+}: ExportedService): Pick<ImportedCluster, "weight" | "priority"> {
+  return { ...(weight === 1 ? {} : { weight }), ...(priority === 0 ? {} : { priority }) };
+}
+
+/** An export without the annotation has no opinion: the oldest that has one decides. */
+function findAffinityConflict(ordered: readonly ExportedService[]): string | undefined {
+  const said = ordered.filter((it) => it.affinity !== undefined);
+  const [winner] = said;
+  const others = said.filter((it) => it.affinity !== winner?.affinity);
+  if (winner === undefined || others.length === 0) return undefined;
+  const list = others.map((it) => `${it.cluster} has ${it.affinity}`).join(", ");
+  return `affinities differ: ${winner.cluster} has ${winner.affinity} and wins; ${list}`;
 }
 
 /** Oldest to newest: a port joins when neither its name nor its protocol and number is taken. */

@@ -1,6 +1,7 @@
 import type { IPFamily, SessionAffinityConfig } from "../../core/v1/types.ts";
 import { resource } from "../../meta/resource.ts";
 import type { KubeObject } from "../../meta/types.ts";
+import type { LocalityAffinity } from "../../networking.fleet.azure.com/v1alpha1/types.ts";
 import type { ServiceImportPort, ServiceImportType } from "../../multicluster.x-k8s.io/v1beta1/types.ts";
 
 /** Objects of a member's mailbox that no other fleet API has a kind for. */
@@ -21,6 +22,10 @@ export interface ImportedCluster {
    * the cluster's slices that is not listed must get no traffic.
    */
   ports: { name: string; importedAs: string }[];
+  /** Share of the requests. Range: 0 to 1000; 0 means none. Absent means 1. */
+  weight?: number;
+  /** Range: 0 to 1000. Lower serves first. Absent means 0. */
+  priority?: number;
 }
 
 /** Written by the hub: what a service of the fleet looks like, as the Multi-Cluster Services API merges its exports. */
@@ -35,6 +40,8 @@ export interface ImportedService extends KubeObject {
     sessionAffinityConfig?: SessionAffinityConfig;
     internalTrafficPolicy?: "Cluster" | "Local";
     trafficDistribution?: string;
+    /** Whose endpoints an importer prefers. Absent means "none". */
+    affinity?: LocalityAffinity;
     labels?: Record<string, string>;
     annotations?: Record<string, string>;
     clusters: ImportedCluster[];

@@ -93,7 +93,16 @@ export interface InternalServiceExportSpec {
   internalTrafficPolicy?: "Cluster" | "Local";
   /** Addition. */
   trafficDistribution?: string;
+  /** Range: 0 to 1000. Lower serves first. Absent means 0. Addition. */
+  priority?: number;
+  /** Whose endpoints an importer prefers. Addition. */
+  affinity?: LocalityAffinity;
+  /** Sorted. The members that import from this cluster; absent means all. Addition. */
+  exportTo?: string[];
 }
+
+/** Own endpoints first, those of others first, or all alike. */
+export type LocalityAffinity = "none" | "local" | "remote";
 
 export interface InternalServiceExport extends KubeObject {
   spec?: InternalServiceExportSpec;

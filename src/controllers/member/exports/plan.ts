@@ -12,6 +12,8 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { FleetServiceExport } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
 
+import { planTraffic } from "./traffic.ts";
+
 /** What a cluster exports of one service, and what it tells the two kinds of ServiceExport. Pure. */
 
 export type NewCondition = Omit<Condition, "lastTransitionTime">;
@@ -43,10 +45,21 @@ interface FleetDoor {
 export function planExport(view: ExportView): ExportPlan {
   const fleet = view.fleet === undefined ? undefined : openFleetDoor(view, view.fleet);
   const mcs = view.mcs === undefined ? undefined : openMcsDoor(view, view.mcs);
+  const isOpen = { fleet: fleet?.door !== undefined, mcs: mcs?.door !== undefined };
+  const { traffic, conditions } = planTraffic({
+    fleet: isOpen.fleet ? view.fleet : undefined,
+    mcs: isOpen.mcs ? view.mcs : undefined,
+    current: view.current,
+  });
+  const spec = planSpec(view.service, fleet, mcs?.door);
+  const told = (isToldOf: boolean): readonly NewCondition[] => (isToldOf ? conditions : []);
   return {
-    spec: planSpec(view.service, fleet, mcs?.door),
-    fleet: fleet === undefined ? undefined : [fleet.valid, ...fleetConflict(view, fleet.door !== undefined)],
-    mcs: mcs === undefined ? undefined : [mcs.valid, ...mcsProgress(view, mcs.door !== undefined)],
+    spec: spec === undefined ? undefined : { ...spec, ...traffic },
+    fleet:
+      fleet === undefined
+        ? undefined
+        : [fleet.valid, ...fleetConflict(view, isOpen.fleet), ...told(isOpen.fleet)],
+    mcs: mcs === undefined ? undefined : [mcs.valid, ...mcsProgress(view, isOpen.mcs), ...told(isOpen.mcs)],
   };
 }
 

@@ -1,5 +1,6 @@
 import type { Service } from "#api/core/v1/types.ts";
 import { mailboxName } from "#api/fairlead.dev/model/names.ts";
+import { TRAFFIC } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, splitKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { Condition, KubeObject } from "#api/meta/types.ts";
@@ -157,7 +158,7 @@ interface Report<T extends KubeObject & { status?: { conditions?: Condition[] } 
   readonly next: readonly NewCondition[] | undefined;
 }
 
-const OUR_TYPES = new Set(["Valid", "Conflict", "Ready"]);
+const OUR_TYPES = new Set(["Valid", "Conflict", "Ready", TRAFFIC]);
 
 async function report<T extends KubeObject & { status?: { conditions?: Condition[] } }>(
   { local, events, deps }: Session,
@@ -195,7 +196,9 @@ function newProblems(
 ): readonly NewCondition[] {
   return next.filter((it) => {
     const isProblem =
-      (it.type === "Valid" && it.status === "False") || (it.type === "Conflict" && it.status === "True");
+      (it.type === "Valid" && it.status === "False") ||
+      (it.type === "Conflict" && it.status === "True") ||
+      (it.type === TRAFFIC && it.status === "False");
     const was = before?.find((condition) => condition.type === it.type);
     return isProblem && (was?.status !== it.status || was.reason !== it.reason);
   });

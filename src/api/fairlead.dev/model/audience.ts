@@ -1,0 +1,46 @@
+import { byText } from "#base/text.ts";
+import type { ExportedService } from "./exported-service.ts";
+import { type MergedService, mergeExports } from "./merge.ts";
+
+/** Who sees what of a service whose exports are not all for everyone. */
+
+export interface Audiences {
+  /** For every member without an entry of its own. Undefined: they have no such service. */
+  readonly everyone: MergedService["spec"] | undefined;
+  /** For members that see more than everyone: those that an export names, and its own cluster. */
+  readonly special: ReadonlyMap<string, MergedService["spec"]>;
+}
+
+/** Whether a member imports from the cluster of this export: it does always from itself. */
+export function isFor({ cluster, exportTo }: ExportedService, member: string): boolean {
+  return exportTo === undefined || cluster === member || exportTo.includes(member);
+}
+
+/**
+ * What each member imports: what the exports that it sees come to, as if there were no others.
+ *
+ * @param members - Those of the fleet; other names get nothing.
+ */
+export function mergeForAudiences(
+  exports: readonly ExportedService[],
+  members: ReadonlySet<string>,
+): Audiences {
+  const open = exports.filter((it) => it.exportTo === undefined);
+  const narrow = exports.filter((it) => it.exportTo !== undefined);
+  const named = new Set(narrow.flatMap((it) => [it.cluster, ...(it.exportTo ?? [])]));
+  const merged = new Map<string, MergedService["spec"] | undefined>();
+  const special = new Map<string, MergedService["spec"]>();
+  for (const member of [...named].filter((it) => members.has(it)).toSorted(byText)) {
+    const extra = narrow.filter((it) => isFor(it, member));
+    const key = extra.map((it) => it.cluster).join(" ");
+    if (!merged.has(key)) merged.set(key, mergeExports([...open, ...extra])?.spec);
+    const spec = merged.get(key);
+    if (spec !== undefined) special.set(member, spec);
+  }
+  return { everyone: mergeExports(open)?.spec, special };
+}
+
+/** Names in an export that are no members, sorted. */
+export function strangersOf({ exportTo = [] }: ExportedService, members: ReadonlySet<string>): string[] {
+  return exportTo.filter((it) => !members.has(it)).toSorted(byText);
+}
