@@ -49,7 +49,7 @@ export function readTraffic(
   exports: { readonly mcs: Annotations; readonly fleet: Annotations },
   before: ExportTraffic | undefined,
 ): TrafficRequest {
-  const traffic: Record<string, unknown> = {};
+  const traffic: Record<string, ExportTraffic[keyof ExportTraffic]> = {};
   const problems: string[] = [];
   for (const key of KEYS) {
     const name = TRAFFIC_ANNOTATIONS[key];
@@ -64,7 +64,7 @@ export function readTraffic(
   return { traffic, problems };
 }
 
-function describeKept(key: keyof ExportTraffic, kept: unknown): string {
+function describeKept(key: keyof ExportTraffic, kept: ExportTraffic[keyof ExportTraffic]): string {
   if (Array.isArray(kept)) return kept.length === 0 ? "no other cluster" : kept.join(",");
   if (kept === undefined) return key === "exportTo" ? "every member" : "the default";
   return String(kept);
