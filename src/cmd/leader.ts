@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { NAMESPACES } from "#api/core/v1/types.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { delay } from "#base/clock.ts";
 import { hasCode, messageOf } from "#base/errors.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { runAsLeader } from "#kube/leader.ts";
+import { ensureNamespace } from "#kube/namespaces.ts";
 import type { KubeClient } from "#kube/types.ts";
 
 /** How programs that may run in several copies agree on the one that acts. */
@@ -36,7 +36,7 @@ export async function runElected(
   const options = { namespace: FLEET_SYSTEM_NAMESPACE, name, identity };
   while (!signal.aborted) {
     try {
-      await ensureNamespace(client, signal);
+      await ensureNamespace(client, FLEET_SYSTEM_NAMESPACE, signal);
       if (isElected) await runAsLeader({ client, options, deps }, signal, lead);
       else await lead(signal);
     } catch (error) {
@@ -45,13 +45,5 @@ export async function runElected(
       deps.log.warn("begins anew", { error: messageOf(error) });
       await delay(deps.clock, RETRY_MS, signal).catch(() => {});
     }
-  }
-}
-
-async function ensureNamespace(client: KubeClient, signal: AbortSignal): Promise<void> {
-  try {
-    await client.create(NAMESPACES, { metadata: { name: FLEET_SYSTEM_NAMESPACE } }, { signal });
-  } catch (error) {
-    if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
   }
 }

@@ -1,10 +1,16 @@
-import { CUSTOM_RESOURCE_DEFINITIONS, type CustomResourceDefinition } from "#api/apiextensions/v1/types.ts";
-import { FleetError } from "#base/errors.ts";
+import {
+  CUSTOM_RESOURCE_DEFINITIONS,
+  type CustomResourceDefinition,
+  type JsonSchema,
+} from "#api/apiextensions/v1/types.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { abortable } from "#base/abortable.ts";
+import { FleetError, hasCode } from "#base/errors.ts";
 import { createInformer } from "./informer.ts";
 import { isConditionTrue } from "./conditions.ts";
 import { applyIfChanged } from "./apply.ts";
 import type { RuntimeDeps } from "./deps.ts";
-import type { KubeClient } from "./types.ts";
+import type { Informer, KubeClient } from "./types.ts";
 
 export interface InstallCrdsOptions {
   readonly crds: readonly CustomResourceDefinition[];
@@ -26,55 +32,156 @@ export async function installCrds(
   signal: AbortSignal,
 ): Promise<void> {
   const { crds, fieldManager, timeoutMs = 30_000 } = options;
-  const stop = new AbortController();
-  const running = AbortSignal.any([signal, stop.signal]);
-  await using informer = createInformer(
-    client,
-    CUSTOM_RESOURCE_DEFINITIONS,
-    { fieldManager, trim: withoutSchemasOf(new Set(crds.map((it) => it.metadata.name))) },
-    deps,
+  await using definitions = await Definitions.read(client, { crds, fieldManager }, deps, signal);
+  for (const desired of crds) await definitions.apply(desired, signal);
+  const late = new AbortController();
+  using _timer = deps.clock.after(timeoutMs, () =>
+    late.abort(
+      new FleetError(
+        "TIMED_OUT",
+        `the API server does not serve ${definitions.pending(isServed).join(", ")} after ${timeoutMs} ms`,
+      ),
+    ),
   );
-  informer.start(running);
-  await informer.synced(running);
-  const pending = new Set(crds.map((it) => it.metadata.name));
-  const served = Promise.withResolvers<void>();
-  const look = (crd: CustomResourceDefinition | undefined): void => {
-    if (crd !== undefined && isConditionTrue(crd.status?.conditions, "Established"))
-      pending.delete(crd.metadata.name);
-    if (pending.size === 0) served.resolve();
-  };
-  using _watching = informer.subscribe((change) => look(change.after));
-  for (const desired of crds) {
-    const current = [...informer.store.list()].find((it) => it.metadata.name === desired.metadata.name);
-    const after = await applyIfChanged(client, CUSTOM_RESOURCE_DEFINITIONS, {
+  await definitions.until(isServed, AbortSignal.any([signal, late.signal])).catch((error: unknown) => {
+    throw late.signal.aborted && !signal.aborted ? late.signal.reason : error;
+  });
+}
+
+/**
+ * Waits until the server serves all definitions with at least the fields that they have here: for programs, which need
+ * no right to write any. What lacks is installed where that is allowed; otherwise the log says once what is to be done,
+ * and the wait goes on. Definitions that know more, because they are newer, stay as they are.
+ */
+export async function awaitCrds(
+  client: KubeClient,
+  options: Omit<InstallCrdsOptions, "timeoutMs"> & { readonly remedy: string },
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  const { crds, fieldManager, remedy } = options;
+  await using definitions = await Definitions.read(client, { crds, fieldManager }, deps, signal);
+  const missing = definitions.pending(isUsable);
+  for (const name of missing) {
+    const desired = crds.find((it) => it.metadata.name === name);
+    try {
+      if (desired !== undefined) await definitions.apply(desired, signal);
+    } catch (error) {
+      if (!hasCode(error, "API_FORBIDDEN")) throw error;
+      deps.log.warn(`waiting for kinds that are not installed, or too old: ${remedy}`, {
+        kinds: missing.join(", "),
+      });
+      break;
+    }
+  }
+  await definitions.until(isUsable, signal);
+}
+
+type Judge = (present: CustomResourceDefinition, wanted: CustomResourceDefinition) => boolean;
+
+function isServed(present: CustomResourceDefinition): boolean {
+  return isConditionTrue(present.status?.conditions, "Established");
+}
+
+function isUsable(present: CustomResourceDefinition, wanted: CustomResourceDefinition): boolean {
+  return (
+    isServed(present) &&
+    wanted.spec.versions.every((version) => {
+      const same = present.spec.versions.find((it) => it.name === version.name);
+      return same?.served === true && knows(same.schema.openAPIV3Schema, version.schema.openAPIV3Schema);
+    })
+  );
+}
+
+/** Whether a schema has all fields, and all values of enumerations, of another one. */
+function knows(present: JsonSchema | undefined, wanted: JsonSchema | undefined): boolean {
+  if (wanted === undefined) return true;
+  if (present === undefined) return false;
+  const { properties = {}, enum: values } = present;
+  return (
+    (values === undefined || (wanted.enum ?? []).every((it) => values.includes(it))) &&
+    Object.entries(wanted.properties ?? {}).every(([name, schema]) => knows(properties[name], schema)) &&
+    (wanted.items === undefined || knows(present.items, wanted.items))
+  );
+}
+
+/** Definitions as the server has them, each watched by its name: readable for those who may read no others. */
+class Definitions implements AsyncDisposable {
+  readonly #client: KubeClient;
+  readonly #wanted: readonly CustomResourceDefinition[];
+  readonly #fieldManager: string;
+  readonly #informers: readonly Informer<CustomResourceDefinition>[];
+
+  private constructor(
+    client: KubeClient,
+    { crds, fieldManager }: { crds: readonly CustomResourceDefinition[]; fieldManager: string },
+    deps: RuntimeDeps,
+  ) {
+    this.#client = client;
+    this.#wanted = crds;
+    this.#fieldManager = fieldManager;
+    this.#informers = crds.map(({ metadata: { name } }) =>
+      createInformer(
+        client,
+        CUSTOM_RESOURCE_DEFINITIONS,
+        { fieldManager, fieldSelector: `metadata.name=${name}` },
+        deps,
+      ),
+    );
+  }
+
+  static async read(
+    client: KubeClient,
+    options: { readonly crds: readonly CustomResourceDefinition[]; readonly fieldManager: string },
+    deps: RuntimeDeps,
+    signal: AbortSignal,
+  ): Promise<Definitions> {
+    await using stack = new AsyncDisposableStack();
+    const definitions = stack.use(new Definitions(client, options, deps));
+    for (const informer of definitions.#informers) informer.start(signal);
+    await Promise.all(definitions.#informers.map((it) => it.synced(signal)));
+    stack.move();
+    return definitions;
+  }
+
+  #present(name: string): CustomResourceDefinition | undefined {
+    const key = objectKey(undefined, name);
+    return this.#informers.map((it) => it.store.get(key)).find((it) => it !== undefined);
+  }
+
+  /** Names of those that are not there, or of which `judge` says no. */
+  pending(judge: Judge): string[] {
+    return this.#wanted
+      .filter((wanted) => {
+        const present = this.#present(wanted.metadata.name);
+        return present === undefined || !judge(present, wanted);
+      })
+      .map((it) => it.metadata.name);
+  }
+
+  async apply(desired: CustomResourceDefinition, signal: AbortSignal): Promise<void> {
+    const current = this.#present(desired.metadata.name);
+    const fieldManager = this.#fieldManager;
+    await applyIfChanged(this.#client, CUSTOM_RESOURCE_DEFINITIONS, {
       current,
       desired,
       fieldManager,
       signal,
     });
-    look(after);
   }
-  using _timer = deps.clock.after(timeoutMs, () =>
-    served.reject(
-      new FleetError(
-        "TIMED_OUT",
-        `the API server does not serve ${[...pending].join(", ")} after ${timeoutMs} ms`,
-      ),
-    ),
-  );
-  const onAbort = (): void => served.reject(signal.reason);
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    await served.promise;
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-    stop.abort();
-  }
-}
 
-/** Other people's schemas are large and of no interest. */
-function withoutSchemasOf(
-  ours: ReadonlySet<string>,
-): (crd: CustomResourceDefinition) => CustomResourceDefinition {
-  return (crd) => (ours.has(crd.metadata.name) ? crd : { ...crd, spec: { ...crd.spec, versions: [] } });
+  async until(judge: Judge, signal: AbortSignal): Promise<void> {
+    const done = Promise.withResolvers<void>();
+    const look = (): void => {
+      if (this.pending(judge).length === 0) done.resolve();
+    };
+    using stack = new DisposableStack();
+    for (const informer of this.#informers) stack.use(informer.subscribe(look));
+    look();
+    await abortable(done.promise, signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#informers.map((it) => it[Symbol.asyncDispose]()));
+  }
 }

@@ -1,5 +1,5 @@
 import { HUB_CRDS } from "#api/crds/all.ts";
-import { installCrds } from "#kube/crds.ts";
+import { awaitCrds } from "#kube/crds.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { createEventRecorder } from "#kube/events.ts";
 import type { Controller, Informer, KubeClient } from "#kube/types.ts";
@@ -20,14 +20,16 @@ export const HUB_DEFAULTS: MembershipOptions = {
   forceDeleteSeconds: 900,
 };
 
-/** Installs the hub's kinds and runs its controllers until disposed. For the leader alone. */
+const REMEDY = 'run "fairlead join" with rights to install them, or apply the manifests of docs/reference/crds';
+
+/** Waits for the hub's kinds, and runs its controllers until disposed. For the leader alone. */
 export async function startHub(
   client: KubeClient,
   options: Partial<MembershipOptions>,
   deps: RuntimeDeps,
   signal: AbortSignal,
 ): Promise<Hub> {
-  await installCrds(client, { crds: HUB_CRDS, fieldManager: HUB_MANAGER }, deps, signal);
+  await awaitCrds(client, { crds: HUB_CRDS, fieldManager: HUB_MANAGER, remedy: REMEDY }, deps, signal);
   await using stack = new AsyncDisposableStack();
   const informers = createHubInformers(client, deps);
   for (const informer of Object.values(informers) as Informer<KubeObject>[]) {

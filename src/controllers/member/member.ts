@@ -1,10 +1,9 @@
-import { NAMESPACES } from "#api/core/v1/types.ts";
 import { keyOf, type ObjectKey } from "#api/meta/key.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
-import { hasCode } from "#base/errors.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { createEventRecorder } from "#kube/events.ts";
+import { ensureNamespace } from "#kube/namespaces.ts";
 import type { Controller, Informer, KubeClient } from "#kube/types.ts";
 import { createEndpointExport, sliceKeys } from "./endpoints/export.ts";
 import { createEndpointImport } from "./endpoints/import.ts";
@@ -46,7 +45,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
   const stop = new AbortController();
   stack.defer(() => stop.abort());
   const running = AbortSignal.any([signal, stop.signal]);
-  if (part.isNetworking) await ensureNamespace(local, running);
+  if (part.isNetworking) await ensureNamespace(local, FLEET_SYSTEM_NAMESPACE, running);
   const session: Session = {
     cluster,
     part,
@@ -127,12 +126,4 @@ function createWork(session: Session, probes: Probes): readonly Work[] {
 
 function makeAllDue(work: readonly Work[]): void {
   for (const { controller, hubKeys } of work) for (const key of hubKeys?.() ?? []) controller.enqueue(key);
-}
-
-async function ensureNamespace(local: KubeClient, signal: AbortSignal): Promise<void> {
-  try {
-    await local.create(NAMESPACES, { metadata: { name: FLEET_SYSTEM_NAMESPACE } }, { signal });
-  } catch (error) {
-    if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
-  }
 }

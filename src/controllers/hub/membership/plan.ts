@@ -8,9 +8,12 @@ import {
   type SuspectCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { Namespace } from "#api/core/v1/types.ts";
+import { rulesOf } from "#api/fairlead.dev/access/access.ts";
+import { MAILBOX, RENEW_TOKEN } from "#api/fairlead.dev/access/mailbox.ts";
+import { MEMBER_ACCOUNT } from "#api/fairlead.dev/names.ts";
 import type { Condition, OwnerReference } from "#api/meta/types.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
-import type { PolicyRule, Role, RoleBinding } from "#api/rbac/v1/types.ts";
+import type { Role, RoleBinding } from "#api/rbac/v1/types.ts";
 import type { Applied } from "#kube/types.ts";
 import type { Liveness } from "./leases.ts";
 
@@ -42,40 +45,11 @@ export function planNamespace(member: MemberCluster): Applied<Namespace> {
 export function planRole(member: MemberCluster): Applied<Role> {
   const { identity } = member.spec;
   const mailbox = mailboxOf(member.metadata.name);
-  const ownAccount = identity.kind === "ServiceAccount" && identity.namespace === mailbox;
+  const { kind, name, namespace } = identity;
+  const isOwnAccount = kind === "ServiceAccount" && name === MEMBER_ACCOUNT && namespace === mailbox;
   return {
     metadata: { name: `fleet-role-${member.metadata.name}`, namespace: mailbox, labels: labelsOf(member) },
-    rules: [...RULES, ...(ownAccount ? [renewToken(identity.name)] : [])],
-  };
-}
-
-/** As other fleets grant it, with leases, and with what of ours a member writes or reads. */
-const RULES: readonly PolicyRule[] = [
-  {
-    apiGroups: ["cluster.kubernetes-fleet.io", "placement.kubernetes-fleet.io", "networking.fleet.azure.com"],
-    resources: ["*"],
-    verbs: ["*"],
-  },
-  { apiGroups: [""], resources: ["events"], verbs: ["get", "list", "update", "patch", "watch", "create"] },
-  {
-    apiGroups: ["coordination.k8s.io"],
-    resources: ["leases"],
-    verbs: ["get", "list", "watch", "create", "update", "patch"],
-  },
-  {
-    apiGroups: ["fairlead.dev"],
-    resources: ["namespacereports"],
-    verbs: ["get", "list", "watch", "create", "update", "patch", "delete"],
-  },
-  { apiGroups: ["fairlead.dev"], resources: ["importedservices"], verbs: ["get", "list", "watch"] },
-];
-
-function renewToken(account: string): PolicyRule {
-  return {
-    apiGroups: [""],
-    resources: ["serviceaccounts/token"],
-    resourceNames: [account],
-    verbs: ["create"],
+    rules: rulesOf([...MAILBOX, ...(isOwnAccount ? RENEW_TOKEN : [])]),
   };
 }
 

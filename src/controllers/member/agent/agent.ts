@@ -6,7 +6,7 @@ import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts
 import { hasCode, messageOf } from "#base/errors.ts";
 import { delay } from "#base/clock.ts";
 import type { ClusterConfig } from "#kube/config.ts";
-import { installCrds } from "#kube/crds.ts";
+import { awaitCrds } from "#kube/crds.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import type { Informer, KubeClient } from "#kube/types.ts";
@@ -34,7 +34,8 @@ const RETRY_MS = 1000;
  */
 export async function runAgent(options: AgentOptions, signal: AbortSignal): Promise<void> {
   const { local, deps } = options;
-  await installCrds(local, { crds: MEMBER_CRDS, fieldManager: MEMBER_MANAGER }, deps, signal);
+  const remedy = 'run "fairlead join", which installs them, or apply the manifests of docs/reference/crds';
+  await awaitCrds(local, { crds: MEMBER_CRDS, fieldManager: MEMBER_MANAGER, remedy }, deps, signal);
   await using secrets = createInformer(
     local,
     SECRETS,

@@ -1,0 +1,140 @@
+import { CUSTOM_RESOURCE_DEFINITIONS } from "../../apiextensions/v1/types.ts";
+import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "../../cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES } from "../../coordination/v1/types.ts";
+import { EVENTS, NAMESPACES, SECRETS, SERVICES } from "../../core/v1/types.ts";
+import { HUB_CRDS, MEMBER_CRDS } from "../../crds/all.ts";
+import { ENDPOINT_SLICES } from "../../discovery/v1/types.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "../../multicluster.x-k8s.io/v1beta1/types.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "../../networking.fleet.azure.com/names.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  ENDPOINT_SLICE_IMPORTS,
+  FLEET_SERVICE_IMPORTS,
+  INTERNAL_SERVICE_EXPORTS,
+  INTERNAL_SERVICE_IMPORTS,
+  MULTI_CLUSTER_SERVICES,
+} from "../../networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "../../networking.fleet.azure.com/v1beta1/types.ts";
+import { ROLE_BINDINGS, ROLES } from "../../rbac/v1/types.ts";
+import { HUB_SECRET } from "../names.ts";
+import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "../v1alpha1/types.ts";
+import { type Access, allow, WATCH } from "./access.ts";
+import { MAILBOX, RENEW_TOKEN } from "./mailbox.ts";
+
+/** What each program may do in the cluster that it runs in. */
+export interface ProgramAccess {
+  /** Of its roles, their bindings, and the ServiceAccount that charts give it. */
+  readonly name: string;
+  /** In every namespace, and of kinds without one. */
+  readonly cluster: readonly Access[];
+  /** In `fleet-system`. */
+  readonly system: readonly Access[];
+}
+
+/** Definitions that it waits for. Who installs them needs more: see `people.ts`. */
+function awaits(crds: readonly { readonly metadata: { readonly name: string } }[]): Access {
+  return allow(CUSTOM_RESOURCE_DEFINITIONS, WATCH, { names: crds.map((it) => it.metadata.name) });
+}
+
+/** The election of the copy that acts. */
+function elects(name: string): readonly Access[] {
+  return [allow(LEASES, ["create"]), allow(LEASES, ["get", "update"], { names: [name] })];
+}
+
+/** That fleet-system is there; it is made by whoever installs the program. */
+const SYSTEM_NAMESPACE = allow(NAMESPACES, ["get"], { names: [FLEET_SYSTEM_NAMESPACE] });
+
+export const HUB_ACCESS: ProgramAccess = {
+  name: "fairlead-hub",
+  cluster: [
+    awaits(HUB_CRDS),
+    SYSTEM_NAMESPACE,
+    allow(MEMBER_CLUSTERS, [...WATCH, "patch"]),
+    allow(MEMBER_CLUSTERS, ["patch"], { subresource: "status" }),
+    // Mailboxes, and the namespaces of exported services.
+    allow(NAMESPACES, [...WATCH, "create", "patch", "delete"]),
+    allow(ROLES, [...WATCH, "create", "patch"]),
+    allow(ROLE_BINDINGS, [...WATCH, "create", "patch"]),
+    allow(INTERNAL_MEMBER_CLUSTERS, [...WATCH, "create", "patch", "delete"]),
+    allow(LEASES, [...WATCH, "delete"]),
+    allow(NAMESPACE_REPORTS, [...WATCH, "delete"]),
+    allow(IMPORTED_SERVICES, [...WATCH, "create", "patch", "delete"]),
+    allow(FLEET_SERVICE_IMPORTS, [...WATCH, "create", "patch", "delete"]),
+    allow(FLEET_SERVICE_IMPORTS, ["patch"], { subresource: "status" }),
+    // "patch" also takes away the finalizers of agents that are gone.
+    allow(INTERNAL_SERVICE_EXPORTS, [...WATCH, "patch", "delete"]),
+    allow(INTERNAL_SERVICE_EXPORTS, ["patch"], { subresource: "status" }),
+    allow(INTERNAL_SERVICE_IMPORTS, [...WATCH, "patch", "delete"]),
+    allow(INTERNAL_SERVICE_IMPORTS, ["patch"], { subresource: "status" }),
+    allow(ENDPOINT_SLICE_EXPORTS, [...WATCH, "patch", "delete"]),
+    allow(ENDPOINT_SLICE_IMPORTS, [...WATCH, "create", "patch", "delete"]),
+    allow(EVENTS, ["create", "patch"]),
+    // Nobody can grant what they may not do themselves (RBAC, "Privilege escalation prevention").
+    ...MAILBOX,
+    ...RENEW_TOKEN,
+  ],
+  system: elects("fairlead-hub"),
+};
+
+/** What both parts of a member do. */
+const MEMBER_COMMON: readonly Access[] = [
+  awaits(MEMBER_CRDS),
+  SYSTEM_NAMESPACE,
+  allow(NAMESPACES, WATCH),
+  allow(SERVICES, WATCH),
+  allow(ENDPOINT_SLICES, WATCH),
+  allow(FLEET_SERVICE_EXPORTS, WATCH),
+  allow(FLEET_SERVICE_IMPORTS, WATCH),
+  allow(MULTI_CLUSTER_SERVICES, WATCH),
+  allow(MCS_SERVICE_EXPORTS, WATCH),
+  allow(MCS_SERVICE_IMPORTS, WATCH),
+  allow(EVENTS, ["create", "patch"]),
+];
+
+/** Exports, and imports through both doors. */
+const MEMBER_NET: readonly Access[] = [
+  allow(SERVICES, ["create", "patch", "delete"]),
+  allow(ENDPOINT_SLICES, ["create", "patch", "delete"]),
+  allow(FLEET_SERVICE_EXPORTS, ["patch"]),
+  allow(FLEET_SERVICE_EXPORTS, ["patch"], { subresource: "status" }),
+  allow(MCS_SERVICE_EXPORTS, ["patch"], { subresource: "status" }),
+  allow(FLEET_SERVICE_IMPORTS, ["patch"]),
+  allow(FLEET_SERVICE_IMPORTS, ["patch"], { subresource: "status" }),
+  allow(MCS_SERVICE_IMPORTS, ["create", "patch", "delete"]),
+  allow(MCS_SERVICE_IMPORTS, ["patch"], { subresource: "status" }),
+  // A derived Service keeps its ServiceImport from going first (OwnerReferencesPermissionEnforcement).
+  allow(MCS_SERVICE_IMPORTS, ["update"], { subresource: "finalizers" }),
+];
+
+/** Load balancers of MultiClusterServices. */
+const MEMBER_MCS: readonly Access[] = [
+  allow(SERVICES, ["create", "patch", "delete"]),
+  allow(FLEET_SERVICE_IMPORTS, ["create", "patch", "delete"]),
+  allow(MULTI_CLUSTER_SERVICES, ["patch"]),
+  allow(MULTI_CLUSTER_SERVICES, ["patch"], { subresource: "status" }),
+  allow(MULTI_CLUSTER_SERVICES, ["update"], { subresource: "finalizers" }),
+];
+
+/** The Secret that names the hub, which the agent writes its newer credentials into. */
+const HUB_CREDENTIALS = allow(SECRETS, [...WATCH, "patch"], { names: [HUB_SECRET] });
+
+export const MEMBER_ACCESS: ProgramAccess = {
+  name: "fairlead-member",
+  cluster: [...MEMBER_COMMON, ...MEMBER_NET, ...MEMBER_MCS],
+  system: [...elects("fairlead-member"), HUB_CREDENTIALS],
+};
+
+export const DNS_ACCESS: ProgramAccess = {
+  name: "fairlead-dns",
+  cluster: [
+    allow(CUSTOM_RESOURCE_DEFINITIONS, ["get", ...WATCH], {
+      names: [`${MCS_SERVICE_IMPORTS.plural}.${MCS_SERVICE_IMPORTS.group}`],
+    }),
+    allow(NAMESPACES, WATCH),
+    allow(MCS_SERVICE_IMPORTS, WATCH),
+    allow(ENDPOINT_SLICES, WATCH),
+  ],
+  system: [],
+};
+
+export const PROGRAMS: readonly ProgramAccess[] = [HUB_ACCESS, MEMBER_ACCESS, DNS_ACCESS];
