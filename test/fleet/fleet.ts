@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type EndpointSlice, ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { NAMESPACES, type Service, SERVICES, type ServicePort } from "#api/core/v1/types.ts";
+import { HUB_ACCESS, MEMBER_ACCESS, type ProgramAccess } from "#api/fairlead.dev/access/programs.ts";
 import { type ObjectKey, objectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
@@ -21,6 +22,7 @@ import { type RuntimeDeps, systemDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import type { KubeClient } from "#kube/types.ts";
+import { AccessLog, configAs, grant, PROGRAM_AGENT, tokensOf } from "./access.ts";
 
 /** A hub and members in this process: real API servers, real controllers, no nodes. */
 
@@ -30,6 +32,8 @@ interface TestCluster extends AsyncDisposable {
   readonly client: KubeClient;
   readonly server: ApiServer;
   readonly dataDir: string;
+  /** What its programs asked for. */
+  readonly asked: AccessLog;
 }
 
 const level = process.env["FLEET_TEST_LOG"] === undefined ? "silent" : "debug";
@@ -41,21 +45,30 @@ export function testDeps(name: string): RuntimeDeps {
 /** Longest wait for anything in these tests. Unit: milliseconds. */
 export const PATIENCE_MS = 20_000;
 
-async function startCluster(name: string, serviceRanges?: readonly string[]): Promise<TestCluster> {
+async function startCluster(
+  name: string,
+  programs: readonly ProgramAccess[],
+  serviceRanges?: readonly string[],
+): Promise<TestCluster> {
   const dataDir = await mkdtemp(join(tmpdir(), `fairlead-test-${name}-`));
+  const asked = new AccessLog();
   const server = await startApiServer({
     dataDir,
     journal: "none",
+    audit: asked.audit,
+    authentication: tokensOf(programs),
     ...(serviceRanges === undefined ? {} : { serviceRanges }),
   });
   const config = await loadKubeconfig(server.kubeconfig);
   const client = connect(config, testDeps(name));
+  await grant(client, programs);
   return {
     name,
     config,
     client,
     server,
     dataDir,
+    asked,
     async [Symbol.asyncDispose]() {
       await client[Symbol.asyncDispose]();
       await server.close();
@@ -109,11 +122,11 @@ export interface FleetOptions {
 
 export async function startFleet(options: FleetOptions): Promise<TestFleet> {
   await using stack = new AsyncDisposableStack();
-  const hub = stack.use(await startCluster("hub"));
+  const hub = stack.use(await startCluster("hub", [HUB_ACCESS]));
   let currentHub: Hub | undefined;
   const hubProgram = stack.use(
     new Restartable(async (signal) => {
-      await using client = connect(hub.config, testDeps("hub"));
+      await using client = connectProgram(configAs(HUB_ACCESS, hub.config), testDeps("hub"));
       const { leaseSeconds } = options;
       await using running = await startHub(
         client,
@@ -131,17 +144,17 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
   const agents = new Map<string, Restartable>();
   const running = new Map<string, Member>();
   for (const name of options.members) {
-    const cluster = stack.use(await startCluster(name, options.serviceRanges?.[name]));
+    const cluster = stack.use(await startCluster(name, [MEMBER_ACCESS], options.serviceRanges?.[name]));
     members.set(name, cluster);
     const probe = options.probe?.(name);
     const agent = stack.use(
       new Restartable(async (signal) => {
         const deps = testDeps(name);
-        await using local = connect(cluster.config, deps);
+        await using local = connectProgram(configAs(MEMBER_ACCESS, cluster.config), deps);
         await runAgent(
           {
             local,
-            connectHub: (config) => connect(config, deps),
+            connectHub: (config) => connectProgram(config, deps),
             deps,
             ...(probe === undefined ? {} : { probe }),
             onMember: (member) => (member === undefined ? running.delete(name) : running.set(name, member)),
@@ -177,8 +190,27 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
     running,
     runningHub: () => currentHub,
     client: (name) => (name === "hub" ? hub.client : at(members, name).client),
-    [Symbol.asyncDispose]: () => held.disposeAsync(),
+    async [Symbol.asyncDispose]() {
+      // A test may have ended the hub's server: nobody's mailbox is there then.
+      const mailboxes = await hub.client.list(NAMESPACES).catch(() => ({ items: [] }));
+      await held.disposeAsync();
+      const present = new Set(mailboxes.items.map((it) => it.metadata.name));
+      // Whose mailbox is gone has no rights any more, and may still be about to find out.
+      const refused = [hub, ...members.values()].flatMap((it) =>
+        it.asked
+          .refused()
+          .filter(({ namespace }) => namespace === undefined || it !== hub || present.has(namespace)),
+      );
+      if (refused.length > 0)
+        throw new Error(
+          `programs were refused what src/api/fairlead.dev/access/ does not declare:\n${refused.map((it) => JSON.stringify(it)).join("\n")}`,
+        );
+    },
   };
+}
+
+function connectProgram(config: ClusterConfig, deps: RuntimeDeps): KubeClient {
+  return connect(config, { ...deps, userAgent: PROGRAM_AGENT });
 }
 
 function at<T>(map: ReadonlyMap<string, T>, name: string): T {

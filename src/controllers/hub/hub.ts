@@ -20,7 +20,8 @@ export const HUB_DEFAULTS: MembershipOptions = {
   forceDeleteSeconds: 900,
 };
 
-const REMEDY = 'run "fairlead join" with rights to install them, or apply the manifests of docs/reference/crds';
+const REMEDY =
+  'run "fairlead join" with rights to install them, or apply the manifests of docs/reference/crds';
 
 /** Waits for the hub's kinds, and runs its controllers until disposed. For the leader alone. */
 export async function startHub(

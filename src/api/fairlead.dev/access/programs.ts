@@ -1,5 +1,8 @@
 import { CUSTOM_RESOURCE_DEFINITIONS } from "../../apiextensions/v1/types.ts";
-import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "../../cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  INTERNAL_MEMBER_CLUSTERS,
+  MEMBER_CLUSTERS,
+} from "../../cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "../../coordination/v1/types.ts";
 import { EVENTS, NAMESPACES, SECRETS, SERVICES } from "../../core/v1/types.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "../../crds/all.ts";

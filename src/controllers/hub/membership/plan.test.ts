@@ -37,7 +37,7 @@ describe("what a member gets on the hub", () => {
 
   it("lets it read, but not write, what the hub says of services", () => {
     const rule = planRole(member(account)).rules?.find((it) => it.resources?.includes("importedservices"));
-    expect(rule?.verbs).toEqual(["get", "list", "watch"]);
+    expect(rule?.verbs).toEqual(["list", "watch"]);
   });
 
   it("binds users and accounts alike", () => {

@@ -1,0 +1,122 @@
+import { NAMESPACES } from "#api/core/v1/types.ts";
+import { accessManifests } from "#api/fairlead.dev/access/manifests.ts";
+import type { ProgramAccess } from "#api/fairlead.dev/access/programs.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import type { AuditOptions } from "#apiserver/audit/log.ts";
+import type { AuthenticationOptions } from "#apiserver/auth/options.ts";
+import { fixedCredentials, type ClusterConfig } from "#kube/config.ts";
+import type { KubeClient } from "#kube/types.ts";
+
+/**
+ * Programs of the tests have the rights that the generated roles give them, and no others; what they ask for is written
+ * down. A test in which one was refused fails when its fleet is taken down.
+ */
+
+/** By this user agent programs are told from tests that use the same identity. */
+export const PROGRAM_AGENT = "fairlead-program";
+
+/** One request that was authorized or refused. */
+export interface AskedFor {
+  readonly user: string;
+  readonly verb: string;
+  readonly group: string;
+  /** With the subresource: "pods/status". */
+  readonly resource: string;
+  readonly namespace: string | undefined;
+  readonly name: string;
+  readonly isAllowed: boolean;
+}
+
+export class AccessLog {
+  readonly #byText = new Map<string, AskedFor>();
+
+  /** What a server is to be started with. */
+  readonly audit: AuditOptions = { write: (line) => this.#read(line) };
+
+  all(): readonly AskedFor[] {
+    return [...this.#byText.values()];
+  }
+
+  /** Refusals of what was never allowed later: right after it joined a member may come before its rights do. */
+  refused(): readonly AskedFor[] {
+    return this.all().filter(
+      (it) =>
+        !it.isAllowed && !isAttempt(it) && !this.#byText.has(JSON.stringify({ ...it, isAllowed: true })),
+    );
+  }
+
+  #read(line: string): void {
+    const event = JSON.parse(line) as AuditEvent;
+    if (event.stage === "RequestReceived" || event.objectRef === undefined) return;
+    if (event.userAgent !== PROGRAM_AGENT) return;
+    this.#note(event, event.objectRef, event.verb);
+    // Server-side apply that makes an object is a creation too, of a known name.
+    if (event.verb === "patch" && event.responseStatus?.code === 201)
+      this.#note(event, event.objectRef, "create");
+  }
+
+  #note(event: AuditEvent, ref: NonNullable<AuditEvent["objectRef"]>, verb: string): void {
+    const selected = /[?&]fieldSelector=metadata\.name(?:=|%3D)([^&]*)/.exec(event.requestURI)?.[1];
+    const asked: AskedFor = {
+      user: event.user?.username ?? "",
+      verb,
+      group: ref.apiGroup ?? "",
+      resource: ref.subresource === undefined ? ref.resource : `${ref.resource}/${ref.subresource}`,
+      namespace: ref.namespace,
+      name: ref.name ?? selected ?? "",
+      isAllowed: event.responseStatus?.code !== 403,
+    };
+    this.#byText.set(JSON.stringify(asked), asked);
+  }
+}
+
+/** Definitions are installed where that is allowed. */
+function isAttempt({ verb, resource }: AskedFor): boolean {
+  return resource === "customresourcedefinitions" && verb === "patch";
+}
+
+interface AuditEvent {
+  readonly stage: string;
+  readonly verb: string;
+  readonly requestURI: string;
+  readonly userAgent?: string;
+  readonly user?: { readonly username?: string };
+  readonly objectRef?: {
+    readonly resource: string;
+    readonly subresource?: string;
+    readonly apiGroup?: string;
+    readonly namespace?: string;
+    readonly name?: string;
+  };
+  readonly responseStatus?: { readonly code?: number };
+}
+
+export function userOf(program: ProgramAccess): string {
+  return `test:${program.name}`;
+}
+
+/** Lets each program in by a token that is its name. */
+export function tokensOf(programs: readonly ProgramAccess[]): AuthenticationOptions {
+  return {
+    staticTokens: new Map(programs.map((it) => [it.name, { name: userOf(it), groups: [] }] as const)),
+  };
+}
+
+export function configAs(program: ProgramAccess, config: ClusterConfig): ClusterConfig {
+  return { ...config, credentials: fixedCredentials({ token: program.name }) };
+}
+
+/** What whoever installs the programs does: their namespace and their roles. */
+export async function grant(client: KubeClient, programs: readonly ProgramAccess[]): Promise<void> {
+  const system = objectKey(undefined, FLEET_SYSTEM_NAMESPACE);
+  if ((await client.find(NAMESPACES, system)) === undefined)
+    await client.create(NAMESPACES, { metadata: { name: FLEET_SYSTEM_NAMESPACE } });
+  for (const program of programs)
+    for (const { of, object } of accessManifests(program, {
+      kind: "User",
+      apiGroup: "rbac.authorization.k8s.io",
+      name: userOf(program),
+    }))
+      await client.apply(of, object, { fieldManager: "test" });
+}
