@@ -1,3 +1,4 @@
+import { seededRng } from "#base/rng.ts";
 import type { ChildProcess } from "node:child_process";
 import { createSocket, type Socket } from "node:dgram";
 import type { Readable } from "node:stream";
@@ -127,7 +128,7 @@ async function serve(kind: Kind): Promise<number> {
     let turn = 0;
     setInterval(() => putService(tree, turn % SERVICES, ++turn), 10);
   }
-  const resolve = createResolver({ tree, isReady: () => true });
+  const resolve = createResolver({ rng: seededRng(1), tree, isReady: () => true });
   const meters = createDnsMeters(noMetrics);
   const respond = createResponder({ resolve, isRecursive: false, meters, log: silentLogger });
   const listen = [parseSocketAddress("127.0.0.1:0")];

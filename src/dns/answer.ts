@@ -1,6 +1,7 @@
+import type { Rng } from "#base/rng.ts";
 import { foldName } from "#dnswire/name.ts";
 import { type Question, RCODE, type ResourceRecord, TYPE } from "#dnswire/types.ts";
-import { type RecordSet, type RecordSets, type RecordTree, setOf, type Zone } from "./tree.ts";
+import { type RecordSet, type RecordSets, type RecordTree, setOf, type Share, type Zone } from "./tree.ts";
 
 /** What a server says to a question, before it is put into a message. */
 export interface Answer {
@@ -21,16 +22,18 @@ const MAX_ALIASES = 8;
 /** Most targets of an SRV answer whose addresses are added: more would not fit anyway. */
 const MAX_ADDITIONAL_TARGETS = 32;
 
-/**
- * Answers from the zones of `tree`; undefined when the name is in none of them.
- *
- * @param zoneOf - The zone that answers for a folded name. It may know fewer than the tree: others may answer for a domain
- *   inside of one of its zones.
- */
+export interface AnswerSource {
+  readonly tree: RecordTree;
+  /** Draws among records that have weights. */
+  readonly rng: Rng;
+  /** The zone that answers for a folded name. It may know fewer than the tree: others may answer for a domain inside. */
+  readonly zoneOf: (name: string) => Zone | undefined;
+}
+
+/** Answers from the zones of `tree`; undefined when the name is in none of them. */
 export function answerFromTree(
-  tree: RecordTree,
+  { tree, rng, zoneOf }: AnswerSource,
   question: Question,
-  zoneOf: (name: string) => Zone | undefined,
 ): ZoneAnswer | undefined {
   let name = foldName(question.name);
   let zone = zoneOf(name);
@@ -40,7 +43,7 @@ export function answerFromTree(
     const sets = tree.find(name);
     if (sets === undefined) return negative(RCODE.NXDOMAIN, zone, aliases);
     const own = pickSet(sets, question.type);
-    if (own !== undefined) return positive(tree, own, aliases);
+    if (own !== undefined) return positive({ tree, rng }, own, aliases);
     const alias = setOf(sets, TYPE.CNAME)?.records[0];
     if (alias?.data.type !== "CNAME") return negative(RCODE.NOERROR, zone, aliases);
     aliases.push(alias);
@@ -60,8 +63,13 @@ function plain(answers: readonly ResourceRecord[]): Answer {
   return { rcode: RCODE.NOERROR, authoritative: true, answers, authorities: [], additionals: [] };
 }
 
-function positive(tree: RecordTree, set: RecordSet, aliases: readonly ResourceRecord[]): Answer {
-  const answers = aliases.length === 0 ? rotated(set) : [...aliases, ...rotated(set)];
+function positive(
+  { tree, rng }: Pick<AnswerSource, "tree" | "rng">,
+  set: RecordSet,
+  aliases: readonly ResourceRecord[],
+): Answer {
+  const records = rotated(set, set.shares === undefined ? set.records : draw(set.shares, rng));
+  const answers = aliases.length === 0 ? records : [...aliases, ...records];
   return { ...plain(answers), additionals: targetAddresses(tree, set) };
 }
 
@@ -71,12 +79,22 @@ function negative(rcode: number, zone: Zone, aliases: readonly ResourceRecord[])
 }
 
 /** Each answer begins with another record, so that clients which take the first one spread over all. */
-function rotated(set: RecordSet): readonly ResourceRecord[] {
-  const { records } = set;
+function rotated(set: RecordSet, records: readonly ResourceRecord[]): readonly ResourceRecord[] {
   if (records.length < 2) return records;
   const from = set.turn % records.length;
   set.turn = from + 1;
   return from === 0 ? records : [...records.slice(from), ...records.slice(0, from)];
+}
+
+/** One share, each as often as its weight says. */
+function draw(shares: readonly Share[], rng: Rng): readonly ResourceRecord[] {
+  const total = shares.reduce((sum, it) => sum + it.weight, 0);
+  let left = rng.random() * (total === 0 ? shares.length : total);
+  for (const { weight, records } of shares) {
+    left -= total === 0 ? 1 : weight;
+    if (left < 0) return records;
+  }
+  return shares.at(-1)?.records ?? [];
 }
 
 function targetAddresses(tree: RecordTree, set: RecordSet): readonly ResourceRecord[] {

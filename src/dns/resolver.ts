@@ -1,3 +1,4 @@
+import type { Rng } from "#base/rng.ts";
 import { foldName, isUnder } from "#dnswire/name.ts";
 import { type Question, RCODE, TYPE } from "#dnswire/types.ts";
 import { type Answer, answerFromTree } from "./answer.ts";
@@ -13,6 +14,7 @@ export interface Forward {
 
 export interface ResolverOptions {
   readonly tree: RecordTree;
+  readonly rng: Rng;
   /** Until it says yes the zones are not complete, and "no such name" would be a lie. */
   readonly isReady: () => boolean;
   readonly forwards?: readonly Forward[];
@@ -21,7 +23,7 @@ export interface ResolverOptions {
 /** Answers a question from the own zones or those of others, and refuses what belongs to neither. */
 export type Resolve = (question: Question) => Answer | Promise<Answer>;
 
-export function createResolver({ tree, isReady, forwards = [] }: ResolverOptions): Resolve {
+export function createResolver({ tree, rng, isReady, forwards = [] }: ResolverOptions): Resolve {
   // The innermost domain decides.
   const routes = forwards.toSorted((a, b) => b.domain.length - a.domain.length);
   const routeOf = (name: string): Forward | undefined => routes.find((it) => isUnder(name, it.domain));
@@ -37,7 +39,7 @@ export function createResolver({ tree, isReady, forwards = [] }: ResolverOptions
     const name = foldName(question.name);
     if (zoneOf(name) === undefined) return routeOf(name)?.ask(question) ?? failure(RCODE.REFUSED);
     if (!isReady()) return failure(RCODE.SERVFAIL);
-    const answer = answerFromTree(tree, question, zoneOf);
+    const answer = answerFromTree({ tree, rng, zoneOf }, question);
     if (answer === undefined) return failure(RCODE.REFUSED);
     if (answer.continueAt === undefined) return answer;
     const onward = routeOf(answer.continueAt);

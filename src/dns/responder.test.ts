@@ -1,3 +1,4 @@
+import { seededRng } from "#base/rng.ts";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { silentLogger } from "#base/log.ts";
@@ -26,7 +27,9 @@ function treeOf(count: number): RecordTree {
   return tree;
 }
 
-function responder(resolve: Resolve = createResolver({ tree: treeOf(200), isReady: () => true })) {
+function responder(
+  resolve: Resolve = createResolver({ rng: seededRng(1), tree: treeOf(200), isReady: () => true }),
+) {
   const meters = createDnsMeters(noMetrics);
   return createResponder({ resolve, isRecursive: false, meters, log: silentLogger });
 }
@@ -177,7 +180,7 @@ describe("aliases", () => {
   it("are followed inside the own zones", async () => {
     const tree = treeOf(1);
     tree.put("alias", { records: [alias("x.zone.", "y.zone."), alias("y.zone.", NAME)] });
-    const said = await createResolver({ tree, isReady: () => true })({
+    const said = await createResolver({ rng: seededRng(1), tree, isReady: () => true })({
       name: "x.zone.",
       type: TYPE.A,
       class: 1,
@@ -188,7 +191,7 @@ describe("aliases", () => {
   it("that go in a circle are SERVFAIL", async () => {
     const tree = treeOf(1);
     tree.put("alias", { records: [alias("x.zone.", "y.zone."), alias("y.zone.", "x.zone.")] });
-    const said = await createResolver({ tree, isReady: () => true })({
+    const said = await createResolver({ rng: seededRng(1), tree, isReady: () => true })({
       name: "x.zone.",
       type: TYPE.A,
       class: 1,
@@ -200,13 +203,13 @@ describe("aliases", () => {
     const tree = treeOf(1);
     tree.put("alias", { records: [alias("x.zone.", "web.other.")] });
     const asked = { name: "x.zone.", type: TYPE.A, class: 1 };
-    const alone = await createResolver({ tree, isReady: () => true })(asked);
+    const alone = await createResolver({ rng: seededRng(1), tree, isReady: () => true })(asked);
     expect(alone).toMatchObject({ rcode: RCODE.NOERROR, answers: [alias("x.zone.", "web.other.")] });
     const other: ResourceRecord = { name: "web.other.", class: 1, ttl: 1, data: { type: "A", address: 7 } };
     const forwards = [
       { domain: "other.", ask: () => Promise.resolve({ ...failure(RCODE.NOERROR), answers: [other] }) },
     ];
-    const both = await createResolver({ tree, isReady: () => true, forwards })(asked);
+    const both = await createResolver({ rng: seededRng(1), tree, isReady: () => true, forwards })(asked);
     expect(both.answers).toEqual([alias("x.zone.", "web.other."), other]);
   });
 });

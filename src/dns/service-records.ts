@@ -19,6 +19,8 @@ export interface Host {
   readonly name: string | undefined;
   readonly addresses: readonly IpAddress[];
   readonly ports: readonly NamedPort[];
+  /** In SRV records (RFC 2782): the share among the hosts of the service. Default: 1. */
+  readonly weight?: number;
 }
 
 /** Gathers records, each once: a record set has no duplicates (RFC 2181, section 5). */
@@ -56,10 +58,10 @@ export class RecordList {
    * `_port._protocol` for a port with a name, and the bare name for every port. The bare name is what the conformance suite
    * of the Multi-Cluster Services API asks for; there one target and number counts once, whatever the protocol.
    */
-  services(name: string, ports: readonly NamedPort[], target: string): void {
+  services(name: string, ports: readonly NamedPort[], target: string, weight = 1): void {
     if (target.length >= MAX_NAME_BYTES) return;
     for (const { name: portName, protocol, port } of ports) {
-      const data: RecordData = { type: "SRV", priority: 0, weight: 1, port, target };
+      const data: RecordData = { type: "SRV", priority: 0, weight, port, target };
       const identity = `${port} ${target}`;
       this.add(name, data, identity);
       const label = `_${(protocol ?? "TCP").toLowerCase()}`;
@@ -89,7 +91,7 @@ export function headlessRecords(name: string, hosts: readonly Host[], ttl: numbe
       list.address(name, address);
       if (host.name !== undefined) list.address(host.name, address);
     }
-    if (host.name !== undefined) list.services(name, host.ports, host.name);
+    if (host.name !== undefined) list.services(name, host.ports, host.name, host.weight);
   }
   return list.records;
 }

@@ -8,6 +8,15 @@ export interface Contribution {
   readonly names?: readonly string[];
   /** Names that must not exist although names beneath them do. */
   readonly reserved?: readonly string[];
+  /** By name: records of it of which an answer has one share only, drawn by weight. They are in `records` too. */
+  readonly shares?: ReadonlyMap<string, readonly Share[]>;
+}
+
+/** Records that are answered together. */
+export interface Share {
+  /** Against those of the other shares. At least 0; where all are 0, shares are equal. */
+  readonly weight: number;
+  readonly records: readonly ResourceRecord[];
 }
 
 /** The records of one name and type. */
@@ -16,6 +25,8 @@ export interface RecordSet {
   readonly records: readonly ResourceRecord[];
   /** Counts the answers given from this set: each begins with another record. */
   turn: number;
+  /** Where an answer has only one of these. */
+  readonly shares?: readonly Share[];
 }
 
 export interface Zone {
@@ -47,6 +58,7 @@ interface NodePart {
   readonly owner: string;
   readonly records: readonly ResourceRecord[];
   readonly isReserved: boolean;
+  readonly shares?: readonly Share[];
 }
 
 const NOTHING: readonly never[] = [];
@@ -162,13 +174,19 @@ function parentOf(name: string): string | undefined {
 
 function partsOf(
   owner: string,
-  { records, names = NOTHING, reserved = NOTHING }: Contribution,
+  { records, names = NOTHING, reserved = NOTHING, shares }: Contribution,
 ): Map<string, NodePart> {
   const parts = new Map<string, NodePart>();
   for (const name of reserved) parts.set(name, { owner, records: NOTHING, isReserved: true });
   for (const name of names) parts.set(name, { owner, records: NOTHING, isReserved: false });
   for (const [name, own] of Map.groupBy(records, (record) => record.name)) {
-    parts.set(name, { owner, records: own, isReserved: false });
+    const drawn = shares?.get(name);
+    parts.set(name, {
+      owner,
+      records: own,
+      isReserved: false,
+      ...(drawn === undefined ? {} : { shares: drawn }),
+    });
   }
   return parts;
 }
@@ -181,7 +199,21 @@ function mergedSets(node: Node): RecordSets {
   for (const [type, own] of Map.groupBy(records, (record) => typeCode(record.data))) {
     // A name with one type of records, as that of most hosts, has them in one list only.
     const shared = own.length === records.length ? records : own;
-    sets.push({ type, records: shared, turn: setOf(node.sets, type)?.turn ?? 0 });
+    const shares = sharesOf(node, type);
+    sets.push({
+      type,
+      records: shared,
+      turn: setOf(node.sets, type)?.turn ?? 0,
+      ...(shares.length < 2 ? {} : { shares }),
+    });
   }
   return sets;
+}
+
+/** What of the shares is of a type; a share without such records is not drawn. */
+function sharesOf(node: Node, type: number): readonly Share[] {
+  const shares = node.parts.flatMap((part) => part.shares ?? NOTHING);
+  return shares
+    .map(({ weight, records }) => ({ weight, records: records.filter((it) => typeCode(it.data) === type) }))
+    .filter((it) => it.records.length > 0);
 }

@@ -1,4 +1,5 @@
 import type { Endpoint, EndpointSlice } from "#api/discovery/v1/types.ts";
+import { TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
 import { objectKey, type ObjectKey } from "#api/meta/key.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 
@@ -17,7 +18,7 @@ export function trimmedMeta({ metadata }: KubeObject): KubeObject {
   };
 }
 
-/** A slice with the labels in `labelNames`, and with what a name needs of its endpoints. */
+/** A slice with the labels in `labelNames`, its weight, and what a name needs of its endpoints. */
 export function trimmedSlice(slice: EndpointSlice, labelNames: readonly string[]): EndpointSlice {
   const { metadata } = trimmedMeta(slice);
   const labels = Object.fromEntries(
@@ -26,8 +27,10 @@ export function trimmedSlice(slice: EndpointSlice, labelNames: readonly string[]
       return value === undefined ? [] : [[name, value]];
     }),
   );
+  const weight = slice.metadata.annotations?.[TRAFFIC_ANNOTATIONS.weight];
+  const annotations = weight === undefined ? {} : { annotations: { [TRAFFIC_ANNOTATIONS.weight]: weight } };
   return {
-    metadata: { ...metadata, labels },
+    metadata: { ...metadata, labels, ...annotations },
     addressType: slice.addressType,
     // Go writes an empty list as null.
     endpoints: (slice.endpoints ?? []).map(trimmedEndpoint),

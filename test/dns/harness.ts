@@ -1,4 +1,5 @@
 import type { CustomResourceDefinition } from "#api/apiextensions/v1/types.ts";
+import { seededRng } from "#base/rng.ts";
 import { systemClock } from "#base/clock.ts";
 import { exec } from "#base/exec.ts";
 import { silentLogger } from "#base/log.ts";
@@ -42,7 +43,7 @@ export function serve(
 ): Promise<DnsServer> {
   const { isReady = () => true, forwards = [], ...rest } = options;
   const meters = createDnsMeters(noMetrics);
-  const resolve = createResolver({ tree, isReady, forwards });
+  const resolve = createResolver({ tree, rng: seededRng(1), isReady, forwards });
   const respond = createResponder({ resolve, isRecursive: true, meters, log: silentLogger });
   const listen = ["127.0.0.1:0", "[::1]:0"].map(parseSocketAddress);
   return startDnsServer({ listen, respond, clock: systemClock, log: silentLogger, ...rest });

@@ -41,7 +41,7 @@ export async function runDns(context: ProgramContext, flags: DnsFlags, parts: Dn
   const sync = stack.use(parts.zones(client, tree, deps));
   const forwards = parts.forwards(deps);
   const meters = stack.use(createDnsMeters(metrics));
-  const resolve = createResolver({ tree, isReady: () => sync.hasSynced, forwards });
+  const resolve = createResolver({ tree, rng: deps.rng, isReady: () => sync.hasSynced, forwards });
   const respond = createResponder({ resolve, isRecursive: forwards.length > 0, meters, log });
   stack.use(await startDnsServer({ listen, respond, clock: deps.clock, log }));
   if (flags.metrics !== undefined) {
