@@ -25,13 +25,21 @@ const BACKOFF = { initialMs: 50, maxMs: 30_000, factor: 2, jitter: 1 };
 const GOOD_STREAM_MS = 5000;
 /** A kind that is not served yet comes with its CustomResourceDefinition, at any time: it is asked for more often. */
 const MISSING_BACKOFF = { ...BACKOFF, maxMs: 1000 };
+/** Rights come with a role that someone is about to bind: whoever joins must not wait long for them. */
+const FORBIDDEN_BACKOFF = { ...BACKOFF, maxMs: 5000 };
 /** Failures in a row after which an operator is told: about 3 s of absence. */
 const WARN_AT = 5;
 /** A stream that ends sooner without an event counts as a failure, as in client-go. Unit: milliseconds. */
 const SHORT_STREAM_MS = 1000;
 
 /** How a list and watch came to its end. */
-type Outcome = "ended" | "again" | "missing" | "failed";
+type Outcome = "ended" | "again" | "missing" | "forbidden" | "failed";
+const BACKOFFS = {
+  ended: BACKOFF,
+  failed: BACKOFF,
+  missing: MISSING_BACKOFF,
+  forbidden: FORBIDDEN_BACKOFF,
+} as const;
 
 const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 
@@ -88,8 +96,7 @@ export class Reflector<T extends KubeObject> {
         continue;
       }
       if (livedMs >= GOOD_STREAM_MS) failures = 0;
-      const backoff = outcome === "missing" ? MISSING_BACKOFF : BACKOFF;
-      const waitMs = backoffMs(backoff, failures, this.#deps.rng);
+      const waitMs = backoffMs(BACKOFFS[outcome], failures, this.#deps.rng);
       failures++;
       await this.#pause(waitMs, signal);
     }
@@ -126,7 +133,6 @@ export class Reflector<T extends KubeObject> {
 
   #onError(error: unknown, at: { isStreamedList: boolean; signal: AbortSignal; failures: number }): Outcome {
     if (at.signal.aborted) return "failed";
-    const isMissing = hasCode(error, "API_NOT_FOUND");
     if (at.isStreamedList && hasCode(error, "API_INVALID", "API_BAD_REQUEST")) {
       this.#canStreamList = false;
       return "again";
@@ -139,7 +145,8 @@ export class Reflector<T extends KubeObject> {
     // A server that restarts breaks every watch for a moment; only one that stays away is worth a line, and one is enough.
     if (at.failures === WARN_AT) this.#deps.log.warn("cannot watch, trying on", note);
     else this.#deps.log.debug("a watch broke", note);
-    return isMissing ? "missing" : "failed";
+    if (hasCode(error, "API_NOT_FOUND")) return "missing";
+    return hasCode(error, "API_FORBIDDEN") ? "forbidden" : "failed";
   }
 
   /** The state as of one version, page by page. */

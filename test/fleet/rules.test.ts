@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { EVENTS, NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
 import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
-import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
+import { HUB_SECRET, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
 import type { Condition } from "#api/meta/types.ts";
 import {
@@ -281,7 +281,7 @@ describe("what belongs to an import", () => {
       (it) => it.metadata.uid !== imported.metadata.uid && (it.spec?.ips?.length ?? 0) > 0,
     );
     const hub = fleet.client("hub");
-    const copy = (await hub.list(ENDPOINT_SLICE_IMPORTS, { namespace: "fleet-member-b" })).items.find(
+    const copy = (await hub.list(ENDPOINT_SLICE_IMPORTS, { namespace: VIEW_NAMESPACE })).items.find(
       (it) => it.spec.ownerServiceReference.namespace === namespace,
     );
     await hub.delete(ENDPOINT_SLICE_IMPORTS, keyOf(copy!));

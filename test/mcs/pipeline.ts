@@ -106,8 +106,9 @@ export function runPipeline(exports: readonly OracleExport[]): Outcome {
     const { mcs = [] } = planExport({ ...view, mcs: exportOf(it), service: serviceOf(it) });
     return { cluster: it.cluster, conditions: mcs };
   });
+  const { everyone } = plan.audiences;
   const spec =
-    plan.merged === undefined ? undefined : { ...plan.merged, service: { namespace: NAMESPACE, name: NAME } };
+    everyone === undefined ? undefined : { ...everyone, service: { namespace: NAMESPACE, name: NAME } };
   return { ...readConditions(answered), ...readImport(spec, exports) };
 }
 

@@ -112,6 +112,7 @@ function internalMemberCluster(status: JsonSchema): JsonSchema {
           "Addition. Members whose leases expired. Endpoints in them are dropped where probes of them fail too.",
         ),
         drained: DRAINED,
+        view: text("Addition. The namespace in which to read services and endpoints, beside this one."),
       }),
       status,
     },

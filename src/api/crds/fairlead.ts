@@ -57,6 +57,7 @@ export const FAIRLEAD_CRDS: readonly CustomResourceDefinition[] = [
               "namespaces!": list(text(undefined, { minLength: 1, maxLength: 63 }), "Sorted.", {
                 "x-kubernetes-list-type": "set",
               }),
+              view: text("The namespace of the hub that the member reads; what is in it is not sent again."),
             }),
           },
           "The namespaces that a member has: services exported in these are sent to it. Written by its agent.",

@@ -11,6 +11,10 @@ export const MEMBER_ACCOUNT = "fairlead-member";
 
 /** Annotation of a MemberCluster: UID of the cluster's kube-system namespace, by which a cluster is known again. */
 export const CLUSTER_UID_ANNOTATION = "fairlead.dev/cluster-uid";
+/** Of the hub: what every member may read, each thing once. The hub alone writes it. */
+export const VIEW_NAMESPACE = "fleet-view-default";
+/** Annotation of a MemberCluster: "strict" keeps it out of the view, it gets copies of what is meant for it. */
+export const ISOLATION_ANNOTATION = "fairlead.dev/isolation";
 /** Set on a MemberCluster whose cluster is gone for good: its agents are not waited for. */
 export const FORCE_LEAVE_ANNOTATION = "fairlead.dev/force-leave";
 

@@ -2,7 +2,12 @@ import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fle
 import { LEASES, type Lease } from "#api/coordination/v1/types.ts";
 import { parseClaim } from "#api/fairlead.dev/model/claim.ts";
 import { MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
-import { IMPORTED_SERVICES, type ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
+import {
+  IMPORTED_SERVICES,
+  type ImportedService,
+  NAMESPACE_REPORTS,
+  type NamespaceReport,
+} from "#api/fairlead.dev/v1alpha1/types.ts";
 import type { ServiceImportPort } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   clusterOfMailbox,
@@ -70,17 +75,20 @@ export interface FleetSnapshot {
   readonly sliceExports: readonly EndpointSliceExport[];
   readonly serviceImports: readonly FleetServiceImport[];
   readonly importedServices: readonly ImportedService[];
+  readonly reports: readonly NamespaceReport[];
 }
 
 export async function readFleet(hub: KubeClient, signal: AbortSignal): Promise<FleetSnapshot> {
-  const [members, leases, exports, sliceExports, serviceImports, importedServices] = await Promise.all([
-    hub.list(MEMBER_CLUSTERS, { signal }),
-    hub.list(LEASES, { signal }),
-    hub.list(INTERNAL_SERVICE_EXPORTS, { signal }),
-    hub.list(ENDPOINT_SLICE_EXPORTS, { signal }),
-    hub.list(FLEET_SERVICE_IMPORTS, { signal }),
-    hub.list(IMPORTED_SERVICES, { signal }),
-  ]);
+  const [members, leases, exports, sliceExports, serviceImports, importedServices, reports] =
+    await Promise.all([
+      hub.list(MEMBER_CLUSTERS, { signal }),
+      hub.list(LEASES, { signal }),
+      hub.list(INTERNAL_SERVICE_EXPORTS, { signal }),
+      hub.list(ENDPOINT_SLICE_EXPORTS, { signal }),
+      hub.list(FLEET_SERVICE_IMPORTS, { signal }),
+      hub.list(IMPORTED_SERVICES, { signal }),
+      hub.list(NAMESPACE_REPORTS, { signal }),
+    ]);
   return {
     members: members.items,
     leases: leases.items,
@@ -88,13 +96,14 @@ export async function readFleet(hub: KubeClient, signal: AbortSignal): Promise<F
     sliceExports: sliceExports.items,
     serviceImports: serviceImports.items,
     importedServices: importedServices.items,
+    reports: reports.items,
   };
 }
 
 export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {
   const endpoints = countEndpoints(snapshot.sliceExports);
   const exportsOf = Map.groupBy(snapshot.exports, (it) => it.metadata.namespace ?? "");
-  const importsOf = Map.groupBy(snapshot.importedServices, (it) => it.metadata.namespace ?? "");
+  const imports = countImports(snapshot);
   const leases = new Map(snapshot.leases.map((it) => [`${it.metadata.namespace}/${it.metadata.name}`, it]));
   return {
     clusters: snapshot.members
@@ -105,7 +114,7 @@ export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {
           ...healthOf(member),
           name,
           exports: exportsOf.get(mailbox)?.length ?? 0,
-          imports: importsOf.get(mailbox)?.length ?? 0,
+          imports: imports.get(name) ?? 0,
           endpoints: endpoints.byCluster.get(name) ?? 0,
           lastSync: lastSync(member, leases.get(`${mailbox}/${name}`)),
           since: member.metadata.creationTimestamp,
@@ -114,6 +123,28 @@ export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {
       .toSorted((a, b) => byText(a.name, b.name)),
     services: summarizeServices(snapshot, endpoints.byExport),
   };
+}
+
+/** The members that a service is imported by: whose mailbox it lies in, or who read it in the view and have its namespace. */
+function importersOf(
+  { metadata, spec }: ImportedService,
+  reports: readonly NamespaceReport[],
+): readonly string[] {
+  const owner = clusterOfMailbox(metadata.namespace);
+  if (owner !== undefined) return [owner];
+  return reports
+    .filter(
+      (it) => it.spec.view === metadata.namespace && it.spec.namespaces.includes(spec.service.namespace),
+    )
+    .map((it) => it.metadata.name);
+}
+
+function countImports({ importedServices, reports }: FleetSnapshot): ReadonlyMap<string, number> {
+  const services = new Map<string, Set<string>>();
+  for (const it of importedServices)
+    for (const cluster of importersOf(it, reports))
+      services.set(cluster, (services.get(cluster) ?? new Set()).add(serviceKey(it.spec.service)));
+  return new Map([...services].map(([cluster, keys]) => [cluster, keys.size]));
 }
 
 function healthOf(member: MemberCluster): Pick<ClusterStatus, "joined" | "healthy" | "message"> {
@@ -172,7 +203,8 @@ function summarizeServices(
     .toSorted(([a], [b]) => byText(a, b))
     .map(([key, objects]) =>
       summarizeService(key, {
-        readers: views.get(key) ?? [],
+        views: views.get(key) ?? [],
+        importedBy: new Set((views.get(key) ?? []).flatMap((it) => importersOf(it, snapshot.reports))),
         imported: imports.get(key),
         exported: objects.map((it) => summarizeExport(it, endpoints)),
       }),
@@ -182,22 +214,23 @@ function summarizeServices(
 function summarizeService(
   key: string,
   of: {
-    readonly readers: readonly ImportedService[];
+    readonly views: readonly ImportedService[];
+    readonly importedBy: ReadonlySet<string>;
     readonly imported: FleetServiceImport | undefined;
     readonly exported: readonly ExportStatus[];
   },
 ): ServiceStatus {
-  const { readers, imported, exported } = of;
+  const { views, importedBy, imported, exported } = of;
   const slash = key.indexOf("/");
-  // Nobody reads it where no member has the namespace: the fleet door's view is there all the same.
-  const view = readers[0]?.spec ?? imported?.status ?? {};
+  // There is none where all exports are meant for members without the namespace.
+  const view = views[0]?.spec ?? imported?.status ?? {};
   return {
     namespace: key.slice(0, slash),
     name: key.slice(slash + 1),
     type: view.type ?? "",
     ports: (view.ports ?? []).map(showPort),
     exports: exported.toSorted((a, b) => byText(a.cluster, b.cluster)),
-    importedBy: readers.map((it) => clusterOfMailbox(it.metadata.namespace) ?? "").toSorted(byText),
+    importedBy: [...importedBy].toSorted(byText),
     loadBalancer: parseClaim(imported?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION])?.cluster,
     endpoints: exported.reduce((sum, it) => sum + it.endpoints, 0),
   };

@@ -66,7 +66,9 @@ export function createHubInformers(client: KubeClient, deps: RuntimeDeps): HubIn
     orders: make(INTERNAL_MEMBER_CLUSTERS),
     leases: make(LEASES, { labelSelector: MEMBER_NAME_LABEL }),
     reports: make(NAMESPACE_REPORTS, { indexes: { namespace: (it) => it.spec.namespaces } }),
-    importedServices: make(IMPORTED_SERVICES, { indexes: { service: (it) => [serviceOfImported(it)] } }),
+    importedServices: make(IMPORTED_SERVICES, {
+      indexes: { service: (it) => [serviceOfImported(it)], in: namespaceOf },
+    }),
     serviceImports: make(FLEET_SERVICE_IMPORTS),
     exports: make(INTERNAL_SERVICE_EXPORTS, {
       indexes: {
@@ -79,7 +81,7 @@ export function createHubInformers(client: KubeClient, deps: RuntimeDeps): HubIn
       indexes: { name: (it) => [it.metadata.name], service: (it) => [serviceOfSlice(it)] },
     }),
     sliceImports: make(ENDPOINT_SLICE_IMPORTS, {
-      indexes: { name: (it) => [it.metadata.name], service: (it) => [serviceOfSlice(it)] },
+      indexes: { name: (it) => [it.metadata.name], service: (it) => [serviceOfSlice(it)], in: namespaceOf },
     }),
   };
 }
@@ -88,6 +90,9 @@ export function createHubInformers(client: KubeClient, deps: RuntimeDeps): HubIn
 export function serviceOfExport(it: InternalServiceExport): ObjectKey[] {
   const reference = it.spec?.serviceReference;
   return reference === undefined ? [] : [objectKey(reference.namespace, reference.name)];
+}
+function namespaceOf(it: KubeObject): string[] {
+  return [it.metadata.namespace ?? ""];
 }
 function namespaceOfExport(it: InternalServiceExport): string[] {
   return it.spec === undefined ? [] : [it.spec.serviceReference.namespace];

@@ -69,13 +69,11 @@ export interface LocalInformers {
   readonly mcsImports: Informer<ServiceImport>;
 }
 
-/** What they read in their mailbox on the hub. */
+/** What they read in their mailbox on any hub. */
 export interface MailboxInformers {
   readonly orders: Informer<InternalMemberCluster>;
-  readonly reports: Informer<NamespaceReport>;
   readonly exports: Informer<InternalServiceExport>;
   readonly imports: Informer<InternalServiceImport>;
-  readonly importedServices: Informer<ImportedService>;
   readonly sliceExports: Informer<EndpointSliceExport>;
   readonly sliceImports: Informer<EndpointSliceImport>;
 }
@@ -113,18 +111,43 @@ export function createMailboxInformers(
     createInformer(client, of, { namespace, fieldManager: MEMBER_MANAGER, ...options }, deps);
   return {
     orders: make(INTERNAL_MEMBER_CLUSTERS),
-    reports: make(NAMESPACE_REPORTS),
     exports: make(INTERNAL_SERVICE_EXPORTS, { indexes: { service: (it) => serviceOfExport(it) } }),
     imports: make(INTERNAL_SERVICE_IMPORTS, { indexes: { service: (it) => [serviceOfImport(it)] } }),
-    importedServices: make(IMPORTED_SERVICES, { indexes: { service: (it) => [serviceOfImported(it)] } }),
     sliceExports: make(ENDPOINT_SLICE_EXPORTS, { indexes: { source: (it) => [sourceOfSliceExport(it)] } }),
-    sliceImports: make(ENDPOINT_SLICE_IMPORTS, {
-      indexes: {
-        service: (it) => [serviceOfSliceImport(it)],
-        cluster: (it) => [it.spec.endpointSliceReference.clusterId],
-      },
-    }),
+    sliceImports: createSliceImportInformer(client, namespace, deps),
   };
+}
+
+/** In the mailbox of a hub of ours, where hubs of other origin have no such kind. */
+export function createReportInformer(
+  client: KubeClient,
+  namespace: string,
+  deps: RuntimeDeps,
+): Informer<NamespaceReport> {
+  return createInformer(client, NAMESPACE_REPORTS, { namespace, fieldManager: MEMBER_MANAGER }, deps);
+}
+
+/** In the mailbox or in the view. */
+export function createImportedServiceInformer(
+  client: KubeClient,
+  namespace: string,
+  deps: RuntimeDeps,
+): Informer<ImportedService> {
+  const indexes = { service: (it: ImportedService) => [serviceOfImported(it)] };
+  return createInformer(client, IMPORTED_SERVICES, { namespace, indexes }, deps);
+}
+
+/** In the mailbox or in the view. */
+export function createSliceImportInformer(
+  client: KubeClient,
+  namespace: string,
+  deps: RuntimeDeps,
+): Informer<EndpointSliceImport> {
+  const indexes = {
+    service: (it: EndpointSliceImport) => [serviceOfSliceImport(it)],
+    cluster: (it: EndpointSliceImport) => [it.spec.endpointSliceReference.clusterId],
+  };
+  return createInformer(client, ENDPOINT_SLICE_IMPORTS, { namespace, indexes }, deps);
 }
 
 export function serviceOfExport(it: InternalServiceExport): ObjectKey[] {

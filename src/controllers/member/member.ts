@@ -13,6 +13,7 @@ import { createFleetImport, fleetImportKeys } from "./imports/fleet-import.ts";
 import { createMcsImport } from "./imports/mcs-import.ts";
 import { createMultiClusterServices } from "./imports/multi-cluster-service.ts";
 import { createNamespaceReport } from "./imports/namespace-report.ts";
+import { FleetState } from "./fleet-state.ts";
 import { createLocalInformers, createMailboxInformers, MEMBER_MANAGER } from "./informers.ts";
 import { createHeartbeat } from "./membership/heartbeat.ts";
 import { keepLease } from "./membership/lease.ts";
@@ -46,13 +47,15 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
   stack.defer(() => stop.abort());
   const running = AbortSignal.any([signal, stop.signal]);
   if (part.isNetworking) await ensureNamespace(local, FLEET_SYSTEM_NAMESPACE, running);
+  const ofMailbox = createMailboxInformers(hub, cluster, deps);
   const session: Session = {
     cluster,
     part,
     local,
     hub,
     here: createLocalInformers(local, cluster, deps),
-    mailbox: createMailboxInformers(hub, cluster, deps),
+    mailbox: ofMailbox,
+    fleet: stack.use(new FleetState({ hub, cluster, mailbox: ofMailbox, deps })),
     events: createEventRecorder(local, MEMBER_MANAGER, deps),
     deps,
   };
@@ -100,6 +103,7 @@ async function untilHeardOf(
   await using meanwhile = createOwnEndpoints(session);
   await meanwhile.start(signal);
   await synced();
+  await session.fleet.start(signal);
 }
 
 interface Work {

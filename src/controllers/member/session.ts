@@ -4,6 +4,7 @@ import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import type { EventRecorder } from "#kube/events.ts";
 import type { Change, KubeClient } from "#kube/types.ts";
+import type { FleetState } from "./fleet-state.ts";
 import type { LocalInformers, MailboxInformers } from "./informers.ts";
 import type { MemberPart } from "./roles.ts";
 
@@ -16,6 +17,8 @@ export interface Session {
   readonly hub: KubeClient;
   readonly here: LocalInformers;
   readonly mailbox: MailboxInformers;
+  /** What the hub says of the fleet, wherever it says it. */
+  readonly fleet: FleetState;
   readonly events: EventRecorder;
   readonly deps: RuntimeDeps;
 }

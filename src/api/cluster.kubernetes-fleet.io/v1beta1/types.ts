@@ -59,6 +59,8 @@ export interface InternalMemberCluster extends KubeObject {
     suspects?: SuspectCluster[];
     /** Members that are drained, this one included: new flows go to other clusters. Addition. */
     drained?: DrainedCluster[];
+    /** Namespace of the hub to read services and endpoints in, beside this mailbox. Addition. */
+    view?: string;
   };
   status?: MemberClusterStatus & {
     /** Those of `spec.drained` that the agent has carried out. Addition. */

@@ -57,7 +57,8 @@ export const HUB_ACCESS: ProgramAccess = {
     // Mailboxes, and the namespaces of exported services.
     allow(NAMESPACES, [...WATCH, "create", "patch", "delete"]),
     allow(ROLES, [...WATCH, "create", "patch"]),
-    allow(ROLE_BINDINGS, [...WATCH, "create", "patch"]),
+    // Deletes those of members that read the view no longer.
+    allow(ROLE_BINDINGS, [...WATCH, "create", "patch", "delete"]),
     allow(INTERNAL_MEMBER_CLUSTERS, [...WATCH, "create", "patch", "delete"]),
     allow(LEASES, [...WATCH, "delete"]),
     allow(NAMESPACE_REPORTS, [...WATCH, "delete"]),

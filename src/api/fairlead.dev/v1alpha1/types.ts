@@ -11,7 +11,11 @@ import type { ServiceImportPort, ServiceImportType } from "../../multicluster.x-
  * A mailbox without one belongs to an agent that imports by InternalServiceImport only.
  */
 export interface NamespaceReport extends KubeObject {
-  spec: { namespaces: string[] };
+  spec: {
+    namespaces: string[];
+    /** Namespace of the hub that the member reads: the hub keeps no copies of what is in it for this member. */
+    view?: string;
+  };
 }
 
 /** How one cluster takes part in an imported service. */

@@ -1,15 +1,16 @@
 import { parseClaim } from "#api/fairlead.dev/model/claim.ts";
+import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
 import {
   clusterOfMailbox,
   FINALIZERS,
-  mailboxOf,
   SERVICE_IN_USE_BY_ANNOTATION,
 } from "#api/networking.fleet.azure.com/names.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
   type EndpointSliceExport,
+  type EndpointSliceExportSpec,
   type FleetServiceImport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { sameJson } from "#base/json.ts";
@@ -24,6 +25,7 @@ import { HUB_MANAGER, type HubInformers, serviceOfExport, serviceOfSlice } from 
 import { both, changedNamespaces, isMemberChanged } from "../services/controller.ts";
 import { findExportProblem } from "../services/plan.ts";
 import { currentMembers, reportersOf } from "../services/reconcile.ts";
+import { hasView, isModernMember, readsView } from "../view.ts";
 import { forOlderAgents, pickByName, planSlice, type SlicePlan } from "./plan.ts";
 
 interface Parts {
@@ -33,7 +35,7 @@ interface Parts {
   readonly deps: RuntimeDeps;
 }
 
-/** Exported slices to the mailboxes of importers. Keys are names of slices: copies have the name of their source. */
+/** Exported slices to the view, and to the mailboxes of those who do not read it. Keys are names of slices: copies have the name of their source. */
 export function createEndpoints(parts: Parts): Controller {
   const { informers, deps } = parts;
   const named = (name: string): ObjectKey => objectKey(undefined, name);
@@ -71,6 +73,7 @@ export function createEndpoints(parts: Parts): Controller {
         ),
         watching(informers.reports, (change) => slicesIn(changedNamespaces(change))),
         watching(informers.members, (change) => (isMemberChanged(change) ? allSlices() : [])),
+        watching(informers.namespaces, ({ key }) => (key === VIEW_NAMESPACE ? allSlices() : [])),
       ],
     },
     deps,
@@ -99,13 +102,14 @@ async function reconcile(parts: Parts, key: ObjectKey, signal: AbortSignal): Pro
   const candidates = [...informers.sliceExports.store.byIndex("name", key)];
   const source = pickByName(candidates.filter((it) => !isDeleting(it)));
   const plan = source === undefined ? undefined : decide(parts, source);
-  const mailboxes = plan?.act === "distribute" ? plan.mailboxes : [];
-  const wanted = new Set(mailboxes);
+  // New copies before old ones go: a member that moves from one to the other must not be without.
+  const wanted =
+    source === undefined || plan?.act !== "distribute"
+      ? new Set()
+      : await distribute(parts, source, plan, signal);
   for (const copy of informers.sliceImports.store.byIndex("name", key))
-    if (!wanted.has(copy.metadata.namespace ?? "") && !isDeleting(copy))
+    if (!wanted.has(copy.metadata.namespace) && !isDeleting(copy))
       await client.delete(ENDPOINT_SLICE_IMPORTS, keyOf(copy), { signal });
-  if (source !== undefined)
-    await Promise.all(mailboxes.map((mailbox) => copyTo(parts, source, mailbox, signal)));
   // Left by hubs of other origin: a mark that the slice was distributed.
   for (const it of candidates.filter(isDeleting))
     await removeFinalizer(client, ENDPOINT_SLICE_EXPORTS, it, {
@@ -114,33 +118,36 @@ async function reconcile(parts: Parts, key: ObjectKey, signal: AbortSignal): Pro
     });
 }
 
-async function copyTo(
-  { client, informers }: Parts,
+/** @returns The namespaces that hold a copy now. */
+async function distribute(
+  parts: Parts,
   source: EndpointSliceExport,
-  mailbox: string,
+  plan: Extract<SlicePlan, { act: "distribute" }>,
   signal: AbortSignal,
-): Promise<void> {
-  const name = source.metadata.name;
-  const current = informers.sliceImports.store.get(objectKey(mailbox, name));
-  const isModern = isModernMember(informers, clusterOfMailbox(mailbox) ?? "");
-  const spec = isModern ? source.spec : forOlderAgents(source.spec);
-  if (spec === undefined) {
-    if (current !== undefined) await client.delete(ENDPOINT_SLICE_IMPORTS, keyOf(current), { signal });
-    return;
+): Promise<Set<string>> {
+  const { informers } = parts;
+  const specs = new Map<string, EndpointSliceExportSpec>();
+  if (plan.isInView && hasView(informers)) specs.set(VIEW_NAMESPACE, source.spec);
+  for (const mailbox of plan.mailboxes) {
+    const isModern = isModernMember(informers, clusterOfMailbox(mailbox) ?? "");
+    const spec = isModern ? source.spec : forOlderAgents(source.spec);
+    if (spec !== undefined) specs.set(mailbox, spec);
   }
-  // An old copy waits for its importer: once it is gone the watch brings us here again.
-  if (current !== undefined && isDeleting(current)) return;
-  await applyIfChanged(client, ENDPOINT_SLICE_IMPORTS, {
-    current,
-    desired: { metadata: { namespace: mailbox, name }, spec },
-    fieldManager: HUB_MANAGER,
-    signal,
-  });
-}
-
-/** Agents that report namespaces know all that we add; those of other origin do not. */
-function isModernMember(informers: HubInformers, cluster: string): boolean {
-  return informers.reports.store.get(objectKey(mailboxOf(cluster), cluster)) !== undefined;
+  const { name } = source.metadata;
+  await Promise.all(
+    [...specs].map(async ([namespace, spec]) => {
+      const current = informers.sliceImports.store.get(objectKey(namespace, name));
+      // An old copy waits for its importer: once it is gone the watch brings us here again.
+      if (current !== undefined && isDeleting(current)) return;
+      await applyIfChanged(parts.client, ENDPOINT_SLICE_IMPORTS, {
+        current,
+        desired: { metadata: { namespace, name }, spec },
+        fieldManager: HUB_MANAGER,
+        signal,
+      });
+    }),
+  );
+  return new Set(specs.keys());
 }
 
 function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport): SlicePlan {
@@ -148,7 +155,7 @@ function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport):
   const members = currentMembers(informers);
   const cluster = clusterOfMailbox(slice.metadata.namespace);
   const serviceImport = informers.serviceImports.store.get(service);
-  const isExported = [...informers.exports.store.byIndex("service", service)].some(
+  const exported = [...informers.exports.store.byIndex("service", service)].find(
     (it) =>
       it.metadata.namespace === slice.metadata.namespace &&
       !isDeleting(it) &&
@@ -157,11 +164,13 @@ function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport):
   const namespace = slice.spec.ownerServiceReference.namespace;
   const plan = planSlice({
     slice,
-    isExported,
+    isExported: exported !== undefined,
+    exportTo: exported?.spec?.exportTo,
     serviceImport,
     claim: parseClaim(serviceImport?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]),
     reporters: reportersOf(informers, namespace, members),
     isModern: (it) => isModernMember(informers, it),
+    readsView: (it) => readsView(informers, it),
   });
   if (plan.act === "withdraw" && plan.problem !== undefined) {
     deps.log.warn("endpoints refused", { cluster, slice: slice.metadata.name, problem: plan.problem });

@@ -38,6 +38,8 @@ const view = (more: Partial<SliceView> = {}): SliceView => ({
   claim: undefined,
   reporters: [],
   isModern: () => true,
+  readsView: () => false,
+  exportTo: undefined,
   ...more,
 });
 const claim = (cluster: string) => ({ mailbox: `fleet-member-${cluster}`, cluster });
@@ -46,8 +48,33 @@ describe("the endpoints that a member exports", () => {
   it("go to every member that has the namespace but the exporter, which sees its own", () => {
     expect(planSlice(view({ reporters: ["b", "a", "c"] }))).toEqual({
       act: "distribute",
+      isInView: true,
       mailboxes: ["fleet-member-b", "fleet-member-c"],
     });
+  });
+
+  it("are in the view once, and in the mailboxes of those alone that do not read it", () => {
+    const readsView = (it: string): boolean => it !== "b";
+    expect(planSlice(view({ reporters: ["b", "c", "d"], claim: claim("d"), readsView }))).toEqual({
+      act: "distribute",
+      isInView: true,
+      mailboxes: ["fleet-member-b"],
+    });
+    const old = { claim: claim("b"), isModern: () => false, readsView };
+    expect(planSlice(view(old))).toMatchObject({ isInView: true, mailboxes: ["fleet-member-b"] });
+  });
+
+  it("meant for some members go to their mailboxes alone, whatever else these read", () => {
+    const chosen = { reporters: ["b", "c", "d"], readsView: () => true, exportTo: ["c", "stranger"] };
+    expect(planSlice(view(chosen))).toEqual({
+      act: "distribute",
+      isInView: false,
+      mailboxes: ["fleet-member-c"],
+    });
+    expect(planSlice(view({ ...chosen, claim: claim("b") }))).toMatchObject({
+      mailboxes: ["fleet-member-c"],
+    });
+    expect(planSlice(view({ ...chosen, exportTo: [] }))).toMatchObject({ isInView: false, mailboxes: [] });
   });
 
   it("go to the fleet door's importer too, once, and only where the exporter was accepted", () => {

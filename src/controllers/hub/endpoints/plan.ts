@@ -9,7 +9,7 @@ import type {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { byText } from "#base/text.ts";
 
-/** Which exported endpoints go to which mailboxes. Pure. */
+/** Which exported endpoints are in the view, and which go to which mailboxes. Pure. */
 
 export interface SliceView {
   readonly slice: EndpointSliceExport;
@@ -21,11 +21,15 @@ export interface SliceView {
   readonly reporters: readonly string[];
   /** Members with a report, whatever is in it: all but agents of other origin. */
   readonly isModern: (cluster: string) => boolean;
+  /** Members that read the view: nothing in it is sent to them again. */
+  readonly readsView: (cluster: string) => boolean;
+  /** The only members that the export is meant for; undefined: all. */
+  readonly exportTo: readonly string[] | undefined;
 }
 
 export type SlicePlan =
   | { readonly act: "withdraw"; readonly problem: string | undefined }
-  | { readonly act: "distribute"; readonly mailboxes: readonly string[] };
+  | { readonly act: "distribute"; readonly isInView: boolean; readonly mailboxes: readonly string[] };
 
 /** What is wrong with a slice, going by the mailbox it lies in. Undefined when nothing is. */
 function findSliceProblem(slice: EndpointSliceExport): string | undefined {
@@ -44,18 +48,21 @@ export function planSlice(view: SliceView): SlicePlan {
     return { act: "withdraw", problem: undefined };
   const problem = findSliceProblem(slice);
   if (problem !== undefined) return { act: "withdraw", problem };
-  const readers = view.reporters.filter((it) => it !== cluster).map(mailboxOf);
-  return {
-    act: "distribute",
-    mailboxes: [...new Set([...readers, ...claimantOf(view, cluster)])].toSorted(byText),
-  };
+  const isInView = view.exportTo === undefined;
+  const importers = new Set([...view.reporters.filter((it) => it !== cluster), ...claimantOf(view, cluster)]);
+  const isMeant = (it: string): boolean => it === cluster || view.exportTo?.includes(it) !== false;
+  const mailboxes = [...importers]
+    .filter((it) => isMeant(it) && !(isInView && view.readsView(it)))
+    .map(mailboxOf)
+    .toSorted(byText);
+  return { act: "distribute", isInView, mailboxes };
 }
 
 /** The fleet door's importer, where the exporter was accepted there. */
 function claimantOf({ claim, serviceImport, isModern }: SliceView, cluster: string): string[] {
   const isAccepted = serviceImport?.status?.clusters?.some((it) => it.cluster === cluster) === true;
   if (claim === undefined || !isAccepted) return [];
-  return claim.cluster === cluster && isModern(cluster) ? [] : [claim.mailbox];
+  return claim.cluster === cluster && isModern(cluster) ? [] : [claim.cluster];
 }
 
 /**

@@ -49,7 +49,9 @@ describe("what a member gets on the hub", () => {
 
   it("tells it of suspects, but never of itself", () => {
     const suspects = ["east", "west"].map((cluster) => ({ cluster, since: "2026-01-01T00:00:00Z" }));
-    expect(planOrders(member(account), { state: "Join", leaseSeconds: 5, suspects }).spec).toEqual({
+    expect(
+      planOrders(member(account), { state: "Join", leaseSeconds: 5, suspects, view: undefined }).spec,
+    ).toEqual({
       state: "Join",
       heartbeatPeriodSeconds: 15,
       leaseDurationSeconds: 5,
@@ -59,6 +61,7 @@ describe("what a member gets on the hub", () => {
       state: "Join",
       leaseSeconds: 5,
       suspects: suspects.slice(0, 1),
+      view: undefined,
     });
     expect(alone.spec).not.toHaveProperty("suspects");
   });

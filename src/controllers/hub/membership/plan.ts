@@ -13,7 +13,7 @@ import { MAILBOX, RENEW_TOKEN } from "#api/fairlead.dev/access/mailbox.ts";
 import { MEMBER_ACCOUNT } from "#api/fairlead.dev/names.ts";
 import type { Condition, OwnerReference } from "#api/meta/types.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
-import type { Role, RoleBinding } from "#api/rbac/v1/types.ts";
+import type { Role, RoleBinding, Subject } from "#api/rbac/v1/types.ts";
 import type { Applied } from "#kube/types.ts";
 import type { Liveness } from "./leases.ts";
 
@@ -21,7 +21,7 @@ import type { Liveness } from "./leases.ts";
 
 type NewCondition = Omit<Condition, "lastTransitionTime">;
 
-function labelsOf(member: MemberCluster): Record<string, string> {
+export function labelsOf(member: MemberCluster): Record<string, string> {
   return { [FLEET_RESOURCE_LABEL]: "true", [MEMBER_NAME_LABEL]: member.metadata.name };
 }
 
@@ -54,11 +54,6 @@ export function planRole(member: MemberCluster): Applied<Role> {
 }
 
 export function planRoleBinding(member: MemberCluster): Applied<RoleBinding> {
-  const { identity } = member.spec;
-  const subject =
-    identity.kind === "ServiceAccount"
-      ? { kind: identity.kind, name: identity.name, namespace: identity.namespace ?? "" }
-      : { kind: identity.kind, name: identity.name, apiGroup: "rbac.authorization.k8s.io" };
   const name = member.metadata.name;
   return {
     metadata: {
@@ -66,9 +61,15 @@ export function planRoleBinding(member: MemberCluster): Applied<RoleBinding> {
       namespace: mailboxOf(name),
       labels: labelsOf(member),
     },
-    subjects: [subject],
+    subjects: [subjectOf(member)],
     roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: `fleet-role-${name}` },
   };
+}
+
+export function subjectOf({ spec: { identity } }: MemberCluster): Subject {
+  return identity.kind === "ServiceAccount"
+    ? { kind: identity.kind, name: identity.name, namespace: identity.namespace ?? "" }
+    : { kind: identity.kind, name: identity.name, apiGroup: "rbac.authorization.k8s.io" };
 }
 
 export interface Orders {
@@ -77,6 +78,8 @@ export interface Orders {
   readonly leaseSeconds: number;
   /** All suspects of the fleet, sorted. A member is never told of itself. */
   readonly suspects: readonly SuspectCluster[];
+  /** Namespace to read beside the mailbox; undefined: none. */
+  readonly view: string | undefined;
 }
 
 export function planOrders(member: MemberCluster, orders: Orders): Applied<InternalMemberCluster> {
@@ -89,6 +92,7 @@ export function planOrders(member: MemberCluster, orders: Orders): Applied<Inter
       heartbeatPeriodSeconds: member.spec.heartbeatPeriodSeconds ?? 60,
       leaseDurationSeconds: orders.leaseSeconds,
       ...(suspects.length === 0 ? {} : { suspects }),
+      ...(orders.view === undefined ? {} : { view: orders.view }),
     },
   };
 }

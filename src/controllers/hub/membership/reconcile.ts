@@ -7,8 +7,9 @@ import {
   type SuspectCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { NAMESPACES } from "#api/core/v1/types.ts";
-import { FORCE_LEAVE_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { FORCE_LEAVE_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
+import type { KubeObject } from "#api/meta/types.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES } from "#api/rbac/v1/types.ts";
 import { byText } from "#base/text.ts";
@@ -18,8 +19,9 @@ import { createController } from "#kube/controller.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
-import type { Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
+import type { Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
 import { HUB_MANAGER, type HubInformers } from "../informers.ts";
+import { isIsolated } from "../view.ts";
 import { emptyMailbox } from "./empty-mailbox.ts";
 import { LeaseTracker } from "./leases.ts";
 import {
@@ -30,6 +32,7 @@ import {
   planRole,
   planRoleBinding,
 } from "./plan.ts";
+import { provideView, readerOf, removeFromView, viewFor } from "./view.ts";
 
 export interface MembershipOptions {
   /** How long a member's lease lives without renewal. Unit: seconds. */
@@ -53,6 +56,11 @@ export function createMembership(parts: Parts): Controller {
     const cluster = clusterOfMailbox(namespace);
     return cluster === undefined ? [] : [objectKey(undefined, cluster)];
   };
+  const ofChange = (change: Change<KubeObject>): ObjectKey[] => ofMailbox(namespaceOf(change));
+  const everyone = (): ObjectKey[] => [...informers.members.store.list()].map(keyOf);
+  const isStillReading = (key: ObjectKey): boolean =>
+    isIsolated(informers.members.store.get(key)) &&
+    informers.orders.store.get(objectKey(mailboxOf(key), key))?.spec.view !== undefined;
   const controller = createController(
     {
       name: "hub-membership",
@@ -62,25 +70,32 @@ export function createMembership(parts: Parts): Controller {
           if (change.before === undefined) membership.inherit(change.after);
           return [change.key];
         }),
-        watching(informers.namespaces, (change) => ofMailbox(change.key)),
-        watching(informers.roles, (change) => ofMailbox((change.after ?? change.before)?.metadata.namespace)),
+        watching(informers.namespaces, ({ key }) => (key === VIEW_NAMESPACE ? everyone() : ofMailbox(key))),
+        watching(informers.roles, (change) => (isIn(VIEW_NAMESPACE, change) ? everyone() : ofChange(change))),
         watching(informers.roleBindings, (change) =>
-          ofMailbox((change.after ?? change.before)?.metadata.namespace),
+          isIn(VIEW_NAMESPACE, change) ? readerOf(change) : ofChange(change),
         ),
-        watching(informers.orders, (change) =>
-          ofMailbox((change.after ?? change.before)?.metadata.namespace),
-        ),
-        watching(informers.leases, (change) =>
-          ofMailbox((change.after ?? change.before)?.metadata.namespace),
-        ),
+        watching(informers.orders, ofChange),
+        watching(informers.leases, ofChange),
+        watching(informers.reports, ofChange),
+        // A member that is to be isolated stops reading the view once its mailbox is filled.
+        watching(informers.importedServices, (change) => ofChange(change).filter(isStillReading)),
+        watching(informers.sliceImports, (change) => ofChange(change).filter(isStillReading)),
       ],
     },
     deps,
   );
   membership.onSuspectsChange = () => {
-    for (const member of informers.members.store.list()) controller.enqueue(keyOf(member));
+    for (const key of everyone()) controller.enqueue(key);
   };
   return controller;
+}
+
+function namespaceOf({ before, after }: Change<KubeObject>): string | undefined {
+  return (after ?? before)?.metadata.namespace;
+}
+function isIn(namespace: string, change: Change<KubeObject>): boolean {
+  return namespaceOf(change) === namespace;
 }
 
 class Membership {
@@ -109,6 +124,7 @@ class Membership {
     if (member === undefined) {
       this.#leases.forget(key);
       this.#setSuspect(key, false);
+      await removeFromView(this.#parts, key, signal);
       return;
     }
     if (isDeleting(member)) return this.#leave(member, signal);
@@ -132,15 +148,18 @@ class Membership {
       desired: planRoleBinding(member),
       ...by,
     });
+    await provideView(this.#parts, member, signal);
     await this.#order(member, "Join", signal);
   }
 
   async #order(member: MemberCluster, state: "Join" | "Leave", signal: AbortSignal): Promise<void> {
-    const { client, options } = this.#parts;
+    const { client, informers, options } = this.#parts;
     const suspects = [...this.#suspects.values()].toSorted((a, b) => byText(a.cluster, b.cluster));
+    const current = this.#ordersOf(member);
+    const view = viewFor(informers, member, current);
     await applyIfChanged(client, INTERNAL_MEMBER_CLUSTERS, {
-      current: this.#ordersOf(member),
-      desired: planOrders(member, { state, leaseSeconds: options.leaseSeconds, suspects }),
+      current,
+      desired: planOrders(member, { state, leaseSeconds: options.leaseSeconds, suspects, view }),
       fieldManager: HUB_MANAGER,
       signal,
     });
@@ -209,6 +228,7 @@ class Membership {
     }
     this.#setSuspect(cluster, false);
     this.#leases.forget(cluster);
+    await removeFromView(this.#parts, cluster, signal);
     await emptyMailbox({ client, informers, mailbox: mailboxOf(cluster) }, signal);
     await client.delete(NAMESPACES, objectKey(undefined, mailboxOf(cluster)), { signal });
     await removeFinalizer(client, MEMBER_CLUSTERS, member, { finalizer: MEMBER_CLUSTER_FINALIZER, signal });

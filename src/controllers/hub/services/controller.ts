@@ -1,3 +1,5 @@
+import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf } from "#api/meta/key.ts";
 import type { KubeObject } from "#api/meta/types.ts";
@@ -6,6 +8,7 @@ import { isDeleting } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller } from "#kube/types.ts";
 import { type HubInformers, serviceOfExport, serviceOfImport, serviceOfImported } from "../informers.ts";
+import { isIsolated } from "../view.ts";
 import { type ServicesDeps, serviceReconciler } from "./reconcile.ts";
 
 /** Exports and imports of every service. Keys are services, "namespace/name". */
@@ -29,8 +32,7 @@ export function createServices(parts: ServicesDeps): Controller {
         ),
         watching(informers.reports, (change) => servicesIn(informers, changedNamespaces(change))),
         watching(informers.members, (change) => (isMemberChanged(change) ? allServices(informers) : [])),
-        // Only read: a namespace that comes or goes changes no decision, but creation waits for its store.
-        watching(informers.namespaces, () => []),
+        watching(informers.namespaces, ({ key }) => (key === VIEW_NAMESPACE ? allServices(informers) : [])),
       ],
     },
     deps,
@@ -49,10 +51,13 @@ export function both<T extends KubeObject>(
   ];
 }
 
-/** Namespaces that a member reports now and did not before, or the other way round. */
+/**
+ * Namespaces whose services have to be looked at for a member: those that came or went; all, where it moved to or from
+ * the view; none while it reads that.
+ */
 export function changedNamespaces({ before, after }: Change<NamespaceReport>): string[] {
   const [was, is] = [new Set(before?.spec.namespaces), new Set(after?.spec.namespaces)];
-  return [...was.symmetricDifference(is)];
+  return [...(before?.spec.view === after?.spec.view ? was.symmetricDifference(is) : was.union(is))];
 }
 
 function servicesIn(informers: HubInformers, namespaces: readonly string[]): ObjectKey[] {
@@ -61,10 +66,10 @@ function servicesIn(informers: HubInformers, namespaces: readonly string[]): Obj
   );
 }
 
-/** Whether a member came, went or began to leave; its status is of no interest here. */
-export function isMemberChanged({ before, after }: Change<KubeObject>): boolean {
+/** Whether a member came, went or began to leave, or is isolated now or no longer; its status is of no interest here. */
+export function isMemberChanged({ before, after }: Change<MemberCluster>): boolean {
   const [was, is] = [before, after].map((it) => it !== undefined && !isDeleting(it));
-  return was !== is;
+  return was !== is || isIsolated(before) !== isIsolated(after);
 }
 
 function allServices(informers: HubInformers): ObjectKey[] {

@@ -67,14 +67,14 @@ describe("what the hub makes of the exports of a service", () => {
       "Conflict=True:ConflictFound",
     ]);
     expect(both.status?.clusters).toEqual([{ cluster: "a" }]);
-    expect(both.merged?.clusters.map((it) => it.cluster)).toEqual(["a", "b"]);
+    expect(both.audiences.everyone?.clusters.map((it) => it.cluster)).toEqual(["a", "b"]);
   });
 
   it("counts two exports of one cluster once", () => {
     const twice = exported("a", 81);
     twice.metadata.name = "zzz";
     const of = plan([twice, exported("a")]);
-    expect(of.merged?.ports).toEqual([{ name: "http", protocol: "TCP", port: 80 }]);
+    expect(of.audiences.everyone?.ports).toEqual([{ name: "http", protocol: "TCP", port: 80 }]);
     expect(of.verdicts.find((it) => it.object === twice)?.conditions).toMatchObject([
       { reason: "Refused", message: "work-hello exports the same service already" },
     ]);
@@ -88,7 +88,11 @@ describe("what the hub makes of the exports of a service", () => {
   it("forgets exports that are being deleted, and services that nobody exports", () => {
     const leaving = exported("a");
     leaving.metadata.deletionTimestamp = "2026-01-01T00:00:00Z";
-    expect(plan([leaving])).toMatchObject({ status: undefined, merged: undefined, verdicts: [] });
+    expect(plan([leaving])).toMatchObject({
+      status: undefined,
+      audiences: { everyone: undefined },
+      verdicts: [],
+    });
   });
 
   it.each([

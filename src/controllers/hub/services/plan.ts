@@ -3,6 +3,7 @@ import { sameJson } from "#base/json.ts";
 import { byText } from "#base/text.ts";
 import { type Claim, parseClaim, planClaim } from "#api/fairlead.dev/model/claim.ts";
 import { type ExportedService, readExport } from "#api/fairlead.dev/model/exported-service.ts";
+import { type Audiences, mergeForAudiences } from "#api/fairlead.dev/model/audience.ts";
 import { type MergedService, mergeExports } from "#api/fairlead.dev/model/merge.ts";
 import { isClusterName, isServiceName } from "#api/fairlead.dev/model/names.ts";
 import { type StrictImport, planStrictImport } from "#api/fairlead.dev/model/strict.ts";
@@ -35,8 +36,8 @@ export interface ServicePlan {
   /** For the hub's ServiceImport. Undefined: nothing is exported, there is none. */
   readonly status: FleetServiceImportStatus | undefined;
   readonly claim: Claim | undefined;
-  /** For the ImportedServices of the members that have the namespace. */
-  readonly merged: MergedService["spec"] | undefined;
+  /** For the view, and for ImportedServices in mailboxes. */
+  readonly audiences: Audiences;
   /** For the exports, one entry each. A type of ours that is not in it is taken away. */
   readonly verdicts: readonly {
     readonly object: InternalServiceExport;
@@ -81,7 +82,7 @@ export function planService(view: ServiceView): ServicePlan {
   return {
     status: strict.status,
     claim,
-    merged: merged?.spec,
+    audiences: mergeForAudiences(models, view.members),
     verdicts: present.map((object) => {
       const problem = refused.get(object);
       const model = accepted.get(object);

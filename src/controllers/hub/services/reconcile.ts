@@ -1,7 +1,8 @@
 import { NAMESPACES } from "#api/core/v1/types.ts";
 import { mailboxName } from "#api/fairlead.dev/model/names.ts";
 import { type Claim, renderClaim } from "#api/fairlead.dev/model/claim.ts";
-import { ACCEPTED, MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
+import type { MergedService } from "#api/fairlead.dev/model/merge.ts";
+import { ACCEPTED, MCS_CONFLICT, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey, splitKey } from "#api/meta/key.ts";
 import {
@@ -24,6 +25,7 @@ import type { EventRecorder } from "#kube/events.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { HUB_MANAGER, type HubInformers, serviceOfImported } from "../informers.ts";
+import { hasView, readsView } from "../view.ts";
 import { planService, sameStatus, type ServicePlan } from "./plan.ts";
 
 export interface ServicesDeps {
@@ -209,33 +211,45 @@ class Pass {
     }
   }
 
-  /** One view of the service for every member that has its namespace. */
+  /** The service as the fleet sees it: once in the view, and in the mailboxes of those who do not read that. */
   async writeImportedServices(plan: ServicePlan, members: ReadonlySet<string>): Promise<void> {
     const { client, informers } = this.#parts;
     const signal = this.#signal;
     const name = mailboxName(this.#namespace, this.#name);
-    const readers = new Set(
-      plan.merged === undefined ? [] : reportersOf(informers, this.#namespace, members).map(mailboxOf),
-    );
-    for (const object of informers.importedServices.store.byIndex("service", this.#key)) {
-      if (!readers.has(object.metadata.namespace ?? "") || object.metadata.name !== name)
-        await client.delete(IMPORTED_SERVICES, keyOf(object), { signal });
-    }
+    const specs = this.#importedSpecs(plan, members);
     const service = { namespace: this.#namespace, name: this.#name };
     await Promise.all(
-      [...readers].map(async (mailbox) => {
-        const current = informers.importedServices.store.get(objectKey(mailbox, name));
+      [...specs].map(async ([namespace, spec]) => {
+        const current = informers.importedServices.store.get(objectKey(namespace, name));
         if (current !== undefined && serviceOfImported(current) !== this.#key)
-          throw new FleetError("API_CONFLICT", `${mailbox}/${name} belongs to another service`);
-        const desired = { metadata: { namespace: mailbox, name }, spec: { service, ...plan.merged } };
+          throw new FleetError("API_CONFLICT", `${namespace}/${name} belongs to another service`);
         await applyIfChanged(client, IMPORTED_SERVICES, {
           current,
-          desired,
+          desired: { metadata: { namespace, name }, spec: { service, ...spec } },
           fieldManager: HUB_MANAGER,
           signal,
         });
       }),
     );
+    // After the new ones are there: a member that moves from one to the other must not be without.
+    for (const object of informers.importedServices.store.byIndex("service", this.#key))
+      if (!specs.has(object.metadata.namespace ?? "") || object.metadata.name !== name)
+        await client.delete(IMPORTED_SERVICES, keyOf(object), { signal });
+  }
+
+  /** By namespace. */
+  #importedSpecs(
+    { audiences: { everyone, special } }: ServicePlan,
+    members: ReadonlySet<string>,
+  ): Map<string, MergedService["spec"]> {
+    const { informers } = this.#parts;
+    const specs = new Map<string, MergedService["spec"]>();
+    if (everyone !== undefined && hasView(informers)) specs.set(VIEW_NAMESPACE, everyone);
+    for (const member of reportersOf(informers, this.#namespace, members)) {
+      const own = special.get(member) ?? (readsView(informers, member) ? undefined : everyone);
+      if (own !== undefined) specs.set(mailboxOf(member), own);
+    }
+    return specs;
   }
 }
 

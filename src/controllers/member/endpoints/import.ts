@@ -2,7 +2,7 @@ import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts"
 import { sliceExportName } from "#api/fairlead.dev/model/names.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
-import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
@@ -30,10 +30,10 @@ import { planImportedSlices, type SourceSlice } from "./import-plan.ts";
 
 /**
  * Slices of all exporting clusters, this one included, to the EndpointSlices that proxies and DNS read. Keys are names:
- * what is made from a slice has the name of its copy in the mailbox.
+ * what is made from a slice has the name that it has on the hub.
  */
 export function createEndpointImport(session: Session, probes: Probes): Controller {
-  const { here, mailbox, deps } = session;
+  const { here, mailbox, fleet, deps } = session;
   const slicesOf = (service: ObjectKey): ObjectKey[] => namesOf(session, service);
   const controller = createController(
     {
@@ -41,9 +41,9 @@ export function createEndpointImport(session: Session, probes: Probes): Controll
       reconcile: (key, signal) => reconcile(session, probes, key, signal).catch(ignoreVanishing),
       concurrency: 16,
       sources: [
-        watching(mailbox.sliceImports, ({ before, after }) => namesOfObjects(before, after)),
+        watching(fleet.sliceImports, ({ before, after }) => namesOfObjects(before, after)),
         watching(here.slices, (change) => namesOfLocal(session, change)),
-        watching(mailbox.importedServices, (change) => both(serviceKeys)(change).flatMap(slicesOf)),
+        watching(fleet.importedServices, (change) => both(serviceKeys)(change).flatMap(slicesOf)),
         watching(here.mcsImports, (change) => (isIdentityChanged(change) ? slicesOf(change.key) : [])),
         watching(here.fleetImports, (change) =>
           sameJson(change.before?.status, change.after?.status) ? [] : slicesOf(change.key),
@@ -65,7 +65,7 @@ export function createEndpointImport(session: Session, probes: Probes): Controll
     deps,
   );
   probes.onChange = (cluster) => {
-    for (const it of mailbox.sliceImports.store.byIndex("cluster", cluster))
+    for (const it of fleet.sliceImports.byIndex("cluster", cluster))
       controller.enqueue(objectKey(undefined, it.metadata.name));
   };
   return controller;
@@ -88,9 +88,9 @@ export function namesOfLocal({ cluster }: Session, { before, after }: Change<End
 }
 
 /** Names of the slices of a service in every cluster, this one included. */
-export function namesOf({ here, mailbox, cluster }: Session, service: ObjectKey): ObjectKey[] {
+export function namesOf({ here, fleet, cluster }: Session, service: ObjectKey): ObjectKey[] {
   return [
-    ...[...mailbox.sliceImports.store.byIndex("service", service)].map((it) => it.metadata.name),
+    ...[...fleet.sliceImports.byIndex("service", service)].map((it) => it.metadata.name),
     ...[...here.slices.store.byIndex("service", service)].map((it) =>
       sliceExportName(cluster, it.metadata.namespace ?? "", it.metadata.name),
     ),
@@ -98,9 +98,9 @@ export function namesOf({ here, mailbox, cluster }: Session, service: ObjectKey)
 }
 
 /** Every slice that is imported, or was. */
-export function importedSliceKeys({ here, mailbox, cluster }: Session): ObjectKey[] {
+export function importedSliceKeys({ here, fleet, cluster }: Session): ObjectKey[] {
   return [
-    ...[...mailbox.sliceImports.store.list()].flatMap((it) => namesOfObjects(it)),
+    ...[...fleet.sliceImports.list()].flatMap((it) => namesOfObjects(it)),
     ...[...here.slices.store.list()].flatMap((it) =>
       namesOfLocal({ cluster } as Session, { key: keyOf(it), before: undefined, after: it }),
     ),
@@ -135,13 +135,13 @@ export interface FoundSlice {
   readonly service: ObjectKey;
 }
 
-/** The slice behind a name: one of this cluster, read where it is, or a copy in the mailbox. */
+/** The slice behind a name: one of this cluster, read where it is, or of another, as the hub sent it. */
 function findSource(session: Session, name: ObjectKey): FoundSlice | undefined {
-  const { here, mailbox, cluster } = session;
+  const { here, fleet, cluster } = session;
   const [local] = here.slices.store.byIndex("exportName", name);
   if (local !== undefined) return findOwnSource(session, name, local);
-  const copy = mailbox.sliceImports.store.get(objectKey(mailboxOf(cluster), name));
-  if (copy === undefined || isDeleting(copy)) return undefined;
+  const copy = fleet.sliceImports.get(name);
+  if (copy === undefined) return undefined;
   const { endpointSliceReference, ownerServiceReference: _owner, ...facts } = copy.spec;
   const from = endpointSliceReference.clusterId;
   // Our own endpoints are read here, not by way of the hub: an older hub sends them all the same.

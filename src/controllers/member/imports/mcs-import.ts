@@ -26,14 +26,14 @@ import { hasNamespace } from "./namespace-report.ts";
 
 /** Services of the fleet to multi-cluster ServiceImports, wherever their namespace exists. Keys are services. */
 export function createMcsImport(session: Session): Controller {
-  const { here, mailbox, deps } = session;
+  const { here, mailbox, fleet, deps } = session;
   return createController(
     {
       name: "member-mcs-import",
       reconcile: (key, signal) => reconcile(session, key, signal).catch(ignoreVanishing),
       sources: [
         watching(
-          mailbox.importedServices,
+          fleet.importedServices,
           both((it) => [serviceOfImported(it)]),
         ),
         watching(here.mcsImports),
@@ -47,15 +47,15 @@ export function createMcsImport(session: Session): Controller {
 }
 
 /** Every service that is or was imported. */
-export function mcsImportKeys({ here, mailbox }: Session): ObjectKey[] {
+export function mcsImportKeys({ here, fleet }: Session): ObjectKey[] {
   return [
-    ...[...mailbox.importedServices.store.list()].map(serviceOfImported),
+    ...[...fleet.importedServices.store.list()].map(serviceOfImported),
     ...[...here.mcsImports.store.list()].filter(isOurs).map(keyOf),
   ];
 }
 
-function keysIn({ mailbox }: Session, namespace: string): ObjectKey[] {
-  return [...mailbox.importedServices.store.list()]
+function keysIn({ fleet }: Session, namespace: string): ObjectKey[] {
+  return [...fleet.importedServices.store.list()]
     .filter((it) => it.spec.service.namespace === namespace)
     .map(serviceOfImported);
 }
@@ -70,7 +70,7 @@ function importOfDerived(service: Service): ObjectKey[] {
 /** What the hub says of a service, unless this cluster is leaving. */
 export function importedService(session: Session, key: ObjectKey): ImportedService | undefined {
   if (membershipOf(session) === "leave") return undefined;
-  return [...session.mailbox.importedServices.store.byIndex("service", key)].find((it) => !isDeleting(it));
+  return [...session.fleet.importedServices.byIndex("service", key)][0];
 }
 
 async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {

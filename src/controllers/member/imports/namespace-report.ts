@@ -12,20 +12,22 @@ import { membershipOf, type Session } from "../session.ts";
 
 /** Tells the hub which namespaces the cluster has, so that it sends the services exported in these. */
 export function createNamespaceReport(session: Session): Controller {
-  const { here, mailbox, hub, cluster, deps } = session;
+  const { here, mailbox, fleet, hub, cluster, deps } = session;
   const key = objectKey(mailboxOf(cluster), cluster);
   const always = (): ObjectKey[] => [key];
-  return createController(
+  const controller = createController(
     {
       name: "member-namespaces",
       sources: [
         watching(here.namespaces, always),
-        watching(mailbox.reports, always),
+        watching(fleet.reports, always),
         watching(mailbox.orders, always),
       ],
       async reconcile(_key, signal) {
+        // A hub of other origin has no such kind.
+        if (!fleet.isModern) return;
         const membership = membershipOf(session);
-        const current = mailbox.reports.store.get(key);
+        const current = fleet.reports.store.get(objectKey(undefined, cluster));
         if (membership === "leave" && current !== undefined)
           await hub.delete(NAMESPACE_REPORTS, key, { signal });
         if (membership !== "join") return;
@@ -33,7 +35,10 @@ export function createNamespaceReport(session: Session): Controller {
           current,
           desired: {
             metadata: { namespace: mailboxOf(cluster), name: cluster },
-            spec: { namespaces: usableNamespaces(session) },
+            spec: {
+              namespaces: usableNamespaces(session),
+              ...(fleet.view === undefined ? {} : { view: fleet.view }),
+            },
           },
           fieldManager: MEMBER_MANAGER,
           signal,
@@ -42,6 +47,8 @@ export function createNamespaceReport(session: Session): Controller {
     },
     deps,
   );
+  fleet.onMove = () => controller.enqueue(key);
+  return controller;
 }
 
 /** Namespaces into which services can be imported, sorted. */

@@ -34,14 +34,14 @@ export function createHeartbeat(session: Session): Controller {
 }
 
 /** What has to be withdrawn before the cluster has left. */
-function leftovers({ mailbox, here, part }: Session, whenLeaving: () => ObjectKey[]): Source[] {
+function leftovers({ mailbox, here, fleet, part }: Session, whenLeaving: () => ObjectKey[]): Source[] {
   const sources: Source[] = [];
   if (runs(part, "member-net"))
     sources.push(
       watching(mailbox.exports, whenLeaving),
       watching(mailbox.imports, whenLeaving),
       watching(mailbox.sliceExports, whenLeaving),
-      watching(mailbox.reports, whenLeaving),
+      watching(fleet.reports, whenLeaving),
       watching(here.mcsImports, whenLeaving),
       watching(here.slices, whenLeaving),
     );
@@ -129,12 +129,12 @@ function isWithdrawn(session: Session): boolean {
 }
 
 function isMailboxEmpty(session: Session): boolean {
-  const { mailbox, here } = session;
+  const { mailbox, here, fleet } = session;
   const isHubEmpty =
     mailbox.exports.store.size === 0 &&
     mailbox.imports.store.size === 0 &&
     mailbox.sliceExports.store.size === 0 &&
-    mailbox.reports.store.size === 0;
+    fleet.reports.size === 0;
   if (!isHubEmpty) return false;
   const isImported = [...importedSliceKeys(session)].some(
     (name) => [...here.slices.store.byIndex("imported", name)].length > 0,

@@ -85,10 +85,10 @@ export class Probes implements AsyncDisposable {
   }
 
   async #rounds(of: Suspect & { readonly onRound: () => void }, signal: AbortSignal): Promise<void> {
-    const { deps, mailbox } = this.#session;
+    const { deps, fleet } = this.#session;
     deps.log.warn("the hub has lost a cluster: probing its endpoints", { suspect: of.cluster });
     while (!signal.aborted) {
-      const targets = planTargets(mailbox.sliceImports.store.byIndex("cluster", of.cluster));
+      const targets = planTargets(fleet.sliceImports.byIndex("cluster", of.cluster));
       of.tally.keep(new Set(targets.map((it) => it.address)));
       await this.#round(of, targets, signal);
       of.onRound();
