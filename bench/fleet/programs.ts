@@ -1,0 +1,93 @@
+/** Programs of ours as processes of their own, from the bundle as people run them, and what they use of the machine. */
+
+import { once } from "node:events";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { delay, systemClock } from "#base/clock.ts";
+import { start } from "#base/exec.ts";
+
+export const root = new URL("../..", import.meta.url).pathname;
+/** Linux counts processor time in these, on every architecture that Node runs on (proc(5)). Unit: milliseconds. */
+const TICK_MS = 10;
+/** Longest start of a program on a busy machine. Unit: milliseconds. */
+const START_MS = 60_000;
+
+export interface Program extends AsyncDisposable {
+  readonly pid: number;
+  /** From the start of the process until it said that it serves. Unit: milliseconds. */
+  readonly readyMs: number;
+  /** Ends it and waits. Default: SIGTERM. */
+  stop(signal?: NodeJS.Signals): Promise<void>;
+}
+
+/** Starts `fairlead ARGS` and waits until it serves. Its log goes nowhere but for errors. */
+export async function startProgram(args: readonly string[]): Promise<Program> {
+  const startedMs = systemClock.monotonic();
+  const command = [...args, "--ready-fd", "3", "--log-level", "error"];
+  const child = start(`${root}bin/fairlead`, command, { stdio: ["ignore", "inherit", "inherit", "pipe"] });
+  const ended = once(child, "exit");
+  const ready = child.stdio[3] as Readable;
+  const patience = new AbortController();
+  await Promise.race([
+    once(ready, "data"),
+    ended.then(() => Promise.reject(new Error(`fairlead ${args[0] ?? ""} ended before it was ready`))),
+    delay(systemClock, START_MS, patience.signal).then(() =>
+      Promise.reject(new Error(`fairlead ${args[0] ?? ""} is not ready`)),
+    ),
+  ]).finally(() => patience.abort());
+  const readyMs = systemClock.monotonic() - startedMs;
+  const stop = async (signal: NodeJS.Signals = "SIGTERM"): Promise<void> => {
+    if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+    await ended;
+  };
+  return { pid: child.pid ?? 0, readyMs, stop, [Symbol.asyncDispose]: () => stop() };
+}
+
+export interface ServedApi extends AsyncDisposable {
+  readonly pid: number;
+  readonly kubeconfig: string;
+}
+
+/** An API server in a process of its own, in memory as in most tests: the journal is not what is measured. */
+export async function startApi(name: string): Promise<ServedApi> {
+  const dataDir = await mkdtemp(join(tmpdir(), `fairlead-bench-${name}-`));
+  const flags = ["--data", dataDir, "--port", "0", "--journal", "none"];
+  const program = await startProgram(["apiserver", ...flags]);
+  return {
+    pid: program.pid,
+    kubeconfig: join(dataDir, "admin.kubeconfig"),
+    [Symbol.asyncDispose]: async () => {
+      await program.stop();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface Usage {
+  /** Resident. Unit: bytes. */
+  readonly memory: number;
+  /** Processor time since the process began. Unit: milliseconds. */
+  readonly cpuMs: number;
+}
+
+/** Source: proc(5), `statm` (pages) and `stat` (fields 14 and 15, behind the command in parentheses). */
+export async function usageOf(pid: number): Promise<Usage> {
+  const [statm, stat] = await Promise.all([
+    readFile(`/proc/${pid}/statm`, "utf8"),
+    readFile(`/proc/${pid}/stat`, "utf8"),
+  ]);
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const ticks = Number(fields[11]) + Number(fields[12]);
+  return { memory: Number(statm.split(" ")[1]) * 4096, cpuMs: ticks * TICK_MS };
+}
+
+/** Processor time of all `pids` during `ms` milliseconds, as a share of one processor. */
+export async function shareOfCpu(pids: readonly number[], ms: number): Promise<number> {
+  const total = async (): Promise<number> =>
+    (await Promise.all(pids.map(usageOf))).reduce((sum, it) => sum + it.cpuMs, 0);
+  const before = await total();
+  await delay(systemClock, ms, AbortSignal.timeout(ms * 10));
+  return ((await total()) - before) / ms;
+}

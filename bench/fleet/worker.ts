@@ -1,0 +1,199 @@
+/**
+ * A process that hosts many members of a fleet, each with an API server and an agent of its own: real HTTPS, real
+ * controllers, no nodes. It does what it is told over the channel to its parent.
+ */
+
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
+import {
+  type EndpointSlice,
+  ENDPOINT_SLICES,
+  MANAGED_BY_LABEL,
+  SERVICE_NAME_LABEL,
+} from "#api/discovery/v1/types.ts";
+import { MCS_SLICE_MANAGER } from "#api/fairlead.dev/names.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { MCS_SERVICE_EXPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { startApiServer } from "#apiserver/server.ts";
+import { MEMBER_CRDS } from "#api/crds/all.ts";
+import { silentLogger } from "#base/log.ts";
+import { joinCluster } from "#cli/fleet/join.ts";
+import { runAgent } from "#controllers/member/agent/agent.ts";
+import { connect } from "#kube/client.ts";
+import { installCrds } from "#kube/crds.ts";
+import { systemDeps } from "#kube/deps.ts";
+import { createInformer } from "#kube/informer.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import type { Informer, KubeClient } from "#kube/types.ts";
+import type { MemberShape, ServiceOf } from "./shape.ts";
+
+export type Order =
+  | { readonly do: "populate"; readonly members: readonly MemberShape[] }
+  | { readonly do: "join"; readonly hubKubeconfig: string }
+  | { readonly do: "change"; readonly member: string; readonly service: number; readonly address: string }
+  | { readonly do: "usage" }
+  | { readonly do: "stop" };
+
+/** Times are of the monotonic clock of the machine, which all processes share. Unit: milliseconds. */
+export type Report =
+  | { readonly done: "populate" | "join" | "stop" }
+  | { readonly done: "change"; readonly atMs: number }
+  | { readonly done: "seen"; readonly member: string; readonly address: string; readonly atMs: number }
+  | { readonly done: "usage"; readonly heap: number; readonly endpoints: number };
+
+interface Hosted {
+  readonly shape: MemberShape;
+  readonly client: KubeClient;
+  readonly imported: Informer<EndpointSlice>;
+  readonly kubeconfig: string;
+}
+
+const deps = systemDeps(silentLogger);
+const stack = new AsyncDisposableStack();
+const stop = new AbortController();
+const hosted = new Map<string, Hosted>();
+/** Joins that run at a time: each waits for the hub most of the while. */
+const JOINS_AT_A_TIME = 8;
+const JOIN_MS = 300_000;
+/** The network of addresses that only changes made during the measurement have. */
+const WATCHED = /^172\./;
+
+function report(it: Report): void {
+  process.send?.(it);
+}
+
+/** Comparable between processes, unlike `performance.now()`. */
+function nowMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
+}
+
+async function host(shape: MemberShape): Promise<void> {
+  const dataDir = await mkdtemp(join(tmpdir(), "fairlead-bench-member-"));
+  stack.defer(() => rm(dataDir, { recursive: true, force: true }));
+  const server = await startApiServer({ dataDir, journal: "none" });
+  stack.defer(() => server.close());
+  const client = stack.use(connect(await loadKubeconfig(server.kubeconfig), deps));
+  await installCrds(client, { crds: MEMBER_CRDS, fieldManager: "bench" }, deps, stop.signal);
+  for (const name of new Set(shape.services.map((it) => it.namespace)))
+    await client.create(NAMESPACES, { metadata: { name } });
+  for (const it of shape.services) if (it.addresses.length > 0) await deploy(client, it);
+  const imported = stack.use(
+    createInformer(
+      client,
+      ENDPOINT_SLICES,
+      { labelSelector: `${MANAGED_BY_LABEL}=${MCS_SLICE_MANAGER}` },
+      deps,
+    ),
+  );
+  imported.start(stop.signal);
+  hosted.set(shape.name, { shape, client, imported, kubeconfig: server.kubeconfig });
+}
+
+async function deploy(client: KubeClient, { namespace, name, addresses }: ServiceOf): Promise<void> {
+  const metadata = { namespace, name };
+  await client.create(SERVICES, {
+    metadata,
+    spec: { ports: [{ name: "http", port: 80, targetPort: 8080 }] },
+  });
+  await client.create(ENDPOINT_SLICES, {
+    metadata: { namespace, name: `${name}-1`, labels: { [SERVICE_NAME_LABEL]: name } },
+    addressType: "IPv4",
+    ports: [{ name: "http", port: 8080, protocol: "TCP" }],
+    endpoints: addresses.map((address, at) => ({
+      addresses: [address],
+      conditions: { ready: true, serving: true, terminating: false },
+      nodeName: `node-${at}`,
+      zone: "zone-1",
+    })),
+  });
+  await client.create(MCS_SERVICE_EXPORTS, { metadata });
+}
+
+/** Runs the agent and joins. */
+async function joinMember({ shape, kubeconfig }: Hosted, hubKubeconfig: string): Promise<void> {
+  const member = await loadKubeconfig(kubeconfig);
+  const local = stack.use(connect(member, deps));
+  const agent = runAgent({ local, connectHub: (config) => connect(config, deps), deps }, stop.signal);
+  stack.defer(() => agent);
+  const hub = await loadKubeconfig(hubKubeconfig);
+  await joinCluster(
+    { name: shape.name, hub, member, timeoutMs: JOIN_MS },
+    deps,
+    AbortSignal.timeout(JOIN_MS),
+  );
+}
+
+/** Resolves when everything that the member should import is there. */
+function untilImported({ shape, imported }: Hosted): Promise<void> {
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (imported.store.size >= shape.imports.slices) resolve();
+    };
+    stack.use(imported.subscribe(look));
+    look();
+  });
+}
+
+async function joinAll(hubKubeconfig: string): Promise<void> {
+  const waiting = hosted.values();
+  const work = async (): Promise<void> => {
+    for (const it of waiting) await joinMember(it, hubKubeconfig);
+  };
+  await Promise.all(Array.from({ length: JOINS_AT_A_TIME }, work));
+  await Promise.all([...hosted.values()].map(untilImported));
+  for (const { shape, imported } of hosted.values())
+    stack.use(imported.subscribe(({ after }) => tellSighting(shape.name, after)));
+}
+
+function tellSighting(member: string, slice: EndpointSlice | undefined): void {
+  const address = slice?.endpoints[0]?.addresses[0];
+  if (address !== undefined && WATCHED.test(address))
+    report({ done: "seen", member, address, atMs: nowMs() });
+}
+
+async function change(order: Extract<Order, { do: "change" }>): Promise<void> {
+  const of = hosted.get(order.member);
+  const service = of?.shape.services.filter((it) => it.addresses.length > 0)[order.service];
+  if (of === undefined || service === undefined) throw new Error(`${order.member} has no such service`);
+  const atMs = nowMs();
+  const endpoints = [{ addresses: [order.address], conditions: { ready: true }, zone: "zone-1" }];
+  const key = objectKey(service.namespace, `${service.name}-1`);
+  await of.client.mergePatch(ENDPOINT_SLICES, key, { endpoints });
+  report({ done: "change", atMs });
+}
+
+async function obey(order: Order): Promise<void> {
+  switch (order.do) {
+    case "populate":
+      for (const it of order.members) await host(it);
+      return report({ done: "populate" });
+    case "join":
+      await joinAll(order.hubKubeconfig);
+      return report({ done: "join" });
+    case "change":
+      return change(order);
+    case "usage": {
+      globalThis.gc?.();
+      const slices = [...hosted.values()].flatMap((it) => [...it.imported.store.list()]);
+      const endpoints = slices.reduce((sum, it) => sum + it.endpoints.length, 0);
+      return report({ done: "usage", heap: process.memoryUsage().heapUsed, endpoints });
+    }
+    case "stop":
+      stop.abort();
+      await stack.disposeAsync();
+      report({ done: "stop" });
+      process.disconnect();
+      return undefined;
+    default:
+      return order satisfies never;
+  }
+}
+
+process.on("message", (order) => {
+  obey(order as Order).catch((error: unknown) => {
+    console.error(error);
+    process.exit(1);
+  });
+});
