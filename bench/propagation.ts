@@ -24,6 +24,7 @@ import type { KubeClient } from "#kube/types.ts";
 import { nodeNetns } from "#lab/programs.ts";
 import { watchDns, watchKernelMap } from "../scripts/demo/latency.ts";
 import { type BenchLab, quantile, startBenchLab } from "./lab/lab.ts";
+import { countWrites } from "./lab/writes.ts";
 
 const IMPORTERS = [1, 3, 10];
 const RATES = [1, 10, 100];
@@ -171,8 +172,11 @@ async function measureKernel(cell: Cell): Promise<string[]> {
   // The first change also shows that the importers have the service at all; it is not counted.
   await delay(systemClock, 1500, cell.signal);
   const first = members[0]?.name ?? "";
-  await using hubWrites = await countWrites(await cell.lab.client("hub"), HUB_KINDS, cell.signal);
-  await using memberWrites = await countWrites(await cell.lab.client(first), MEMBER_KINDS, cell.signal);
+  const hub = await cell.lab.client("hub");
+  const member = await cell.lab.client(first);
+  const pairs = (client: KubeClient, kinds: readonly Resource[]) => kinds.map((of) => [client, of] as const);
+  await using hubWrites = await countWrites(pairs(hub, HUB_KINDS), cell.signal);
+  await using memberWrites = await countWrites(pairs(member, MEMBER_KINDS), cell.signal);
   const asked = await makeChanges(cell.exporter, "kernel", CHANGES.get(cell.rate) ?? 0, cell);
   await Promise.race([Promise.all(watches.map((it) => it.seen)), delay(systemClock, 20_000, cell.signal)]);
   for (const watch of watches) watch[Symbol.dispose]();
@@ -190,8 +194,8 @@ async function measureKernel(cell: Cell): Promise<string[]> {
     p99.toFixed(1),
     (p50 / cell.hop).toFixed(1),
     (p99 / KARMADA_P99_MS).toFixed(3),
-    hubWrites.per(asked.size),
-    memberWrites.per(asked.size),
+    perChange(hubWrites.counts(), asked.size),
+    perChange(memberWrites.counts(), asked.size),
   ];
 }
 
@@ -204,37 +208,9 @@ const HUB_KINDS: readonly Resource[] = [
 ];
 const MEMBER_KINDS: readonly Resource[] = [ENDPOINT_SLICES, MCS_SERVICE_IMPORTS, SERVICES];
 
-interface WriteCount extends AsyncDisposable {
-  /** "1.0 EndpointSliceExport, 1.0 EndpointSliceImport". */
-  per(changes: number): string;
-}
-
-/** Counts what watches deliver: every write that changed something is one event. */
-async function countWrites(
-  client: KubeClient,
-  kinds: readonly Resource[],
-  signal: AbortSignal,
-): Promise<WriteCount> {
-  const counts = new Map<string, number>();
-  const stop = new AbortController();
-  const both = AbortSignal.any([signal, stop.signal]);
-  const follow = async (of: Resource): Promise<void> => {
-    const { metadata } = await client.list(of, { signal });
-    const events = client.watch(of, { resourceVersion: metadata.resourceVersion }, both);
-    void (async () => {
-      for await (const event of events)
-        if (event.type !== "BOOKMARK") counts.set(of.kind, (counts.get(of.kind) ?? 0) + 1);
-    })().catch(() => {});
-  };
-  await Promise.all(kinds.map((it) => follow(it)));
-  return {
-    per: (changes) =>
-      [...counts].map(([kind, count]) => `${(count / changes).toFixed(2)} ${kind}`).join(", ") || "0",
-    [Symbol.asyncDispose]: () => {
-      stop.abort();
-      return Promise.resolve();
-    },
-  };
+/** "1.00 EndpointSliceExport, 1.00 EndpointSliceImport". */
+function perChange(counts: ReadonlyMap<string, number>, changes: number): string {
+  return [...counts].map(([kind, count]) => `${(count / changes).toFixed(2)} ${kind}`).join(", ") || "0";
 }
 
 async function measureHeadless(of: Omit<Cell, "importers" | "rate">): Promise<void> {
