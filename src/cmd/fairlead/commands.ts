@@ -20,6 +20,7 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ["hub", { summary: "the manager that runs beside the hub", load: () => import("../hub/main.ts") }],
   ["member", { summary: "the manager that runs in each member", load: () => import("../member/main.ts") }],
   ["dns", { summary: "DNS for the cluster set, in each member", load: () => import("../dns/main.ts") }],
+  ["crds", { summary: "the kinds that a cluster needs", load: () => import("../crds/main.ts") }],
   ["apiserver", { summary: "a Kubernetes API server by itself", load: () => import("../apiserver/main.ts") }],
   ["lab-controllers", { summary: "", load: () => import("../lab-controllers/main.ts"), hidden: true }],
   ["lab-dns", { summary: "", load: () => import("../lab-dns/main.ts"), hidden: true }],

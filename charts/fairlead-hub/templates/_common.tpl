@@ -1,0 +1,134 @@
+{{/* What both charts share. The two copies are the same, which a test holds. */}}
+
+{{- define "fairlead.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end }}
+
+{{/* Room is left for the longest suffix. */}}
+{{- define "fairlead.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains (include "fairlead.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "fairlead.name" .) | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end }}
+
+{{- define "fairlead.namespace" -}}
+{{- .Values.fleetSystemNamespace -}}
+{{- end }}
+
+{{- define "fairlead.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "fairlead.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "fairlead.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "fairlead.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: fairlead
+{{- end }}
+
+{{- define "fairlead.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ default $.Chart.AppVersion .tag }}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "fairlead.serviceAccount" -}}
+{{- default (printf "%s-sa" (include "fairlead.fullname" .)) .Values.serviceAccount.name -}}
+{{- end }}
+
+{{/* logVerbosity is how the charts of fleet-networking say it: 4 and more is what they log for finding faults. */}}
+{{- define "fairlead.logLevel" -}}
+{{- if .Values.logLevel -}}
+{{- .Values.logLevel -}}
+{{- else if ge (int .Values.logVerbosity) 4 -}}
+debug
+{{- else -}}
+info
+{{- end -}}
+{{- end }}
+
+{{/* Pod Security Standard "restricted", and more: nothing but the program's own user, and no file that it could change. */}}
+{{- define "fairlead.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "fairlead.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities:
+  drop: [ALL]
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{/* Where pods go. Argument: root, and component, whose copies are kept apart. */}}
+{{- define "fairlead.placement" -}}
+{{- $root := .root -}}
+{{- $at := .values -}}
+{{- with $at.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $at.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $at.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $at.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+topologySpreadConstraints:
+{{- if $at.topologySpreadConstraints }}
+{{- toYaml $at.topologySpreadConstraints | nindent 2 }}
+{{- else }}
+{{- range tuple "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "fairlead.selectorLabels" $root | nindent 8 }}
+        app.kubernetes.io/component: {{ $.component }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Annotations of pods: what is given, and what makes them start anew. */}}
+{{- define "fairlead.imagePullSecrets" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Rules of one role, out of the file that is made from what the programs do. Arguments: root, rules. */}}
+{{- define "fairlead.rules" -}}
+{{- $rules := .root.Files.Get "files/rules.yaml" | fromYaml -}}
+{{- toYaml (required (printf "files/rules.yaml has no %s" .rules) (get $rules .rules)) -}}
+{{- end }}
+
+{{/* Values that the charts of fleet-networking have and that nothing here stands for. */}}
+{{- define "fairlead.ignored" -}}
+{{- $ignored := list -}}
+{{- range tuple "crdInstaller" "azureCloudConfig" "enableTrafficManagerFeature" "refreshtoken" "azure" "enableNetworkingFeatures" -}}
+{{- if hasKey $.Values . -}}
+{{- $ignored = append $ignored . -}}
+{{- end -}}
+{{- end -}}
+{{- join ", " $ignored -}}
+{{- end }}

@@ -1,0 +1,9 @@
+{{/* What this chart runs, in the words of the programs. */}}
+{{- define "fairlead.role" -}}
+member
+{{- end }}
+
+{{/* The programs of this chart whose metrics are read. */}}
+{{- define "fairlead.components" -}}
+[member, dns]
+{{- end }}

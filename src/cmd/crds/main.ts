@@ -1,0 +1,106 @@
+import { Command } from "@commander-js/extra-typings";
+import { stringify } from "yaml";
+import { CUSTOM_RESOURCE_DEFINITIONS, type CustomResourceDefinition } from "#api/apiextensions/v1/types.ts";
+import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { FleetError } from "#base/errors.ts";
+import { HUB_MANAGER } from "#controllers/hub/informers.ts";
+import { MEMBER_MANAGER } from "#controllers/member/informers.ts";
+import { isApplied } from "#kube/apply.ts";
+import { connect } from "#kube/client.ts";
+import { isConditionTrue } from "#kube/conditions.ts";
+import { installCrds } from "#kube/crds.ts";
+import type { KubeClient } from "#kube/types.ts";
+import { clusterConfig } from "../cluster-config.ts";
+import { parseWhole } from "../numbers.ts";
+import { runForPeople, sayStep } from "../people.ts";
+
+interface Role {
+  readonly crds: readonly CustomResourceDefinition[];
+  /** As the role's own program applies them: what one of the two wrote, the other leaves alone. */
+  readonly fieldManager: string;
+}
+
+const ROLES: ReadonlyMap<string, Role> = new Map([
+  ["hub", { crds: HUB_CRDS, fieldManager: HUB_MANAGER }],
+  ["member", { crds: MEMBER_CRDS, fieldManager: MEMBER_MANAGER }],
+]);
+
+const ROLE_FLAG = ["--role <role>", "whose kinds: hub or member"] as const;
+const KUBECONFIG_FLAG = [
+  "--kubeconfig <file>",
+  "the API server; default: that of the pod's cluster",
+] as const;
+
+/** The kinds that hub and members need, for who installs them apart from the programs. */
+export function command(): Command {
+  const crds = new Command("crds").description("install, check or print the kinds that a cluster needs");
+  crds
+    .command("install")
+    .description("apply the kinds, and wait until they are served; objects of them stay")
+    .requiredOption(...ROLE_FLAG)
+    .option(...KUBECONFIG_FLAG)
+    .option("--timeout <seconds>", "how long the API server may take to serve them, 1 to 600", "60")
+    .action((flags) =>
+      runForPeople("crds install", async ({ deps, signal }) => {
+        const { crds: wanted, fieldManager } = parseRole(flags.role);
+        const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: 600 }) * 1000;
+        await using client = connect(await clusterConfig(flags.kubeconfig, deps), deps);
+        await installCrds(client, { crds: wanted, fieldManager, timeoutMs }, deps, signal);
+        sayStep(`${wanted.length} kinds are served`);
+      }),
+    );
+  crds
+    .command("check")
+    .description("fail unless the cluster has the kinds of this version")
+    .requiredOption(...ROLE_FLAG)
+    .option(...KUBECONFIG_FLAG)
+    .action((flags) =>
+      runForPeople("crds check", async ({ deps, signal }) => {
+        await using client = connect(await clusterConfig(flags.kubeconfig, deps), deps);
+        await checkCrds(client, parseRole(flags.role), signal);
+        sayStep("the kinds are those of this version");
+      }),
+    );
+  crds
+    .command("print")
+    .description("print the kinds as YAML")
+    .requiredOption(...ROLE_FLAG)
+    .action((flags) =>
+      runForPeople("crds print", async () => {
+        const documents = parseRole(flags.role).crds.map((it) =>
+          stringify(it, { aliasDuplicateObjects: false }),
+        );
+        process.stdout.write(documents.join("---\n"));
+        await Promise.resolve();
+      }),
+    );
+  return crds;
+}
+
+function parseRole(text: string): Role {
+  const role = ROLES.get(text);
+  if (role !== undefined) return role;
+  throw new FleetError("OPTION_INVALID", `--role must be ${[...ROLES.keys()].join(" or ")}, got ${text}`);
+}
+
+async function checkCrds(
+  client: KubeClient,
+  { crds, fieldManager }: Role,
+  signal: AbortSignal,
+): Promise<void> {
+  const problems: string[] = [];
+  for (const desired of crds) {
+    const { name } = desired.metadata;
+    const current = await client.find(CUSTOM_RESOURCE_DEFINITIONS, objectKey(undefined, name), { signal });
+    if (current === undefined) problems.push(`${name} is not there`);
+    else if (!isConditionTrue(current.status?.conditions, "Established"))
+      problems.push(`${name} is not served`);
+    else if (!isApplied(current, desired, { fieldManager })) problems.push(`${name} is of another version`);
+  }
+  if (problems.length > 0)
+    throw new FleetError(
+      "API_UNEXPECTED",
+      `${problems.join("; ")}: "fairlead crds install" brings them up to date`,
+    );
+}

@@ -1,0 +1,252 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { chartFiles } from "../../scripts/chart-files.ts";
+import { COMMANDS, loadCommand } from "../../src/cmd/fairlead/commands.ts";
+import { VERSION } from "../../src/cmd/fairlead/version.ts";
+import { at, chartFolder, CHARTS, type Chart, containersOf, HELMS, podsOf, render, runHelm } from "./helm.ts";
+
+/** The charts as real Helm renders them. */
+
+const read = (chart: Chart, file: string): string => readFileSync(join(chartFolder(chart), file), "utf8");
+
+/** With everything on that is off by default. */
+const ALL_ON: Readonly<Record<Chart, readonly string[]>> = {
+  "fairlead-hub": [
+    "podMonitor.enabled=true",
+    "prometheusRule.enabled=true",
+    "grafanaDashboard.enabled=true",
+    "networkPolicy.enabled=true",
+    "networkPolicy.egress[0].ports[0].port=6443",
+    "priorityClassName=system-cluster-critical",
+    "imagePullSecrets[0].name=pull",
+    "serviceAccount.annotations.a=b",
+    "podLabels.c=d",
+    "podAnnotations.e=f",
+    "nodeSelector.kubernetes\\.io/os=linux",
+    "tolerations[0].operator=Exists",
+    "image.tag=v9",
+    "crdInstaller.enabled=false",
+  ],
+  "fairlead-member": [
+    "podMonitor.enabled=true",
+    "prometheusRule.enabled=true",
+    "grafanaDashboard.enabled=true",
+    "networkPolicy.enabled=true",
+    "dns.service.clusterIP=10.96.0.53",
+    "dns.priorityClassName=system-cluster-critical",
+    "config.hubURL=https://hub.example:6443",
+    "config.memberClusterName=east",
+    "config.token=abc",
+    "config.hubCA=UEVN",
+    `image.digest=sha256:${"a".repeat(64)}`,
+    "tlsClientInsecure=false",
+  ],
+};
+
+describe.for(CHARTS)("the chart %s", (chart) => {
+  it("is of the program's version", () => {
+    const { version, appVersion } = parse(read(chart, "Chart.yaml")) as Record<string, string>;
+    expect({ version, appVersion }).toEqual({ version: VERSION, appVersion: VERSION });
+  });
+
+  it("describes every value in its schema, and has a default for each that is not another chart's", () => {
+    const properties = at(JSON.parse(read(chart, "values.schema.json")), "properties") as Record<
+      string,
+      { description?: string }
+    >;
+    const values = parse(read(chart, "values.yaml")) as Record<string, unknown>;
+    const ours = Object.keys(properties).filter(
+      (it) => it !== "global" && !/does nothing here|always checks/.test(properties[it]?.description ?? ""),
+    );
+    expect(Object.keys(values).toSorted()).toEqual(ours.toSorted());
+  });
+
+  it("lets its Job write the kinds of its role and no other", () => {
+    const path = `charts/${chart}/files/crds.yaml`;
+    expect(read(chart, "files/crds.yaml")).toBe(chartFiles().get(path));
+  });
+});
+
+describe("the two charts", () => {
+  it.each(["_common.tpl", "crds.yaml", "rbac.yaml", "monitoring.yaml", "tests/kinds.yaml"])(
+    "have the same %s",
+    (file) => {
+      const [hub, member] = CHARTS.map((chart) => read(chart, `templates/${file}`));
+      expect(member).toBe(hub);
+    },
+  );
+});
+
+describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) => {
+  describe.for(CHARTS)("on %s", (chart) => {
+    it("finds nothing wrong, with the defaults and with everything on", async () => {
+      for (const values of [[], ALL_ON[chart]]) {
+        const set = values.flatMap((it) => ["--set", it]);
+        const { stdout } = await runHelm(program, ["lint", "--strict", chartFolder(chart), ...set]);
+        expect(stdout).toContain("0 chart(s) failed");
+      }
+    });
+
+    it.each([
+      ["replicaCount=-1", "replicaCount"],
+      ["image.pullPolicy=Sometimes", "pullPolicy"],
+      ["image.digest=sha256:abc", "digest"],
+      ["logLevel=loud", "logLevel"],
+      ["nonsense=1", "nonsense"],
+      ["image.nonsense=1", "nonsense"],
+      ["fleetSystemNamespace=other", "fleetSystemNamespace"],
+      ["metrics.port=80", "port"],
+      ["extraArgs[0]=word", "extraArgs"],
+      ...(chart === "fairlead-hub"
+        ? [
+            ["forceDeleteWaitTime=later", "forceDeleteWaitTime"],
+            ["forceDeleteWaitTime=", "forceDeleteWaitTime"],
+            ["memberLeaseSeconds=1", "memberLeaseSeconds"],
+          ]
+        : [
+            ["config.hubURL=http://hub", "hubURL"],
+            ["config.memberClusterName=East", "memberClusterName"],
+            ["tlsClientInsecure=true", "tlsClientInsecure"],
+            ["dns.listen[0]=10.0.0.1", "listen"],
+            ["dns.zone=Cluster Set", "zone"],
+          ]),
+    ])("refuses %s and names the field", async (value, field) => {
+      const refused = await runHelm(program, ["template", "fleet", chartFolder(chart), "--set", value], {
+        allowFailure: true,
+      });
+      expect(refused.exitCode).not.toBe(0);
+      expect(refused.stderr).toContain(field);
+    });
+
+    it("makes no pod that the restricted Pod Security Standard would refuse, nor one with more than it needs", async () => {
+      const manifests = await render(program, chart, ALL_ON[chart]);
+      for (const { of, spec } of podsOf(manifests)) {
+        expect(spec, of).toMatchObject({
+          enableServiceLinks: false,
+          securityContext: { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } },
+        });
+        expect(at(spec, "securityContext", "runAsUser"), of).not.toBe(0);
+        for (const field of ["hostNetwork", "hostPID", "hostIPC", "volumes"])
+          expect(spec, of).not.toHaveProperty(field);
+      }
+      for (const { of, security, manifest } of containersOf(manifests)) {
+        expect(security, of).toEqual({
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          runAsNonRoot: true,
+          capabilities: { drop: ["ALL"] },
+          seccompProfile: { type: "RuntimeDefault" },
+        });
+        expect(manifest["resources"], of).toMatchObject({ requests: { cpu: expect.anything() as unknown } });
+        const ports = (manifest["ports"] as { containerPort: number }[] | undefined) ?? [];
+        expect(
+          ports.every((it) => it.containerPort >= 1024),
+          of,
+        ).toBe(true);
+      }
+    });
+
+    it("gives the programs flags that they take", async () => {
+      const containers = containersOf(await render(program, chart, ALL_ON[chart]));
+      expect(containers.length).toBeGreaterThan(2);
+      for (const { of, args } of containers) expect(await misuse(args), `${of}: ${args.join(" ")}`).toBe("");
+    });
+
+    it("probes every program that goes on running", async () => {
+      const deployments = (await render(program, chart)).filter((it) => it.kind === "Deployment");
+      for (const container of containersOf(deployments)) {
+        const ports = container.manifest["ports"] as { name: string }[];
+        for (const probe of ["startupProbe", "livenessProbe", "readinessProbe"])
+          expect(ports.map((it) => it.name)).toContain(at(container.manifest, probe, "httpGet", "port"));
+      }
+    });
+
+    it("keeps copies apart, and one of them up, by selectors that match the pods", async () => {
+      const manifests = await render(program, chart, ALL_ON[chart]);
+      const labels = manifests
+        .filter((it) => it.kind === "Deployment")
+        .map((it) => at(it, "spec", "template", "metadata", "labels") as Record<string, string>);
+      const selectors = [
+        ...manifests
+          .filter((it) => it.kind === "PodDisruptionBudget")
+          .map((it) => at(it, "spec", "selector", "matchLabels")),
+        ...manifests
+          .filter((it) => it.kind === "NetworkPolicy")
+          .map((it) => at(it, "spec", "podSelector", "matchLabels")),
+        ...manifests.filter((it) => it.kind === "Service").map((it) => at(it, "spec", "selector")),
+        ...podsOf(manifests.filter((it) => it.kind === "Deployment")).flatMap(({ spec }) =>
+          (spec["topologySpreadConstraints"] as unknown[]).map((it) =>
+            at(it, "labelSelector", "matchLabels"),
+          ),
+        ),
+      ] as Record<string, string>[];
+      expect(selectors.length).toBeGreaterThanOrEqual(labels.length * 4);
+      for (const selector of selectors) {
+        const matches = labels.filter((it) =>
+          Object.entries(selector).every(([key, value]) => it[key] === value),
+        );
+        expect(matches, JSON.stringify(selector)).toHaveLength(1);
+      }
+    });
+
+    it("lets nobody but the Job of the kinds write them, and nobody read the Secrets of a cluster", async () => {
+      const manifests = await render(program, chart, ALL_ON[chart]);
+      for (const role of manifests.filter((it) => it.kind === "ClusterRole")) {
+        for (const rule of role["rules"] as Record<"apiGroups" | "resources" | "verbs", string[]>[]) {
+          const isJob = role.metadata.labels?.["app.kubernetes.io/component"] === "crds";
+          const writes = rule.verbs.some((it) => !["get", "list", "watch"].includes(it));
+          if (rule.resources.includes("customresourcedefinitions")) expect(isJob || !writes).toBe(true);
+          expect(rule.resources).not.toContain("secrets");
+          expect(rule.apiGroups).not.toContain("*");
+          expect(rule.verbs).not.toContain("*");
+        }
+      }
+    });
+  });
+
+  it("renders a member that knows its hub, whose certificate it checks", async () => {
+    const manifests = await render(program, "fairlead-member", ALL_ON["fairlead-member"]);
+    const secret = manifests.find((it) => it.kind === "Secret");
+    const decode = (key: string): string =>
+      Buffer.from(String(at(secret, "data", key)), "base64").toString("utf8");
+    expect(["server", "cluster", "token", "ca.crt"].map(decode)).toEqual([
+      "https://hub.example:6443",
+      "east",
+      "abc",
+      "PEM",
+    ]);
+  });
+
+  it.each([
+    ["1h2m3s", 3723],
+    ["2m0s", 120],
+    ["90s", 90],
+    ["15m", 900],
+  ])("takes %s for a force-delete wait of %i seconds", async (text, seconds) => {
+    const manifests = await render(program, "fairlead-hub", [`forceDeleteWaitTime=${text}`]);
+    const args = containersOf(manifests).flatMap((it) => it.args);
+    expect(args).toContain(`--force-delete-seconds=${seconds}`);
+  });
+
+  it("says of a member that names no token which value is missing", async () => {
+    const set = ["--set", "config.hubURL=https://hub.example", "--set", "config.memberClusterName=east"];
+    const refused = await runHelm(program, ["template", "x", chartFolder("fairlead-member"), ...set], {
+      allowFailure: true,
+    });
+    expect(refused.stderr).toContain("config.token");
+  });
+});
+
+/** What is wrong with a command line, by the program's own definition; empty when nothing is. */
+async function misuse([name = "", ...rest]: readonly string[]): Promise<string> {
+  const entry = COMMANDS.get(name);
+  if (entry === undefined) return `no command ${name}`;
+  const top = await loadCommand(name, entry);
+  const sub: CommandUnknownOpts | undefined = top.commands.find((it) => it.name() === rest[0]);
+  const { operands, unknown } =
+    sub === undefined ? top.parseOptions([...rest]) : sub.parseOptions(rest.slice(1));
+  return [...operands, ...unknown].join(" ");
+}
