@@ -38,7 +38,9 @@ async function problemOf([name = "", ...rest]: readonly string[]): Promise<strin
   if (entry === undefined) return `no command ${name}`;
   const top = await loadCommand(name, entry);
   const sub = top.commands.find((it) => it.name() === rest[0]);
-  if (top.commands.length > 0 && sub === undefined) return `no command ${name} ${rest[0] ?? ""}`;
+  // A command may run by itself and have subcommands beside.
+  const runs = rest[0]?.startsWith("--") === true && top.options.length > 0;
+  if (top.commands.length > 0 && sub === undefined && !runs) return `no command ${name} ${rest[0] ?? ""}`;
   return sub === undefined ? misuse(top, rest) : misuse(sub, rest.slice(1));
 }
 

@@ -61,7 +61,7 @@ export async function render(
   const { stdout } = await runHelm(program, ["template", "fleet", chartFolder(chart), ...set]);
   return parseAllDocuments(stdout).flatMap((it) => {
     const value: unknown = it.toJS();
-    return isObject(value) ? [value as unknown as Manifest] : [];
+    return isObject(value) ? [value as Manifest] : [];
   });
 }
 

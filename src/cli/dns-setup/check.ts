@@ -1,0 +1,63 @@
+import { lookup, Resolver } from "node:dns/promises";
+import { isIP } from "node:net";
+import { delay } from "#base/clock.ts";
+import { FleetError, messageOf } from "#base/errors.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
+
+export interface DnsCheck {
+  /** The zone of the cluster set. */
+  readonly zone: string;
+  /** Who is asked: an address or a name, with a port or without. Undefined: the servers of this machine or pod. */
+  readonly server: string | undefined;
+  /** A name that has to resolve as well, by the search path of this machine or pod. */
+  readonly name: string | undefined;
+  /** How long it is tried again. Unit: milliseconds. */
+  readonly timeoutMs: number;
+}
+
+const ATTEMPT = { timeout: 2000, tries: 2 } as const;
+/** Between attempts. Unit: milliseconds. */
+const RETRY_MS = 1000;
+
+/**
+ * Asks for the version record that every server of a cluster set has (KEP-1645: `dns-version`), until it is there.
+ *
+ * @throws {FleetError} `TIMED_OUT` with what was answered last.
+ */
+export async function checkDns(
+  check: DnsCheck,
+  deps: Pick<RuntimeDeps, "clock">,
+  signal: AbortSignal,
+): Promise<string> {
+  const endMs = deps.clock.monotonic() + check.timeoutMs;
+  for (;;) {
+    try {
+      return await attempt(check);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (deps.clock.monotonic() + RETRY_MS > endMs)
+        throw new FleetError(
+          "TIMED_OUT",
+          `${check.server ?? "the DNS of this machine"} does not answer for ${check.zone} as it has to: ${messageOf(error)}`,
+          { cause: error },
+        );
+      await delay(deps.clock, RETRY_MS, signal);
+    }
+  }
+}
+
+async function attempt({ zone, server, name }: DnsCheck): Promise<string> {
+  const resolver = new Resolver(ATTEMPT);
+  if (server !== undefined) resolver.setServers([await addressOf(server)]);
+  const version = (await resolver.resolveTxt(`dns-version.${zone}`)).flat().join(" ");
+  if (name !== undefined) await lookup(name);
+  return version;
+}
+
+/** As `setServers` takes it: names are looked up, the port stays. */
+async function addressOf(server: string): Promise<string> {
+  if (isIP(server) !== 0 || server.startsWith("[")) return server;
+  const [host = "", port = "53"] = server.split(":");
+  const address = isIP(host) === 0 ? (await lookup(host)).address : host;
+  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+}

@@ -1,0 +1,220 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type Job, JOBS } from "#api/batch/v1/types.ts";
+import { HUB_CRDS } from "#api/crds/all.ts";
+import { keyOf } from "#api/meta/key.ts";
+import { exec } from "#base/exec.ts";
+import { silentLogger } from "#base/log.ts";
+import { connect } from "#kube/client.ts";
+import { systemDeps } from "#kube/deps.ts";
+import { createInformer } from "#kube/informer.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import type { KubeClient } from "#kube/types.ts";
+import { renderKubeconfig } from "#pki/kubeconfig.ts";
+import { KUBECTL, startTestServer, type TestServer } from "../apiserver/support.ts";
+import { checkout } from "../lab/lab-fixture.ts";
+import { type Chart, chartFolder, HELMS, runHelm } from "./helm.ts";
+
+/**
+ * The charts in a cluster that has an API server and no nodes. Jobs are run as processes here, with the rights of their
+ * ServiceAccount and nothing else.
+ */
+
+let server: TestServer;
+let client: KubeClient;
+let home = "";
+let stop: AbortController;
+let jobs: AsyncDisposable;
+/** What Jobs printed, in order. */
+let printed: string[];
+
+beforeEach(async () => {
+  home = await mkdtemp(join(tmpdir(), "charts-"));
+  server = await startTestServer();
+  client = connect(await loadKubeconfig(server.server.kubeconfig), systemDeps(silentLogger));
+  stop = new AbortController();
+  printed = [];
+  jobs = await runJobs();
+});
+afterEach(async () => {
+  stop.abort();
+  await jobs[Symbol.asyncDispose]();
+  await client[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
+  await rm(home, { recursive: true, force: true });
+});
+
+/** Runs each Job once, as soon as it is there. */
+async function runJobs(): Promise<AsyncDisposable> {
+  const informer = createInformer(client, JOBS, {}, systemDeps(silentLogger));
+  const running: Promise<void>[] = [];
+  const watch = informer.subscribe(({ before, after }) => {
+    if (before === undefined && after !== undefined) running.push(runJob(after));
+  });
+  informer.start(stop.signal);
+  await informer.synced(stop.signal);
+  return {
+    async [Symbol.asyncDispose]() {
+      watch[Symbol.dispose]();
+      await Promise.allSettled(running);
+      await informer[Symbol.asyncDispose]();
+    },
+  };
+}
+
+async function runJob(job: Job): Promise<void> {
+  const spec = job.spec.template.spec;
+  const container = spec?.containers[0];
+  const kubeconfig = join(home, `${job.metadata.uid}.kubeconfig`);
+  const token = await tokenOf(job.metadata.namespace ?? "", spec?.serviceAccountName ?? "default");
+  await writeFile(
+    kubeconfig,
+    renderKubeconfig({
+      cluster: "job",
+      server: server.server.url,
+      ca: server.server.ca,
+      user: { name: "job", token },
+    }),
+  );
+  const result = await exec(
+    `${checkout}bin/fairlead`,
+    [...(container?.args ?? []), "--kubeconfig", kubeconfig],
+    { allowFailure: true, timeoutMs: 60_000 },
+  );
+  printed.push(result.stdout + result.stderr);
+  const now = new Date().toISOString().replace(/\.\d+/, "");
+  const succeeded = result.exitCode === 0;
+  const type = succeeded ? "Complete" : "Failed";
+  const conditions = [succeeded ? "SuccessCriteriaMet" : "FailureTarget", type].map((it) => ({
+    type: it,
+    status: "True",
+    reason: succeeded ? "CompletionsReached" : "BackoffLimitExceeded",
+    lastTransitionTime: now,
+    lastProbeTime: now,
+  }));
+  const counts = succeeded ? { succeeded: 1, completionTime: now } : { failed: 1 };
+  const status = {
+    startTime: now,
+    conditions,
+    ...counts,
+    uncountedTerminatedPods: {},
+    ready: 0,
+    terminating: 0,
+  };
+  await client.mergePatch(JOBS, keyOf(job), { status }, { subresource: "status" });
+}
+
+async function tokenOf(namespace: string, name: string): Promise<string> {
+  const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`;
+  const body = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: {} };
+  const answer = await client.request("POST", path, body);
+  return (answer as { status: { token: string } }).status.token;
+}
+
+describe.skipIf(KUBECTL === undefined || HELMS.length === 0).for(HELMS)(
+  "Helm $version on an API server",
+  ({ program }) => {
+    const helm = (args: readonly string[], allowFailure = false) =>
+      runHelm(program, args, { kubeconfig: server.server.kubeconfig, home, allowFailure, timeoutMs: 90_000 });
+    const install = (chart: Chart, values: readonly string[] = []) =>
+      helm(["install", chart, chartFolder(chart), "--create-namespace", ...set(values)]);
+    const set = (values: readonly string[]): string[] => values.flatMap((it) => ["--set", it]);
+    const get = async (what: string, path: string): Promise<string> => {
+      const args = ["-n", "fleet-system", "get", ...what.split(" "), "--ignore-not-found"];
+      return (await server.kubectl([...args, "-o", `jsonpath={${path}}`])).stdout;
+    };
+
+    it("installs the hub after its kinds, upgrades, rolls back and removes all but the kinds", async () => {
+      await install("fairlead-hub");
+      for (const crd of HUB_CRDS)
+        expect(
+          await get(`crd ${crd.metadata.name}`, '.status.conditions[?(@.type=="Established")].status'),
+        ).toBe("True");
+      expect(await get("deploy fairlead-hub", ".spec.replicas")).toBe("2");
+      // Nothing that could write kinds is left.
+      expect(
+        await get(
+          "job,sa,clusterrole,clusterrolebinding -l app.kubernetes.io/component=crds",
+          ".items[*].metadata.name",
+        ),
+      ).toBe("");
+
+      await helm([
+        "upgrade",
+        "fairlead-hub",
+        chartFolder("fairlead-hub"),
+        ...set(["replicaCount=3", "memberLeaseSeconds=30"]),
+      ]);
+      expect(await get("deploy fairlead-hub", ".spec.replicas")).toBe("3");
+      await helm(["rollback", "fairlead-hub", "1"]);
+      expect(await get("deploy fairlead-hub", ".spec.replicas")).toBe("2");
+      await helm(["uninstall", "fairlead-hub"]);
+      expect(
+        await get(
+          "deploy,sa,role,rolebinding,pdb -l app.kubernetes.io/part-of=fairlead",
+          ".items[*].metadata.name",
+        ),
+      ).toBe("");
+      expect(
+        await get(
+          "clusterrole,clusterrolebinding -l app.kubernetes.io/part-of=fairlead",
+          ".items[*].metadata.name",
+        ),
+      ).toBe("");
+      expect(await get(`crd ${HUB_CRDS[0]?.metadata.name ?? ""}`, ".metadata.name")).not.toBe("");
+    });
+
+    it("keeps the token that the member has renewed, through an upgrade", async () => {
+      const values = [
+        "config.hubURL=https://hub.example",
+        "config.memberClusterName=east",
+        "config.token=first",
+      ];
+      await install("fairlead-member", values);
+      const token = async (): Promise<string> =>
+        Buffer.from(await get("secret fairlead-hub", ".data.token"), "base64").toString("utf8");
+      expect(await token()).toBe("first");
+      const data = { token: Buffer.from("renewed").toString("base64") };
+      await server.kubectl([
+        "-n",
+        "fleet-system",
+        "patch",
+        "secret",
+        "fairlead-hub",
+        "--type=merge",
+        "-p",
+        JSON.stringify({ data }),
+      ]);
+      await helm([
+        "upgrade",
+        "fairlead-member",
+        chartFolder("fairlead-member"),
+        ...set([...values, "replicaCount=3"]),
+      ]);
+      expect(await token()).toBe("renewed");
+      expect(await get("deploy fairlead-member", ".spec.replicas")).toBe("3");
+    });
+
+    it("tells why the kinds could not be installed, and installs nothing then", async () => {
+      const other = {
+        group: "cluster.kubernetes-fleet.io",
+        names: { plural: "memberclusters", kind: "MemberCluster" },
+      };
+      const refused = await helm(
+        [
+          "install",
+          "fairlead-hub",
+          chartFolder("fairlead-hub"),
+          "--create-namespace",
+          "--set",
+          "rbac.create=nonsense",
+        ],
+        true,
+      );
+      expect(refused.exitCode).not.toBe(0);
+      expect(await get(`crd ${other.names.plural}.${other.group}`, ".metadata.name")).toBe("");
+    });
+  },
+);
