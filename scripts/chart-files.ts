@@ -1,15 +1,38 @@
 import { stringify } from "yaml";
-import type { CustomResourceDefinition } from "#api/apiextensions/v1/types.ts";
+import { type CustomResourceDefinition, CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
+import { type Access, allow, rulesOf } from "#api/fairlead.dev/access/access.ts";
+import {
+  DNS_ACCESS,
+  HUB_ACCESS,
+  MEMBER_ACCESS,
+  type ProgramAccess,
+} from "#api/fairlead.dev/access/programs.ts";
 
-/** Names of the definitions that each chart's Job may write: path below the root, and text. */
+/** What the charts take from the programs' own declarations: path below the root, and text. */
 export function chartFiles(): ReadonlyMap<string, string> {
   return new Map([
-    ["charts/fairlead-hub/files/crds.yaml", names(HUB_CRDS)],
-    ["charts/fairlead-member/files/crds.yaml", names(MEMBER_CRDS)],
+    ["charts/fairlead-hub/files/rules.yaml", rules(HUB_ACCESS, HUB_CRDS)],
+    [
+      "charts/fairlead-member/files/rules.yaml",
+      rules(MEMBER_ACCESS, MEMBER_CRDS, { dns: DNS_ACCESS.cluster }),
+    ],
   ]);
 }
 
-function names(crds: readonly CustomResourceDefinition[]): string {
-  return `# Made by scripts/generate-crds.ts.\n${stringify(crds.map((it) => it.metadata.name).toSorted())}`;
+function rules(
+  program: ProgramAccess,
+  crds: readonly CustomResourceDefinition[],
+  others: Readonly<Record<string, readonly Access[]>> = {},
+): string {
+  const names = crds.map((it) => it.metadata.name);
+  const accesses = {
+    cluster: program.cluster,
+    fleetSystem: program.system,
+    // Applied on the server, which asks for "create" by the name too.
+    crds: [allow(CUSTOM_RESOURCE_DEFINITIONS, ["get", "list", "watch", "create", "patch"], { names })],
+    ...others,
+  };
+  const made = Object.fromEntries(Object.entries(accesses).map(([name, it]) => [name, rulesOf(it)]));
+  return `# Made by scripts/generate-crds.ts of what the programs declare. crds: the Job that installs the kinds.\n${stringify(made)}`;
 }

@@ -64,9 +64,9 @@ describe.for(CHARTS)("the chart %s", (chart) => {
     expect(Object.keys(values).toSorted()).toEqual(ours.toSorted());
   });
 
-  it("lets its Job write the kinds of its role and no other", () => {
-    const path = `charts/${chart}/files/crds.yaml`;
-    expect(read(chart, "files/crds.yaml")).toBe(chartFiles().get(path));
+  it("has the rules that the programs declare", () => {
+    const path = `charts/${chart}/files/rules.yaml`;
+    expect(read(chart, "files/rules.yaml")).toBe(chartFiles().get(path));
   });
 });
 
@@ -197,13 +197,19 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
       }
     });
 
-    it("lets nobody but the Job of the kinds write them, and nobody read the Secrets of a cluster", async () => {
+    it("lets nobody but the Job of the kinds write them, by name, and nobody read the Secrets of a cluster", async () => {
       const manifests = await render(program, chart, ALL_ON[chart]);
       for (const role of manifests.filter((it) => it.kind === "ClusterRole")) {
-        for (const rule of role["rules"] as Record<"apiGroups" | "resources" | "verbs", string[]>[]) {
+        for (const rule of role["rules"] as Record<
+          "apiGroups" | "resources" | "resourceNames" | "verbs",
+          string[]
+        >[]) {
           const isJob = role.metadata.labels?.["app.kubernetes.io/component"] === "crds";
           const writes = rule.verbs.some((it) => !["get", "list", "watch"].includes(it));
-          if (rule.resources.includes("customresourcedefinitions")) expect(isJob || !writes).toBe(true);
+          if (rule.resources.includes("customresourcedefinitions")) {
+            expect(isJob || !writes).toBe(true);
+            expect(rule.resourceNames.length).toBeGreaterThan(0);
+          }
           expect(rule.resources).not.toContain("secrets");
           expect(rule.apiGroups).not.toContain("*");
           expect(rule.verbs).not.toContain("*");

@@ -60,8 +60,8 @@ export async function render(
   const set = values.flatMap((it) => ["--set", it]);
   const { stdout } = await runHelm(program, ["template", "fleet", chartFolder(chart), ...set]);
   return parseAllDocuments(stdout).flatMap((it) => {
-    const value: unknown = it.toJS();
-    return isObject(value) ? [value as Manifest] : [];
+    const value = it.toJS() as Manifest | null;
+    return value === null ? [] : [value];
   });
 }
 

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Job, JOBS } from "#api/batch/v1/types.ts";
 import { HUB_CRDS } from "#api/crds/all.ts";
 import { keyOf } from "#api/meta/key.ts";
+import { systemClock } from "#base/clock.ts";
 import { exec } from "#base/exec.ts";
 import { silentLogger } from "#base/log.ts";
 import { connect } from "#kube/client.ts";
@@ -65,26 +66,18 @@ async function runJobs(): Promise<AsyncDisposable> {
 }
 
 async function runJob(job: Job): Promise<void> {
-  const spec = job.spec.template.spec;
+  const spec = job.spec?.template.spec;
   const container = spec?.containers[0];
   const kubeconfig = join(home, `${job.metadata.uid}.kubeconfig`);
   const token = await tokenOf(job.metadata.namespace ?? "", spec?.serviceAccountName ?? "default");
-  await writeFile(
-    kubeconfig,
-    renderKubeconfig({
-      cluster: "job",
-      server: server.server.url,
-      ca: server.server.ca,
-      user: { name: "job", token },
-    }),
-  );
+  await writeFile(kubeconfig, renderKubeconfig({ server: server.server.url, ca: server.server.ca, token }));
   const result = await exec(
     `${checkout}bin/fairlead`,
     [...(container?.args ?? []), "--kubeconfig", kubeconfig],
     { allowFailure: true, timeoutMs: 60_000 },
   );
   printed.push(result.stdout + result.stderr);
-  const now = new Date().toISOString().replace(/\.\d+/, "");
+  const now = new Date(systemClock.now()).toISOString().replace(/\.\d+/, "");
   const succeeded = result.exitCode === 0;
   const type = succeeded ? "Complete" : "Failed";
   const conditions = [succeeded ? "SuccessCriteriaMet" : "FailureTarget", type].map((it) => ({
@@ -122,7 +115,8 @@ describe.skipIf(KUBECTL === undefined || HELMS.length === 0).for(HELMS)(
       helm(["install", chart, chartFolder(chart), "--create-namespace", ...set(values)]);
     const set = (values: readonly string[]): string[] => values.flatMap((it) => ["--set", it]);
     const get = async (what: string, path: string): Promise<string> => {
-      const args = ["-n", "fleet-system", "get", ...what.split(" "), "--ignore-not-found"];
+      const namespace = what.startsWith("internalserviceexport") ? "default" : "fleet-system";
+      const args = ["-n", namespace, "get", ...what.split(" "), "--ignore-not-found"];
       return (await server.kubectl([...args, "-o", `jsonpath={${path}}`])).stdout;
     };
 
@@ -197,24 +191,99 @@ describe.skipIf(KUBECTL === undefined || HELMS.length === 0).for(HELMS)(
       expect(await get("deploy fairlead-member", ".spec.replicas")).toBe("3");
     });
 
-    it("tells why the kinds could not be installed, and installs nothing then", async () => {
-      const other = {
-        group: "cluster.kubernetes-fleet.io",
-        names: { plural: "memberclusters", kind: "MemberCluster" },
-      };
-      const refused = await helm(
-        [
-          "install",
-          "fairlead-hub",
-          chartFolder("fairlead-hub"),
-          "--create-namespace",
-          "--set",
-          "rbac.create=nonsense",
-        ],
-        true,
+    it("brings kinds of other origin up to date, with every object kept", async () => {
+      for (const crd of ORIGINAL_CRDS)
+        await server.kubectl(["create", "-f", "-"], { input: JSON.stringify(crd) });
+      await server.kubectl(["wait", "--for=condition=Established", "crd", "--all"]);
+      await server.kubectl(["create", "-f", "-"], { input: JSON.stringify(ORIGINAL_EXPORT) });
+      const uid = await get(`internalserviceexport ${ORIGINAL_EXPORT.metadata.name}`, ".metadata.uid");
+      expect(uid).not.toBe("");
+
+      await install("fairlead-hub");
+      const definition = "crd internalserviceexports.networking.fleet.azure.com";
+      const fields = ".spec.versions[0].schema.openAPIV3Schema.properties.spec.properties";
+      expect(JSON.parse(await get(definition, fields))).toMatchObject({ weight: {}, sessionAffinity: {} });
+      // What their installer finds its definitions by stays.
+      expect(await get(definition, ".metadata.labels")).toContain(
+        "crd-installer.networking.azure.fleet.com/managed",
       );
+      expect(await get(`internalserviceexport ${ORIGINAL_EXPORT.metadata.name}`, ".metadata.uid")).toBe(uid);
+      expect(await get(`internalserviceexport ${ORIGINAL_EXPORT.metadata.name}`, ".spec.ports[0].port")).toBe(
+        "80",
+      );
+      await helm(["uninstall", "fairlead-hub"]);
+      expect(await get(`internalserviceexport ${ORIGINAL_EXPORT.metadata.name}`, ".metadata.uid")).toBe(uid);
+    });
+
+    it("stops when the kinds cannot be installed, and says in the Job why", async () => {
+      // Another kind has the name already, which no definition may take.
+      const squatter = definitionOf("memberclusters.cluster.kubernetes-fleet.io", "Namespaced", "Squatter");
+      await server.kubectl(["create", "-f", "-"], { input: JSON.stringify(squatter) });
+      const args = ["install", "fairlead-hub", chartFolder("fairlead-hub"), "--create-namespace"];
+      const refused = await helm(args, true);
       expect(refused.exitCode).not.toBe(0);
-      expect(await get(`crd ${other.names.plural}.${other.group}`, ".metadata.name")).toBe("");
+      expect(printed.join("")).toMatch(/memberclusters.*(immutable|scope)/s);
+      expect(await get("deploy fairlead-hub", ".metadata.name")).toBe("");
     });
   },
 );
+
+/** As an installer of other origin left it: fewer fields than ours, and a label to know it by. */
+function definitionOf(name: string, scope: string, kind: string, spec: object = {}): Record<string, unknown> {
+  const [plural = "", ...group] = name.split(".");
+  const schema = {
+    openAPIV3Schema: {
+      type: "object",
+      properties: { spec: { type: "object", ...spec }, status: { type: "object" } },
+    },
+  };
+  return {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: {
+      name,
+      annotations: { "controller-gen.kubebuilder.io/version": "v0.20.0" },
+      labels: { "crd-installer.networking.azure.fleet.com/managed": "true" },
+    },
+    spec: {
+      group: group.join("."),
+      names: { plural, kind, singular: kind.toLowerCase(), listKind: `${kind}List` },
+      scope,
+      versions: [{ name: "v1alpha1", served: true, storage: true, schema, subresources: { status: {} } }],
+    },
+  };
+}
+
+const ORIGINAL_CRDS = [
+  definitionOf("internalserviceexports.networking.fleet.azure.com", "Namespaced", "InternalServiceExport", {
+    properties: {
+      ports: {
+        type: "array",
+        items: {
+          type: "object",
+          properties: { name: { type: "string" }, port: { type: "integer", format: "int32" } },
+        },
+      },
+      serviceReference: { type: "object", "x-kubernetes-preserve-unknown-fields": true },
+    },
+  }),
+];
+
+const ORIGINAL_EXPORT = {
+  apiVersion: "networking.fleet.azure.com/v1alpha1",
+  kind: "InternalServiceExport",
+  metadata: { name: "shop-cart", namespace: "default" },
+  spec: {
+    ports: [{ name: "http", port: 80 }],
+    serviceReference: {
+      clusterId: "east",
+      kind: "Service",
+      namespace: "shop",
+      name: "cart",
+      namespacedName: "shop/cart",
+      resourceVersion: "1",
+      generation: 0,
+      uid: "0b5f3a1e-9b0f-4d53-8f0e-6f7f6a3c2d11",
+    },
+  },
+};
