@@ -50,29 +50,29 @@ type Step =
       readonly name: string;
       readonly color: string;
     }
-  | { readonly act: "toggle" };
+  | { readonly act: "toggle"; readonly at: string };
+const NAMESPACES = ["mailbox", "view", "other"] as const;
 
 const steps = fc.array(
   fc.oneof(
     fc.record({
       act: fc.constantFrom("write" as const, "leave" as const, "remove" as const),
-      at: fc.constantFrom("mailbox", "view"),
+      at: fc.constantFrom(...NAMESPACES),
       name: fc.constantFrom("a", "b"),
       color: fc.constantFrom("red", "blue"),
     }),
-    fc.constant({ act: "toggle" as const }),
+    fc.record({ act: fc.constant("toggle" as const), at: fc.constantFrom(...NAMESPACES) }),
   ),
-  { maxLength: 30 },
+  { maxLength: 40 },
 );
 
 describe("layers", () => {
   it("show, change by change, what the uppermost layer has, for any order of changes and of laying and lifting", () => {
     fc.assert(
       fc.property(steps, (list: readonly Step[]) => {
-        const places = new Map([
-          ["mailbox", new Place()],
-          ["view", new Place()],
-        ]);
+        const places = new Map(NAMESPACES.map((it) => [it as string, new Place()]));
+        /** Uppermost first: a new one goes under the others. */
+        let laid: string[] = [];
         const layers = new Layers(CONFIG_MAPS);
         const seen = new Map<string, ConfigMap>();
         layers.subscribe(({ key, before, after }) => {
@@ -80,23 +80,20 @@ describe("layers", () => {
           if (after === undefined) seen.delete(key);
           else seen.set(key, after);
         });
-        layers.lay("mailbox", places.get("mailbox")!);
-        let isViewLaid = false;
         for (const step of list) {
+          const place = places.get(step.at)!;
           if (step.act === "toggle") {
-            if (isViewLaid) layers.lift("view");
-            else layers.lay("view", places.get("view")!);
-            isViewLaid = !isViewLaid;
+            if (laid.includes(step.at)) layers.lift(step.at);
+            else layers.lay(step.at, place);
+            laid = laid.includes(step.at) ? laid.filter((it) => it !== step.at) : [...laid, step.at];
           } else {
-            const place = places.get(step.at)!;
             const made = configMap(step.at, step.name, step.color, step.act === "leave");
             if (step.act === "remove") place.remove(made);
             else place.write(made);
           }
-          const laid = ["mailbox", ...(isViewLaid ? ["view"] : [])].map((name) => places.get(name)!);
           for (const name of ["a", "b"]) {
             const wanted = laid
-              .flatMap((place, at) => place.store.get(objectKey(at === 0 ? "mailbox" : "view", name)) ?? [])
+              .flatMap((it) => places.get(it)!.store.get(objectKey(it, name)) ?? [])
               .find((it) => it.metadata.deletionTimestamp === undefined);
             expect(layers.get(objectKey(undefined, name))).toBe(wanted);
             expect(seen.get(name)).toBe(wanted);
