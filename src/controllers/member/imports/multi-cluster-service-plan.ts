@@ -1,20 +1,23 @@
 import type { Service } from "#api/core/v1/types.ts";
 import { loadBalancerServiceName } from "#api/fairlead.dev/model/names.ts";
-import type { Condition } from "#api/meta/types.ts";
 import {
-  AZURE_INTERNAL_ANNOTATION,
-  DERIVED_SERVICE_LABEL,
-  FLEET_SYSTEM_NAMESPACE,
-  INTERNAL_LOAD_BALANCER_ANNOTATION,
-  MULTI_CLUSTER_SERVICE_NAME_LABEL,
-  MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL,
-  SERVICE_IMPORT_LABEL,
-} from "#api/networking.fleet.azure.com/names.ts";
+  ACTIVE_CONDITION,
+  GRACE_PERIOD_ANNOTATION,
+  IMPORT_ANNOTATION,
+  LOAD_BALANCER_CONDITION,
+  SHARED_IMPORT,
+  WEIGHTS_CONDITION,
+} from "#api/fairlead.dev/multi-cluster-service.ts";
+import type { Condition } from "#api/meta/types.ts";
+import { DERIVED_SERVICE_LABEL, SERVICE_IMPORT_LABEL } from "#api/networking.fleet.azure.com/names.ts";
 import type {
   FleetServiceImport,
   MultiClusterService,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { parseDuration } from "#base/duration.ts";
+import { byText } from "#base/text.ts";
 import type { Applied } from "#kube/types.ts";
+import { planLoadBalancer } from "./load-balancer.ts";
 
 /** What a MultiClusterService needs: a ServiceImport, a load balancer once there is something behind it. Pure. */
 
@@ -23,48 +26,130 @@ export interface MultiClusterView {
   readonly imported: FleetServiceImport | undefined;
   /** The Service that it has now, wherever its name comes from. */
   readonly derived: Service | undefined;
+  /** Other MultiClusterServices here that ask for the same import. */
+  readonly rivals: readonly MultiClusterService[];
+  /** Of the exporting clusters, as the hub says. */
+  readonly weights: ReadonlyMap<string, number>;
+  readonly passOn: readonly string[];
+  /** The cluster leaves its fleet, or has left: by name. */
+  readonly left: string | undefined;
+  readonly nowMs: number;
 }
+
+type NewCondition = Omit<Condition, "lastTransitionTime">;
 
 export interface MultiClusterPlan {
   /** Undefined: none, or it belongs to someone else. */
   readonly serviceImport: Applied<FleetServiceImport> | undefined;
-  readonly service: Applied<Service> | undefined;
+  readonly service:
+    | { readonly kind: "apply"; readonly object: Applied<Service> }
+    /** Stays as it is, without endpoints, until then; forever if undefined. */
+    | { readonly kind: "keep"; readonly untilMs: number | undefined }
+    | { readonly kind: "none" };
   readonly labels: Readonly<Record<string, string>>;
-  readonly condition: Omit<Condition, "lastTransitionTime">;
+  /** `Valid` first. Agents of other origin and their tests know that one only, so others are there for a reason. */
+  readonly conditions: readonly NewCondition[];
 }
 
 export function planMultiClusterService(view: MultiClusterView): MultiClusterPlan {
-  const { object, imported } = view;
+  const { object, imported, left } = view;
+  if (left !== undefined) return inactive(left);
   const name = object.spec.serviceImport?.name;
-  if (name === undefined) return waiting({}, undefined, "spec.serviceImport names no service");
+  if (name === undefined) return waiting(view, {}, undefined, "spec.serviceImport names no service");
   const labels = { [SERVICE_IMPORT_LABEL]: name };
   const owner = imported?.metadata.ownerReferences?.find((it) => it.controller === true);
   if (owner !== undefined && owner.uid !== object.metadata.uid)
-    return waiting(labels, undefined, `${owner.kind} ${owner.name} imports ${name} already`);
+    return waiting(view, labels, undefined, `${owner.kind} ${owner.name} of this cluster imports ${name}`);
   // One that was made by hand is used, but not taken over.
   const isByHand = imported !== undefined && owner === undefined;
+  const first = isByHand ? findFirst(view) : object;
+  if (first !== object)
+    return waiting(view, labels, undefined, `MultiClusterService ${first.metadata.name} of this cluster imports ${name}`);
   const serviceImport = isByHand ? undefined : importOf(object, name);
   const reason = findReasonToWait(imported, name);
-  if (imported === undefined || reason !== undefined) return waiting(labels, serviceImport, reason ?? "");
-  const service = serviceOf(view, imported);
-  return {
-    serviceImport,
-    service,
-    labels: { ...labels, [DERIVED_SERVICE_LABEL]: service.metadata.name },
-    condition: {
-      type: "Valid",
-      status: "True",
-      reason: "FoundServiceImport",
-      message: `${name} is imported from ${clustersOf(imported).join(", ")}`,
-    },
+  if (imported === undefined || reason !== undefined)
+    return waiting(view, labels, serviceImport, reason ?? "");
+  return importing(view, imported, { serviceImport, labels });
+}
+
+/** Where an import is nobody's: who has it keeps it, then the oldest. */
+function findFirst({ object, rivals }: MultiClusterView): MultiClusterService {
+  const holds = (it: MultiClusterService): number =>
+    it.metadata.labels?.[DERIVED_SERVICE_LABEL] === undefined ? 1 : 0;
+  const age = (it: MultiClusterService): string => it.metadata.creationTimestamp ?? "";
+  const [first] = [object, ...rivals].toSorted(
+    (a, b) =>
+      holds(a) - holds(b) || byText(age(a), age(b)) || byText(a.metadata.name, b.metadata.name),
+  );
+  return first ?? object;
+}
+
+function importing(
+  view: MultiClusterView,
+  imported: FleetServiceImport,
+  known: Pick<MultiClusterPlan, "serviceImport"> & { readonly labels: Readonly<Record<string, string>> },
+): MultiClusterPlan {
+  const { object, derived, passOn } = view;
+  const { namespace = "", name } = object.metadata;
+  const status = imported.status ?? {};
+  const clusters = clustersOf(imported);
+  // A Service made by an agent of other origin keeps its name, and with it its address.
+  const serviceName = derived?.metadata.name ?? loadBalancerServiceName(namespace, name);
+  const { service, problems } = planLoadBalancer({ object, status, name: serviceName, derived, passOn });
+  const valid: NewCondition = {
+    type: "Valid",
+    status: "True",
+    reason: "FoundServiceImport",
+    message: `${imported.metadata.name} is imported from ${clusters.join(", ")}`,
   };
+  return {
+    serviceImport: known.serviceImport,
+    service: service === undefined ? { kind: "none" } : { kind: "apply", object: service },
+    labels: { ...known.labels, [DERIVED_SERVICE_LABEL]: serviceName },
+    conditions: [valid, ...optionsCondition(problems, derived), ...weightsCondition(view.weights, clusters)],
+  };
+}
+
+function optionsCondition(problems: readonly string[], derived: Service | undefined): NewCondition[] {
+  if (problems.length === 0) return [];
+  const so = derived === undefined ? "the Service is not made" : "what the Service had before stays";
+  const message = `${problems.join("; ")}: ${so}`;
+  return [{ type: LOAD_BALANCER_CONDITION, status: "False", reason: "OptionInvalid", message }];
+}
+
+/** What a server's refusal of the Service means: it is as it was, and people are told. */
+export function refusedCondition(name: string, message: string): NewCondition {
+  return {
+    type: LOAD_BALANCER_CONDITION,
+    status: "False",
+    reason: "ServiceRefused",
+    message: `Service fleet-system/${name}: ${message}`.slice(0, 32_768),
+  };
+}
+
+function weightsCondition(
+  weights: ReadonlyMap<string, number>,
+  clusters: readonly string[],
+): NewCondition[] {
+  const known = clusters.map((cluster) => ({ cluster, weight: weights.get(cluster) ?? 1 }));
+  if (new Set(known.map((it) => it.weight)).size < 2) return [];
+  const shown = known.map((it) => `${it.cluster} ${it.weight}`).join(", ");
+  return [
+    {
+      type: WEIGHTS_CONDITION,
+      status: "False",
+      reason: "ServiceProxyKnowsNoWeights",
+      message: `the weights of the clusters are ${shown}, but the service proxy of a cluster gives every endpoint the same share`,
+    },
+  ];
 }
 
 function findReasonToWait(imported: FleetServiceImport | undefined, name: string): string | undefined {
   if (imported === undefined) return `asking the hub for ${name}`;
-  if (imported.status?.type === "Headless") return `${name} is headless: a load balancer cannot front it`;
+  const { status } = imported;
+  if (status?.type === "Headless") return `${name} is headless: a load balancer cannot front it`;
   if (clustersOf(imported).length > 0) return undefined;
-  return `no cluster exports ${name}, or another member imports it`;
+  return status?.message ?? `no cluster exports ${name}, or another member imports it`;
 }
 
 function clustersOf(imported: FleetServiceImport): string[] {
@@ -72,23 +157,79 @@ function clustersOf(imported: FleetServiceImport): string[] {
 }
 
 function waiting(
+  view: MultiClusterView,
   labels: Readonly<Record<string, string>>,
   serviceImport: Applied<FleetServiceImport> | undefined,
-  message: string,
+  why: string,
 ): MultiClusterPlan {
+  const { service, note } = planGrace(view);
+  const condition: NewCondition = {
+    type: "Valid",
+    status: "Unknown",
+    reason: "UnknownServiceImport",
+    message: note === undefined ? why : `${why}; ${note}`,
+  };
+  return { serviceImport, service, labels, conditions: [condition] };
+}
+
+const DEFAULT_GRACE_MS = 10 * 60_000;
+/** A load balancer that nobody uses costs money: it is not kept for ever. */
+const MAX_GRACE_MS = 7 * 86_400_000;
+
+/** A Service without a service behind it goes, after a while: until then its address waits for the exports to come back. */
+function planGrace({ object, derived, nowMs }: MultiClusterView): {
+  readonly service: MultiClusterPlan["service"];
+  readonly note: string | undefined;
+} {
+  if (derived === undefined) return { service: { kind: "none" }, note: undefined };
+  const graceMs = readGrace(object.metadata.annotations?.[GRACE_PERIOD_ANNOTATION]);
+  const valid = object.status?.conditions?.find((it) => it.type === "Valid");
+  const sinceMs = valid?.status === "Unknown" ? Date.parse(valid.lastTransitionTime) : nowMs;
+  // Conditions have whole seconds: the first pass says what later ones will read.
+  const untilMs = Math.floor(sinceMs / 1000) * 1000 + graceMs;
+  if (nowMs >= untilMs) return { service: { kind: "none" }, note: undefined };
+  const until = `${new Date(untilMs).toISOString().slice(0, 19)}Z`;
   return {
-    serviceImport,
-    service: undefined,
-    labels,
-    condition: { type: "Valid", status: "Unknown", reason: "UnknownServiceImport", message },
+    service: { kind: "keep", untilMs },
+    note: `Service fleet-system/${derived.metadata.name} keeps its address until ${until}`,
+  };
+}
+
+function readGrace(text: string | undefined): number {
+  const saidMs = text === undefined ? undefined : parseDuration(text.trim());
+  return Math.min(saidMs ?? DEFAULT_GRACE_MS, MAX_GRACE_MS);
+}
+
+function inactive(cluster: string): MultiClusterPlan {
+  const message = inactiveCondition(cluster).message;
+  return {
+    serviceImport: undefined,
+    service: { kind: "none" },
+    labels: {},
+    conditions: [
+      { type: "Valid", status: "Unknown", reason: "UnknownServiceImport", message },
+      inactiveCondition(cluster),
+    ],
+  };
+}
+
+/** On users' objects that stay when their cluster leaves. */
+export function inactiveCondition(cluster: string): NewCondition {
+  return {
+    type: ACTIVE_CONDITION,
+    status: "False",
+    reason: "LeftFleet",
+    message: `cluster ${cluster} has left its fleet: nothing is exported or imported until it joins one`,
   };
 }
 
 function importOf(object: MultiClusterService, name: string): Applied<FleetServiceImport> {
+  const isShared = object.metadata.annotations?.[IMPORT_ANNOTATION] === SHARED_IMPORT;
   return {
     metadata: {
       name,
       namespace: object.metadata.namespace ?? "",
+      ...(isShared ? { annotations: { [IMPORT_ANNOTATION]: SHARED_IMPORT } } : {}),
       ownerReferences: [
         {
           apiVersion: "networking.fleet.azure.com/v1alpha1",
@@ -101,36 +242,4 @@ function importOf(object: MultiClusterService, name: string): Applied<FleetServi
       ],
     },
   };
-}
-
-function serviceOf({ object, derived }: MultiClusterView, imported: FleetServiceImport): Applied<Service> {
-  const { namespace = "", name } = object.metadata;
-  const isInternal = isGoTrue(object.metadata.annotations?.[INTERNAL_LOAD_BALANCER_ANNOTATION]);
-  return {
-    metadata: {
-      // A Service made by an agent of other origin keeps its name, and with it its address.
-      name: derived?.metadata.name ?? loadBalancerServiceName(namespace, name),
-      namespace: FLEET_SYSTEM_NAMESPACE,
-      labels: {
-        [MULTI_CLUSTER_SERVICE_NAME_LABEL]: name,
-        [MULTI_CLUSTER_SERVICE_NAMESPACE_LABEL]: namespace,
-      },
-      ...(isInternal ? { annotations: { [AZURE_INTERNAL_ANNOTATION]: "true" } } : {}),
-    },
-    spec: {
-      type: "LoadBalancer",
-      ipFamilyPolicy: "PreferDualStack",
-      ports: (imported.status?.ports ?? []).map((port) => ({
-        ...(port.name === undefined ? {} : { name: port.name }),
-        protocol: port.protocol ?? "TCP",
-        ...(port.appProtocol === undefined ? {} : { appProtocol: port.appProtocol }),
-        port: port.port,
-      })),
-    },
-  };
-}
-
-/** What Go's `strconv.ParseBool` takes for true. */
-function isGoTrue(text: string | undefined): boolean {
-  return text !== undefined && ["1", "t", "T", "true", "TRUE", "True"].includes(text);
 }
