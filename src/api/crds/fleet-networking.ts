@@ -99,9 +99,23 @@ const IMPORT_STATUS = object(
     ports: SERVICE_PORTS,
     clusters: mapList(
       "cluster",
-      object({ "cluster!": text("The id of the cluster.") }),
+      object({
+        "cluster!": text("The id of the cluster."),
+        ports: atomicList(
+          object({
+            "name!": text("The name of the port in the cluster."),
+            "importedAs!": text("The name of the port in the import."),
+          }),
+          "Addition. Where ports are united: those that the cluster exposes. Absent means all.",
+        ),
+        weight: int32("Addition. Share of the requests for this cluster. Absent means 1.", {
+          minimum: 0,
+          maximum: 1000,
+        }),
+      }),
       "The clusters whose exports were accepted.",
     ),
+    message: text("Addition. Why there is nothing to import, in words."),
   },
   "What the accepted exports agree on.",
 );
@@ -123,6 +137,10 @@ const EXPORT_SPEC = object(
         exportedAnnotations: textMap("Annotations for the ServiceImport."),
       }),
       "Addition. The ServiceExports that ask for this. Absent: a fleet ServiceExport as old as this object.",
+    ),
+    portPolicy: oneOf(
+      ["Strict", "Union"],
+      "Addition. Whether a cluster with other ports stays out, or the ports are united. Absent means Strict.",
     ),
     headless: bool("Addition. Whether the Service has no virtual address."),
     ipFamilies: atomicList(oneOf(["IPv4", "IPv6"]), "Addition. The families of the Service."),
@@ -253,7 +271,13 @@ export const FLEET_MAILBOX_CRDS: readonly CustomResourceDefinition[] = [
       {
         name: "v1alpha1",
         schema: object(
-          { "spec!": object({ "serviceImportReference!": REFERENCE }), status: IMPORT_STATUS },
+          {
+            "spec!": object({
+              "serviceImportReference!": REFERENCE,
+              shared: bool("Addition. Whether other members may import the service beside this one."),
+            }),
+            status: IMPORT_STATUS,
+          },
           "A service that the owner of the namespace wants to import. The hub fills in the status.",
         ),
       },

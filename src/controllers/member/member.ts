@@ -1,3 +1,4 @@
+import { LOAD_BALANCER_ANNOTATION_PREFIXES } from "#api/fairlead.dev/multi-cluster-service.ts";
 import { keyOf, type ObjectKey } from "#api/meta/key.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
@@ -32,6 +33,8 @@ export interface MemberOptions {
   readonly probe?: Probe;
   /** Default: everything. */
   readonly part?: MemberPart;
+  /** Beginnings of the annotations that a MultiClusterService passes on to its load balancer. Default: known clouds'. */
+  readonly passOn?: readonly string[];
 }
 
 export interface Member extends AsyncDisposable {
@@ -42,6 +45,7 @@ export interface Member extends AsyncDisposable {
 /** Runs a member's controllers until disposed. Its kinds have to be installed. For the leader alone. */
 export async function startMember(options: MemberOptions, signal: AbortSignal): Promise<Member> {
   const { cluster, local, hub, deps, part = WHOLE_MEMBER } = options;
+  const { passOn = LOAD_BALANCER_ANNOTATION_PREFIXES } = options;
   await using stack = new AsyncDisposableStack();
   const stop = new AbortController();
   stack.defer(() => stop.abort());
@@ -57,6 +61,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     mailbox: ofMailbox,
     fleet: stack.use(new FleetState({ hub, cluster, mailbox: ofMailbox, deps })),
     events: createEventRecorder(local, MEMBER_MANAGER, deps),
+    passOn,
     deps,
   };
   const { here, mailbox } = neededInformers(part, session);

@@ -20,6 +20,8 @@ export interface Session {
   /** What the hub says of the fleet, wherever it says it. */
   readonly fleet: FleetState;
   readonly events: EventRecorder;
+  /** Beginnings of the annotations that a MultiClusterService passes on to its load balancer. */
+  readonly passOn: readonly string[];
   readonly deps: RuntimeDeps;
 }
 

@@ -47,7 +47,20 @@ export interface FleetServiceImportStatus {
   sessionAffinity?: string;
   sessionAffinityConfig?: SessionAffinityConfig;
   ports?: FleetServicePort[];
-  clusters?: { cluster: string }[];
+  clusters?: AcceptedCluster[];
+  /** Why there is nothing to import, in words. In the member and its mailbox only. Addition. */
+  message?: string;
+}
+
+export interface AcceptedCluster {
+  cluster: string;
+  /**
+   * Where ports are united: which ports of the import the cluster exposes, by their names in that cluster and in the
+   * import. Absent: all, under the same names. Addition.
+   */
+  ports?: { name: string; importedAs: string }[];
+  /** Share of the requests. Absent means 1. Addition. */
+  weight?: number;
 }
 
 export interface FleetServiceImport extends KubeObject {
@@ -81,6 +94,8 @@ export interface InternalServiceExportSpec {
   weight?: number;
   /** Addition. Absent: exported by a fleet ServiceExport as old as this object. */
   doors?: ExportDoor[];
+  /** Addition. Absent means "Strict". */
+  portPolicy?: "Strict" | "Union";
   /** Addition. */
   headless?: boolean;
   /** Addition. */
@@ -110,7 +125,11 @@ export interface InternalServiceExport extends KubeObject {
 }
 
 export interface InternalServiceImport extends KubeObject {
-  spec: { serviceImportReference: ExportedObjectReference };
+  spec: {
+    serviceImportReference: ExportedObjectReference;
+    /** Whether other members may import the service beside this one. Addition. */
+    shared?: boolean;
+  };
   status?: FleetServiceImportStatus;
 }
 

@@ -1,4 +1,4 @@
-import type { Service, ServiceSpec } from "#api/core/v1/types.ts";
+import type { Service, ServicePort, ServiceSpec } from "#api/core/v1/types.ts";
 import { LOAD_BALANCER_ANNOTATIONS } from "#api/fairlead.dev/multi-cluster-service.ts";
 import {
   AZURE_INTERNAL_ANNOTATION,
@@ -100,6 +100,25 @@ function annotationsOf(
 /** What Go's `strconv.ParseBool` takes for true. */
 function isGoTrue(text: string | undefined): boolean {
   return text !== undefined && ["1", "t", "T", "true", "TRUE", "True"].includes(text);
+}
+
+/**
+ * Server-side apply takes away what its owner no longer wants; what another agent once wrote it leaves. Undefined where
+ * nothing of that is left.
+ */
+export function planLeftovers(service: Service, wanted: Applied<Service>): object | undefined {
+  const ports = service.spec?.ports ?? [];
+  const isWanted = ({ port, protocol = "TCP" }: ServicePort): boolean =>
+    wanted.spec?.ports?.some((it) => it?.port === port && (it.protocol ?? "TCP") === protocol) === true;
+  const hasPorts = !ports.every(isWanted);
+  const isInternal =
+    service.metadata.annotations?.[AZURE_INTERNAL_ANNOTATION] !== undefined &&
+    wanted.metadata.annotations?.[AZURE_INTERNAL_ANNOTATION] === undefined;
+  if (!hasPorts && !isInternal) return undefined;
+  return {
+    ...(isInternal ? { metadata: { annotations: { [AZURE_INTERNAL_ANNOTATION]: null } } } : {}),
+    ...(hasPorts ? { spec: { ports: ports.filter(isWanted) } } : {}),
+  };
 }
 
 interface Option {

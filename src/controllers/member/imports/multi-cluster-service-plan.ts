@@ -12,6 +12,7 @@ import type { Condition } from "#api/meta/types.ts";
 import { DERIVED_SERVICE_LABEL, SERVICE_IMPORT_LABEL } from "#api/networking.fleet.azure.com/names.ts";
 import type {
   FleetServiceImport,
+  FleetServiceImportStatus,
   MultiClusterService,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { parseDuration } from "#base/duration.ts";
@@ -28,8 +29,7 @@ export interface MultiClusterView {
   readonly derived: Service | undefined;
   /** Other MultiClusterServices here that ask for the same import. */
   readonly rivals: readonly MultiClusterService[];
-  /** Of the exporting clusters, as the hub says. */
-  readonly weights: ReadonlyMap<string, number>;
+  /** Beginnings of the annotations that are passed on to the Service. */
   readonly passOn: readonly string[];
   /** The cluster leaves its fleet, or has left: by name. */
   readonly left: string | undefined;
@@ -43,8 +43,8 @@ export interface MultiClusterPlan {
   readonly serviceImport: Applied<FleetServiceImport> | undefined;
   readonly service:
     | { readonly kind: "apply"; readonly object: Applied<Service> }
-    /** Stays as it is, without endpoints, until then; forever if undefined. */
-    | { readonly kind: "keep"; readonly untilMs: number | undefined }
+    /** Stays as it is, without endpoints, until then. */
+    | { readonly kind: "keep"; readonly untilMs: number }
     | { readonly kind: "none" };
   readonly labels: Readonly<Record<string, string>>;
   /** `Valid` first. Agents of other origin and their tests know that one only, so others are there for a reason. */
@@ -106,7 +106,7 @@ function importing(
     serviceImport: known.serviceImport,
     service: service === undefined ? { kind: "none" } : { kind: "apply", object: service },
     labels: { ...known.labels, [DERIVED_SERVICE_LABEL]: serviceName },
-    conditions: [valid, ...optionsCondition(problems, derived), ...weightsCondition(view.weights, clusters)],
+    conditions: [valid, ...optionsCondition(problems, derived), ...weightsCondition(status)],
   };
 }
 
@@ -127,13 +127,9 @@ export function refusedCondition(name: string, message: string): NewCondition {
   };
 }
 
-function weightsCondition(
-  weights: ReadonlyMap<string, number>,
-  clusters: readonly string[],
-): NewCondition[] {
-  const known = clusters.map((cluster) => ({ cluster, weight: weights.get(cluster) ?? 1 }));
-  if (new Set(known.map((it) => it.weight)).size < 2) return [];
-  const shown = known.map((it) => `${it.cluster} ${it.weight}`).join(", ");
+function weightsCondition({ clusters = [] }: FleetServiceImportStatus): NewCondition[] {
+  if (new Set(clusters.map((it) => it.weight ?? 1)).size < 2) return [];
+  const shown = clusters.map((it) => `${it.cluster} ${it.weight ?? 1}`).join(", ");
   return [
     {
       type: WEIGHTS_CONDITION,

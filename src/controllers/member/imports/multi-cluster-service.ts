@@ -1,6 +1,11 @@
 import { type Service, SERVICES } from "#api/core/v1/types.ts";
 import { type ObjectKey, keyOf } from "#api/meta/key.ts";
 import {
+  ACTIVE_CONDITION,
+  LOAD_BALANCER_CONDITION,
+  WEIGHTS_CONDITION,
+} from "#api/fairlead.dev/multi-cluster-service.ts";
+import {
   DERIVED_SERVICE_LABEL,
   FINALIZERS,
   SERVICE_IMPORT_LABEL,
@@ -11,28 +16,42 @@ import {
   MULTI_CLUSTER_SERVICES,
   type MultiClusterService,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { hasCode, messageOf } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import { setCondition } from "#kube/conditions.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
-import type { Change, Controller } from "#kube/types.ts";
+import type { Applied, Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
 import { importOf, MEMBER_MANAGER, multiClusterServiceOf } from "../informers.ts";
-import { both, type Session } from "../session.ts";
-import { type MultiClusterPlan, planMultiClusterService } from "./multi-cluster-service-plan.ts";
+import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { planLeftovers } from "./load-balancer.ts";
+import { planEvents } from "./multi-cluster-service-events.ts";
+import {
+  type MultiClusterPlan,
+  planMultiClusterService,
+  refusedCondition,
+} from "./multi-cluster-service-plan.ts";
 
 /** MultiClusterServices to ServiceImports and LoadBalancer Services. Keys are MultiClusterServices. */
 export function createMultiClusterServices(session: Session): Controller {
-  const { here, deps } = session;
+  const { here, mailbox, deps } = session;
   return createController(
     {
       name: "member-multi-cluster-service",
       reconcile: (key, signal) => reconcile(session, key, signal),
       sources: [
-        watching(here.multiClusterServices),
+        watching(here.multiClusterServices, ({ key, before, after }) => [
+          key,
+          // One that goes, or asks for another import, lets the next one have it.
+          ...[before, after].flatMap((it) => (it === undefined ? [] : rivalsOf(session, it).map(keyOf))),
+        ]),
         watching(here.fleetImports, (change) => readersOf(session, change)),
         watching(here.services, both(multiClusterServiceOf)),
+        watching(mailbox.orders, (change) =>
+          isMembershipChanged(change) ? [...here.multiClusterServices.store.list()].map(keyOf) : [],
+        ),
       ],
     },
     deps,
@@ -44,24 +63,35 @@ function readersOf({ here }: Session, { key }: Change<FleetServiceImport>): Obje
   return [...here.multiClusterServices.store.byIndex("import", key)].map(keyOf);
 }
 
-async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
-  const { here, local } = session;
+async function reconcile(
+  session: Session,
+  key: ObjectKey,
+  signal: AbortSignal,
+): Promise<ReconcileResult | void> {
+  const { here, local, cluster, deps } = session;
   const object = here.multiClusterServices.store.get(key);
-  const derived = [...here.services.store.byIndex("multiClusterService", key)].filter(
+  const services = [...here.services.store.byIndex("multiClusterService", key)].filter(
     (it) => !isDeleting(it),
   );
   if (object === undefined || isDeleting(object)) {
-    for (const it of derived) await local.delete(SERVICES, keyOf(it), { signal });
+    for (const it of services) await local.delete(SERVICES, keyOf(it), { signal });
     if (object !== undefined) await release(session, object, signal);
     return;
   }
+  const membership = membershipOf(session);
+  if (membership === "none") return;
   const imported = importOf(object)
     .map((it) => here.fleetImports.store.get(it))
     .at(0);
+  const nowMs = deps.clock.now();
   const plan = planMultiClusterService({
     object,
     imported: imported !== undefined && isDeleting(imported) ? undefined : imported,
-    derived: derived[0],
+    derived: services[0],
+    rivals: rivalsOf(session, object),
+    passOn: session.passOn,
+    left: membership === "leave" ? cluster : undefined,
+    nowMs,
   });
   await dropImports(session, object, plan.serviceImport?.metadata.name, signal);
   if (plan.serviceImport !== undefined && (imported === undefined || !isDeleting(imported)))
@@ -71,9 +101,18 @@ async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal):
       fieldManager: MEMBER_MANAGER,
       signal,
     });
-  const service = await writeService(session, derived, plan, signal);
+  const written = await writeService(session, services, plan, signal);
   await writeLabels(session, object, plan.labels, signal);
-  await writeStatus(session, { object, plan, service }, signal);
+  await writeStatus(session, { object, plan, written }, signal);
+  // What may change without anyone writing anything, as a quota, is tried again.
+  if (written.refusal !== undefined && !hasCode(written.refusal, "API_INVALID")) throw written.refusal;
+  return plan.service.kind === "keep" ? { requeueAfterMs: plan.service.untilMs - nowMs } : undefined;
+}
+
+function rivalsOf({ here }: Session, object: MultiClusterService): MultiClusterService[] {
+  return importOf(object)
+    .flatMap((it) => [...here.multiClusterServices.store.byIndex("import", it)])
+    .filter((it) => it.metadata.uid !== object.metadata.uid && !isDeleting(it));
 }
 
 /** Imports that it asked for before `spec.serviceImport` named another one. */
@@ -97,22 +136,49 @@ async function release(session: Session, object: MultiClusterService, signal: Ab
   });
 }
 
+interface Written {
+  readonly service: Service | undefined;
+  /** Why the server did not take it. */
+  readonly refusal?: unknown;
+}
+
 async function writeService(
   { local }: Session,
-  derived: readonly Service[],
+  services: readonly Service[],
   plan: MultiClusterPlan,
   signal: AbortSignal,
-): Promise<Service | undefined> {
-  const keep = plan.service?.metadata.name;
-  for (const it of derived)
-    if (it.metadata.name !== keep) await local.delete(SERVICES, keyOf(it), { signal });
-  if (plan.service === undefined) return undefined;
-  return applyIfChanged(local, SERVICES, {
-    current: derived.find((it) => it.metadata.name === keep),
-    desired: plan.service,
-    fieldManager: MEMBER_MANAGER,
-    signal,
-  });
+): Promise<Written> {
+  const wanted = plan.service;
+  const [first] = services;
+  const keep = wanted.kind === "apply" ? wanted.object.metadata.name : first?.metadata.name;
+  for (const it of services)
+    if (wanted.kind === "none" || it.metadata.name !== keep)
+      await local.delete(SERVICES, keyOf(it), { signal });
+  if (wanted.kind !== "apply") return { service: undefined };
+  const current = services.find((it) => it.metadata.name === keep);
+  try {
+    const service = await applyIfChanged(local, SERVICES, {
+      current,
+      desired: wanted.object,
+      fieldManager: MEMBER_MANAGER,
+      signal,
+    });
+    return { service: await dropLeftovers(local, service, wanted.object, signal) };
+  } catch (refusal) {
+    if (!hasCode(refusal, "API_INVALID", "API_FORBIDDEN")) throw refusal;
+    return { service: current, refusal };
+  }
+}
+
+/** Of a Service that another agent made, what that wrote and applying does not take away: ports, and who may connect. */
+async function dropLeftovers(
+  local: KubeClient,
+  service: Service,
+  wanted: Applied<Service>,
+  signal: AbortSignal,
+): Promise<Service> {
+  const patch = planLeftovers(service, wanted);
+  return patch === undefined ? service : local.mergePatch(SERVICES, keyOf(service), patch, { signal });
 }
 
 const OUR_LABELS = [SERVICE_IMPORT_LABEL, DERIVED_SERVICE_LABEL];
@@ -130,24 +196,33 @@ async function writeLabels(
   await local.mergePatch(MULTI_CLUSTER_SERVICES, keyOf(object), { metadata: { labels } }, { signal });
 }
 
+const OUR_CONDITIONS = new Set<string>([
+  "Valid",
+  LOAD_BALANCER_CONDITION,
+  WEIGHTS_CONDITION,
+  ACTIVE_CONDITION,
+]);
+
 async function writeStatus(
-  { local, deps }: Session,
-  it: {
-    readonly object: MultiClusterService;
-    readonly plan: MultiClusterPlan;
-    readonly service: Service | undefined;
-  },
+  { local, deps, events }: Session,
+  it: { readonly object: MultiClusterService; readonly plan: MultiClusterPlan; readonly written: Written },
   signal: AbortSignal,
 ): Promise<void> {
-  const { object, plan, service } = it;
+  const { object, plan, written } = it;
   const { namespace = "", name, generation } = object.metadata;
-  const ours = (object.status?.conditions ?? []).filter((condition) => condition.type === "Valid");
-  const conditions = setCondition(
-    ours,
-    { ...plan.condition, ...(generation === undefined ? {} : { observedGeneration: generation }) },
-    deps.clock,
+  const next = withRefusal(plan, written.refusal);
+  for (const event of planEvents(object.status?.conditions, next))
+    events.record(MULTI_CLUSTER_SERVICES, object, event);
+  let conditions = (object.status?.conditions ?? []).filter(
+    (condition) => OUR_CONDITIONS.has(condition.type) && next.some((one) => one.type === condition.type),
   );
-  const loadBalancer = service?.status?.loadBalancer ?? {};
+  for (const condition of next)
+    conditions = setCondition(
+      conditions,
+      { ...condition, ...(generation === undefined ? {} : { observedGeneration: generation }) },
+      deps.clock,
+    );
+  const loadBalancer = written.service?.status?.loadBalancer ?? {};
   const status = { loadBalancer, conditions };
   if (sameJson(object.status, status)) return;
   await applyIfChanged(local, MULTI_CLUSTER_SERVICES, {
@@ -157,4 +232,13 @@ async function writeStatus(
     subresource: "status",
     signal,
   });
+}
+
+/** A refusal says more than what was wrong with the annotations before. */
+function withRefusal({ conditions, service }: MultiClusterPlan, refusal: unknown): MultiClusterPlan["conditions"] {
+  if (refusal === undefined || service.kind !== "apply") return conditions;
+  return [
+    ...conditions.filter((it) => it.type !== LOAD_BALANCER_CONDITION),
+    refusedCondition(service.object.metadata.name, messageOf(refusal)),
+  ];
 }
