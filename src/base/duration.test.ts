@@ -16,7 +16,10 @@ describe("a duration", () => {
     expect(parseDuration(text)).toBeCloseTo(expected, 9);
   });
 
-  it.each(["", "10", "m", "-1s", "1d", "1 s", "1s ", "s1", "1..5s", "+"])("cannot be read from %j", (text) => {
-    expect(parseDuration(text)).toBeUndefined();
-  });
+  it.each(["", "10", "m", "-1s", "1d", "1 s", "1s ", "s1", "1..5s", "+"])(
+    "cannot be read from %j",
+    (text) => {
+      expect(parseDuration(text)).toBeUndefined();
+    },
+  );
 });

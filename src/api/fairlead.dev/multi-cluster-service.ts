@@ -51,5 +51,3 @@ export const LOAD_BALANCER_ANNOTATION_PREFIXES: readonly string[] = [
 /** Conditions beside `Valid`, each there only while there is something to tell. */
 export const LOAD_BALANCER_CONDITION = "fairlead.dev/LoadBalancer";
 export const WEIGHTS_CONDITION = "fairlead.dev/WeightsHonored";
-/** Also on ServiceExports: False while the cluster has left the fleet. */
-export const ACTIVE_CONDITION = "fairlead.dev/Active";

@@ -39,3 +39,10 @@ export const MANAGED_BY_LABEL = "fairlead.dev/managed-by";
 export const MANAGED_BY = "fairlead-member";
 /** Value of `endpointslice.kubernetes.io/managed-by` on slices behind a multi-cluster ServiceImport. */
 export const MCS_SLICE_MANAGER = "endpointslice-import.fairlead.dev";
+
+/** Annotation of a ServiceExport. "union": where clusters have different ports, these are united (the oldest export decides). */
+export const PORTS_ANNOTATION = "fairlead.dev/ports";
+export const UNITED_PORTS = "union";
+
+/** On users' objects: False while their cluster has left the fleet; not there otherwise. */
+export const ACTIVE_CONDITION = "fairlead.dev/Active";

@@ -1,6 +1,6 @@
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES, type Lease } from "#api/coordination/v1/types.ts";
-import { parseClaim } from "#api/fairlead.dev/model/claim.ts";
+import { parseClaims } from "#api/fairlead.dev/model/claim.ts";
 import { MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
 import {
   IMPORTED_SERVICES,
@@ -231,9 +231,14 @@ function summarizeService(
     ports: (view.ports ?? []).map(showPort),
     exports: exported.toSorted((a, b) => byText(a.cluster, b.cluster)),
     importedBy: [...importedBy].toSorted(byText),
-    loadBalancer: parseClaim(imported?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION])?.cluster,
+    loadBalancer: balancersOf(imported?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]),
     endpoints: exported.reduce((sum, it) => sum + it.endpoints, 0),
   };
+}
+
+function balancersOf(annotation: string | undefined): string | undefined {
+  const clusters = parseClaims(annotation).map((it) => it.cluster);
+  return clusters.length === 0 ? undefined : clusters.join(",");
 }
 
 function showPort({ name, protocol = "TCP", port }: ServiceImportPort): string {

@@ -113,7 +113,9 @@ export function createMailboxInformers(
     orders: make(INTERNAL_MEMBER_CLUSTERS),
     exports: make(INTERNAL_SERVICE_EXPORTS, { indexes: { service: (it) => serviceOfExport(it) } }),
     imports: make(INTERNAL_SERVICE_IMPORTS, { indexes: { service: (it) => [serviceOfImport(it)] } }),
-    sliceExports: make(ENDPOINT_SLICE_EXPORTS, { indexes: { source: (it) => [sourceOfSliceExport(it)] } }),
+    sliceExports: make(ENDPOINT_SLICE_EXPORTS, {
+      indexes: { source: (it) => [sourceOfSliceExport(it)], service: (it) => [serviceOfSliceExport(it)] },
+    }),
     sliceImports: createSliceImportInformer(client, namespace, deps),
   };
 }
@@ -162,6 +164,10 @@ export function serviceOfImported(it: ImportedService): ObjectKey {
   return objectKey(it.spec.service.namespace, it.spec.service.name);
 }
 export function serviceOfSliceImport(it: EndpointSliceImport): ObjectKey {
+  const { namespace, name } = it.spec.ownerServiceReference;
+  return objectKey(namespace, name);
+}
+export function serviceOfSliceExport(it: EndpointSliceExport): ObjectKey {
   const { namespace, name } = it.spec.ownerServiceReference;
   return objectKey(namespace, name);
 }

@@ -45,6 +45,12 @@ export function membershipOf({ mailbox, cluster }: Session): Membership {
   }
 }
 
+/** Whether the hub knows what we add to the kinds of mailboxes: an original one is sent nothing of it. */
+export function isHubModern({ mailbox, cluster }: Session): boolean {
+  const orders = mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
+  return orders?.spec.leaseDurationSeconds !== undefined;
+}
+
 /** Whether the hub's orders changed in what controllers go by. */
 export function isMembershipChanged({
   before,

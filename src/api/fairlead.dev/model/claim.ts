@@ -34,10 +34,9 @@ export function parseClaims(annotation: string | undefined): Claim[] {
 /** Undefined where nobody holds a claim. */
 export function renderClaims(claims: readonly Claim[]): string | undefined {
   if (claims.length === 0) return undefined;
-  const members = claims
-    .toSorted((a, b) => byText(a.mailbox, b.mailbox))
-    .map((it) => [it.mailbox, it.cluster]);
-  return JSON.stringify({ MemberClusters: Object.fromEntries(members) });
+  const members: Record<string, string> = {};
+  for (const it of claims.toSorted((a, b) => byText(a.mailbox, b.mailbox))) members[it.mailbox] = it.cluster;
+  return JSON.stringify({ MemberClusters: members });
 }
 
 export interface Claimant extends Claim {

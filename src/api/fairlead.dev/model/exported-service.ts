@@ -20,6 +20,8 @@ export interface ExportedService {
   readonly name: string;
   readonly headless: boolean;
   readonly ports: readonly ModelPort[];
+  /** Fleet door: whether ports are united with those of other clusters, where this export is the oldest. */
+  readonly unitesPorts: boolean;
   readonly ipFamilies: readonly IPFamily[];
   readonly sessionAffinity: "None" | "ClientIP" | undefined;
   /** Unit: seconds. */
@@ -77,6 +79,7 @@ export function readExport(object: InternalServiceExport): ExportedService | und
     name: spec.serviceReference.name,
     headless: spec.headless === true,
     ports: spec.ports.map(readPort),
+    unitesPorts: spec.portPolicy === "Union",
     ipFamilies: spec.ipFamilies ?? [],
     sessionAffinity: spec.sessionAffinity,
     affinityTimeoutSeconds: spec.sessionAffinityConfig?.clientIP?.timeoutSeconds,

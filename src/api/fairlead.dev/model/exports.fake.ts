@@ -9,6 +9,7 @@ export function fakeExport(cluster: string, more: Partial<ExportedService> = {})
     name: "hello",
     headless: false,
     ports: [fakePort("http", 80)],
+    unitesPorts: false,
     ipFamilies: ["IPv4", "IPv6"],
     sessionAffinity: "None",
     affinityTimeoutSeconds: undefined,

@@ -83,7 +83,7 @@ function findAffinityConflict(ordered: readonly ExportedService[]): string | und
 }
 
 /** Oldest to newest: a port joins when neither its name nor its protocol and number is taken. */
-function unionOfPorts(ordered: readonly ExportedService[]): ModelPort[] {
+export function unionOfPorts(ordered: readonly ExportedService[]): ModelPort[] {
   const union: ModelPort[] = [];
   const names = new Set<string>();
   const numbers = new Set<string>();

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import type { EndpointSliceExportSpec } from "../../networking.fleet.azure.com/v1alpha1/types.ts";
-import { parseClaim, planClaim, renderClaim } from "./claim.ts";
 import { readExport, writeExportFacts } from "./exported-service.ts";
 import { findEndpointProblem, importPorts } from "./slice.ts";
 import { readWeight } from "./weight.ts";
@@ -89,32 +88,6 @@ describe("an InternalServiceExport", () => {
     });
     expect(read?.createdAt).toBe("2026-01-01T00:00:00Z");
     expect(read?.doors.map((it) => it.door)).toEqual(["fleet", "mcs"]);
-  });
-});
-
-describe("the claim of the fleet door", () => {
-  const a = { mailbox: "fleet-member-a", cluster: "a", since: "2026-01-02T00:00:00Z" };
-  const b = { mailbox: "fleet-member-b", cluster: "b", since: "2026-01-01T00:00:00Z" };
-
-  it("is kept by its holder, then goes to whoever has asked longest", () => {
-    expect(planClaim({ mailbox: a.mailbox, cluster: "a" }, [b, a])?.cluster).toBe("a");
-    expect(planClaim(undefined, [a, b])?.cluster).toBe("b");
-    expect(planClaim({ mailbox: "fleet-member-gone", cluster: "gone" }, [a, b])?.cluster).toBe("b");
-    expect(planClaim({ mailbox: a.mailbox, cluster: "a" }, [])).toBeUndefined();
-  });
-
-  it("is written as other agents write it, and text that cannot be read claims nothing", () => {
-    expect(renderClaim(a)).toBe('{"MemberClusters":{"fleet-member-a":"a"}}');
-    expect(parseClaim(renderClaim(a))).toEqual({ mailbox: "fleet-member-a", cluster: "a" });
-    for (const bad of [
-      undefined,
-      "",
-      "null",
-      "[]",
-      '{"MemberClusters":{}}',
-      '{"MemberClusters":{"work":"a"}}',
-    ])
-      expect(parseClaim(bad)).toBeUndefined();
   });
 });
 

@@ -1,14 +1,17 @@
 import { sameJson } from "#base/json.ts";
 import { byText } from "#base/text.ts";
 import type {
+  AcceptedCluster,
   FleetServiceImportStatus,
   FleetServicePort,
 } from "../../networking.fleet.azure.com/v1alpha1/types.ts";
 import { type ExportedService, type ModelPort, byAge, readPort } from "./exported-service.ts";
+import { unitePorts } from "./united.ts";
 
 /**
- * The fleet door: strict ports. Clusters whose ports are those of the import are in; the others are told of a conflict
- * and stay out. What is imported now stays as long as anyone stands for it; otherwise the oldest export decides.
+ * The fleet door. Ports are strict: clusters whose ports are those of the import are in; the others are told of a conflict
+ * and stay out. What is imported now stays as long as anyone stands for it; otherwise the oldest export decides. Where
+ * the oldest export asks for it, ports are united instead (`united.ts`).
  */
 
 export interface StrictImport {
@@ -28,10 +31,12 @@ export function planStrictImport(
 ): StrictImport {
   const ordered = exports.toSorted(byAge);
   const eligible = ordered.filter((it) => !it.headless);
-  const ports = findPorts(eligible, current);
-  const accepted = eligible.filter((it) => ports !== undefined && samePorts(it.ports, ports));
-  const [leader] = accepted;
-  if (leader === undefined) return { status: headlessStatus(ordered), verdicts: new Map() };
+  const [oldest] = eligible;
+  if (oldest === undefined) return { status: headlessStatus(ordered), verdicts: new Map() };
+  if (oldest.unitesPorts) return planUnited(oldest, eligible);
+  const ports = findPorts(eligible, current) ?? oldest.ports;
+  const accepted = eligible.filter((it) => samePorts(it.ports, ports));
+  const leader = accepted[0] ?? oldest;
   const verdicts = new Map(
     eligible.map((it) => [
       it.cluster,
@@ -39,8 +44,44 @@ export function planStrictImport(
     ]),
   );
   return {
-    status: { type: "ClusterSetIP", ports: leader.ports.map(writePort), clusters: clustersOf(accepted) },
+    status: {
+      type: "ClusterSetIP",
+      ports: leader.ports.map(writePort),
+      ...affinityOf(leader),
+      clusters: accepted.map((it) => acceptedCluster(it)).toSorted((a, b) => byText(a.cluster, b.cluster)),
+    },
     verdicts,
+  };
+}
+
+function planUnited(oldest: ExportedService, eligible: readonly ExportedService[]): StrictImport {
+  const { ports, clusters, verdicts } = unitePorts(eligible);
+  return {
+    status: {
+      type: "ClusterSetIP",
+      ports: ports.map(writePort),
+      ...affinityOf(oldest),
+      clusters: clusters
+        .map((it) => ({ ...acceptedCluster(it.of), ports: [...it.ports] }))
+        .toSorted((a, b) => byText(a.cluster, b.cluster)),
+    },
+    verdicts,
+  };
+}
+
+/** Agents and tests of other origin know nothing but the name; what is as by default is not said. */
+function acceptedCluster({ cluster, weight = 1 }: ExportedService): AcceptedCluster {
+  return { cluster, ...(weight === 1 ? {} : { weight }) };
+}
+
+function affinityOf({
+  sessionAffinity,
+  affinityTimeoutSeconds: timeoutSeconds,
+}: ExportedService): Pick<FleetServiceImportStatus, "sessionAffinity" | "sessionAffinityConfig"> {
+  if (sessionAffinity !== "ClientIP") return {};
+  return {
+    sessionAffinity,
+    ...(timeoutSeconds === undefined ? {} : { sessionAffinityConfig: { clientIP: { timeoutSeconds } } }),
   };
 }
 

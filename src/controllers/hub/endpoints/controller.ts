@@ -1,4 +1,4 @@
-import { parseClaim } from "#api/fairlead.dev/model/claim.ts";
+import { parseClaims } from "#api/fairlead.dev/model/claim.ts";
 import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
 import {
@@ -167,7 +167,7 @@ function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport):
     isExported: exported !== undefined,
     exportTo: exported?.spec?.exportTo,
     serviceImport,
-    claim: parseClaim(serviceImport?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]),
+    claims: parseClaims(serviceImport?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]),
     reporters: reportersOf(informers, namespace, members),
     isModern: (it) => isModernMember(informers, it),
     readsView: (it) => readsView(informers, it),

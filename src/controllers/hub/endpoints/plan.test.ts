@@ -35,14 +35,14 @@ const view = (more: Partial<SliceView> = {}): SliceView => ({
   slice: slice("a"),
   isExported: true,
   serviceImport: { metadata: { name: "hello" }, status: { clusters: [{ cluster: "a" }] } },
-  claim: undefined,
+  claims: [],
   reporters: [],
   isModern: () => true,
   readsView: () => false,
   exportTo: undefined,
   ...more,
 });
-const claim = (cluster: string) => ({ mailbox: `fleet-member-${cluster}`, cluster });
+const claim = (cluster: string) => [{ mailbox: `fleet-member-${cluster}`, cluster }];
 
 describe("the endpoints that a member exports", () => {
   it("go to every member that has the namespace but the exporter, which sees its own", () => {
@@ -55,12 +55,12 @@ describe("the endpoints that a member exports", () => {
 
   it("are in the view once, and in the mailboxes of those alone that do not read it", () => {
     const readsView = (it: string): boolean => it !== "b";
-    expect(planSlice(view({ reporters: ["b", "c", "d"], claim: claim("d"), readsView }))).toEqual({
+    expect(planSlice(view({ reporters: ["b", "c", "d"], claims: claim("d"), readsView }))).toEqual({
       act: "distribute",
       isInView: true,
       mailboxes: ["fleet-member-b"],
     });
-    const old = { claim: claim("b"), isModern: () => false, readsView };
+    const old = { claims: claim("b"), isModern: () => false, readsView };
     expect(planSlice(view(old))).toMatchObject({ isInView: true, mailboxes: ["fleet-member-b"] });
   });
 
@@ -71,23 +71,23 @@ describe("the endpoints that a member exports", () => {
       isInView: false,
       mailboxes: ["fleet-member-c"],
     });
-    expect(planSlice(view({ ...chosen, claim: claim("b") }))).toMatchObject({
+    expect(planSlice(view({ ...chosen, claims: claim("b") }))).toMatchObject({
       mailboxes: ["fleet-member-c"],
     });
     expect(planSlice(view({ ...chosen, exportTo: [] }))).toMatchObject({ isInView: false, mailboxes: [] });
   });
 
   it("go to the fleet door's importer too, once, and only where the exporter was accepted", () => {
-    expect(planSlice(view({ claim: claim("b"), reporters: ["b"] }))).toMatchObject({
+    expect(planSlice(view({ claims: claim("b"), reporters: ["b"] }))).toMatchObject({
       mailboxes: ["fleet-member-b"],
     });
     const refused = { metadata: { name: "hello" }, status: { clusters: [{ cluster: "z" }] } };
-    expect(planSlice(view({ claim: claim("b"), serviceImport: refused }))).toMatchObject({ mailboxes: [] });
+    expect(planSlice(view({ claims: claim("b"), serviceImport: refused }))).toMatchObject({ mailboxes: [] });
   });
 
   it("go back to an importer of other origin that is the exporter, because it does not look at its own", () => {
-    expect(planSlice(view({ claim: claim("a") }))).toMatchObject({ mailboxes: [] });
-    expect(planSlice(view({ claim: claim("a"), isModern: () => false }))).toMatchObject({
+    expect(planSlice(view({ claims: claim("a") }))).toMatchObject({ mailboxes: [] });
+    expect(planSlice(view({ claims: claim("a"), isModern: () => false }))).toMatchObject({
       mailboxes: ["fleet-member-a"],
     });
   });

@@ -16,7 +16,7 @@ export interface SliceView {
   /** Whether the hub accepted the exporter's export of the service that the slice belongs to. */
   readonly isExported: boolean;
   readonly serviceImport: FleetServiceImport | undefined;
-  readonly claim: Claim | undefined;
+  readonly claims: readonly Claim[];
   /** Members that asked for the services of the namespace. They see their own endpoints without the hub. */
   readonly reporters: readonly string[];
   /** Members with a report, whatever is in it: all but agents of other origin. */
@@ -49,7 +49,7 @@ export function planSlice(view: SliceView): SlicePlan {
   const problem = findSliceProblem(slice);
   if (problem !== undefined) return { act: "withdraw", problem };
   const isInView = view.exportTo === undefined;
-  const importers = new Set([...view.reporters.filter((it) => it !== cluster), ...claimantOf(view, cluster)]);
+  const importers = new Set([...view.reporters.filter((it) => it !== cluster), ...claimantsOf(view, cluster)]);
   const isMeant = (it: string): boolean => it === cluster || view.exportTo?.includes(it) !== false;
   const mailboxes = [...importers]
     .filter((it) => isMeant(it) && !(isInView && view.readsView(it)))
@@ -58,11 +58,11 @@ export function planSlice(view: SliceView): SlicePlan {
   return { act: "distribute", isInView, mailboxes };
 }
 
-/** The fleet door's importer, where the exporter was accepted there. */
-function claimantOf({ claim, serviceImport, isModern }: SliceView, cluster: string): string[] {
+/** The fleet door's importers, where the exporter was accepted there. */
+function claimantsOf({ claims, serviceImport, isModern }: SliceView, cluster: string): string[] {
   const isAccepted = serviceImport?.status?.clusters?.some((it) => it.cluster === cluster) === true;
-  if (claim === undefined || !isAccepted) return [];
-  return claim.cluster === cluster && isModern(cluster) ? [] : [claim.cluster];
+  if (!isAccepted) return [];
+  return claims.filter((it) => it.cluster !== cluster || !isModern(cluster)).map((it) => it.cluster);
 }
 
 /**

@@ -118,21 +118,26 @@ describe("who imports a service through the fleet door", () => {
 
   it("is one member: the first that asked, until it lets go", () => {
     const first = plan([exported("a")], [late, early]);
-    expect(first.claim?.cluster).toBe("b");
+    expect(first.claims[0]?.cluster).toBe("b");
     expect(first.answers.map((it) => [it.object.metadata.namespace, it.holdsClaim])).toEqual([
       ["fleet-member-c", false],
       ["fleet-member-b", true],
     ]);
-    expect(first.answers[0]?.status).toEqual({});
+    expect(first.answers[0]?.status).toEqual({
+      message:
+        "work/hello is imported by b: one member at a time does, unless every one asks with fairlead.dev/import: shared",
+    });
     const kept = plan([exported("a")], [late, early], '{"MemberClusters":{"fleet-member-c":"c"}}');
-    expect(kept.claim?.cluster).toBe("c");
-    expect(plan([exported("a")], [late], '{"MemberClusters":{"fleet-member-b":"b"}}').claim?.cluster).toBe(
-      "c",
-    );
+    expect(kept.claims[0]?.cluster).toBe("c");
+    expect(
+      plan([exported("a")], [late], '{"MemberClusters":{"fleet-member-b":"b"}}').claims[0]?.cluster,
+    ).toBe("c");
   });
 
   it("is nobody for a headless service, or one that nobody exports", () => {
-    expect(plan([exported("a", 80, { headless: true })], [early]).claim).toBeUndefined();
-    expect(plan([], [early])).toMatchObject({ claim: undefined, answers: [{ status: {} }] });
+    expect(plan([exported("a", 80, { headless: true })], [early]).claims).toEqual([]);
+    const none = plan([], [early]);
+    expect(none.claims).toEqual([]);
+    expect(none.answers[0]?.status).toEqual({ message: "no cluster exports work/hello" });
   });
 });

@@ -1,10 +1,11 @@
 import { ACCEPTED, MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
 import { sameJson } from "#base/json.ts";
 import { byText } from "#base/text.ts";
-import { type Claim, parseClaim, planClaim } from "#api/fairlead.dev/model/claim.ts";
+import { type Claim, parseClaims, planClaims } from "#api/fairlead.dev/model/claim.ts";
 import { type ExportedService, readExport } from "#api/fairlead.dev/model/exported-service.ts";
 import { type Audiences, mergeForAudiences } from "#api/fairlead.dev/model/audience.ts";
 import { type MergedService, mergeExports } from "#api/fairlead.dev/model/merge.ts";
+import { IMPORT_ANNOTATION, SHARED_IMPORT } from "#api/fairlead.dev/multi-cluster-service.ts";
 import { isClusterName, isServiceName } from "#api/fairlead.dev/model/names.ts";
 import { type StrictImport, planStrictImport } from "#api/fairlead.dev/model/strict.ts";
 import type { Condition } from "#api/meta/types.ts";
@@ -35,7 +36,8 @@ type NewCondition = Omit<Condition, "lastTransitionTime">;
 export interface ServicePlan {
   /** For the hub's ServiceImport. Undefined: nothing is exported, there is none. */
   readonly status: FleetServiceImportStatus | undefined;
-  readonly claim: Claim | undefined;
+  /** Of the members that import it through the fleet door. */
+  readonly claims: readonly Claim[];
   /** For the view, and for ImportedServices in mailboxes. */
   readonly audiences: Audiences;
   /** For the exports, one entry each. A type of ours that is not in it is taken away. */
@@ -78,10 +80,10 @@ export function planService(view: ServiceView): ServicePlan {
   const models = [...accepted.values()];
   const strict = planStrictImport(models, view.serviceImport?.status);
   const merged = mergeExports(models);
-  const claim = strict.status?.type === "ClusterSetIP" ? planClaimFor(view) : undefined;
+  const claims = strict.status?.type === "ClusterSetIP" ? planClaimsFor(view) : [];
   return {
     status: strict.status,
-    claim,
+    claims,
     audiences: mergeForAudiences(models, view.members),
     verdicts: present.map((object) => {
       const problem = refused.get(object);
@@ -93,8 +95,11 @@ export function planService(view: ServiceView): ServicePlan {
       };
     }),
     answers: view.imports.map((object) => {
-      const holdsClaim = claim !== undefined && object.metadata.namespace === claim.mailbox;
-      return { object, holdsClaim, status: holdsClaim ? (strict.status ?? {}) : {} };
+      const holdsClaim = claims.some((it) => it.mailbox === object.metadata.namespace);
+      const status = holdsClaim
+        ? (strict.status ?? {})
+        : { message: explainWait(object, strict.status, claims) };
+      return { object, holdsClaim, status };
     }),
   };
 }
@@ -126,15 +131,31 @@ function sortOut(exports: readonly InternalServiceExport[], members: ReadonlySet
   return { accepted, refused };
 }
 
-function planClaimFor(view: ServiceView): Claim | undefined {
+/** Why a member that asks for a service gets nothing. Agents of other origin do not read it, and see an empty answer. */
+function explainWait(
+  { spec }: InternalServiceImport,
+  status: FleetServiceImportStatus | undefined,
+  claims: readonly Claim[],
+): string {
+  const { namespace, name } = spec.serviceImportReference;
+  const service = `${namespace}/${name}`;
+  if (status === undefined) return `no cluster exports ${service}`;
+  if (status.type === "Headless") return `${service} is headless: a load balancer cannot front it`;
+  const holders = claims.map((it) => it.cluster).join(", ");
+  const all = `one member at a time does, unless every one asks with ${IMPORT_ANNOTATION}: ${SHARED_IMPORT}`;
+  return holders === "" ? `${service} is not imported` : `${service} is imported by ${holders}: ${all}`;
+}
+
+function planClaimsFor(view: ServiceView): Claim[] {
   const claimants = view.imports.flatMap((it) => {
     const cluster = clusterOfMailbox(it.metadata.namespace);
     if (cluster === undefined || it.metadata.deletionTimestamp !== undefined || !view.members.has(cluster))
       return [];
-    return [{ mailbox: it.metadata.namespace ?? "", cluster, since: it.metadata.creationTimestamp ?? "" }];
+    const since = it.metadata.creationTimestamp ?? "";
+    return [{ mailbox: it.metadata.namespace ?? "", cluster, since, isShared: it.spec.shared === true }];
   });
-  const current = parseClaim(view.serviceImport?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]);
-  return planClaim(current, claimants);
+  const current = parseClaims(view.serviceImport?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]);
+  return planClaims(current, claimants);
 }
 
 function refusal(problem: string): NewCondition {

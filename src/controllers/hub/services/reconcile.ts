@@ -1,6 +1,6 @@
 import { NAMESPACES } from "#api/core/v1/types.ts";
 import { mailboxName } from "#api/fairlead.dev/model/names.ts";
-import { type Claim, renderClaim } from "#api/fairlead.dev/model/claim.ts";
+import { type Claim, renderClaims } from "#api/fairlead.dev/model/claim.ts";
 import type { MergedService } from "#api/fairlead.dev/model/merge.ts";
 import { ACCEPTED, MCS_CONFLICT, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
@@ -86,17 +86,17 @@ class Pass {
     const signal = this.#signal;
     if (plan.status === undefined) {
       if (current === undefined) return;
-      await this.#writeClaim(current, undefined);
+      await this.#writeClaims(current, []);
       if (!isDeleting(current)) await client.delete(FLEET_SERVICE_IMPORTS, this.#key, { signal });
       return;
     }
     if (current !== undefined && isDeleting(current)) {
       // Someone deleted it although the service is exported: let it go, the next pass makes a new one.
-      await this.#writeClaim(current, undefined);
+      await this.#writeClaims(current, []);
       return;
     }
     const present = current ?? (await this.#createServiceImport());
-    const claimed = await this.#writeClaim(present, plan.claim);
+    const claimed = await this.#writeClaims(present, plan.claims);
     if (sameStatus(claimed.status, plan.status)) return;
     await applyIfChanged(client, FLEET_SERVICE_IMPORTS, {
       current: claimed,
@@ -141,16 +141,16 @@ class Pass {
     }
   }
 
-  /** The claim and its finalizer change together. */
-  async #writeClaim(current: FleetServiceImport, claim: Claim | undefined): Promise<FleetServiceImport> {
+  /** The claims and their finalizer change together. */
+  async #writeClaims(current: FleetServiceImport, claims: readonly Claim[]): Promise<FleetServiceImport> {
     const annotation = current.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION];
     const before = current.metadata.finalizers ?? [];
     const others = before.filter((it) => it !== FINALIZERS.serviceImport);
     const isHeld = before.length !== others.length;
-    const wanted = claim === undefined ? undefined : renderClaim(claim);
-    if (annotation === wanted && isHeld === (claim !== undefined)) return current;
+    const wanted = renderClaims(claims);
+    if (annotation === wanted && isHeld === (wanted !== undefined)) return current;
     const { uid, resourceVersion } = current.metadata;
-    const finalizers = claim === undefined ? others : [...others, FINALIZERS.serviceImport];
+    const finalizers = wanted === undefined ? others : [...others, FINALIZERS.serviceImport];
     const annotations = { [SERVICE_IN_USE_BY_ANNOTATION]: wanted ?? null };
     const metadata = { uid, resourceVersion, finalizers, annotations };
     return this.#parts.client.mergePatch(

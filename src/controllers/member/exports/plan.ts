@@ -1,7 +1,7 @@
 import type { Service } from "#api/core/v1/types.ts";
 import { type ModelDoor, writeExportFacts } from "#api/fairlead.dev/model/exported-service.ts";
 import { readWeight } from "#api/fairlead.dev/model/weight.ts";
-import { ACCEPTED, MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
+import { ACCEPTED, MCS_CONFLICT, PORTS_ANNOTATION, UNITED_PORTS } from "#api/fairlead.dev/names.ts";
 import type { Condition } from "#api/meta/types.ts";
 import type { ServiceExport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { isReservedNamespace, WEIGHT_ANNOTATION } from "#api/networking.fleet.azure.com/names.ts";
@@ -12,6 +12,7 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { FleetServiceExport } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
 
+import { inactiveCondition } from "../membership/inactive.ts";
 import { planTraffic } from "./traffic.ts";
 
 /** What a cluster exports of one service, and what it tells the two kinds of ServiceExport. Pure. */
@@ -26,6 +27,8 @@ export interface ExportView {
   readonly service: Service | undefined;
   /** What the hub has, with its verdicts. */
   readonly current: InternalServiceExport | undefined;
+  /** By name: the cluster leaves its fleet, or has left. */
+  readonly left?: string | undefined;
 }
 
 export interface ExportPlan {
@@ -36,42 +39,76 @@ export interface ExportPlan {
   readonly mcs: readonly NewCondition[] | undefined;
 }
 
-interface FleetDoor {
+interface McsDoor {
   readonly door: ModelDoor | undefined;
-  readonly weight: number | undefined;
   readonly valid: NewCondition;
+}
+interface FleetDoor extends McsDoor {
+  readonly weight: number | undefined;
 }
 
 export function planExport(view: ExportView): ExportPlan {
   const fleet = view.fleet === undefined ? undefined : openFleetDoor(view, view.fleet);
   const mcs = view.mcs === undefined ? undefined : openMcsDoor(view, view.mcs);
+  return view.left === undefined
+    ? planActive(view, fleet, mcs)
+    : planInactive(view.left, fleet?.valid, mcs?.valid);
+}
+
+function planActive(view: ExportView, fleet: FleetDoor | undefined, mcs: McsDoor | undefined): ExportPlan {
   const isOpen = { fleet: fleet?.door !== undefined, mcs: mcs?.door !== undefined };
   const { traffic, conditions } = planTraffic({
     fleet: isOpen.fleet ? view.fleet : undefined,
     mcs: isOpen.mcs ? view.mcs : undefined,
     current: view.current,
   });
-  const spec = planSpec(view.service, fleet, mcs?.door);
+  const spec = planSpec(view, fleet, mcs?.door);
   const told = (isToldOf: boolean): readonly NewCondition[] => (isToldOf ? conditions : []);
   return {
     spec: spec === undefined ? undefined : { ...spec, ...traffic },
-    fleet:
-      fleet === undefined
-        ? undefined
-        : [fleet.valid, ...fleetConflict(view, isOpen.fleet), ...told(isOpen.fleet)],
-    mcs: mcs === undefined ? undefined : [mcs.valid, ...mcsProgress(view, isOpen.mcs), ...told(isOpen.mcs)],
+    fleet: fleet && [fleet.valid, ...fleetConflict(view, isOpen.fleet), ...told(isOpen.fleet)],
+    mcs: mcs && [mcs.valid, ...mcsProgress(view, isOpen.mcs), ...told(isOpen.mcs)],
+  };
+}
+
+/** Users' objects stay when their cluster leaves: they say that nothing comes of them. */
+function planInactive(
+  cluster: string,
+  fleet: NewCondition | undefined,
+  mcs: NewCondition | undefined,
+): ExportPlan {
+  const inactive = inactiveCondition(cluster);
+  const pending: NewCondition = {
+    type: "Ready",
+    status: "False",
+    reason: "Pending",
+    message: inactive.message,
+  };
+  return {
+    spec: undefined,
+    fleet: fleet === undefined ? undefined : [fleet, inactive],
+    mcs: mcs === undefined ? undefined : [mcs, pending, inactive],
   };
 }
 
 function planSpec(
-  service: Service | undefined,
+  view: ExportView,
   fleet: FleetDoor | undefined,
   mcs: ModelDoor | undefined,
 ): ExportPlan["spec"] {
+  const { service } = view;
   const doors = [fleet?.door, mcs].filter((it) => it !== undefined);
   if (service === undefined || doors.length === 0) return undefined;
   const weight = fleet?.door === undefined ? undefined : fleet.weight;
-  return { ...writeExportFacts(service, doors), ...(weight === undefined ? {} : { weight }) };
+  return {
+    ...writeExportFacts(service, doors),
+    ...(unitesPorts(view) ? { portPolicy: "Union" as const } : {}),
+    ...(weight === undefined ? {} : { weight }),
+  };
+}
+
+function unitesPorts({ fleet, mcs }: ExportView): boolean {
+  return (fleet ?? mcs)?.metadata.annotations?.[PORTS_ANNOTATION] === UNITED_PORTS;
 }
 
 function isGone(service: Service | undefined): service is undefined {
@@ -94,13 +131,7 @@ function openFleetDoor(view: ExportView, object: FleetServiceExport): FleetDoor 
     );
   const door = doorOf("fleet", object);
   const weight = readWeight(object.metadata.annotations?.[WEIGHT_ANNOTATION]);
-  if (weight.kind === "invalid") {
-    // The export goes on with the last valid weight: a typing error must not stop traffic.
-    const before = view.current?.spec;
-    const wasExported = before?.doors?.some((it) => it.group === FLEET_NETWORKING_GROUP) === true;
-    const refused = invalid("ServiceExportInvalidWeightAnnotation", weight.message);
-    return wasExported ? { ...refused, door, weight: before?.weight } : refused;
-  }
+  if (weight.kind === "invalid") return keepWeight(view, door, weight.message);
   if (weight.weight === 0) {
     const message = `exported service ${namespace}/${name} with 0 weight`;
     return { door: undefined, weight: 0, valid: isValid("ServiceIsValid", message) };
@@ -109,10 +140,26 @@ function openFleetDoor(view: ExportView, object: FleetServiceExport): FleetDoor 
   return { door, weight: weight.weight, valid: isValid("ServiceIsValid", message) };
 }
 
-function openMcsDoor(
-  { service, namespace, name }: ExportView,
-  object: ServiceExport,
-): { readonly door: ModelDoor | undefined; readonly valid: NewCondition } {
+/** The export goes on with the last valid weight: a typing error must not stop traffic. */
+function keepWeight({ current }: ExportView, door: ModelDoor, problem: string): FleetDoor {
+  const before = current?.spec;
+  const isExported = before?.doors?.some((it) => it.group === FLEET_NETWORKING_GROUP) === true;
+  const message = isExported
+    ? `${problem}; the last valid one, ${before.weight ?? 1}, stays`
+    : `${problem}; nothing is exported until it is`;
+  return {
+    door: isExported ? door : undefined,
+    weight: before?.weight,
+    valid: {
+      type: "Valid",
+      status: "False",
+      reason: "ServiceExportInvalidWeightAnnotation",
+      message,
+    },
+  };
+}
+
+function openMcsDoor({ service, namespace, name }: ExportView, object: ServiceExport): McsDoor {
   if (isGone(service)) {
     const message = `service ${namespace}/${name} does not exist`;
     return { door: undefined, valid: { type: "Valid", status: "False", reason: "NoService", message } };

@@ -1,6 +1,6 @@
 import type { Service } from "#api/core/v1/types.ts";
 import { mailboxName } from "#api/fairlead.dev/model/names.ts";
-import { TRAFFIC } from "#api/fairlead.dev/names.ts";
+import { ACTIVE_CONDITION, TRAFFIC } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, splitKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { Condition, KubeObject } from "#api/meta/types.ts";
@@ -20,9 +20,10 @@ import { createController } from "#kube/controller.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller } from "#kube/types.ts";
-import { MEMBER_MANAGER, serviceOfExport } from "../informers.ts";
-import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { MEMBER_MANAGER, serviceOfExport, serviceOfSliceExport } from "../informers.ts";
+import { both, isHubModern, isMembershipChanged, membershipOf, type Session } from "../session.ts";
 import { ignoreVanishing } from "../vanishing.ts";
+import { planEvents } from "./events.ts";
 import { type ExportPlan, type NewCondition, planExport } from "./plan.ts";
 
 /** ServiceExports of both kinds to InternalServiceExports, and verdicts back. Keys are services. */
@@ -37,6 +38,11 @@ export function createExports(session: Session): Controller {
         watching(here.mcsExports),
         watching(here.services),
         watching(mailbox.exports, both(serviceOfExport)),
+        watching(mailbox.sliceExports, ({ before, after }) =>
+          before !== undefined && (after === undefined || isDeleting(after))
+            ? [serviceOfSliceExport(before)]
+            : [],
+        ),
         watching(mailbox.orders, (change) => (isMembershipChanged(change) ? exportKeys(session) : [])),
       ],
     },
@@ -66,6 +72,7 @@ export function planFor(session: Session, key: ObjectKey): ExportPlan {
     mcs: live(here.mcsExports.store.get(key)),
     service: here.services.store.get(key),
     current: currentExport(session, key),
+    left: membershipOf(session) === "leave" ? session.cluster : undefined,
   });
 }
 
@@ -78,36 +85,52 @@ async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal):
   const plan = planFor(session, key);
   const fleet = here.fleetExports.store.get(key);
   const mcs = here.mcsExports.store.get(key);
-  // Before the hub is asked for anything: what can be told here is told while it is away, too.
-  await report(session, { of: FLEET_SERVICE_EXPORTS, object: fleet, next: plan.fleet }, signal);
-  await report(session, { of: MCS_SERVICE_EXPORTS, object: mcs, next: plan.mcs }, signal);
-  await send(session, key, plan, signal);
+  const membership = membershipOf(session);
+  if (membership !== "none") {
+    // Before the hub is asked for anything: what can be told here is told while it is away, too.
+    await report(session, { of: FLEET_SERVICE_EXPORTS, object: fleet, next: plan.fleet }, signal);
+    await report(session, { of: MCS_SERVICE_EXPORTS, object: mcs, next: plan.mcs }, signal);
+    await send(session, key, plan, signal);
+  }
   // Put there by agents of other origin; ours needs none, because it acts on what is there.
   const finalizer = FINALIZERS.serviceExport;
   if (fleet !== undefined && isDeleting(fleet))
     await removeFinalizer(local, FLEET_SERVICE_EXPORTS, fleet, { finalizer, signal });
 }
 
-async function send(session: Session, key: ObjectKey, plan: ExportPlan, signal: AbortSignal): Promise<void> {
+async function send(
+  session: Session,
+  key: ObjectKey,
+  { spec }: ExportPlan,
+  signal: AbortSignal,
+): Promise<void> {
   const { here, hub, mailbox } = session;
-  const membership = membershipOf(session);
-  if (membership === "none") return;
-  const spec = membership === "leave" ? undefined : plan.spec;
   const current = currentExport(session, key);
   const service = here.services.store.get(key);
+  // Endpoints go first: whoever still sends to this cluster stops before the service changes or goes with the export.
+  const isDrained = ![...mailbox.sliceExports.store.byIndex("service", key)].some((it) => !isDeleting(it));
   // A second object for the same service, left by another agent, would be refused by the hub.
   for (const it of mailbox.exports.store.byIndex("service", key))
-    if (!isDeleting(it) && (spec === undefined || it !== current))
+    if (!isDeleting(it) && (spec === undefined ? isDrained : it !== current))
       await hub.delete(INTERNAL_SERVICE_EXPORTS, keyOf(it), { signal });
   if (spec !== undefined && service !== undefined)
-    await upload(session, { key, spec, service, current }, signal);
+    await upload(session, { key, spec: readableBy(session, spec), service, current }, signal);
+}
+
+type ExportFacts = Omit<InternalServiceExportSpec, "serviceReference">;
+
+/** An original hub keeps what its kinds have: the rest would be sent again with each pass. */
+function readableBy(session: Session, spec: ExportFacts): ExportFacts {
+  if (isHubModern(session)) return spec;
+  const { ports, type, weight } = spec;
+  return { ports, ...(type === undefined ? {} : { type }), ...(weight === undefined ? {} : { weight }) };
 }
 
 async function upload(
   session: Session,
   it: {
     readonly key: ObjectKey;
-    readonly spec: Omit<InternalServiceExportSpec, "serviceReference">;
+    readonly spec: ExportFacts;
     readonly service: Service;
     readonly current: InternalServiceExport | undefined;
   },
@@ -158,7 +181,7 @@ interface Report<T extends KubeObject & { status?: { conditions?: Condition[] } 
   readonly next: readonly NewCondition[] | undefined;
 }
 
-const OUR_TYPES = new Set(["Valid", "Conflict", "Ready", TRAFFIC]);
+const OUR_TYPES = new Set(["Valid", "Conflict", "Ready", TRAFFIC, ACTIVE_CONDITION]);
 
 async function report<T extends KubeObject & { status?: { conditions?: Condition[] } }>(
   { local, events, deps }: Session,
@@ -166,8 +189,7 @@ async function report<T extends KubeObject & { status?: { conditions?: Condition
   signal: AbortSignal,
 ): Promise<void> {
   if (object === undefined || next === undefined) return;
-  for (const problem of newProblems(object.status?.conditions, next))
-    events.record(of, object, { type: "Warning", reason: problem.reason, message: problem.message });
+  for (const event of planEvents(object.status?.conditions, next)) events.record(of, object, event);
   const { generation } = object.metadata;
   let conditions = (object.status?.conditions ?? []).filter(
     (it) => OUR_TYPES.has(it.type) && next.some((wanted) => wanted.type === it.type),
@@ -187,19 +209,4 @@ async function report<T extends KubeObject & { status?: { conditions?: Condition
     subresource: "status",
     signal,
   }).catch(ignoreVanishing);
-}
-
-/** What went wrong since the conditions were written last: told once, for `kubectl describe`. */
-function newProblems(
-  before: readonly Condition[] | undefined,
-  next: readonly NewCondition[],
-): readonly NewCondition[] {
-  return next.filter((it) => {
-    const isProblem =
-      (it.type === "Valid" && it.status === "False") ||
-      (it.type === "Conflict" && it.status === "True") ||
-      (it.type === TRAFFIC && it.status === "False");
-    const was = before?.find((condition) => condition.type === it.type);
-    return isProblem && (was?.status !== it.status || was.reason !== it.reason);
-  });
 }

@@ -1,3 +1,4 @@
+import { IMPORT_ANNOTATION, SHARED_IMPORT } from "#api/fairlead.dev/multi-cluster-service.ts";
 import { mailboxName } from "#api/fairlead.dev/model/names.ts";
 import { type ObjectKey, keyOf } from "#api/meta/key.ts";
 import { FINALIZERS, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
@@ -15,7 +16,7 @@ import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller, KubeClient } from "#kube/types.ts";
 import { MEMBER_MANAGER, serviceOfImport } from "../informers.ts";
-import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { both, isHubModern, isMembershipChanged, membershipOf, type Session } from "../session.ts";
 
 /** ServiceImports of the fleet door to the hub, and its answers back. Keys are services. */
 export function createFleetImport(session: Session): Controller {
@@ -71,12 +72,14 @@ async function withdraw(
 }
 
 async function ask(
-  { hub, local, cluster }: Session,
+  session: Session,
   wanted: FleetServiceImport,
   current: InternalServiceImport | undefined,
   signal: AbortSignal,
 ): Promise<void> {
+  const { hub, local, cluster } = session;
   const before = current?.spec.serviceImportReference;
+  const isShared = wanted.metadata.annotations?.[IMPORT_ANNOTATION] === SHARED_IMPORT && isHubModern(session);
   const { namespace = "", name, uid } = wanted.metadata;
   // Versions in the reference move with every status that we write: they are no reason to upload.
   const isKnown = before !== undefined && before.uid === uid;
@@ -87,7 +90,10 @@ async function ask(
         namespace: mailboxOf(cluster),
         name: current?.metadata.name ?? mailboxName(namespace, name),
       },
-      spec: { serviceImportReference: isKnown ? before : referenceTo(cluster, wanted) },
+      spec: {
+        serviceImportReference: isKnown ? before : referenceTo(cluster, wanted),
+        ...(isShared ? { shared: true } : {}),
+      },
     },
     fieldManager: MEMBER_MANAGER,
     signal,

@@ -40,8 +40,11 @@ export function planLoadBalancer(request: LoadBalancerRequest): LoadBalancerPlan
   const read = OPTIONS.map((it) => readOption(it, said[it.key], derived?.spec));
   const problems = read.flatMap((it) => it.problem ?? []);
   if (problems.length > 0 && derived === undefined) return { service: undefined, problems };
-  const options: Partial<ServiceSpec> = Object.assign({}, ...read.map((it) => it.spec));
-  return { service: serviceOf(request, { ...affinityOf(status, options.sessionAffinity), ...options }), problems };
+  const options = read.reduce<Partial<ServiceSpec>>((all, it) => ({ ...all, ...it.spec }), {});
+  return {
+    service: serviceOf(request, { ...affinityOf(status, options.sessionAffinity), ...options }),
+    problems,
+  };
 }
 
 function serviceOf(

@@ -12,7 +12,7 @@ export function planEvents(
   before: readonly Condition[] | undefined,
   next: readonly Omit<Condition, "lastTransitionTime">[],
 ): Told[] {
-  return next.flatMap((condition) => {
+  return next.flatMap((condition): Told[] => {
     const was = before?.find((it) => it.type === condition.type);
     if (was?.status === condition.status && was.reason === condition.reason) return [];
     const { message } = condition;

@@ -1,14 +1,13 @@
 import type { Service } from "#api/core/v1/types.ts";
 import { loadBalancerServiceName } from "#api/fairlead.dev/model/names.ts";
 import {
-  ACTIVE_CONDITION,
   GRACE_PERIOD_ANNOTATION,
   IMPORT_ANNOTATION,
   LOAD_BALANCER_CONDITION,
   SHARED_IMPORT,
   WEIGHTS_CONDITION,
 } from "#api/fairlead.dev/multi-cluster-service.ts";
-import type { Condition } from "#api/meta/types.ts";
+import type { Condition, OwnerReference } from "#api/meta/types.ts";
 import { DERIVED_SERVICE_LABEL, SERVICE_IMPORT_LABEL } from "#api/networking.fleet.azure.com/names.ts";
 import type {
   FleetServiceImport,
@@ -18,6 +17,7 @@ import type {
 import { parseDuration } from "#base/duration.ts";
 import { byText } from "#base/text.ts";
 import type { Applied } from "#kube/types.ts";
+import { inactiveCondition } from "../membership/inactive.ts";
 import { planLoadBalancer } from "./load-balancer.ts";
 
 /** What a MultiClusterService needs: a ServiceImport, a load balancer once there is something behind it. Pure. */
@@ -58,18 +58,27 @@ export function planMultiClusterService(view: MultiClusterView): MultiClusterPla
   if (name === undefined) return waiting(view, {}, undefined, "spec.serviceImport names no service");
   const labels = { [SERVICE_IMPORT_LABEL]: name };
   const owner = imported?.metadata.ownerReferences?.find((it) => it.controller === true);
-  if (owner !== undefined && owner.uid !== object.metadata.uid)
-    return waiting(view, labels, undefined, `${owner.kind} ${owner.name} of this cluster imports ${name}`);
+  const holder = findHolder(view, owner);
+  if (holder !== undefined)
+    return waiting(view, labels, undefined, `${holder} of this cluster imports ${name}`);
   // One that was made by hand is used, but not taken over.
   const isByHand = imported !== undefined && owner === undefined;
-  const first = isByHand ? findFirst(view) : object;
-  if (first !== object)
-    return waiting(view, labels, undefined, `MultiClusterService ${first.metadata.name} of this cluster imports ${name}`);
   const serviceImport = isByHand ? undefined : importOf(object, name);
+  if (imported === undefined) return waiting(view, labels, serviceImport, `asking the hub for ${name}`);
   const reason = findReasonToWait(imported, name);
-  if (imported === undefined || reason !== undefined)
-    return waiting(view, labels, serviceImport, reason ?? "");
-  return importing(view, imported, { serviceImport, labels });
+  return reason === undefined
+    ? importing(view, imported, { serviceImport, labels })
+    : waiting(view, labels, serviceImport, reason);
+}
+
+/** Who in this cluster has the import; undefined: this one has it, or nobody. */
+function findHolder(view: MultiClusterView, owner: OwnerReference | undefined): string | undefined {
+  const { object, imported } = view;
+  if (imported === undefined) return undefined;
+  if (owner !== undefined)
+    return owner.uid === object.metadata.uid ? undefined : `${owner.kind} ${owner.name}`;
+  const first = findFirst(view);
+  return first === object ? undefined : `MultiClusterService ${first.metadata.name}`;
 }
 
 /** Where an import is nobody's: who has it keeps it, then the oldest. */
@@ -78,8 +87,7 @@ function findFirst({ object, rivals }: MultiClusterView): MultiClusterService {
     it.metadata.labels?.[DERIVED_SERVICE_LABEL] === undefined ? 1 : 0;
   const age = (it: MultiClusterService): string => it.metadata.creationTimestamp ?? "";
   const [first] = [object, ...rivals].toSorted(
-    (a, b) =>
-      holds(a) - holds(b) || byText(age(a), age(b)) || byText(a.metadata.name, b.metadata.name),
+    (a, b) => holds(a) - holds(b) || byText(age(a), age(b)) || byText(a.metadata.name, b.metadata.name),
   );
   return first ?? object;
 }
@@ -140,8 +148,7 @@ function weightsCondition({ clusters = [] }: FleetServiceImportStatus): NewCondi
   ];
 }
 
-function findReasonToWait(imported: FleetServiceImport | undefined, name: string): string | undefined {
-  if (imported === undefined) return `asking the hub for ${name}`;
+function findReasonToWait(imported: FleetServiceImport, name: string): string | undefined {
   const { status } = imported;
   if (status?.type === "Headless") return `${name} is headless: a load balancer cannot front it`;
   if (clustersOf(imported).length > 0) return undefined;
@@ -197,25 +204,13 @@ function readGrace(text: string | undefined): number {
 }
 
 function inactive(cluster: string): MultiClusterPlan {
-  const message = inactiveCondition(cluster).message;
+  const active = inactiveCondition(cluster);
+  const { message } = active;
   return {
     serviceImport: undefined,
     service: { kind: "none" },
     labels: {},
-    conditions: [
-      { type: "Valid", status: "Unknown", reason: "UnknownServiceImport", message },
-      inactiveCondition(cluster),
-    ],
-  };
-}
-
-/** On users' objects that stay when their cluster leaves. */
-export function inactiveCondition(cluster: string): NewCondition {
-  return {
-    type: ACTIVE_CONDITION,
-    status: "False",
-    reason: "LeftFleet",
-    message: `cluster ${cluster} has left its fleet: nothing is exported or imported until it joins one`,
+    conditions: [{ type: "Valid", status: "Unknown", reason: "UnknownServiceImport", message }, active],
   };
 }
 

@@ -1,10 +1,7 @@
 import { type Service, SERVICES } from "#api/core/v1/types.ts";
 import { type ObjectKey, keyOf } from "#api/meta/key.ts";
-import {
-  ACTIVE_CONDITION,
-  LOAD_BALANCER_CONDITION,
-  WEIGHTS_CONDITION,
-} from "#api/fairlead.dev/multi-cluster-service.ts";
+import { LOAD_BALANCER_CONDITION, WEIGHTS_CONDITION } from "#api/fairlead.dev/multi-cluster-service.ts";
+import { ACTIVE_CONDITION } from "#api/fairlead.dev/names.ts";
 import {
   DERIVED_SERVICE_LABEL,
   FINALIZERS,
@@ -16,7 +13,7 @@ import {
   MULTI_CLUSTER_SERVICES,
   type MultiClusterService,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { hasCode, messageOf } from "#base/errors.ts";
+import { FleetError, hasCode } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import { setCondition } from "#kube/conditions.ts";
@@ -68,21 +65,26 @@ async function reconcile(
   key: ObjectKey,
   signal: AbortSignal,
 ): Promise<ReconcileResult | void> {
-  const { here, local, cluster, deps } = session;
+  const { here, local } = session;
   const object = here.multiClusterServices.store.get(key);
   const services = [...here.services.store.byIndex("multiClusterService", key)].filter(
     (it) => !isDeleting(it),
   );
-  if (object === undefined || isDeleting(object)) {
-    for (const it of services) await local.delete(SERVICES, keyOf(it), { signal });
-    if (object !== undefined) await release(session, object, signal);
-    return;
-  }
+  if (object !== undefined && !isDeleting(object)) return attend(session, object, services, signal);
+  for (const it of services) await local.delete(SERVICES, keyOf(it), { signal });
+  if (object !== undefined) await release(session, object, signal);
+}
+
+async function attend(
+  session: Session,
+  object: MultiClusterService,
+  services: readonly Service[],
+  signal: AbortSignal,
+): Promise<ReconcileResult | void> {
+  const { cluster, deps } = session;
   const membership = membershipOf(session);
   if (membership === "none") return;
-  const imported = importOf(object)
-    .map((it) => here.fleetImports.store.get(it))
-    .at(0);
+  const imported = importedBy(session, object);
   const nowMs = deps.clock.now();
   const plan = planMultiClusterService({
     object,
@@ -93,20 +95,39 @@ async function reconcile(
     left: membership === "leave" ? cluster : undefined,
     nowMs,
   });
-  await dropImports(session, object, plan.serviceImport?.metadata.name, signal);
-  if (plan.serviceImport !== undefined && (imported === undefined || !isDeleting(imported)))
-    await applyIfChanged(local, FLEET_SERVICE_IMPORTS, {
-      current: imported,
-      desired: plan.serviceImport,
-      fieldManager: MEMBER_MANAGER,
-      signal,
-    });
+  await writeImport(session, { object, plan, imported }, signal);
   const written = await writeService(session, services, plan, signal);
   await writeLabels(session, object, plan.labels, signal);
   await writeStatus(session, { object, plan, written }, signal);
   // What may change without anyone writing anything, as a quota, is tried again.
-  if (written.refusal !== undefined && !hasCode(written.refusal, "API_INVALID")) throw written.refusal;
+  const { refusal } = written;
+  if (refusal !== undefined && refusal.code !== "API_INVALID") throw refusal;
   return plan.service.kind === "keep" ? { requeueAfterMs: plan.service.untilMs - nowMs } : undefined;
+}
+
+function importedBy({ here }: Session, object: MultiClusterService): FleetServiceImport | undefined {
+  const [key] = importOf(object);
+  return key === undefined ? undefined : here.fleetImports.store.get(key);
+}
+
+async function writeImport(
+  session: Session,
+  it: {
+    readonly object: MultiClusterService;
+    readonly plan: MultiClusterPlan;
+    readonly imported: FleetServiceImport | undefined;
+  },
+  signal: AbortSignal,
+): Promise<void> {
+  const { serviceImport } = it.plan;
+  await dropImports(session, it.object, serviceImport?.metadata.name, signal);
+  if (serviceImport === undefined || (it.imported !== undefined && isDeleting(it.imported))) return;
+  await applyIfChanged(session.local, FLEET_SERVICE_IMPORTS, {
+    current: it.imported,
+    desired: serviceImport,
+    fieldManager: MEMBER_MANAGER,
+    signal,
+  });
 }
 
 function rivalsOf({ here }: Session, object: MultiClusterService): MultiClusterService[] {
@@ -139,7 +160,7 @@ async function release(session: Session, object: MultiClusterService, signal: Ab
 interface Written {
   readonly service: Service | undefined;
   /** Why the server did not take it. */
-  readonly refusal?: unknown;
+  readonly refusal?: FleetError;
 }
 
 async function writeService(
@@ -165,7 +186,8 @@ async function writeService(
     });
     return { service: await dropLeftovers(local, service, wanted.object, signal) };
   } catch (refusal) {
-    if (!hasCode(refusal, "API_INVALID", "API_FORBIDDEN")) throw refusal;
+    const isRefused = hasCode(refusal, "API_INVALID", "API_FORBIDDEN");
+    if (!isRefused || !(refusal instanceof FleetError)) throw refusal;
     return { service: current, refusal };
   }
 }
@@ -235,10 +257,13 @@ async function writeStatus(
 }
 
 /** A refusal says more than what was wrong with the annotations before. */
-function withRefusal({ conditions, service }: MultiClusterPlan, refusal: unknown): MultiClusterPlan["conditions"] {
+function withRefusal(
+  { conditions, service }: MultiClusterPlan,
+  refusal: FleetError | undefined,
+): MultiClusterPlan["conditions"] {
   if (refusal === undefined || service.kind !== "apply") return conditions;
   return [
     ...conditions.filter((it) => it.type !== LOAD_BALANCER_CONDITION),
-    refusedCondition(service.object.metadata.name, messageOf(refusal)),
+    refusedCondition(service.object.metadata.name, refusal.message),
   ];
 }

@@ -14,6 +14,7 @@ import { importedSliceKeys } from "../endpoints/import.ts";
 import { mcsImportKeys } from "../imports/mcs-import.ts";
 import { agentsOf, runs } from "../roles.ts";
 import type { Session } from "../session.ts";
+import { areMarkedInactive } from "./inactive.ts";
 
 /** Share by which a period is stretched or cut by chance, so that members do not report together. */
 const JITTER = 0.05;
@@ -44,8 +45,11 @@ function leftovers({ mailbox, here, fleet, part }: Session, whenLeaving: () => O
       watching(fleet.reports, whenLeaving),
       watching(here.mcsImports, whenLeaving),
       watching(here.slices, whenLeaving),
+      watching(here.fleetExports, whenLeaving),
+      watching(here.mcsExports, whenLeaving),
     );
-  if (runs(part, "mcs")) sources.push(watching(here.services, whenLeaving));
+  if (runs(part, "mcs"))
+    sources.push(watching(here.services, whenLeaving), watching(here.multiClusterServices, whenLeaving));
   return sources;
 }
 
@@ -124,7 +128,8 @@ function isWithdrawn(session: Session): boolean {
   const { part } = session;
   return (
     (!runs(part, "member-net") || isMailboxEmpty(session)) &&
-    (!runs(part, "mcs") || !hasLoadBalancers(session))
+    (!runs(part, "mcs") || !hasLoadBalancers(session)) &&
+    areMarkedInactive(session)
   );
 }
 

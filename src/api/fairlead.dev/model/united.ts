@@ -1,0 +1,85 @@
+import type { ExportedService, ModelPort } from "./exported-service.ts";
+import { exposedPorts, unionOfPorts } from "./merge.ts";
+
+/**
+ * The fleet door with united ports: every cluster takes part with those of its ports that no older export has otherwise.
+ * A port leads to the clusters that have it, so that a change of ports can be rolled through clusters one by one.
+ */
+export interface UnitedPorts {
+  readonly ports: readonly ModelPort[];
+  /** Those with a port that is imported. */
+  readonly clusters: readonly {
+    readonly of: ExportedService;
+    readonly ports: readonly { readonly name: string; readonly importedAs: string }[];
+  }[];
+  /** Per cluster, what of its ports is not as it wants; undefined where all is. */
+  readonly verdicts: ReadonlyMap<string, string | undefined>;
+}
+
+/** @param ordered - Oldest first, none of them headless. */
+export function unitePorts(ordered: readonly ExportedService[]): UnitedPorts {
+  const ports = unionOfPorts(ordered);
+  const owners = new Map(
+    ports.map((port) => [port, ordered.find((it) => it.ports.includes(port))?.cluster ?? ""] as const),
+  );
+  return {
+    ports,
+    clusters: ordered
+      .map((of) => ({ of, ports: exposedPorts(of.ports, ports) }))
+      .filter((it) => it.ports.length > 0),
+    verdicts: new Map(
+      ordered.map((of) => {
+        const lost = of.ports.flatMap((port) => describeLoss(of, port, owners));
+        return [of.cluster, lost.length === 0 ? undefined : lost.join("; ")];
+      }),
+    ),
+  };
+}
+
+/** What of a port gave way to an older export, and whose: none where the union has it as it is. */
+function describeLoss(
+  of: ExportedService,
+  port: ModelPort,
+  owners: ReadonlyMap<ModelPort, string>,
+): string[] {
+  for (const [other, winner] of owners) {
+    const loss = compare(port, other);
+    if (loss === undefined) continue;
+    const { field, mine, theirs, outcome } = loss;
+    if (mine === theirs) return [];
+    return [
+      `${field} of ${of.namespace}/${of.name} is ${show(mine)} in cluster ${of.cluster} and ${show(theirs)} in ` +
+        `cluster ${winner}, whose export is older and wins: ${outcome}`,
+    ];
+  }
+  return [];
+}
+
+interface Loss {
+  readonly field: string;
+  readonly mine: string | undefined;
+  readonly theirs: string | undefined;
+  readonly outcome: string;
+}
+
+/** How a port differs from one of the union that has its number or its name; undefined where it has neither. */
+function compare(port: ModelPort, other: ModelPort): Loss | undefined {
+  const [number, taken] = [port, other].map((it) => `${it.protocol}/${it.port}`);
+  if (number !== taken)
+    return other.name === port.name
+      ? {
+          field: `port ${show(port.name)}`,
+          mine: number,
+          theirs: taken,
+          outcome: "the other is not imported",
+        }
+      : undefined;
+  const outcome = "the port is imported as there";
+  return other.name === port.name
+    ? { field: `appProtocol of port ${number}`, mine: port.appProtocol, theirs: other.appProtocol, outcome }
+    : { field: `the name of port ${number}`, mine: port.name, theirs: other.name, outcome };
+}
+
+function show(value: string | undefined): string {
+  return value === undefined || value === "" ? "unset" : value;
+}
