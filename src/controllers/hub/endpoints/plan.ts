@@ -49,7 +49,10 @@ export function planSlice(view: SliceView): SlicePlan {
   const problem = findSliceProblem(slice);
   if (problem !== undefined) return { act: "withdraw", problem };
   const isInView = view.exportTo === undefined;
-  const importers = new Set([...view.reporters.filter((it) => it !== cluster), ...claimantsOf(view, cluster)]);
+  const importers = new Set([
+    ...view.reporters.filter((it) => it !== cluster),
+    ...claimantsOf(view, cluster),
+  ]);
   const isMeant = (it: string): boolean => it === cluster || view.exportTo?.includes(it) !== false;
   const mailboxes = [...importers]
     .filter((it) => isMeant(it) && !(isInView && view.readsView(it)))
