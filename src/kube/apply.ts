@@ -38,12 +38,20 @@ export async function applyIfChanged<T extends KubeObject>(
  * entries and keeps the owned key); one that is left out goes.
  */
 function withoutEmptyMaps(value: object): object {
+  if (!hasEmptyMap(value)) return value;
   const kept = Object.entries(value)
     .map(
       ([key, inner]: [string, unknown]) => [key, isObject(inner) ? withoutEmptyMaps(inner) : inner] as const,
     )
     .filter(([, inner]) => !(isObject(inner) && Object.keys(inner).length === 0));
   return Object.fromEntries(kept);
+}
+
+/** Not within lists, as above. Most objects have none, and need no copy. */
+function hasEmptyMap(value: object): boolean {
+  for (const inner of Object.values(value) as unknown[])
+    if (isObject(inner) && (Object.keys(inner).length === 0 || hasEmptyMap(inner))) return true;
+  return false;
 }
 
 /**

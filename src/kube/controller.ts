@@ -1,5 +1,5 @@
 import type { ObjectKey } from "#api/meta/key.ts";
-import { abortable } from "#base/abortable.ts";
+import { abortable, abortWith } from "#base/abortable.ts";
 import { abortError } from "#base/clock.ts";
 import { hasCode, messageOf } from "#base/errors.ts";
 import type { Metrics } from "#base/metrics.ts";
@@ -45,7 +45,8 @@ class QueueController implements Controller {
 
   async start(signal: AbortSignal): Promise<void> {
     const { sources, concurrency = DEFAULT_CONCURRENCY } = this.#options;
-    const running = AbortSignal.any([signal, this.#stop.signal]);
+    abortWith(this.#stop, signal);
+    const running = this.#stop.signal;
     if (running.aborted) throw abortError(running);
     running.addEventListener("abort", () => this.#queue.shutDown(), { once: true });
     let isStarting = true;

@@ -1,7 +1,7 @@
 import { keyOf, type ObjectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject, ManagedFieldsEntry } from "#api/meta/types.ts";
-import { abortable } from "#base/abortable.ts";
+import { abortable, abortWith } from "#base/abortable.ts";
 import { messageOf } from "#base/errors.ts";
 import type { RuntimeDeps } from "./deps.ts";
 import { Reflector, type Sink } from "./reflector.ts";
@@ -47,7 +47,9 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
   }
 
   start(signal: AbortSignal): void {
-    this.#running ??= this.#reflector.run(AbortSignal.any([signal, this.#stop.signal]));
+    if (this.#running !== undefined) return;
+    abortWith(this.#stop, signal);
+    this.#running = this.#reflector.run(this.#stop.signal);
   }
 
   synced(signal: AbortSignal): Promise<void> {

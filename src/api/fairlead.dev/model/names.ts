@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 
 /** Names of derived objects: deterministic, valid, and never the same for two different sources. */
 
@@ -6,7 +6,7 @@ const BASE32_HEX = "0123456789abcdefghijklmnopqrstuv";
 
 /** The first `length` characters of SHA-256 in base32hex (RFC 4648, section 7), lower case. 5 bits each. */
 export function shortHash(text: string, length: number): string {
-  const digest = createHash("sha256").update(text).digest();
+  const digest = hash("sha256", text, "buffer");
   let out = "";
   for (let at = 0; at < length; at += 1) {
     const bit = at * 5;
