@@ -11,6 +11,7 @@ const MERGED_LISTS: Readonly<Record<string, readonly string[] | "set">> = {
   "metadata.finalizers": "set",
   "metadata.ownerReferences": ["uid"],
   "status.conditions": ["type"],
+  "spec.targets": ["name"],
 };
 /** Paths that no manager owns. */
 const UNTRACKED = new Set(

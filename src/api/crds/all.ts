@@ -3,6 +3,7 @@ import { CLUSTER_CRDS } from "./cluster.ts";
 import { FAIRLEAD_CRDS } from "./fairlead.ts";
 import { FLEET_MAILBOX_CRDS, FLEET_USER_CRDS } from "./fleet-networking.ts";
 import { MULTICLUSTER_CRDS } from "./multicluster.ts";
+import { TRAFFIC_MANAGER_CRDS, TRAFFIC_ROUTE_CRD } from "./traffic-manager.ts";
 
 /** What `fairlead hub` installs on the hub. */
 export const HUB_CRDS: readonly CustomResourceDefinition[] = [
@@ -10,7 +11,13 @@ export const HUB_CRDS: readonly CustomResourceDefinition[] = [
   ...FLEET_USER_CRDS,
   ...FLEET_MAILBOX_CRDS,
   ...FAIRLEAD_CRDS,
+  ...TRAFFIC_MANAGER_CRDS,
+  TRAFFIC_ROUTE_CRD,
 ];
 
 /** What `fairlead join` and `fairlead member` install in a member. */
-export const MEMBER_CRDS: readonly CustomResourceDefinition[] = [...FLEET_USER_CRDS, ...MULTICLUSTER_CRDS];
+export const MEMBER_CRDS: readonly CustomResourceDefinition[] = [
+  ...FLEET_USER_CRDS,
+  ...MULTICLUSTER_CRDS,
+  TRAFFIC_ROUTE_CRD,
+];

@@ -158,6 +158,10 @@ const EXPORT_SPEC = object(
       "Addition. The members that import from this cluster. Absent means all.",
       { maxItems: 1000 },
     ),
+    loadBalancerIngress: atomicList(
+      object({ ip: text(), hostname: text() }),
+      "Addition. The addresses of the Service's load balancer.",
+    ),
   },
   "An exported Service.",
 );

@@ -29,6 +29,10 @@ export const FINALIZERS = {
   internalServiceImport: `${PREFIX}/internalsvcimport-cleanup`,
   serviceImport: `${PREFIX}/serviceimport-cleanup`,
   multiClusterService: `${PREFIX}/service-resources-cleanup`,
+  trafficManagerProfile: `${PREFIX}/traffic-manager-profile-cleanup`,
+  trafficManagerBackend: `${PREFIX}/traffic-manager-backend-cleanup`,
+  /** On profiles and backends, by controllers of other origin: ours takes it away with its own. */
+  trafficManagerMetrics: `${PREFIX}/metrics-cleanup`,
 } as const;
 
 /** Reserved in every cluster. */

@@ -10,7 +10,7 @@ export interface JsonSchema {
   additionalProperties?: JsonSchema;
   items?: JsonSchema;
   required?: readonly string[];
-  enum?: readonly string[];
+  enum?: readonly (string | number)[];
   default?: unknown;
   pattern?: string;
   minimum?: number;

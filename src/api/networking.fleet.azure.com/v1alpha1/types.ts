@@ -114,6 +114,8 @@ export interface InternalServiceExportSpec {
   affinity?: LocalityAffinity;
   /** Sorted. The members that import from this cluster; absent means all. Addition. */
   exportTo?: string[];
+  /** Where the Service's load balancer is reached. Addition. */
+  loadBalancerIngress?: Pick<LoadBalancerIngress, "ip" | "hostname">[];
 }
 
 /** Own endpoints first, those of others first, or all alike. */
