@@ -18,6 +18,7 @@ export type ErrorCode =
   | "API_UNEXPECTED"
   | "ADDRESS_INVALID"
   | "DNS_MALFORMED"
+  | "DNS_REFUSED"
   | "EXEC_FAILED"
   | "KUBECONFIG_INVALID"
   | "LAB_INVALID"

@@ -3,7 +3,7 @@ import type { Metrics } from "./metrics.ts";
 /** Counts nothing: for tests, and for commands that end before anyone could ask. */
 export const noMetrics: Metrics = {
   counter: () => ({ add() {} }),
-  gauge: () => ({ set() {} }),
+  gauge: () => ({ set() {}, remove() {} }),
   histogram: () => ({ observe() {} }),
   onRender: () => ({ [Symbol.dispose]() {} }),
 };

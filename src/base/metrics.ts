@@ -9,6 +9,8 @@ export interface CounterMetric {
 }
 export interface GaugeMetric {
   set(labels: Labels, value: number): void;
+  /** Takes the value of what is gone away. */
+  remove(labels: Labels): void;
 }
 export interface HistogramMetric {
   observe(labels: Labels, value: number): void;
@@ -67,7 +69,10 @@ export function createMetrics(): MetricsRegistry {
     gauge: (options) =>
       once(options.name, () => {
         const gauge = new Gauge(base(options));
-        return { set: (labels, value) => gauge.set({ ...labels }, value) };
+        return {
+          set: (labels, value) => gauge.set({ ...labels }, value),
+          remove: (labels) => gauge.remove({ ...labels }),
+        };
       }),
     histogram: (options) =>
       once(options.name, () => {

@@ -4,12 +4,12 @@ import { type Question, RCODE, TYPE } from "#dnswire/types.ts";
 import { type Answer, answerFromTree } from "./answer.ts";
 import type { RecordTree, Zone } from "./tree.ts";
 
-/** Somebody else who answers for a domain. */
+/** Whoever else answers for a domain: another server, or a zone that is no tree of records. */
 export interface Forward {
   /** Folded. */
   readonly domain: string;
   /** Never throws: what cannot be had is SERVFAIL. */
-  ask(question: Question): Promise<Answer>;
+  ask(question: Question): Answer | Promise<Answer>;
 }
 
 export interface ResolverOptions {

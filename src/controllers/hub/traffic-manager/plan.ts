@@ -1,5 +1,5 @@
 import type { TrafficTarget } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
-import { BACKEND_PRIORITY_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
 import type { Condition } from "#api/meta/types.ts";
 import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
 import type {
@@ -79,7 +79,8 @@ function planBackend(view: BackendsView, backend: TrafficManagerBackend): Planne
     return none(invalid(`ServiceImport ${service} is not found`));
   if (weightOf(backend) === 0) return none(accepted([]));
   const clusters = (serviceImport.status?.clusters ?? []).map((it) => it.cluster);
-  if (clusters.length === 0) return none(pending(`no cluster's export of service ${service} is accepted yet`));
+  if (clusters.length === 0)
+    return none(pending(`no cluster's export of service ${service} is accepted yet`));
   const exports = new Map(
     view
       .exports(service)
@@ -192,7 +193,7 @@ function endpointName({ metadata, spec }: TrafficManagerBackend, cluster: string
 
 /** A backend's own priority comes first; those of the exports order its endpoints among themselves. */
 function priorityOf({ metadata }: TrafficManagerBackend): number {
-  const text = metadata.annotations?.[BACKEND_PRIORITY_ANNOTATION] ?? "0";
+  const text = metadata.annotations?.[TRAFFIC_ANNOTATIONS.priority] ?? "0";
   const value = /^\d{1,4}$/.test(text) ? Number(text) : 0;
   return value < PRIORITIES ? value : 0;
 }
@@ -208,7 +209,8 @@ function judge(endpoints: readonly PlannedEndpoint[], problems: readonly Candida
 function accepted(endpoints: readonly PlannedEndpoint[]): NewCondition {
   const degraded = endpoints.filter((it) => it.status.health === "Degraded");
   const count = `${endpoints.length} service(s) exported from clusters have been accepted as Traffic Manager endpoints`;
-  const all = endpoints.length === degraded.length ? ", which is all: they are answered as if they were well" : "";
+  const all =
+    endpoints.length === degraded.length ? ", which is all: they are answered as if they were well" : "";
   return {
     type: "Accepted",
     status: "True",

@@ -29,9 +29,11 @@ export type Outcome =
  * Who makes the names of profiles resolve. Each pass reads what is there, compares it with what is wanted, and writes the
  * difference: where there is none, nothing is written. What throws is tried again.
  */
-export interface TrafficProvider {
+export interface TrafficProvider extends AsyncDisposable {
   /** The domain of all its names, without a final dot. */
   readonly zone: string;
+  /** Resolves once it can be asked. */
+  start(signal: AbortSignal): Promise<void>;
   /** Makes the name lead where it is wanted. Targets and records of others are left alone. */
   program(name: TrafficName, signal: AbortSignal): Promise<Outcome>;
   /** Takes away a name that is ours. One that is not, or is gone already, is no error. */

@@ -13,6 +13,10 @@ export class FakeTrafficProvider implements TrafficProvider {
   refuses: string | undefined;
   readonly #listeners = new Set<(label: string) => void>();
 
+  start(): Promise<void> {
+    return Promise.resolve();
+  }
+
   async program({ label, targets }: TrafficName): Promise<Outcome> {
     await this.#call();
     if (this.refuses !== undefined) return { kind: "refused", message: this.refuses };
@@ -38,6 +42,10 @@ export class FakeTrafficProvider implements TrafficProvider {
   damage(label: string): void {
     this.names.set(label, []);
     for (const listener of this.#listeners) listener(label);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return Promise.resolve();
   }
 
   async #call(): Promise<void> {
