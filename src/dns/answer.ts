@@ -87,7 +87,7 @@ function rotated(set: RecordSet, records: readonly ResourceRecord[]): readonly R
 }
 
 /** One share, each as often as its weight says. */
-function draw(shares: readonly Share[], rng: Rng): readonly ResourceRecord[] {
+export function draw(shares: readonly Share[], rng: Rng): readonly ResourceRecord[] {
   const total = shares.reduce((sum, it) => sum + it.weight, 0);
   let left = rng.random() * (total === 0 ? shares.length : total);
   for (const { weight, records } of shares) {

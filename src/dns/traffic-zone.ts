@@ -4,7 +4,7 @@ import type { Rng } from "#base/rng.ts";
 import { foldName, parseName } from "#dnswire/name.ts";
 import { CLASS, type Question, RCODE, type RecordData, type ResourceRecord, TYPE } from "#dnswire/types.ts";
 import { tryParseAddress } from "#netaddr/address.ts";
-import type { Answer } from "./answer.ts";
+import { type Answer, draw } from "./answer.ts";
 import { isLabel } from "./labels.ts";
 import type { Forward } from "./resolver.ts";
 
@@ -69,12 +69,7 @@ export class TrafficZone implements Forward {
       const records = recordsOf(it, type);
       return records.length === 0 ? [] : [{ records, weight: it.weight }];
     });
-    let left = this.#options.rng.random() * having.reduce((sum, it) => sum + it.weight, 0);
-    for (const { records, weight } of having) {
-      left -= weight;
-      if (left < 0) return records;
-    }
-    return having.at(-1)?.records ?? [];
+    return draw(having, this.#options.rng);
   }
 
   #yes(answers: readonly ResourceRecord[]): Answer {

@@ -121,7 +121,7 @@ describe("the cluster set's own DNS as a provider", () => {
       { fieldManager: "somebody" },
     );
     await provider.program({ ...name, targets: [target(2)] }, never);
-    const [route] = client.objects(TRAFFIC_ROUTES).filter((it) => it.metadata.name === "work-shared");
+    const route = client.objects(TRAFFIC_ROUTES).find((it) => it.metadata.name === "work-shared");
     expect(route?.spec.targets?.map((it) => it.name).toSorted()).toEqual(["fleet-uid#hello#c2", "mine"]);
   });
 

@@ -6,6 +6,7 @@ import { createResolver, type Forward } from "#dns/resolver.ts";
 import { createResponder } from "#dns/responder.ts";
 import { startDnsServer } from "#dns/server.ts";
 import type { ZoneSync } from "#dns/service-sync.ts";
+import type { TrafficSync } from "#dns/traffic-sync.ts";
 import { RecordTree } from "#dns/tree.ts";
 import { connect } from "#kube/client.ts";
 import { type RuntimeDeps, systemDeps } from "#kube/deps.ts";
@@ -22,8 +23,10 @@ export interface DnsFlags {
 }
 
 export interface DnsParts {
-  /** Makes what keeps the zones of `tree`. */
-  readonly zones: (client: KubeClient, tree: RecordTree, deps: RuntimeDeps) => ZoneSync;
+  /** Makes what keeps the zones of `tree`. Undefined: there are none. */
+  readonly zones: ((client: KubeClient, tree: RecordTree, deps: RuntimeDeps) => ZoneSync) | undefined;
+  /** Makes what keeps the traffic manager's zone. */
+  readonly traffic?: ((client: KubeClient, deps: RuntimeDeps) => TrafficSync) | undefined;
   readonly forwards: (deps: RuntimeDeps) => readonly Forward[];
   /** Whether to say "ready" only once the zones are complete. Otherwise as soon as the sockets are open. */
   readonly readyWhenSynced: boolean;
@@ -38,19 +41,24 @@ export async function runDns(context: ProgramContext, flags: DnsFlags, parts: Dn
   await using stack = new AsyncDisposableStack();
   const client = stack.use(connect(await clusterConfig(flags, deps), { ...deps, userAgent: "fairlead-dns" }));
   const tree = new RecordTree();
-  const sync = stack.use(parts.zones(client, tree, deps));
-  const forwards = parts.forwards(deps);
+  const traffic = parts.traffic?.(client, deps);
+  const syncs = [parts.zones?.(client, tree, deps), traffic].filter((it) => it !== undefined);
+  for (const sync of syncs) stack.use(sync);
+  const hasSynced = (): boolean => syncs.every((it) => it.hasSynced);
+  const others = parts.forwards(deps);
+  const forwards = traffic === undefined ? others : [...others, traffic.zone];
   const meters = stack.use(createDnsMeters(metrics));
-  const resolve = createResolver({ tree, rng: deps.rng, isReady: () => sync.hasSynced, forwards });
-  const respond = createResponder({ resolve, isRecursive: forwards.length > 0, meters, log });
+  const isReady = (): boolean => syncs.every((it) => it === traffic || it.hasSynced);
+  const resolve = createResolver({ tree, rng: deps.rng, isReady, forwards });
+  const respond = createResponder({ resolve, isRecursive: others.length > 0, meters, log });
   stack.use(await startDnsServer({ listen, respond, clock: deps.clock, log }));
   if (flags.metrics !== undefined) {
-    stack.use(await serveMetrics({ metrics, address: flags.metrics, isReady: () => sync.hasSynced }));
+    stack.use(await serveMetrics({ metrics, address: flags.metrics, isReady: hasSynced }));
   }
   if (!parts.readyWhenSynced) context.ready();
   try {
-    await sync.start(signal);
-    log.info("zones are complete", { names: tree.size });
+    await Promise.all(syncs.map((it) => it.start(signal)));
+    log.info("zones are complete", { names: tree.size + (traffic?.zone.size ?? 0) });
     if (parts.readyWhenSynced) context.ready();
   } catch (error) {
     if (!signal.aborted) throw error;

@@ -2,9 +2,10 @@ import { Command } from "@commander-js/extra-typings";
 import { FleetError } from "#base/errors.ts";
 import { foldName, parseName } from "#dnswire/name.ts";
 import { createClusterSetSync } from "#dns/sync.ts";
+import { createTrafficSync } from "#dns/traffic-sync.ts";
 import { parseWhole } from "../numbers.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "../program.ts";
-import { collect, runDns } from "./compose.ts";
+import { collect, type DnsParts, runDns } from "./compose.ts";
 
 /** Longest that answers may be kept: CoreDNS's bound. Unit: seconds. */
 const MAX_TTL = 3600;
@@ -36,6 +37,8 @@ function addServer(dns: Command): void {
     .option("--listen <address:port>", "where to answer over UDP and TCP (repeatable)", collect)
     .option(...ZONE_FLAG)
     .option("--ttl <seconds>", "how long answers may be kept, 0 to 3600", "5")
+    .option("--traffic-zone <domain>", "the zone of TrafficManagerProfiles to answer beside it")
+    .option("--traffic-only", "answer that zone alone: on a hub, which imports no services")
     .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")
     .option(...LOG_LEVEL_FLAG)
     .option(...READY_FD_FLAG)
@@ -44,12 +47,23 @@ function addServer(dns: Command): void {
       if (listen === undefined) dns.error("required option '--listen <address:port>' not specified");
       return runProgram("dns", flags, async (context) => {
         const ttl = parseWhole("--ttl", flags.ttl, { min: 0, max: MAX_TTL });
-        const zone = { origin: parseZone(flags.zone), ttl };
+        const zone = { origin: parseZone("--zone", flags.zone), ttl };
+        const { trafficZone, trafficOnly = false } = flags;
+        if (trafficOnly && trafficZone === undefined)
+          throw new FleetError("OPTION_INVALID", "--traffic-only needs --traffic-zone");
+        const origin = trafficZone === undefined ? undefined : parseZone("--traffic-zone", trafficZone);
+        const zones: DnsParts["zones"] = (client, tree, deps) =>
+          createClusterSetSync({ client, tree, zone }, deps);
+        const traffic: DnsParts["traffic"] =
+          origin === undefined
+            ? undefined
+            : (client, deps) => createTrafficSync(client, { origin, negativeTtl: ttl }, deps);
         await runDns(
           context,
           { ...flags, listen },
           {
-            zones: (client, tree, deps) => createClusterSetSync({ client, tree, zone }, deps),
+            zones: trafficOnly ? undefined : zones,
+            traffic,
             forwards: () => [],
             // A cluster that has not joined a fleet yet has no imports to wait for.
             readyWhenSynced: false,
@@ -59,10 +73,12 @@ function addServer(dns: Command): void {
     });
 }
 
-function parseZone(text: string): ReturnType<typeof foldName> {
+function parseZone(flag: string, text: string): ReturnType<typeof foldName> {
   try {
     return foldName(parseName(text));
   } catch (cause) {
-    throw new FleetError("OPTION_INVALID", `--zone must be a domain, got ${JSON.stringify(text)}`, { cause });
+    throw new FleetError("OPTION_INVALID", `${flag} must be a domain, got ${JSON.stringify(text)}`, {
+      cause,
+    });
   }
 }

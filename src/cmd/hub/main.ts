@@ -8,6 +8,7 @@ import { LEADER_FLAG, runElected } from "../leader.ts";
 import { serveMetrics } from "../metrics-server.ts";
 import { parseWhole } from "../numbers.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram, untilAborted } from "../program.ts";
+import { trafficManagerOf, TRAFFIC_PROVIDER_FLAG, TRAFFIC_TTL_FLAG, TRAFFIC_ZONE_FLAG } from "./traffic.ts";
 
 /** Only parsed, never extended: its options are its own affair. */
 type Program = Pick<Command, "parseAsync">;
@@ -27,6 +28,9 @@ export function command(): Program {
       "how long a leaving member may take to withdraw, 0 to 86400",
       String(HUB_DEFAULTS.forceDeleteSeconds),
     )
+    .option(...TRAFFIC_PROVIDER_FLAG)
+    .option(...TRAFFIC_ZONE_FLAG)
+    .option(...TRAFFIC_TTL_FLAG)
     .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")
     .option(...LEADER_FLAG)
     .option(...LOG_LEVEL_FLAG)
@@ -39,6 +43,7 @@ export function command(): Program {
             min: 0,
             max: 86_400,
           }),
+          trafficManager: trafficManagerOf(flags),
         };
         const metrics = createMetrics();
         const deps = systemDeps(log, metrics);

@@ -8,10 +8,16 @@ import { createEndpoints } from "./endpoints/controller.ts";
 import { createHubInformers, HUB_MANAGER, type HubInformers } from "./informers.ts";
 import { createMembership, type MembershipOptions } from "./membership/reconcile.ts";
 import { createServices } from "./services/controller.ts";
+import { createTrafficManager, type TrafficManagerOptions } from "./traffic-manager/controller.ts";
 
 export interface Hub extends AsyncDisposable {
   readonly informers: HubInformers;
   readonly controllers: readonly Controller[];
+}
+
+export interface HubOptions extends Partial<MembershipOptions> {
+  /** Undefined: profiles and backends are left to others. */
+  readonly trafficManager?: ((client: KubeClient, deps: RuntimeDeps) => TrafficManagerOptions) | undefined;
 }
 
 export const HUB_DEFAULTS: MembershipOptions = {
@@ -26,7 +32,7 @@ const REMEDY =
 /** Waits for the hub's kinds, and runs its controllers until disposed. For the leader alone. */
 export async function startHub(
   client: KubeClient,
-  options: Partial<MembershipOptions>,
+  { trafficManager, ...options }: HubOptions,
   deps: RuntimeDeps,
   signal: AbortSignal,
 ): Promise<Hub> {
@@ -44,6 +50,7 @@ export async function startHub(
     createMembership({ ...parts, options: { ...HUB_DEFAULTS, ...options } }),
     createServices(parts),
     createEndpoints(parts),
+    ...(trafficManager === undefined ? [] : [createTrafficManager(parts, trafficManager(client, deps))]),
   ];
   for (const controller of controllers) {
     stack.use(controller);

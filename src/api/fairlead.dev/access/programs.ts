@@ -18,9 +18,14 @@ import {
   MULTI_CLUSTER_SERVICES,
 } from "../../networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "../../networking.fleet.azure.com/v1beta1/types.ts";
+import {
+  TRAFFIC_MANAGER_BACKENDS,
+  TRAFFIC_MANAGER_PROFILES,
+} from "../../networking.fleet.azure.com/v1beta1/traffic-manager.ts";
 import { ROLE_BINDINGS, ROLES } from "../../rbac/v1/types.ts";
 import { HUB_SECRET } from "../names.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "../v1alpha1/types.ts";
+import { TRAFFIC_ROUTES } from "../v1alpha1/traffic-route.ts";
 import { type Access, allow, WATCH } from "./access.ts";
 import { MAILBOX, RENEW_TOKEN } from "./mailbox.ts";
 
@@ -72,6 +77,11 @@ export const HUB_ACCESS: ProgramAccess = {
     allow(INTERNAL_SERVICE_IMPORTS, ["patch"], { subresource: "status" }),
     allow(ENDPOINT_SLICE_EXPORTS, [...WATCH, "patch", "delete"]),
     allow(ENDPOINT_SLICE_IMPORTS, [...WATCH, "create", "patch", "delete"]),
+    allow(TRAFFIC_MANAGER_PROFILES, [...WATCH, "patch"]),
+    allow(TRAFFIC_MANAGER_PROFILES, ["patch"], { subresource: "status" }),
+    allow(TRAFFIC_MANAGER_BACKENDS, [...WATCH, "patch"]),
+    allow(TRAFFIC_MANAGER_BACKENDS, ["patch"], { subresource: "status" }),
+    allow(TRAFFIC_ROUTES, ["get", ...WATCH, "create", "patch", "delete"]),
     allow(EVENTS, ["create", "patch"]),
     // Nobody can grant what they may not do themselves (RBAC, "Privilege escalation prevention").
     ...MAILBOX,
@@ -132,11 +142,12 @@ export const DNS_ACCESS: ProgramAccess = {
   name: "fairlead-dns",
   cluster: [
     allow(CUSTOM_RESOURCE_DEFINITIONS, ["get", ...WATCH], {
-      names: [`${MCS_SERVICE_IMPORTS.plural}.${MCS_SERVICE_IMPORTS.group}`],
+      names: [MCS_SERVICE_IMPORTS, TRAFFIC_ROUTES].map((it) => `${it.plural}.${it.group}`),
     }),
     allow(NAMESPACES, WATCH),
     allow(MCS_SERVICE_IMPORTS, WATCH),
     allow(ENDPOINT_SLICES, WATCH),
+    allow(TRAFFIC_ROUTES, WATCH),
   ],
   system: [],
 };

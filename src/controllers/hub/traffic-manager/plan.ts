@@ -72,7 +72,7 @@ function weightOf({ spec }: TrafficManagerBackend): number {
 }
 
 function planBackend(view: BackendsView, backend: TrafficManagerBackend): PlannedBackend {
-  const none = (accepted: NewCondition): PlannedBackend => ({ backend, accepted, endpoints: [] });
+  const none = (verdict: NewCondition): PlannedBackend => ({ backend, accepted: verdict, endpoints: [] });
   const service = backend.spec.backend.name;
   const serviceImport = view.serviceImport(service);
   if (serviceImport === undefined || isDeleting(serviceImport))

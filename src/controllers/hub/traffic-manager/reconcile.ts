@@ -43,7 +43,7 @@ interface Programming {
   readonly condition: NewCondition;
   readonly againInMs?: number | undefined;
   /** To be tried again. */
-  readonly error?: unknown;
+  readonly error?: Error;
 }
 
 /** One pass for one profile, "namespace/name", and all its backends. */
@@ -148,7 +148,8 @@ async function program(
   } catch (error) {
     if (signal.aborted) throw error;
     const message = `${label}.${provider.zone} could not be programmed and is tried again: ${messageOf(error)}`;
-    return { condition: { type: "Programmed", status: "Unknown", reason: "Pending", message }, error };
+    const condition: NewCondition = { type: "Programmed", status: "Unknown", reason: "Pending", message };
+    return { condition, error: Error.isError(error) ? error : new Error(message) };
   }
 }
 
