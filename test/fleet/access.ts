@@ -71,9 +71,15 @@ export class AccessLog {
   }
 }
 
-/** Definitions are installed where that is allowed. */
+const INSTALLED_BY_OTHERS = new Set([
+  "customresourcedefinitions",
+  "validatingadmissionpolicies",
+  "validatingadmissionpolicybindings",
+]);
+
+/** Definitions and policies are installed where that is allowed. */
 function isAttempt({ verb, resource }: AskedFor): boolean {
-  return resource === "customresourcedefinitions" && verb === "patch";
+  return INSTALLED_BY_OTHERS.has(resource) && verb === "patch";
 }
 
 interface AuditEvent {

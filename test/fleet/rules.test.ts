@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "#api/admissionregistration/v1/types.ts";
 import { EVENTS, NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
 import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
 import { HUB_SECRET, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { MAILBOX_POLICY_BINDINGS } from "#api/fairlead.dev/policies/policies.ts";
 import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
 import type { Condition } from "#api/meta/types.ts";
 import {
@@ -324,6 +326,12 @@ describe("MultiClusterServices of one service", () => {
 });
 
 describe("the hub trusts a member with its own mailbox only", () => {
+  /** As on a server that knows no admission policies: what the controllers check by themselves. */
+  beforeAll(async () => {
+    for (const it of MAILBOX_POLICY_BINDINGS)
+      await fleet.client("hub").delete(VALIDATING_ADMISSION_POLICY_BINDINGS, keyOf(it));
+  });
+
   const forged = (from: string, address: string): EndpointSliceExport => ({
     metadata: { namespace: "fleet-member-b", name: `forged-${count}` },
     spec: {

@@ -15,6 +15,9 @@ export const CLUSTER_UID_ANNOTATION = "fairlead.dev/cluster-uid";
 export const VIEW_NAMESPACE = "fleet-view-default";
 /** Annotation of a MemberCluster: "strict" keeps it out of the view, it gets copies of what is meant for it. */
 export const ISOLATION_ANNOTATION = "fairlead.dev/isolation";
+/** Annotations of a mailbox: whose it is, as the API server knows them. One of both, as `spec.identity` of the MemberCluster says. */
+export const MEMBER_USER_ANNOTATION = "fairlead.dev/member-user";
+export const MEMBER_GROUP_ANNOTATION = "fairlead.dev/member-group";
 /** Set on a MemberCluster whose cluster is gone for good: its agents are not waited for. */
 export const FORCE_LEAVE_ANNOTATION = "fairlead.dev/force-leave";
 

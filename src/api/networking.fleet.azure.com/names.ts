@@ -37,7 +37,9 @@ export const FINALIZERS = {
 
 /** Reserved in every cluster. */
 export const FLEET_SYSTEM_NAMESPACE = "fleet-system";
-const MAILBOX_PREFIX = "fleet-member-";
+export const MAILBOX_PREFIX = "fleet-member-";
+/** Of namespaces on the hub that it alone writes, and members read. */
+export const VIEW_PREFIX = "fleet-view-";
 
 /** The namespace on the hub that belongs to a member. */
 export function mailboxOf(cluster: string): string {
@@ -56,6 +58,6 @@ export function isReservedNamespace(namespace: string): boolean {
   return (
     namespace === FLEET_SYSTEM_NAMESPACE ||
     namespace.startsWith(MAILBOX_PREFIX) ||
-    namespace.startsWith("fleet-view-")
+    namespace.startsWith(VIEW_PREFIX)
   );
 }

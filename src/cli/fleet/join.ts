@@ -9,6 +9,7 @@ import { FleetError, hasCode, messageOf } from "#base/errors.ts";
 import { requestToken, TOKEN_SECONDS } from "#controllers/member/agent/token.ts";
 import { MEMBER_MANAGER } from "#controllers/member/informers.ts";
 import { HUB_MANAGER } from "#controllers/hub/informers.ts";
+import { installPolicies } from "#controllers/hub/policies.ts";
 import { connect } from "#kube/client.ts";
 import type { ClusterConfig } from "#kube/config.ts";
 import { isConditionTrue } from "#kube/conditions.ts";
@@ -99,6 +100,7 @@ async function join(joining: Joining): Promise<MemberCluster> {
   const { options, deps, hub, signal } = joining;
   const progress = deps.progress ?? (() => {});
   await installCrds(hub, { crds: HUB_CRDS, fieldManager: HUB_MANAGER }, deps, signal);
+  await installPolicies(hub, deps.log, signal);
   const uid = await clusterUid(joining.member, options.name, signal);
   await register(joining, uid);
   progress(`registered ${options.name} with the hub`);

@@ -7,6 +7,7 @@ import type { KubeObject } from "#api/meta/types.ts";
 import { createEndpoints } from "./endpoints/controller.ts";
 import { createHubInformers, HUB_MANAGER, type HubInformers } from "./informers.ts";
 import { createMembership, type MembershipOptions } from "./membership/reconcile.ts";
+import { installPolicies } from "./policies.ts";
 import { createServices } from "./services/controller.ts";
 import { createTrafficManager, type TrafficManagerOptions } from "./traffic-manager/controller.ts";
 
@@ -37,6 +38,7 @@ export async function startHub(
   signal: AbortSignal,
 ): Promise<Hub> {
   await awaitCrds(client, { crds: HUB_CRDS, fieldManager: HUB_MANAGER, remedy: REMEDY }, deps, signal);
+  await installPolicies(client, deps.log, signal);
   await using stack = new AsyncDisposableStack();
   const informers = createHubInformers(client, deps);
   for (const informer of Object.values(informers) as Informer<KubeObject>[]) {

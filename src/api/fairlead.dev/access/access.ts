@@ -16,7 +16,8 @@ export type Verb =
   | "delete"
   | "approve"
   | "sign"
-  | "bind";
+  | "bind"
+  | "administer";
 
 export interface Access {
   readonly of: Pick<Resource, "group" | "plural">;
@@ -75,6 +76,7 @@ const ORDER: readonly Verb[] = [
   "approve",
   "sign",
   "bind",
+  "administer",
 ];
 
 function fullName({ of, subresource }: Access): string {

@@ -1,3 +1,7 @@
+import {
+  VALIDATING_ADMISSION_POLICIES,
+  VALIDATING_ADMISSION_POLICY_BINDINGS,
+} from "../../admissionregistration/v1/types.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "../../apiextensions/v1/types.ts";
 import {
   INTERNAL_MEMBER_CLUSTERS,
@@ -24,6 +28,8 @@ import {
 } from "../../networking.fleet.azure.com/v1beta1/traffic-manager.ts";
 import { ROLE_BINDINGS, ROLES } from "../../rbac/v1/types.ts";
 import { HUB_SECRET } from "../names.ts";
+import { ADMINISTER } from "../policies/cel.ts";
+import { MAILBOX_POLICIES } from "../policies/policies.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "../v1alpha1/types.ts";
 import { TRAFFIC_ROUTES } from "../v1alpha1/traffic-route.ts";
 import { type Access, allow, WATCH } from "./access.ts";
@@ -52,6 +58,8 @@ function elects(name: string): readonly Access[] {
 /** That fleet-system is there; it is made by whoever installs the program. */
 const SYSTEM_NAMESPACE = allow(NAMESPACES, ["get"], { names: [FLEET_SYSTEM_NAMESPACE] });
 
+const policyNames = MAILBOX_POLICIES.map((it) => it.metadata.name);
+
 export const HUB_ACCESS: ProgramAccess = {
   name: "fairlead-hub",
   cluster: [
@@ -59,6 +67,10 @@ export const HUB_ACCESS: ProgramAccess = {
     SYSTEM_NAMESPACE,
     allow(MEMBER_CLUSTERS, [...WATCH, "patch"]),
     allow(MEMBER_CLUSTERS, ["patch"], { subresource: "status" }),
+    // What it finds in place it need not install.
+    allow(VALIDATING_ADMISSION_POLICIES, ["get"], { names: policyNames }),
+    allow(VALIDATING_ADMISSION_POLICY_BINDINGS, ["get"], { names: policyNames }),
+    allow(ADMINISTER, [ADMINISTER.verb]),
     // Mailboxes, and the namespaces of exported services.
     allow(NAMESPACES, [...WATCH, "create", "patch", "delete"]),
     allow(ROLES, [...WATCH, "create", "patch"]),

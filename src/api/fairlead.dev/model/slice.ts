@@ -31,8 +31,10 @@ export function derivedPortName(name: string, union: readonly ServiceImportPort[
 }
 
 /** Most endpoints of one slice, as in Kubernetes (discovery/v1, `EndpointSlice.endpoints`). */
-const MAX_ENDPOINTS = 1000;
-const MAX_ADDRESSES = 100;
+export const MAX_ENDPOINTS = 1000;
+export const MAX_ADDRESSES = 100;
+/** Most ports of a slice or a service: far more than anybody has been seen to use. */
+export const MAX_PORTS = 1000;
 
 /**
  * What is wrong with endpoints that a member sends; undefined when nothing is. Addresses that lead back to whoever
@@ -41,6 +43,8 @@ const MAX_ADDRESSES = 100;
 export function findEndpointProblem(spec: EndpointSliceExportSpec): string | undefined {
   if (spec.endpoints.length > MAX_ENDPOINTS)
     return `${spec.endpoints.length} endpoints; at most ${MAX_ENDPOINTS} fit one slice`;
+  if ((spec.ports?.length ?? 0) > MAX_PORTS)
+    return `${spec.ports?.length} ports; at most ${MAX_PORTS} fit one slice`;
   for (const { addresses } of spec.endpoints) {
     if (addresses.length === 0 || addresses.length > MAX_ADDRESSES)
       return `an endpoint has ${addresses.length} addresses; 1 to ${MAX_ADDRESSES} are allowed`;

@@ -10,7 +10,7 @@ import {
 import type { Namespace } from "#api/core/v1/types.ts";
 import { rulesOf } from "#api/fairlead.dev/access/access.ts";
 import { MAILBOX, RENEW_TOKEN } from "#api/fairlead.dev/access/mailbox.ts";
-import { MEMBER_ACCOUNT } from "#api/fairlead.dev/names.ts";
+import { MEMBER_ACCOUNT, MEMBER_GROUP_ANNOTATION, MEMBER_USER_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import type { Condition, OwnerReference } from "#api/meta/types.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import type { Role, RoleBinding, Subject } from "#api/rbac/v1/types.ts";
@@ -37,9 +37,18 @@ export function planNamespace(member: MemberCluster): Applied<Namespace> {
     metadata: {
       name: mailboxOf(member.metadata.name),
       labels: labelsOf(member),
+      annotations: ownerOf(member.spec.identity),
       ownerReferences: [owner],
     },
   };
+}
+
+/** By which the policies of the hub's API server know the owner of a mailbox. */
+function ownerOf(identity: MemberCluster["spec"]["identity"]): Record<string, string> {
+  const { kind, name, namespace = "" } = identity;
+  if (kind === "Group") return { [MEMBER_GROUP_ANNOTATION]: name };
+  const user = kind === "User" ? name : `system:serviceaccount:${namespace}:${name}`;
+  return { [MEMBER_USER_ANNOTATION]: user };
 }
 
 export function planRole(member: MemberCluster): Applied<Role> {

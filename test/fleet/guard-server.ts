@@ -1,0 +1,148 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { accessManifests } from "#api/fairlead.dev/access/manifests.ts";
+import { HUB_ACCESS } from "#api/fairlead.dev/access/programs.ts";
+import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES } from "#api/coordination/v1/types.ts";
+import { NAMESPACES } from "#api/core/v1/types.ts";
+import { HUB_CRDS } from "#api/crds/all.ts";
+import {
+  CLUSTER_ROLE_BINDINGS,
+  CLUSTER_ROLES,
+  ROLE_BINDINGS,
+  ROLES,
+  type Subject,
+} from "#api/rbac/v1/types.ts";
+import { startApiServer } from "#apiserver/server.ts";
+import { silentLogger } from "#base/log.ts";
+import { planNamespace, planRole, planRoleBinding } from "#controllers/hub/membership/plan.ts";
+import { installPolicies } from "#controllers/hub/policies.ts";
+import { connect } from "#kube/client.ts";
+import { type ClusterConfig, fixedCredentials } from "#kube/config.ts";
+import { installCrds } from "#kube/crds.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import type { KubeClient } from "#kube/types.ts";
+import { ensureClusterPki } from "#pki/cluster.ts";
+import { issueClientCertificate } from "#pki/issue.ts";
+import { realAssets, startRealServer } from "../apiserver/real-server.ts";
+import { testDeps } from "./fleet.ts";
+
+/** A hub's API server with what guards its mailboxes, and no controllers: what it refuses it refuses by itself. */
+
+export interface GuardedHub extends AsyncDisposable {
+  readonly admin: KubeClient;
+  /** Whoever has a client certificate for `user`. */
+  as(user: string): Promise<KubeClient>;
+}
+
+export const MEMBERS = ["a", "b"] as const;
+export const HUB_USER = "test:hub";
+/** May write everywhere by RBAC, as a careless administrator would have it. */
+export const CARELESS_USER = "test:careless";
+/** What an agent of other origin is known as: a name that says nothing. */
+export const FOREIGN_USER = "0bd3-old-agent-of-b";
+
+export const hasRealServer = realAssets() !== undefined;
+
+export async function startGuardedHub(kind: "embedded" | "real"): Promise<GuardedHub> {
+  await using stack = new AsyncDisposableStack();
+  const { config, pkiDir } = kind === "real" ? await startReal(stack) : await startEmbedded(stack);
+  const admin = stack.use(connect(config, testDeps("admin")));
+  const signal = AbortSignal.timeout(60_000);
+  await installCrds(admin, { crds: HUB_CRDS, fieldManager: "test" }, testDeps("admin"), signal);
+  await installPolicies(admin, silentLogger, signal);
+  await prepare(admin);
+  const { ca } = await ensureClusterPki(pkiDir);
+  const held = stack.move();
+  const clients = new Map<string, KubeClient>();
+  return {
+    admin,
+    async as(user) {
+      const known = clients.get(user);
+      if (known !== undefined) return known;
+      const { cert, key } = await issueClientCertificate(ca, { commonName: user });
+      const client = held.use(
+        connect({ ...config, credentials: fixedCredentials({ certificate: cert, key }) }, testDeps(user)),
+      );
+      clients.set(user, client);
+      return client;
+    },
+    [Symbol.asyncDispose]: () => held.disposeAsync(),
+  };
+}
+
+async function startReal(
+  stack: AsyncDisposableStack,
+): Promise<{ readonly config: ClusterConfig; readonly pkiDir: string }> {
+  const server = stack.use(await startRealServer());
+  return { config: await loadKubeconfig(server.kubeconfig), pkiDir: join(server.dir, "pki") };
+}
+
+async function startEmbedded(
+  stack: AsyncDisposableStack,
+): Promise<{ readonly config: ClusterConfig; readonly pkiDir: string }> {
+  const dataDir = await mkdtemp(join(tmpdir(), "fairlead-test-guard-"));
+  stack.defer(() => rm(dataDir, { recursive: true, force: true }));
+  const server = stack.use(await startApiServer({ dataDir, journal: "none" }));
+  return { config: await loadKubeconfig(server.kubeconfig), pkiDir: join(dataDir, "pki") };
+}
+
+function user(name: string): Subject {
+  return { kind: "User", apiGroup: "rbac.authorization.k8s.io", name };
+}
+
+/** Mailboxes as the hub makes them, and people. */
+async function prepare(admin: KubeClient): Promise<void> {
+  const by = { fieldManager: "test" };
+  for (const name of ["fleet-system", "fleet-view-default"])
+    await admin.apply(NAMESPACES, { metadata: { name } }, by);
+  for (const { of, object } of accessManifests(HUB_ACCESS, user(HUB_USER))) await admin.apply(of, object, by);
+  for (const cluster of MEMBERS) {
+    const identity = {
+      kind: "User" as const,
+      name: cluster === "b" ? FOREIGN_USER : `fleet:member:${cluster}`,
+    };
+    const member = await admin.create(MEMBER_CLUSTERS, { metadata: { name: cluster }, spec: { identity } });
+    await admin.apply(NAMESPACES, planNamespace(member), by);
+    await admin.apply(ROLES, planRole(member), by);
+    await admin.apply(ROLE_BINDINGS, planRoleBinding(member), by);
+  }
+  const name = "careless";
+  const groups = [
+    "networking.fleet.azure.com",
+    "fairlead.dev",
+    "cluster.kubernetes-fleet.io",
+    "coordination.k8s.io",
+  ];
+  const verbs = ["get", "list", "create", "update", "patch", "delete"];
+  // Everything that is served in these groups, but not the verb by which mailboxes are administered.
+  await admin.apply(
+    CLUSTER_ROLES,
+    { metadata: { name }, rules: [{ apiGroups: groups, resources: ["*"], verbs }] },
+    by,
+  );
+  const roleRef = { apiGroup: "rbac.authorization.k8s.io" as const, kind: "ClusterRole" as const, name };
+  await admin.apply(
+    CLUSTER_ROLE_BINDINGS,
+    { metadata: { name }, roleRef, subjects: [user(CARELESS_USER)] },
+    by,
+  );
+  await untilEnforced(admin);
+}
+
+/** A server takes a moment until it goes by policies that it stores; the last one stored is the last one it goes by. */
+async function untilEnforced(admin: KubeClient): Promise<void> {
+  const foreign = { metadata: { namespace: "fleet-member-a", name: "not-a" } };
+  const deadline = AbortSignal.timeout(30_000);
+  for (;;) {
+    deadline.throwIfAborted();
+    const isRefused = await admin.create(LEASES, foreign, { dryRun: true }).then(
+      () => false,
+      () => true,
+    );
+    if (isRefused) return;
+    await delay(50);
+  }
+}
