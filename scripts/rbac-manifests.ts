@@ -1,0 +1,104 @@
+import { stringify } from "yaml";
+import {
+  VALIDATING_ADMISSION_POLICIES,
+  VALIDATING_ADMISSION_POLICY_BINDINGS,
+} from "#api/admissionregistration/v1/types.ts";
+import { type Access, rulesOf } from "#api/fairlead.dev/access/access.ts";
+import { MAILBOX, RENEW_TOKEN, VIEW } from "#api/fairlead.dev/access/mailbox.ts";
+import { accessManifests, type Manifest } from "#api/fairlead.dev/access/manifests.ts";
+import { PROGRAMS } from "#api/fairlead.dev/access/programs.ts";
+import { MAILBOX_POLICIES, MAILBOX_POLICY_BINDINGS } from "#api/fairlead.dev/policies/policies.ts";
+import { apiVersionOf } from "#api/meta/resource.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+
+/** What `docs/reference/` keeps of rights and policies: path below the root, and text. */
+export function rbacManifests(): ReadonlyMap<string, string> {
+  const folder = "docs/reference/rbac";
+  const account = (name: string) =>
+    ({ kind: "ServiceAccount", name, namespace: FLEET_SYSTEM_NAMESPACE }) as const;
+  const policies: Manifest[] = [
+    ...MAILBOX_POLICIES.map((object) => ({ of: VALIDATING_ADMISSION_POLICIES, object })),
+    ...MAILBOX_POLICY_BINDINGS.map((object) => ({ of: VALIDATING_ADMISSION_POLICY_BINDINGS, object })),
+  ];
+  return new Map([
+    ...PROGRAMS.map(
+      (it) => [`${folder}/${it.name}.yaml`, render(accessManifests(it, account(it.name)))] as const,
+    ),
+    [`${folder}/policies.yaml`, render(policies)],
+    ["docs/reference/rbac.md", reference()],
+  ]);
+}
+
+function render(manifests: readonly Manifest[]): string {
+  return manifests
+    .map(({ of, object }) =>
+      stringify({ apiVersion: apiVersionOf(of), kind: of.kind, ...object }, { aliasDuplicateObjects: false }),
+    )
+    .join("---\n");
+}
+
+function reference(): string {
+  return `# Rights and policies
+
+Made by \`node scripts/generate-crds.ts\` from \`src/api/fairlead.dev/access/\` and \`src/api/fairlead.dev/policies/\`: what the code
+calls API servers with, declared once, is what charts, the hub and these tables are made from. \`test/fleet/\` runs the programs with
+exactly these rights: a request that is not declared fails a test, and so does a declaration that nothing asks for.
+
+Manifests: [rbac/](rbac/). How the parts hang together: [ADR 17](../adr/0017-rights-from-the-code.md).
+
+Each program has a ClusterRole, and where it needs one a Role in \`fleet-system\`. No program reads Secrets elsewhere, none writes
+CustomResourceDefinitions: they wait for those, which \`fairlead join\` and the charts install.
+
+${PROGRAMS.map(
+  ({ name, cluster, system }) =>
+    `## ${name}\n\n${table("everywhere", cluster)}${system.length === 0 ? "" : `\n${table("in `fleet-system`", system)}`}`,
+).join("\n")}
+## A member on the hub
+
+Role \`fleet-role-<member>\` in the mailbox \`fleet-member-<member>\`, written by the hub and bound to the identity of the MemberCluster.
+
+${table("in the mailbox", MAILBOX)}
+${table("in the mailbox, for a ServiceAccount that lies in it", RENEW_TOKEN)}
+Role \`fleet-view-reader\` in \`fleet-view-default\`, one binding for each member that reads the view:
+
+${table("in the view", VIEW)}
+## Policies
+
+ValidatingAdmissionPolicies (Kubernetes 1.30 or newer) for the namespaces \`fleet-member-*\` and \`fleet-view-*\` of the hub. They bind
+everybody, whatever RBAC grants. The controllers check contents again.
+
+Who may \`administer\` \`mailboxes.fairlead.dev\` passes for the hub: the verb is ours and has no other meaning. Members of \`system:masters\` have
+it; give it to people, or to another hub agent that writes into mailboxes, by a role of your own:
+
+\`\`\`yaml
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: { name: fleet-mailbox-admin }
+rules:
+  - { apiGroups: [fairlead.dev], resources: [mailboxes], verbs: [administer] }
+\`\`\`
+
+| policy | for | refuses unless |
+| --- | --- | --- |
+${MAILBOX_POLICIES.map(
+  ({ metadata, spec }) =>
+    `| \`${metadata.name}\` | ${[
+      ...new Set(
+        spec.matchConstraints.resourceRules.map(
+          (it) => `${it.operations.join("/").toLowerCase()} ${it.resources.join(", ")}`,
+        ),
+      ),
+    ].join("<br>")} | ${spec.validations
+      .map((it) => (it.message ?? it.messageExpression ?? "").replaceAll("|", "\\|"))
+      .join("<br>")} |`,
+).join("\n")}
+`;
+}
+
+function table(where: string, accesses: readonly Access[]): string {
+  const rows = rulesOf(accesses).map(
+    ({ apiGroups = [], resources = [], resourceNames = [], verbs }) =>
+      `| ${apiGroups[0] === "" ? "core" : apiGroups[0]} | ${resources.join(", ")} | ${resourceNames.length > 3 ? `${resourceNames.length} by name` : resourceNames.map((it) => `\`${it}\``).join(", ")} | ${verbs.join(", ")} |`,
+  );
+  return `| ${where} | kinds | only | verbs |\n| --- | --- | --- | --- |\n${rows.join("\n")}\n`;
+}
