@@ -89,7 +89,7 @@ async function startEmbedded(
   return { config: await loadKubeconfig(server.kubeconfig), pkiDir: join(dataDir, "pki") };
 }
 
-function user(name: string): Subject {
+function userNamed(name: string): Subject {
   return { kind: "User", apiGroup: "rbac.authorization.k8s.io", name };
 }
 
@@ -98,7 +98,8 @@ async function prepare(admin: KubeClient): Promise<void> {
   const by = { fieldManager: "test" };
   for (const name of ["fleet-system", "fleet-view-default"])
     await admin.apply(NAMESPACES, { metadata: { name } }, by);
-  for (const { of, object } of accessManifests(HUB_ACCESS, user(HUB_USER))) await admin.apply(of, object, by);
+  for (const { of, object } of accessManifests(HUB_ACCESS, userNamed(HUB_USER)))
+    await admin.apply(of, object, by);
   for (const cluster of MEMBERS) {
     const identity = {
       kind: "User" as const,
@@ -126,7 +127,7 @@ async function prepare(admin: KubeClient): Promise<void> {
   const roleRef = { apiGroup: "rbac.authorization.k8s.io" as const, kind: "ClusterRole" as const, name };
   await admin.apply(
     CLUSTER_ROLE_BINDINGS,
-    { metadata: { name }, roleRef, subjects: [user(CARELESS_USER)] },
+    { metadata: { name }, roleRef, subjects: [userNamed(CARELESS_USER)] },
     by,
   );
   await untilEnforced(admin);
