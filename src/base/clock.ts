@@ -20,6 +20,16 @@ export const systemClock: Clock = {
   },
 };
 
+/** A clock whose wall time is off: what a program sees on a machine that nobody keeps in time. Unit: milliseconds. */
+export function offsetClock(clock: Clock, offsetMs: number): Clock {
+  if (offsetMs === 0) return clock;
+  return {
+    now: () => clock.now() + offsetMs,
+    monotonic: () => clock.monotonic(),
+    after: (delayMs, callback) => clock.after(delayMs, callback),
+  };
+}
+
 /** Node's limit for a timer. Unit: milliseconds. */
 const LONGEST_TIMER_MS = 2_147_483_647;
 

@@ -30,7 +30,7 @@ export function createLogger(component: string, level: LogLevel = "info"): Logge
   const options = {
     level,
     base: { component },
-    timestamp: pino.stdTimeFunctions.isoTime,
+    timestamp: () => `,"ts":"${new Date().toISOString()}"`,
     redact: { paths: SECRET_FIELDS, censor: "[redacted]" },
     formatters: { level: (label: string) => ({ level: label }) },
   };

@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { FLEET_SYSTEM_NAMESPACE, MANAGER_LEASES } from "#api/networking.fleet.azure.com/names.ts";
 import { delay } from "#base/clock.ts";
 import { hasCode, messageOf } from "#base/errors.ts";
+import { noHealth } from "#base/health.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { runAsLeader } from "#kube/leader.ts";
 import { ensureNamespace } from "#kube/namespaces.ts";
@@ -15,30 +16,52 @@ export const LEADER_FLAG = [
   "act without asking whether another copy does: only where there is never more than one",
 ] as const;
 
+/** Stands in the identity of a holder: which of the two programs that share a Lease it is. */
+type Side = "hub" | "member";
+
+export interface Election {
+  readonly client: KubeClient;
+  readonly leases: readonly string[];
+  /** Default: fleet-system. */
+  readonly namespace?: string;
+  readonly side: Side;
+  readonly isElected: boolean;
+  readonly deps: RuntimeDeps;
+}
+
 const RETRY_MS = 1000;
+/** What was led must have ended by then; a process that hangs is to be restarted. Unit: milliseconds. */
+const LONGEST_END_MS = 30_000;
 
 /**
- * Runs `lead` while this process holds the Lease `name` in fleet-system, or at once where there is no election. Whoever
- * loses the Lease, because its API server was away for long, stops and stands for it again.
+ * Runs `lead` while this process holds its Leases, or at once where there is no election. Whoever loses one, because its
+ * API server was away for long, stops and stands for them again.
  */
 export async function runElected(
-  parts: {
-    readonly client: KubeClient;
-    readonly name: string;
-    readonly isElected: boolean;
-    readonly deps: RuntimeDeps;
-  },
+  election: Election,
   signal: AbortSignal,
   lead: (signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
-  const { client, name, isElected, deps } = parts;
-  const identity = `${hostname()}_${randomBytes(6).toString("hex")}`;
-  const options = { namespace: FLEET_SYSTEM_NAMESPACE, name, identity };
+  const { client, leases, namespace = FLEET_SYSTEM_NAMESPACE, side, isElected, deps } = election;
+  const options = {
+    namespace,
+    identity: `${hostname()}_fairlead-${side}-${randomBytes(6).toString("hex")}`,
+  };
+  // One cluster may be hub and member: each keeps others out for both.
+  const colleague = side === "hub" ? "_fairlead-member-" : "_fairlead-hub-";
+  const isColleague = (holder: string): boolean => holder.includes(colleague);
+  using state = watchLeading(deps);
+  const run = async (left: readonly string[], within: AbortSignal): Promise<void> => {
+    const [name, ...others] = left;
+    if (name === undefined) return state.lead(within, lead);
+    const isShared = name === MANAGER_LEASES.hub;
+    const own = { ...options, name, ...(isShared ? { isColleague } : {}) };
+    await runAsLeader({ client, options: own, deps }, within, (holding) => run(others, holding));
+  };
   while (!signal.aborted) {
     try {
-      await ensureNamespace(client, FLEET_SYSTEM_NAMESPACE, signal);
-      if (isElected) await runAsLeader({ client, options, deps }, signal, lead);
-      else await lead(signal);
+      await ensureNamespace(client, namespace, signal);
+      await run(isElected ? leases : [], signal);
     } catch (error) {
       if (signal.aborted) return;
       if (!hasCode(error, "API_CONFLICT", "API_UNAVAILABLE", "API_TIMEOUT", "TIMED_OUT")) throw error;
@@ -46,4 +69,44 @@ export async function runElected(
       await delay(deps.clock, RETRY_MS, signal).catch(() => {});
     }
   }
+}
+
+/** Says whether this process leads, and when it fails to stop though it no longer may. */
+function watchLeading({ clock, health = noHealth }: RuntimeDeps): Disposable & {
+  lead(signal: AbortSignal, body: (signal: AbortSignal) => Promise<void>): Promise<void>;
+} {
+  let isLeading = false;
+  let endsSinceMs: number | undefined;
+  const checks = [
+    health.register({
+      name: "leading",
+      kind: "note",
+      problem: () => (isLeading ? undefined : "stands by"),
+    }),
+    health.register({
+      name: "leader-election",
+      kind: "live",
+      problem: () =>
+        endsSinceMs !== undefined && clock.monotonic() - endsSinceMs > LONGEST_END_MS
+          ? "the lease is lost, and what was led has not ended"
+          : undefined,
+    }),
+  ];
+  return {
+    async lead(signal, body) {
+      const onAbort = (): void => void (endsSinceMs = clock.monotonic());
+      signal.addEventListener("abort", onAbort, { once: true });
+      isLeading = true;
+      try {
+        await body(signal);
+      } finally {
+        isLeading = false;
+        endsSinceMs = undefined;
+        signal.removeEventListener("abort", onAbort);
+      }
+    },
+    [Symbol.dispose]() {
+      for (const check of checks) check[Symbol.dispose]();
+    },
+  };
 }

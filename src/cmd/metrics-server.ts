@@ -1,13 +1,16 @@
 import { createServer, type ServerResponse } from "node:http";
 import { FleetError } from "#base/errors.ts";
+import type { HealthCheck } from "#base/health.ts";
 import type { MetricsRegistry } from "#base/metrics.ts";
 
 export interface MetricsServerOptions {
   readonly metrics: MetricsRegistry;
   /** `host:port`, `[host]:port`, or `:port` for every address. */
   readonly address: string;
-  /** What `/readyz` says. */
-  readonly isReady: () => boolean;
+  /** What `/healthz` and `/readyz` tell. */
+  readonly checks: Iterable<HealthCheck>;
+  /** The flag that the address came from, for messages. Default: `--metrics`. */
+  readonly flag?: string;
 }
 
 export interface MetricsServer extends AsyncDisposable {
@@ -16,20 +19,22 @@ export interface MetricsServer extends AsyncDisposable {
 }
 
 /**
- * Serves `/metrics`, `/healthz` and `/readyz` over plain HTTP, as Prometheus and the kubelet ask for them.
+ * Serves `/metrics`, `/healthz` and `/readyz` over plain HTTP, as Prometheus and the kubelet ask for them. As with the
+ * API server's own, `?verbose` lists every check, and `/readyz/NAME` asks for one.
  *
  * @throws {FleetError} `OPTION_INVALID` when the address cannot be bound.
  */
 export async function serveMetrics(options: MetricsServerOptions): Promise<MetricsServer> {
-  const { host, port } = parseAddress(options.address);
+  const { flag = "--metrics", address } = options;
+  const { host, port } = parseAddress(flag, address);
   const server = createServer((request, response) => {
-    answer(options, request.url ?? "", response).catch((error: unknown) => {
+    answer(options, new URL(request.url ?? "", "http://here"), response).catch((error: unknown) => {
       response.destroy(Error.isError(error) ? error : undefined);
     });
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause) => {
-      reject(new FleetError("OPTION_INVALID", `cannot listen on ${options.address} for metrics`, { cause }));
+      reject(new FleetError("OPTION_INVALID", `cannot listen on ${address} (${flag})`, { cause }));
     });
     server.listen({ port, ...(host === "" ? {} : { host }) }, resolve);
   });
@@ -45,31 +50,47 @@ export async function serveMetrics(options: MetricsServerOptions): Promise<Metri
   };
 }
 
-function parseAddress(address: string): { readonly host: string; readonly port: number } {
+function parseAddress(flag: string, address: string): { readonly host: string; readonly port: number } {
   const groups = /^(?:\[(?<v6>[^\]]+)\]|(?<host>[^:]*)):(?<port>\d{1,5})$/.exec(address)?.groups ?? {};
   const port = Number(groups["port"]);
   if (port <= 65_535) return { host: groups["v6"] ?? groups["host"] ?? "", port };
-  throw new FleetError("OPTION_INVALID", `--metrics must be host:port, got ${JSON.stringify(address)}`);
+  throw new FleetError("OPTION_INVALID", `${flag} must be host:port, got ${JSON.stringify(address)}`);
 }
 
 async function answer(
-  { metrics, isReady }: MetricsServerOptions,
-  url: string,
+  { metrics, checks }: MetricsServerOptions,
+  url: URL,
   response: ServerResponse,
 ): Promise<void> {
-  switch (url.split("?")[0]) {
-    case "/metrics": {
-      const text = await metrics.render();
-      response.writeHead(200, { "content-type": metrics.contentType }).end(text);
-      return;
-    }
-    case "/healthz":
-      response.end("ok\n");
-      return;
-    case "/readyz":
-      response.writeHead(isReady() ? 200 : 503).end(isReady() ? "ok\n" : "not ready\n");
-      return;
-    default:
-      response.writeHead(404).end();
+  if (url.pathname === "/metrics") {
+    const text = await metrics.render();
+    response.writeHead(200, { "content-type": metrics.contentType }).end(text);
+    return;
   }
+  const [, endpoint = "", name] = /^\/(healthz|livez|readyz)(?:\/(.+))?$/.exec(url.pathname) ?? [];
+  const kind = endpoint === "readyz" ? "ready" : "live";
+  const asked = [...checks].filter((it) => name === undefined || it.name === name);
+  if (endpoint === "" || (name !== undefined && asked.length === 0)) {
+    response.writeHead(404).end();
+    return;
+  }
+  // One that is asked for by name counts, whatever kind it is.
+  const counts = (it: HealthCheck): boolean => name !== undefined || it.kind === kind || it.kind === "live";
+  const isWell = asked.every((it) => !counts(it) || it.problem() === undefined);
+  const isVerbose = !isWell || url.searchParams.has("verbose");
+  const text = isVerbose
+    ? `${list(asked, counts)}${endpoint} check ${isWell ? "passed" : "failed"}\n`
+    : "ok\n";
+  response.writeHead(isWell ? 200 : 503, { "content-type": "text/plain; charset=utf-8" }).end(text);
+}
+
+/** As the API server writes it; what does not count for the answer is a note. */
+function list(checks: readonly HealthCheck[], counts: (check: HealthCheck) => boolean): string {
+  return checks
+    .map((check) => {
+      const problem = check.problem();
+      if (problem === undefined) return `[+]${check.name} ok\n`;
+      return counts(check) ? `[-]${check.name} failed: ${problem}\n` : `[*]${check.name}: ${problem}\n`;
+    })
+    .join("");
 }

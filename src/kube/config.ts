@@ -11,6 +11,8 @@ export interface ClusterConfig {
   /** Take any certificate. Only where a kubeconfig says so. */
   readonly insecureSkipTlsVerify?: boolean;
   readonly credentials: Credentials;
+  /** Sent with every request beside our own: for a gateway before the server. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** The context's namespace, for commands of people. */
   readonly namespace?: string;
 }

@@ -44,7 +44,9 @@ class QueueController implements Controller {
   }
 
   async start(signal: AbortSignal): Promise<void> {
-    const { sources, concurrency = DEFAULT_CONCURRENCY } = this.#options;
+    const { sources } = this.#options;
+    const concurrency =
+      this.#deps.concurrency?.(this.name) ?? this.#options.concurrency ?? DEFAULT_CONCURRENCY;
     abortWith(this.#stop, signal);
     const running = this.#stop.signal;
     if (running.aborted) throw abortError(running);

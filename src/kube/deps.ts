@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from "#base/clock.ts";
+import type { Health } from "#base/health.ts";
 import type { Logger } from "#base/log.ts";
 import type { Metrics } from "#base/metrics.ts";
 import { noMetrics } from "#base/metrics.none.ts";
@@ -10,6 +11,10 @@ export interface RuntimeDeps {
   readonly rng: Rng;
   readonly log: Logger;
   readonly metrics: Metrics;
+  /** Default: nobody asks. */
+  readonly health?: Health;
+  /** How many keys a controller works on at the same time, by its name, where that is not the controller's own choice. */
+  readonly concurrency?: (controller: string) => number | undefined;
 }
 
 /** The real clock and chance, for composition roots. */

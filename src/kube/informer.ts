@@ -28,6 +28,7 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
   readonly #stop = new AbortController();
   readonly #firstList = Promise.withResolvers<void>();
   #running: Promise<void> | undefined;
+  #check: Disposable | undefined;
   #hasSynced = false;
 
   constructor(client: KubeClient, of: Resource<T>, options: InformerOptions<T>, deps: RuntimeDeps) {
@@ -48,6 +49,10 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
 
   start(signal: AbortSignal): void {
     if (this.#running !== undefined) return;
+    const { group, plural } = this.of;
+    const name = `informer/${group === "" ? plural : `${plural}.${group}`}`;
+    const problem = (): string | undefined => (this.#hasSynced ? undefined : "not synced yet");
+    this.#check = this.#deps.health?.register({ name, kind: "ready", problem });
     abortWith(this.#stop, signal);
     this.#running = this.#reflector.run(this.#stop.signal);
   }
@@ -66,6 +71,7 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
+    this.#check?.[Symbol.dispose]();
     await this.#running;
     this.#subscribers.clear();
   }

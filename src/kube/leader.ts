@@ -2,6 +2,7 @@ import { LEASES, type Lease } from "#api/coordination/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { abortError, delay } from "#base/clock.ts";
 import { FleetError, hasCode, messageOf } from "#base/errors.ts";
+import type { Metrics } from "#base/metrics.ts";
 import { microTimestamp } from "./conditions.ts";
 import type { RuntimeDeps } from "./deps.ts";
 import type { KubeClient } from "./types.ts";
@@ -17,10 +18,15 @@ export interface LeaderElectionOptions {
   readonly renewSeconds?: number;
   /** Gap between tries. Unit: seconds. Default: 2. */
   readonly retrySeconds?: number;
+  /**
+   * Whether a holder keeps out the same rivals as this candidate would: beside it, while it renews, this candidate leads
+   * without holding the Lease. Default: nobody is one.
+   */
+  readonly isColleague?: (holder: string) => boolean;
 }
 
 /** Source of the numbers and rules: client-go, tools/leaderelection. */
-const DEFAULTS = { leaseSeconds: 15, renewSeconds: 10, retrySeconds: 2 };
+const DEFAULTS = { leaseSeconds: 15, renewSeconds: 10, retrySeconds: 2, isColleague: () => false };
 
 /** A program that stops does not wait longer than this for a server that does not answer. Unit: milliseconds. */
 const RELEASE_LIMIT_MS = 5000;
@@ -40,7 +46,9 @@ export async function runAsLeader(
   lead: (signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const candidate = new Candidate(parts.client, { ...DEFAULTS, ...parts.options }, parts.deps);
+  using status = masterStatus(parts.deps.metrics, parts.options.name);
   await candidate.acquire(signal);
+  status.lead();
   const lost = new AbortController();
   const ended = new AbortController();
   const renewing = candidate.keep(AbortSignal.any([signal, ended.signal])).then(
@@ -58,6 +66,17 @@ export async function runAsLeader(
     if (!lost.signal.aborted) await candidate.release();
   }
   if (lost.signal.aborted) throw lost.signal.reason;
+}
+
+/** client-go's, by the name of the Lease. */
+function masterStatus(metrics: Metrics, name: string): Disposable & { lead(): void } {
+  const status = metrics.gauge({
+    name: "leader_election_master_status",
+    help: "Whether this process leads: 1, or 0 while it stands by.",
+    labels: ["name"],
+  });
+  status.set({ name }, 0);
+  return { lead: () => status.set({ name }, 1), [Symbol.dispose]: () => status.set({ name }, 0) };
 }
 
 class Candidate {
@@ -97,7 +116,7 @@ class Candidate {
       else if (this.#deps.clock.monotonic() - renewedAtMs >= this.#options.renewSeconds * 1000)
         throw this.#lost();
       // A Lease that was deleted is taken again; one that someone else holds is not.
-      if (this.#seen !== undefined && !this.#isOurs()) throw this.#lost();
+      if (this.#seen !== undefined && !this.#isOurs() && !this.#isColleagues(this.#seen)) throw this.#lost();
     }
   }
 
@@ -154,7 +173,7 @@ class Candidate {
     const silentMs = this.#deps.clock.monotonic() - this.#seenAtMs;
     const limitMs = (lease.spec?.leaseDurationSeconds ?? this.#options.leaseSeconds) * 1000;
     const isFree = holder === "" || holder === this.#options.identity || silentMs > limitMs;
-    return isFree && this.#write(lease, signal);
+    return isFree ? this.#write(lease, signal) : this.#isColleagues(lease);
   }
 
   async #look(signal: AbortSignal): Promise<Lease | undefined> {
@@ -193,6 +212,10 @@ class Candidate {
 
   #isOurs(): boolean {
     return this.#seen?.spec?.holderIdentity === this.#options.identity;
+  }
+
+  #isColleagues(lease: Lease): boolean {
+    return this.#options.isColleague(lease.spec?.holderIdentity ?? "");
   }
 
   #lost(): FleetError {

@@ -10,7 +10,13 @@ import type { KubeClient } from "./types.ts";
  * @throws {FleetError} `API_FORBIDDEN` when it is missing and may not be made.
  */
 export async function ensureNamespace(client: KubeClient, name: string, signal: AbortSignal): Promise<void> {
-  if ((await client.find(NAMESPACES, objectKey(undefined, name), { signal })) !== undefined) return;
+  try {
+    if ((await client.find(NAMESPACES, objectKey(undefined, name), { signal })) !== undefined) return;
+  } catch (error) {
+    // Who may not even look was installed there by somebody else.
+    if (hasCode(error, "API_FORBIDDEN")) return;
+    throw error;
+  }
   try {
     await client.create(NAMESPACES, { metadata: { name } }, { signal });
   } catch (cause) {

@@ -32,6 +32,11 @@ const WARN_AT = 5;
 /** A stream that ends sooner without an event counts as a failure, as in client-go. Unit: milliseconds. */
 const SHORT_STREAM_MS = 1000;
 
+/** What to watch. */
+type Selection = Pick<ListOptions, "namespace" | "labelSelector" | "fieldSelector"> & {
+  readonly isOptional?: () => boolean;
+};
+
 /** How a list and watch came to its end. */
 type Outcome = "ended" | "again" | "missing" | "forbidden" | "failed";
 const BACKOFFS = {
@@ -57,13 +62,16 @@ export class Reflector<T extends KubeObject> {
   /** The version up to which the sink has everything; undefined before the first state and when the past is gone. */
   #resumeFrom: string | undefined;
   #watchingSinceMs: number | undefined;
+  readonly #isOptional: () => boolean;
+  /** Whether the sink was given a state. */
+  #hasState = false;
   /** Whether the server streams the first state (WatchList, KEP-3157). */
   #canStreamList = true;
 
   constructor(
     client: KubeClient,
     of: Resource<T>,
-    select: Pick<ListOptions, "namespace" | "labelSelector" | "fieldSelector">,
+    select: Selection,
     parts: { readonly sink: Sink<T>; readonly deps: RuntimeDeps },
   ) {
     this.#client = client;
@@ -74,6 +82,7 @@ export class Reflector<T extends KubeObject> {
       ...(labelSelector === undefined ? {} : { labelSelector }),
       ...(fieldSelector === undefined ? {} : { fieldSelector }),
     };
+    this.#isOptional = select.isOptional ?? (() => false);
     this.#sink = parts.sink;
     this.#deps = parts.deps;
   }
@@ -137,6 +146,7 @@ export class Reflector<T extends KubeObject> {
       this.#canStreamList = false;
       return "again";
     }
+    if (at.failures >= WARN_AT) this.#makeDo(error);
     // Only a server that could not be reached, or had no time, surely still has what comes after our version.
     const canResume = hasCode(error, "API_UNAVAILABLE", "API_TOO_MANY_REQUESTS");
     if (!canResume) this.#resumeFrom = undefined;
@@ -147,6 +157,22 @@ export class Reflector<T extends KubeObject> {
     else this.#deps.log.debug("a watch broke", note);
     if (hasCode(error, "API_NOT_FOUND")) return "missing";
     return hasCode(error, "API_FORBIDDEN") ? "forbidden" : "failed";
+  }
+
+  /** A server that has only begun refuses for a moment, too: one refusal does not mean that there is nothing. */
+  #makeDo(error: unknown): void {
+    if (this.#hasState || !hasCode(error, "API_NOT_FOUND", "API_FORBIDDEN") || !this.#isOptional()) return;
+    this.#deps.log.info("goes on without a kind that it cannot read", {
+      resource: this.#of.plural,
+      group: this.#of.group,
+      error: messageOf(error),
+    });
+    this.#replace([]);
+  }
+
+  #replace(objects: readonly T[]): void {
+    this.#hasState = true;
+    this.#sink.replace(objects);
   }
 
   /** The state as of one version, page by page. */
@@ -170,7 +196,7 @@ export class Reflector<T extends KubeObject> {
       next = page.metadata.continue === "" ? undefined : page.metadata.continue;
       this.#resumeFrom = next === undefined ? page.metadata.resourceVersion : undefined;
     } while (next !== undefined);
-    this.#sink.replace(items);
+    this.#replace(items);
   }
 
   /** One stream, to its end. Without a version to resume from it brings the present state first. */
@@ -187,7 +213,7 @@ export class Reflector<T extends KubeObject> {
       if (signal.aborted) return;
       if (initial === undefined) this.#follow(event);
       else if (isInitialEnd(event)) {
-        this.#sink.replace([...initial.values()]);
+        this.#replace([...initial.values()]);
         this.#resumeFrom = event.object.metadata.resourceVersion;
         initial = undefined;
       } else collect(initial, event);

@@ -208,6 +208,7 @@ export class Transport implements AsyncDisposable {
   #headers(call: Call, credential: Credential): Record<string, string> {
     const authorization = authorizationOf(credential);
     return {
+      ...this.#config.headers,
       "user-agent": this.#userAgent,
       accept: call.accept ?? "application/json",
       ...(call.body === undefined ? {} : { "content-type": call.contentType ?? "application/json" }),

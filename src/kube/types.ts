@@ -155,6 +155,11 @@ export interface InformerOptions<T extends KubeObject> {
    */
   readonly fieldManager?: string;
   readonly indexes?: Readonly<Record<string, (object: T) => readonly string[]>>;
+  /**
+   * Asked when the kind stays unserved or forbidden: true counts that as "there are none", until it can be read.
+   * Default: it is waited for.
+   */
+  readonly isOptional?: () => boolean;
 }
 
 /** What one pass asks for. Nothing: done until the next change. */

@@ -35,7 +35,7 @@ describe("the metrics of a DNS server", () => {
     const { port } = (server = await serveMetrics({
       metrics,
       address: "127.0.0.1:0",
-      isReady: () => isReady,
+      checks: [{ name: "zones", kind: "ready", problem: () => (isReady ? undefined : "not complete") }],
     }));
     const get = (path: string) => fetch(`http://127.0.0.1:${port}${path}`);
     expect((await get("/readyz")).status).toBe(503);
@@ -47,7 +47,7 @@ describe("the metrics of a DNS server", () => {
   });
 
   it("refuse an address that is none", async () => {
-    const options = { metrics: createMetrics(), isReady: () => true };
+    const options = { metrics: createMetrics(), checks: [] };
     for (const address of ["", "localhost", "127.0.0.1:99999", "127.0.0.1:x"]) {
       await expect(serveMetrics({ ...options, address })).rejects.toMatchObject({ code: "OPTION_INVALID" });
     }

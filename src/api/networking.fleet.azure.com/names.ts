@@ -35,6 +35,17 @@ export const FINALIZERS = {
   trafficManagerMetrics: `${PREFIX}/metrics-cleanup`,
 } as const;
 
+/**
+ * Leases of the managers, in each manager's own cluster. The hub's and the first of a member's are one name: whoever
+ * holds it keeps the other kind out, too.
+ */
+export const MANAGER_LEASES = {
+  hub: `2bf2b407.hub.${PREFIX}`,
+  member: `2bf2b407.member.${PREFIX}`,
+  mcsHub: `2bf2b407.mcs.hub.${PREFIX}`,
+  mcsMember: `2bf2b407.mcs.member.${PREFIX}`,
+} as const;
+
 /** Reserved in every cluster. */
 export const FLEET_SYSTEM_NAMESPACE = "fleet-system";
 export const MAILBOX_PREFIX = "fleet-member-";

@@ -53,7 +53,9 @@ export async function runDns(context: ProgramContext, flags: DnsFlags, parts: Dn
   const respond = createResponder({ resolve, isRecursive: others.length > 0, meters, log });
   stack.use(await startDnsServer({ listen, respond, clock: deps.clock, log }));
   if (flags.metrics !== undefined) {
-    stack.use(await serveMetrics({ metrics, address: flags.metrics, isReady: hasSynced }));
+    const problem = (): string | undefined => (hasSynced() ? undefined : "not complete yet");
+    const checks = [{ name: "zones", kind: "ready", problem } as const];
+    stack.use(await serveMetrics({ metrics, address: flags.metrics, checks }));
   }
   if (!parts.readyWhenSynced) context.ready();
   try {

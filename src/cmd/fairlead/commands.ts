@@ -7,6 +7,8 @@ interface Entry {
   readonly load: () => Promise<{ command(): unknown }>;
   /** Programs that the lab starts; left out of the help. */
   readonly hidden?: boolean;
+  /** The executable may be called by this name, too: a link to it is enough. */
+  readonly isProgram?: boolean;
 }
 
 export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
@@ -19,6 +21,38 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ],
   ["hub", { summary: "the manager that runs beside the hub", load: () => import("../hub/main.ts") }],
   ["member", { summary: "the manager that runs in each member", load: () => import("../member/main.ts") }],
+  [
+    "hub-net-controller-manager",
+    {
+      summary: "the hub's manager, called as fleet-networking's is",
+      load: () => import("../hub-net-controller-manager/main.ts"),
+      isProgram: true,
+    },
+  ],
+  [
+    "member-net-controller-manager",
+    {
+      summary: "exports and imports of a member, called as fleet-networking's manager is",
+      load: () => import("../member-net-controller-manager/main.ts"),
+      isProgram: true,
+    },
+  ],
+  [
+    "mcs-controller-manager",
+    {
+      summary: "MultiClusterServices of a member, called as fleet-networking's manager is",
+      load: () => import("../mcs-controller-manager/main.ts"),
+      isProgram: true,
+    },
+  ],
+  [
+    "net-crd-installer",
+    {
+      summary: "install the kinds of a hub or a member, called as fleet-networking's is",
+      load: () => import("../net-crd-installer/main.ts"),
+      isProgram: true,
+    },
+  ],
   ["dns", { summary: "DNS for the cluster set, in each member", load: () => import("../dns/main.ts") }],
   ["crds", { summary: "the kinds that a cluster needs", load: () => import("../crds/main.ts") }],
   ["apiserver", { summary: "a Kubernetes API server by itself", load: () => import("../apiserver/main.ts") }],
@@ -32,10 +66,10 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
  * A command, ready to parse: it calls itself by the name that people type, says on one line what is wrong with a command
  * line and how to learn more, and throws a `CommanderError` where it would end the process.
  */
-export async function loadCommand(name: string, { load }: Entry): Promise<Command> {
-  const made = (await load()).command();
+export async function loadCommand(name: string, entry: Entry): Promise<Command> {
+  const made = (await entry.load()).command();
   if (!(made instanceof Command)) throw new TypeError(`command ${name} is no Command`);
-  made.name(`fairlead ${name}`);
+  made.name(entry.isProgram === true ? name : `fairlead ${name}`);
   teachManners(made, made.name());
   return made;
 }

@@ -1,3 +1,4 @@
+import { basename } from "node:path";
 import { CommanderError } from "@commander-js/extra-typings";
 import { messageOf } from "#base/errors.ts";
 import { COMMANDS, loadCommand } from "./commands.ts";
@@ -14,7 +15,7 @@ Usage: fairlead COMMAND [flags]
 Commands:
 ${[...COMMANDS]
   .filter(([, entry]) => entry.hidden !== true)
-  .map(([name, entry]) => `  ${name.padEnd(12)} ${entry.summary}`)
+  .map(([name, entry]) => `  ${name.padEnd(29)} ${entry.summary}`)
   .join("\n")}
 
 "fairlead COMMAND --help" tells the flags of a command, "fairlead --version" the version.
@@ -67,4 +68,10 @@ async function run(name: string, argv: readonly string[]): Promise<number> {
   return typeof process.exitCode === "number" ? process.exitCode : 0;
 }
 
-process.exitCode = await main(process.argv.slice(2));
+/** Called by the name of one of its programs, the executable is that program. */
+function asCalled(name: string): readonly string[] {
+  return COMMANDS.get(name)?.isProgram === true ? [name] : [];
+}
+
+const [, path = "", ...given] = process.argv;
+process.exitCode = await main([...asCalled(basename(path)), ...given]);

@@ -1,13 +1,11 @@
-import { Command } from "@commander-js/extra-typings";
-import { createMetrics } from "#base/metrics.ts";
-import { HUB_DEFAULTS, startHub } from "#controllers/hub/hub.ts";
-import { connect } from "#kube/client.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { clusterConfig } from "../cluster-config.ts";
-import { LEADER_FLAG, runElected } from "../leader.ts";
-import { serveMetrics } from "../metrics-server.ts";
+import { Command, Option } from "@commander-js/extra-typings";
+import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
+import { HUB_DEFAULTS } from "#controllers/hub/hub.ts";
+import { LEADER_FLAG } from "../leader.ts";
+import { CLOCK_OFFSET_FLAG, collect, CONCURRENCY_FLAG, MAX_CONCURRENT_FLAG } from "../manager.ts";
 import { parseWhole } from "../numbers.ts";
-import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram, untilAborted } from "../program.ts";
+import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "../program.ts";
+import { runHub } from "./run.ts";
 import { trafficManagerOf, TRAFFIC_PROVIDER_FLAG, TRAFFIC_TTL_FLAG, TRAFFIC_ZONE_FLAG } from "./traffic.ts";
 
 /** Only parsed, never extended: its options are its own affair. */
@@ -32,37 +30,31 @@ export function command(): Program {
     .option(...TRAFFIC_ZONE_FLAG)
     .option(...TRAFFIC_TTL_FLAG)
     .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")
+    .option(CONCURRENCY_FLAG[0], CONCURRENCY_FLAG[1], collect)
+    .option(...MAX_CONCURRENT_FLAG)
+    .addOption(new Option(CLOCK_OFFSET_FLAG).hideHelp())
     .option(...LEADER_FLAG)
     .option(...LOG_LEVEL_FLAG)
     .option(...READY_FD_FLAG)
     .action((flags) =>
-      runProgram("hub", flags, async ({ signal, log, ready }) => {
-        const options = {
-          leaseSeconds: parseWhole("--member-lease-seconds", flags.memberLeaseSeconds, { min: 2, max: 3600 }),
-          forceDeleteSeconds: parseWhole("--force-delete-seconds", flags.forceDeleteSeconds, {
-            min: 0,
-            max: 86_400,
-          }),
-          trafficManager: trafficManagerOf(flags),
-        };
-        const metrics = createMetrics();
-        const deps = systemDeps(log, metrics);
-        await using stack = new AsyncDisposableStack();
-        const config = await clusterConfig(flags.kubeconfig, deps);
-        const client = stack.use(connect(config, { ...deps, userAgent: "fairlead-hub" }));
-        let isUp = false;
-        if (flags.metrics !== undefined)
-          stack.use(await serveMetrics({ metrics, address: flags.metrics, isReady: () => isUp }));
-        await runElected(
-          { client, name: "fairlead-hub", isElected: flags.leaderElect, deps },
-          signal,
-          async (leading) => {
-            await using _hub = await startHub(client, options, deps, leading);
-            isUp = true;
-            ready();
-            await untilAborted(leading);
+      runProgram("hub", flags, (context) =>
+        runHub(context, {
+          ...flags,
+          isElected: flags.leaderElect,
+          leases: LEASES_OF.hub,
+          servers: flags.metrics === undefined ? [] : [{ address: flags.metrics, flag: "--metrics" }],
+          hub: {
+            leaseSeconds: parseWhole("--member-lease-seconds", flags.memberLeaseSeconds, {
+              min: 2,
+              max: 3600,
+            }),
+            forceDeleteSeconds: parseWhole("--force-delete-seconds", flags.forceDeleteSeconds, {
+              min: 0,
+              max: 86_400,
+            }),
+            trafficManager: trafficManagerOf(flags),
           },
-        );
-      }),
+        }),
+      ),
     );
 }

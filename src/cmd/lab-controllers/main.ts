@@ -47,8 +47,11 @@ async function run(context: ProgramContext, flags: Flags): Promise<void> {
   const client = stack.use(connect(config, { ...deps, userAgent: "fairlead-lab-controllers" }));
   const controllers = stack.use(createLabControllers(client, { ...options, rootCa: config.ca ?? "" }, deps));
   let isReady = false;
-  if (flags.metrics !== undefined)
-    stack.use(await serveMetrics({ metrics, address: flags.metrics, isReady: () => isReady }));
+  if (flags.metrics !== undefined) {
+    const problem = (): string | undefined => (isReady ? undefined : "not started yet");
+    const checks = [{ name: "controllers", kind: "ready", problem } as const];
+    stack.use(await serveMetrics({ metrics, address: flags.metrics, checks }));
+  }
   await controllers.start(signal);
   isReady = true;
   context.ready();

@@ -1,10 +1,17 @@
-import { Command } from "@commander-js/extra-typings";
-import { createMetrics } from "#base/metrics.ts";
+import { Command, Option } from "@commander-js/extra-typings";
+import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
 import { runAgent } from "#controllers/member/agent/agent.ts";
 import { connect } from "#kube/client.ts";
-import { systemDeps } from "#kube/deps.ts";
 import { clusterConfig } from "../cluster-config.ts";
 import { LEADER_FLAG, runElected } from "../leader.ts";
+import {
+  checksOfMember,
+  CLOCK_OFFSET_FLAG,
+  collect,
+  CONCURRENCY_FLAG,
+  createManagerParts,
+  MAX_CONCURRENT_FLAG,
+} from "../manager.ts";
 import { serveMetrics } from "../metrics-server.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "../program.ts";
 
@@ -17,31 +24,28 @@ export function command(): Program {
     .description("run a member's part of a fleet; the Secret fleet-system/fairlead-hub names the hub")
     .option("--kubeconfig <file>", "the member's API server; default: that of the pod's cluster")
     .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")
+    .option(CONCURRENCY_FLAG[0], CONCURRENCY_FLAG[1], collect)
+    .option(...MAX_CONCURRENT_FLAG)
+    .addOption(new Option(CLOCK_OFFSET_FLAG).hideHelp())
     .option(...LEADER_FLAG)
     .option(...LOG_LEVEL_FLAG)
     .option(...READY_FD_FLAG)
     .action((flags) =>
       runProgram("member", flags, async ({ signal, log, ready }) => {
-        const metrics = createMetrics();
-        const deps = systemDeps(log, metrics);
+        const { deps, metrics, health } = createManagerParts(log, flags);
         await using stack = new AsyncDisposableStack();
         const config = await clusterConfig(flags.kubeconfig, deps);
         const local = stack.use(connect(config, { ...deps, userAgent: "fairlead-member" }));
-        let isUp = false;
         if (flags.metrics !== undefined)
-          stack.use(await serveMetrics({ metrics, address: flags.metrics, isReady: () => isUp }));
+          stack.use(await serveMetrics({ metrics, address: flags.metrics, checks: checksOfMember(health) }));
+        const election = { client: local, leases: LEASES_OF.member, side: "member", deps } as const;
         // A member that has not joined yet serves all the same: it waits for the Secret.
-        await runElected(
-          { client: local, name: "fairlead-member", isElected: flags.leaderElect, deps },
-          signal,
-          (leading) => {
-            isUp = true;
-            ready();
-            const connectHub = (hub: Parameters<typeof connect>[0]): ReturnType<typeof connect> =>
-              connect(hub, { ...deps, userAgent: "fairlead-member" });
-            return runAgent({ local, connectHub, deps }, leading);
-          },
-        );
+        await runElected({ ...election, isElected: flags.leaderElect }, signal, (leading) => {
+          ready();
+          const connectHub = (hub: Parameters<typeof connect>[0]): ReturnType<typeof connect> =>
+            connect(hub, { ...deps, userAgent: "fairlead-member" });
+          return runAgent({ local, connectHub, deps }, leading);
+        });
       }),
     );
 }

@@ -78,11 +78,17 @@ export interface MailboxInformers {
   readonly sliceImports: Informer<EndpointSliceImport>;
 }
 
-export function createLocalInformers(client: KubeClient, cluster: string, deps: RuntimeDeps): LocalInformers {
+/** @param isFleetOnly - Whether to do without what fleet-networking's installation does not know. */
+export function createLocalInformers(
+  client: KubeClient,
+  { cluster, isFleetOnly }: { readonly cluster: string; readonly isFleetOnly: boolean },
+  deps: RuntimeDeps,
+): LocalInformers {
+  const optional = { isOptional: () => isFleetOnly };
   const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
     createInformer(client, of, { fieldManager: MEMBER_MANAGER, ...options }, deps);
   return {
-    namespaces: make(NAMESPACES),
+    namespaces: make(NAMESPACES, optional),
     services: make(SERVICES, { indexes: { multiClusterService: (it) => multiClusterServiceOf(it) } }),
     slices: make(ENDPOINT_SLICES, {
       indexes: {
@@ -96,8 +102,8 @@ export function createLocalInformers(client: KubeClient, cluster: string, deps: 
       indexes: { owner: (it) => (it.metadata.ownerReferences ?? []).map((owner) => owner.uid) },
     }),
     multiClusterServices: make(MULTI_CLUSTER_SERVICES, { indexes: { import: (it) => importOf(it) } }),
-    mcsExports: make(MCS_SERVICE_EXPORTS),
-    mcsImports: make(MCS_SERVICE_IMPORTS),
+    mcsExports: make(MCS_SERVICE_EXPORTS, optional),
+    mcsImports: make(MCS_SERVICE_IMPORTS, optional),
   };
 }
 

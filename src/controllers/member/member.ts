@@ -51,15 +51,16 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
   stack.defer(() => stop.abort());
   const running = AbortSignal.any([signal, stop.signal]);
   if (part.isNetworking) await ensureNamespace(local, FLEET_SYSTEM_NAMESPACE, running);
-  const ofMailbox = createMailboxInformers(hub, cluster, deps);
+  const hubDeps = deps.health === undefined ? deps : { ...deps, health: deps.health.part("hub") };
+  const ofMailbox = createMailboxInformers(hub, cluster, hubDeps);
   const session: Session = {
     cluster,
     part,
     local,
     hub,
-    here: createLocalInformers(local, cluster, deps),
+    here: createLocalInformers(local, { cluster, isFleetOnly: part.isFleetOnly ?? false }, deps),
     mailbox: ofMailbox,
-    fleet: stack.use(new FleetState({ hub, cluster, mailbox: ofMailbox, deps })),
+    fleet: stack.use(new FleetState({ hub, cluster, mailbox: ofMailbox, deps: hubDeps })),
     events: createEventRecorder(local, MEMBER_MANAGER, deps),
     passOn,
     deps,

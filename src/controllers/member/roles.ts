@@ -22,6 +22,11 @@ export interface MemberPart {
   readonly roles: ReadonlySet<MemberRole>;
   /** Without it the roles only report that they are there. */
   readonly isNetworking: boolean;
+  /**
+   * Goes on without the kinds of the Multi-Cluster Services API, and without reading Namespaces, where the cluster does
+   * not serve or allow them: fleet-networking's installation knows neither.
+   */
+  readonly isFleetOnly?: boolean;
 }
 
 export const WHOLE_MEMBER: MemberPart = { roles: new Set(MEMBER_ROLES), isNetworking: true };

@@ -27,6 +27,7 @@ import {
   TRAFFIC_MANAGER_PROFILES,
 } from "../../networking.fleet.azure.com/v1beta1/traffic-manager.ts";
 import { ROLE_BINDINGS, ROLES } from "../../rbac/v1/types.ts";
+import { LEASES_OF } from "../leases.ts";
 import { HUB_SECRET } from "../names.ts";
 import { ADMINISTER } from "../policies/cel.ts";
 import { MAILBOX_POLICIES } from "../policies/policies.ts";
@@ -51,8 +52,8 @@ function awaits(crds: readonly { readonly metadata: { readonly name: string } }[
 }
 
 /** The election of the copy that acts. */
-function elects(name: string): readonly Access[] {
-  return [allow(LEASES, ["create"]), allow(LEASES, ["get", "update"], { names: [name] })];
+function elects(names: readonly string[]): readonly Access[] {
+  return [allow(LEASES, ["create"]), allow(LEASES, ["get", "update"], { names })];
 }
 
 /** That fleet-system is there; it is made by whoever installs the program. */
@@ -99,7 +100,7 @@ export const HUB_ACCESS: ProgramAccess = {
     ...MAILBOX,
     ...RENEW_TOKEN,
   ],
-  system: elects("fairlead-hub"),
+  system: elects(LEASES_OF.hub),
 };
 
 /** What both parts of a member do. */
@@ -147,7 +148,7 @@ const HUB_CREDENTIALS = allow(SECRETS, [...WATCH, "patch"], { names: [HUB_SECRET
 export const MEMBER_ACCESS: ProgramAccess = {
   name: "fairlead-member",
   cluster: [...MEMBER_COMMON, ...MEMBER_NET, ...MEMBER_MCS],
-  system: [...elects("fairlead-member"), HUB_CREDENTIALS],
+  system: [...elects(LEASES_OF.member), HUB_CREDENTIALS],
 };
 
 export const DNS_ACCESS: ProgramAccess = {

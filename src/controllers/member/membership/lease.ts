@@ -1,9 +1,12 @@
-import { MEMBER_NAME_LABEL } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  type InternalMemberCluster,
+  MEMBER_NAME_LABEL,
+} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "#api/coordination/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { delay } from "#base/clock.ts";
-import { hasCode, messageOf } from "#base/errors.ts";
+import { FleetError, hasCode, messageOf } from "#base/errors.ts";
 import { microTimestamp } from "#kube/conditions.ts";
 import type { Session } from "../session.ts";
 
@@ -23,11 +26,9 @@ export async function keepLease(session: Session, onBack: () => void, signal: Ab
   const key = objectKey(mailboxOf(cluster), cluster);
   let isAway = false;
   while (!signal.aborted) {
-    const orders = mailbox.orders.store.get(key);
-    const leaseSeconds = orders?.spec.leaseDurationSeconds ?? DEFAULT_LEASE_SECONDS;
-    const pauseMs = (leaseSeconds * 1000) / RENEWALS;
+    const pauseMs = leaseMs(mailbox.orders.store.get(key)) / RENEWALS;
     try {
-      if (orders?.spec.state === "Join") await renew(session, leaseSeconds, pauseMs, signal);
+      await renew(session, pauseMs, signal);
       if (isAway) {
         deps.log.info("the hub is back");
         onBack();
@@ -46,6 +47,10 @@ export async function keepLease(session: Session, onBack: () => void, signal: Ab
   }
 }
 
+function leaseMs(orders: InternalMemberCluster | undefined): number {
+  return (orders?.spec.leaseDurationSeconds ?? DEFAULT_LEASE_SECONDS) * 1000;
+}
+
 /** Until the next renewal, or until the orders change: the first ones must not wait for a whole pause. */
 async function pause({ mailbox, deps }: Session, pauseMs: number, signal: AbortSignal): Promise<void> {
   const changed = new AbortController();
@@ -60,18 +65,22 @@ async function pause({ mailbox, deps }: Session, pauseMs: number, signal: AbortS
 }
 
 async function renew(
-  { hub, cluster, deps }: Session,
-  leaseSeconds: number,
+  { hub, mailbox, cluster, deps }: Session,
   limitMs: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const limit = new AbortController();
-  using _timer = deps.clock.after(limitMs, () => limit.abort());
-  const options = { signal: AbortSignal.any([signal, limit.signal]) };
   const namespace = mailboxOf(cluster);
+  const orders = mailbox.orders.store.get(objectKey(namespace, cluster));
+  // A hub that does not say how long it lives counts none, and need not let members write any.
+  if (orders?.spec.state !== "Join" || orders.spec.leaseDurationSeconds === undefined) return;
+  const limit = new AbortController();
+  using _timer = deps.clock.after(limitMs, () =>
+    limit.abort(new FleetError("TIMED_OUT", `no answer for ${Math.round(limitMs)} ms`)),
+  );
+  const options = { signal: AbortSignal.any([signal, limit.signal]) };
   const spec = {
     holderIdentity: cluster,
-    leaseDurationSeconds: leaseSeconds,
+    leaseDurationSeconds: leaseMs(orders) / 1000,
     renewTime: microTimestamp(deps.clock.now()),
   };
   try {

@@ -1,0 +1,35 @@
+import { startHub } from "#controllers/hub/hub.ts";
+import { connect } from "#kube/client.ts";
+import { clusterConfig } from "../cluster-config.ts";
+import { runElected } from "../leader.ts";
+import { createManagerParts, type ManagerFlags } from "../manager.ts";
+import { serveMetrics } from "../metrics-server.ts";
+import { type ProgramContext, untilAborted } from "../program.ts";
+
+export interface HubRun extends ManagerFlags {
+  readonly kubeconfig?: string | undefined;
+  readonly isElected: boolean;
+  readonly leases: readonly string[];
+  /** Default: fleet-system. */
+  readonly leaseNamespace?: string;
+  /** Where metrics and probes are served; each address serves both. */
+  readonly servers: readonly { readonly address: string; readonly flag: string }[];
+  readonly hub: Parameters<typeof startHub>[1];
+}
+
+/** Runs the hub's controllers until the program is told to stop. A copy that stands by is ready, too. */
+export async function runHub({ signal, log, ready }: ProgramContext, run: HubRun): Promise<void> {
+  const { deps, metrics, health } = createManagerParts(log, run);
+  await using stack = new AsyncDisposableStack();
+  const config = await clusterConfig(run.kubeconfig, deps);
+  const client = stack.use(connect(config, { ...deps, userAgent: "fairlead-hub" }));
+  for (const server of run.servers) stack.use(await serveMetrics({ ...server, metrics, checks: health }));
+  const { leases, leaseNamespace, isElected } = run;
+  const namespace = leaseNamespace === undefined ? {} : { namespace: leaseNamespace };
+  const election = { client, leases, ...namespace, side: "hub", isElected, deps } as const;
+  await runElected(election, signal, async (leading) => {
+    await using _hub = await startHub(client, run.hub, deps, leading);
+    ready();
+    await untilAborted(leading);
+  });
+}
