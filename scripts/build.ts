@@ -2,6 +2,7 @@
 import { rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { build, type Plugin } from "esbuild";
+import { buildImage } from "./image/build.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -48,7 +49,14 @@ export async function buildBundle(outdir = `${root}dist`): Promise<void> {
   });
 }
 
+/** Without a word the bundle; with `image` also an image of it, as an OCI layout in `dist/image`. */
 if (import.meta.main) {
+  const what = process.argv[2];
   rmSync(`${root}dist`, { recursive: true, force: true });
   await buildBundle();
+  if (what === "image") {
+    // The variable by which tools of reproducible builds agree on the time of files.
+    const modified = Number(process.env["SOURCE_DATE_EPOCH"] ?? 0);
+    console.log(await buildImage({ bundle: `${root}dist`, folder: `${root}dist/image`, modified }));
+  }
 }

@@ -1,0 +1,195 @@
+import { createHash } from "node:crypto";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
+import { MEMBER_CRDS } from "#api/crds/all.ts";
+import { LEASES } from "#api/coordination/v1/types.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { exec } from "#base/exec.ts";
+import { silentLogger } from "#base/log.ts";
+import { connect } from "#kube/client.ts";
+import { systemDeps } from "#kube/deps.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import { buildBundle } from "../../scripts/build.ts";
+import { buildImage, IMAGE_NAME } from "../../scripts/image/build.ts";
+import { type TarEntry, writeTar } from "../../scripts/image/tar.ts";
+import { VERSION } from "../../src/cmd/fairlead/version.ts";
+import { startTestServer } from "../apiserver/support.ts";
+import { checkout, until } from "../lab/lab-fixture.ts";
+
+/** The image: made of the same content the same, and complete, which a program shows that sees nothing else. */
+
+interface Descriptor {
+  readonly mediaType: string;
+  readonly digest: string;
+  readonly size: number;
+}
+
+let work = "";
+let image = "";
+let root = "";
+let digests: string[] = [];
+beforeAll(async () => {
+  work = mkdtempSync(join(tmpdir(), "image-"));
+  // The user of the image goes through it.
+  chmodSync(work, 0o755);
+  for (const name of ["first", "second"]) {
+    await buildBundle(join(work, name));
+    digests.push(
+      await buildImage({ bundle: join(work, name), folder: join(work, `${name}.oci`), compression: 1 }),
+    );
+  }
+  image = join(work, "first.oci");
+  root = join(work, "root");
+  mkdirSync(root);
+  for (const layer of manifest().layers) await exec("tar", ["-C", root, "-xzf", blobPath(layer)]);
+}, 120_000);
+afterAll(() => rmSync(work, { recursive: true, force: true }));
+
+const blobPath = ({ digest }: Descriptor): string =>
+  join(image, "blobs", "sha256", digest.replace("sha256:", ""));
+const json = (path: string): unknown => JSON.parse(readFileSync(path, "utf8"));
+const sha256 = (data: Uint8Array): string => `sha256:${createHash("sha256").update(data).digest("hex")}`;
+
+function manifest(): { readonly config: Descriptor; readonly layers: readonly Descriptor[] } {
+  const index = json(join(image, "index.json")) as { manifests: Descriptor[] };
+  const [only] = index.manifests;
+  if (only === undefined) throw new Error("the index names no image");
+  return json(blobPath(only)) as { config: Descriptor; layers: Descriptor[] };
+}
+
+describe("an archive", () => {
+  const entries: readonly TarEntry[] = [
+    { type: "directory", path: "a", mode: 0o755 },
+    { type: "file", path: "a/empty", mode: 0o644, data: new Uint8Array() },
+    { type: "file", path: `a/${"long/".repeat(30)}name`, mode: 0o755, data: Buffer.alloc(1025, "x") },
+  ];
+
+  it("is as tar reads it", async () => {
+    const path = join(work, "archive.tar");
+    await writeFile(path, writeTar(entries, 86_400));
+    const { stdout } = await exec("tar", ["--utc", "--numeric-owner", "-tvf", path]);
+    const lines = stdout.trimEnd().split("\n");
+    expect(lines.map((it) => it.replaceAll(/ +/g, " "))).toEqual([
+      "drwxr-xr-x 0/0 0 1970-01-02 00:00 a/",
+      "-rw-r--r-- 0/0 0 1970-01-02 00:00 a/empty",
+      `-rwxr-xr-x 0/0 1025 1970-01-02 00:00 a/${"long/".repeat(30)}name`,
+    ]);
+  });
+
+  it("refuses a name that the format has no room for", () => {
+    const data = new Uint8Array();
+    expect(() => writeTar([{ type: "file", path: "x".repeat(101), mode: 0o644, data }], 0)).toThrow(
+      /too long/,
+    );
+  });
+});
+
+describe("the image", () => {
+  it("is the same each time that it is built", () => {
+    expect(digests[1]).toBe(digests[0]);
+    for (const file of ["index.json", "oci-layout"])
+      expect(readFileSync(join(work, "second.oci", file))).toEqual(readFileSync(join(image, file)));
+    expect(readdirSync(join(work, "second.oci", "blobs", "sha256")).toSorted()).toEqual(
+      readdirSync(join(image, "blobs", "sha256")).toSorted(),
+    );
+  });
+
+  it("has what its descriptors say: every blob by its digest and size, and each layer by what it unpacks to", async () => {
+    const { config, layers } = manifest();
+    for (const it of [config, ...layers]) {
+      const data = readFileSync(blobPath(it));
+      expect({ digest: sha256(data), size: data.length }).toEqual({ digest: it.digest, size: it.size });
+    }
+    const { rootfs } = json(blobPath(config)) as { rootfs: { diff_ids: string[] } };
+    const { stdout } = await exec("sh", [
+      "-c",
+      'for it; do gzip -dc "$it" | sha256sum; done',
+      "sh",
+      ...layers.map(blobPath),
+    ]);
+    expect(stdout.match(/[0-9a-f]{64}/g)?.map((it) => `sha256:${it}`)).toEqual(rootfs.diff_ids);
+  });
+
+  it("says which version it is, and runs as nobody that a node has", () => {
+    expect(json(blobPath(manifest().config))).toMatchObject({
+      os: "linux",
+      config: {
+        User: "65532:65532",
+        Entrypoint: ["/usr/local/bin/fairlead"],
+        Labels: {
+          "org.opencontainers.image.version": VERSION,
+          "org.opencontainers.image.licenses": "Apache-2.0",
+        },
+      },
+    });
+  });
+
+  it("starts as the Containerfile's does", () => {
+    const text = readFileSync(join(checkout, "images", "Containerfile"), "utf8");
+    expect(text).toContain(`--tag ${IMAGE_NAME}:${VERSION} `);
+    expect(text).toContain(`org.opencontainers.image.version="${VERSION}"`);
+    expect(text).toContain('ENTRYPOINT ["/usr/local/bin/fairlead"]');
+    expect(text).toContain("USER 65532:65532");
+    for (const [, sources = ""] of text.matchAll(/^COPY ((?:[\w./-]+ )+)[\w./-]+$/gm))
+      for (const source of sources.trim().split(" "))
+        expect({ source, there: existsSync(join(checkout, source)) }).toEqual({ source, there: true });
+  });
+});
+
+/** A root of its own, in which there is no file but the image's; as its user, in new namespaces. */
+const inImage = ["--mount", "--pid", "--fork", "--kill-child", "chroot", "--userspec=65532:65532"];
+const isRoot = process.getuid?.() === 0;
+
+describe.skipIf(!isRoot)("what is in the image, seeing nothing else (needs root: chroot)", () => {
+  const run = (args: readonly string[]) =>
+    exec("unshare", [...inImage, root, "/usr/local/bin/fairlead", ...args], {
+      timeoutMs: 30_000,
+      allowFailure: true,
+    });
+
+  it.each([
+    [["--version"], `fairlead ${VERSION}\n`],
+    [["hub", "--help"], "run the controllers of a fleet's hub"],
+    [["dns", "--help"], "clusterset.local"],
+  ])("runs fairlead %j", async (args, said) => {
+    const { exitCode, stdout, stderr } = await run(args);
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
+    expect(stdout).toContain(said);
+  });
+
+  it("installs the kinds of a member in a cluster, and runs the member there", async () => {
+    await using server = await startTestServer();
+    await using client = connect(await loadKubeconfig(server.server.kubeconfig), systemDeps(silentLogger));
+    const kubeconfig = "/tmp/kubeconfig";
+    await writeFile(join(root, kubeconfig), readFileSync(server.server.kubeconfig), { mode: 0o644 });
+    await server.kubectl(["create", "namespace", "fleet-system"]);
+    const installed = await run(["crds", "install", "--role", "member", "--kubeconfig", kubeconfig]);
+    expect(installed).toMatchObject({ exitCode: 0 });
+    const { items } = await client.list(CUSTOM_RESOURCE_DEFINITIONS);
+    expect(items.map((it) => it.metadata.name).toSorted()).toEqual(
+      MEMBER_CRDS.map((it) => it.metadata.name).toSorted(),
+    );
+
+    const stop = new AbortController();
+    const member = exec(
+      "unshare",
+      [...inImage, root, "/usr/local/bin/fairlead", "member", "--kubeconfig", kubeconfig],
+      { signal: stop.signal, timeoutMs: 60_000, allowFailure: true },
+    );
+    try {
+      const key = objectKey("fleet-system", "fairlead-member");
+      await until(
+        "the member leads",
+        () => client.find(LEASES, key),
+        (it) => (it?.spec?.holderIdentity ?? "") !== "",
+      );
+    } finally {
+      stop.abort();
+      await member.catch(() => {});
+    }
+  });
+});
