@@ -2,6 +2,12 @@
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import {
+  DNS_ACCESS,
+  HUB_ACCESS,
+  MEMBER_ACCESS,
+  type ProgramAccess,
+} from "#api/fairlead.dev/access/programs.ts";
 import { FleetError } from "#base/errors.ts";
 import { ensureClusterPki } from "#pki/cluster.ts";
 import type { CertificatePair } from "#pki/keys.ts";
@@ -16,12 +22,14 @@ interface Identity {
   readonly groups: readonly string[];
 }
 
-/** Who calls a cluster's API server. The DNS servers read with a role of their own (see cluster-objects.ts). */
+/** Who calls a cluster's API server, each with rights of its own (see cluster-objects.ts): only people are administrators. */
 function identitiesOf(cluster: LabCluster): readonly Identity[] {
   const admin = { file: KUBECONFIG.admin, user: "admin", groups: ["system:masters"] };
-  if (cluster.isHub) return [admin];
+  if (cluster.isHub) return [admin, { file: KUBECONFIG.hub, user: userOf(HUB_ACCESS), groups: [] }];
   return [
     admin,
+    { file: KUBECONFIG.member, user: userOf(MEMBER_ACCESS), groups: [] },
+    { file: KUBECONFIG.fleetDns, user: userOf(DNS_ACCESS), groups: [] },
     { file: KUBECONFIG.controllers, user: "system:kube-controller-manager", groups: [] },
     { file: KUBECONFIG.dns, user: DNS_USER, groups: [] },
     ...cluster.nodes.map((node) => ({
@@ -30,6 +38,11 @@ function identitiesOf(cluster: LabCluster): readonly Identity[] {
       groups: ["system:nodes"],
     })),
   ];
+}
+
+/** As whom a program of ours comes. */
+export function userOf({ name }: ProgramAccess): string {
+  return name.replace("-", ":");
 }
 
 export const DNS_USER = "fairlead:lab-dns";

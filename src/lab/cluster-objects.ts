@@ -1,4 +1,4 @@
-/** What every lab cluster with nodes is given before its programs start: its DNS Service, and what the DNS servers may read. */
+/** What every lab cluster is given before its programs start: what these may do, and where there are nodes a DNS Service. */
 
 import { objectKey } from "#api/meta/key.ts";
 import { NAMESPACES, SERVICES, type Service } from "#api/core/v1/types.ts";
@@ -9,11 +9,50 @@ import {
   SERVICE_NAME_LABEL,
 } from "#api/discovery/v1/types.ts";
 import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from "#api/rbac/v1/types.ts";
+import { HUB_CRDS } from "#api/crds/all.ts";
+import { accessManifests } from "#api/fairlead.dev/access/manifests.ts";
+import {
+  DNS_ACCESS,
+  HUB_ACCESS,
+  MEMBER_ACCESS,
+  type ProgramAccess,
+} from "#api/fairlead.dev/access/programs.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { HUB_MANAGER } from "#controllers/hub/informers.ts";
+import { installPolicies } from "#controllers/hub/policies.ts";
+import { installCrds } from "#kube/crds.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
 import type { Applied, KubeClient } from "#kube/types.ts";
-import { DNS_USER } from "./certificates.ts";
+import { DNS_USER, userOf } from "./certificates.ts";
 import { type LabCluster, type LabSpec, used } from "./topology.ts";
 
 const MANAGER = { fieldManager: "fairlead-lab" } as const;
+/** What whoever installs a hub does: its kinds, its policies, and the rights of its program. */
+export async function applyHubObjects(
+  client: KubeClient,
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  await Promise.all([
+    installCrds(client, { crds: HUB_CRDS, fieldManager: HUB_MANAGER }, deps, signal),
+    installPolicies(client, deps.log, signal),
+    grant(client, [HUB_ACCESS], signal),
+  ]);
+}
+
+async function grant(
+  client: KubeClient,
+  programs: readonly ProgramAccess[],
+  signal: AbortSignal,
+): Promise<void> {
+  const options = { ...MANAGER, signal };
+  await client.apply(NAMESPACES, { metadata: { name: FLEET_SYSTEM_NAMESPACE } }, options);
+  for (const program of programs) {
+    const user = { kind: "User", apiGroup: "rbac.authorization.k8s.io", name: userOf(program) } as const;
+    for (const { of, object } of accessManifests(program, user)) await client.apply(of, object, options);
+  }
+}
+
 const DNS_PORTS = [
   { name: "dns", protocol: "UDP", port: 53 },
   { name: "dns-tcp", protocol: "TCP", port: 53 },
@@ -34,6 +73,7 @@ export async function applyClusterObjects(
     ...used(spec, cluster.clusterDns).map((it) => client.apply(ENDPOINT_SLICES, dnsSlice(it), options)),
     client.apply(CLUSTER_ROLES, DNS_ROLE, options),
     client.apply(CLUSTER_ROLE_BINDINGS, DNS_BINDING, options),
+    grant(client, [MEMBER_ACCESS, DNS_ACCESS], signal),
   ]);
 }
 
@@ -75,9 +115,6 @@ const DNS_ROLE = {
   rules: [
     { apiGroups: [""], resources: ["services", "namespaces", "pods"], verbs: READ },
     { apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: READ },
-    { apiGroups: ["multicluster.x-k8s.io"], resources: ["serviceimports"], verbs: READ },
-    // The cluster-set DNS server waits for the definition of ServiceImports, which comes when the cluster joins.
-    { apiGroups: ["apiextensions.k8s.io"], resources: ["customresourcedefinitions"], verbs: READ },
   ],
 };
 

@@ -43,6 +43,9 @@ export function apiUrl(cluster: Pick<LabCluster, "api">): string {
 /** File names inside a cluster's folder. */
 export const KUBECONFIG = {
   admin: "admin.kubeconfig",
+  hub: "hub.kubeconfig",
+  member: "member.kubeconfig",
+  fleetDns: "fleet-dns.kubeconfig",
   controllers: "controllers.kubeconfig",
   dns: "dns.kubeconfig",
 } as const;
@@ -69,7 +72,6 @@ function clusterPrograms(
   cluster: LabCluster,
 ): readonly LabProgram[] {
   const dir = layout.cluster(cluster.name);
-  const admin = join(dir, KUBECONFIG.admin);
   const leaseSeconds = String(topology.spec.leaseSeconds);
   const text = (addresses: DualAddress): string => used(topology.spec, addresses).join(",");
   const site = (program: string, options: Flags): LabProgram => ({
@@ -90,9 +92,15 @@ function clusterPrograms(
     "kubelet-certificate-authority": join(dir, "apiserver", "pki", "ca.crt"),
   });
   if (cluster.isHub)
-    return [apiserver, site("hub", { kubeconfig: admin, "member-lease-seconds": leaseSeconds, ...ALONE })];
+    return [
+      apiserver,
+      site("hub", {
+        kubeconfig: join(dir, KUBECONFIG.hub),
+        "member-lease-seconds": leaseSeconds,
+        ...ALONE,
+      }),
+    ];
   const fleetDns = `${cluster.fleetDns.v4}:53`;
-  const dns = join(dir, KUBECONFIG.dns);
   return [
     apiserver,
     site("lab-controllers", {
@@ -100,10 +108,10 @@ function clusterPrograms(
       "load-balancer-cidr": text(cluster.loadBalancerCidr),
       "node-lease-seconds": leaseSeconds,
     }),
-    site("member", { kubeconfig: admin, ...ALONE }),
-    site("dns", { kubeconfig: dns, listen: fleetDns }),
+    site("member", { kubeconfig: join(dir, KUBECONFIG.member), ...ALONE }),
+    site("dns", { kubeconfig: join(dir, KUBECONFIG.fleetDns), listen: fleetDns }),
     site("lab-dns", {
-      kubeconfig: dns,
+      kubeconfig: join(dir, KUBECONFIG.dns),
       listen: used(topology.spec, cluster.clusterDns).map((it) =>
         it.includes(":") ? `[${it}]:53` : `${it}:53`,
       ),

@@ -8,11 +8,12 @@ import { FleetError } from "#base/errors.ts";
 import type { Logger } from "#base/log.ts";
 import { sameJson } from "#base/json.ts";
 import { connect } from "#kube/client.ts";
+import { systemDeps } from "#kube/deps.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { buildNetwork } from "./build.ts";
 import { ensureClusterCredentials, writeFleetKubeconfig } from "./certificates.ts";
-import { applyClusterObjects } from "./cluster-objects.ts";
+import { applyClusterObjects, applyHubObjects } from "./cluster-objects.ts";
 import { type LabLayout, labLayout } from "./layout.ts";
 import { chooseBlock, isTmpfs } from "./machine.ts";
 import { endStrays } from "./mend.ts";
@@ -124,9 +125,7 @@ export async function startMissing(
   }
   // One that was interrupted may have started an API server and not come to what belongs into it.
   const unprepared = only === undefined ? missing : servers;
-  const fresh = topology.clusters.filter(
-    (cluster) => !cluster.isHub && unprepared.some((it) => it.cluster === cluster.name),
-  );
+  const fresh = topology.clusters.filter((cluster) => unprepared.some((it) => it.cluster === cluster.name));
   await Promise.all(
     fresh.map((cluster) => prepareCluster({ cluster, spec: topology.spec, layout }, context, signal)),
   );
@@ -156,7 +155,8 @@ async function prepareCluster(
   signal: AbortSignal,
 ): Promise<void> {
   await using client = await connectCluster(cluster, layout, context.log);
-  await applyClusterObjects(client, cluster, spec, signal);
+  if (cluster.isHub) await applyHubObjects(client, systemDeps(context.log), signal);
+  else await applyClusterObjects(client, cluster, spec, signal);
 }
 
 /** A client with administrator's rights. */
