@@ -28,7 +28,7 @@ import {
 } from "../../networking.fleet.azure.com/v1beta1/traffic-manager.ts";
 import { ROLE_BINDINGS, ROLES } from "../../rbac/v1/types.ts";
 import { LEASES_OF } from "../leases.ts";
-import { HUB_SECRET } from "../names.ts";
+import { HUB_SECRET, VIEW_NAMESPACE } from "../names.ts";
 import { ADMINISTER } from "../policies/cel.ts";
 import { MAILBOX_POLICIES } from "../policies/policies.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "../v1alpha1/types.ts";
@@ -66,6 +66,7 @@ export const HUB_ACCESS: ProgramAccess = {
   cluster: [
     awaits(HUB_CRDS),
     SYSTEM_NAMESPACE,
+    allow(NAMESPACES, ["get"], { names: [VIEW_NAMESPACE] }),
     allow(MEMBER_CLUSTERS, [...WATCH, "patch"]),
     allow(MEMBER_CLUSTERS, ["patch"], { subresource: "status" }),
     // What it finds in place it need not install.
