@@ -37,6 +37,8 @@ export interface ClusterStatus {
   readonly name: string;
   readonly joined: "True" | "False" | "Unknown";
   readonly healthy: "True" | "False" | "Unknown";
+  /** How it is drained, if it is. */
+  readonly drained?: DrainMode;
   /** Why it is not joined or not healthy. */
   readonly message: string;
   readonly exports: number;

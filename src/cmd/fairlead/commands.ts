@@ -16,6 +16,10 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ["join", { summary: "make a cluster a member of the fleet", load: () => import("../join/main.ts") }],
   ["leave", { summary: "take a member out of the fleet", load: () => import("../leave/main.ts") }],
   [
+    "drain",
+    { summary: "send new requests of a member to the others", load: () => import("../drain/main.ts") },
+  ],
+  [
     "status",
     { summary: "clusters, exports, imports and endpoints", load: () => import("../status/main.ts") },
   ],

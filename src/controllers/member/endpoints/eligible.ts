@@ -125,3 +125,25 @@ export function readinessOfEndpoints(
   }
   return found;
 }
+
+/** Whether a cluster serves a unit of the service. */
+export type Serves = (cluster: string, unit: Unit) => boolean;
+
+/** Decides for each unit once. @param slices - Looked at only where it matters what is ready. */
+export function chooseClusters(
+  rules: TrafficRules,
+  spec: Pick<ImportedService["spec"], "type" | "clusters">,
+  slices: () => Iterable<OfferedSlice>,
+): Serves {
+  if (isSettled(rules)) {
+    const all = eligibleClusters(rules, new Map());
+    return (cluster) => all.has(cluster);
+  }
+  const readiness = readinessOf(spec, slices());
+  const chosen = new Map<Unit, ReadonlySet<string>>();
+  return (cluster, unit) => {
+    const known = chosen.get(unit) ?? eligibleClusters(rules, readiness.get(unit) ?? new Map());
+    chosen.set(unit, known);
+    return known.has(cluster);
+  };
+}

@@ -37,6 +37,8 @@ const view = (more: Partial<SliceImportView> = {}): SliceImportView => ({
   },
   isAlive: () => true,
   mcs: { spec, object: { metadata: { name: "hello", uid: "u" } } },
+  serves: () => true,
+  servesBalanced: () => true,
   loadBalancer: undefined,
   ...more,
 });
@@ -123,6 +125,54 @@ describe("a slice of another cluster", () => {
     expect(planImportedSlices(view({ mcs: near }))[0]?.endpoints?.[0]?.hints).toEqual({
       forZones: [{ name: "z1" }],
     });
+  });
+
+  it.each(["PreferSameZone", "PreferSameNode"])(
+    "has a hint for its zone, and none for its node, with %s (C3)",
+    (trafficDistribution) => {
+      const near = { ...headless, spec: { ...spec, trafficDistribution } };
+      const [slice] = planImportedSlices(view({ mcs: near }));
+      expect(slice?.endpoints?.map((it) => it.hints)).toEqual([
+        { forZones: [{ name: "z1" }] },
+        { forZones: [{ name: "z2" }] },
+      ]);
+    },
+  );
+
+  it("has no hint for an endpoint without a zone, so that no proxy follows any (C3)", () => {
+    const near = { ...headless, spec: { ...spec, trafficDistribution: "PreferClose" } };
+    const { source } = view();
+    const endpoints = source.facts.endpoints.map(({ addresses }) => ({ addresses }));
+    const placeless = { ...source, facts: { ...source.facts, endpoints } };
+    expect(planImportedSlices(view({ mcs: near, source: placeless }))[0]?.endpoints).toEqual(endpoints);
+  });
+
+  it("has the ports alone that its cluster serves here; without any it is none (C3)", () => {
+    const both = [{ cluster: "a", ports: [{ name: "web", importedAs: "http" }, { name: "debug", importedAs: "d" }] }];
+    const mcs = { ...headless, spec: { ...spec, clusters: both } };
+    const [some] = planImportedSlices(view({ mcs, serves: (port) => port === "d" }));
+    expect(some?.ports).toEqual([{ name: "d", protocol: "TCP", port: 6060 }]);
+    expect(planImportedSlices(view({ mcs, serves: () => false }))).toEqual([]);
+    expect(planImportedSlices(view({ mcs: headless, serves: (port) => port !== "" }))).toEqual([]);
+    const balanced = view({ mcs, serves: () => false, loadBalancer: "lb", servesBalanced: (it) => it === "web" });
+    expect(planImportedSlices(balanced)).toMatchObject([{ ports: [{ name: "web" }] }]);
+    expect(planImportedSlices({ ...balanced, servesBalanced: () => false })).toEqual([]);
+  });
+
+  it("carries the weight of its cluster, for who can use it (C3)", () => {
+    const heavy = { ...headless, spec: { ...spec, clusters: [{ cluster: "a", ports: [], weight: 7 }] } };
+    heavy.spec.type = "Headless";
+    const [slice] = planImportedSlices(view({ mcs: heavy }));
+    expect(slice?.metadata.annotations).toEqual({ "fairlead.dev/weight": "7" });
+    expect(planImportedSlices(view())[0]?.metadata).not.toHaveProperty("annotations");
+  });
+
+  it("of IPv6 stays one, beside that of IPv4 (C2)", () => {
+    const { source } = view();
+    const facts = { ...source.facts, addressType: "IPv6" as const, endpoints: [{ addresses: ["fd00::1"] }] };
+    expect(planImportedSlices(view({ source: { ...source, facts } }))).toMatchObject([
+      { addressType: "IPv6", endpoints: [{ addresses: ["fd00::1"] }] },
+    ]);
   });
 
   it("stands behind a load balancer too, with its ports as they are", () => {

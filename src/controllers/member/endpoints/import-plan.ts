@@ -6,7 +6,7 @@ import {
 } from "#api/discovery/v1/types.ts";
 import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
 import { derivedPortName, importPorts } from "#api/fairlead.dev/model/slice.ts";
-import { MCS_SLICE_MANAGER } from "#api/fairlead.dev/names.ts";
+import { MCS_SLICE_MANAGER, TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import {
   MCS_SERVICE_NAME_LABEL,
@@ -33,6 +33,10 @@ export interface SliceImportView {
   readonly isAlive: (addresses: readonly string[]) => boolean;
   /** The multi-cluster import, once it exists here. */
   readonly mcs: { readonly spec: ImportedService["spec"]; readonly object: ServiceImport } | undefined;
+  /** Which ports of the import the cluster serves here, in the slice's family. Headless services have but one, "". */
+  readonly serves: (importedAs: string) => boolean;
+  /** The same behind the load balancer, by the cluster's own names of its ports. */
+  readonly servesBalanced: (port: string) => boolean;
   /** Names of the LoadBalancer Services, in `fleet-system`, that the cluster's endpoints stand behind. */
   readonly loadBalancer: string | undefined;
 }
@@ -43,12 +47,15 @@ export function planImportedSlices(view: SliceImportView): Applied<EndpointSlice
   return [shared, fleet].filter((it) => it !== undefined);
 }
 
-function planMcsSlice({ source, isAlive, mcs }: SliceImportView): Applied<EndpointSlice> | undefined {
-  const exposed = mcs?.spec.clusters.find((it) => it.cluster === source.cluster)?.ports;
-  if (mcs === undefined || exposed === undefined) return undefined;
+function planMcsSlice({ source, isAlive, mcs, serves }: SliceImportView): Applied<EndpointSlice> | undefined {
+  const cluster = mcs?.spec.clusters.find((it) => it.cluster === source.cluster);
+  if (mcs === undefined || cluster === undefined) return undefined;
   const { namespace, name } = mcs.spec.service;
-  const ports = importPorts(source.facts.ports ?? [], exposed);
   const isVirtual = mcs.spec.type === "ClusterSetIP";
+  if (!isVirtual && !serves("")) return undefined;
+  const ports = importPorts(source.facts.ports ?? [], cluster.ports).filter(
+    (it) => !isVirtual || serves(it.name ?? ""),
+  );
   // Behind a virtual address, endpoints without one port that the import has can get no traffic.
   if (isVirtual && ports.length === 0) return undefined;
   return {
@@ -61,6 +68,9 @@ function planMcsSlice({ source, isAlive, mcs }: SliceImportView): Applied<Endpoi
         [SLICE_MANAGER_LABEL]: MCS_SLICE_MANAGER,
         ...(isVirtual ? { [SERVICE_NAME_LABEL]: derivedServiceName(namespace, name) } : {}),
       },
+      ...(cluster.weight === undefined
+        ? {}
+        : { annotations: { [TRAFFIC_ANNOTATIONS.weight]: String(cluster.weight) } }),
       ownerReferences: [
         {
           apiVersion: "multicluster.x-k8s.io/v1beta1",
@@ -83,8 +93,12 @@ function planFleetSlice({
   source,
   isAlive,
   loadBalancer,
+  servesBalanced,
 }: SliceImportView): Applied<EndpointSlice> | undefined {
   if (loadBalancer === undefined) return undefined;
+  const known = source.facts.ports ?? [];
+  const ports = known.filter((it) => servesBalanced(it.name ?? ""));
+  if (ports.length === 0 && known.length > 0) return undefined;
   return {
     metadata: {
       namespace: FLEET_SYSTEM_NAMESPACE,
@@ -97,16 +111,19 @@ function planFleetSlice({
     },
     addressType: source.facts.addressType,
     endpoints: endpointsOf(source, isAlive, undefined),
-    ports: source.facts.ports ?? [],
+    ports,
   };
 }
+
+const ZONAL = new Set(["PreferClose", "PreferSameZone", "PreferSameNode"]);
 
 function endpointsOf(
   { facts, isLocal }: SourceSlice,
   isAlive: (addresses: readonly string[]) => boolean,
   distribution: string | undefined,
 ): Endpoint[] {
-  const prefersZone = distribution === "PreferClose" || distribution === "PreferSameZone";
+  // The node is of no help to other clusters; the zone is the next best (KEP-3015).
+  const prefersZone = distribution !== undefined && ZONAL.has(distribution);
   return facts.endpoints
     .filter((it) => isLocal || isAlive(it.addresses))
     .map(({ addresses, conditions, hostname, nodeName, zone }) => ({

@@ -1,0 +1,29 @@
+import { byText } from "#base/text.ts";
+import type {
+  DrainedCluster,
+  DrainMode,
+  MemberCluster,
+} from "../../cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { DRAIN_ANNOTATION } from "../names.ts";
+
+/** How a member is drained, by what is written on its MemberCluster. Any other text drains nothing. */
+export function drainModeOf(member: Pick<MemberCluster, "metadata">): DrainMode | undefined {
+  switch (member.metadata.annotations?.[DRAIN_ANNOTATION]) {
+    case "true":
+      return "Soft";
+    case "hard":
+      return "Hard";
+    default:
+      return undefined;
+  }
+}
+
+/** Members that are drained, sorted. */
+export function drainedMembers(members: Iterable<MemberCluster>): DrainedCluster[] {
+  return [...members]
+    .flatMap((it) => {
+      const mode = drainModeOf(it);
+      return mode === undefined ? [] : [{ cluster: it.metadata.name, mode }];
+    })
+    .toSorted((a, b) => byText(a.cluster, b.cluster));
+}

@@ -1,0 +1,43 @@
+import { Command } from "@commander-js/extra-typings";
+import { drainCluster } from "#cli/fleet/drain.ts";
+import { parseDrainOutput, renderDrain } from "#cli/fleet/render-drain.ts";
+import { FleetError } from "#base/errors.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import { parseWhole } from "../numbers.ts";
+import { runForPeople, sayStep } from "../people.ts";
+
+/** Only parsed, never extended: its options are its own affair. */
+type Program = Pick<Command<[string]>, "parseAsync">;
+
+/** Keeps new flows away from a member, for as long as its maintenance takes. */
+export function command(): Program {
+  return new Command("drain")
+    .description("send new requests to other clusters; connections that stand go on")
+    .argument("<name>", "the member's name")
+    .requiredOption("--hub-kubeconfig <file>", "an administrator of the hub")
+    .option("--hub-context <name>", "context in it; default: its current one")
+    .option("--hard", "stop services too that no other cluster can serve", false)
+    .option("--undo", "let requests go to the cluster again", false)
+    .option("--no-wait", "do not wait until the other clusters have carried it out")
+    .option("--timeout <seconds>", "how long that may take, 1 to 3600", "60")
+    .option("-o, --output <format>", "text, json or yaml", "text")
+    .action((name, flags) =>
+      runForPeople("drain", async ({ deps, signal }) => {
+        const { hubContext, hard, undo, wait } = flags;
+        if (hard && undo) throw new FleetError("OPTION_INVALID", "give --hard or --undo, not both");
+        const output = parseDrainOutput(flags.output);
+        const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: 3600 }) * 1000;
+        const hub = await loadKubeconfig(
+          flags.hubKubeconfig,
+          hubContext === undefined ? {} : { context: hubContext },
+        );
+        const mode = undo ? undefined : hard ? "Hard" : "Soft";
+        const result = await drainCluster(
+          { name, hub, mode, waitForImporters: wait, timeoutMs },
+          { ...deps, progress: sayStep },
+          signal,
+        );
+        console.log(renderDrain(result, output));
+      }),
+    );
+}
