@@ -213,6 +213,8 @@ function importSlice(
       },
     },
     isAlive: () => true,
+    serves: () => true,
+    servesBalanced: () => true,
     mcs: { spec, object },
     loadBalancer: undefined,
   });

@@ -82,7 +82,12 @@ async function annotate(
   }
   if (drainModeOf(member) === mode) return;
   const value = mode === undefined ? null : mode === "Hard" ? "hard" : "true";
-  await hub.mergePatch(MEMBER_CLUSTERS, key, { metadata: { annotations: { [DRAIN_ANNOTATION]: value } } }, { signal });
+  await hub.mergePatch(
+    MEMBER_CLUSTERS,
+    key,
+    { metadata: { annotations: { [DRAIN_ANNOTATION]: value } } },
+    { signal },
+  );
 }
 
 /** Services with endpoints in a cluster, and in no other one that is not drained. */
@@ -121,7 +126,8 @@ async function untilCarriedOut(
   const look = (): void => {
     if (!informer.hasSynced) return;
     const orders = [...informer.store.list()].filter((it) => importers.has(it.metadata.namespace));
-    if (orders.every((it) => hasCarriedOut(it, name, mode))) done.resolve(orders.map(clusterOf).toSorted(byText));
+    if (orders.every((it) => hasCarriedOut(it, name, mode)))
+      done.resolve(orders.map(clusterOf).toSorted(byText));
   };
   const onAbort = (): void => done.reject(signal.reason);
   signal.addEventListener("abort", onAbort, { once: true });
@@ -141,8 +147,14 @@ async function untilCarriedOut(
   }
 }
 
-function hasCarriedOut({ spec, status }: InternalMemberCluster, name: string, mode: DrainMode | undefined): boolean {
-  const [asked, done] = [spec.drained, status?.drained].map((it) => it?.find((one) => one.cluster === name)?.mode);
+function hasCarriedOut(
+  { spec, status }: InternalMemberCluster,
+  name: string,
+  mode: DrainMode | undefined,
+): boolean {
+  const [asked, done] = [spec.drained, status?.drained].map(
+    (it) => it?.find((one) => one.cluster === name)?.mode,
+  );
   return asked === mode && done === mode;
 }
 
@@ -157,4 +169,3 @@ function describeWaiting(waiting: readonly InternalMemberCluster[], timeoutMs: n
     'carried out when they are heard of again. "fairlead status" shows who is'
   );
 }
-

@@ -55,6 +55,8 @@ function tables({ clusters, services }: FleetStatus, isWide: boolean, nowMs: num
     { head: "LAST SYNC", cell: (it) => age(it.lastSync) },
     { head: "AGE", cell: (it) => age(it.since) },
   ];
+  if (clusters.some((it) => it.drained !== undefined))
+    clusterColumns.splice(3, 0, { head: "DRAINED", cell: (it) => it.drained ?? "-" });
   if (isWide) clusterColumns.push({ head: "MESSAGE", cell: (it) => orNone(it.message) });
   const parts = [renderTable(clusterColumns, clusters)];
   if (services.length > 0) parts.push(renderTable(isWide ? WIDE_COLUMNS : NARROW_COLUMNS, services));

@@ -1,6 +1,11 @@
-import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  type DrainMode,
+  MEMBER_CLUSTERS,
+  type MemberCluster,
+} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES, type Lease } from "#api/coordination/v1/types.ts";
 import { parseClaims } from "#api/fairlead.dev/model/claim.ts";
+import { drainModeOf } from "#api/fairlead.dev/model/drain.ts";
 import { MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
 import {
   IMPORTED_SERVICES,
@@ -112,8 +117,10 @@ export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {
       .map((member) => {
         const name = member.metadata.name;
         const mailbox = mailboxOf(name);
+        const drained = drainModeOf(member);
         return {
           ...healthOf(member),
+          ...(drained === undefined ? {} : { drained }),
           name,
           exports: exportsOf.get(mailbox)?.length ?? 0,
           imports: imports.get(name) ?? 0,

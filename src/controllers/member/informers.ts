@@ -21,6 +21,7 @@ import { type ObjectKey, objectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import {
+  MCS_SERVICE_NAME_LABEL,
   MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
   type ServiceExport,
@@ -95,6 +96,7 @@ export function createLocalInformers(
         service: (it) => serviceOfLocalSlice(it),
         exportName: (it) => exportNameOf(it, cluster),
         imported: (it) => (isImported(it) ? [it.metadata.name] : []),
+        importedService: (it) => serviceOfImportedSlice(it),
       },
     }),
     fleetExports: make(FLEET_SERVICE_EXPORTS),
@@ -192,6 +194,12 @@ export function isImported(slice: EndpointSlice): boolean {
 export function serviceOfLocalSlice(slice: EndpointSlice): ObjectKey[] {
   const service = slice.metadata.labels?.[SERVICE_NAME_LABEL];
   return service === undefined || isImported(slice) ? [] : [objectKey(slice.metadata.namespace, service)];
+}
+
+/** The service of the fleet that an imported slice is of; none for those behind load balancers. */
+export function serviceOfImportedSlice({ metadata }: EndpointSlice): ObjectKey[] {
+  const name = metadata.labels?.[MCS_SERVICE_NAME_LABEL];
+  return name === undefined ? [] : [objectKey(metadata.namespace, name)];
 }
 
 function exportNameOf(slice: EndpointSlice, cluster: string): string[] {

@@ -7,6 +7,7 @@ import { createEventRecorder } from "#kube/events.ts";
 import { ensureNamespace } from "#kube/namespaces.ts";
 import type { Controller, Informer, KubeClient } from "#kube/types.ts";
 import { createEndpointExport, sliceKeys } from "./endpoints/export.ts";
+import { createDrainReport, Drains } from "./endpoints/drains.ts";
 import { createEndpointImport } from "./endpoints/import.ts";
 import { createOwnEndpoints } from "./endpoints/without-hub.ts";
 import { createExports, exportKeys } from "./exports/reconcile.ts";
@@ -121,6 +122,7 @@ interface Work {
 function createWork(session: Session, probes: Probes): readonly Work[] {
   const orders = (): ObjectKey[] => [...session.mailbox.orders.store.list()].map(keyOf);
   const work: Work[] = [{ controller: createHeartbeat(session), hubKeys: orders }];
+  const drains = new Drains(session);
   if (runs(session.part, "member-net"))
     work.push(
       { controller: createNamespaceReport(session), hubKeys: orders },
@@ -128,7 +130,8 @@ function createWork(session: Session, probes: Probes): readonly Work[] {
       { controller: createEndpointExport(session), hubKeys: () => sliceKeys(session) },
       { controller: createFleetImport(session), hubKeys: () => fleetImportKeys(session) },
       { controller: createMcsImport(session) },
-      { controller: createEndpointImport(session, probes) },
+      { controller: createEndpointImport(session, probes, drains) },
+      { controller: createDrainReport(session, drains), hubKeys: orders },
     );
   if (runs(session.part, "mcs")) work.push({ controller: createMultiClusterServices(session) });
   return work;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { AgentStatus, MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { drainedMembers } from "#api/fairlead.dev/model/drain.ts";
 import { haveAgentsLeft, planConditions, planOrders, planRole, planRoleBinding } from "./plan.ts";
 
 const member = (identity: MemberCluster["spec"]["identity"]): MemberCluster => ({
@@ -50,7 +51,8 @@ describe("what a member gets on the hub", () => {
   it("tells it of suspects, but never of itself", () => {
     const suspects = ["east", "west"].map((cluster) => ({ cluster, since: "2026-01-01T00:00:00Z" }));
     expect(
-      planOrders(member(account), { state: "Join", leaseSeconds: 5, suspects, view: undefined }).spec,
+      planOrders(member(account), { state: "Join", leaseSeconds: 5, suspects, drained: [], view: undefined })
+        .spec,
     ).toEqual({
       state: "Join",
       heartbeatPeriodSeconds: 15,
@@ -61,11 +63,29 @@ describe("what a member gets on the hub", () => {
       state: "Join",
       leaseSeconds: 5,
       suspects: suspects.slice(0, 1),
+      drained: [],
       view: undefined,
     });
     expect(alone.spec).not.toHaveProperty("suspects");
   });
+
+  it("tells it of all that are drained, itself included", () => {
+    const drained = drainedMembers([
+      annotated("west", { "fairlead.dev/drain": "hard" }),
+      annotated("north", { "fairlead.dev/drain": "yes" }),
+      annotated("east", { "fairlead.dev/drain": "true" }),
+    ]);
+    const orders = { state: "Join", leaseSeconds: 5, suspects: [], drained, view: undefined } as const;
+    expect(planOrders(member(account), orders).spec?.drained).toEqual([
+      { cluster: "east", mode: "Soft" },
+      { cluster: "west", mode: "Hard" },
+    ]);
+  });
 });
+
+function annotated(name: string, annotations: Record<string, string>): MemberCluster {
+  return { ...member(account), metadata: { name, annotations } };
+}
 
 describe("a MemberCluster", () => {
   it.each([

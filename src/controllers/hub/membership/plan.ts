@@ -1,5 +1,6 @@
 import {
   type AgentStatus,
+  type DrainedCluster,
   FLEET_RESOURCE_LABEL,
   type InternalMemberCluster,
   MEMBER_NAME_LABEL,
@@ -87,6 +88,8 @@ export interface Orders {
   readonly leaseSeconds: number;
   /** All suspects of the fleet, sorted. A member is never told of itself. */
   readonly suspects: readonly SuspectCluster[];
+  /** All drained members, sorted. A member is told of itself, too. */
+  readonly drained: readonly DrainedCluster[];
   /** Namespace to read beside the mailbox; undefined: none. */
   readonly view: string | undefined;
 }
@@ -101,6 +104,7 @@ export function planOrders(member: MemberCluster, orders: Orders): Applied<Inter
       heartbeatPeriodSeconds: member.spec.heartbeatPeriodSeconds ?? 60,
       leaseDurationSeconds: orders.leaseSeconds,
       ...(suspects.length === 0 ? {} : { suspects }),
+      ...(orders.drained.length === 0 ? {} : { drained: [...orders.drained] }),
       ...(orders.view === undefined ? {} : { view: orders.view }),
     },
   };

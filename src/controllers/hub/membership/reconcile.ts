@@ -7,6 +7,7 @@ import {
   type SuspectCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { NAMESPACES } from "#api/core/v1/types.ts";
+import { drainedMembers, drainModeOf } from "#api/fairlead.dev/model/drain.ts";
 import { FORCE_LEAVE_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
 import type { KubeObject } from "#api/meta/types.ts";
@@ -68,7 +69,7 @@ export function createMembership(parts: Parts): Controller {
       sources: [
         watching(informers.members, (change) => {
           if (change.before === undefined) membership.inherit(change.after);
-          return [change.key];
+          return isDrainChanged(change) ? everyone() : [change.key];
         }),
         watching(informers.namespaces, ({ key }) => (key === VIEW_NAMESPACE ? everyone() : ofMailbox(key))),
         watching(informers.roles, (change) => (isIn(VIEW_NAMESPACE, change) ? everyone() : ofChange(change))),
@@ -89,6 +90,11 @@ export function createMembership(parts: Parts): Controller {
     for (const key of everyone()) controller.enqueue(key);
   };
   return controller;
+}
+
+function isDrainChanged({ before, after }: Change<MemberCluster>): boolean {
+  const [was, is] = [before, after].map((it) => (it === undefined ? undefined : drainModeOf(it)));
+  return was !== is;
 }
 
 function namespaceOf({ before, after }: Change<KubeObject>): string | undefined {
@@ -157,9 +163,10 @@ class Membership {
     const suspects = [...this.#suspects.values()].toSorted((a, b) => byText(a.cluster, b.cluster));
     const current = this.#ordersOf(member);
     const view = viewFor(informers, member, current);
+    const drained = drainedMembers(informers.members.store.list());
     await applyIfChanged(client, INTERNAL_MEMBER_CLUSTERS, {
       current,
-      desired: planOrders(member, { state, leaseSeconds: options.leaseSeconds, suspects, view }),
+      desired: planOrders(member, { state, leaseSeconds: options.leaseSeconds, suspects, drained, view }),
       fieldManager: HUB_MANAGER,
       signal,
     });

@@ -20,6 +20,7 @@ import type {
   InternalServiceExport,
   InternalServiceImport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { statusFor, trafficVerdict } from "./traffic.ts";
 
 /** What the hub makes of all that members say about one service. Pure. */
 
@@ -91,13 +92,21 @@ export function planService(view: ServiceView): ServicePlan {
       return {
         object,
         conditions:
-          model === undefined ? [refusal(problem ?? "")] : verdictOf(model, strict, merged?.conflicts ?? []),
+          model === undefined
+            ? [refusal(problem ?? "")]
+            : [
+                ...verdictOf(model, strict, merged?.conflicts ?? []),
+                ...trafficVerdict(model, {
+                  affinityConflict: merged?.affinityConflict,
+                  members: view.members,
+                }),
+              ],
       };
     }),
     answers: view.imports.map((object) => {
       const holdsClaim = claims.some((it) => it.mailbox === object.metadata.namespace);
       const status = holdsClaim
-        ? (strict.status ?? {})
+        ? statusFor(strict.status ?? {}, models, clusterOfMailbox(object.metadata.namespace) ?? "")
         : { message: explainWait(object, strict.status, claims) };
       return { object, holdsClaim, status };
     }),

@@ -2,7 +2,7 @@ import { NAMESPACES } from "#api/core/v1/types.ts";
 import { mailboxName } from "#api/fairlead.dev/model/names.ts";
 import { type Claim, renderClaims } from "#api/fairlead.dev/model/claim.ts";
 import type { MergedService } from "#api/fairlead.dev/model/merge.ts";
-import { ACCEPTED, MCS_CONFLICT, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { ACCEPTED, MCS_CONFLICT, TRAFFIC, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey, splitKey } from "#api/meta/key.ts";
 import {
@@ -35,7 +35,7 @@ export interface ServicesDeps {
   readonly deps: RuntimeDeps;
 }
 
-const OUR_CONDITIONS = new Set(["Conflict", MCS_CONFLICT, ACCEPTED]);
+const OUR_CONDITIONS = new Set(["Conflict", MCS_CONFLICT, ACCEPTED, TRAFFIC]);
 
 /** Members that belong to the fleet: those that are leaving do no longer. */
 export function currentMembers(informers: HubInformers): Set<string> {

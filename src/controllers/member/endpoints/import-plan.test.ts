@@ -148,13 +148,26 @@ describe("a slice of another cluster", () => {
   });
 
   it("has the ports alone that its cluster serves here; without any it is none (C3)", () => {
-    const both = [{ cluster: "a", ports: [{ name: "web", importedAs: "http" }, { name: "debug", importedAs: "d" }] }];
+    const both = [
+      {
+        cluster: "a",
+        ports: [
+          { name: "web", importedAs: "http" },
+          { name: "debug", importedAs: "d" },
+        ],
+      },
+    ];
     const mcs = { ...headless, spec: { ...spec, clusters: both } };
     const [some] = planImportedSlices(view({ mcs, serves: (port) => port === "d" }));
     expect(some?.ports).toEqual([{ name: "d", protocol: "TCP", port: 6060 }]);
     expect(planImportedSlices(view({ mcs, serves: () => false }))).toEqual([]);
     expect(planImportedSlices(view({ mcs: headless, serves: (port) => port !== "" }))).toEqual([]);
-    const balanced = view({ mcs, serves: () => false, loadBalancer: "lb", servesBalanced: (it) => it === "web" });
+    const balanced = view({
+      mcs,
+      serves: () => false,
+      loadBalancer: "lb",
+      servesBalanced: (it) => it === "web",
+    });
     expect(planImportedSlices(balanced)).toMatchObject([{ ports: [{ name: "web" }] }]);
     expect(planImportedSlices({ ...balanced, servesBalanced: () => false })).toEqual([]);
   });

@@ -1,5 +1,6 @@
 import {
   type Endpoint,
+  type EndpointPort,
   type EndpointSlice,
   MANAGED_BY_LABEL as SLICE_MANAGER_LABEL,
   SERVICE_NAME_LABEL,
@@ -7,7 +8,7 @@ import {
 import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
 import { derivedPortName, importPorts } from "#api/fairlead.dev/model/slice.ts";
 import { MCS_SLICE_MANAGER, TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
-import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
+import type { ImportedCluster, ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import {
   MCS_SERVICE_NAME_LABEL,
   MCS_SOURCE_CLUSTER_LABEL,
@@ -52,12 +53,10 @@ function planMcsSlice({ source, isAlive, mcs, serves }: SliceImportView): Applie
   if (mcs === undefined || cluster === undefined) return undefined;
   const { namespace, name } = mcs.spec.service;
   const isVirtual = mcs.spec.type === "ClusterSetIP";
-  if (!isVirtual && !serves("")) return undefined;
-  const ports = importPorts(source.facts.ports ?? [], cluster.ports).filter(
-    (it) => !isVirtual || serves(it.name ?? ""),
-  );
+  const known = importPorts(source.facts.ports ?? [], cluster.ports);
+  const ports = isVirtual ? known.filter((it) => serves(it.name ?? "")) : known;
   // Behind a virtual address, endpoints without one port that the import has can get no traffic.
-  if (isVirtual && ports.length === 0) return undefined;
+  if (isVirtual ? ports.length === 0 : !serves("")) return undefined;
   return {
     metadata: {
       namespace,
@@ -68,9 +67,7 @@ function planMcsSlice({ source, isAlive, mcs, serves }: SliceImportView): Applie
         [SLICE_MANAGER_LABEL]: MCS_SLICE_MANAGER,
         ...(isVirtual ? { [SERVICE_NAME_LABEL]: derivedServiceName(namespace, name) } : {}),
       },
-      ...(cluster.weight === undefined
-        ? {}
-        : { annotations: { [TRAFFIC_ANNOTATIONS.weight]: String(cluster.weight) } }),
+      ...weightOf(cluster),
       ownerReferences: [
         {
           apiVersion: "multicluster.x-k8s.io/v1beta1",
@@ -83,10 +80,20 @@ function planMcsSlice({ source, isAlive, mcs, serves }: SliceImportView): Applie
     },
     addressType: source.facts.addressType,
     endpoints: endpointsOf(source, isAlive, mcs.spec.trafficDistribution),
-    ports: isVirtual
-      ? ports.map((it) => ({ ...it, name: derivedPortName(it.name ?? "", mcs.spec.ports) }))
-      : ports,
+    ports: isVirtual ? derivedPorts(ports, mcs.spec) : ports,
   };
+}
+
+/** As the Service with the VIP names them. */
+function derivedPorts(
+  ports: readonly EndpointPort[],
+  spec: Pick<ImportedService["spec"], "ports">,
+): EndpointPort[] {
+  return ports.map((it) => ({ ...it, name: derivedPortName(it.name ?? "", spec.ports) }));
+}
+
+function weightOf({ weight }: ImportedCluster): { annotations?: Record<string, string> } {
+  return weight === undefined ? {} : { annotations: { [TRAFFIC_ANNOTATIONS.weight]: String(weight) } };
 }
 
 function planFleetSlice({

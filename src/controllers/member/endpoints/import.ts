@@ -1,48 +1,65 @@
 import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
-import { sliceExportName } from "#api/fairlead.dev/model/names.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import type { KubeObject } from "#api/meta/types.ts";
+import { messageOf } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller } from "#kube/types.ts";
-import { planFor } from "../exports/reconcile.ts";
 import { importedService } from "../imports/mcs-import.ts";
 import { isOurs } from "../imports/mcs-import-plan.ts";
 import { hasNamespace } from "../imports/namespace-report.ts";
 import {
-  isImported,
   MEMBER_MANAGER,
   multiClusterServiceOf,
   serviceOfImported,
-  serviceOfLocalSlice,
   serviceOfSliceImport,
 } from "../informers.ts";
 import type { Probes } from "../probes/probes.ts";
 import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
 import { ignoreVanishing } from "../vanishing.ts";
-import { exportedFacts } from "./export.ts";
-import { planImportedSlices, type SourceSlice } from "./import-plan.ts";
+import { type Choice, choiceFor, type IsAlive, rivalsIn, rivalsOfImport, rivalsOfLocal } from "./choice.ts";
+import type { Drains } from "./drains.ts";
+import { planImportedSlices } from "./import-plan.ts";
+import { putReplacements } from "./replacement.ts";
+import {
+  findSource,
+  type FoundSlice,
+  importedSliceKeys,
+  namesOf,
+  namesOfLocal,
+  namesOfObjects,
+} from "./sources.ts";
 
 /**
  * Slices of all exporting clusters, this one included, to the EndpointSlices that proxies and DNS read. Keys are names:
  * what is made from a slice has the name that it has on the hub.
  */
-export function createEndpointImport(session: Session, probes: Probes): Controller {
+export function createEndpointImport(session: Session, probes: Probes, drains: Drains): Controller {
   const { here, mailbox, fleet, deps } = session;
   const slicesOf = (service: ObjectKey): ObjectKey[] => namesOf(session, service);
   const controller = createController(
     {
       name: "member-endpoint-import",
-      reconcile: (key, signal) => reconcile(session, probes, key, signal).catch(ignoreVanishing),
+      async reconcile(key, signal) {
+        const { order } = drains;
+        await reconcile(session, probes, key, signal).catch(ignoreVanishing);
+        drains.passed(key, order);
+      },
       concurrency: 16,
       sources: [
-        watching(fleet.sliceImports, ({ before, after }) => namesOfObjects(before, after)),
-        watching(here.slices, (change) => namesOfLocal(session, change)),
+        watching(fleet.sliceImports, (change) => [
+          ...namesOfObjects(change.before, change.after),
+          ...rivalsOfImport(session, change),
+        ]),
+        watching(here.slices, (change) => [
+          ...namesOfLocal(session, change),
+          ...rivalsOfLocal(session, change),
+        ]),
         watching(fleet.importedServices, (change) => both(serviceKeys)(change).flatMap(slicesOf)),
         watching(here.mcsImports, (change) => (isIdentityChanged(change) ? slicesOf(change.key) : [])),
         watching(here.fleetImports, (change) =>
@@ -57,7 +74,10 @@ export function createEndpointImport(session: Session, probes: Probes): Controll
         watching(here.multiClusterServices, (change) => importKeysOf(change).flatMap(slicesOf)),
         watching(here.fleetExports, ({ key }) => slicesOf(key)),
         watching(here.mcsExports, ({ key }) => slicesOf(key)),
-        watching(mailbox.orders, (change) => (isMembershipChanged(change) ? importedSliceKeys(session) : [])),
+        watching(mailbox.orders, (change) => [
+          ...drains.follow(change),
+          ...(isMembershipChanged(change) ? importedSliceKeys(session) : []),
+        ]),
         watching(here.namespaces, () => []),
         watching(mailbox.exports, () => []),
       ],
@@ -65,47 +85,14 @@ export function createEndpointImport(session: Session, probes: Probes): Controll
     deps,
   );
   probes.onChange = (cluster) => {
-    for (const it of fleet.sliceImports.byIndex("cluster", cluster))
-      controller.enqueue(objectKey(undefined, it.metadata.name));
+    const slices = [...fleet.sliceImports.byIndex("cluster", cluster)];
+    for (const name of [...namesOfObjects(...slices), ...rivalsIn(session, slices.map(serviceOfSliceImport))])
+      controller.enqueue(name);
   };
   return controller;
 }
 
 const serviceKeys = (it: Parameters<typeof serviceOfImported>[0]): ObjectKey[] => [serviceOfImported(it)];
-
-function namesOfObjects(...objects: readonly (KubeObject | undefined)[]): ObjectKey[] {
-  return objects.flatMap((it) => (it === undefined ? [] : [objectKey(undefined, it.metadata.name)]));
-}
-
-/** A slice of ours has the key as its name; a slice of this cluster's Services is known to the fleet by another one. */
-export function namesOfLocal({ cluster }: Session, { before, after }: Change<EndpointSlice>): ObjectKey[] {
-  return [before, after].flatMap((it) => {
-    if (it === undefined) return [];
-    if (isImported(it)) return namesOfObjects(it);
-    if (serviceOfLocalSlice(it).length === 0) return [];
-    return [objectKey(undefined, sliceExportName(cluster, it.metadata.namespace ?? "", it.metadata.name))];
-  });
-}
-
-/** Names of the slices of a service in every cluster, this one included. */
-export function namesOf({ here, fleet, cluster }: Session, service: ObjectKey): ObjectKey[] {
-  return [
-    ...[...fleet.sliceImports.byIndex("service", service)].map((it) => it.metadata.name),
-    ...[...here.slices.store.byIndex("service", service)].map((it) =>
-      sliceExportName(cluster, it.metadata.namespace ?? "", it.metadata.name),
-    ),
-  ].map((name) => objectKey(undefined, name));
-}
-
-/** Every slice that is imported, or was. */
-export function importedSliceKeys({ here, fleet, cluster }: Session): ObjectKey[] {
-  return [
-    ...[...fleet.sliceImports.list()].flatMap((it) => namesOfObjects(it)),
-    ...[...here.slices.store.list()].flatMap((it) =>
-      namesOfLocal({ cluster } as Session, { key: keyOf(it), before: undefined, after: it }),
-    ),
-  ];
-}
 
 function isIdentityChanged({ before, after }: Change<KubeObject>): boolean {
   return (
@@ -130,38 +117,6 @@ function importKeysOf({
   });
 }
 
-export interface FoundSlice {
-  readonly source: SourceSlice;
-  readonly service: ObjectKey;
-}
-
-/** The slice behind a name: one of this cluster, read where it is, or of another, as the hub sent it. */
-function findSource(session: Session, name: ObjectKey): FoundSlice | undefined {
-  const { here, fleet, cluster } = session;
-  const [local] = here.slices.store.byIndex("exportName", name);
-  if (local !== undefined) return findOwnSource(session, name, local);
-  const copy = fleet.sliceImports.get(name);
-  if (copy === undefined) return undefined;
-  const { endpointSliceReference, ownerServiceReference: _owner, ...facts } = copy.spec;
-  const from = endpointSliceReference.clusterId;
-  // Our own endpoints are read here, not by way of the hub: an older hub sends them all the same.
-  if (from === cluster) return undefined;
-  return { source: { name, cluster: from, isLocal: false, facts }, service: serviceOfSliceImport(copy) };
-}
-
-/** A slice of this cluster, if its Service is exported. */
-export function findOwnSource(
-  session: Session,
-  name: ObjectKey,
-  local: EndpointSlice,
-): FoundSlice | undefined {
-  const [service] = serviceOfLocalSlice(local);
-  const facts = exportedFacts(local);
-  if (service === undefined || facts === undefined || planFor(session, service).spec === undefined)
-    return undefined;
-  return { source: { name, cluster: session.cluster, isLocal: true, facts }, service };
-}
-
 /** The LoadBalancer Service of the MultiClusterService that imports a service, if the cluster is accepted there. */
 function findLoadBalancer({ here }: Session, service: ObjectKey, cluster: string): string | undefined {
   const imported = here.fleetImports.store.get(service);
@@ -182,13 +137,18 @@ async function reconcile(
   const membership = membershipOf(session);
   if (membership === "none") return;
   const found = membership === "leave" ? undefined : findSource(session, key);
-  const wanted =
-    found === undefined
-      ? []
-      : planFound(session, found, {
-          spec: importedService(session, found.service)?.spec,
-          isAlive: (addresses) => probes.isAlive(found.source.cluster, addresses),
-        });
+  const isAlive: IsAlive = (cluster, addresses) => probes.isAlive(cluster, addresses);
+  const plan = (it: FoundSlice): ReturnType<typeof planImportedSlices> => {
+    const spec = importedService(session, it.service)?.spec;
+    return planFound(session, it, { spec, isAlive, ...choiceFor(session, it, { spec, isAlive }) });
+  };
+  const wanted = found === undefined ? [] : plan(found);
+  if (membership === "join")
+    await putReplacements(session, { key, wanted, plan }, signal).catch((error: unknown) => {
+      // Endpoints that are gone are withdrawn whatever happens.
+      if (found !== undefined) throw error;
+      session.deps.log.warn("could not replace endpoints that are gone", { key, error: messageOf(error) });
+    });
   await writeSlices(session, { key, wanted, isOurs: () => true }, signal);
 }
 
@@ -218,16 +178,16 @@ export async function writeSlices(
     });
 }
 
-interface Known {
+interface Known extends Choice {
   /** What the service looks like in the fleet; undefined: it is not imported. */
   readonly spec: ImportedService["spec"] | undefined;
-  readonly isAlive: (addresses: readonly string[]) => boolean;
+  readonly isAlive: IsAlive;
 }
 
 export function planFound(
   session: Session,
   { source, service }: FoundSlice,
-  { spec, isAlive }: Known,
+  { spec, isAlive, serves, servesBalanced }: Known,
 ): ReturnType<typeof planImportedSlices> {
   const { here } = session;
   const object = here.mcsImports.store.get(service);
@@ -238,7 +198,9 @@ export function planFound(
     hasNamespace(session, object.metadata.namespace ?? "");
   return planImportedSlices({
     source,
-    isAlive,
+    isAlive: (addresses) => isAlive(source.cluster, addresses),
+    serves,
+    servesBalanced,
     mcs: spec === undefined || !canImport ? undefined : { spec, object },
     loadBalancer: hasNamespace(session, FLEET_SYSTEM_NAMESPACE)
       ? findLoadBalancer(session, service, source.cluster)

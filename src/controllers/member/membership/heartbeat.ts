@@ -10,7 +10,7 @@ import { createController } from "#kube/controller.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller, ReconcileResult, Source } from "#kube/types.ts";
-import { importedSliceKeys } from "../endpoints/import.ts";
+import { importedSliceKeys } from "../endpoints/sources.ts";
 import { mcsImportKeys } from "../imports/mcs-import.ts";
 import { agentsOf, runs } from "../roles.ts";
 import type { Session } from "../session.ts";

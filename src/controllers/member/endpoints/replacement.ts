@@ -1,0 +1,73 @@
+import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
+import { type ObjectKey, objectKey } from "#api/meta/key.ts";
+import { applyIfChanged } from "#kube/apply.ts";
+import type { Applied } from "#kube/types.ts";
+import { MEMBER_MANAGER, serviceOfImportedSlice } from "../informers.ts";
+import type { Session } from "../session.ts";
+import { type FoundSlice, sourcesOf } from "./sources.ts";
+
+export interface Withdrawal {
+  /** Name of the slices that change. */
+  readonly key: ObjectKey;
+  readonly wanted: readonly Applied<EndpointSlice>[];
+  /** What any slice of the service becomes. */
+  readonly plan: (found: FoundSlice) => readonly Applied<EndpointSlice>[];
+}
+
+/**
+ * Before ready endpoints are withdrawn from a service because other clusters' come first, one slice of these is there:
+ * proxies hear of one after the other, and must not see a service without an endpoint in between.
+ */
+export async function putReplacements(
+  session: Session,
+  { key, wanted, plan }: Withdrawal,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const leaving of session.here.slices.store.byIndex("imported", key)) {
+    const kept = wanted.find((it) => it.metadata.namespace === leaving.metadata.namespace);
+    // Slices of load balancers do not tell the service that they are of; those beside them do.
+    const [service] = serviceOfImportedSlice(leaving);
+    if (service === undefined || !isReady(leaving) || !losesPorts(leaving, kept)) continue;
+    const missing = findReplacement(session, leaving, sourcesOf(session, service).flatMap(plan));
+    if (missing !== undefined)
+      await applyIfChanged(session.local, ENDPOINT_SLICES, {
+        current: currentOf(session, missing),
+        desired: missing,
+        fieldManager: MEMBER_MANAGER,
+        signal,
+      });
+  }
+}
+
+function losesPorts(leaving: EndpointSlice, kept: Applied<EndpointSlice> | undefined): boolean {
+  const left = new Set(kept?.ports?.map((it) => it.name ?? ""));
+  return kept === undefined || (leaving.ports ?? []).some((it) => !left.has(it.name ?? ""));
+}
+
+/** One that has to be written; undefined where there is none, or one is there. */
+function findReplacement(
+  session: Session,
+  { metadata, addressType }: EndpointSlice,
+  planned: readonly Applied<EndpointSlice>[],
+): Applied<EndpointSlice> | undefined {
+  const candidates = planned.filter(
+    (it) =>
+      it.metadata.namespace === metadata.namespace &&
+      it.metadata.name !== metadata.name &&
+      it.addressType === addressType &&
+      isReady(it),
+  );
+  const isThere = candidates.some((it) => {
+    const current = currentOf(session, it);
+    return current !== undefined && isReady(current);
+  });
+  return isThere ? undefined : candidates[0];
+}
+
+function currentOf({ here }: Session, { metadata }: Applied<EndpointSlice>): EndpointSlice | undefined {
+  return here.slices.store.get(objectKey(metadata.namespace, metadata.name));
+}
+
+function isReady({ endpoints = [] }: Pick<Applied<EndpointSlice>, "endpoints">): boolean {
+  return endpoints.some((it) => it.conditions?.ready !== false);
+}

@@ -1,0 +1,255 @@
+/** Where requests go in a fleet: what its clusters write for their proxies, as exporters ask for it and endpoints come and go. */
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
+import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { objectKey } from "#api/meta/key.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+  MCS_SERVICE_NAME_LABEL,
+  MCS_SOURCE_CLUSTER_LABEL,
+} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { ENDPOINT_SLICE_IMPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { drainCluster } from "#cli/fleet/drain.ts";
+import { renderStatus } from "#cli/fleet/render-status.ts";
+import { readFleet, summarizeFleet } from "#cli/fleet/status.ts";
+import { findCondition } from "#kube/conditions.ts";
+import {
+  deploy,
+  ensureNamespace,
+  eventually,
+  eventuallyOne,
+  exportBy,
+  PATIENCE_MS,
+  startFleet,
+  testDeps,
+  type TestFleet,
+} from "./fleet.ts";
+
+const CLUSTERS = ["a", "b", "c"] as const;
+type Cluster = (typeof CLUSTERS)[number];
+/** The only pod of a cluster. */
+const POD: Readonly<Record<Cluster, string>> = { a: "10.1.0.1", b: "10.2.0.1", c: "10.3.0.1" };
+
+let fleet: TestFleet;
+beforeAll(async () => {
+  fleet = await startFleet({ members: CLUSTERS });
+}, 60_000);
+afterAll(() => fleet[Symbol.asyncDispose]());
+
+/** A service in a namespace of its own, exported by each cluster that has annotations. */
+async function share(
+  namespace: string,
+  annotations: Partial<Record<Cluster, Record<string, string>>>,
+  door: "fleet" | "mcs" = "mcs",
+): Promise<void> {
+  for (const cluster of CLUSTERS) await ensureNamespace(fleet.client(cluster), namespace);
+  for (const cluster of CLUSTERS) {
+    const asked = annotations[cluster];
+    if (asked === undefined) continue;
+    await deploy(fleet.client(cluster), { namespace, addresses: [POD[cluster]] });
+    await exportBy(door, fleet.client(cluster), { namespace, annotations: asked });
+  }
+}
+
+function sourcesOf(slices: readonly EndpointSlice[], namespace: string): string {
+  const sources = slices
+    .filter(
+      (it) =>
+        it.metadata.namespace === namespace && it.metadata.labels?.[MCS_SERVICE_NAME_LABEL] !== undefined,
+    )
+    .map((it) => it.metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] ?? "");
+  return [...new Set(sources)].toSorted().join(" ");
+}
+
+/** Waits until the slices in a cluster are of these clusters, and no others. */
+async function untilServedBy(namespace: string, expected: Readonly<Record<Cluster, string>>): Promise<void> {
+  for (const cluster of CLUSTERS)
+    await eventually(
+      fleet.client(cluster),
+      ENDPOINT_SLICES,
+      (slices) => sourcesOf(slices, namespace) === expected[cluster],
+      { namespace },
+    );
+}
+const everywhere = (clusters: string): Record<Cluster, string> => ({ a: clusters, b: clusters, c: clusters });
+
+/** Sets whether the pod of a cluster is ready, as its kubelet would. */
+async function setReady(namespace: string, cluster: Cluster, ready: boolean): Promise<void> {
+  await fleet.client(cluster).mergePatch(ENDPOINT_SLICES, objectKey(namespace, "hello-abcde"), {
+    endpoints: [{ addresses: [POD[cluster]], conditions: { ready, serving: ready, terminating: false } }],
+  });
+}
+
+async function annotate(namespace: string, cluster: Cluster, annotations: object): Promise<void> {
+  await fleet
+    .client(cluster)
+    .mergePatch(MCS_SERVICE_EXPORTS, objectKey(namespace, "hello"), { metadata: { annotations } });
+}
+
+const drain = (name: string, mode: "Soft" | "Hard" | undefined) =>
+  drainCluster(
+    { name, hub: fleet.hub.config, mode, timeoutMs: PATIENCE_MS },
+    testDeps("drain"),
+    AbortSignal.timeout(PATIENCE_MS),
+  );
+
+describe("a service whose exporters ask for more than an equal share", () => {
+  it("is served by the lowest priority that is ready, and fails over and back (C3)", async () => {
+    const ns = "failover";
+    await share(ns, { a: {}, b: { "fairlead.dev/priority": "1" }, c: { "fairlead.dev/priority": "2" } });
+    await untilServedBy(ns, everywhere("a"));
+    await setReady(ns, "a", false);
+    await untilServedBy(ns, everywhere("b"));
+    await setReady(ns, "b", false);
+    await untilServedBy(ns, everywhere("c"));
+    await setReady(ns, "a", true);
+    await untilServedBy(ns, everywhere("a"));
+  }, 60_000);
+
+  it("with local affinity is served by each cluster itself while it can, else by all others (C3)", async () => {
+    const ns = "local";
+    await share(ns, { a: { "fairlead.dev/affinity": "local" }, b: {} });
+    await untilServedBy(ns, { a: "a", b: "b", c: "a b" });
+    await setReady(ns, "a", false);
+    await untilServedBy(ns, { a: "b", b: "b", c: "a b" });
+    await setReady(ns, "a", true);
+    await untilServedBy(ns, { a: "a", b: "b", c: "a b" });
+  }, 60_000);
+
+  it("of weight 0 keeps name and address, and has no endpoints of that cluster (A3)", async () => {
+    const ns = "weightless";
+    await share(ns, { a: { "fairlead.dev/weight": "3" }, b: {} });
+    await untilServedBy(ns, everywhere("a b"));
+    const slices = await fleet.client("c").list(ENDPOINT_SLICES, { namespace: ns });
+    const weights = slices.items.map((it) => it.metadata.annotations?.["fairlead.dev/weight"]);
+    expect(new Set(weights)).toEqual(new Set(["3", undefined]));
+    const address = async () =>
+      (
+        await eventuallyOne(
+          fleet.client("c"),
+          MCS_SERVICE_IMPORTS,
+          objectKey(ns, "hello"),
+          (it) => (it.spec?.ips?.length ?? 0) > 0,
+        )
+      ).spec?.ips;
+    const before = await address();
+    await annotate(ns, "a", { "fairlead.dev/weight": "0" });
+    await untilServedBy(ns, everywhere("b"));
+    await annotate(ns, "b", { "fairlead.dev/weight": "0" });
+    await untilServedBy(ns, everywhere(""));
+    expect(await address()).toEqual(before);
+    await annotate(ns, "a", { "fairlead.dev/weight": null });
+    await untilServedBy(ns, everywhere("a"));
+  }, 60_000);
+
+  it("keeps what held before an annotation that cannot be read, and tells which and why (A4, C9)", async () => {
+    const ns = "mistyped";
+    await share(ns, { a: { "fairlead.dev/priority": "1" }, b: {} });
+    await untilServedBy(ns, everywhere("b"));
+    const told = (status: string) =>
+      eventuallyOne(
+        fleet.client("a"),
+        MCS_SERVICE_EXPORTS,
+        objectKey(ns, "hello"),
+        (it) => findCondition(it.status?.conditions, "fairlead.dev/Traffic")?.status === status,
+      );
+    await told("True");
+    await annotate(ns, "a", { "fairlead.dev/priority": "last" });
+    const condition = findCondition((await told("False")).status?.conditions, "fairlead.dev/Traffic");
+    expect(condition?.message).toMatch(/^fairlead.dev\/priority: .* got "last"; 1 holds$/);
+    await untilServedBy(ns, everywhere("b"));
+  }, 60_000);
+});
+
+describe("a service exported to a part of the fleet", () => {
+  it("looks right to who sees all of it and to who sees a part, and is not in the view (C3)", async () => {
+    const ns = "chosen";
+    await share(ns, { a: {}, b: { "fairlead.dev/export-to": "c,stranger" } });
+    await untilServedBy(ns, { a: "a", b: "a b", c: "a b" });
+    const imports = (await fleet.client("hub").list(IMPORTED_SERVICES)).items
+      .filter((it) => it.spec.service.namespace === ns)
+      .map((it) => `${it.metadata.namespace}: ${it.spec.clusters.map((one) => one.cluster).join(" ")}`);
+    expect(imports.toSorted()).toEqual([
+      "fleet-member-b: a b",
+      "fleet-member-c: a b",
+      "fleet-view-default: a",
+    ]);
+    const slices = (await fleet.client("hub").list(ENDPOINT_SLICE_IMPORTS)).items
+      .filter((it) => it.spec.ownerServiceReference.namespace === ns)
+      .map((it) => `${it.metadata.namespace}: ${it.spec.endpointSliceReference.clusterId}`);
+    expect(slices.toSorted()).toEqual(["fleet-member-c: b", "fleet-view-default: a"]);
+    const told = await eventuallyOne(
+      fleet.client("b"),
+      MCS_SERVICE_EXPORTS,
+      objectKey(ns, "hello"),
+      (it) => findCondition(it.status?.conditions, "fairlead.dev/Traffic")?.status === "False",
+    );
+    expect(findCondition(told.status?.conditions, "fairlead.dev/Traffic")).toMatchObject({
+      reason: "UnknownMembers",
+      message: "no members of the fleet: stranger",
+    });
+    await annotate(ns, "b", { "fairlead.dev/export-to": null });
+    await untilServedBy(ns, everywhere("a b"));
+  }, 60_000);
+
+  it("does not exist for who is not named", async () => {
+    const ns = "private";
+    await share(ns, { b: { "fairlead.dev/export-to": "c" } });
+    await untilServedBy(ns, { a: "", b: "b", c: "b" });
+    expect(await fleet.client("a").find(MCS_SERVICE_IMPORTS, objectKey(ns, "hello"))).toBeUndefined();
+  }, 60_000);
+});
+
+describe("a cluster that is drained", () => {
+  it("gets nothing that another can serve, inside it neither, and all again afterwards; status shows it", async () => {
+    const ns = "drained";
+    await share(ns, { a: {}, b: {} });
+    await share("alone", { a: {} });
+    await share("near", { a: { "fairlead.dev/affinity": "local" }, b: {} });
+    await untilServedBy(ns, everywhere("a b"));
+    await untilServedBy("alone", everywhere("a"));
+    const result = await drain("a", "Soft");
+    expect(result.carriedOutBy).toEqual(["a", "b", "c"]);
+    expect(result.servedOnlyHere).toContain("alone/hello");
+    expect(result.servedOnlyHere).not.toContain("drained/hello");
+    // Carried out: nothing is waited for any more.
+    for (const cluster of CLUSTERS) {
+      const { items } = await fleet.client(cluster).list(ENDPOINT_SLICES);
+      expect([ns, "alone", "near"].map((it) => sourcesOf(items, it))).toEqual(["b", "a", "b"]);
+    }
+    const status = summarizeFleet(await readFleet(fleet.client("hub"), AbortSignal.timeout(PATIENCE_MS)));
+    expect(renderStatus(status, "table", 0)).toMatch(/DRAINED[^]*\na .*Soft/);
+    await setReady(ns, "b", false);
+    await untilServedBy(ns, everywhere("a"));
+    await setReady(ns, "b", true);
+    await untilServedBy(ns, everywhere("b"));
+    expect((await drain("a", "Hard")).carriedOutBy).toEqual(["a", "b", "c"]);
+    await untilServedBy("alone", everywhere(""));
+    expect((await drain("a", undefined)).carriedOutBy).toEqual(["a", "b", "c"]);
+    await untilServedBy(ns, everywhere("a b"));
+    await untilServedBy("alone", everywhere("a"));
+    const member = await fleet.client("hub").get(MEMBER_CLUSTERS, objectKey(undefined, "a"));
+    expect(member.metadata.annotations).not.toHaveProperty("fairlead.dev/drain");
+  }, 60_000);
+
+  it("stays so over restarts of its agents, and is undone by one that was away", async () => {
+    const ns = "restarted";
+    await share(ns, { a: {}, b: {} });
+    await drain("a", "Soft");
+    await fleet.agents.get("c")?.stop();
+    fleet.agents.get("c")?.start();
+    await untilServedBy(ns, everywhere("b"));
+    await fleet.agents.get("c")?.stop();
+    const undone = drain("a", undefined);
+    fleet.agents.get("c")?.start();
+    expect((await undone).carriedOutBy).toEqual(["a", "b", "c"]);
+    await untilServedBy(ns, everywhere("a b"));
+  }, 60_000);
+
+  it("is none that the fleet does not have", async () => {
+    await expect(drain("z", "Soft")).rejects.toThrow('no cluster named "z"; it has a, b, c');
+  });
+});
