@@ -24,6 +24,7 @@ import type { KubeClient } from "#kube/types.ts";
 import { nodeNetns } from "#lab/programs.ts";
 import { watchDns, watchKernelMap } from "../scripts/demo/latency.ts";
 import { type BenchLab, quantile, startBenchLab } from "./lab/lab.ts";
+import { measureCrowd, measureRawCrowd, crowdRow } from "./fleet/measure-crowd.ts";
 import { countWrites } from "./lab/writes.ts";
 
 const IMPORTERS = [1, 3, 10];
@@ -38,7 +39,39 @@ const NAMESPACE = "bench";
 const EXPORTER = "member-1";
 const KARMADA_P99_MS = 989;
 
-export async function run(): Promise<void> {
+/** Thin importers, and how many changes a second. */
+const CROWD = 100;
+const CROWD_RATES = [1, 10, 100];
+
+/** Without `--crowd` the lab first, with real packets' ends; then, in any case, the crowd. */
+export async function run(argv: readonly string[]): Promise<void> {
+  if (!argv.includes("--crowd")) await runLab();
+  const signal = AbortSignal.timeout(300_000);
+  const raw = await measureRawCrowd(CROWD, Math.max(...CROWD_RATES), signal);
+  const rawRow = [quantile(raw, 0.5), quantile(raw, 0.99)].map((it) => it.toFixed(0)).join(" / ");
+  console.log(
+    `${CROWD} watchers of one API server, ${Math.max(...CROWD_RATES)} changes/s: p50 / p99 ${rawRow} ms\n`,
+  );
+  const figures = await measureCrowd(CROWD, CROWD_RATES, signal);
+  print(
+    [
+      "THIN IMPORTERS",
+      "CHANGES/S",
+      "P50 MS",
+      "P99 MS",
+      "P99/WATCHERS",
+      "KERNEL P50",
+      "P99",
+      "IMPORTER'S SLICE P50",
+      "P99",
+      "MISSING",
+      "WRITES/CHANGE",
+    ],
+    figures.map((it) => crowdRow(it, raw)),
+  );
+}
+
+async function runLab(): Promise<void> {
   const most = Math.max(...IMPORTERS);
   await using lab = await startBenchLab("bench", { members: most + 1, nodes: 1 });
   const signal = AbortSignal.timeout(600_000);

@@ -1,0 +1,279 @@
+/**
+ * Many importers of one fleet on one machine: the hub's API server, `fairlead hub`, an exporting and an importing member
+ * as programs of their own, and a crowd of thin importers in one process. From the request that changes an endpoint in the
+ * exporter until each importer has it.
+ */
+
+import { type ChildProcess, fork } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { CONFIG_MAPS, NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
+import { type EndpointSlice, ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
+import { objectKey } from "#api/meta/key.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SOURCE_CLUSTER_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  ENDPOINT_SLICE_IMPORTS,
+  INTERNAL_SERVICE_EXPORTS,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { delay, systemClock } from "#base/clock.ts";
+import { silentLogger } from "#base/log.ts";
+import { joinCluster } from "#cli/fleet/join.ts";
+import { connect } from "#kube/client.ts";
+import { systemDeps } from "#kube/deps.ts";
+import { createInformer } from "#kube/informer.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import type { Informer, KubeClient } from "#kube/types.ts";
+import { quantile } from "../lab/lab.ts";
+import { countWrites } from "../lab/writes.ts";
+import { addressOf, changeOf, nowMs } from "./changes.ts";
+import type { CrowdOrder, CrowdReport, Sightings } from "./crowd.ts";
+import { startApi, startProgram } from "./programs.ts";
+
+export interface CrowdFigures {
+  readonly importers: number;
+  readonly rate: number;
+  /** Unit: milliseconds. */
+  readonly crowd: readonly number[];
+  readonly kernel: readonly number[];
+  readonly full: readonly number[];
+  /** Sightings that never came, those of overtaken changes apart. */
+  readonly missing: number;
+  readonly writes: string;
+}
+
+const NAMESPACE = "bench";
+const SLICES = 50;
+const SECONDS = 10;
+/** After the last change. Unit: milliseconds. */
+const SETTLE_MS = 2000;
+const deps = systemDeps(silentLogger);
+
+interface World {
+  readonly exporter: KubeClient;
+  readonly hub: KubeClient;
+  readonly importer: KubeClient;
+  readonly imported: Informer<EndpointSlice>;
+  readonly crowd: ChildProcess;
+  readonly signal: AbortSignal;
+}
+
+/** @param cells - Importers and changes a second. */
+export async function measureCrowd(
+  importers: number,
+  rates: readonly number[],
+  signal: AbortSignal,
+): Promise<CrowdFigures[]> {
+  await using stack = new AsyncDisposableStack();
+  const apis = [];
+  for (const name of ["hub", "exporter", "importer"]) apis.push(stack.use(await startApi(name)));
+  const configs = await Promise.all(apis.map((it) => loadKubeconfig(it.kubeconfig)));
+  const [hub, exporter, importer] = configs.map((it) => stack.use(connect(it, deps)));
+  const [hubConfig, exporterConfig, importerConfig] = configs;
+  if (hub === undefined || exporter === undefined || importer === undefined) throw new Error("unreachable");
+  if (hubConfig === undefined || exporterConfig === undefined || importerConfig === undefined)
+    throw new Error("unreachable");
+  for (const [at, it] of apis.entries())
+    stack.use(await startProgram([at === 0 ? "hub" : "member", "--kubeconfig", it.kubeconfig]));
+  const members = [
+    ["exporter", exporterConfig],
+    ["importer", importerConfig],
+  ] as const;
+  for (const [name, member] of members) await joinCluster({ name, hub: hubConfig, member }, deps, signal);
+  for (const client of [exporter, importer])
+    await client.create(NAMESPACES, { metadata: { name: NAMESPACE } }, { signal });
+  for (let at = 0; at < SLICES; at += 1) await deploy(exporter, at, signal);
+  const options = { labelSelector: `${MCS_SOURCE_CLUSTER_LABEL}=exporter` };
+  const imported = stack.use(createInformer(importer, ENDPOINT_SLICES, options, deps));
+  imported.start(signal);
+  await until(imported, () => imported.store.size >= SLICES);
+  const crowd = fork(fileURLToPath(new URL("crowd.ts", import.meta.url)));
+  stack.defer(() => crowd.disconnect());
+  await ask(crowd, { do: "watch", kubeconfig: apis[0]?.kubeconfig ?? "", importers });
+  const world: World = { hub, exporter, importer, imported, crowd, signal };
+  const figures: CrowdFigures[] = [];
+  for (const rate of rates) figures.push(await measure(world, importers, rate));
+  return figures;
+}
+
+async function deploy(client: KubeClient, at: number, signal: AbortSignal): Promise<void> {
+  const metadata = { namespace: NAMESPACE, name: `service-${at}` };
+  await client.create(SERVICES, { metadata, spec: { ports: [{ name: "http", port: 80 }] } }, { signal });
+  await client.create(ENDPOINT_SLICES, sliceOf(at, "10.0.0.1"), { signal });
+  await client.create(MCS_SERVICE_EXPORTS, { metadata }, { signal });
+}
+
+/** Ten endpoints, as a busy Service has; the first tells of the change. */
+function sliceOf(at: number, address: string): EndpointSlice {
+  return {
+    metadata: {
+      namespace: NAMESPACE,
+      name: `slice-${at}`,
+      labels: { [SERVICE_NAME_LABEL]: `service-${at}` },
+    },
+    addressType: "IPv4",
+    ports: [{ name: "http", port: 80, protocol: "TCP" }],
+    endpoints: [address, ...Array.from({ length: 9 }, (_, other) => `10.${at}.0.${other + 1}`)].map((it) => ({
+      addresses: [it],
+      conditions: { ready: true, serving: true, terminating: false },
+      zone: "zone-1",
+    })),
+  };
+}
+
+let lastChange = 0;
+
+async function measure(world: World, importers: number, rate: number): Promise<CrowdFigures> {
+  const { exporter, hub, importer, imported, crowd, signal } = world;
+  const full: [number, number][] = [];
+  using _watch = imported.subscribe(({ after }) =>
+    full.push([changeOf(after?.endpoints[0]?.addresses[0] ?? ""), nowMs()]),
+  );
+  await using writes = await countWrites(
+    [...HUB_KINDS.map((of) => [hub, of] as const), [importer, ENDPOINT_SLICES]],
+    signal,
+  );
+  await tell(crowd);
+  const asked = new Map<number, number>();
+  const pending: Promise<unknown>[] = [];
+  const startMs = systemClock.monotonic();
+  for (let at = 0; at < rate * SECONDS; at += 1) {
+    const leftMs = startMs + (at * 1000) / rate - systemClock.monotonic();
+    if (leftMs > 1) await delay(systemClock, leftMs, signal);
+    lastChange += 1;
+    const slice = lastChange % SLICES;
+    const { endpoints } = sliceOf(slice, addressOf(lastChange));
+    asked.set(lastChange, nowMs());
+    pending.push(
+      exporter.mergePatch(ENDPOINT_SLICES, objectKey(NAMESPACE, `slice-${slice}`), { endpoints }, { signal }),
+    );
+  }
+  await Promise.all(pending);
+  await delay(systemClock, SETTLE_MS, signal);
+  const report = await tell(crowd);
+  const all = report.importers.map((it) => latenciesOf(asked, it));
+  return {
+    importers,
+    rate,
+    crowd: all.flat(),
+    kernel: latenciesOf(asked, report.kernel),
+    full: latenciesOf(asked, full),
+    missing: all.reduce((sum, it) => sum + asked.size - it.length, 0),
+    writes: [...writes.counts()]
+      .map(([kind, count]) => `${(count / asked.size).toFixed(2)} ${kind}`)
+      .join(", "),
+  };
+}
+
+const HUB_KINDS: readonly Resource[] = [
+  ENDPOINT_SLICE_EXPORTS,
+  ENDPOINT_SLICE_IMPORTS,
+  INTERNAL_SERVICE_EXPORTS,
+];
+
+/** A change that a newer one of the same slice overtook counts as seen when that was. */
+function latenciesOf(asked: ReadonlyMap<number, number>, sightings: Sightings): number[] {
+  const latencies: number[] = [];
+  const next = new Map<number, number>();
+  for (const change of asked.keys()) {
+    const slice = change % SLICES;
+    if (!next.has(slice)) next.set(slice, change);
+  }
+  for (const [change, atMs] of sightings) {
+    const slice = change % SLICES;
+    let waiting = next.get(slice) ?? Number.POSITIVE_INFINITY;
+    for (; waiting <= change; waiting += SLICES) {
+      const askedMs = asked.get(waiting);
+      if (askedMs !== undefined) latencies.push(atMs - askedMs);
+    }
+    next.set(slice, waiting);
+  }
+  return latencies;
+}
+
+function until(informer: Informer<EndpointSlice>, isSo: () => boolean): Promise<void> {
+  return new Promise((resolve) => {
+    const subscription = informer.subscribe(() => look());
+    const look = (): void => {
+      if (!isSo()) return;
+      subscription[Symbol.dispose]();
+      resolve();
+    };
+    look();
+  });
+}
+
+async function tell(crowd: ChildProcess): Promise<Extract<CrowdReport, { done: "tell" }>> {
+  const report = await ask(crowd, { do: "tell" });
+  if (report.done !== "tell") throw new Error("unreachable");
+  return report;
+}
+
+function ask(crowd: ChildProcess, order: CrowdOrder): Promise<CrowdReport> {
+  return new Promise((resolve, reject) => {
+    const onExit = (): void => reject(new Error("the crowd of importers ended"));
+    crowd.once("exit", onExit);
+    crowd.once("message", (report) => {
+      crowd.off("exit", onExit);
+      resolve(report as CrowdReport);
+    });
+    crowd.send(order);
+  });
+}
+
+/** What the machine allows: the same number of watchers of one API server, without a fleet between. */
+export async function measureRawCrowd(
+  importers: number,
+  rate: number,
+  signal: AbortSignal,
+): Promise<readonly number[]> {
+  await using api = await startApi("raw");
+  const config = await loadKubeconfig(api.kubeconfig);
+  await using stack = new AsyncDisposableStack();
+  const writer = stack.use(connect(config, deps));
+  const key = objectKey("default", "change");
+  const { name, namespace } = { name: "change", namespace: "default" };
+  await writer.create(CONFIG_MAPS, { metadata: { name, namespace }, data: { at: "-1" } }, { signal });
+  const asked = new Map<number, number>();
+  const latencies: number[] = [];
+  for (let at = 0; at < importers; at += 1) {
+    const informer = stack.use(
+      createInformer(stack.use(connect(config, deps)), CONFIG_MAPS, { namespace }, deps),
+    );
+    informer.subscribe(({ after }) => {
+      const askedMs = asked.get(Number(after?.data?.["at"] ?? -1));
+      if (askedMs !== undefined) latencies.push(nowMs() - askedMs);
+    });
+    informer.start(signal);
+    await informer.synced(signal);
+  }
+  const padding = "x".repeat(1000);
+  const startMs = systemClock.monotonic();
+  for (let at = 0; at < rate * SECONDS; at += 1) {
+    const leftMs = startMs + (at * 1000) / rate - systemClock.monotonic();
+    if (leftMs > 1) await delay(systemClock, leftMs, signal);
+    asked.set(at, nowMs());
+    void writer
+      .mergePatch(CONFIG_MAPS, key, { data: { at: String(at), padding } }, { signal })
+      .catch(() => {});
+  }
+  await delay(systemClock, SETTLE_MS, signal);
+  return latencies;
+}
+
+export function crowdRow(it: CrowdFigures, raw: readonly number[]): string[] {
+  const ms = (of: readonly number[], share: number): string => quantile(of, share).toFixed(0);
+  return [
+    String(it.importers),
+    String(it.rate),
+    ms(it.crowd, 0.5),
+    ms(it.crowd, 0.99),
+    (quantile(it.crowd, 0.99) / quantile(raw, 0.99)).toFixed(1),
+    ms(it.kernel, 0.5),
+    ms(it.kernel, 0.99),
+    ms(it.full, 0.5),
+    ms(it.full, 0.99),
+    String(it.missing),
+    it.writes,
+  ];
+}
