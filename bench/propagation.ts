@@ -24,7 +24,7 @@ import type { KubeClient } from "#kube/types.ts";
 import { nodeNetns } from "#lab/programs.ts";
 import { watchDns, watchKernelMap } from "../scripts/demo/latency.ts";
 import { type BenchLab, quantile, startBenchLab } from "./lab/lab.ts";
-import { measureCrowd, measureRawCrowd, crowdRow } from "./fleet/measure-crowd.ts";
+import { crowdRow, measureCrowd, measureRawCrowd } from "./fleet/measure-crowd.ts";
 import { countWrites } from "./lab/writes.ts";
 
 const IMPORTERS = [1, 3, 10];
@@ -69,6 +69,7 @@ export async function run(argv: readonly string[]): Promise<void> {
     ],
     figures.map((it) => crowdRow(it, raw)),
   );
+  for (const it of figures) console.log(`processors at ${it.rate}/s: ${it.cpu}`);
 }
 
 async function runLab(): Promise<void> {

@@ -10,8 +10,11 @@ import { NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
 import { type EndpointSlice, ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { MCS_SOURCE_CLUSTER_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+  MCS_SOURCE_CLUSTER_LABEL,
+} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
@@ -20,14 +23,12 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { delay, systemClock } from "#base/clock.ts";
 import { silentLogger } from "#base/log.ts";
-import { joinCluster } from "#cli/fleet/join.ts";
 import { renderTable } from "#cli/table.ts";
-import { connect } from "#kube/client.ts";
 import { systemDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import type { Informer, KubeClient } from "#kube/types.ts";
-import { type Program, type ServedApi, startApi, startProgram } from "./fleet/programs.ts";
+import type { Program } from "./fleet/programs.ts";
+import { Trio } from "./fleet/trio.ts";
 import { quantile } from "./lab/lab.ts";
 import { countWrites } from "./lab/writes.ts";
 
@@ -70,36 +71,10 @@ export async function run(argv: readonly string[]): Promise<void> {
   });
   const slices = Number(values.slices);
   const signal = AbortSignal.timeout(1_500_000);
-  await using stack = new AsyncDisposableStack();
-  const apis = new Map<string, ServedApi>();
-  for (const name of ["hub", "exporter", "importer"]) apis.set(name, stack.use(await startApi(name)));
-  const configOf = async (name: string): ReturnType<typeof loadKubeconfig> =>
-    loadKubeconfig(apis.get(name)?.kubeconfig ?? "");
-  const clientOf = async (name: string): Promise<KubeClient> =>
-    stack.use(connect(await configOf(name), deps));
-  const programs = new Map<string, Program>();
-  const begin = async (name: string): Promise<Program> => {
-    const command = name === "hub" ? "hub" : "member";
-    const program = await startProgram([command, "--kubeconfig", apis.get(name)?.kubeconfig ?? ""]);
-    programs.set(name, program);
-    return program;
-  };
-  stack.defer(async () => {
-    await Promise.all([...programs.values()].map((it) => it.stop()));
-  });
-  const [hub, exporter, importer] = await Promise.all(["hub", "exporter", "importer"].map(clientOf));
-  if (hub === undefined || exporter === undefined || importer === undefined) throw new Error("unreachable");
-  for (const name of ["hub", "exporter", "importer"]) await begin(name);
-  for (const name of ["exporter", "importer"])
-    await joinCluster({ name, hub: await configOf("hub"), member: await configOf(name) }, deps, signal);
-  const imported = stack.use(
-    createInformer(
-      importer,
-      ENDPOINT_SLICES,
-      { labelSelector: `${MCS_SOURCE_CLUSTER_LABEL}=exporter` },
-      deps,
-    ),
-  );
+  await using trio = await Trio.start(signal);
+  const [hub, exporter, importer] = [trio.hub.client, trio.exporter.client, trio.importer.client];
+  const options = { labelSelector: `${MCS_SOURCE_CLUSTER_LABEL}=exporter` };
+  await using imported = createInformer(importer, ENDPOINT_SLICES, options, deps);
   imported.start(signal);
   await imported.synced(signal);
   const world: World = { hub, exporter, importer, imported, slices, signal };
@@ -108,13 +83,8 @@ export async function run(argv: readonly string[]): Promise<void> {
   const listMs = await measureList(world);
   console.log(`one list of them: ${listMs.toFixed(0)} ms\n`);
   const rows: Figures[] = [];
-  for (const name of ["hub", "importer", "exporter"])
-    rows.push(
-      await restart(world, name, async () => {
-        await programs.get(name)?.stop();
-        return begin(name);
-      }),
-    );
+  for (const role of ["hub", "importer", "exporter"] as const)
+    rows.push(await restart(world, role, () => trio.restart(role)));
   print(rows, listMs);
 }
 

@@ -18,7 +18,6 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { delay, systemClock } from "#base/clock.ts";
 import { silentLogger } from "#base/log.ts";
-import { joinCluster } from "#cli/fleet/join.ts";
 import { connect } from "#kube/client.ts";
 import { systemDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
@@ -28,7 +27,8 @@ import { quantile } from "../lab/lab.ts";
 import { countWrites } from "../lab/writes.ts";
 import { addressOf, changeOf, nowMs } from "./changes.ts";
 import type { CrowdOrder, CrowdReport, Sightings } from "./crowd.ts";
-import { startApi, startProgram } from "./programs.ts";
+import { startApi, usageOf } from "./programs.ts";
+import { type Role, Trio } from "./trio.ts";
 
 export interface CrowdFigures {
   readonly importers: number;
@@ -40,6 +40,8 @@ export interface CrowdFigures {
   /** Sightings that never came, those of overtaken changes apart. */
   readonly missing: number;
   readonly writes: string;
+  /** Of one processor, while changes are made: what each program takes. */
+  readonly cpu: string;
 }
 
 const NAMESPACE = "bench";
@@ -55,6 +57,7 @@ interface World {
   readonly importer: KubeClient;
   readonly imported: Informer<EndpointSlice>;
   readonly crowd: ChildProcess;
+  readonly pids: ReadonlyMap<string, number>;
   readonly signal: AbortSignal;
 }
 
@@ -64,36 +67,33 @@ export async function measureCrowd(
   rates: readonly number[],
   signal: AbortSignal,
 ): Promise<CrowdFigures[]> {
-  await using stack = new AsyncDisposableStack();
-  const apis = [];
-  for (const name of ["hub", "exporter", "importer"]) apis.push(stack.use(await startApi(name)));
-  const configs = await Promise.all(apis.map((it) => loadKubeconfig(it.kubeconfig)));
-  const [hub, exporter, importer] = configs.map((it) => stack.use(connect(it, deps)));
-  const [hubConfig, exporterConfig, importerConfig] = configs;
-  if (hub === undefined || exporter === undefined || importer === undefined) throw new Error("unreachable");
-  if (hubConfig === undefined || exporterConfig === undefined || importerConfig === undefined)
-    throw new Error("unreachable");
-  for (const [at, it] of apis.entries())
-    stack.use(await startProgram([at === 0 ? "hub" : "member", "--kubeconfig", it.kubeconfig]));
-  const members = [
-    ["exporter", exporterConfig],
-    ["importer", importerConfig],
-  ] as const;
-  for (const [name, member] of members) await joinCluster({ name, hub: hubConfig, member }, deps, signal);
+  await using trio = await Trio.start(signal);
+  const [hub, exporter, importer] = [trio.hub.client, trio.exporter.client, trio.importer.client];
   for (const client of [exporter, importer])
     await client.create(NAMESPACES, { metadata: { name: NAMESPACE } }, { signal });
   for (let at = 0; at < SLICES; at += 1) await deploy(exporter, at, signal);
   const options = { labelSelector: `${MCS_SOURCE_CLUSTER_LABEL}=exporter` };
-  const imported = stack.use(createInformer(importer, ENDPOINT_SLICES, options, deps));
+  await using imported = createInformer(importer, ENDPOINT_SLICES, options, deps);
   imported.start(signal);
   await until(imported, () => imported.store.size >= SLICES);
   const crowd = fork(fileURLToPath(new URL("crowd.ts", import.meta.url)));
-  stack.defer(() => crowd.disconnect());
-  await ask(crowd, { do: "watch", kubeconfig: apis[0]?.kubeconfig ?? "", importers });
-  const world: World = { hub, exporter, importer, imported, crowd, signal };
+  using _end = { [Symbol.dispose]: () => crowd.disconnect() };
+  await ask(crowd, { do: "watch", kubeconfig: trio.hub.api.kubeconfig, importers });
+  const pids = pidsOf(trio).set("crowd", crowd.pid ?? 0);
+  const world: World = { hub, exporter, importer, imported, crowd, pids, signal };
   const figures: CrowdFigures[] = [];
   for (const rate of rates) figures.push(await measure(world, importers, rate));
   return figures;
+}
+
+function pidsOf(trio: Trio): Map<string, number> {
+  const roles: readonly Role[] = ["hub", "exporter", "importer"];
+  return new Map(
+    roles.flatMap((role): [string, number][] => [
+      [`API of ${role}`, trio[role].api.pid],
+      [role, trio[role].program.pid],
+    ]),
+  );
 }
 
 async function deploy(client: KubeClient, at: number, signal: AbortSignal): Promise<void> {
@@ -124,7 +124,7 @@ function sliceOf(at: number, address: string): EndpointSlice {
 let lastChange = 0;
 
 async function measure(world: World, importers: number, rate: number): Promise<CrowdFigures> {
-  const { exporter, hub, importer, imported, crowd, signal } = world;
+  const { exporter, hub, importer, imported, crowd, pids, signal } = world;
   const full: [number, number][] = [];
   using _watch = imported.subscribe(({ after }) =>
     full.push([changeOf(after?.endpoints[0]?.addresses[0] ?? ""), nowMs()]),
@@ -134,6 +134,7 @@ async function measure(world: World, importers: number, rate: number): Promise<C
     signal,
   );
   await tell(crowd);
+  const before = await cpuOf(pids);
   const asked = new Map<number, number>();
   const pending: Promise<unknown>[] = [];
   const startMs = systemClock.monotonic();
@@ -149,6 +150,7 @@ async function measure(world: World, importers: number, rate: number): Promise<C
     );
   }
   await Promise.all(pending);
+  const cpu = await cpuSince(pids, before, systemClock.monotonic() - startMs);
   await delay(systemClock, SETTLE_MS, signal);
   const report = await tell(crowd);
   const all = report.importers.map((it) => latenciesOf(asked, it));
@@ -162,7 +164,24 @@ async function measure(world: World, importers: number, rate: number): Promise<C
     writes: [...writes.counts()]
       .map(([kind, count]) => `${(count / asked.size).toFixed(2)} ${kind}`)
       .join(", "),
+    cpu,
   };
+}
+
+async function cpuOf(pids: ReadonlyMap<string, number>): Promise<Map<string, number>> {
+  const used = [...pids].map(async ([name, pid]) => [name, (await usageOf(pid)).cpuMs] as const);
+  return new Map(await Promise.all(used));
+}
+
+async function cpuSince(
+  pids: ReadonlyMap<string, number>,
+  before: ReadonlyMap<string, number>,
+  tookMs: number,
+): Promise<string> {
+  const after = await cpuOf(pids);
+  const share = (name: string, cpuMs: number): string =>
+    (((cpuMs - (before.get(name) ?? 0)) / tookMs) * 100).toFixed(0);
+  return [...after].map(([name, cpuMs]) => `${name} ${share(name, cpuMs)} %`).join(", ");
 }
 
 const HUB_KINDS: readonly Resource[] = [
