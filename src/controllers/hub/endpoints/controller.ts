@@ -130,7 +130,7 @@ async function distribute(
   if (plan.isInView && hasView(informers)) specs.set(VIEW_NAMESPACE, source.spec);
   for (const mailbox of plan.mailboxes) {
     const isModern = isModernMember(informers, clusterOfMailbox(mailbox) ?? "");
-    const spec = isModern ? source.spec : forOlderAgents(source.spec);
+    const spec = isModern ? source.spec : forOlderAgents(source.spec, plan.exposed);
     if (spec !== undefined) specs.set(mailbox, spec);
   }
   const { name } = source.metadata;

@@ -112,7 +112,17 @@ describe("the endpoints that a member exports", () => {
   });
 
   it("are sent to agents of other origin as these understand them: ready ones of IPv4", () => {
-    expect(forOlderAgents(slice("a").spec)?.endpoints).toEqual([{ addresses: ["10.0.0.1"] }]);
-    expect(forOlderAgents({ ...slice("a").spec, addressType: "IPv6" })).toBeUndefined();
+    expect(forOlderAgents(slice("a").spec, undefined)?.endpoints).toEqual([{ addresses: ["10.0.0.1"] }]);
+    expect(forOlderAgents({ ...slice("a").spec, addressType: "IPv6" }, undefined)).toBeUndefined();
+  });
+
+  it("A8: has the ports alone that are imported from the cluster, under the names of the import", () => {
+    const ports = [
+      { name: "web", protocol: "TCP" as const, port: 8080 },
+      { name: "http", protocol: "TCP" as const, port: 1 },
+    ];
+    const sent = forOlderAgents({ ...slice("a").spec, ports }, [{ name: "web", importedAs: "http" }]);
+    expect(sent?.ports).toEqual([{ name: "http", protocol: "TCP", port: 8080 }]);
+    expect(forOlderAgents({ ...slice("a").spec, ports }, [])).toBeUndefined();
   });
 });

@@ -1,8 +1,9 @@
 import type { Claim } from "#api/fairlead.dev/model/claim.ts";
 import { sliceExportName } from "#api/fairlead.dev/model/names.ts";
-import { findEndpointProblem } from "#api/fairlead.dev/model/slice.ts";
+import { findEndpointProblem, importPorts } from "#api/fairlead.dev/model/slice.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import type {
+  AcceptedCluster,
   EndpointSliceExport,
   EndpointSliceExportSpec,
   FleetServiceImport,
@@ -29,7 +30,13 @@ export interface SliceView {
 
 export type SlicePlan =
   | { readonly act: "withdraw"; readonly problem: string | undefined }
-  | { readonly act: "distribute"; readonly isInView: boolean; readonly mailboxes: readonly string[] };
+  | {
+      readonly act: "distribute";
+      readonly isInView: boolean;
+      readonly mailboxes: readonly string[];
+      /** The ports of the cluster that the fleet door imports; undefined: all. */
+      readonly exposed: AcceptedCluster["ports"];
+    };
 
 /** What is wrong with a slice, going by the mailbox it lies in. Undefined when nothing is. */
 function findSliceProblem(slice: EndpointSliceExport): string | undefined {
@@ -58,7 +65,8 @@ export function planSlice(view: SliceView): SlicePlan {
     .filter((it) => isMeant(it) && !(isInView && view.readsView(it)))
     .map(mailboxOf)
     .toSorted(byText);
-  return { act: "distribute", isInView, mailboxes };
+  const exposed = view.serviceImport?.status?.clusters?.find((it) => it.cluster === cluster)?.ports;
+  return { act: "distribute", isInView, mailboxes, exposed };
 }
 
 /** The fleet door's importers, where the exporter was accepted there. */
@@ -69,14 +77,22 @@ function claimantsOf({ claims, serviceImport, isModern }: SliceView, cluster: st
 }
 
 /**
- * What an agent of other origin can be sent: it takes every endpoint for ready and knows IPv4 only. Undefined: nothing.
+ * What an agent of other origin can be sent: it takes every endpoint for ready, knows IPv4 only, and gives a port of the
+ * import all that has its name. Undefined: nothing.
+ *
+ * @param exposed - The ports of the cluster that are imported, where not all are.
  */
-export function forOlderAgents(spec: EndpointSliceExportSpec): EndpointSliceExportSpec | undefined {
+export function forOlderAgents(
+  spec: EndpointSliceExportSpec,
+  exposed: AcceptedCluster["ports"],
+): EndpointSliceExportSpec | undefined {
   if (spec.addressType !== "IPv4") return undefined;
   const endpoints = spec.endpoints
     .filter((it) => it.conditions?.ready !== false)
     .map(({ addresses }) => ({ addresses }));
-  return { ...spec, endpoints };
+  if (exposed === undefined) return { ...spec, endpoints };
+  const ports = importPorts(spec.ports ?? [], exposed);
+  return ports.length === 0 ? undefined : { ...spec, endpoints, ports };
 }
 
 /**

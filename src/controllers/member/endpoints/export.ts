@@ -10,14 +10,20 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
-import { timestamp } from "#kube/conditions.ts";
+import { findCondition, timestamp } from "#kube/conditions.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller } from "#kube/types.ts";
 import { planFor } from "../exports/reconcile.ts";
-import { isImported, MEMBER_MANAGER, serviceOfLocalSlice, sourceOfSliceExport } from "../informers.ts";
-import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import {
+  isImported,
+  MEMBER_MANAGER,
+  serviceOfExport,
+  serviceOfLocalSlice,
+  sourceOfSliceExport,
+} from "../informers.ts";
+import { both, isHubModern, isMembershipChanged, membershipOf, type Session } from "../session.ts";
 
 type SliceFacts = Pick<EndpointSliceExportSpec, "addressType" | "endpoints" | "ports">;
 
@@ -41,8 +47,10 @@ export function createEndpointExport(session: Session): Controller {
           both((it) => [sourceOfSliceExport(it)]),
         ),
         watching(mailbox.orders, (change) => (isMembershipChanged(change) ? sliceKeys(session) : [])),
-        // Read by the plan: the last valid weight.
-        watching(mailbox.exports, () => []),
+        // The last valid weight, and what an original hub decided.
+        watching(mailbox.exports, (change) =>
+          isHubModern(session) ? [] : both(serviceOfExport)(change).flatMap((key) => slicesOf({ key })),
+        ),
       ],
     },
     deps,
@@ -113,8 +121,31 @@ function findWanted(session: Session, key: ObjectKey): Wanted | undefined {
   if (slice === undefined || service === undefined) return undefined;
   const facts = exportedFacts(slice);
   if (facts === undefined || planFor(session, service).spec === undefined) return undefined;
+  const sent = isHubModern(session) ? facts : factsForOriginalHub(session, service, facts);
+  if (sent === undefined) return undefined;
   const { namespace = "", name } = slice.metadata;
-  return { slice, service, facts, name: sliceExportName(session.cluster, namespace, name) };
+  return { slice, service, facts: sent, name: sliceExportName(session.cluster, namespace, name) };
+}
+
+/**
+ * An original hub hands on whatever it is sent: members keep back the endpoints of an export that it did not accept, and
+ * importers take every endpoint for ready and know IPv4 only.
+ */
+function factsForOriginalHub(
+  { mailbox }: Session,
+  service: ObjectKey,
+  { addressType, endpoints, ports }: SliceFacts,
+): SliceFacts | undefined {
+  const isAccepted = [...mailbox.exports.store.byIndex("service", service)].some(
+    (it) => findCondition(it.status?.conditions, "Conflict")?.status === "False",
+  );
+  if (!isAccepted || addressType !== "IPv4") return undefined;
+  const ready = endpoints.filter((it) => it.conditions?.ready !== false);
+  return {
+    addressType,
+    endpoints: ready.map(({ addresses }) => ({ addresses })),
+    ...(ports === undefined ? {} : { ports }),
+  };
 }
 
 async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {

@@ -205,4 +205,14 @@ describe("a slice of another cluster", () => {
     expect(fleet?.metadata.labels).not.toHaveProperty("multicluster.kubernetes.io/service-name");
     expect(planImportedSlices(view({ mcs: undefined, loadBalancer: "work-web" }))).toHaveLength(1);
   });
+
+  it("A8: stands behind a load balancer with the ports alone that are imported from its cluster", () => {
+    const balanced = { mcs: undefined, loadBalancer: "work-hello" };
+    const [all] = planImportedSlices(view(balanced));
+    expect(all?.ports).toHaveLength(2);
+    const exposed = { ...balanced, balancedPorts: [{ name: "web", importedAs: "http" }] };
+    const [some] = planImportedSlices(view(exposed));
+    expect(some?.ports).toEqual([{ name: "http", protocol: "TCP", port: 8080 }]);
+    expect(planImportedSlices(view({ ...balanced, balancedPorts: [] }))).toEqual([]);
+  });
 });

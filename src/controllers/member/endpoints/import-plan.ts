@@ -15,7 +15,10 @@ import {
   type ServiceImport,
 } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FLEET_SLICE_MANAGER, FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
-import type { EndpointSliceExportSpec } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import type {
+  AcceptedCluster,
+  EndpointSliceExportSpec,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { Applied } from "#kube/types.ts";
 
 /** The EndpointSlices that one slice of one cluster becomes in this one. Pure. */
@@ -40,6 +43,8 @@ export interface SliceImportView {
   readonly servesBalanced: (port: string) => boolean;
   /** Names of the LoadBalancer Services, in `fleet-system`, that the cluster's endpoints stand behind. */
   readonly loadBalancer: string | undefined;
+  /** Which of the cluster's ports it has, and under which names; undefined: all, under their own. */
+  readonly balancedPorts?: AcceptedCluster["ports"];
 }
 
 export function planImportedSlices(view: SliceImportView): Applied<EndpointSlice>[] {
@@ -101,10 +106,14 @@ function planFleetSlice({
   isAlive,
   loadBalancer,
   servesBalanced,
+  balancedPorts,
 }: SliceImportView): Applied<EndpointSlice> | undefined {
   if (loadBalancer === undefined) return undefined;
   const known = source.facts.ports ?? [];
-  const ports = known.filter((it) => servesBalanced(it.name ?? ""));
+  const ports = balancedAs(
+    known.filter((it) => servesBalanced(it.name ?? "")),
+    balancedPorts,
+  );
   if (ports.length === 0 && known.length > 0) return undefined;
   return {
     metadata: {
@@ -120,6 +129,10 @@ function planFleetSlice({
     endpoints: endpointsOf(source, isAlive, undefined),
     ports,
   };
+}
+
+function balancedAs(ports: readonly EndpointPort[], exposed: AcceptedCluster["ports"]): EndpointPort[] {
+  return exposed === undefined ? [...ports] : importPorts(ports, exposed);
 }
 
 const ZONAL = new Set(["PreferClose", "PreferSameZone", "PreferSameNode"]);

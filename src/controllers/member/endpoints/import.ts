@@ -1,7 +1,7 @@
 import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
-import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { DERIVED_SERVICE_LABEL, FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { messageOf } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
@@ -24,7 +24,7 @@ import { both, isMembershipChanged, membershipOf, type Session } from "../sessio
 import { ignoreVanishing } from "../vanishing.ts";
 import { type Choice, choiceFor, type IsAlive, rivalsIn, rivalsOfImport, rivalsOfLocal } from "./choice.ts";
 import type { Drains } from "./drains.ts";
-import { planImportedSlices } from "./import-plan.ts";
+import { planImportedSlices, type SliceImportView } from "./import-plan.ts";
 import { putReplacements } from "./replacement.ts";
 import {
   findSource,
@@ -118,14 +118,26 @@ function importKeysOf({
 }
 
 /** The LoadBalancer Service of the MultiClusterService that imports a service, if the cluster is accepted there. */
-function findLoadBalancer({ here }: Session, service: ObjectKey, cluster: string): string | undefined {
+function findLoadBalancer(
+  { here }: Session,
+  service: ObjectKey,
+  cluster: string,
+): Pick<SliceImportView, "loadBalancer" | "balancedPorts"> {
   const imported = here.fleetImports.store.get(service);
-  if (imported?.status?.clusters?.some((it) => it.cluster === cluster) !== true) return undefined;
+  const accepted = imported?.status?.clusters?.find((it) => it.cluster === cluster);
+  const balancedPorts = accepted?.ports;
+  if (accepted === undefined) return { loadBalancer: undefined };
   for (const object of here.multiClusterServices.store.byIndex("import", service)) {
-    const [derived] = here.services.store.byIndex("multiClusterService", keyOf(object));
-    if (derived !== undefined && !isDeleting(derived)) return derived.metadata.name;
+    // The label stands for the import: a Service without it waits with its address for exports to come back.
+    const loadBalancer = object.metadata.labels?.[DERIVED_SERVICE_LABEL];
+    const services = [...here.services.store.byIndex("multiClusterService", keyOf(object))];
+    if (
+      loadBalancer !== undefined &&
+      services.some((it) => it.metadata.name === loadBalancer && !isDeleting(it))
+    )
+      return { loadBalancer, ...(balancedPorts === undefined ? {} : { balancedPorts }) };
   }
-  return undefined;
+  return { loadBalancer: undefined };
 }
 
 async function reconcile(
@@ -202,8 +214,8 @@ export function planFound(
     serves,
     servesBalanced,
     mcs: spec === undefined || !canImport ? undefined : { spec, object },
-    loadBalancer: hasNamespace(session, FLEET_SYSTEM_NAMESPACE)
+    ...(hasNamespace(session, FLEET_SYSTEM_NAMESPACE)
       ? findLoadBalancer(session, service, source.cluster)
-      : undefined,
+      : { loadBalancer: undefined }),
   });
 }
