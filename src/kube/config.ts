@@ -25,6 +25,8 @@ export interface Credential {
   /** Client certificate and its key, PEM. */
   readonly certificate?: string;
   readonly key?: string;
+  /** In place of the `ca` of the cluster's configuration, where an authority is replaced while we run. PEM. */
+  readonly ca?: string;
 }
 
 export interface Credentials {

@@ -35,10 +35,11 @@ interface Connections {
   readonly calls: Agent;
   readonly watches: Agent;
 }
-/** Connections are bound to the client certificate they were opened with: a new one means new connections. */
+/** Connections are bound to the certificates they were opened with: new ones mean new connections. */
 interface Opened {
   readonly certificate: string | undefined;
   readonly key: string | undefined;
+  readonly ca: string | undefined;
   readonly connections: Promise<Connections>;
 }
 
@@ -217,12 +218,17 @@ export class Transport implements AsyncDisposable {
   }
 
   #connectionsFor(credential: Credential): Promise<Connections> {
-    const { certificate, key } = credential;
+    const { certificate, key, ca } = credential;
     const present = this.#opened;
-    if (present !== undefined && present.certificate === certificate && present.key === key)
+    if (
+      present !== undefined &&
+      present.certificate === certificate &&
+      present.key === key &&
+      present.ca === ca
+    )
       return present.connections;
     const connections = this.#open(credential);
-    this.#opened = { certificate, key, connections };
+    this.#opened = { certificate, key, ca, connections };
     present?.connections.then(closeGently, () => {});
     return connections;
   }
@@ -230,8 +236,8 @@ export class Transport implements AsyncDisposable {
   async #open(credential: Credential): Promise<Connections> {
     // Loaded on first use: it takes 45 ms, which commands that end early need not pay.
     const { Agent } = await import("./lazy-agent.ts");
-    const { ca, tlsServerName, insecureSkipTlsVerify } = this.#config;
-    const { certificate, key } = credential;
+    const { tlsServerName, insecureSkipTlsVerify } = this.#config;
+    const { certificate, key, ca = this.#config.ca } = credential;
     const connect = {
       keepAlive: true,
       keepAliveInitialDelay: TCP_KEEPALIVE_MS,

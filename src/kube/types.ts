@@ -9,7 +9,7 @@ export interface CallOptions {
 }
 
 export interface WriteOptions extends CallOptions {
-  readonly subresource?: "status" | "scale" | "finalize";
+  readonly subresource?: "status" | "scale" | "finalize" | "approval";
   readonly fieldManager?: string;
   readonly dryRun?: boolean;
 }

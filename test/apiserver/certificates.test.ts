@@ -3,8 +3,8 @@ import { webcrypto, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { DerError } from "#apiserver/auth/certificates/der.ts";
-import { parseCertificateRequest } from "#apiserver/auth/certificates/request.ts";
+import { DerError } from "#pki/der.ts";
+import { parseCertificateRequest } from "#pki/request.ts";
 import { Agent, request as httpsRequest } from "node:https";
 import { KUBECTL, type Answer, type Json, startTestServer, type TestServer } from "./support.ts";
 

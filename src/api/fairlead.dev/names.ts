@@ -4,10 +4,13 @@
 export const MCS_CONFLICT = "multicluster.x-k8s.io/Conflict";
 export const ACCEPTED = "fairlead.dev/Accepted";
 
-/** In `fleet-system` of a member: how its agent reaches the hub. Keys: server, ca.crt, token, cluster. */
+/** In `fleet-system` of a member: how its agent reaches the hub. Keys: docs/guide/joining.md. */
 export const HUB_SECRET = "fairlead-hub";
 /** In a member's mailbox: the account of its agent. */
 export const MEMBER_ACCOUNT = "fairlead-member";
+
+/** In every namespace: the certificates by which clients know its API server. */
+export const ROOT_CA_CONFIG_MAP = "kube-root-ca.crt";
 
 /** Annotation of a MemberCluster: UID of the cluster's kube-system namespace, by which a cluster is known again. */
 export const CLUSTER_UID_ANNOTATION = "fairlead.dev/cluster-uid";

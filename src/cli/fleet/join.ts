@@ -18,7 +18,7 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { checkReachable, clusterUid } from "./clusters.ts";
-import { waitFor } from "./wait.ts";
+import { waitFor } from "#kube/wait.ts";
 
 export interface JoinOptions {
   /** Name of the member, which becomes its cluster id: a label of RFC 1123. */

@@ -25,7 +25,7 @@ import type { ClusterConfig } from "#kube/config.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { checkReachable, clusterUid } from "./clusters.ts";
 import type { JoinDeps } from "./join.ts";
-import { waitFor } from "./wait.ts";
+import { waitFor } from "#kube/wait.ts";
 
 export interface LeaveOptions {
   readonly name: string;

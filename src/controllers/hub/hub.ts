@@ -5,6 +5,7 @@ import { createEventRecorder } from "#kube/events.ts";
 import type { Controller, Informer, KubeClient } from "#kube/types.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { createEndpoints } from "./endpoints/controller.ts";
+import { createIdentity } from "./identity/reconcile.ts";
 import { createHubInformers, HUB_MANAGER, type HubInformers } from "./informers.ts";
 import { createMembership, type MembershipOptions } from "./membership/reconcile.ts";
 import { installPolicies } from "./policies.ts";
@@ -52,6 +53,7 @@ export async function startHub(
     createMembership({ ...parts, options: { ...HUB_DEFAULTS, ...options } }),
     createServices(parts),
     createEndpoints(parts),
+    createIdentity(parts),
     ...(trafficManager === undefined ? [] : [createTrafficManager(parts, trafficManager(client, deps))]),
   ];
   for (const controller of controllers) {

@@ -34,11 +34,13 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import type { Informer, InformerOptions, KubeClient } from "#kube/types.ts";
 
+import { createIdentityInformers, type IdentityInformers } from "./identity/informers.ts";
+
 /** Owns what the hub's controllers apply. Each object is written by one controller only. */
 export const HUB_MANAGER = "fairlead-hub";
 
 /** Everything that the hub's controllers read, each kind watched once. */
-export interface HubInformers {
+export interface HubInformers extends IdentityInformers {
   readonly members: Informer<MemberCluster>;
   readonly namespaces: Informer<Namespace>;
   readonly roles: Informer<Role>;
@@ -59,6 +61,7 @@ export function createHubInformers(client: KubeClient, deps: RuntimeDeps): HubIn
     createInformer(client, of, { fieldManager: HUB_MANAGER, ...options }, deps);
   const ofFleet = { labelSelector: `${FLEET_RESOURCE_LABEL}=true` };
   return {
+    ...createIdentityInformers(client, deps),
     members: make(MEMBER_CLUSTERS),
     namespaces: make(NAMESPACES),
     roles: make(ROLES, ofFleet),

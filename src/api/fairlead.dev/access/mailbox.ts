@@ -1,13 +1,13 @@
 import { INTERNAL_MEMBER_CLUSTERS } from "../../cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "../../coordination/v1/types.ts";
-import { EVENTS, SERVICE_ACCOUNTS } from "../../core/v1/types.ts";
+import { CONFIG_MAPS, EVENTS, SERVICE_ACCOUNTS } from "../../core/v1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
 } from "../../networking.fleet.azure.com/v1alpha1/types.ts";
-import { MEMBER_ACCOUNT } from "../names.ts";
+import { MEMBER_ACCOUNT, ROOT_CA_CONFIG_MAP } from "../names.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "../v1alpha1/types.ts";
 import { TRAFFIC_ROUTES } from "../v1alpha1/traffic-route.ts";
 import { type Access, allow, WATCH } from "./access.ts";
@@ -25,6 +25,8 @@ const OWN: readonly Access[] = [
   allow(IMPORTED_SERVICES, WATCH),
   allow(ENDPOINT_SLICE_IMPORTS, WATCH),
   allow(LEASES, ["create", "patch"]),
+  // By which authorities the hub is known, when that changes.
+  allow(CONFIG_MAPS, WATCH, { names: [ROOT_CA_CONFIG_MAP] }),
 ];
 
 /**

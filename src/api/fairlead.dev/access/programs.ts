@@ -3,12 +3,13 @@ import {
   VALIDATING_ADMISSION_POLICY_BINDINGS,
 } from "../../admissionregistration/v1/types.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "../../apiextensions/v1/types.ts";
+import { CERTIFICATE_SIGNING_REQUESTS, CLIENT_SIGNER, SIGNERS } from "../../certificates/v1/types.ts";
 import {
   INTERNAL_MEMBER_CLUSTERS,
   MEMBER_CLUSTERS,
 } from "../../cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "../../coordination/v1/types.ts";
-import { EVENTS, NAMESPACES, SECRETS, SERVICES } from "../../core/v1/types.ts";
+import { EVENTS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "../../core/v1/types.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "../../crds/all.ts";
 import { ENDPOINT_SLICES } from "../../discovery/v1/types.ts";
 import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "../../multicluster.x-k8s.io/v1beta1/types.ts";
@@ -97,11 +98,17 @@ export const HUB_ACCESS: ProgramAccess = {
     allow(TRAFFIC_MANAGER_BACKENDS, ["patch"], { subresource: "status" }),
     allow(TRAFFIC_ROUTES, ["get", ...WATCH, "create", "patch", "delete"]),
     allow(EVENTS, ["create", "patch"]),
+    // Certificates of members.
+    allow(CERTIFICATE_SIGNING_REQUESTS, WATCH),
+    allow(CERTIFICATE_SIGNING_REQUESTS, ["update"], { subresource: "approval" }),
+    allow(SIGNERS, ["approve"], { names: [CLIENT_SIGNER] }),
+    allow(MEMBER_CLUSTERS, ["get"]),
     // Nobody can grant what they may not do themselves (RBAC, "Privilege escalation prevention").
     ...MAILBOX,
     ...RENEW_TOKEN,
   ],
-  system: elects(LEASES_OF.hub),
+  // With tokens of these accounts clusters join.
+  system: [...elects(LEASES_OF.hub), allow(SERVICE_ACCOUNTS, ["get", ...WATCH, "patch", "delete"])],
 };
 
 /** What both parts of a member do. */
@@ -144,13 +151,18 @@ const MEMBER_MCS: readonly Access[] = [
 ];
 
 /** The Secret that names the hub, which the agent writes its newer credentials into. */
-const HUB_CREDENTIALS = allow(SECRETS, [...WATCH, "patch"], { names: [HUB_SECRET] });
+const HUB_CREDENTIALS = allow(SECRETS, ["get", ...WATCH, "patch"], { names: [HUB_SECRET] });
 
 export const MEMBER_ACCESS: ProgramAccess = {
   name: "fairlead-member",
   cluster: [...MEMBER_COMMON, ...MEMBER_NET, ...MEMBER_MCS],
   system: [...elects(LEASES_OF.member), HUB_CREDENTIALS],
 };
+
+/** For members, and for who is about to be one: to ask for a certificate. Whose it may be is for the hub to say. */
+export const ASK_FOR_CERTIFICATES: readonly Access[] = [
+  allow(CERTIFICATE_SIGNING_REQUESTS, ["create", ...WATCH]),
+];
 
 export const DNS_ACCESS: ProgramAccess = {
   name: "fairlead-dns",

@@ -12,8 +12,8 @@ import {
   readOid,
   sequence,
   Tag,
-} from "./der.ts";
-import { type CertificateRequest, SUBJECT_ALT_NAME } from "./request.ts";
+} from "#pki/der.ts";
+import { type CertificateRequest, SUBJECT_ALT_NAME } from "#pki/request.ts";
 
 /** Writes certificates (RFC 5280) at once, so that they are issued in the turn in which they were approved. */
 

@@ -9,7 +9,7 @@ import type { ApiObject } from "../../registry/types.ts";
 import type { Store, StoreChange, Transaction } from "../../storage/store.ts";
 import { MASTERS_GROUP } from "../types.ts";
 import { CertificateIssuer } from "./issue.ts";
-import { type CertificateRequest, parseCertificateRequest } from "./request.ts";
+import { type CertificateRequest, parseCertificateRequest } from "#pki/request.ts";
 import { SIGNERS } from "./signers.ts";
 import { ofType } from "./validate.ts";
 

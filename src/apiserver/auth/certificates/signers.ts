@@ -1,5 +1,5 @@
 import { sameJson } from "#base/json.ts";
-import type { CertificateRequest } from "./request.ts";
+import type { CertificateRequest } from "#pki/request.ts";
 
 /** What the signers that are built in sign. Source: k8s.io/kubernetes, pkg/controller/certificates/signer. */
 

@@ -6,7 +6,7 @@ import type { ApiObject, Strategy, UserInfo, WriteContext } from "../../registry
 import { forbidden, type StatusError } from "../../status.ts";
 import { mayImpersonate } from "../impersonate.ts";
 import { type Authorizer, MASTERS_GROUP } from "../types.ts";
-import { type CertificateRequest, parseCertificateRequest } from "./request.ts";
+import { type CertificateRequest, parseCertificateRequest } from "#pki/request.ts";
 import { API_CLIENT, SIGNERS } from "./signers.ts";
 import { ofType, validateProgress, validateRequest } from "./validate.ts";
 

@@ -12,8 +12,8 @@ import { type Fields, fieldsAt, itemsAt, numberAt, stringsAt, textAt } from "../
 import { checkDnsLabel, checkSubdomain } from "../../registry/names.ts";
 import type { ApiObject } from "../../registry/types.ts";
 import type { FieldError } from "../../status.ts";
-import { DerError } from "./der.ts";
-import { parseCertificateRequest } from "./request.ts";
+import { DerError } from "#pki/der.ts";
+import { parseCertificateRequest } from "#pki/request.ts";
 
 /** What a CertificateSigningRequest may say. Source: k8s.io/kubernetes, pkg/apis/certificates/validation. */
 

@@ -13,8 +13,11 @@ import type { Informer, KubeClient } from "#kube/types.ts";
 import { MEMBER_MANAGER } from "../informers.ts";
 import { type Member, startMember } from "../member.ts";
 import type { Probe } from "../probes/tcp.ts";
-import { type HubAccess, isSameHub, readHubSecret } from "./hub-secret.ts";
-import { keepToken, TokenHolder } from "./token.ts";
+import { followAuthority } from "./authority.ts";
+import { keepCertificate, obtainCertificate } from "./certificate.ts";
+import { AccessHolder } from "./holder.ts";
+import { type HubAccess, isChangedByOthers, isSameHub, readHubSecret } from "./hub-secret.ts";
+import { keepToken } from "./token.ts";
 
 export interface AgentOptions {
   readonly local: KubeClient;
@@ -25,8 +28,8 @@ export interface AgentOptions {
   readonly probe?: Probe;
 }
 
-/** Between two attempts to reach a hub for the first time. Unit: milliseconds. */
-const RETRY_MS = 1000;
+/** Between two attempts to take part, growing; a change of the Secret ends the pause. Unit: milliseconds. */
+const RETRY_MS = { min: 1000, max: 300_000 };
 
 /**
  * Takes part in a fleet for as long as the Secret `fleet-system/fairlead-hub` says in which: waits for it, follows its
@@ -44,16 +47,34 @@ export async function runAgent(options: AgentOptions, signal: AbortSignal): Prom
   );
   secrets.start(signal);
   await secrets.synced(signal);
+  let retryMs = RETRY_MS.min;
   while (!signal.aborted) {
     try {
       const access = await nextAccess(secrets, deps, signal);
-      await runSession(options, secrets, access, signal);
+      if (access.proof.kind === "bootstrap") await enrol(options, secrets, access, signal);
+      else await runSession(options, secrets, access, signal);
+      retryMs = RETRY_MS.min;
     } catch (error) {
       if (signal.aborted) return;
       deps.log.error("the member could not take part in its fleet", { error: messageOf(error) });
-      await delay(deps.clock, RETRY_MS, signal).catch(() => {});
+      await pause(secrets, retryMs, deps, signal);
+      retryMs = Math.min(RETRY_MS.max, retryMs * 2);
     }
   }
+}
+
+/** For so long, or until the Secret changes: another `fairlead join` may have mended what was wrong. */
+async function pause(
+  secrets: Informer<Secret>,
+  pauseMs: number,
+  { clock }: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  const changed = new AbortController();
+  using _watch = secrets.subscribe(({ before, after }) => {
+    if (isChangedByOthers(before, after)) changed.abort();
+  });
+  await delay(clock, pauseMs, AbortSignal.any([signal, changed.signal])).catch(() => {});
 }
 
 function currentAccess(secrets: Informer<Secret>): Secret | undefined {
@@ -90,6 +111,56 @@ async function nextAccess(
   }
 }
 
+/** Trades the token to join with for a certificate. Ends with the Secret changed, by this or by somebody else. */
+async function enrol(
+  { local, connectHub, deps }: AgentOptions,
+  secrets: Informer<Secret>,
+  access: HubAccess,
+  signal: AbortSignal,
+): Promise<void> {
+  const { cluster, server, proof } = access;
+  if (proof.kind !== "bootstrap") return;
+  const log = deps.log.child({ member: cluster, hub: server });
+  const changed = new AbortController();
+  using _watch = secrets.subscribe(({ after }) => {
+    const read = after === undefined ? undefined : readHubSecret(after);
+    const isAsBefore =
+      read?.kind === "access" && isSameHub(read.access, access) && read.access.ca === access.ca;
+    if (!isAsBefore) changed.abort();
+  });
+  const running = AbortSignal.any([signal, changed.signal]);
+  log.info("asking the hub for a certificate", { user: proof.user });
+  await using hub = connectHub(hubConfig(access, new AccessHolder(access)));
+  try {
+    await obtainCertificate({ hub, local, cluster, user: proof.user, deps: { ...deps, log } }, running);
+    log.info("the hub gave a certificate", { user: proof.user });
+  } catch (error) {
+    if (changed.signal.aborted && !signal.aborted) return;
+    throw error;
+  }
+  await untilCertified(secrets, changed.signal, signal);
+}
+
+/** The Secret was written; the watch has to bring it before it is read again. */
+function untilCertified(secrets: Informer<Secret>, changed: AbortSignal, signal: AbortSignal): Promise<void> {
+  const isSeen = (): boolean => {
+    const secret = currentAccess(secrets);
+    const read = secret === undefined ? undefined : readHubSecret(secret);
+    return read?.kind !== "access" || read.access.proof.kind !== "bootstrap";
+  };
+  if (isSeen() || changed.aborted) return Promise.resolve();
+  return untilAborted(AbortSignal.any([changed, signal]));
+}
+
+function hubConfig({ cluster, server, ca }: HubAccess, holder: AccessHolder): ClusterConfig {
+  return {
+    name: `hub of ${cluster}`,
+    server,
+    ...(ca === undefined ? {} : { ca }),
+    credentials: holder,
+  };
+}
+
 /** Until the Secret goes or names another hub. */
 async function runSession(
   options: AgentOptions,
@@ -98,26 +169,26 @@ async function runSession(
   signal: AbortSignal,
 ): Promise<void> {
   const { local, connectHub, deps, onMember = () => {} } = options;
-  const { cluster, server, ca } = access;
+  const { cluster, server } = access;
   const log = deps.log.child({ member: cluster, hub: server });
   const ended = new AbortController();
   const running = AbortSignal.any([signal, ended.signal]);
-  const holder = new TokenHolder(access.token);
+  const holder = new AccessHolder(access);
   using _watch = secrets.subscribe(({ after }) => {
     const read = after === undefined ? undefined : readHubSecret(after);
-    if (read?.kind === "access" && isSameHub(read.access, access)) holder.set(read.access.token);
+    if (read?.kind === "access" && isSameHub(read.access, access)) holder.set(read.access);
     else ended.abort();
   });
   // It may have changed between the moment it was read and the one it is watched.
   const now = currentAccess(secrets);
   if (now === undefined) return;
-  await using hub = connectHub({
-    name: `hub of ${cluster}`,
-    server,
-    ...(ca === undefined ? {} : { ca }),
-    credentials: holder,
-  });
-  const tokens = keepToken({ hub, local, cluster, holder, deps: { ...deps, log } }, running);
+  await using hub = connectHub(hubConfig(access, holder));
+  const parts = { hub, local, holder, deps: { ...deps, log } };
+  const kept = Promise.all([
+    keepToken({ ...parts, cluster }, running),
+    keepCertificate(parts, running),
+    followAuthority(parts, running),
+  ]);
   try {
     await using member = await startMember(
       {
@@ -137,7 +208,7 @@ async function runSession(
     if (!running.aborted && !hasCode(error, "ABORTED")) throw error;
   } finally {
     ended.abort();
-    await tokens;
+    await kept;
     log.info("no longer taking part in the fleet");
   }
 }

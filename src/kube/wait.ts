@@ -3,9 +3,9 @@ import { splitKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { FleetError } from "#base/errors.ts";
-import type { RuntimeDeps } from "#kube/deps.ts";
-import { createInformer } from "#kube/informer.ts";
-import type { KubeClient } from "#kube/types.ts";
+import type { RuntimeDeps } from "./deps.ts";
+import { createInformer } from "./informer.ts";
+import type { KubeClient } from "./types.ts";
 
 export interface WaitOptions<T extends KubeObject> {
   readonly of: Resource<T>;

@@ -1,13 +1,17 @@
-import { createPublicKey, type KeyObject, verify } from "node:crypto";
+import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import {
   childrenOf,
   contextTag,
   DerError,
   type Element,
+  encode,
+  encodeBits,
+  encodeOid,
   expectTag,
   readElement,
   readElements,
   readOid,
+  sequence,
   Tag,
 } from "./der.ts";
 
@@ -176,4 +180,29 @@ function alternativeNamesOf(attributes: Element | undefined): readonly Element[]
       const value = expectTag(parts.at(-1), Tag.octetString);
       return readElements(readElement(value.content, Tag.sequence).content);
     });
+}
+
+const ECDSA_SHA256 = "1.2.840.10045.4.3.2";
+
+/** A request in PEM for a client's certificate, signed with the P-256 key (PKCS #8 in PEM) that it is for. */
+export function createCertificateRequest(
+  privateKey: string,
+  subject: { readonly commonName: string; readonly organizations: readonly string[] },
+): string {
+  const key = createPrivateKey(privateKey);
+  const attribute = (oid: string, value: string): Buffer =>
+    encode(Tag.set, sequence(encodeOid(oid), encode(Tag.utf8String, Buffer.from(value))));
+  const info = sequence(
+    encode(Tag.integer, Buffer.from([0])),
+    sequence(
+      ...subject.organizations.map((it) => attribute(ORGANIZATION, it)),
+      attribute(COMMON_NAME, subject.commonName),
+    ),
+    createPublicKey(key).export({ type: "spki", format: "der" }),
+    encode(contextTag(0, "constructed")),
+  );
+  const signature = encodeBits(sign("sha256", info, key));
+  const der = sequence(info, sequence(encodeOid(ECDSA_SHA256)), signature);
+  const lines = der.toString("base64").match(/.{1,64}/g) ?? [];
+  return `-----BEGIN CERTIFICATE REQUEST-----\n${lines.join("\n")}\n-----END CERTIFICATE REQUEST-----\n`;
 }

@@ -1,0 +1,59 @@
+import { CONFIG_MAPS } from "#api/core/v1/types.ts";
+import { ROOT_CA_CONFIG_MAP } from "#api/fairlead.dev/names.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { messageOf } from "#base/errors.ts";
+import { createInformer } from "#kube/informer.ts";
+import { isRelated, isSameBundle } from "#pki/bundle.ts";
+import { HUB_KEYS } from "./hub-secret.ts";
+import type { RenewalParts } from "./renewal.ts";
+import { storeInHubSecret } from "./store.ts";
+
+/**
+ * The bundle to know the hub by from now on; undefined: as before. One that has nothing in common with the present one
+ * is not believed: a rotation has a time in which both authorities are in it.
+ */
+export function nextAuthority(
+  present: string | undefined,
+  published: string | undefined,
+): string | undefined {
+  if (present === undefined || published === undefined) return undefined;
+  if (!isRelated(present, published) || isSameBundle(present, published)) return undefined;
+  return published;
+}
+
+/**
+ * Follows a hub that gets a new authority, for as long as `signal` does not abort. The word of it comes over a
+ * connection that was checked against the old one.
+ */
+export async function followAuthority(
+  { hub, local, holder, deps }: RenewalParts,
+  signal: AbortSignal,
+): Promise<void> {
+  const { access } = holder;
+  if (!access.followCa) return;
+  const namespace = mailboxOf(access.cluster);
+  const key = objectKey(namespace, ROOT_CA_CONFIG_MAP);
+  await using published = createInformer(
+    hub,
+    CONFIG_MAPS,
+    { namespace, fieldSelector: `metadata.name=${ROOT_CA_CONFIG_MAP}` },
+    deps,
+  );
+  const look = (): void => {
+    const ca = nextAuthority(holder.access.ca, published.store.get(key)?.data?.["ca.crt"]);
+    if (ca === undefined) return;
+    holder.set({ ...holder.access, ca });
+    storeInHubSecret(local, { [HUB_KEYS.ca]: ca }, signal).then(
+      () => deps.log.info("the hub has other authorities, and they are kept"),
+      // The Secret has the old one still: the next watch event, or the next start, comes to the same.
+      (error: unknown) => deps.log.warn("the hub's authority could not be kept", { error: messageOf(error) }),
+    );
+  };
+  using _watch = published.subscribe(look);
+  published.start(signal);
+  await new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
