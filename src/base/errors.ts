@@ -28,6 +28,7 @@ export type ErrorCode =
   | "NFT_FAILED"
   | "NFT_NOT_FOUND"
   | "OPTION_INVALID"
+  | "PRECONDITION_FAILED"
   | "TIMED_OUT";
 
 export interface FleetErrorOptions {

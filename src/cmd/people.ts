@@ -1,3 +1,4 @@
+import type { Report } from "#cli/fleet/steps.ts";
 import { FleetError, messageOf } from "#base/errors.ts";
 import { createLogger } from "#base/log.ts";
 import { type RuntimeDeps, systemDeps } from "#kube/deps.ts";
@@ -23,6 +24,7 @@ export async function runForPeople(
 }
 
 /** A step done, for whoever watches. */
-export function sayStep(step: string): void {
-  process.stderr.write(`${step}\n`);
+export function sayReport({ step, status, message }: Report): void {
+  const sign = { done: "✓", failed: "✗", undone: "↩" }[status];
+  process.stderr.write(`${sign} ${step}${message === undefined ? "" : `: ${message}`}\n`);
 }

@@ -31,7 +31,7 @@ export async function loadKubeconfig(path: string, options: KubeconfigOptions = 
       detail: { path },
     });
   }
-  return parseKubeconfig(await parseText(path, text), { ...options, path });
+  return parseKubeconfig([new Fields(await parseText(path, text), "", path)], options);
 }
 
 async function parseText(path: string, text: string): Promise<unknown> {
@@ -56,18 +56,64 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** As `loadKubeconfig`, from parsed YAML. `path` is where it came from. */
-async function parseKubeconfig(
-  parsed: unknown,
-  options: KubeconfigOptions & { readonly path: string },
+/**
+ * Reads one context out of several files as kubectl does: what an earlier file says wins, name by name, and paths are
+ * relative to the file that they stand in. Files that do not exist are passed over; one at least must.
+ *
+ * @throws {FleetError} `KUBECONFIG_INVALID`, naming file and field.
+ */
+export async function loadKubeconfigs(
+  paths: readonly string[],
+  options: KubeconfigOptions = {},
 ): Promise<ClusterConfig> {
-  const file = new Fields(parsed, "", options.path);
-  const name = options.context ?? file.text("current-context");
-  if (name === undefined) throw file.invalid("current-context", "is not set; name a context");
-  const context = file.named("contexts", name).object("context");
-  const cluster = file.named("clusters", context.needText("cluster")).object("cluster");
+  const read = await Promise.all(paths.map((path) => readIfThere(path)));
+  const files = read.flatMap((it) => (it === undefined ? [] : [new Fields(it.parsed ?? {}, "", it.path)]));
+  if (files.length > 0) return parseKubeconfig(files, options);
+  throw new FleetError("KUBECONFIG_INVALID", `there is no kubeconfig: looked for ${paths.join(", ")}`, {
+    detail: { paths },
+  });
+}
+
+async function readIfThere(
+  path: string,
+): Promise<{ readonly path: string; readonly parsed: unknown } | undefined> {
+  let text: string;
+  try {
+    text = await readFile(path, "utf8");
+  } catch (cause) {
+    if (isObject(cause) && cause["code"] === "ENOENT") return undefined;
+    throw new FleetError("KUBECONFIG_INVALID", `cannot read the kubeconfig ${path}`, {
+      cause,
+      detail: { path },
+    });
+  }
+  return { path, parsed: await parseText(path, text) };
+}
+
+/** The first of several files that has something; what none has is said of the first. */
+function named(files: readonly Fields[], list: string, name: string): Fields {
+  const found = files.find((it) => it.has(list) && it.items(list).some((item) => item.text("name") === name));
+  const [first] = files;
+  if (found === undefined && files.length > 1)
+    throw new FleetError(
+      "KUBECONFIG_INVALID",
+      `none of the kubeconfigs ${files.map((it) => it.file).join(", ")} has "${name}" in ${list}`,
+    );
+  const file = found ?? first;
+  if (file === undefined) throw new FleetError("KUBECONFIG_INVALID", "there is no kubeconfig");
+  return file.named(list, name);
+}
+
+/** As `loadKubeconfig`, from parsed YAML. */
+async function parseKubeconfig(files: readonly Fields[], options: KubeconfigOptions): Promise<ClusterConfig> {
+  const current = files.map((it) => it.text("current-context")).find((it) => it !== undefined);
+  const name = options.context ?? current;
+  if (name === undefined)
+    throw files[0]?.invalid("current-context", "is not set; name a context") ?? new Error("no kubeconfig");
+  const context = named(files, "contexts", name).object("context");
+  const cluster = named(files, "clusters", context.needText("cluster")).object("cluster");
   const userName = context.text("user");
-  const user = userName === undefined ? undefined : file.named("users", userName).object("user");
+  const user = userName === undefined ? undefined : named(files, "users", userName).object("user");
   const namespace = context.text("namespace");
   const server = await parseCluster(cluster, options);
   const clock = options.clock ?? systemClock;
@@ -198,6 +244,9 @@ class Fields {
     this.#file = file;
     if (!isObject(value)) throw this.invalid("", "must be a mapping");
     this.#fields = value;
+  }
+  get file(): string {
+    return this.#file;
   }
   nameOf(field: string): string {
     return [this.#name, field].filter((it) => it !== "").join(".");

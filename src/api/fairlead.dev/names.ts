@@ -21,6 +21,9 @@ export const ISOLATION_ANNOTATION = "fairlead.dev/isolation";
 /** Annotations of a mailbox: whose it is, as the API server knows them. One of both, as `spec.identity` of the MemberCluster says. */
 export const MEMBER_USER_ANNOTATION = "fairlead.dev/member-user";
 export const MEMBER_GROUP_ANNOTATION = "fairlead.dev/member-group";
+/** Annotations of a MemberCluster: the ranges that its cluster takes addresses from, where it says so; comma-separated. */
+export const POD_CIDRS_ANNOTATION = "fairlead.dev/pod-cidrs";
+export const SERVICE_CIDRS_ANNOTATION = "fairlead.dev/service-cidrs";
 /** Set on a MemberCluster whose cluster is gone for good: its agents are not waited for. */
 export const FORCE_LEAVE_ANNOTATION = "fairlead.dev/force-leave";
 

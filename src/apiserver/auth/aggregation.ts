@@ -39,7 +39,8 @@ export class RoleAggregation implements FollowUp {
       for (const { key, object } of aggregated) {
         const role: ClusterRole = object;
         const rules = this.#authorizer.aggregatedRules(role);
-        if (!sameJson(rules, role.rules)) tx.put(table, key, { ...object, rules });
+        if (!sameJson(rules, role.rules))
+          tx.put(table, key, { ...object, metadata: { ...object.metadata }, rules });
       }
     }
   }

@@ -1,90 +1,93 @@
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES, SECRETS, SERVICE_ACCOUNTS } from "#api/core/v1/types.ts";
-import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
+import { CONFIG_MAPS } from "#api/core/v1/types.ts";
 import { isClusterName } from "#api/fairlead.dev/model/names.ts";
-import { CLUSTER_UID_ANNOTATION, HUB_SECRET, MEMBER_ACCOUNT } from "#api/fairlead.dev/names.ts";
+import { CLUSTER_UID_ANNOTATION, ROOT_CA_CONFIG_MAP } from "#api/fairlead.dev/names.ts";
 import { objectKey } from "#api/meta/key.ts";
-import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
-import { FleetError, hasCode, messageOf } from "#base/errors.ts";
-import { requestToken, TOKEN_SECONDS } from "#controllers/member/agent/token.ts";
-import { MEMBER_MANAGER } from "#controllers/member/informers.ts";
-import { HUB_MANAGER } from "#controllers/hub/informers.ts";
-import { installPolicies } from "#controllers/hub/policies.ts";
+import { FleetError } from "#base/errors.ts";
 import { connect } from "#kube/client.ts";
-import type { ClusterConfig } from "#kube/config.ts";
-import { isConditionTrue } from "#kube/conditions.ts";
-import { installCrds } from "#kube/crds.ts";
-import type { RuntimeDeps } from "#kube/deps.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import type { KubeClient } from "#kube/types.ts";
+import { isPartOf } from "#pki/bundle.ts";
+import { cidrAnnotations, readCidrs, readMembers } from "./checks/cidrs.ts";
+import type { Finding } from "./checks/finding.ts";
+import { checkReachability } from "./checks/reachability.ts";
 import { checkReachable, clusterUid } from "./clusters.ts";
-import { waitFor } from "#kube/wait.ts";
+import { awaitStep } from "./join-await.ts";
+import { checkBoth, refuseFailed } from "./join-checks.ts";
+import type { JoinDeps, JoinOptions } from "./join-options.ts";
+import {
+  equipStep,
+  installStep,
+  type Joining,
+  kindsStep,
+  prepareHubStep,
+  prepareMemberStep,
+  registerStep,
+  timeoutOf,
+} from "./join-steps.ts";
+import { type Change, runSteps, type Side, type Step } from "./steps.ts";
 
-export interface JoinOptions {
-  /** Name of the member, which becomes its cluster id: a label of RFC 1123. */
-  readonly name: string;
-  readonly hub: ClusterConfig;
-  readonly member: ClusterConfig;
-  /** URL of the hub as the member sees it. Default: as the hub's kubeconfig has it. */
-  readonly hubServer?: string;
-  /** Certificates by which the member checks the hub, PEM. Default: as the hub's kubeconfig has it. */
-  readonly hubCa?: string;
-  /** How often the member's agents report. Unit: seconds. Range: 1 to 600. Default: 60. */
-  readonly heartbeatSeconds?: number;
-  /** Wait until the agents of the member say that they joined. Default: true. */
-  readonly waitForAgents?: boolean;
-  /** For the whole. Unit: milliseconds. Default: 60 000. */
-  readonly timeoutMs?: number;
-}
-
-export interface JoinDeps extends RuntimeDeps {
-  /** Told of each step, for people. */
-  readonly progress?: (step: string) => void;
-}
-
-const DEFAULT_TIMEOUT_MS = 60_000;
-
-interface Joining {
-  readonly options: JoinOptions;
-  readonly deps: JoinDeps;
-  readonly hub: KubeClient;
-  readonly member: KubeClient;
-  /** Undoes what was done so far, last first, when something fails. */
-  readonly undo: (() => Promise<void>)[];
-  readonly timeoutMs: number;
-  readonly signal: AbortSignal;
+export interface JoinPlan {
+  readonly findings: readonly Finding[];
+  readonly steps: readonly { readonly step: string; readonly changes: readonly Change[] }[];
 }
 
 /**
- * Makes a cluster a member of a fleet: its MemberCluster, an account on the hub, and the Secret by which its agent finds
- * the hub. Done again for the same cluster it only mends what is missing. When it fails it takes back what it did.
+ * Makes a cluster a member of a fleet: its MemberCluster, an identity on the hub, the Secret by which its agent finds the
+ * hub, and the agent where that is asked for. Done again for the same cluster it only mends what is missing. When it fails
+ * it takes back what it did, all but kinds.
  *
  * @throws {FleetError} `OPTION_INVALID` for a bad or taken name, `API_UNAVAILABLE` when a cluster does not answer,
- *   `TIMED_OUT` when hub or agents do not do their part.
+ *   `PRECONDITION_FAILED` with what stands in the way, `TIMED_OUT` when hub or agents do not do their part.
  */
-export async function joinCluster(
+export function joinCluster(
   options: JoinOptions,
   deps: JoinDeps,
   signal: AbortSignal,
 ): Promise<MemberCluster> {
-  checkName(options.name);
-  await using hub = connect(options.hub, deps);
-  await using member = connect(options.member, deps);
-  const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
-  const joining: Joining = { options, deps, hub, member, undo: [], timeoutMs, signal };
+  return withBoth(options, deps, signal, async (joining) => {
+    await runSteps(stepsOf(joining), (report) => deps.progress?.(report), signal);
+    return joining.hub.client.get(MEMBER_CLUSTERS, objectKey(undefined, options.name), { signal });
+  });
+}
+
+/** What `joinCluster` would do, found by reading alone. */
+export function planJoin(options: JoinOptions, deps: JoinDeps, signal: AbortSignal): Promise<JoinPlan> {
+  return withBoth(options, deps, signal, async (joining, findings) => {
+    const steps: { step: string; changes: readonly Change[] }[] = [];
+    for (const step of stepsOf(joining)) steps.push({ step: step.title, changes: await step.plan() });
+    return { findings, steps };
+  });
+}
+
+async function withBoth<T>(
+  options: JoinOptions,
+  deps: JoinDeps,
+  signal: AbortSignal,
+  work: (joining: Joining, findings: readonly Finding[]) => Promise<T>,
+): Promise<T> {
+  const { name } = options;
+  checkName(name);
+  await using hubClient = connect(options.hub, deps);
+  await using memberClient = connect(options.member, deps);
+  const hub: Side = { who: "the hub", client: hubClient };
+  const member: Side = { who: `cluster ${name}`, client: memberClient };
   await Promise.all([
-    checkReachable(hub, { who: "the hub", config: options.hub }, deps, signal),
-    checkReachable(member, { who: `cluster ${options.name}`, config: options.member }, deps, signal),
+    checkReachable(hub.client, { who: hub.who, config: options.hub }, deps, signal),
+    checkReachable(member.client, { who: member.who, config: options.member }, deps, signal),
   ]);
-  try {
-    return await join(joining);
-  } catch (error) {
-    for (const step of joining.undo.toReversed())
-      await step().catch((problem: unknown) =>
-        deps.log.warn("could not take back a step of the join", { error: messageOf(problem) }),
-      );
-    throw error;
-  }
+  const [members, uid, cidrs] = await Promise.all([
+    readMembers(hub.client, signal),
+    clusterUid(member.client, name, signal),
+    readCidrs(member.client, signal),
+  ]);
+  const present = findPresent(name, uid, members);
+  const findings = await checkBoth({ options, deps, hub, member, members, cidrs }, signal);
+  const ca = options.hubCa ?? options.hub.ca;
+  const followCa = ca !== undefined && (await isOwnAuthority(hub.client, ca, signal));
+  const annotations = cidrAnnotations(cidrs);
+  // Awaited here: the clients end with this function.
+  return await work({ options, deps, hub, member, uid, present, annotations, followCa, signal }, findings);
 }
 
 function checkName(name: string): void {
@@ -96,130 +99,85 @@ function checkName(name: string): void {
   );
 }
 
-async function join(joining: Joining): Promise<MemberCluster> {
-  const { options, deps, hub, signal } = joining;
-  const progress = deps.progress ?? (() => {});
-  await installCrds(hub, { crds: HUB_CRDS, fieldManager: HUB_MANAGER }, deps, signal);
-  await installPolicies(hub, deps.log, signal);
-  const uid = await clusterUid(joining.member, options.name, signal);
-  await register(joining, uid);
-  progress(`registered ${options.name} with the hub`);
-  const token = await identify(joining);
-  await equip(joining, token);
-  progress(`told ${options.name} where the hub is`);
-  if (options.waitForAgents === false)
-    return hub.get(MEMBER_CLUSTERS, objectKey(undefined, options.name), { signal });
-  const joined = await awaitAgents(joining);
-  progress(`${options.name} has joined`);
-  return joined;
-}
-
-/** The MemberCluster, unless another cluster has the name or the cluster has another name. */
-async function register(joining: Joining, uid: string): Promise<void> {
-  const { options, hub, signal, undo } = joining;
-  const { name } = options;
-  const present = await hub.list(MEMBER_CLUSTERS, { signal });
+/** The member as the hub has it, unless another cluster has the name or the cluster has another name. */
+function findPresent(
+  name: string,
+  uid: string,
+  members: readonly MemberCluster[],
+): MemberCluster | undefined {
   const uidOf = (it: MemberCluster): string | undefined => it.metadata.annotations?.[CLUSTER_UID_ANNOTATION];
-  const named = present.items.find((it) => it.metadata.name === name);
+  const named = members.find((it) => it.metadata.name === name);
   if (named !== undefined) {
     if (isDeleting(named))
       throw new FleetError(
         "OPTION_INVALID",
         `${name} is leaving the fleet: wait until it is gone, then join again`,
       );
-    if (uidOf(named) === uid) return;
+    if (uidOf(named) === uid) return named;
     throw new FleetError(
       "OPTION_INVALID",
       `the fleet has another cluster named ${name}: choose another name, or let that one go with "fairlead leave ${name}"`,
     );
   }
-  const twin = present.items.find((it) => uidOf(it) === uid);
-  if (twin !== undefined)
-    throw new FleetError(
-      "OPTION_INVALID",
-      `the cluster is a member already, as ${twin.metadata.name}: "fairlead leave ${twin.metadata.name}" first`,
-    );
-  await hub.create(
-    MEMBER_CLUSTERS,
+  const twin = members.find((it) => uidOf(it) === uid);
+  if (twin === undefined) return undefined;
+  throw new FleetError(
+    "OPTION_INVALID",
+    `the cluster is a member already, as ${twin.metadata.name}: "fairlead leave ${twin.metadata.name}" first`,
+  );
+}
+
+/** Whether the hub publishes `ca` as its own: then the member learns from it of a new one. */
+async function isOwnAuthority(hub: KubeClient, ca: string, signal: AbortSignal): Promise<boolean> {
+  const key = objectKey("kube-system", ROOT_CA_CONFIG_MAP);
+  const published = await hub.find(CONFIG_MAPS, key, { signal }).catch(() => undefined);
+  return isPartOf(ca, published?.data?.["ca.crt"] ?? "");
+}
+
+function stepsOf(joining: Joining): readonly Step[] {
+  const { options } = joining;
+  return [
+    kindsStep(joining, "hub"),
+    kindsStep(joining, "member"),
+    prepareHubStep(joining),
+    prepareMemberStep(joining),
+    ...reachabilityStep(joining),
+    registerStep(joining),
+    equipStep(joining),
+    ...(options.install === undefined ? [] : [installStep(joining)]),
+    ...(options.waitForAgents === false ? [] : [awaitStep(joining)]),
+  ];
+}
+
+/** After the namespace is there, in which a pod may be, and before anything is promised. */
+function reachabilityStep(joining: Joining): readonly Step[] {
+  const { options, deps, member, signal } = joining;
+  const image = options.probeImage ?? options.install?.image;
+  if (image === undefined || options.skipChecks?.has("reachability") === true) return [];
+  const seen = {
+    server: options.hubServer ?? options.hub.server,
+    ca: options.hubCa ?? options.hub.ca,
+    image,
+    timeoutMs: timeoutOf(joining),
+  };
+  return [
     {
-      metadata: { name, annotations: { [CLUSTER_UID_ANNOTATION]: uid } },
-      spec: {
-        identity: { kind: "ServiceAccount", name: MEMBER_ACCOUNT, namespace: mailboxOf(name) },
-        heartbeatPeriodSeconds: options.heartbeatSeconds ?? 60,
+      title: `reach the hub from ${member.who}`,
+      plan: () =>
+        Promise.resolve([
+          {
+            cluster: member.who,
+            verb: "create",
+            kind: "Pod",
+            name: "fleet-system/fairlead-reach-*",
+            note: `connects to ${seen.server} once, and is deleted`,
+          },
+        ]),
+      run: async () => {
+        const finding = await checkReachability(member, seen, deps, signal);
+        deps.onFinding?.(finding);
+        refuseFailed([finding]);
       },
     },
-    { signal },
-  );
-  undo.push(() => hub.delete(MEMBER_CLUSTERS, objectKey(undefined, name)));
-}
-
-/** An account in the mailbox, which the hub makes, and a first token of it. The agent renews it by itself. */
-async function identify({ options, deps, hub, timeoutMs, signal }: Joining): Promise<string> {
-  const namespace = mailboxOf(options.name);
-  await waitFor(
-    hub,
-    {
-      of: NAMESPACES,
-      key: objectKey(undefined, namespace),
-      timeoutMs,
-      until: (it) => it !== undefined && !isDeleting(it),
-      message: () => `the hub did not make namespace ${namespace}: is "fairlead hub" running?`,
-    },
-    deps,
-    signal,
-  );
-  try {
-    await hub.create(SERVICE_ACCOUNTS, { metadata: { namespace, name: MEMBER_ACCOUNT } }, { signal });
-  } catch (error) {
-    if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
-  }
-  return requestToken(hub, { namespace, name: MEMBER_ACCOUNT, seconds: TOKEN_SECONDS }, signal);
-}
-
-/** Kinds, namespace and Secret in the member. */
-async function equip({ options, deps, member, undo, signal }: Joining, token: string): Promise<void> {
-  await installCrds(member, { crds: MEMBER_CRDS, fieldManager: MEMBER_MANAGER }, deps, signal);
-  try {
-    await member.create(NAMESPACES, { metadata: { name: FLEET_SYSTEM_NAMESPACE } }, { signal });
-  } catch (error) {
-    if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
-  }
-  const ca = options.hubCa ?? options.hub.ca ?? "";
-  const fields = {
-    server: options.hubServer ?? options.hub.server,
-    "ca.crt": ca,
-    token,
-    cluster: options.name,
-  };
-  const data = Object.fromEntries(
-    Object.entries(fields).map(([name, value]) => [name, Buffer.from(value, "utf8").toString("base64")]),
-  );
-  const key = objectKey(FLEET_SYSTEM_NAMESPACE, HUB_SECRET);
-  const before = await member.find(SECRETS, key, { signal });
-  await member.apply(
-    SECRETS,
-    { metadata: { namespace: FLEET_SYSTEM_NAMESPACE, name: HUB_SECRET }, type: "Opaque", data },
-    { fieldManager: "fairlead-join", signal },
-  );
-  if (before === undefined) undo.push(() => member.delete(SECRETS, key));
-}
-
-async function awaitAgents({ options, deps, hub, timeoutMs, signal }: Joining): Promise<MemberCluster> {
-  const key = objectKey(undefined, options.name);
-  const said = (it: MemberCluster | undefined): string =>
-    it?.status?.conditions?.find((condition) => condition.type === "Joined")?.message ??
-    'the hub says nothing of it: is "fairlead hub" running?';
-  const joined = await waitFor(
-    hub,
-    {
-      of: MEMBER_CLUSTERS,
-      key,
-      timeoutMs,
-      until: (it) => isConditionTrue(it?.status?.conditions, "Joined"),
-      message: (it) => `${options.name} did not join within ${timeoutMs / 1000} s: ${said(it)}`,
-    },
-    deps,
-    signal,
-  );
-  return joined ?? hub.get(MEMBER_CLUSTERS, key, { signal });
+  ];
 }

@@ -24,7 +24,7 @@ import { connect } from "#kube/client.ts";
 import type { ClusterConfig } from "#kube/config.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { checkReachable, clusterUid } from "./clusters.ts";
-import type { JoinDeps } from "./join.ts";
+import type { JoinDeps } from "./join-options.ts";
 import { waitFor } from "#kube/wait.ts";
 
 export interface LeaveOptions {
@@ -46,7 +46,7 @@ const DEFAULT_TIMEOUT_MS = 60_000;
  */
 export async function leaveFleet(options: LeaveOptions, deps: JoinDeps, signal: AbortSignal): Promise<void> {
   const { name, force = false, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
-  const progress = deps.progress ?? (() => {});
+  const progress = (step: string): void => deps.progress?.({ step, status: "done" });
   await using hub = connect(options.hub, deps);
   await using member = options.member === undefined ? undefined : connect(options.member, deps);
   await checkReachable(hub, { who: "the hub", config: options.hub }, deps, signal);

@@ -60,6 +60,7 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ["dns", { summary: "DNS for the cluster set, in each member", load: () => import("../dns/main.ts") }],
   ["crds", { summary: "the kinds that a cluster needs", load: () => import("../crds/main.ts") }],
   ["apiserver", { summary: "a Kubernetes API server by itself", load: () => import("../apiserver/main.ts") }],
+  ["reach", { summary: "", load: () => import("../reach/main.ts"), hidden: true }],
   ["lab-controllers", { summary: "", load: () => import("../lab-controllers/main.ts"), hidden: true }],
   ["lab-dns", { summary: "", load: () => import("../lab-dns/main.ts"), hidden: true }],
   ["lab-echo", { summary: "", load: () => import("../lab-echo/main.ts"), hidden: true }],

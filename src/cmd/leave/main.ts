@@ -3,7 +3,7 @@ import { leaveFleet } from "#cli/fleet/leave.ts";
 import { FleetError } from "#base/errors.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import { parseWhole } from "../numbers.ts";
-import { runForPeople, sayStep } from "../people.ts";
+import { runForPeople, sayReport } from "../people.ts";
 
 /** Only parsed, never extended: its options are its own affair. */
 type Program = Pick<Command<[string]>, "parseAsync">;
@@ -39,7 +39,7 @@ export function command(): Program {
                 memberContext === undefined ? {} : { context: memberContext },
               );
         const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: 3600 }) * 1000;
-        await leaveFleet({ name, hub, member, force, timeoutMs }, { ...deps, progress: sayStep }, signal);
+        await leaveFleet({ name, hub, member, force, timeoutMs }, { ...deps, progress: sayReport }, signal);
       }),
     );
 }

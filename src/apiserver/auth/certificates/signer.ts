@@ -58,7 +58,8 @@ export class CertificateSigner implements FollowUp {
     const { object } = entry;
     try {
       const status = { ...fieldsAt(object, "status"), ...this.#resultFor(object, tx.nowMs) };
-      tx.put(table, name, { ...object, status });
+      // The approval is an event of its own: it keeps its version, which is in its metadata.
+      tx.put(table, name, { ...object, metadata: { ...object.metadata }, status });
     } catch (error) {
       // The approval stands; whoever waits sees no certificate.
       this.#log.error("a certificate was not signed", { request: name, error: messageOf(error) });

@@ -6,8 +6,9 @@ import { silentLogger } from "#base/log.ts";
 import { seededRng } from "#base/rng.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { FakeKubeClient } from "#kube/client.fake.ts";
-import { isSameHub, readHubSecret, readTokenLife } from "./hub-secret.ts";
-import { keepToken, TokenHolder } from "./token.ts";
+import { AccessHolder } from "./holder.ts";
+import { type HubAccess, isSameHub, readHubSecret, readTokenLife } from "./hub-secret.ts";
+import { keepToken } from "./token.ts";
 
 const encode = (text: string): string => Buffer.from(text).toString("base64");
 const secret = (fields: Record<string, string>) => ({
@@ -15,29 +16,51 @@ const secret = (fields: Record<string, string>) => ({
   data: Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, encode(value)])),
 });
 const good = { server: "https://hub:6443", "ca.crt": "PEM", token: "t", cluster: "east" };
+const { token: _, ...whereabouts } = good;
+const bootstrap = { ...whereabouts, user: "fleet:member:east", "bootstrap-token": "once" };
+const accessBy = (token: string): HubAccess => ({
+  server: "https://hub:6443",
+  ca: "PEM",
+  followCa: false,
+  cluster: "east",
+  proof: { kind: "token", token },
+});
 const jwt = (claims: object): string => `h.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.s`;
 
 describe("the Secret that names the hub", () => {
   it("is read as join writes it", () => {
-    expect(readHubSecret(secret(good))).toEqual({
+    expect(readHubSecret(secret(good))).toEqual({ kind: "access", access: accessBy("t") });
+    expect(readHubSecret(secret(bootstrap))).toEqual({
       kind: "access",
-      access: { server: "https://hub:6443", ca: "PEM", cluster: "east", token: "t" },
+      access: { ...accessBy("t"), proof: { kind: "bootstrap", user: "fleet:member:east", token: "once" } },
     });
   });
 
   it.each([
     [{ ...good, server: "http://hub" }, "server is not an https URL"],
     [{ ...good, server: "hub" }, "server is not an https URL"],
-    [{ ...good, token: "" }, "token is missing"],
+    [{ ...good, token: "" }, "user and token are missing"],
+    [{ ...bootstrap, user: "fleet:member:west" }, "user is not one of member east"],
+    [
+      { ...bootstrap, "bootstrap-token": "" },
+      'there is neither a certificate for fleet:member:east nor a token to ask for one: run "fairlead join east" again',
+    ],
     [{ ...good, cluster: "Not/A/Name" }, "cluster is not the name of a member"],
   ])("says what is wrong with it (case %#)", (fields, problem) => {
     expect(readHubSecret(secret(fields))).toEqual({ kind: "problem", problem });
   });
 
-  it("with a new token alone is the same hub", () => {
-    const access = { server: "https://hub", ca: "x", cluster: "east", token: "1" };
-    expect(isSameHub(access, { ...access, token: "2" })).toBe(true);
+  it("with a new token or new authorities is the same hub", () => {
+    const access = accessBy("1");
+    expect(isSameHub(access, { ...accessBy("2"), ca: "other" })).toBe(true);
     expect(isSameHub(access, { ...access, cluster: "west" })).toBe(false);
+  });
+
+  it("with another generation of the identity is one to join anew", () => {
+    const access = accessBy("1");
+    const by = (user: string): HubAccess => ({ ...access, proof: { kind: "bootstrap", user, token: "t" } });
+    expect(isSameHub(by("fleet:member:east"), by("fleet:member:east"))).toBe(true);
+    expect(isSameHub(by("fleet:member:east"), by("fleet:member:east:2"))).toBe(false);
   });
 });
 
@@ -62,16 +85,17 @@ describe("a token", () => {
       return Promise.resolve({ status: { token: jwt({ iat, exp: iat + 1000 }) } });
     };
     const iat = clock.now() / 1000;
-    const holder = new TokenHolder(jwt({ iat, exp: iat + 1000 }));
-    const first = holder.token;
+    const holder = new AccessHolder(accessBy(jwt({ iat, exp: iat + 1000 })));
+    const tokenNow = (): string => (holder.access.proof.kind === "token" ? holder.access.proof.token : "");
+    const first = tokenNow();
     const stop = new AbortController();
     const keeping = keepToken({ hub, local, cluster: "east", holder, deps }, stop.signal);
     await clock.advance(499_000);
     expect(asked).toBe(0);
     await clock.advance(2000);
-    expect([asked, holder.token !== first]).toEqual([2, true]);
+    expect([asked, tokenNow() !== first]).toEqual([2, true]);
     const stored = await local.get(SECRETS, objectKey("fleet-system", "fairlead-hub"));
-    expect(stored.data?.["token"]).toBe(encode(holder.token));
+    expect(stored.data?.["token"]).toBe(encode(tokenNow()));
     await clock.advance(501_000);
     expect(asked).toBe(3);
     stop.abort();

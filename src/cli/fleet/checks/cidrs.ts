@@ -1,0 +1,127 @@
+import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { CONFIG_MAPS, NODES } from "#api/core/v1/types.ts";
+import { POD_CIDRS_ANNOTATION, SERVICE_CIDRS_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { resource } from "#api/meta/resource.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import { hasCode } from "#base/errors.ts";
+import type { KubeClient } from "#kube/types.ts";
+import { containsPrefix, formatPrefix, overlaps, type Prefix, tryParsePrefix } from "#netaddr/prefix.ts";
+import type { Finding } from "./finding.ts";
+
+/** Which addresses a cluster gives out, as far as it says. */
+export interface Cidrs {
+  readonly pods: readonly Prefix[];
+  readonly services: readonly Prefix[];
+}
+
+interface ServiceCidr extends KubeObject {
+  spec?: { cidrs?: string[] };
+}
+/** Served by default since Kubernetes 1.33 (KEP-1880). */
+const SERVICE_CIDRS = resource<ServiceCidr>("networking.k8s.io/v1", "ServiceCIDR", "servicecidrs", "Cluster");
+
+/** From the nodes, from ServiceCIDRs, and from what kubeadm was told. What may not be read counts as unknown. */
+export async function readCidrs(client: KubeClient, signal: AbortSignal): Promise<Cidrs> {
+  const [nodes, services, kubeadm] = await Promise.all([
+    orNothing(client.list(NODES, { signal })),
+    orNothing(client.list(SERVICE_CIDRS, { signal })),
+    orNothing(client.find(CONFIG_MAPS, objectKey("kube-system", "kubeadm-config"), { signal })),
+  ]);
+  const told = kubeadm?.data?.["ClusterConfiguration"] ?? "";
+  // Two plain values, by kubeadm's own writing: no YAML parser for them.
+  const toldOf = (field: string): string[] =>
+    (new RegExp(`^ *${field}: *"?([0-9a-fA-F:./,]+)`, "m").exec(told)?.[1] ?? "").split(",");
+  const ofNodes = (nodes?.items ?? []).flatMap((it) => it.spec?.podCIDRs ?? [it.spec?.podCIDR ?? ""]);
+  return {
+    pods: merged([...toldOf("podSubnet"), ...ofNodes]),
+    services: merged([
+      ...toldOf("serviceSubnet"),
+      ...(services?.items ?? []).flatMap((it) => it.spec?.cidrs ?? []),
+    ]),
+  };
+}
+
+async function orNothing<T>(asked: Promise<T>): Promise<T | undefined> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (hasCode(error, "API_NOT_FOUND", "API_FORBIDDEN")) return undefined;
+    throw error;
+  }
+}
+
+/** Without those that lie in another. */
+function merged(texts: readonly string[]): readonly Prefix[] {
+  const all = [...new Map(texts.flatMap((text) => read(text)).map((it) => [formatPrefix(it), it])).values()];
+  return all.filter((it) => !all.some((other) => other !== it && containsPrefix(other, it)));
+}
+
+function read(text: string): readonly Prefix[] {
+  const prefix = tryParsePrefix(text.trim());
+  return prefix === undefined ? [] : [prefix];
+}
+
+/** What the hub keeps of a member's addresses, for those that join later. */
+export function cidrAnnotations({ pods, services }: Cidrs): Record<string, string> {
+  const texts = (prefixes: readonly Prefix[]): string => prefixes.map((it) => formatPrefix(it)).join(",");
+  return {
+    ...(pods.length === 0 ? {} : { [POD_CIDRS_ANNOTATION]: texts(pods) }),
+    ...(services.length === 0 ? {} : { [SERVICE_CIDRS_ANNOTATION]: texts(services) }),
+  };
+}
+
+function cidrsOf({ metadata }: MemberCluster): Cidrs {
+  const listed = (key: string): readonly Prefix[] => merged((metadata.annotations?.[key] ?? "").split(","));
+  return { pods: listed(POD_CIDRS_ANNOTATION), services: listed(SERVICE_CIDRS_ANNOTATION) };
+}
+
+export async function readMembers(hub: KubeClient, signal: AbortSignal): Promise<readonly MemberCluster[]> {
+  return (await orNothing(hub.list(MEMBER_CLUSTERS, { signal })))?.items ?? [];
+}
+
+/**
+ * In a flat network an address is one pod's, everywhere. Addresses of Services mean something in their own cluster only,
+ * so that two clusters may have the same ones; a pod must not have one that is a Service's elsewhere.
+ */
+export function judgeCidrs(name: string, own: Cidrs, members: readonly MemberCluster[]): Finding {
+  const check = "cidrs" as const;
+  const others = members.filter((it) => it.metadata.name !== name);
+  const clashes = others.flatMap((it) => clashesOf(own, cidrsOf(it), it.metadata.name));
+  const [clash] = clashes;
+  if (clash !== undefined)
+    return {
+      check,
+      status: "failed",
+      message: `${clashes.join("; ")}: traffic would go astray. Give one cluster other ranges; if they only look the same, --skip-check cidrs`,
+    };
+  if (own.pods.length === 0)
+    return {
+      check,
+      status: "unknown",
+      message: `cluster ${name} does not say which addresses its pods have (no podCIDRs on nodes, no kubeadm-config): see to it that no other member has them`,
+    };
+  const silent = others.filter((it) => cidrsOf(it).pods.length === 0).map((it) => it.metadata.name);
+  const rest = silent.length === 0 ? "" : `; of ${silent.join(", ")} they are not known`;
+  const mine = own.pods.map((it) => formatPrefix(it)).join(", ");
+  return {
+    check,
+    status: "ok",
+    message: `pods of ${name} have ${mine}, which overlap with no other member${rest}`,
+  };
+}
+
+function clashesOf(own: Cidrs, theirs: Cidrs, other: string): readonly string[] {
+  const pairs = [
+    { mine: own.pods, what: "pods", yours: theirs.pods, theirWhat: "pods" },
+    { mine: own.pods, what: "pods", yours: theirs.services, theirWhat: "Services" },
+    { mine: own.services, what: "Services", yours: theirs.pods, theirWhat: "pods" },
+  ];
+  return pairs.flatMap(({ mine, what, yours, theirWhat }) =>
+    mine.flatMap((a) =>
+      yours
+        .filter((b) => overlaps(a, b))
+        .map((b) => `${what} here have ${formatPrefix(a)}, ${theirWhat} of ${other} ${formatPrefix(b)}`),
+    ),
+  );
+}

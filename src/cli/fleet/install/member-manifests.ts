@@ -1,0 +1,159 @@
+import { DEPLOYMENTS, type Deployment } from "#api/apps/v1/types.ts";
+import { type Container, type Probe, SERVICE_ACCOUNTS, type Service, SERVICES } from "#api/core/v1/types.ts";
+import { accessManifests, type Manifest } from "#api/fairlead.dev/access/manifests.ts";
+import { DNS_ACCESS, MEMBER_ACCESS, type ProgramAccess } from "#api/fairlead.dev/access/programs.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { CONTAINER_SECURITY, POD_SECURITY } from "./security.ts";
+
+/** What runs in a member: as the chart `fairlead-member` renders it for a release of that name, with default values. */
+
+export interface MemberInstall {
+  readonly image: string;
+  readonly imagePullPolicy: "IfNotPresent" | "Always" | "Never";
+  readonly replicas: number;
+  /** Whether the cluster set's DNS is installed beside. */
+  readonly dns: boolean;
+}
+
+const NAME = "fairlead-member";
+const DNS_NAME = `${NAME}-dns`;
+const namespace = FLEET_SYSTEM_NAMESPACE;
+
+/** Puts objects of an installation into the order in which they are applied. */
+export function memberManifests(install: MemberInstall): readonly Manifest[] {
+  const member = program(install, {
+    name: NAME,
+    component: "member",
+    account: `${NAME}-sa`,
+    args: ["member", "--log-level=info", "--metrics=:8080"],
+    ports: [{ name: "metrics", containerPort: 8080 }],
+    readySeconds: 5,
+    resources: { requests: { cpu: "100m", memory: "128Mi" }, limits: { memory: "1Gi" } },
+  });
+  const dns = program(install, {
+    name: DNS_NAME,
+    component: "dns",
+    account: DNS_NAME,
+    args: [
+      "dns",
+      "--log-level=info",
+      "--listen=0.0.0.0:5353",
+      "--zone=clusterset.local",
+      "--ttl=5",
+      "--metrics=:9153",
+    ],
+    ports: [
+      { name: "dns", containerPort: 5353, protocol: "UDP" },
+      { name: "dns-tcp", containerPort: 5353, protocol: "TCP" },
+      { name: "metrics", containerPort: 9153 },
+    ],
+    readySeconds: 2,
+    resources: { requests: { cpu: "50m", memory: "96Mi" }, limits: { memory: "512Mi" } },
+  });
+  return [
+    ...access(MEMBER_ACCESS, `${NAME}-sa`, NAME, "member"),
+    { of: DEPLOYMENTS, object: member },
+    ...(install.dns
+      ? [
+          ...access(DNS_ACCESS, DNS_NAME, DNS_NAME, "dns"),
+          { of: SERVICES, object: dnsService() },
+          { of: DEPLOYMENTS, object: dns },
+        ]
+      : []),
+  ];
+}
+
+interface Program {
+  readonly name: string;
+  readonly component: string;
+  readonly account: string;
+  readonly args: string[];
+  readonly ports: NonNullable<Container["ports"]>;
+  /** Unit: seconds. */
+  readonly readySeconds: number;
+  readonly resources: NonNullable<Container["resources"]>;
+}
+
+function selectorOf(component: string): Record<string, string> {
+  return {
+    "app.kubernetes.io/name": NAME,
+    "app.kubernetes.io/instance": NAME,
+    "app.kubernetes.io/component": component,
+  };
+}
+
+function labelsOf(component: string): Record<string, string> {
+  return {
+    ...selectorOf(component),
+    "app.kubernetes.io/managed-by": "fairlead",
+    "app.kubernetes.io/part-of": "fairlead",
+  };
+}
+
+function access(program: ProgramAccess, account: string, name: string, component: string): Manifest[] {
+  const labels = labelsOf(component);
+  const roles = accessManifests({ ...program, name }, { kind: "ServiceAccount", name: account, namespace });
+  const labelled = roles.map(({ of, object }) => ({
+    of,
+    object: { ...object, metadata: { ...object.metadata, labels } },
+  }));
+  const metadata = { name: account, namespace, labels };
+  return [{ of: SERVICE_ACCOUNTS, object: { metadata } }, ...labelled];
+}
+
+function program(install: MemberInstall, of: Program): Deployment {
+  const { name, component, account, args, ports, readySeconds, resources } = of;
+  const health = (path: string, more: Probe): Probe => ({ httpGet: { path, port: "metrics" }, ...more });
+  const container: Container = {
+    name: component,
+    image: install.image,
+    imagePullPolicy: install.imagePullPolicy,
+    args,
+    ports,
+    startupProbe: health("/healthz", { periodSeconds: 1, failureThreshold: 60 }),
+    livenessProbe: health("/healthz", { periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6 }),
+    readinessProbe: health("/readyz", { periodSeconds: readySeconds, timeoutSeconds: 3 }),
+    securityContext: CONTAINER_SECURITY,
+    resources,
+  };
+  return {
+    metadata: { name, namespace, labels: labelsOf(component) },
+    spec: {
+      replicas: install.replicas,
+      selector: { matchLabels: selectorOf(component) },
+      strategy: { rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
+      template: {
+        metadata: { labels: labelsOf(component) },
+        spec: {
+          serviceAccountName: account,
+          enableServiceLinks: false,
+          terminationGracePeriodSeconds: 30,
+          securityContext: POD_SECURITY,
+          topologySpreadConstraints: ["topology.kubernetes.io/zone", "kubernetes.io/hostname"].map(
+            (topologyKey) => ({
+              maxSkew: 1,
+              topologyKey,
+              whenUnsatisfiable: "ScheduleAnyway" as const,
+              labelSelector: { matchLabels: selectorOf(component) },
+            }),
+          ),
+          containers: [container],
+        },
+      },
+    },
+  };
+}
+
+function dnsService(): Service {
+  return {
+    metadata: { name: DNS_NAME, namespace, labels: labelsOf("dns") },
+    spec: {
+      ipFamilyPolicy: "SingleStack",
+      selector: selectorOf("dns"),
+      ports: [
+        { name: "dns", port: 53, protocol: "UDP", targetPort: "dns" },
+        { name: "dns-tcp", port: 53, protocol: "TCP", targetPort: "dns-tcp" },
+      ],
+    },
+  };
+}

@@ -1,0 +1,17 @@
+/** What the Pod Security Standard "restricted" asks of a pod and of each container. */
+
+export const POD_SECURITY: Record<string, unknown> = {
+  runAsNonRoot: true,
+  runAsUser: 65_532,
+  runAsGroup: 65_532,
+  fsGroup: 65_532,
+  seccompProfile: { type: "RuntimeDefault" },
+};
+
+export const CONTAINER_SECURITY: Record<string, unknown> = {
+  allowPrivilegeEscalation: false,
+  readOnlyRootFilesystem: true,
+  runAsNonRoot: true,
+  capabilities: { drop: ["ALL"] },
+  seccompProfile: { type: "RuntimeDefault" },
+};

@@ -1,0 +1,110 @@
+import { CERTIFICATE_SIGNING_REQUESTS, type CertificateSigningRequest } from "#api/certificates/v1/types.ts";
+import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
+import { SECRETS } from "#api/core/v1/types.ts";
+import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { FleetError, hasCode } from "#base/errors.ts";
+import { readHubSecret } from "#controllers/member/agent/hub-secret.ts";
+import { isConditionTrue } from "#kube/conditions.ts";
+import { waitFor } from "#kube/wait.ts";
+import { consume, type Joining, timeoutOf } from "./join-steps.ts";
+import type { Step } from "./steps.ts";
+
+/** What a join waits for, and what it says when that does not come. */
+
+export function awaitStep(joining: Joining): Step {
+  const { options } = joining;
+  return {
+    title: `wait until ${options.name} has joined`,
+    plan: () => Promise.resolve([]),
+    run: async () => {
+      try {
+        await awaitProof(joining);
+        await awaitJoined(joining);
+      } catch (error) {
+        if (!hasCode(error, "TIMED_OUT")) throw error;
+        throw new FleetError("TIMED_OUT", `${error.message}${await diagnose(joining)}`, {
+          cause: error.cause,
+        });
+      }
+      await consume(joining);
+    },
+  };
+}
+
+/** Until the agent has its certificate, where that is how the member shows who it is. */
+async function awaitProof(joining: Joining): Promise<void> {
+  const { options, deps, member, signal } = joining;
+  await waitFor(
+    member.client,
+    {
+      of: SECRETS,
+      key: objectKey(FLEET_SYSTEM_NAMESPACE, HUB_SECRET),
+      timeoutMs: timeoutOf(joining),
+      until: (it) => {
+        const read = it === undefined ? undefined : readHubSecret(it);
+        return read?.kind === "access" && read.access.proof.kind !== "bootstrap";
+      },
+      message: () =>
+        `${options.name} did not get a certificate within ${timeoutOf(joining) / 1000} s: is "fairlead member" running in the cluster?`,
+    },
+    deps,
+    signal,
+  );
+}
+
+async function awaitJoined(joining: Joining): Promise<MemberCluster | undefined> {
+  const { options, deps, hub, signal } = joining;
+  const said = (it: MemberCluster | undefined): string =>
+    it?.status?.conditions?.find((condition) => condition.type === "Joined")?.message ??
+    'the hub says nothing of it: is "fairlead hub" running?';
+  return waitFor(
+    hub.client,
+    {
+      of: MEMBER_CLUSTERS,
+      key: objectKey(undefined, options.name),
+      timeoutMs: timeoutOf(joining),
+      until: (it) => isConditionTrue(it?.status?.conditions, "Joined"),
+      message: (it) => `${options.name} did not join within ${timeoutOf(joining) / 1000} s: ${said(it)}`,
+    },
+    deps,
+    signal,
+  );
+}
+
+/** What else is known, when the time is up. */
+async function diagnose({ options, hub, member, signal }: Joining): Promise<string> {
+  const found: string[] = [];
+  const requests = await hub.client
+    .list(CERTIFICATE_SIGNING_REQUESTS, { signal })
+    .then((it) => it.items)
+    .catch(() => []);
+  const own = requests.filter((it) => it.metadata.name.startsWith(`fleet-member-${options.name}-`));
+  const last = own.toSorted((a, b) => Date.parse(created(a)) - Date.parse(created(b))).at(-1);
+  if (last !== undefined)
+    found.push(`its last request for a certificate, ${last.metadata.name}, is ${stateOf(last)}`);
+  if (options.install !== undefined) {
+    const key = objectKey(FLEET_SYSTEM_NAMESPACE, "fairlead-member");
+    const deployment = await member.client.find(DEPLOYMENTS, key, { signal }).catch(() => undefined);
+    const { readyReplicas = 0, replicas = 0 } = deployment?.status ?? {};
+    found.push(
+      `${readyReplicas} of ${replicas} copies of its agent are ready: kubectl -n ${FLEET_SYSTEM_NAMESPACE} describe pods`,
+    );
+  }
+  return found.length === 0 ? "" : `. Besides, ${found.join("; ")}`;
+}
+
+function created(request: CertificateSigningRequest): string {
+  return request.metadata.creationTimestamp ?? "";
+}
+
+function stateOf({ status }: CertificateSigningRequest): string {
+  const no = status?.conditions?.find((it) => it.type === "Denied" || it.type === "Failed");
+  if (no !== undefined) return `${no.type.toLowerCase()}: ${no.message ?? no.reason ?? ""}`;
+  if (status?.certificate !== undefined) return "signed";
+  return status?.conditions?.some((it) => it.type === "Approved") === true
+    ? "approved and not signed: does the hub's kube-controller-manager sign?"
+    : 'neither approved nor denied: is "fairlead hub" running?';
+}

@@ -1,0 +1,166 @@
+import type { Manifest } from "#api/fairlead.dev/access/manifests.ts";
+import { keyOf, type ObjectKey } from "#api/meta/key.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import { abortError } from "#base/clock.ts";
+import { FleetError, hasCode, messageOf } from "#base/errors.ts";
+import { isApplied } from "#kube/apply.ts";
+import type { Applied, KubeClient } from "#kube/types.ts";
+
+/** How commands change clusters: step by step, each with its way back. */
+
+/** Owns what the commands apply. */
+export const CLI_MANAGER = "fairlead-join";
+
+export interface Side {
+  /** As people call it: "the hub", "cluster east". */
+  readonly who: string;
+  readonly client: KubeClient;
+}
+
+export interface Change {
+  readonly cluster: string;
+  readonly verb: "create" | "update" | "delete" | "issue" | "none";
+  readonly kind: string;
+  readonly name: string;
+  /** What is to be known beside. */
+  readonly note?: string;
+}
+
+export interface Step {
+  /** What is done, for people: "register east with the hub". */
+  readonly title: string;
+  /** What `run` would change, found by reading alone. */
+  plan(): Promise<readonly Change[]>;
+  run(undo: UndoLog): Promise<void>;
+}
+
+/** What takes back what was done so far. */
+export class UndoLog {
+  readonly #entries: { readonly what: string; readonly back: () => Promise<void> }[] = [];
+
+  /** Called before the change: one whose answer was lost is taken back too. */
+  add(what: string, back: () => Promise<void>): void {
+    this.#entries.push({ what, back });
+  }
+
+  /** Last first. @returns What could not be taken back, and why. */
+  async run(): Promise<readonly string[]> {
+    const problems: string[] = [];
+    for (const { what, back } of this.#entries.toReversed()) {
+      try {
+        await back();
+      } catch (error) {
+        problems.push(`${what} (${messageOf(error)})`);
+      }
+    }
+    return problems;
+  }
+}
+
+export interface Report {
+  readonly step: string;
+  readonly status: "done" | "failed" | "undone";
+  readonly message?: string;
+}
+
+/**
+ * Runs the steps in turn. When one fails, all that was done is taken back, last first.
+ *
+ * @throws {FleetError} The failure of a step, with what could not be taken back.
+ */
+export async function runSteps(
+  steps: readonly Step[],
+  report: (report: Report) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const undo = new UndoLog();
+  for (const step of steps) {
+    try {
+      if (signal.aborted) throw abortError(signal);
+      await step.run(undo);
+      report({ step: step.title, status: "done" });
+    } catch (error) {
+      report({ step: step.title, status: "failed", message: messageOf(error) });
+      const left = await undo.run();
+      report({ step: "take back what was done", status: left.length === 0 ? "undone" : "failed" });
+      throw left.length === 0 ? error : withRest(error, left);
+    }
+  }
+}
+
+function withRest(error: unknown, left: readonly string[]): FleetError {
+  const code = Error.isError(error) && error instanceof FleetError ? error.code : "API_UNEXPECTED";
+  const message = `${messageOf(error)}. Left behind, take it back by hand: ${left.join("; ")}`;
+  return new FleetError(code, message, { cause: error });
+}
+
+/** Applies one object, with its way back: gone where it was not, as it was where it was. */
+export async function applyWanted(
+  side: Side,
+  { of, object }: Manifest,
+  undo: UndoLog,
+  signal: AbortSignal,
+): Promise<void> {
+  const { client } = side;
+  const key = keyOf(object);
+  const before = await findOf(client, of, key, signal);
+  if (before !== undefined && isApplied(before, object, { fieldManager: CLI_MANAGER })) return;
+  undo.add(`${of.kind} ${key} of ${side.who}`, () =>
+    before === undefined ? client.delete(of, key) : restore(client, of, before),
+  );
+  await client.apply(of, object as Applied<KubeObject>, { fieldManager: CLI_MANAGER, signal });
+}
+
+/** What `applyWanted` would do. */
+export async function planWanted(side: Side, { of, object }: Manifest, signal: AbortSignal): Promise<Change> {
+  const key = keyOf(object);
+  const before = await findOf(side.client, of, key, signal);
+  const isSame = before !== undefined && isApplied(before, object, { fieldManager: CLI_MANAGER });
+  const verb = before === undefined ? "create" : isSame ? "none" : "update";
+  return { cluster: side.who, verb, kind: of.kind, name: key };
+}
+
+/** A kind that is not installed has no objects. */
+async function findOf(
+  client: KubeClient,
+  of: Resource,
+  key: ObjectKey,
+  signal: AbortSignal,
+): Promise<KubeObject | undefined> {
+  return client.find(of, key, { signal });
+}
+
+/** Puts an object back as it was, unless it is gone. */
+export async function restore<T extends KubeObject>(
+  client: KubeClient,
+  of: Resource<T>,
+  before: T,
+): Promise<void> {
+  const now = await client.find(of, keyOf(before));
+  if (now === undefined) return;
+  const { managedFields: _, ...metadata } = before.metadata;
+  const { resourceVersion } = now.metadata;
+  const version = resourceVersion === undefined ? {} : { resourceVersion };
+  await client.update(of, { ...before, metadata: { ...metadata, ...version } });
+}
+
+/** Makes an object anew; what is there already stays as it is, and is not taken back. */
+export async function createIfMissing(
+  side: Side,
+  { of, object }: Manifest,
+  undo: UndoLog,
+  signal: AbortSignal,
+): Promise<void> {
+  const key = keyOf(object);
+  if ((await side.client.find(of, key, { signal })) !== undefined) return;
+  try {
+    const made = await side.client.create(of, object, { signal });
+    const { uid } = made.metadata;
+    undo.add(`${of.kind} ${key} of ${side.who}`, () =>
+      side.client.delete(of, key, uid === undefined ? {} : { uid }),
+    );
+  } catch (error) {
+    if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
+  }
+}
