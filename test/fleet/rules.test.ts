@@ -376,8 +376,9 @@ describe("the hub trusts a member with its own mailbox only", () => {
 
   it("and lets it read no other mailbox, nor write what the hub says", async () => {
     const secret = await fleet.client("b").get(SECRETS, objectKey("fleet-system", HUB_SECRET));
-    const token = Buffer.from(secret.data?.["token"] ?? "", "base64").toString();
-    await using asB = connect({ ...fleet.hub.config, credentials: fixedCredentials({ token }) });
+    const field = (name: string): string => Buffer.from(secret.data?.[name] ?? "", "base64").toString();
+    const credentials = fixedCredentials({ certificate: field("tls.crt"), key: field("tls.key") });
+    await using asB = connect({ ...fleet.hub.config, credentials });
     const refused = async (what: Promise<unknown>): Promise<boolean> =>
       what.then(
         () => false,

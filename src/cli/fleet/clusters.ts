@@ -1,7 +1,6 @@
 import { NAMESPACES } from "#api/core/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { FleetError, hasCode } from "#base/errors.ts";
-import { isObject } from "#base/json.ts";
 import type { ClusterConfig } from "#kube/config.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import type { KubeClient } from "#kube/types.ts";
@@ -9,8 +8,6 @@ import type { KubeClient } from "#kube/types.ts";
 /** What commands ask of a cluster before they change anything. */
 
 const ANSWER_TIMEOUT_MS = 10_000;
-/** ServiceImports and slices need discovery.k8s.io/v1 (1.21) and server-side apply; nothing older is tested. */
-const OLDEST_MINOR = 25;
 
 /** @throws {FleetError} `API_UNAVAILABLE`, saying who does not answer and where. */
 export async function checkReachable(
@@ -22,9 +19,8 @@ export async function checkReachable(
   const { who, config } = cluster;
   const limit = new AbortController();
   using _timer = deps.clock.after(ANSWER_TIMEOUT_MS, () => limit.abort());
-  let version: unknown;
   try {
-    version = await client.request("GET", "/version", undefined, {
+    await client.request("GET", "/version", undefined, {
       signal: AbortSignal.any([signal, limit.signal]),
     });
   } catch (error) {
@@ -43,12 +39,6 @@ export async function checkReachable(
       { cause: error },
     );
   }
-  const minor = Number.parseInt(isObject(version) ? String(version["minor"]) : "", 10);
-  if (minor < OLDEST_MINOR)
-    throw new FleetError(
-      "OPTION_INVALID",
-      `${who} runs Kubernetes 1.${minor}; 1.${OLDEST_MINOR} is the oldest supported`,
-    );
 }
 
 /** By what a cluster is known again whatever it is called: the UID of kube-system (KEP-2149). */

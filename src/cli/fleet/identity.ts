@@ -70,14 +70,23 @@ export function planIdentity(
   present: MemberCluster | undefined,
   wish: { readonly kind: IdentityKind | undefined; readonly rotate: boolean },
 ): Subject | undefined {
-  const identity = present?.spec.identity;
-  const current = identity?.kind === "User" ? parseMemberUser(identity.name) : undefined;
-  const kindNow = current?.cluster === name ? "certificate" : identity === undefined ? undefined : "token";
-  const kind = wish.kind ?? kindNow;
+  const current = currentOf(name, present);
+  const kind = wish.kind ?? current?.kind;
   if (kind === undefined) return undefined;
   if (kind === "token") return accountSubject(name);
-  const generation = current?.generation ?? 1;
-  return certificateSubject(name, wish.rotate && current !== undefined ? generation + 1 : generation);
+  if (current?.generation === undefined) return certificateSubject(name, 1);
+  return certificateSubject(name, wish.rotate ? current.generation + 1 : current.generation);
+}
+
+function currentOf(
+  name: string,
+  present: MemberCluster | undefined,
+): { readonly kind: IdentityKind; readonly generation?: number } | undefined {
+  if (present === undefined) return undefined;
+  const { identity } = present.spec;
+  const parsed = identity.kind === "User" ? parseMemberUser(identity.name) : undefined;
+  if (parsed?.cluster !== name) return { kind: "token" };
+  return { kind: "certificate", generation: parsed.generation };
 }
 
 /** How long a hub's signer may take before it counts as none. Unit: milliseconds. */

@@ -1,11 +1,11 @@
 import type { Manifest } from "#api/fairlead.dev/access/manifests.ts";
-import { keyOf, type ObjectKey } from "#api/meta/key.ts";
+import { keyOf } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { abortError } from "#base/clock.ts";
-import { FleetError, hasCode, messageOf } from "#base/errors.ts";
+import { FleetError, messageOf } from "#base/errors.ts";
 import { isApplied } from "#kube/apply.ts";
-import type { Applied, KubeClient } from "#kube/types.ts";
+import type { KubeClient } from "#kube/types.ts";
 
 /** How commands change clusters: step by step, each with its way back. */
 
@@ -104,31 +104,21 @@ export async function applyWanted(
 ): Promise<void> {
   const { client } = side;
   const key = keyOf(object);
-  const before = await findOf(client, of, key, signal);
+  const before = await client.find(of, key, { signal });
   if (before !== undefined && isApplied(before, object, { fieldManager: CLI_MANAGER })) return;
   undo.add(`${of.kind} ${key} of ${side.who}`, () =>
     before === undefined ? client.delete(of, key) : restore(client, of, before),
   );
-  await client.apply(of, object as Applied<KubeObject>, { fieldManager: CLI_MANAGER, signal });
+  await client.apply(of, object, { fieldManager: CLI_MANAGER, signal });
 }
 
 /** What `applyWanted` would do. */
 export async function planWanted(side: Side, { of, object }: Manifest, signal: AbortSignal): Promise<Change> {
   const key = keyOf(object);
-  const before = await findOf(side.client, of, key, signal);
+  const before = await side.client.find(of, key, { signal });
   const isSame = before !== undefined && isApplied(before, object, { fieldManager: CLI_MANAGER });
   const verb = before === undefined ? "create" : isSame ? "none" : "update";
   return { cluster: side.who, verb, kind: of.kind, name: key };
-}
-
-/** A kind that is not installed has no objects. */
-async function findOf(
-  client: KubeClient,
-  of: Resource,
-  key: ObjectKey,
-  signal: AbortSignal,
-): Promise<KubeObject | undefined> {
-  return client.find(of, key, { signal });
 }
 
 /** Puts an object back as it was, unless it is gone. */
@@ -143,24 +133,4 @@ export async function restore<T extends KubeObject>(
   const { resourceVersion } = now.metadata;
   const version = resourceVersion === undefined ? {} : { resourceVersion };
   await client.update(of, { ...before, metadata: { ...metadata, ...version } });
-}
-
-/** Makes an object anew; what is there already stays as it is, and is not taken back. */
-export async function createIfMissing(
-  side: Side,
-  { of, object }: Manifest,
-  undo: UndoLog,
-  signal: AbortSignal,
-): Promise<void> {
-  const key = keyOf(object);
-  if ((await side.client.find(of, key, { signal })) !== undefined) return;
-  try {
-    const made = await side.client.create(of, object, { signal });
-    const { uid } = made.metadata;
-    undo.add(`${of.kind} ${key} of ${side.who}`, () =>
-      side.client.delete(of, key, uid === undefined ? {} : { uid }),
-    );
-  } catch (error) {
-    if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
-  }
 }

@@ -18,7 +18,7 @@ export interface HubSeenFromMember {
 }
 
 /** A pod that lives for one connection. */
-export function reachPod({ server, ca, image, timeoutMs }: HubSeenFromMember): Pod {
+function reachPod({ server, ca, image, timeoutMs }: HubSeenFromMember): Pod {
   return {
     metadata: {
       namespace: FLEET_SYSTEM_NAMESPACE,
@@ -95,9 +95,10 @@ function saidBy(pod: Pod | undefined): string {
 }
 
 function whyNotRunning(pod: Pod | undefined): string {
-  const waiting = pod?.status?.containerStatuses?.[0]?.state?.waiting;
+  if (pod === undefined) return "it is gone";
+  const { phase = "Pending", conditions = [], containerStatuses = [] } = pod.status ?? {};
+  const waiting = containerStatuses[0]?.state?.waiting;
   if (waiting !== undefined)
     return [waiting.reason, waiting.message].filter((it) => it !== undefined).join(": ");
-  const unscheduled = pod?.status?.conditions?.find((it) => it.status === "False");
-  return unscheduled?.message ?? `it is ${pod?.status?.phase ?? "gone"}`;
+  return conditions.find((it) => it.status === "False")?.message ?? `it is ${phase}`;
 }

@@ -2,8 +2,11 @@ import { isObject } from "#base/json.ts";
 import type { Side } from "../steps.ts";
 import type { Finding } from "./finding.ts";
 
-/** Kubernetes 1.x: the oldest that works, and the newest that is tested. */
-export const OLDEST_MINOR = 25;
+/**
+ * Kubernetes 1.x: the oldest and the newest that are supported. Slices need discovery.k8s.io/v1 (1.21), kinds their CEL
+ * rules (1.25).
+ */
+const OLDEST_MINOR = 25;
 const NEWEST_MINOR = 36;
 
 /** Whether a cluster is of a version that this program knows. */

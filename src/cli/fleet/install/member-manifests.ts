@@ -21,7 +21,7 @@ const namespace = FLEET_SYSTEM_NAMESPACE;
 
 /** Puts objects of an installation into the order in which they are applied. */
 export function memberManifests(install: MemberInstall): readonly Manifest[] {
-  const member = program(install, {
+  const member = deploymentOf(install, {
     name: NAME,
     component: "member",
     account: `${NAME}-sa`,
@@ -30,7 +30,7 @@ export function memberManifests(install: MemberInstall): readonly Manifest[] {
     readySeconds: 5,
     resources: { requests: { cpu: "100m", memory: "128Mi" }, limits: { memory: "1Gi" } },
   });
-  const dns = program(install, {
+  const dns = deploymentOf(install, {
     name: DNS_NAME,
     component: "dns",
     account: DNS_NAME,
@@ -101,7 +101,7 @@ function access(program: ProgramAccess, account: string, name: string, component
   return [{ of: SERVICE_ACCOUNTS, object: { metadata } }, ...labelled];
 }
 
-function program(install: MemberInstall, of: Program): Deployment {
+function deploymentOf(install: MemberInstall, of: Program): Deployment {
   const { name, component, account, args, ports, readySeconds, resources } = of;
   const health = (path: string, more: Probe): Probe => ({ httpGet: { path, port: "metrics" }, ...more });
   const container: Container = {
