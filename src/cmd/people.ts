@@ -28,3 +28,8 @@ export function sayReport({ step, status, message }: Report): void {
   const sign = { done: "✓", failed: "✗", undone: "↩" }[status];
   process.stderr.write(`${sign} ${step}${message === undefined ? "" : `: ${message}`}\n`);
 }
+
+/** A step done that has nothing to say but its name. */
+export function sayStep(step: string): void {
+  process.stderr.write(`${step}\n`);
+}

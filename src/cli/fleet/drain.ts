@@ -17,8 +17,12 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { checkReachable } from "./clusters.ts";
-import type { JoinDeps } from "./join.ts";
 import { type FleetStatus, readFleet, summarizeFleet } from "./status.ts";
+
+export interface DrainDeps extends RuntimeDeps {
+  /** Told of each step, for people. */
+  readonly progress?: (step: string) => void;
+}
 
 export interface DrainOptions {
   readonly name: string;
@@ -49,7 +53,7 @@ const DEFAULT_TIMEOUT_MS = 60_000;
  */
 export async function drainCluster(
   options: DrainOptions,
-  deps: JoinDeps,
+  deps: DrainDeps,
   signal: AbortSignal,
 ): Promise<DrainResult> {
   const { name, mode, timeoutMs = DEFAULT_TIMEOUT_MS } = options;

@@ -1,6 +1,12 @@
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { CustomResourceDefinition } from "#api/apiextensions/v1/types.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
+import {
+  VALIDATING_ADMISSION_POLICIES,
+  type ValidatingAdmissionPolicy,
+} from "#api/admissionregistration/v1/types.ts";
+import { MAILBOX_POLICIES } from "#api/fairlead.dev/policies/policies.ts";
+import { installPolicies } from "#controllers/hub/policies.ts";
 import { NAMESPACES, type Secret, SECRETS, SERVICE_ACCOUNTS } from "#api/core/v1/types.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
 import type { Manifest } from "#api/fairlead.dev/access/manifests.ts";
@@ -66,11 +72,19 @@ export function kindsStep(joining: Joining, where: "hub" | "member"): Step {
   const { deps, signal } = joining;
   const side = joining[where];
   const [crds, fieldManager] = where === "hub" ? [HUB_CRDS, HUB_MANAGER] : [MEMBER_CRDS, MEMBER_MANAGER];
+  const policies = where === "hub" ? MAILBOX_POLICIES : [];
   return {
     title: `install the kinds in ${side.who}`,
-    plan: () => Promise.all(crds.map((crd) => planCrd(side, crd, fieldManager, signal))),
-    // Kinds are not taken back: with a kind go all its objects, whoever made them.
-    run: () => installCrds(side.client, { crds, fieldManager }, deps, signal),
+    plan: () =>
+      Promise.all([
+        ...crds.map((crd) => planCrd(side, crd, fieldManager, signal)),
+        ...policies.map((it) => planPolicy(side, it, signal)),
+      ]),
+    // Not taken back: with a kind go all its objects, whoever made them, and policies guard other members too.
+    run: async () => {
+      await installCrds(side.client, { crds, fieldManager }, deps, signal);
+      if (where === "hub") await installPolicies(side.client, deps.log, signal);
+    },
   };
 }
 
@@ -85,6 +99,18 @@ async function planCrd(
   const isSame = before !== undefined && isApplied(before, crd, { fieldManager });
   const verb = before === undefined ? "create" : isSame ? "none" : "update";
   return { cluster: side.who, verb, kind: "CustomResourceDefinition", name };
+}
+
+/** With its binding. */
+async function planPolicy(
+  { who, client }: Side,
+  { metadata }: ValidatingAdmissionPolicy,
+  signal: AbortSignal,
+): Promise<Change> {
+  const { name } = metadata;
+  const before = await client.find(VALIDATING_ADMISSION_POLICIES, objectKey(undefined, name), { signal });
+  const verb = before === undefined ? "create" : "none";
+  return { cluster: who, verb, kind: "ValidatingAdmissionPolicy", name };
 }
 
 const SYSTEM: Manifest = { of: NAMESPACES, object: { metadata: { name: FLEET_SYSTEM_NAMESPACE } } };
