@@ -9,6 +9,7 @@ import {
   type InternalServiceExportSpec,
   type LocalityAffinity,
 } from "../../networking.fleet.azure.com/v1alpha1/types.ts";
+import { loadBalancerFacts } from "./load-balancer.ts";
 
 /**
  * The one model of an exported service that the middle of the pipeline works on. Doors translate to and from it:
@@ -134,6 +135,7 @@ export function writeExportFacts(
       ...(it.targetPort === undefined ? {} : { targetPort: it.targetPort }),
     })),
     type: spec.type ?? "ClusterIP",
+    ...loadBalancerFacts(service),
     doors: doors.map(writeDoor),
     headless: spec.clusterIP === "None",
     ...(spec.ipFamilies === undefined ? {} : { ipFamilies: spec.ipFamilies }),
