@@ -4,7 +4,16 @@
 //   node scripts/setup.mjs [demo|test]
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -27,6 +36,9 @@ const DEBIAN_PACKAGES = [
   { name: "knot-dnsutils", program: "kdig", why: "second DNS client", only: "test" },
   { name: "openssl", program: "openssl", why: "checks certificates", only: "test" },
 ];
+
+/** A DNS server that tests update. Its package would start a daemon, so it is only unpacked, with the libraries it needs. */
+const bindFolder = join(toolsFolder, "bind9");
 
 const purpose = process.argv[2] === "demo" ? "demo" : "test";
 
@@ -142,11 +154,31 @@ function installTools() {
   rmSync(join(folder, "node_modules"), { recursive: true, force: true });
 }
 
+/** Needs no root: nothing is installed. */
+function unpackBind() {
+  const packages = join(bindFolder, "packages");
+  rmSync(bindFolder, { recursive: true, force: true });
+  mkdirSync(packages, { recursive: true });
+  const env = { ...process.env, LC_ALL: "C" };
+  const download = () =>
+    run("apt-get", ["download", "-qq", "bind9", "bind9-libs"], {
+      cwd: packages,
+      env,
+      stdio: ["ignore", "ignore", "inherit"],
+    });
+  if (download() !== 0 && (run("apt-get", ["update", "-qq"], { env }) !== 0 || download() !== 0))
+    fail("apt-get could not download bind9. Mend the package sources and run the command again.");
+  for (const file of readdirSync(packages)) run("dpkg-deb", ["-x", join(packages, file), bindFolder]);
+  rmSync(packages, { recursive: true, force: true });
+}
+
 checkMachine();
 const stamp = stampNow();
 const npmIsDone = existsSync(stampFile) && readFileSync(stampFile, "utf8") === stamp;
 const missing = DEBIAN_PACKAGES.filter((it) => (it.only ?? purpose) === purpose && !findProgram(it.program));
-if (npmIsDone && missing.length === 0) process.exit(0);
+const wantsBind =
+  purpose === "test" && !findProgram("named") && !existsSync(join(bindFolder, "usr/sbin/named"));
+if (npmIsDone && missing.length === 0 && !wantsBind) process.exit(0);
 
 const wantsTools = process.arch === "x64";
 process.stdout.write("Fairlead sets up this checkout:\n");
@@ -163,6 +195,10 @@ if (missing.length > 0) {
   process.stdout.write(`  Debian packages, ${aptSize(names)}:\n`);
   for (const it of missing) process.stdout.write(`    ${it.name.padEnd(16)} ${it.why}\n`);
 }
+if (wantsBind)
+  process.stdout.write(
+    "  BIND, a DNS server that tests update: about 10 MB into ./node_modules/.tools, unpacked and not installed\n",
+  );
 process.stdout.write("It touches nothing else of this machine, and starts and enables no daemon.\n");
 
 if (missing.length > 0) installDebianPackages(missing);
@@ -171,4 +207,5 @@ if (!npmIsDone) {
   if (wantsTools) installTools();
   writeFileSync(stampFile, stamp);
 }
+if (wantsBind) unpackBind();
 process.stdout.write("Set up.\n");

@@ -1,5 +1,6 @@
 import { HEADER_BYTES, malformed, MessageReader } from "./reader.ts";
 import {
+  CLASS,
   type Edns,
   type EdnsOption,
   type Header,
@@ -104,12 +105,21 @@ function readRecords(
         name,
         class: classCode,
         ttl: ttl > 0x7fff_ffff ? 0 : ttl,
-        data: readData(reader, type, end),
+        data: isBare(classCode, length) ? bare(type) : readData(reader, type, end),
       });
     }
     if (reader.at !== end) throw malformed("the data of a record is not as long as it says", reader.at);
   }
   return records;
+}
+
+/** In updates a record without data stands for all of its type, or for none (RFC 2136, sections 2.4 and 2.5). */
+function isBare(classCode: number, length: number): boolean {
+  return length === 0 && (classCode === CLASS.ANY || classCode === CLASS.NONE);
+}
+
+function bare(type: number): RecordData {
+  return { type: "unknown", code: type, bytes: new Uint8Array() };
 }
 
 function readData(reader: MessageReader, type: number, end: number): RecordData {

@@ -11,15 +11,18 @@ export const TYPE = {
   AAAA: 28,
   SRV: 33,
   OPT: 41,
+  /** Signs a message (RFC 8945); never in a zone. */
+  TSIG: 250,
   /** Query types only. */
   IXFR: 251,
   AXFR: 252,
   ANY: 255,
 } as const;
 
-export const CLASS = { IN: 1, ANY: 255 } as const;
+/** NONE and ANY give prerequisites and changes of an update their meaning (RFC 2136, sections 2.4 and 2.5). */
+export const CLASS = { IN: 1, NONE: 254, ANY: 255 } as const;
 
-export const OPCODE = { QUERY: 0 } as const;
+export const OPCODE = { QUERY: 0, UPDATE: 5 } as const;
 
 export const RCODE = {
   NOERROR: 0,
@@ -28,6 +31,12 @@ export const RCODE = {
   NXDOMAIN: 3,
   NOTIMP: 4,
   REFUSED: 5,
+  /** This and those up to NOTZONE: of updates (RFC 2136, section 2.2). */
+  YXDOMAIN: 6,
+  YXRRSET: 7,
+  NXRRSET: 8,
+  NOTAUTH: 9,
+  NOTZONE: 10,
   /** Extended: needs EDNS. */
   BADVERS: 16,
 } as const;

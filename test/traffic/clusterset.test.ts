@@ -105,7 +105,6 @@ describe("the cluster set's own DNS as a provider", () => {
       // The controller hears of it, and so asks again.
       await told.promise;
     },
-    [Symbol.asyncDispose]: () => Promise.resolve(),
   };
   describeProvider(() => world);
 

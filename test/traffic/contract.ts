@@ -4,8 +4,8 @@ import { objectKey } from "#api/meta/key.ts";
 import type { TrafficName, TrafficProvider } from "#controllers/hub/traffic-manager/provider.ts";
 
 /** A provider, and the eyes and hands of everybody else. */
-export interface ProviderWorld extends AsyncDisposable {
-  readonly provider: TrafficProvider;
+export interface ProviderWorld {
+  readonly provider: Pick<TrafficProvider, "program" | "withdraw">;
   /** Share of the requests by address, over the long run and over resolvers; undefined: no such name. */
   shares(label: string): Promise<ReadonlyMap<string, number> | undefined>;
   /** Somebody else has the name, and its one address is 192.0.2.99. */

@@ -23,6 +23,5 @@ describe("the provider in memory", () => {
       provider.damage(label);
       return Promise.resolve();
     },
-    [Symbol.asyncDispose]: () => provider[Symbol.asyncDispose](),
   }));
 });

@@ -6,7 +6,15 @@ import { CLOCK_OFFSET_FLAG, collect, CONCURRENCY_FLAG, MAX_CONCURRENT_FLAG } fro
 import { parseWhole } from "../numbers.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "../program.ts";
 import { runHub } from "./run.ts";
-import { trafficManagerOf, TRAFFIC_PROVIDER_FLAG, TRAFFIC_TTL_FLAG, TRAFFIC_ZONE_FLAG } from "./traffic.ts";
+import {
+  RFC2136_KEY_FLAG,
+  RFC2136_SERVER_FLAG,
+  trafficManagerOf,
+  TRAFFIC_OWNER_FLAG,
+  TRAFFIC_PROVIDER_FLAG,
+  TRAFFIC_TTL_FLAG,
+  TRAFFIC_ZONE_FLAG,
+} from "./traffic.ts";
 
 /** Only parsed, never extended: its options are its own affair. */
 type Program = Pick<Command, "parseAsync">;
@@ -29,6 +37,9 @@ export function command(): Program {
     .option(...TRAFFIC_PROVIDER_FLAG)
     .option(...TRAFFIC_ZONE_FLAG)
     .option(...TRAFFIC_TTL_FLAG)
+    .option(...TRAFFIC_OWNER_FLAG)
+    .option(...RFC2136_SERVER_FLAG)
+    .option(...RFC2136_KEY_FLAG)
     .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")
     .option(CONCURRENCY_FLAG[0], CONCURRENCY_FLAG[1], collect)
     .option(...MAX_CONCURRENT_FLAG)

@@ -12,18 +12,20 @@ export interface TrafficName {
   readonly targets: readonly TrafficTarget[];
 }
 
-export type Outcome =
+export type Outcome = (
   | {
       readonly kind: "programmed";
       /** Whether something had to be written. */
       readonly changed: boolean;
-      /** When to ask again though nobody asked: answers that change with time, state that cannot be watched. */
-      readonly againInMs?: number;
     }
   /** The name belongs to somebody else, whose records stay as they are. */
   | { readonly kind: "taken"; readonly message: string }
-  /** It will not be done however often it is asked for: a key or a zone that does not fit. */
-  | { readonly kind: "refused"; readonly message: string };
+  /** It will not be done until somebody changes something: a key or a zone that does not fit. */
+  | { readonly kind: "refused"; readonly message: string }
+) & {
+  /** When to ask again though nobody asked: answers that change with time, state that cannot be watched. */
+  readonly againInMs?: number;
+};
 
 /**
  * Who makes the names of profiles resolve. Each pass reads what is there, compares it with what is wanted, and writes the

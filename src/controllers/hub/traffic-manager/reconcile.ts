@@ -144,7 +144,7 @@ async function program(
   try {
     const outcome = await provider.program({ label, profile: keyOf(profile), ttlSeconds, targets }, signal);
     const condition = programmed(outcome, `${label}.${provider.zone}`);
-    return { condition, againInMs: outcome.kind === "programmed" ? outcome.againInMs : undefined };
+    return { condition, againInMs: outcome.againInMs };
   } catch (error) {
     if (signal.aborted) throw error;
     const message = `${label}.${provider.zone} could not be programmed and is tried again: ${messageOf(error)}`;
