@@ -12,7 +12,10 @@ import {
 } from "../go-command.ts";
 import { runHub } from "../hub/run.ts";
 import {
+  RFC2136_KEY_FLAG,
+  RFC2136_SERVER_FLAG,
   trafficManagerOf,
+  TRAFFIC_OWNER_FLAG,
   TRAFFIC_PROVIDER_FLAG,
   TRAFFIC_TTL_FLAG,
   TRAFFIC_ZONE_FLAG,
@@ -29,6 +32,9 @@ const FLAGS = {
   "traffic-provider": goText(TRAFFIC_PROVIDER_FLAG[2], TRAFFIC_PROVIDER_FLAG[1]),
   "traffic-zone": goText(TRAFFIC_ZONE_FLAG[2], TRAFFIC_ZONE_FLAG[1]),
   "traffic-ttl": goText(TRAFFIC_TTL_FLAG[2], TRAFFIC_TTL_FLAG[1]),
+  "traffic-owner": goText(undefined, TRAFFIC_OWNER_FLAG[1]),
+  "rfc2136-server": goText(undefined, RFC2136_SERVER_FLAG[1]),
+  "rfc2136-key-file": goText(undefined, RFC2136_KEY_FLAG[1]),
   "cloud-config": goText("/etc/kubernetes/provider/azure.json", "no effect: nothing here asks a cloud"),
   "internalserviceexport-retry-interval": goDuration("2s", "no effect: nothing here waits for its turn"),
   "force-delete-wait-time": goDuration("15m", "how long a leaving member may take to withdraw"),
@@ -69,6 +75,9 @@ function run(flags: GoValues<typeof FLAGS>): Promise<void> {
           trafficProvider: flags["enable-traffic-manager-feature"] ? flags["traffic-provider"] : "none",
           trafficZone: flags["traffic-zone"],
           trafficTtl: flags["traffic-ttl"],
+          trafficOwner: flags["traffic-owner"],
+          rfc2136Server: flags["rfc2136-server"],
+          rfc2136KeyFile: flags["rfc2136-key-file"],
         }),
       },
     });
