@@ -136,10 +136,12 @@ describe("a work queue", () => {
     await clock.advance(2000);
     queue.addRateLimited("c");
     const text = await metrics.render();
-    expect(text).toContain('workqueue_depth{name="slices"} 1');
-    expect(text).toContain('workqueue_adds_total{name="slices"} 2');
-    expect(text).toContain('workqueue_retries_total{name="slices"} 1');
-    expect(text).toContain('workqueue_longest_running_processor_seconds{name="slices"} 2');
+    expect(text).toContain('workqueue_depth{name="slices",controller="slices"} 1');
+    expect(text).toContain('workqueue_adds_total{name="slices",controller="slices"} 2');
+    expect(text).toContain('workqueue_retries_total{name="slices",controller="slices"} 1');
+    expect(text).toContain(
+      'workqueue_longest_running_processor_seconds{name="slices",controller="slices"} 2',
+    );
   });
 });
 

@@ -9,8 +9,8 @@ const RETRIES_PER_SECOND = 10;
 const RETRY_BURST = 100;
 /** Of so many keys that are taken one comes from those that can wait, so that these come to their turn at all. */
 const FRESH_PER_BEHIND = 8;
-/** client-go's and controller-runtime's: 10 ns to 10 s, in powers of ten. Unit: seconds. */
-const DURATION_BUCKETS = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10];
+/** controller-runtime's: 10 ns to 1000 s, in powers of ten. Unit: seconds. */
+const DURATION_BUCKETS = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 1000];
 
 export interface WorkQueueOptions {
   /** The label of its metrics. */
@@ -225,10 +225,14 @@ interface QueueState {
   readonly since: Iterable<number>;
 }
 
-/** Names and labels are client-go's, so that existing dashboards show them. */
+/** Names and labels are controller-runtime's, so that existing dashboards show them. */
 function createMeters(metrics: Metrics, name: string, state: () => QueueState) {
-  const labels = { name };
-  const named = (suffix: string, help: string) => ({ name: `workqueue_${suffix}`, help, labels: ["name"] });
+  const labels = { name, controller: name };
+  const named = (suffix: string, help: string) => ({
+    name: `workqueue_${suffix}`,
+    help,
+    labels: ["name", "controller"],
+  });
   const seconds = (suffix: string, help: string) => ({ ...named(suffix, help), buckets: DURATION_BUCKETS });
   const depth = metrics.gauge(named("depth", "Keys that wait to be worked on."));
   const adds = metrics.counter(named("adds_total", "Keys added."));

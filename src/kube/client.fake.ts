@@ -10,6 +10,7 @@ import { applyTo } from "./apply.fake.ts";
 import { timestamp } from "./conditions.ts";
 import { parseSelector } from "./selector.ts";
 import { jsonPatched, mergePatched } from "./patch.fake.ts";
+import type { ServerTime } from "./server-clock.ts";
 import { FakeApiState, refuse } from "./server.fake.ts";
 import type {
   Applied,
@@ -81,6 +82,9 @@ export class FakeKubeClient implements KubeClient {
   }
   restore(): void {
     this.#isDown = false;
+  }
+  get serverTime(): ServerTime {
+    return { nowMs: this.#clock.now(), errorMs: 0 };
   }
   onReachable(listener: () => void): Disposable {
     const own = (): void => listener();

@@ -9,6 +9,7 @@ import { type RuntimeDeps, systemDeps } from "./deps.ts";
 import { splitLines } from "./lines.ts";
 import { collectionPath, listQuery, objectPath, watchQuery, withQuery, writeQuery } from "./path.ts";
 import { livenessGuard } from "./liveness.ts";
+import type { ServerTime } from "./server-clock.ts";
 import { type Call, Transport } from "./transport.ts";
 import type {
   Applied,
@@ -26,6 +27,11 @@ import type {
 const MAX_EVENT_BYTES = 64 << 20;
 /** A watch that was to end after `timeoutSeconds` and stays silent this much longer is dead. Unit: milliseconds. */
 const WATCH_GRACE_MS = 30_000;
+/**
+ * API servers send a bookmark about once a minute. A watch that has none for longer may have lost its connection without
+ * either end knowing: it goes on from where it stopped on a new one, which harms nobody. Unit: milliseconds.
+ */
+const BOOKMARK_SILENCE_MS = 90_000;
 
 export interface ConnectOptions extends Partial<RuntimeDeps> {
   /** Sent with every request; what stands before a slash names the field manager of plain writes. Default: "fairlead". */
@@ -91,8 +97,7 @@ class HttpKubeClient implements KubeClient {
     signal: AbortSignal,
   ): AsyncGenerator<WatchEvent<T>> {
     const path = withQuery(collectionPath(of, options.namespace), watchQuery(options));
-    const limitMs =
-      options.timeoutSeconds === undefined ? undefined : options.timeoutSeconds * 1000 + WATCH_GRACE_MS;
+    const limitMs = silenceLimit(options);
     using guard = livenessGuard(this.#deps.clock, limitMs, signal);
     const call: Call = { method: "GET", path, isIdempotent: true, signal: guard.signal };
     const chunks = await this.#transport.stream(call);
@@ -182,6 +187,10 @@ class HttpKubeClient implements KubeClient {
     return this.#transport.onReachable(listener);
   }
 
+  get serverTime(): ServerTime | undefined {
+    return this.#transport.serverTime;
+  }
+
   async request(method: string, path: string, body?: unknown, options: CallOptions = {}): Promise<unknown> {
     const verb = METHODS.find((it) => it === method.toUpperCase());
     if (verb === undefined) throw new FleetError("API_BAD_REQUEST", `no such method: ${method}`);
@@ -245,6 +254,12 @@ class HttpKubeClient implements KubeClient {
 }
 
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
+
+function silenceLimit({ timeoutSeconds, allowWatchBookmarks }: WatchOptions): number | undefined {
+  if (timeoutSeconds === undefined) return undefined;
+  const endMs = timeoutSeconds * 1000 + WATCH_GRACE_MS;
+  return allowWatchBookmarks === true ? Math.min(BOOKMARK_SILENCE_MS, endMs) : endMs;
+}
 
 function parseEvent<T extends KubeObject>(path: string, line: string): WatchEvent<T> {
   const event: unknown = JSON.parse(line);

@@ -197,6 +197,6 @@ describe("a controller", () => {
     expect(text).toContain('controller_runtime_reconcile_total{controller="copier",result="success"} 1');
     expect(text).toContain('controller_runtime_reconcile_errors_total{controller="copier"} 1');
     expect(text).toContain('controller_runtime_max_concurrent_reconciles{controller="copier"} 4');
-    expect(text).toContain('workqueue_depth{name="copier"} 0');
+    expect(text).toContain('workqueue_depth{name="copier",controller="copier"} 0');
   });
 });

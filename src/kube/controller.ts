@@ -2,9 +2,10 @@ import type { ObjectKey } from "#api/meta/key.ts";
 import { abortable, abortWith } from "#base/abortable.ts";
 import { abortError } from "#base/clock.ts";
 import { hasCode, messageOf } from "#base/errors.ts";
-import type { Metrics } from "#base/metrics.ts";
 import { WorkQueue } from "#base/workqueue.ts";
+import { type ControllerMeters, createControllerMeters } from "./controller-meters.ts";
 import type { RuntimeDeps } from "./deps.ts";
+import { withFlow } from "./flow.ts";
 import type { Controller, ControllerOptions, ReconcileResult } from "./types.ts";
 
 const DEFAULT_CONCURRENCY = 4;
@@ -13,9 +14,6 @@ const DEFAULT_CONCURRENCY = 4;
  * to 1000 s as well, and then a key may wait for minutes after the server is back. Unit: milliseconds.
  */
 const MAX_OUTAGE_RETRY_MS = 10_000;
-/** controller-runtime's. Unit: seconds. */
-const TIME_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
-
 /**
  * A controller with controller-runtime's rules: an error is tried again with back-off, `requeueAfterMs` runs again
  * later, and both leave the key's count of failures as it must be. A pass for a key never runs beside another one.
@@ -29,7 +27,9 @@ class QueueController implements Controller {
   readonly #options: ControllerOptions;
   readonly #deps: RuntimeDeps;
   readonly #queue: WorkQueue<ObjectKey>;
-  readonly #meters: ReturnType<typeof createMeters>;
+  readonly #meters: ControllerMeters;
+  /** When a change that no pass has acted on yet made a key due, on the monotonic clock. */
+  readonly #seenMs = new Map<ObjectKey, number>();
   readonly #stop = new AbortController();
   #subscriptions: Disposable[] = [];
   #workers: Promise<void>[] = [];
@@ -40,7 +40,7 @@ class QueueController implements Controller {
     this.#options = options;
     this.#deps = { ...deps, log: deps.log.child({ controller: options.name }) };
     this.#queue = new WorkQueue({ name: options.name, clock: deps.clock, metrics: deps.metrics });
-    this.#meters = createMeters(deps.metrics, options.name);
+    this.#meters = createControllerMeters(deps.metrics, options.name);
   }
 
   async start(signal: AbortSignal): Promise<void> {
@@ -55,7 +55,7 @@ class QueueController implements Controller {
     for (const source of sources) {
       // What is there at the start is looked at once, and mostly found as it should be: changes go first.
       const enqueue = (key: ObjectKey): void =>
-        isStarting ? this.#queue.addBehind(key) : this.#queue.add(key);
+        isStarting ? this.#queue.addBehind(key) : this.#onChange(key);
       this.#subscriptions.push(source.subscribe(enqueue));
       source.informer.start(signal);
     }
@@ -66,6 +66,11 @@ class QueueController implements Controller {
   }
 
   enqueue(key: ObjectKey): void {
+    this.#queue.add(key);
+  }
+
+  #onChange(key: ObjectKey): void {
+    if (!this.#seenMs.has(key)) this.#seenMs.set(key, this.#deps.clock.monotonic());
     this.#queue.add(key);
   }
 
@@ -96,11 +101,16 @@ class QueueController implements Controller {
   }
 
   async #pass(key: ObjectKey, signal: AbortSignal): Promise<void> {
+    // A change that comes while the pass runs is the next one's.
+    const seenMs = this.#seenMs.get(key);
+    this.#seenMs.delete(key);
     try {
-      const result = (await this.#options.reconcile(key, signal)) ?? {};
+      const result = (await withFlow(this.name, () => this.#options.reconcile(key, signal))) ?? {};
+      if (seenMs !== undefined) this.#meters.acted((this.#deps.clock.monotonic() - seenMs) / 1000);
       this.#onSuccess(key, result);
     } catch (error) {
       if (signal.aborted) return;
+      if (seenMs !== undefined) this.#seenMs.set(key, seenMs);
       this.#onFailure(key, error);
     }
   }
@@ -124,29 +134,4 @@ class QueueController implements Controller {
     if (hasCode(error, "API_CONFLICT")) this.#deps.log.debug("a pass met a conflict", fields);
     else this.#deps.log.error("a pass failed", fields);
   }
-}
-
-/** Names and labels are controller-runtime's, so that existing dashboards show them. */
-function createMeters(metrics: Metrics, controller: string) {
-  const named = (suffix: string, help: string, labels = ["controller"]) => ({
-    name: `controller_runtime_${suffix}`,
-    help,
-    labels,
-  });
-  const own = { controller };
-  const total = metrics.counter(named("reconcile_total", "Passes, by result.", ["controller", "result"]));
-  const errors = metrics.counter(named("reconcile_errors_total", "Passes that failed."));
-  const seconds = metrics.histogram({
-    ...named("reconcile_time_seconds", "How long a pass takes."),
-    buckets: TIME_BUCKETS,
-  });
-  const workers = metrics.gauge(named("active_workers", "Passes that run."));
-  const limit = metrics.gauge(named("max_concurrent_reconciles", "Passes that may run at a time."));
-  return {
-    result: (result: "success" | "error" | "requeue_after") => total.add({ ...own, result }),
-    failed: () => errors.add(own),
-    took: (tookSeconds: number) => seconds.observe(own, tookSeconds),
-    active: (count: number) => workers.set(own, count),
-    limit: (count: number) => limit.set(own, count),
-  };
 }

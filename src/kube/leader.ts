@@ -143,7 +143,9 @@ class Candidate {
 
   async #within(limitMs: number, signal: AbortSignal): Promise<boolean> {
     const limit = new AbortController();
-    using _timer = this.#deps.clock.after(limitMs, () => limit.abort());
+    using _timer = this.#deps.clock.after(limitMs, () =>
+      limit.abort(new FleetError("TIMED_OUT", `no answer for ${Math.round(limitMs)} ms`)),
+    );
     return this.#tryOnce(AbortSignal.any([signal, limit.signal]));
   }
 

@@ -1,23 +1,34 @@
 import type { Agent, Dispatcher } from "undici";
+import { abortWith } from "#base/abortable.ts";
 import { abortError, delay } from "#base/clock.ts";
 import { FleetError, hasCode } from "#base/errors.ts";
-import type { CounterMetric, HistogramMetric } from "#base/metrics.ts";
 import { parseStatus, statusError } from "./answer.ts";
 import type { ClusterConfig, Credential } from "./config.ts";
 import type { RuntimeDeps } from "./deps.ts";
+import { currentFlow } from "./flow.ts";
+import { FairLimiter } from "./limiter.ts";
+import { type ClientMeters, createClientMeters } from "./meters.ts";
+import { parseRetryAfter, planRetry } from "./retry.ts";
+import { ServerClock, type ServerTime } from "./server-clock.ts";
 
 /** Requests to one API server: connections, credentials, retries. HTTP/1.1. */
 
 /** Connections for calls. Watches have their own, without a bound: each holds one as long as it lives. */
-const CALL_CONNECTIONS = 32;
+const CALL_CONNECTIONS = 64;
 const KEEP_ALIVE_MS = 30_000;
 /** Silence on an idle TCP connection before the kernel probes it, so that a dead peer is found in about 25 s. */
 const TCP_KEEPALIVE_MS = 15_000;
 /** The API server ends ordinary requests after 60 s by itself (`--request-timeout`). */
 const CALL_TIMEOUT_MS = 70_000;
-/** client-go's bound on how often it obeys Retry-After is 10; its waits are not bounded, ours are. */
-const MAX_RETRIES = 10;
-const MAX_RETRY_AFTER_MS = 30_000;
+/** Errors of undici and of the system that mean that nothing came back. */
+const SILENCE: ReadonlySet<string> = new Set([
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ETIMEDOUT",
+  "UND_ERR_BODY_TIMEOUT",
+  "UND_ERR_CONNECT_TIMEOUT",
+  "UND_ERR_HEADERS_TIMEOUT",
+]);
 
 export interface Call {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -43,9 +54,18 @@ interface Opened {
   readonly connections: Promise<Connections>;
 }
 
+/** A stream that is open. */
+interface Stream {
+  /** On the monotonic clock. */
+  readonly openedMs: number;
+  readonly stop: AbortController;
+}
+
 interface Answer {
   readonly code: number;
   readonly retryAfterMs: number | undefined;
+  /** Uid of the FlowSchema that the request fell under (API Priority and Fairness). */
+  readonly flowSchema: string;
   readonly body: Dispatcher.ResponseData["body"];
 }
 
@@ -56,12 +76,16 @@ export class Transport implements AsyncDisposable {
   /** The path under which the server lives, without a slash at its end. */
   readonly #base: string;
   readonly #userAgent: string;
-  readonly #requests: CounterMetric;
-  readonly #durations: HistogramMetric;
+  readonly #limiter = new FairLimiter();
+  readonly #serverClock: ServerClock;
+  readonly #meters: ClientMeters;
   readonly #closing = new AbortController();
   readonly #onReachable = new Set<() => void>();
+  readonly #check: Disposable | undefined;
   #opened: Opened | undefined;
-  #isAway = false;
+  readonly #streams = new Set<Stream>();
+  /** Since when the server cannot be reached, and whether packets to it seem to vanish. */
+  #away: { readonly sinceMs: number; readonly isSilent: boolean } | undefined;
 
   constructor(config: ClusterConfig, deps: RuntimeDeps, userAgent: string) {
     const url = new URL(config.server);
@@ -70,45 +94,85 @@ export class Transport implements AsyncDisposable {
     this.#origin = url.origin;
     this.#base = url.pathname.replace(/\/+$/, "");
     this.#userAgent = userAgent;
-    this.#requests = deps.metrics.counter({
-      name: "rest_client_requests_total",
-      help: "Requests to the API server, by code, method and host.",
-      labels: ["code", "method", "host"],
+    this.#serverClock = new ServerClock(deps.clock);
+    this.#meters = createClientMeters(deps.metrics, url.host, {
+      limiter: this.#limiter,
+      serverClock: this.#serverClock,
+      now: () => deps.clock.now(),
     });
-    this.#durations = deps.metrics.histogram({
-      name: "rest_client_request_duration_seconds",
-      help: "How long requests to the API server take, watches left out.",
-      labels: ["verb", "host"],
-      buckets: [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
-    });
+    const problem = (): string | undefined => (this.#away === undefined ? undefined : "cannot be reached");
+    this.#check = deps.health?.register({ name: `server/${config.name}`, kind: "note", problem });
+  }
+
+  get serverTime(): ServerTime | undefined {
+    return this.#serverClock.time;
   }
 
   /** Sends a call and gives the text of its answer. Throws for every code but 2xx. */
   async call(call: Call): Promise<string> {
-    const startedMs = this.#deps.clock.monotonic();
-    for (let attempt = 0; ; attempt++) {
-      const answer = await this.#sendOnLiveConnection(call);
-      const text = await this.#read(call, answer);
+    const { clock, rng } = this.#deps;
+    const startedMs = clock.monotonic();
+    for (let attempt = 0, waitedMs = 0; ; attempt++) {
+      const { answer, text } = await this.#inTurn(call);
       if (answer.code >= 200 && answer.code < 300) {
-        const tookMs = this.#deps.clock.monotonic() - startedMs;
-        this.#durations.observe({ verb: call.method, host: this.#origin }, tookMs / 1000);
+        this.#meters.took(call.method, clock.monotonic() - startedMs);
         return text;
       }
-      const error = statusError(`${call.method} ${call.path}`, parseStatus(answer.code, text));
-      const isBusy = answer.code === 429 || answer.code === 503;
-      if (!isBusy || !call.isIdempotent || answer.retryAfterMs === undefined || attempt >= MAX_RETRIES)
-        throw error;
-      const waitMs = Math.min(MAX_RETRY_AFTER_MS, answer.retryAfterMs) * (1 + 0.1 * this.#deps.rng.random());
-      await delay(this.#deps.clock, waitMs, call.signal ?? this.#closing.signal);
+      const { code, retryAfterMs } = answer;
+      const { isIdempotent } = call;
+      const waitMs = planRetry({ code, retryAfterMs, isIdempotent, attempt, waitedMs });
+      if (waitMs === undefined)
+        throw statusError(`${call.method} ${call.path}`, parseStatus(answer.code, text));
+      waitedMs += waitMs;
+      await delay(clock, waitMs * (1 + 0.1 * rng.random()), call.signal ?? this.#closing.signal);
     }
+  }
+
+  /** What controllers write is bounded by what the server takes; reads, and all that elections need, go at once. */
+  async #inTurn(call: Call): Promise<{ readonly answer: Answer; readonly text: string }> {
+    const flow = call.method === "GET" ? undefined : currentFlow();
+    if (flow === undefined) return this.#exchange(call);
+    const startedMs = this.#deps.clock.monotonic();
+    const permit = await this.#limiter.acquire(flow, call.signal);
+    this.#meters.waited(this.#deps.clock.monotonic() - startedMs);
+    try {
+      const both = await this.#exchange(call);
+      if (both.answer.code === 429) permit.release("throttled");
+      return both;
+    } finally {
+      permit.release("done");
+    }
+  }
+
+  async #exchange(call: Call): Promise<{ readonly answer: Answer; readonly text: string }> {
+    const answer = await this.#sendOnLiveConnection(call);
+    if (answer.code === 429) this.#meters.throttled(answer.flowSchema);
+    return { answer, text: await this.#read(call, answer) };
   }
 
   /** Sends a call whose answer goes on. Throws for every code but 2xx. */
   async stream(call: Call): Promise<AsyncIterable<Uint8Array>> {
-    const answer = await this.#sendWithFreshCredentials(call, "watches");
-    if (answer.code >= 200 && answer.code < 300) return answer.body;
+    const stop = new AbortController();
+    if (call.signal !== undefined) abortWith(stop, call.signal);
+    const answer = await this.#sendWithFreshCredentials({ ...call, signal: stop.signal }, "watches");
+    if (answer.code >= 200 && answer.code < 300) return this.#watchOver(call, answer, stop);
     const text = await this.#read(call, answer);
     throw statusError(`${call.method} ${call.path}`, parseStatus(answer.code, text));
+  }
+
+  async *#watchOver(call: Call, { body }: Answer, stop: AbortController): AsyncGenerator<Uint8Array> {
+    const stream = { openedMs: this.#deps.clock.monotonic(), stop };
+    this.#streams.add(stream);
+    try {
+      yield* body as AsyncIterable<Uint8Array>;
+    } catch (cause) {
+      if (!stop.signal.aborted || call.signal?.aborted === true) throw cause;
+      throw new FleetError("API_UNAVAILABLE", `${call.method} ${call.path}: ended with the outage`, {
+        retriable: true,
+      });
+    } finally {
+      this.#streams.delete(stream);
+    }
   }
 
   /** Calls back each time the server answers again after it could not be reached. */
@@ -121,10 +185,13 @@ export class Transport implements AsyncDisposable {
 
   /** What a broken connection is to the caller. */
   failure(call: Call, cause: unknown): FleetError {
-    if (call.signal?.aborted === true) return abortError(call.signal);
+    if (call.signal?.aborted === true) {
+      if (hasCode(call.signal.reason, "TIMED_OUT")) this.#noteAway(true);
+      return abortError(call.signal);
+    }
     if (this.#closing.signal.aborted) return abortError(this.#closing.signal);
     if (cause instanceof FleetError) return cause;
-    this.#isAway = true;
+    this.#noteAway(isSilence(cause));
     const message = `${call.method} ${call.path}: no answer from ${this.#config.server}`;
     return new FleetError("API_UNAVAILABLE", message, {
       cause,
@@ -135,6 +202,8 @@ export class Transport implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new FleetError("ABORTED", "the client is closed"));
+    this.#meters[Symbol.dispose]();
+    this.#check?.[Symbol.dispose]();
     const connections = await this.#opened?.connections.catch(() => undefined);
     await Promise.all([connections?.calls.destroy(), connections?.watches.destroy()]);
   }
@@ -168,6 +237,7 @@ export class Transport implements AsyncDisposable {
       const credential = await this.#config.credentials.current(call.signal);
       const connections = await this.#connectionsFor(credential);
       const isWatch = kind === "watches";
+      const sentMs = this.#deps.clock.monotonic();
       const response = await connections[kind].request({
         origin: this.#origin,
         path: this.#base + call.path,
@@ -178,24 +248,36 @@ export class Transport implements AsyncDisposable {
         headersTimeout: CALL_TIMEOUT_MS,
         bodyTimeout: isWatch ? 0 : CALL_TIMEOUT_MS,
       });
-      const labels = { code: String(response.statusCode), method: call.method, host: this.#origin };
-      this.#requests.add(labels);
-      this.#noteAnswer();
+      this.#meters.answered(call.method, String(response.statusCode));
+      this.#noteAnswer(response.headers, sentMs);
       return {
         code: response.statusCode,
         retryAfterMs: parseRetryAfter(response.headers["retry-after"]),
+        flowSchema: headerOf(response.headers, "x-kubernetes-pf-flowschema-uid"),
         body: response.body,
       };
     } catch (cause) {
-      this.#requests.add({ code: "<error>", method: call.method, host: this.#origin });
+      this.#meters.answered(call.method, "<error>");
       throw this.failure(call, cause);
     }
   }
 
-  #noteAnswer(): void {
-    if (!this.#isAway) return;
-    this.#isAway = false;
+  #noteAway(isSilent: boolean): void {
+    const { sinceMs = this.#deps.clock.monotonic(), isSilent: was = false } = this.#away ?? {};
+    this.#away = { sinceMs, isSilent: was || isSilent };
+  }
+
+  #noteAnswer(headers: Dispatcher.ResponseData["headers"], sentMs: number): void {
+    this.#serverClock.observe(headerOf(headers, "date"), sentMs, this.#deps.clock.monotonic());
+    const away = this.#away;
+    if (away === undefined) return;
+    this.#away = undefined;
     for (const listener of this.#onReachable) listener();
+    if (!away.isSilent) return;
+    // Where packets vanished, a stream may be dead without either end knowing: those from before begin anew, where they
+    // stopped.
+    for (const { openedMs, stop } of this.#streams)
+      if (openedMs < away.sinceMs) stop.abort(new FleetError("TIMED_OUT", "opened before the outage"));
   }
 
   async #read(call: Call, answer: Answer): Promise<string> {
@@ -274,8 +356,13 @@ function authorizationOf(credential: Credential): string | undefined {
   return `Basic ${Buffer.from(pair, "utf8").toString("base64")}`;
 }
 
-/** Seconds, as the API server writes them; the date form of RFC 9110 counts as absent. */
-function parseRetryAfter(header: string | string[] | undefined): number | undefined {
-  if (typeof header !== "string" || !/^\d{1,6}$/.test(header)) return undefined;
-  return Number(header) * 1000;
+/** The server did not refuse: nothing came back at all. */
+function isSilence(cause: unknown): boolean {
+  const code = Error.isError(cause) && "code" in cause ? cause.code : undefined;
+  return typeof code === "string" && SILENCE.has(code);
+}
+
+function headerOf(headers: Dispatcher.ResponseData["headers"], name: string): string {
+  const value = headers[name];
+  return typeof value === "string" ? value : "";
 }

@@ -1,6 +1,7 @@
 import type { ObjectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject, ObjectList, Status } from "#api/meta/types.ts";
+import type { ServerTime } from "./server-clock.ts";
 
 /** What the runtime offers to controllers. Implementations: client.ts, informer.ts, controller.ts. */
 
@@ -93,6 +94,8 @@ export interface KubeClient extends AsyncDisposable {
    * not wait any longer.
    */
   onReachable(listener: () => void): Disposable;
+  /** What the server's clock shows, as far as its answers told; undefined before the first one. */
+  readonly serverTime: ServerTime | undefined;
   /** Any other call: a path with its query, a JSON body, the parsed JSON of the answer (or its text). */
   request(method: string, path: string, body?: unknown, options?: CallOptions): Promise<unknown>;
 }

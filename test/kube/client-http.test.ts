@@ -1,11 +1,12 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { CONFIG_MAPS, NAMESPACES } from "#api/core/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { FakeClock } from "#base/clock.fake.ts";
 import { connect } from "#kube/client.ts";
 import type { Credential } from "#kube/config.ts";
+import { withFlow } from "#kube/flow.ts";
 import type { KubeClient } from "#kube/types.ts";
 
 interface Seen {
@@ -182,6 +183,40 @@ describe("a call", () => {
     handlers = [json(503, status(503, "ServiceUnavailable"), { "retry-after": "2" })];
     const creating = client.create(CONFIG_MAPS, { metadata: { name: "one", namespace: "work" } });
     await expect(creating).rejects.toMatchObject({ code: "API_UNAVAILABLE" });
+  });
+
+  it("B1: that is put off waits and is sent again, whatever it is and however often, without failing", async () => {
+    const put = json(429, status(429, "TooManyRequests"), {
+      "retry-after": "1",
+      "x-kubernetes-pf-flowschema-uid": "schema",
+    });
+    handlers = Array.from({ length: 20 }, () => put);
+    const creating = client.create(CONFIG_MAPS, { metadata: { name: "one", namespace: "work" } });
+    for (let turn = 1; turn <= 20; turn++) {
+      await vi.waitFor(() => expect(seen).toHaveLength(turn));
+      await vi.waitFor(() => expect(clock.pending).toBeGreaterThan(0));
+      await clock.advance(1100);
+    }
+    await creating;
+    expect(seen).toHaveLength(21);
+  });
+
+  it("B1: is one of few after refusals, and controllers take turns", async () => {
+    handlers = [json(429, status(429, "TooManyRequests"))];
+    const body = { metadata: { name: "one", namespace: "work" } };
+    const held: (() => void)[] = [];
+    const first = withFlow("busy", () => client.create(CONFIG_MAPS, body));
+    await expect(first).rejects.toMatchObject({ code: "API_TOO_MANY_REQUESTS" });
+    fallback = (_, response) => void held.push(() => json(200, body)(seen[0] as Seen, response));
+    const all = Array.from({ length: 30 }, () => withFlow("busy", () => client.create(CONFIG_MAPS, body)));
+    await vi.waitFor(() => expect(held).toHaveLength(8));
+    // Reads, and what belongs to no controller, do not wait.
+    const read = withFlow("busy", () => client.get(CONFIG_MAPS, key));
+    const lease = client.create(CONFIG_MAPS, body);
+    await vi.waitFor(() => expect(held).toHaveLength(10));
+    fallback = json(200, body);
+    for (const answer of held) answer();
+    await Promise.all([...all, read, lease]);
   });
 
   it("that is refused for its credential reads it again, once", async () => {

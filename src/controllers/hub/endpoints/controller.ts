@@ -57,7 +57,7 @@ export function createEndpoints(parts: Parts): Controller {
   const serviceKeys = both(serviceOfExport);
   return createController(
     {
-      name: "hub-endpoints",
+      name: "endpointsliceexport",
       reconcile: (key, signal) => reconcile(parts, key, signal),
       concurrency: 16,
       sources: [

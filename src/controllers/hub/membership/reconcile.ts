@@ -64,7 +64,7 @@ export function createMembership(parts: Parts): Controller {
     informers.orders.store.get(objectKey(mailboxOf(key), key))?.spec.view !== undefined;
   const controller = createController(
     {
-      name: "hub-membership",
+      name: "membercluster",
       reconcile: (key, signal) => membership.reconcile(key, signal),
       sources: [
         watching(informers.members, (change) => {

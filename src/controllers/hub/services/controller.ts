@@ -16,7 +16,7 @@ export function createServices(parts: ServicesDeps): Controller {
   const { informers, deps } = parts;
   return createController(
     {
-      name: "hub-services",
+      name: "serviceimport",
       reconcile: serviceReconciler(parts),
       concurrency: 8,
       sources: [

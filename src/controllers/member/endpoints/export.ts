@@ -34,7 +34,7 @@ export function createEndpointExport(session: Session): Controller {
     [...here.slices.store.byIndex("service", key)].map(keyOf);
   return createController(
     {
-      name: "member-endpoint-export",
+      name: "endpointslice",
       reconcile: (key, signal) => reconcile(session, key, signal),
       concurrency: 16,
       sources: [

@@ -44,7 +44,7 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
   const slicesOf = (service: ObjectKey): ObjectKey[] => namesOf(session, service);
   const controller = createController(
     {
-      name: "member-endpoint-import",
+      name: "endpointsliceimport",
       async reconcile(key, signal) {
         const { order } = drains;
         await reconcile(session, probes, key, signal).catch(ignoreVanishing);

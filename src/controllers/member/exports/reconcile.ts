@@ -31,7 +31,7 @@ export function createExports(session: Session): Controller {
   const { here, mailbox, deps } = session;
   return createController(
     {
-      name: "member-exports",
+      name: "serviceexport",
       reconcile: (key, signal) => reconcile(session, key, signal),
       sources: [
         watching(here.fleetExports),

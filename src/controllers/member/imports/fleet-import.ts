@@ -23,7 +23,7 @@ export function createFleetImport(session: Session): Controller {
   const { here, mailbox, deps } = session;
   return createController(
     {
-      name: "member-fleet-import",
+      name: "serviceimport",
       reconcile: (key, signal) => reconcile(session, key, signal),
       sources: [
         watching(here.fleetImports),

@@ -36,7 +36,7 @@ export function createMultiClusterServices(session: Session): Controller {
   const { here, mailbox, deps } = session;
   return createController(
     {
-      name: "member-multi-cluster-service",
+      name: "multiclusterservice",
       reconcile: (key, signal) => reconcile(session, key, signal),
       sources: [
         watching(here.multiClusterServices, ({ key, before, after }) => [

@@ -26,7 +26,7 @@ export function createHeartbeat(session: Session): Controller {
   const whenLeaving = (): ObjectKey[] => (mailbox.orders.store.get(key)?.spec.state === "Leave" ? [key] : []);
   return createController(
     {
-      name: "member-heartbeat",
+      name: "internalmembercluster",
       reconcile: (_key, signal) => reconcile(session, key, signal),
       sources: [watching(mailbox.orders), ...leftovers(session, whenLeaving)],
     },
