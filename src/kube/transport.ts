@@ -265,6 +265,10 @@ export class Transport implements AsyncDisposable {
   #noteAway(isSilent: boolean): void {
     const { sinceMs = this.#deps.clock.monotonic(), isSilent: was = false } = this.#away ?? {};
     this.#away = { sinceMs, isSilent: was || isSilent };
+    if (!isSilent) return;
+    // Connections that swallow what is sent: later calls go on new ones, and those under way come to their end.
+    this.#opened?.connections.then(closeGently, () => {});
+    this.#opened = undefined;
   }
 
   #noteAnswer(headers: Dispatcher.ResponseData["headers"], sentMs: number): void {
