@@ -1,0 +1,282 @@
+/** Requests, and connections that stand, while clusters are drained, weighed and failed over. */
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { objectKey } from "#api/meta/key.ts";
+import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { systemClock } from "#base/clock.ts";
+import { eventuallyOne } from "../fleet/fleet.ts";
+import {
+  found,
+  parseTries,
+  type ParsedTry,
+  runFairlead,
+  startLab,
+  type TestLab,
+  until,
+} from "./lab-fixture.ts";
+import {
+  echoDeployment,
+  fleetExport,
+  KINDS,
+  mcsExport,
+  namespace,
+  service,
+  shellPod,
+} from "./lab-manifests.ts";
+import { describeOnKernel } from "./netns-fixture.ts";
+
+const ONE = "member-1";
+const TWO = "member-2";
+const BOTH = [ONE, TWO] as const;
+const HELLO = { namespace: "work", name: "hello" };
+/** Exported by the fleet's kind. */
+const LEGACY = { namespace: "work", name: "legacy" };
+/** From the answer of the command until the last proxy has heard of it. Unit: milliseconds. */
+const PROXY_MS = 1000;
+
+let lab: TestLab;
+
+/** Requests of a pod by itself, each a connection of its own. */
+const streamScript = (to: string): string =>
+  `while :; do t=$(date +%s%3N); a=$(curl -s -m 2 -H 'Accept: application/json' ${to}) || a=-; echo "$t $a"; sleep 0.03; done`;
+
+/** Requests over one connection, as long as it stands; a line tells how many connections the one before it took. */
+const heldScript = (to: string): string =>
+  `curl -s -m 3600 --rate 5/s -H 'Accept: application/json' -w '%{num_connects}\\n' '${to}?n=[1-100000]'`;
+
+async function vipOf(cluster: string, name: string): Promise<string> {
+  const client = await lab.client(cluster);
+  const hasAddress = (it: { readonly spec?: { readonly ips?: readonly string[] } }): boolean =>
+    (it.spec?.ips?.length ?? 0) > 0;
+  const { spec } = await eventuallyOne(client, MCS_SERVICE_IMPORTS, objectKey("work", name), hasAddress);
+  return `http://${found(spec?.ips?.find((it) => it.includes(".")))}/`;
+}
+
+const logsOf = async (cluster: string, pod: string): Promise<string> =>
+  (await lab.kubectl(cluster, ["-n", "work", "logs", pod])).stdout;
+
+async function triesSince(cluster: string, pod: string, sinceMs: number): Promise<readonly ParsedTry[]> {
+  return parseTries(await logsOf(cluster, pod)).filter((it) => it.startedAtMs >= sinceMs);
+}
+
+/** Waits for requests that began after `sinceMs`, in both clusters, and checks who answered all of them. */
+async function untilAllAnsweredBy(pod: string, sinceMs: number, clusters: readonly string[]): Promise<void> {
+  for (const cluster of BOTH) {
+    const tries = await until(
+      `requests in ${cluster}`,
+      () => triesSince(cluster, pod, sinceMs),
+      (it) => it.length >= 40,
+    );
+    const by = [...new Set(tries.map((it) => it.cluster ?? "none"))].toSorted();
+    expect({ cluster, by }).toEqual({ cluster, by: [...clusters] });
+  }
+}
+
+/** Waits until all of the last requests in both clusters are answered by these. @returns Since when. */
+async function untilAnsweredBy(
+  pod: string,
+  clusters: Readonly<Record<string, readonly string[]>>,
+): Promise<number> {
+  const sinceMs = systemClock.now();
+  for (const cluster of BOTH)
+    await until(
+      `${clusters[cluster]?.join(" and ")} answer in ${cluster}`,
+      async () => {
+        const last = (await triesSince(cluster, pod, sinceMs)).slice(-30);
+        return last.length < 30 ? "" : [...new Set(last.map((it) => it.cluster ?? "none"))].toSorted().join();
+      },
+      (it) => it === clusters[cluster]?.join(),
+    );
+  return systemClock.now();
+}
+const everywhere = (...clusters: readonly string[]) => ({ [ONE]: clusters, [TWO]: clusters });
+
+async function expectNoneFailed(pod: string, sinceMs: number): Promise<void> {
+  for (const cluster of BOTH) {
+    const failed = (await triesSince(cluster, pod, sinceMs)).filter((it) => it.cluster === undefined);
+    expect({ cluster, failed }).toEqual({ cluster, failed: [] });
+  }
+}
+
+/** Answers over the connection that stands, and how many connections there were. */
+async function held(
+  cluster: string,
+): Promise<{ readonly answers: readonly string[]; readonly connections: number }> {
+  const lines = (await logsOf(cluster, "held")).split("\n").filter((it) => it !== "");
+  const answers = lines
+    .filter((it) => it.startsWith("{"))
+    .map((it) => (JSON.parse(it) as { cluster: string }).cluster);
+  const connections = lines.filter((it) => /^\d+$/.test(it)).reduce((sum, it) => sum + Number(it), 0);
+  return { answers, connections };
+}
+
+const drain = (cluster: string, ...flags: readonly string[]) =>
+  runFairlead(lab.stateRoot, [
+    "drain",
+    cluster,
+    "--hub-kubeconfig",
+    lab.layout.kubeconfig,
+    "--hub-context",
+    "hub",
+    ...flags,
+  ]);
+
+const annotate = (cluster: string, object: string, annotation: string) =>
+  lab.kubectl(cluster, ["-n", "work", "annotate", object, annotation, "--overwrite"]);
+
+async function scale(cluster: string, name: string, replicas: number): Promise<void> {
+  await lab.kubectl(cluster, ["-n", "work", "scale", `deployment/${name}`, `--replicas=${replicas}`]);
+  await lab.kubectl(cluster, ["-n", "work", "rollout", "status", `deployment/${name}`, "--timeout=60s"]);
+}
+
+/** Makes the only pod of a cluster ready or not; it serves all the same. */
+async function setReady(cluster: string, name: string, isReady: boolean): Promise<void> {
+  const path = "jsonpath={.items[0].status.podIP}";
+  const { stdout } = await lab.kubectl(cluster, [
+    "-n",
+    "work",
+    "get",
+    "pods",
+    "-l",
+    `app=${name}`,
+    "-o",
+    path,
+  ]);
+  const url = `http://${stdout.trim()}:8080/readyz/${isReady ? "on" : "off"}`;
+  await lab.inPod(cluster, "work/client", `curl -s -X PUT ${url}`);
+}
+
+describeOnKernel("a fleet whose traffic is steered", () => {
+  beforeAll(async () => {
+    lab = await startLab({ name: "etraffic" });
+    for (const cluster of BOTH) {
+      await lab.apply(cluster, namespace("work"));
+      // A bare Pod is refused until its namespace has the account of that name.
+      await lab.kubectl(cluster, ["-n", "work", "wait", "--for=create", "serviceaccount/default"]);
+      await lab.apply(
+        cluster,
+        shellPod({ namespace: "work", name: "client" }),
+        echoDeployment(HELLO, 1),
+        service(HELLO),
+        mcsExport(HELLO),
+        echoDeployment(LEGACY, 1),
+        service(LEGACY),
+        fleetExport(LEGACY),
+      );
+    }
+    for (const cluster of BOTH)
+      await lab.apply(
+        cluster,
+        shellPod({ namespace: "work", name: "stream" }, streamScript(await vipOf(cluster, "hello"))),
+        shellPod({ namespace: "work", name: "stream-legacy" }, streamScript(await vipOf(cluster, "legacy"))),
+      );
+    for (const pod of ["stream", "stream-legacy"]) await untilAnsweredBy(pod, everywhere(ONE, TWO));
+  });
+  afterAll(() => lab?.[Symbol.asyncDispose]());
+
+  it("loses no request while a cluster is drained, keeps its connections, and can lose its pods then", async () => {
+    const beganMs = systemClock.now();
+    const { stdout } = await drain(TWO, "-o", "json");
+    expect(JSON.parse(stdout)).toMatchObject({ cluster: TWO, mode: "Soft", carriedOutBy: [ONE, TWO] });
+    await untilAllAnsweredBy("stream", systemClock.now() + PROXY_MS, [ONE]);
+    // These connect to the only cluster that is left, and stay there when it is drained itself.
+    for (const cluster of BOTH) {
+      await lab.apply(
+        cluster,
+        shellPod({ namespace: "work", name: "held" }, heldScript(await vipOf(cluster, "hello"))),
+      );
+      await until(
+        `a connection in ${cluster}`,
+        () => held(cluster),
+        (it) => it.answers.length > 3,
+      );
+    }
+    await drain(TWO, "--undo");
+    await untilAnsweredBy("stream", everywhere(ONE, TWO));
+
+    await drain(ONE);
+    const drainedMs = systemClock.now();
+    await untilAllAnsweredBy("stream", drainedMs + PROXY_MS, [TWO]);
+    for (const cluster of BOTH) {
+      const { length } = (await held(cluster)).answers;
+      const now = await until(
+        `answers in ${cluster}`,
+        () => held(cluster),
+        (it) => it.answers.length > length + 5,
+      );
+      expect({ cluster, by: new Set(now.answers), connections: now.connections }).toEqual({
+        cluster,
+        by: new Set([ONE]),
+        connections: 1,
+      });
+    }
+    const status = ["status", "--hub-kubeconfig", lab.layout.kubeconfig, "--hub-context", "hub"];
+    expect((await runFairlead(lab.stateRoot, status)).stdout).toMatch(/^member-1 .* Soft /m);
+
+    await scale(ONE, "hello", 0);
+    await scale(ONE, "hello", 1);
+    await untilAllAnsweredBy("stream", drainedMs + PROXY_MS, [TWO]);
+    await drain(ONE, "--undo");
+    await untilAnsweredBy("stream", everywhere(ONE, TWO));
+    await expectNoneFailed("stream", beganMs);
+  });
+
+  it("goes on with a drained cluster where no other has the service, and says so (C3)", async () => {
+    const beganMs = systemClock.now();
+    await lab.kubectl(TWO, ["-n", "work", "delete", KINDS.fleetExport, "legacy"]);
+    await untilAnsweredBy("stream-legacy", everywhere(ONE));
+    const { stdout } = await drain(ONE);
+    expect(stdout).toContain("work/legacy");
+    expect(stdout).not.toContain("work/hello");
+    await untilAllAnsweredBy("stream-legacy", systemClock.now() + PROXY_MS, [ONE]);
+    await lab.apply(TWO, fleetExport(LEGACY));
+    await untilAnsweredBy("stream-legacy", everywhere(TWO));
+    await drain(ONE, "--undo");
+    await untilAnsweredBy("stream-legacy", everywhere(ONE, TWO));
+    await expectNoneFailed("stream-legacy", beganMs);
+    await expectNoneFailed("stream", beganMs);
+  });
+
+  it.each([
+    ["legacy", KINDS.fleetExport, "networking.fleet.azure.com/weight"],
+    ["hello", KINDS.mcsExport, "fairlead.dev/weight"],
+  ])(
+    "sends nothing to a cluster in which %s has weight 0, before its pods go, and loses nothing (A3)",
+    async (name, kind, annotation) => {
+      const stream = name === "hello" ? "stream" : "stream-legacy";
+      const beganMs = systemClock.now();
+      await annotate(ONE, `${kind}/${name}`, `${annotation}=0`);
+      const sinceMs = await untilAnsweredBy(stream, everywhere(TWO));
+      await scale(ONE, name, 0);
+      await scale(ONE, name, 1);
+      await untilAllAnsweredBy(stream, sinceMs, [TWO]);
+      await annotate(ONE, `${kind}/${name}`, `${annotation}-`);
+      await untilAnsweredBy(stream, everywhere(ONE, TWO));
+      await expectNoneFailed(stream, beganMs);
+    },
+  );
+
+  it("fails over by priority and back without losing a request (C3)", async () => {
+    const beganMs = systemClock.now();
+    await annotate(TWO, `${KINDS.mcsExport}/hello`, "fairlead.dev/priority=1");
+    await untilAnsweredBy("stream", everywhere(ONE));
+    await setReady(ONE, "hello", false);
+    await untilAnsweredBy("stream", everywhere(TWO));
+    await setReady(ONE, "hello", true);
+    await untilAnsweredBy("stream", everywhere(ONE));
+    await annotate(TWO, `${KINDS.mcsExport}/hello`, "fairlead.dev/priority-");
+    await untilAnsweredBy("stream", everywhere(ONE, TWO));
+    await expectNoneFailed("stream", beganMs);
+  });
+
+  it("stays inside each cluster with local affinity, as long as that can serve (C3)", async () => {
+    const beganMs = systemClock.now();
+    await annotate(ONE, `${KINDS.mcsExport}/hello`, "fairlead.dev/affinity=local");
+    await untilAnsweredBy("stream", { [ONE]: [ONE], [TWO]: [TWO] });
+    await setReady(ONE, "hello", false);
+    await untilAnsweredBy("stream", everywhere(TWO));
+    await setReady(ONE, "hello", true);
+    await untilAnsweredBy("stream", { [ONE]: [ONE], [TWO]: [TWO] });
+    await expectNoneFailed("stream", beganMs);
+  });
+});
