@@ -14,7 +14,7 @@ import { objectKey } from "#api/meta/key.ts";
 import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { type ApiServer, startApiServer } from "#apiserver/server.ts";
 import { systemClock } from "#base/clock.ts";
-import { start } from "#base/exec.ts";
+import { exec, start } from "#base/exec.ts";
 import { exchange } from "#dns/exchange.ts";
 import { TYPE } from "#dnswire/types.ts";
 import { connect } from "#kube/client.ts";
@@ -163,5 +163,32 @@ describe("the DNS programs beside an API server", () => {
     api = await startApiServer({ dataDir, port });
     await client.delete(MCS_SERVICE_IMPORTS, objectKey("work", "hello"));
     await expect.poll(async () => (await ask(fleetPort, HELLO)).rcode, LIMIT).toBe("NXDOMAIN");
+  });
+});
+
+describe("fairlead dns check", () => {
+  const check = (...flags: readonly string[]) =>
+    exec(process.execPath, [MAIN, "dns", "check", "--timeout", "0", ...flags], {
+      allowFailure: true,
+      timeoutMs: 20_000,
+    });
+
+  it(
+    "passes where the names of the cluster set are answered, directly and through the cluster's DNS",
+    LIMIT,
+    async () => {
+      for (const port of [fleetPort, clusterPort])
+        expect(await check("--server", `127.0.0.1:${port}`)).toMatchObject({
+          exitCode: 0,
+          stderr: "clusterset.local is answered (version 1.0.0)\n",
+        });
+      expect(await check("--server", `localhost:${clusterPort}`)).toMatchObject({ exitCode: 0 });
+    },
+  );
+
+  it("fails where they are not, and says who was asked for what", LIMIT, async () => {
+    const refused = await check("--server", `127.0.0.1:${clusterPort}`, "--zone", "other.local");
+    expect(refused.exitCode).toBe(1);
+    expect(refused.stderr).toMatch(/127\.0\.0\.1:\d+ does not answer for other\.local as it has to/);
   });
 });

@@ -13,7 +13,8 @@ const ZONE_FLAG = ["--zone <domain>", "the zone of the cluster set", "clusterset
 
 /** The cluster-set DNS server of one member (KEP-1645), and commands that see that it is asked. */
 export function command(): Command {
-  const dns = new Command("dns");
+  // Flags of the server and of the others have names in common: what follows a word belongs to it.
+  const dns = new Command("dns").enablePositionalOptions();
   addServer(dns);
   dns
     .command("check")
@@ -26,6 +27,19 @@ export function command(): Command {
     .option("--name <name>", "a name that has to resolve too, such as kubernetes.default.svc")
     .option("--timeout <seconds>", "how long to try again, 0 to 600", "10")
     .action(async (flags) => (await import("./check.ts")).check(flags));
+  dns
+    .command("setup")
+    .description("make the cluster's own DNS ask for the names of the cluster set, and see that it does")
+    .option("--kubeconfig <file>", "an administrator of the member; default: the file that KUBECONFIG names")
+    .option("--context <name>", "context in it; default: its current one")
+    .option(...ZONE_FLAG)
+    .option("--dns-address <address>", "who answers; default: the Service of the chart (repeatable)", collect)
+    .option("--image <name>", "what the pod that verifies runs; default: the image of that Service's pods")
+    .option("--no-verify", "do not have a pod resolve names")
+    .option("--timeout <seconds>", "how long the cluster's DNS may take to know the zone, 1 to 600", "180")
+    .option("--dry-run", "print what would be written")
+    .option("--undo", "take away what was written")
+    .action(async (flags) => (await import("./setup.ts")).setup(flags));
   return dns;
 }
 

@@ -1,0 +1,123 @@
+import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
+import { type Job, JOBS } from "#api/batch/v1/types.ts";
+import { SERVICES } from "#api/core/v1/types.ts";
+import { keyOf } from "#api/meta/key.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { FleetError } from "#base/errors.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
+import type { KubeClient } from "#kube/types.ts";
+import { waitFor } from "../fleet/wait.ts";
+
+/** Where a cluster's names are answered is known in its pods alone: so a pod asks. */
+
+/** As the member's chart labels what belongs to its DNS. */
+const OF_DNS = "app.kubernetes.io/part-of=fairlead,app.kubernetes.io/component=dns";
+/** For a pod to be placed, its image to be pulled, and a result to be noticed. Unit: seconds. */
+const START_SECONDS = 120;
+
+/** The addresses of the cluster-set DNS in this cluster; none where it is not installed. */
+export async function fleetDnsAddresses(client: KubeClient, signal: AbortSignal): Promise<readonly string[]> {
+  const { items } = await client.list(SERVICES, {
+    namespace: FLEET_SYSTEM_NAMESPACE,
+    labelSelector: OF_DNS,
+    signal,
+  });
+  const { clusterIP, clusterIPs } = items[0]?.spec ?? {};
+  return (clusterIPs ?? [clusterIP ?? ""]).filter((it) => it !== "" && it !== "None");
+}
+
+/** The image of the cluster-set DNS that runs here, which any of its pods may pull. */
+export async function fleetImage(client: KubeClient, signal: AbortSignal): Promise<string | undefined> {
+  const { items } = await client.list(DEPLOYMENTS, {
+    namespace: FLEET_SYSTEM_NAMESPACE,
+    labelSelector: OF_DNS,
+    signal,
+  });
+  return items[0]?.spec?.template.spec?.containers[0]?.image;
+}
+
+export interface Verification {
+  readonly image: string;
+  readonly zone: string;
+  /** How long the cluster's DNS may take until it knows the zone. Unit: seconds. */
+  readonly seconds: number;
+}
+
+/**
+ * Has a pod resolve a name of the zone, and one of the cluster itself, by its own resolver.
+ *
+ * @throws {FleetError} `TIMED_OUT` when it cannot.
+ */
+export async function verifyInPod(
+  client: KubeClient,
+  verification: Verification,
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  const job = await client.create(JOBS, verifier(verification), { signal });
+  const key = keyOf(job);
+  const ended = (it: Job | undefined, type: string): boolean =>
+    it?.status?.conditions?.some((condition) => condition.type === type && condition.status === "True") ===
+    true;
+  try {
+    const last = await waitFor(
+      client,
+      {
+        of: JOBS,
+        key,
+        timeoutMs: (verification.seconds + START_SECONDS) * 1000,
+        until: (it) => it === undefined || ended(it, "Complete") || ended(it, "Failed"),
+        message: () =>
+          `no pod of Job ${key} has said within ${verification.seconds + START_SECONDS} s whether names resolve`,
+      },
+      deps,
+      signal,
+    );
+    if (!ended(last, "Complete"))
+      throw new FleetError(
+        "TIMED_OUT",
+        `a pod of Job ${key} could not resolve names of ${verification.zone} and of the cluster within ${verification.seconds} s`,
+      );
+  } finally {
+    await client.delete(JOBS, key, { propagationPolicy: "Background" });
+  }
+}
+
+function verifier({ image, zone, seconds }: Verification): Job {
+  const security = {
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ["ALL"] },
+  };
+  const args = [
+    "dns",
+    "check",
+    "--zone",
+    zone,
+    "--name",
+    "kubernetes.default.svc",
+    "--timeout",
+    String(seconds),
+  ];
+  return {
+    metadata: { generateName: "fairlead-dns-check-", name: "", namespace: FLEET_SYSTEM_NAMESPACE },
+    spec: {
+      backoffLimit: 0,
+      activeDeadlineSeconds: seconds + START_SECONDS,
+      ttlSecondsAfterFinished: 600,
+      template: {
+        spec: {
+          restartPolicy: "Never",
+          automountServiceAccountToken: false,
+          enableServiceLinks: false,
+          securityContext: {
+            runAsNonRoot: true,
+            runAsUser: 65_532,
+            seccompProfile: { type: "RuntimeDefault" },
+          },
+          containers: [{ name: "check", image, args, securityContext: security }],
+        },
+      },
+    },
+  };
+}

@@ -1,0 +1,249 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
+import { type Job, JOBS } from "#api/batch/v1/types.ts";
+import { CONFIG_MAPS, NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
+import { keyOf, objectKey } from "#api/meta/key.ts";
+import { silentLogger } from "#base/log.ts";
+import { AKS, EKS, K3S, KUBEADM, NODE_LOCAL } from "#cli/dns-setup/corefiles.fake.ts";
+import { previewDns, setUpDns, undoDns } from "#cli/dns-setup/setup.ts";
+import { connect } from "#kube/client.ts";
+import { systemDeps } from "#kube/deps.ts";
+import { createInformer } from "#kube/informer.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import type { KubeClient } from "#kube/types.ts";
+import { startTestServer, type TestServer } from "../apiserver/support.ts";
+
+/** `fairlead dns setup` on an API server. What its pod would find out is said by the test. */
+
+const LABELS = { "app.kubernetes.io/part-of": "fairlead", "app.kubernetes.io/component": "dns" };
+const OPTIONS = { zone: "clusterset.local", verify: true, seconds: 30 };
+
+let server: TestServer;
+let client: KubeClient;
+let stop: AbortController;
+let said: string[];
+/** What the pod of a Job finds: whether names resolve. */
+let resolves: () => boolean;
+let jobs: Job[];
+let watching: AsyncDisposable;
+
+beforeEach(async () => {
+  server = await startTestServer();
+  client = connect(await loadKubeconfig(server.server.kubeconfig), systemDeps(silentLogger));
+  stop = new AbortController();
+  said = [];
+  jobs = [];
+  resolves = () => true;
+  await client.create(NAMESPACES, { metadata: { name: "fleet-system" } });
+  const metadata = { namespace: "fleet-system", name: "fairlead-member-dns", labels: LABELS };
+  await client.create(SERVICES, {
+    metadata,
+    spec: { clusterIP: "10.96.1.2", ports: [{ port: 53, protocol: "UDP" }] },
+  });
+  const containers = [{ name: "dns", image: "example.org/fairlead:v9" }];
+  await client.create(DEPLOYMENTS, {
+    metadata,
+    spec: {
+      selector: { matchLabels: LABELS },
+      template: { metadata: { labels: LABELS }, spec: { containers } },
+    },
+  });
+  watching = await finishJobs();
+});
+afterEach(async () => {
+  stop.abort();
+  await watching[Symbol.asyncDispose]();
+  await client[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
+});
+
+async function finishJobs(): Promise<AsyncDisposable> {
+  const informer = createInformer(client, JOBS, {}, systemDeps(silentLogger));
+  const running: Promise<unknown>[] = [];
+  informer.subscribe(({ before, after }) => {
+    if (before !== undefined || after === undefined) return;
+    jobs.push(after);
+    const time = "2026-01-01T00:00:00Z";
+    const [first, type] = resolves() ? ["SuccessCriteriaMet", "Complete"] : ["FailureTarget", "Failed"];
+    const conditions = [first, type].map((it) => ({
+      type: it,
+      status: "True",
+      reason: "Test",
+      lastTransitionTime: time,
+      lastProbeTime: time,
+    }));
+    const counts = type === "Complete" ? { succeeded: 1, completionTime: time } : { failed: 1 };
+    const status = {
+      startTime: time,
+      conditions,
+      ...counts,
+      uncountedTerminatedPods: {},
+      ready: 0,
+      terminating: 0,
+    };
+    running.push(
+      client.mergePatch(JOBS, keyOf(after), { status }, { subresource: "status" }).catch(() => {}),
+    );
+  });
+  informer.start(stop.signal);
+  await informer.synced(stop.signal);
+  return {
+    async [Symbol.asyncDispose]() {
+      await Promise.all(running);
+      await informer[Symbol.asyncDispose]();
+    },
+  };
+}
+
+const deps = () => ({ ...systemDeps(silentLogger), progress: (step: string) => void said.push(step) });
+const put = async (name: string, data: Record<string, string>) =>
+  client.create(CONFIG_MAPS, { metadata: { namespace: "kube-system", name }, data });
+const find = async (name: string) => client.find(CONFIG_MAPS, objectKey("kube-system", name));
+const setUp = async (options = {}) => setUpDns(client, { ...OPTIONS, ...options }, deps(), stop.signal);
+const undo = async () => undoDns(client, deps(), stop.signal);
+
+describe("the setup of a cluster's DNS", () => {
+  it.each([
+    ["kubeadm", KUBEADM],
+    ["EKS", EKS],
+  ])(
+    "writes the block into the Corefile of %s, keeps what was there, and takes it away again",
+    async (_, text) => {
+      await put("coredns", { Corefile: text });
+      await setUp();
+      const after = await find("coredns");
+      expect(after?.data?.["Corefile"]).toContain("clusterset.local:53 {");
+      expect(after?.data?.["Corefile"]).toContain("forward . 10.96.1.2");
+      expect(after?.metadata.annotations?.["fairlead.dev/dns-backup"]).toBe(text);
+      expect(said).toContain("pods resolve names of clusterset.local");
+
+      await setUp();
+      expect((await find("coredns"))?.metadata.resourceVersion).toBe(after?.metadata.resourceVersion);
+      expect(said).toContain("the cluster's DNS is configured as it should be");
+
+      await undo();
+      expect((await find("coredns"))?.data).toEqual({ Corefile: text });
+      expect((await find("coredns"))?.metadata.annotations ?? {}).toEqual({});
+    },
+  );
+
+  it.each([
+    ["k3s", K3S],
+    ["AKS", AKS],
+  ])("makes the file beside the Corefile of %s, and removes it with its ConfigMap", async (_, text) => {
+    await put("coredns", { Corefile: text });
+    await setUp();
+    expect((await find("coredns"))?.data).toEqual({ Corefile: text });
+    expect((await find("coredns-custom"))?.data?.["fairlead.server"]).toContain("forward . 10.96.1.2");
+    await undo();
+    expect(await find("coredns-custom")).toBeUndefined();
+  });
+
+  it("leaves the files that others have beside it", async () => {
+    await put("coredns", { Corefile: AKS });
+    await put("coredns-custom", { "test.override": "log" });
+    await setUp();
+    await undo();
+    expect((await find("coredns-custom"))?.data).toEqual({ "test.override": "log" });
+  });
+
+  it("gives the zone to caches on nodes, and to kube-dns", async () => {
+    await put("kube-dns", { stubDomains: '{"example.org":["10.0.0.1"]}' });
+    await setUp();
+    expect((await find("kube-dns"))?.data?.["stubDomains"]).toBe(
+      '{"example.org":["10.0.0.1"],"clusterset.local":["10.96.1.2"]}',
+    );
+    await undo();
+    expect((await find("kube-dns"))?.data?.["stubDomains"]).toBe('{"example.org":["10.0.0.1"]}');
+    await put("coredns", { Corefile: KUBEADM });
+    await put("node-local-dns", { Corefile: NODE_LOCAL });
+    await setUp();
+    expect((await find("node-local-dns"))?.data?.["Corefile"]).toContain(
+      "bind 169.254.20.10 10.96.0.10\n    forward . 10.96.1.2",
+    );
+    await undo();
+    expect((await find("node-local-dns"))?.data?.["Corefile"]).toBe(NODE_LOCAL);
+  });
+
+  it("has a pod of the same image ask for the zone and for the cluster's own names, and removes it", async () => {
+    await put("coredns", { Corefile: KUBEADM });
+    await setUp();
+    expect(jobs).toHaveLength(1);
+    expect(jobs[0]?.spec?.template.spec?.containers[0]).toMatchObject({
+      image: "example.org/fairlead:v9",
+      args: [
+        "dns",
+        "check",
+        "--zone",
+        "clusterset.local",
+        "--name",
+        "kubernetes.default.svc",
+        "--timeout",
+        "30",
+      ],
+    });
+    expect(
+      (await client.list(JOBS)).items.filter((it) => it.metadata.deletionTimestamp === undefined),
+    ).toEqual([]);
+  });
+
+  it.each([
+    ["the Corefile", KUBEADM, "coredns", { Corefile: KUBEADM }],
+    ["a file beside it", K3S, "coredns-custom", undefined],
+  ])("puts back what was there when names do not resolve: %s", async (_, text, name, before) => {
+    await put("coredns", { Corefile: text });
+    resolves = () => false;
+    await expect(setUp()).rejects.toThrow(/could not resolve.*is configured as it was before/s);
+    expect((await find(name))?.data).toEqual(before);
+  });
+
+  it("does not take back what somebody else changed meanwhile, and says so", async () => {
+    await put("coredns", { Corefile: KUBEADM });
+    const theirs = KUBEADM.replace("cache 30", "cache 60");
+    const touched: Promise<unknown>[] = [];
+    resolves = () => {
+      touched.push(
+        client.mergePatch(CONFIG_MAPS, objectKey("kube-system", "coredns"), { data: { Corefile: theirs } }),
+      );
+      return false;
+    };
+    await expect(setUp()).rejects.toThrow(/could not be taken back.*--undo/s);
+    await Promise.all(touched);
+    expect((await find("coredns"))?.data?.["Corefile"]).toBe(theirs);
+  });
+
+  it("starts servers anew that do not reload", async () => {
+    await put("coredns", { Corefile: KUBEADM.replace("    reload\n", "") });
+    const labels = { "k8s-app": "kube-dns" };
+    const spec = { containers: [{ name: "coredns", image: "coredns" }] };
+    await client.create(DEPLOYMENTS, {
+      metadata: { namespace: "kube-system", name: "coredns" },
+      spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
+    });
+    await setUp();
+    const deployment = await client.get(DEPLOYMENTS, objectKey("kube-system", "coredns"));
+    expect(deployment.spec?.template.metadata?.annotations).toHaveProperty(
+      "kubectl.kubernetes.io/restartedAt",
+    );
+  });
+
+  it("changes nothing where it only shows what it would do, and where the Corefile is not understood", async () => {
+    const map = await put("coredns", { Corefile: KUBEADM });
+    expect((await previewDns(client, OPTIONS, stop.signal)).edits).toHaveLength(1);
+    expect((await find("coredns"))?.metadata.resourceVersion).toBe(map.metadata.resourceVersion);
+    const bare = { data: { Corefile: ".:53\nerrors\n" } };
+    const broken = await client.mergePatch(CONFIG_MAPS, objectKey("kube-system", "coredns"), bare);
+    await expect(setUp()).rejects.toThrow(/^line 1 of the Corefile/);
+    expect((await find("coredns"))?.metadata.resourceVersion).toBe(broken.metadata.resourceVersion);
+  });
+
+  it("says what is missing: a DNS to forward to, an image to verify with", async () => {
+    await put("coredns", { Corefile: KUBEADM });
+    await client.delete(DEPLOYMENTS, objectKey("fleet-system", "fairlead-member-dns"));
+    await expect(setUp()).rejects.toThrow(/--image, or --no-verify/);
+    await client.delete(SERVICES, objectKey("fleet-system", "fairlead-member-dns"));
+    await expect(setUp()).rejects.toThrow(/install the chart fairlead-member.*--dns-address/);
+    await setUp({ addresses: ["10.9.9.9"], verify: false });
+    expect((await find("coredns"))?.data?.["Corefile"]).toContain("forward . 10.9.9.9");
+  });
+});
