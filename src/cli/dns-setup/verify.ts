@@ -6,7 +6,7 @@ import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts
 import { FleetError } from "#base/errors.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import type { KubeClient } from "#kube/types.ts";
-import { waitFor } from "../fleet/wait.ts";
+import { waitFor } from "#kube/wait.ts";
 
 /** Where a cluster's names are answered is known in its pods alone: so a pod asks. */
 
