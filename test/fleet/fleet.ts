@@ -26,7 +26,7 @@ import { AccessLog, configAs, grant, PROGRAM_AGENT, tokensOf } from "./access.ts
 
 /** A hub and members in this process: real API servers, real controllers, no nodes. */
 
-interface TestCluster extends AsyncDisposable {
+export interface TestCluster extends AsyncDisposable {
   readonly name: string;
   readonly config: ClusterConfig;
   readonly client: KubeClient;
@@ -45,7 +45,7 @@ export function testDeps(name: string): RuntimeDeps {
 /** Longest wait for anything in these tests. Unit: milliseconds. */
 export const PATIENCE_MS = 20_000;
 
-async function startCluster(
+export async function startCluster(
   name: string,
   programs: readonly ProgramAccess[],
   serviceRanges?: readonly string[],
@@ -78,7 +78,7 @@ async function startCluster(
 }
 
 /** A process that can be stopped and started again: a hub's controllers, or a member's agent. */
-class Restartable implements AsyncDisposable {
+export class Restartable implements AsyncDisposable {
   readonly #run: (signal: AbortSignal) => Promise<void>;
   #stop = new AbortController();
   #running: Promise<void> | undefined;
@@ -209,7 +209,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
   };
 }
 
-function connectProgram(config: ClusterConfig, deps: RuntimeDeps): KubeClient {
+export function connectProgram(config: ClusterConfig, deps: RuntimeDeps): KubeClient {
   return connect(config, { ...deps, userAgent: PROGRAM_AGENT });
 }
 
@@ -219,7 +219,7 @@ function at<T>(map: ReadonlyMap<string, T>, name: string): T {
   return value;
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
+export function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();
     else signal.addEventListener("abort", () => resolve(), { once: true });

@@ -25,6 +25,7 @@ import {
   type MailboxInformers,
 } from "./informers.ts";
 import { Layers } from "./layers.ts";
+import { isOfOurs } from "./session.ts";
 
 /** A namespace that is read, or begins to be. */
 interface Place {
@@ -191,7 +192,7 @@ function partOf<T extends KubeObject>(namespace: string, layers: Layers<T>, info
 }
 
 /** Where a hub says things in our kinds, uppermost first. */
-function placesOf({ spec }: InternalMemberCluster, cluster: string): string[] {
-  if (spec.leaseDurationSeconds === undefined) return [];
-  return [mailboxOf(cluster), ...(spec.view === undefined ? [] : [spec.view])];
+function placesOf(orders: InternalMemberCluster, cluster: string): string[] {
+  if (!isOfOurs(orders)) return [];
+  return [mailboxOf(cluster), ...(orders.spec.view === undefined ? [] : [orders.spec.view])];
 }

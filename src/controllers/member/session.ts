@@ -1,3 +1,4 @@
+import type { InternalMemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { type ObjectKey, objectKey } from "#api/meta/key.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
@@ -45,18 +46,27 @@ export function membershipOf({ mailbox, cluster }: Session): Membership {
   }
 }
 
-/** Whether the hub knows what we add to the kinds of mailboxes: an original one is sent nothing of it. */
+/** Whether the hub knows what we add to the kinds of mailboxes. */
 export function isHubModern({ mailbox, cluster }: Session): boolean {
   const orders = mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
-  return orders?.spec.leaseDurationSeconds !== undefined;
+  return orders !== undefined && isOfOurs(orders);
+}
+
+/** Whether the hub is of other origin, which its orders show: it is sent nothing that we added. */
+export function isOriginalHub({ mailbox, cluster }: Session): boolean {
+  const orders = mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
+  return orders !== undefined && !isOfOurs(orders);
+}
+
+export function isOfOurs({ spec }: InternalMemberCluster): boolean {
+  return spec.leaseDurationSeconds !== undefined;
 }
 
 /** Whether the hub's orders changed in what controllers go by. */
-export function isMembershipChanged({
-  before,
-  after,
-}: Change<{ metadata: KubeObject["metadata"]; spec: { state: string } }>): boolean {
-  return before?.spec.state !== after?.spec.state;
+export function isMembershipChanged({ before, after }: Change<InternalMemberCluster>): boolean {
+  const facts = (it: InternalMemberCluster | undefined): string =>
+    it === undefined ? "" : `${it.spec.state} ${isOfOurs(it)}`;
+  return facts(before) !== facts(after);
 }
 
 /** The keys of an object before and after a change. */

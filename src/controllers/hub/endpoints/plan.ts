@@ -1,5 +1,6 @@
 import type { Claim } from "#api/fairlead.dev/model/claim.ts";
 import { sliceExportName } from "#api/fairlead.dev/model/names.ts";
+import { endpointsForOthers } from "#api/fairlead.dev/model/other-origin.ts";
 import { findEndpointProblem, importPorts } from "#api/fairlead.dev/model/slice.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import type {
@@ -86,13 +87,10 @@ export function forOlderAgents(
   spec: EndpointSliceExportSpec,
   exposed: AcceptedCluster["ports"],
 ): EndpointSliceExportSpec | undefined {
-  if (spec.addressType !== "IPv4") return undefined;
-  const endpoints = spec.endpoints
-    .filter((it) => it.conditions?.ready !== false)
-    .map(({ addresses }) => ({ addresses }));
-  if (exposed === undefined) return { ...spec, endpoints };
+  const sent = endpointsForOthers(spec);
+  if (sent === undefined || exposed === undefined) return sent;
   const ports = importPorts(spec.ports ?? [], exposed);
-  return ports.length === 0 ? undefined : { ...spec, endpoints, ports };
+  return ports.length === 0 ? undefined : { ...sent, ports };
 }
 
 /**

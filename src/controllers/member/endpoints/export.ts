@@ -1,6 +1,7 @@
 import type { EndpointSlice } from "#api/discovery/v1/types.ts";
 import { sliceExportName } from "#api/fairlead.dev/model/names.ts";
-import { type ObjectKey, keyOf } from "#api/meta/key.ts";
+import { endpointsForOthers } from "#api/fairlead.dev/model/other-origin.ts";
+import { type ObjectKey, keyOf, splitKey } from "#api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
@@ -10,7 +11,7 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
-import { findCondition, timestamp } from "#kube/conditions.ts";
+import { timestamp } from "#kube/conditions.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
@@ -23,7 +24,7 @@ import {
   serviceOfLocalSlice,
   sourceOfSliceExport,
 } from "../informers.ts";
-import { both, isHubModern, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { both, isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
 
 type SliceFacts = Pick<EndpointSliceExportSpec, "addressType" | "endpoints" | "ports">;
 
@@ -47,9 +48,9 @@ export function createEndpointExport(session: Session): Controller {
           both((it) => [sourceOfSliceExport(it)]),
         ),
         watching(mailbox.orders, (change) => (isMembershipChanged(change) ? sliceKeys(session) : [])),
-        // The last valid weight, and what an original hub decided.
+        // The plan reads the last valid weight there, and from hubs of other origin the verdict that lets endpoints go.
         watching(mailbox.exports, (change) =>
-          isHubModern(session) ? [] : both(serviceOfExport)(change).flatMap((key) => slicesOf({ key })),
+          isOriginalHub(session) ? both(serviceOfExport)(change).flatMap((key) => slicesOf({ key })) : [],
         ),
       ],
     },
@@ -109,8 +110,6 @@ interface Wanted {
   readonly slice: EndpointSlice;
   readonly service: ObjectKey;
   readonly facts: SliceFacts;
-  /** Of the EndpointSliceExport. */
-  readonly name: string;
 }
 
 /** What has to be on the hub for a slice; undefined when nothing has. */
@@ -119,54 +118,34 @@ function findWanted(session: Session, key: ObjectKey): Wanted | undefined {
   const slice = session.here.slices.store.get(key);
   const [service] = slice === undefined ? [] : serviceOfLocalSlice(slice);
   if (slice === undefined || service === undefined) return undefined;
-  const facts = exportedFacts(slice);
-  if (facts === undefined || planFor(session, service).spec === undefined) return undefined;
-  const sent = isHubModern(session) ? facts : factsForOriginalHub(session, service, facts);
-  if (sent === undefined) return undefined;
-  const { namespace = "", name } = slice.metadata;
-  return { slice, service, facts: sent, name: sliceExportName(session.cluster, namespace, name) };
-}
-
-/**
- * An original hub hands on whatever it is sent: members keep back the endpoints of an export that it did not accept, and
- * importers take every endpoint for ready and know IPv4 only.
- */
-function factsForOriginalHub(
-  { mailbox }: Session,
-  service: ObjectKey,
-  { addressType, endpoints, ports }: SliceFacts,
-): SliceFacts | undefined {
-  const isAccepted = [...mailbox.exports.store.byIndex("service", service)].some(
-    (it) => findCondition(it.status?.conditions, "Conflict")?.status === "False",
-  );
-  if (!isAccepted || addressType !== "IPv4") return undefined;
-  const ready = endpoints.filter((it) => it.conditions?.ready !== false);
-  return {
-    addressType,
-    endpoints: ready.map(({ addresses }) => ({ addresses })),
-    ...(ports === undefined ? {} : { ports }),
-  };
+  const { hasEndpoints } = planFor(session, service);
+  const all = hasEndpoints ? exportedFacts(slice) : undefined;
+  const facts = all !== undefined && isOriginalHub(session) ? endpointsForOthers(all) : all;
+  return facts === undefined ? undefined : { slice, service, facts };
 }
 
 async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
   const { hub, mailbox, cluster } = session;
   if (membershipOf(session) === "none") return;
   const wanted = findWanted(session, key);
-  let current: EndpointSliceExport | undefined;
-  for (const it of mailbox.sliceExports.store.byIndex("source", key)) {
-    if (it.metadata.name === wanted?.name) current = it;
-    else if (!isDeleting(it)) await hub.delete(ENDPOINT_SLICE_EXPORTS, keyOf(it), { signal });
-  }
-  if (wanted === undefined) return;
-  await applyIfChanged(hub, ENDPOINT_SLICE_EXPORTS, {
-    current,
-    desired: {
-      metadata: { namespace: mailboxOf(cluster), name: wanted.name },
-      spec: describe(session, { ...wanted, current }),
-    },
-    fieldManager: MEMBER_MANAGER,
-    signal,
-  });
+  const present = [...mailbox.sliceExports.store.byIndex("source", key)].filter((it) => !isDeleting(it));
+  const { namespace, name: local } = splitKey(key);
+  const name = sliceExportName(cluster, namespace ?? "", local);
+  // What an agent of other origin sent keeps the name that it drew.
+  const current =
+    wanted === undefined ? undefined : (present.find((it) => it.metadata.name === name) ?? present[0]);
+  if (wanted !== undefined)
+    await applyIfChanged(hub, ENDPOINT_SLICE_EXPORTS, {
+      current,
+      desired: {
+        metadata: { namespace: mailboxOf(cluster), name: current?.metadata.name ?? name },
+        spec: describe(session, { ...wanted, current }),
+      },
+      fieldManager: MEMBER_MANAGER,
+      signal,
+    });
+  for (const it of present)
+    if (it !== current) await hub.delete(ENDPOINT_SLICE_EXPORTS, keyOf(it), { signal });
 }
 
 function describe(

@@ -1,13 +1,22 @@
 import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
-import { DERIVED_SERVICE_LABEL, FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  DERIVED_SERVICE_LABEL,
+  FINALIZERS,
+  FLEET_SYSTEM_NAMESPACE,
+  mailboxOf,
+} from "#api/networking.fleet.azure.com/names.ts";
+import {
+  ENDPOINT_SLICE_IMPORTS,
+  type EndpointSliceImport,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { messageOf } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import { createController } from "#kube/controller.ts";
-import { isDeleting } from "#kube/finalizers.ts";
+import { addFinalizer, isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller } from "#kube/types.ts";
 import { importedService } from "../imports/mcs-import.ts";
@@ -20,7 +29,7 @@ import {
   serviceOfSliceImport,
 } from "../informers.ts";
 import type { Probes } from "../probes/probes.ts";
-import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { both, isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
 import { ignoreVanishing } from "../vanishing.ts";
 import { type Choice, choiceFor, type IsAlive, rivalsIn, rivalsOfImport, rivalsOfLocal } from "./choice.ts";
 import type { Drains } from "./drains.ts";
@@ -56,6 +65,9 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
           ...namesOfObjects(change.before, change.after),
           ...rivalsOfImport(session, change),
         ]),
+        watching(mailbox.sliceImports, ({ after }) =>
+          after !== undefined && isDeleting(after) ? namesOfObjects(after) : [],
+        ),
         watching(here.slices, (change) => [
           ...namesOfLocal(session, change),
           ...rivalsOfLocal(session, change),
@@ -155,6 +167,7 @@ async function reconcile(
     return planFound(session, it, { spec, isAlive, ...choiceFor(session, it, { spec, isAlive }) });
   };
   const wanted = found === undefined ? [] : plan(found);
+  if (found?.source.isLocal === false && wanted.length > 0) await hold(session, key, signal);
   if (membership === "join")
     await putReplacements(session, { key, wanted, plan }, signal).catch((error: unknown) => {
       // Endpoints that are gone are withdrawn whatever happens.
@@ -162,6 +175,27 @@ async function reconcile(
       session.deps.log.warn("could not replace endpoints that are gone", { key, error: messageOf(error) });
     });
   await writeSlices(session, { key, wanted, isOurs: () => true }, signal);
+  await release(session, key, signal);
+}
+
+/** A hub of other origin waits with what it withdraws for those who imported it: they show it by their finalizer. */
+async function hold(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const copy = copyOf(session, key);
+  const finalizer = FINALIZERS.endpointSliceImport;
+  if (copy !== undefined && isOriginalHub(session))
+    await addFinalizer(session.hub, ENDPOINT_SLICE_IMPORTS, copy, { finalizer, signal });
+}
+
+/** Whoever put it there, this agent or one of other origin before it. What was made from the copy is gone by now. */
+async function release(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const copy = copyOf(session, key);
+  const finalizer = FINALIZERS.endpointSliceImport;
+  if (copy !== undefined && isDeleting(copy))
+    await removeFinalizer(session.hub, ENDPOINT_SLICE_IMPORTS, copy, { finalizer, signal });
+}
+
+function copyOf({ mailbox, cluster }: Session, name: ObjectKey): EndpointSliceImport | undefined {
+  return mailbox.sliceImports.store.get(objectKey(mailboxOf(cluster), name));
 }
 
 interface Writing {

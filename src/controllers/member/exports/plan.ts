@@ -34,6 +34,8 @@ export interface ExportView {
 export interface ExportPlan {
   /** What to send to the hub. Undefined: nothing is exported. */
   readonly spec: Omit<InternalServiceExportSpec, "serviceReference"> | undefined;
+  /** Whether the endpoints are sent too. */
+  readonly hasEndpoints: boolean;
   /** All conditions of ours; undefined where there is no such ServiceExport. */
   readonly fleet: readonly NewCondition[] | undefined;
   readonly mcs: readonly NewCondition[] | undefined;
@@ -66,6 +68,7 @@ function planActive(view: ExportView, fleet: FleetDoor | undefined, mcs: McsDoor
   const told = (isToldOf: boolean): readonly NewCondition[] => (isToldOf ? conditions : []);
   return {
     spec: spec === undefined ? undefined : { ...spec, ...traffic },
+    hasEndpoints: spec !== undefined,
     fleet: fleet && [fleet.valid, ...fleetConflict(view, isOpen.fleet), ...told(isOpen.fleet)],
     mcs: mcs && [mcs.valid, ...mcsProgress(view, isOpen.mcs), ...told(isOpen.mcs)],
   };
@@ -86,6 +89,7 @@ function planInactive(
   };
   return {
     spec: undefined,
+    hasEndpoints: false,
     fleet: fleet === undefined ? undefined : [fleet, inactive],
     mcs: mcs === undefined ? undefined : [mcs, pending, inactive],
   };
@@ -143,7 +147,10 @@ function openFleetDoor(view: ExportView, object: FleetServiceExport): FleetDoor 
 /** The export goes on with the last valid weight: a typing error must not stop traffic. */
 function keepWeight({ current }: ExportView, door: ModelDoor, problem: string): FleetDoor {
   const before = current?.spec;
-  const isExported = before?.doors?.some((it) => it.group === FLEET_NETWORKING_GROUP) === true;
+  // A hub of other origin keeps no doors: what is there came through this one.
+  const isExported =
+    before !== undefined &&
+    (before.doors === undefined || before.doors.some((it) => it.group === FLEET_NETWORKING_GROUP));
   const message = isExported
     ? `${problem}; the last valid one, ${before.weight ?? 1}, stays`
     : `${problem}; nothing is exported until it is`;

@@ -21,9 +21,10 @@ import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller } from "#kube/types.ts";
 import { MEMBER_MANAGER, serviceOfExport, serviceOfSliceExport } from "../informers.ts";
-import { both, isHubModern, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { both, isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
 import { ignoreVanishing } from "../vanishing.ts";
 import { planEvents } from "./events.ts";
+import { planForOriginalHub } from "./original-hub.ts";
 import { type ExportPlan, type NewCondition, planExport } from "./plan.ts";
 
 /** ServiceExports of both kinds to InternalServiceExports, and verdicts back. Keys are services. */
@@ -65,15 +66,17 @@ export function planFor(session: Session, key: ObjectKey): ExportPlan {
   const { namespace, name } = splitKey(key);
   const live = <T extends KubeObject>(object: T | undefined): T | undefined =>
     object === undefined || isDeleting(object) ? undefined : object;
-  return planExport({
+  const current = currentExport(session, key);
+  const plan = planExport({
     namespace: namespace ?? "",
     name,
     fleet: live(here.fleetExports.store.get(key)),
     mcs: live(here.mcsExports.store.get(key)),
     service: here.services.store.get(key),
-    current: currentExport(session, key),
+    current,
     left: membershipOf(session) === "leave" ? session.cluster : undefined,
   });
+  return isOriginalHub(session) ? planForOriginalHub(plan, current) : plan;
 }
 
 function currentExport({ mailbox }: Session, key: ObjectKey): InternalServiceExport | undefined {
@@ -114,17 +117,10 @@ async function send(
     if (!isDeleting(it) && (spec === undefined ? isDrained : it !== current))
       await hub.delete(INTERNAL_SERVICE_EXPORTS, keyOf(it), { signal });
   if (spec !== undefined && service !== undefined)
-    await upload(session, { key, spec: readableBy(session, spec), service, current }, signal);
+    await upload(session, { key, spec, service, current }, signal);
 }
 
 type ExportFacts = Omit<InternalServiceExportSpec, "serviceReference">;
-
-/** An original hub keeps what its kinds have: the rest would be sent again with each pass. */
-function readableBy(session: Session, spec: ExportFacts): ExportFacts {
-  if (isHubModern(session)) return spec;
-  const { ports, type, weight } = spec;
-  return { ports, ...(type === undefined ? {} : { type }), ...(weight === undefined ? {} : { weight }) };
-}
 
 async function upload(
   session: Session,

@@ -1,34 +1,36 @@
-import {
-  type InternalMemberCluster,
-  MEMBER_NAME_LABEL,
-} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { MEMBER_NAME_LABEL } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "#api/coordination/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { delay } from "#base/clock.ts";
 import { FleetError, hasCode, messageOf } from "#base/errors.ts";
 import { microTimestamp } from "#kube/conditions.ts";
-import type { Session } from "../session.ts";
+import { isOriginalHub, type Session } from "../session.ts";
 
 /** Renewals per lease: two may be lost. */
 const RENEWALS = 3;
-/** Before the hub says how long a lease is. Unit: seconds. */
-const DEFAULT_LEASE_SECONDS = 60;
+/** Between two looks where nothing is renewed. Unit: seconds. */
+const IDLE_SECONDS = 60;
 
 /**
  * Renews the member's Lease in its mailbox until `signal` aborts. At a fixed pace, not with growing pauses: a hub that
  * comes back has to hear of the member within one lease.
  *
+ * A hub of other origin names no lease and gives no right to one: there, that it answers again is all there is to see.
+ *
  * @param onBack - Called with the first renewal after one that failed.
  */
 export async function keepLease(session: Session, onBack: () => void, signal: AbortSignal): Promise<void> {
-  const { mailbox, cluster, deps } = session;
-  const key = objectKey(mailboxOf(cluster), cluster);
+  const { hub, deps } = session;
   let isAway = false;
+  using _reachable = hub.onReachable(() => {
+    if (isOriginalHub(session)) onBack();
+  });
   while (!signal.aborted) {
-    const pauseMs = leaseMs(mailbox.orders.store.get(key)) / RENEWALS;
+    const leaseSeconds = leaseOf(session);
+    const pauseMs = ((leaseSeconds ?? IDLE_SECONDS) * 1000) / RENEWALS;
     try {
-      await renew(session, pauseMs, signal);
+      if (leaseSeconds !== undefined) await renew(session, leaseSeconds, pauseMs, signal);
       if (isAway) {
         deps.log.info("the hub is back");
         onBack();
@@ -47,8 +49,10 @@ export async function keepLease(session: Session, onBack: () => void, signal: Ab
   }
 }
 
-function leaseMs(orders: InternalMemberCluster | undefined): number {
-  return (orders?.spec.leaseDurationSeconds ?? DEFAULT_LEASE_SECONDS) * 1000;
+/** How long the lease lives that the hub wants of this member now; undefined: it wants none. Unit: seconds. */
+function leaseOf({ mailbox, cluster }: Session): number | undefined {
+  const orders = mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
+  return orders?.spec.state === "Join" ? orders.spec.leaseDurationSeconds : undefined;
 }
 
 /** Until the next renewal, or until the orders change: the first ones must not wait for a whole pause. */
@@ -65,14 +69,12 @@ async function pause({ mailbox, deps }: Session, pauseMs: number, signal: AbortS
 }
 
 async function renew(
-  { hub, mailbox, cluster, deps }: Session,
+  { hub, cluster, deps }: Session,
+  leaseSeconds: number,
   limitMs: number,
   signal: AbortSignal,
 ): Promise<void> {
   const namespace = mailboxOf(cluster);
-  const orders = mailbox.orders.store.get(objectKey(namespace, cluster));
-  // A hub that does not say how long it lives counts none, and need not let members write any.
-  if (orders?.spec.state !== "Join" || orders.spec.leaseDurationSeconds === undefined) return;
   const limit = new AbortController();
   using _timer = deps.clock.after(limitMs, () =>
     limit.abort(new FleetError("TIMED_OUT", `no answer for ${Math.round(limitMs)} ms`)),
@@ -80,7 +82,7 @@ async function renew(
   const options = { signal: AbortSignal.any([signal, limit.signal]) };
   const spec = {
     holderIdentity: cluster,
-    leaseDurationSeconds: leaseMs(orders) / 1000,
+    leaseDurationSeconds: leaseSeconds,
     renewTime: microTimestamp(deps.clock.now()),
   };
   try {
