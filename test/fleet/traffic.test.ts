@@ -2,7 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
+import { SERVICES } from "#api/core/v1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import {
@@ -12,6 +13,8 @@ import {
   MCS_SOURCE_CLUSTER_LABEL,
 } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { ENDPOINT_SLICE_IMPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { sameJson } from "#base/json.ts";
+import { byText } from "#base/text.ts";
 import { drainCluster } from "#cli/fleet/drain.ts";
 import { renderStatus } from "#cli/fleet/render-status.ts";
 import { readFleet, summarizeFleet } from "#cli/fleet/status.ts";
@@ -23,6 +26,7 @@ import {
   eventuallyOne,
   exportBy,
   PATIENCE_MS,
+  sliceOf,
   startFleet,
   testDeps,
   type TestFleet,
@@ -162,6 +166,135 @@ describe("a service whose exporters ask for more than an equal share", () => {
     expect(condition?.message).toMatch(/^fairlead.dev\/priority: .* got "last"; 1 holds$/);
     await untilServedBy(ns, everywhere("b"));
   }, 60_000);
+});
+
+describe("endpoints that another cluster uses", () => {
+  /** All slices of the service in cluster c, by family and cluster. */
+  async function imported(ns: string, count: number): Promise<readonly EndpointSlice[]> {
+    const slices = await eventually(
+      fleet.client("c"),
+      ENDPOINT_SLICES,
+      (all) => all.filter((it) => sourcesOf([it], ns) !== "").length === count,
+      { namespace: ns },
+    );
+    return slices.filter((it) => sourcesOf([it], ns) !== "");
+  }
+
+  it("come with host name, zone and all their conditions, and end as gracefully as at home (C2, C3)", async () => {
+    const ns = "graceful";
+    await share(ns, { a: {} });
+    await imported(ns, 1);
+    const ending = { ready: false, serving: true, terminating: true };
+    const endpoints = [
+      {
+        addresses: ["10.1.0.1"],
+        conditions: ending,
+        hostname: "hello-0",
+        nodeName: "node-1",
+        zone: "zone-a",
+      },
+      {
+        addresses: ["10.1.0.2"],
+        conditions: { ready: true, serving: true, terminating: false },
+        zone: "zone-b",
+      },
+    ];
+    await fleet.client("a").mergePatch(ENDPOINT_SLICES, objectKey(ns, "hello-abcde"), { endpoints });
+    const [{ nodeName: _, ...first } = { addresses: [] }, second] = endpoints;
+    await eventually(
+      fleet.client("c"),
+      ENDPOINT_SLICES,
+      (all) => all.some((it) => sourcesOf([it], ns) === "a" && sameJson(it.endpoints, [first, second])),
+      { namespace: ns },
+    );
+  });
+
+  it("that serve to their end are used while no other cluster has ready ones, and not a moment longer (C3)", async () => {
+    const ns = "last-rites";
+    await share(ns, { a: {}, b: { "fairlead.dev/priority": "1" } });
+    await setReady(ns, "b", false);
+    await untilServedBy(ns, everywhere("a"));
+    await fleet.client("a").mergePatch(ENDPOINT_SLICES, objectKey(ns, "hello-abcde"), {
+      endpoints: [
+        { addresses: [POD.a], conditions: { ready: false, serving: true, terminating: true }, zone: "moved" },
+      ],
+    });
+    await eventually(
+      fleet.client("c"),
+      ENDPOINT_SLICES,
+      (all) => all.some((it) => sourcesOf([it], ns) === "a" && it.endpoints[0]?.zone === "moved"),
+      { namespace: ns },
+    );
+    await setReady(ns, "b", true);
+    await untilServedBy(ns, everywhere("b"));
+  });
+
+  it("of IPv6 are chosen apart from those of IPv4, so that each family is served (C2)", async () => {
+    const ns = "families";
+    await share(ns, { a: {}, b: { "fairlead.dev/priority": "1" } });
+    await untilServedBy(ns, everywhere("a"));
+    const six = sliceOf({ namespace: ns, addresses: ["fd00:2::1"], suffix: "v6" });
+    await fleet.client("b").create(ENDPOINT_SLICES, six);
+    const shown = (await imported(ns, 2)).map(
+      (it) =>
+        `${it.addressType} ${sourcesOf([it], ns)} ${it.endpoints.flatMap((one) => one.addresses).join()}`,
+    );
+    expect(shown.toSorted(byText)).toEqual(["IPv4 a 10.1.0.1", "IPv6 b fd00:2::1"]);
+  });
+
+  it("of a headless service are those of the clusters that serve (C2, C3)", async () => {
+    const ns = "headless";
+    for (const cluster of CLUSTERS) await ensureNamespace(fleet.client(cluster), ns);
+    for (const cluster of ["a", "b"] as const) {
+      await deploy(fleet.client(cluster), { namespace: ns, addresses: [POD[cluster]], headless: true });
+      await exportBy("mcs", fleet.client(cluster), { namespace: ns });
+    }
+    await imported(ns, 2);
+    await annotate(ns, "b", { "fairlead.dev/priority": "1" });
+    await untilServedBy(ns, everywhere("a"));
+    await setReady(ns, "a", false);
+    await untilServedBy(ns, everywhere("b"));
+  });
+
+  it("of a port that the first cluster lacks are those of the next one (A8, C3)", async () => {
+    const ns = "ports";
+    const http = { name: "http", protocol: "TCP", port: 80, targetPort: 8080 } as const;
+    const metrics = { name: "metrics", protocol: "TCP", port: 9090, targetPort: 9090 } as const;
+    await share(ns, { a: {} });
+    await deploy(fleet.client("b"), { namespace: ns, addresses: [POD.b], ports: [http, metrics] });
+    await exportBy("mcs", fleet.client("b"), {
+      namespace: ns,
+      annotations: { "fairlead.dev/priority": "1" },
+    });
+    const shown = (await imported(ns, 2)).map(
+      (it) => `${sourcesOf([it], ns)} ${it.ports?.map((port) => port.name).join(" ")}`,
+    );
+    expect(shown.toSorted(byText)).toEqual(["a http", "b metrics"]);
+  });
+
+  it("come with the affinity of sessions and the preference for near ones of the oldest export (C3, C4)", async () => {
+    const ns = "sticky";
+    for (const cluster of CLUSTERS) await ensureNamespace(fleet.client(cluster), ns);
+    await deploy(fleet.client("a"), {
+      namespace: ns,
+      addresses: [POD.a],
+      service: {
+        sessionAffinity: "ClientIP",
+        sessionAffinityConfig: { clientIP: { timeoutSeconds: 600 } },
+        trafficDistribution: "PreferClose",
+      },
+    });
+    await exportBy("mcs", fleet.client("a"), { namespace: ns });
+    const [slice] = await imported(ns, 1);
+    expect(slice?.endpoints[0]?.hints).toEqual({ forZones: [{ name: "zone-a" }] });
+    const name = slice?.metadata.labels?.[SERVICE_NAME_LABEL] ?? "";
+    const derived = await fleet.client("c").get(SERVICES, objectKey(ns, name));
+    expect(derived.spec).toMatchObject({
+      sessionAffinity: "ClientIP",
+      sessionAffinityConfig: { clientIP: { timeoutSeconds: 600 } },
+      trafficDistribution: "PreferClose",
+    });
+  });
 });
 
 describe("a service exported to a part of the fleet", () => {

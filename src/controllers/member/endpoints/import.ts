@@ -169,11 +169,13 @@ async function reconcile(
   const wanted = found === undefined ? [] : plan(found);
   if (found?.source.isLocal === false && wanted.length > 0) await hold(session, key, signal);
   if (membership === "join")
-    await putReplacements(session, { key, wanted, plan }, signal).catch((error: unknown) => {
-      // Endpoints that are gone are withdrawn whatever happens.
-      if (found !== undefined) throw error;
-      session.deps.log.warn("could not replace endpoints that are gone", { key, error: messageOf(error) });
-    });
+    await putReplacements(session, { key, service: found?.service, wanted, plan }, signal).catch(
+      (error: unknown) => {
+        // Endpoints that are gone are withdrawn whatever happens.
+        if (found !== undefined) throw error;
+        session.deps.log.warn("could not replace endpoints that are gone", { key, error: messageOf(error) });
+      },
+    );
   await writeSlices(session, { key, wanted, isOurs: () => true }, signal);
   await release(session, key, signal);
 }

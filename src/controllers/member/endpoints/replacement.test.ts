@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { EndpointSlice } from "#api/discovery/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
+import { type ObjectKey, objectKey } from "#api/meta/key.ts";
 import type { Applied } from "#kube/types.ts";
 import type { Session } from "../session.ts";
 import { putReplacements } from "./replacement.ts";
@@ -23,6 +23,7 @@ async function written(
   present: readonly EndpointSlice[],
   planned: readonly EndpointSlice[],
   wanted: readonly EndpointSlice[] = [],
+  service?: ObjectKey,
 ): Promise<string[]> {
   const names: string[] = [];
   const session = {
@@ -31,7 +32,8 @@ async function written(
     here: {
       slices: {
         store: {
-          get: (key: string) => present.find((it) => objectKey("work", it.metadata.name) === key),
+          get: (key: string) =>
+            present.find((it) => objectKey(it.metadata.namespace, it.metadata.name) === key),
           byIndex: (index: string, key: string) =>
             index === "imported" ? present.filter((it) => it.metadata.name === key) : [],
         },
@@ -54,6 +56,7 @@ async function written(
     planned.filter((it) => it.metadata.name === found.source.name);
   const withdrawal = {
     key: objectKey(undefined, "old"),
+    service: service ?? undefined,
     wanted: wanted as readonly Applied<EndpointSlice>[],
     plan,
   };
@@ -85,6 +88,13 @@ describe("ready endpoints that are withdrawn", () => {
   it("need no replacement while they stay, or were not ready", async () => {
     expect(await written([old], [slice("new")], [old])).toEqual([]);
     expect(await written([slice("old", { endpoints: UNREADY })], [slice("new")])).toEqual([]);
+  });
+
+  it("behind a load balancer are replaced while their source tells of which service they are", async () => {
+    const balanced = (name: string) => slice(name, { metadata: { namespace: "fleet-system", name } });
+    const hello = objectKey("work", "hello");
+    expect(await written([balanced("old")], [balanced("new")], [], hello)).toEqual(["new"]);
+    expect(await written([balanced("old")], [balanced("new")])).toEqual([]);
   });
 
   it("are replaced where a part of their ports goes", async () => {

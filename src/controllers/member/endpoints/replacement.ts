@@ -9,6 +9,8 @@ import { type FoundSlice, sourcesOf } from "./sources.ts";
 export interface Withdrawal {
   /** Name of the slices that change. */
   readonly key: ObjectKey;
+  /** Of their source; undefined where that is gone. */
+  readonly service: ObjectKey | undefined;
   readonly wanted: readonly Applied<EndpointSlice>[];
   /** What any slice of the service becomes. */
   readonly plan: (found: FoundSlice) => readonly Applied<EndpointSlice>[];
@@ -20,13 +22,13 @@ export interface Withdrawal {
  */
 export async function putReplacements(
   session: Session,
-  { key, wanted, plan }: Withdrawal,
+  { key, service: known, wanted, plan }: Withdrawal,
   signal: AbortSignal,
 ): Promise<void> {
   for (const leaving of session.here.slices.store.byIndex("imported", key)) {
     const kept = wanted.find((it) => it.metadata.namespace === leaving.metadata.namespace);
-    // Slices of load balancers do not tell the service that they are of; those beside them do.
-    const [service] = serviceOfImportedSlice(leaving);
+    // Slices of load balancers do not tell the service that they are of; their source does, while it is there.
+    const service = serviceOfImportedSlice(leaving)[0] ?? known;
     if (service === undefined || !isReady(leaving) || !losesPorts(leaving, kept)) continue;
     const missing = findReplacement(session, leaving, sourcesOf(session, service).flatMap(plan));
     if (missing !== undefined)
