@@ -186,7 +186,8 @@ async function writeService(
     });
     return { service: await dropLeftovers(local, service, wanted.object, signal) };
   } catch (refusal) {
-    const isRefused = hasCode(refusal, "API_INVALID", "API_FORBIDDEN");
+    // The last is what servers say of ports that they cannot give.
+    const isRefused = hasCode(refusal, "API_INVALID", "API_FORBIDDEN", "API_BAD_REQUEST", "API_UNEXPECTED");
     if (!isRefused || !(refusal instanceof FleetError)) throw refusal;
     return { service: current, refusal };
   }
