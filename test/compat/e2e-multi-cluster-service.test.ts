@@ -133,11 +133,9 @@ describe("MultiClusterServices", () => {
     await scene.untilServed("member-1", "turning");
     await scene.importBy("member-1", "app", { name: "patient" });
     await scene.untilUnknown("member-1", "patient");
-    await fleet
-      .client("member-1")
-      .mergePatch(MULTI_CLUSTER_SERVICES, scene.key("turning"), {
-        spec: { serviceImport: { name: "other" } },
-      });
+    await fleet.client("member-1").mergePatch(MULTI_CLUSTER_SERVICES, scene.key("turning"), {
+      spec: { serviceImport: { name: "other" } },
+    });
     const patient = await scene.untilServed("member-1", "patient");
     const turned = await eventuallyOne(
       fleet.client("member-1"),
