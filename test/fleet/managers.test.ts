@@ -1,4 +1,4 @@
-import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -50,13 +50,14 @@ let memberNet: Program;
 let mcs: Program;
 let hubPort: number;
 let memberPort: number;
+let metricsPort: number;
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), "fairlead-managers-"));
   stack.defer(() => rm(dir, { recursive: true, force: true }));
   tokenFile = join(dir, "token");
   [hub, member] = [await startCluster("hub"), await startCluster("member")];
-  [hubPort, memberPort] = [await freePort(), await freePort()];
+  [hubPort, memberPort, metricsPort] = [await freePort(), await freePort(), await freePort()];
   for (const [mode, { server }] of [
     ["hub", hub],
     ["member", member],
@@ -70,8 +71,9 @@ beforeAll(async () => {
     "--v=2",
     "--add_dir_header",
     "--force-delete-wait-time=2m0s",
-    "--enable-traffic-manager-feature=false",
-    "-metrics-bind-address=0",
+    "--enable-traffic-manager-feature=true",
+    "--cloud-config=/etc/kubernetes/provider/azure.json",
+    `-metrics-bind-address=127.0.0.1:${metricsPort}`,
     "--health-probe-bind-address=127.0.0.1:0",
   ]);
   memberNet = launch("member-net-controller-manager", member.server, [
@@ -249,6 +251,33 @@ describe("the three managers under their original names", () => {
     expect(ofMember).toContain("[+]leading ok");
     expect((await ask(memberPort, "/metrics")).text).toContain(
       'leader_election_master_status{name="2bf2b407.member.networking.fleet.azure.com"} 1',
+    );
+  });
+
+  it("serve the metrics of the reference, all of them and no others", async () => {
+    const texts = [await ask(metricsPort, "/metrics"), await ask(memberPort, "/metrics")].map(
+      (it) => it.text,
+    );
+    const served = texts.flatMap((text) => [...text.matchAll(/^# TYPE (\S+)/gm)].map((it) => it[1] ?? ""));
+    const page = await readFile(new URL("../../docs/reference/metrics.md", import.meta.url), "utf8");
+    const documented = [...page.matchAll(/^\| `([a-z_]+)` \|/gm)].map((it) => it[1] ?? "");
+    expect([...new Set(served)].toSorted()).toEqual(documented.toSorted());
+  });
+
+  it("B4: count how long each controller takes from a change to its end, which waits for no timer", async () => {
+    const { text } = await ask(memberPort, "/metrics");
+    for (const controller of ["serviceexport", "endpointslice", "serviceimport", "endpointsliceimport"]) {
+      const count = new RegExp(
+        `fairlead_hop_duration_seconds_count\\{controller="${controller}"\\} (\\d+)`,
+      ).exec(text);
+      expect(Number(count?.[1])).toBeGreaterThan(0);
+    }
+    // Nothing here comes back after a while just to look again.
+    expect(text).toContain(
+      'controller_runtime_reconcile_total{controller="endpointsliceimport",result="requeue_after"} 0',
+    );
+    expect(text).toContain(
+      'controller_runtime_reconcile_total{controller="serviceimport",result="requeue_after"} 0',
     );
   });
 

@@ -23,6 +23,7 @@ import { Probes } from "./probes/probes.ts";
 import { type Probe, tcpProbe } from "./probes/tcp.ts";
 import { type MemberPart, neededInformers, runs, WHOLE_MEMBER } from "./roles.ts";
 import type { Session } from "./session.ts";
+import { Stopwatch } from "./stopwatch.ts";
 
 export interface MemberOptions {
   /** The member's name, which is its cluster id. */
@@ -63,6 +64,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     mailbox: ofMailbox,
     fleet: stack.use(new FleetState({ hub, cluster, mailbox: ofMailbox, deps: hubDeps })),
     events: createEventRecorder(local, MEMBER_MANAGER, deps),
+    stopwatch: new Stopwatch({ cluster, hub, clock: deps.clock, metrics: deps.metrics }),
     passOn,
     deps,
   };

@@ -8,6 +8,7 @@ import type { Change, KubeClient } from "#kube/types.ts";
 import type { FleetState } from "./fleet-state.ts";
 import type { LocalInformers, MailboxInformers } from "./informers.ts";
 import type { MemberPart } from "./roles.ts";
+import type { Stopwatch } from "./stopwatch.ts";
 
 /** What every controller of a member is given: both sides, for as long as the cluster is in the fleet. */
 export interface Session {
@@ -21,6 +22,7 @@ export interface Session {
   /** What the hub says of the fleet, wherever it says it. */
   readonly fleet: FleetState;
   readonly events: EventRecorder;
+  readonly stopwatch: Stopwatch;
   /** Beginnings of the annotations that a MultiClusterService passes on to its load balancer. */
   readonly passOn: readonly string[];
   readonly deps: RuntimeDeps;

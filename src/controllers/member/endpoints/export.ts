@@ -11,7 +11,6 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
-import { timestamp } from "#kube/conditions.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
@@ -149,7 +148,7 @@ async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal):
 }
 
 function describe(
-  { cluster, deps }: Session,
+  { cluster, stopwatch }: Session,
   it: Wanted & { readonly current: EndpointSliceExport | undefined },
 ): EndpointSliceExportSpec {
   const { namespace = "", name, uid = "", resourceVersion = "", generation = 0 } = it.slice.metadata;
@@ -178,7 +177,7 @@ function describe(
             uid,
             resourceVersion,
             generation,
-            exportedSince: timestamp(deps.clock.now()),
+            exportedSince: stopwatch.stamp(),
           },
   };
 }

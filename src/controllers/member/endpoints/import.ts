@@ -176,7 +176,8 @@ async function reconcile(
         session.deps.log.warn("could not replace endpoints that are gone", { key, error: messageOf(error) });
       },
     );
-  await writeSlices(session, { key, wanted, isOurs: () => true }, signal);
+  const written = await writeSlices(session, { key, wanted, isOurs: () => true }, signal);
+  session.stopwatch.imported(key, session.fleet.sliceImports.store.get(key), written);
   await release(session, key, signal);
 }
 
@@ -208,22 +209,29 @@ interface Writing {
   readonly isOurs: (slice: EndpointSlice) => boolean;
 }
 
+/** @returns Whether a slice was written, and whether none of that name had been there before. */
 export async function writeSlices(
   { here, local }: Session,
   { key, wanted, isOurs: mayGo }: Writing,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<"first" | "again" | undefined> {
+  let written: "first" | "again" | undefined;
   const keep = new Set(wanted.map((it) => it.metadata.namespace));
   for (const it of here.slices.store.byIndex("imported", key))
     if (!keep.has(it.metadata.namespace ?? "") && !isDeleting(it) && mayGo(it))
       await local.delete(ENDPOINT_SLICES, keyOf(it), { signal });
-  for (const desired of wanted)
-    await applyIfChanged(local, ENDPOINT_SLICES, {
-      current: here.slices.store.get(objectKey(desired.metadata.namespace, desired.metadata.name)),
+  for (const desired of wanted) {
+    const current = here.slices.store.get(objectKey(desired.metadata.namespace, desired.metadata.name));
+    const after = await applyIfChanged(local, ENDPOINT_SLICES, {
+      current,
       desired,
       fieldManager: MEMBER_MANAGER,
       signal,
     });
+    if (after.metadata.resourceVersion !== current?.metadata.resourceVersion)
+      written = current === undefined ? "first" : (written ?? "again");
+  }
+  return written;
 }
 
 interface Known extends Choice {

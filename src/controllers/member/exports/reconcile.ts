@@ -15,7 +15,7 @@ import {
 import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
 import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
-import { setCondition, timestamp } from "#kube/conditions.ts";
+import { setCondition } from "#kube/conditions.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
@@ -93,6 +93,7 @@ async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal):
     // Before the hub is asked for anything: what can be told here is told while it is away, too.
     await report(session, { of: FLEET_SERVICE_EXPORTS, object: fleet, next: plan.fleet }, signal);
     await report(session, { of: MCS_SERVICE_EXPORTS, object: mcs, next: plan.mcs }, signal);
+    session.stopwatch.answered(key, currentExport(session, key));
     await send(session, key, plan, signal);
   }
   // Put there by agents of other origin; ours needs none, because it acts on what is there.
@@ -132,12 +133,13 @@ async function upload(
   },
   signal: AbortSignal,
 ): Promise<void> {
-  const { hub, cluster, deps } = session;
+  const { hub, cluster, stopwatch } = session;
   const { namespace, name } = splitKey(it.key);
-  const fresh = referenceTo(cluster, it.service, timestamp(deps.clock.now()));
+  const sinceMs = stopwatch.nowMs;
+  const fresh = referenceTo(cluster, it.service, stopwatch.stamp());
   const { serviceReference, ...facts } = it.current?.spec ?? {};
   const isUnchanged = sameJson(facts, it.spec) && serviceReference?.uid === fresh.uid;
-  await applyIfChanged(hub, INTERNAL_SERVICE_EXPORTS, {
+  const after = await applyIfChanged(hub, INTERNAL_SERVICE_EXPORTS, {
     current: it.current,
     desired: {
       metadata: {
@@ -153,6 +155,7 @@ async function upload(
     fieldManager: MEMBER_MANAGER,
     signal,
   });
+  if (after.metadata.generation !== it.current?.metadata.generation) stopwatch.sent(it.key, after, sinceMs);
 }
 
 function referenceTo(cluster: string, service: Service, now: string): ExportedObjectReference {
