@@ -30,6 +30,9 @@ const fleetFlags = (): readonly string[] => [
   "member-1",
 ];
 
+/** A lab starts agents by itself. */
+const joinFlags = (): readonly string[] => [...fleetFlags(), "--agent", "none"];
+
 describeOnKernel("the commands of a lab", () => {
   beforeAll(async () => {
     lab = await startLab({ name: "ecli", members: 1 });
@@ -129,17 +132,17 @@ describeOnKernel("membership", () => {
   it("may be asked for twice: the second join changes no member", async () => {
     const hub = await lab.client("hub");
     const before = await hub.get(MEMBER_CLUSTERS, objectKey(undefined, "member-1"));
-    const twice = await output("join", "member-1", ...fleetFlags(), "--heartbeat-seconds", "1");
+    const twice = await output("join", "member-1", ...joinFlags(), "--heartbeat-seconds", "1");
     expect(`${twice.exitCode} ${twice.stderr}`).toMatch(/^0 /);
     const after = await hub.get(MEMBER_CLUSTERS, objectKey(undefined, "member-1"));
     expect([after.metadata.uid, after.spec]).toEqual([before.metadata.uid, before.spec]);
   });
 
   it("of one cluster under a second name is refused, and so is a name that cannot be", async () => {
-    const other = await output("join", "other", ...fleetFlags());
+    const other = await output("join", "other", ...joinFlags());
     expect(other.exitCode).toBe(1);
     expect(other.stderr).toContain("member-1");
-    const odd = await output("join", "No_Name", ...fleetFlags());
+    const odd = await output("join", "No_Name", ...joinFlags());
     expect(odd.exitCode).toBe(1);
     expect(
       (await (await lab.client("hub")).list(MEMBER_CLUSTERS)).items.map((it) => it.metadata.name),
@@ -151,7 +154,7 @@ describeOnKernel("membership", () => {
     const { v4 } = lab.cluster("hub").api;
     writeFileSync(file, readFileSync(lab.layout.kubeconfig, "utf8").replace(`${v4}:6443`, `${v4}:6444`));
     const startMs = systemClock.monotonic();
-    const flags = fleetFlags().with(1, file);
+    const flags = joinFlags().with(1, file);
     const { exitCode, stderr } = await output("join", "member-1", ...flags, "--timeout", "5");
     expect(exitCode).toBe(1);
     expect(stderr).toContain(`${v4}:6444`);
@@ -179,7 +182,7 @@ describeOnKernel("membership", () => {
       "name",
     ]);
     expect(kept.stdout).toBe("service/hello\ndeployment.apps/hello\n");
-    const back = await output("join", "member-1", ...fleetFlags(), "--heartbeat-seconds", "1");
+    const back = await output("join", "member-1", ...joinFlags(), "--heartbeat-seconds", "1");
     expect(`${back.exitCode} ${back.stderr}`).toMatch(/^0 /);
     await until(
       "the export is there again",

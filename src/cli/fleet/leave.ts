@@ -1,6 +1,7 @@
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { SECRETS, SERVICES } from "#api/core/v1/types.ts";
+import { SECRETS, SERVICE_ACCOUNTS, SERVICES } from "#api/core/v1/types.ts";
 import { ENDPOINT_SLICES, MANAGED_BY_LABEL as SLICE_MANAGER_LABEL } from "#api/discovery/v1/types.ts";
+import { bootstrapAccount } from "#api/fairlead.dev/identity.ts";
 import { isClusterName } from "#api/fairlead.dev/model/names.ts";
 import {
   CLUSTER_UID_ANNOTATION,
@@ -13,18 +14,21 @@ import {
 import { keyOf, objectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
-import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   FLEET_SLICE_MANAGER,
   FLEET_SYSTEM_NAMESPACE,
   MULTI_CLUSTER_SERVICE_NAME_LABEL,
 } from "#api/networking.fleet.azure.com/names.ts";
-import { FleetError, hasCode } from "#base/errors.ts";
+import { MULTI_CLUSTER_SERVICES } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import { FleetError, hasCode, messageOf } from "#base/errors.ts";
 import { connect } from "#kube/client.ts";
 import type { ClusterConfig } from "#kube/config.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { checkReachable, clusterUid } from "./clusters.ts";
-import type { JoinDeps } from "./join-options.ts";
+import { INSTALLED_BY, INSTALLED_BY_LABEL, memberManifests } from "./install/member-manifests.ts";
+import { DEFAULT_TIMEOUT_MS, type JoinDeps } from "./join-options.ts";
 import { waitFor } from "#kube/wait.ts";
 
 export interface LeaveOptions {
@@ -32,36 +36,82 @@ export interface LeaveOptions {
   readonly hub: ClusterConfig;
   /** Undefined for a cluster that is gone for good. */
   readonly member: ClusterConfig | undefined;
-  /** Do not wait for the member's agents to withdraw. Default: false. */
+  /** Do not wait for the member's agents to withdraw, and do without a hub that does not answer. Default: false. */
   readonly force?: boolean;
+  /** Delete the member's ServiceExports and MultiClusterServices, as fleet-networking does. Default: false. */
+  readonly deleteExports?: boolean;
   /** Unit: milliseconds. Default: 60 000. */
   readonly timeoutMs?: number;
 }
 
-const DEFAULT_TIMEOUT_MS = 60_000;
-
 /**
- * Takes a member out of its fleet: the agents withdraw what they exported and imported, the mailbox goes, and the Secret
- * that named the hub. ServiceExports, MultiClusterServices and all other objects of users stay as they are.
+ * Takes a member out of its fleet: the agents withdraw what they exported and imported, the mailbox goes with the
+ * member's identity, and so does what `fairlead join` installed. ServiceExports, MultiClusterServices and all other
+ * objects of users stay as they are.
  */
 export async function leaveFleet(options: LeaveOptions, deps: JoinDeps, signal: AbortSignal): Promise<void> {
-  const { name, force = false, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
-  const progress = (step: string): void => deps.progress?.({ step, status: "done" });
+  const { name } = options;
   await using hub = connect(options.hub, deps);
   await using member = options.member === undefined ? undefined : connect(options.member, deps);
-  await checkReachable(hub, { who: "the hub", config: options.hub }, deps, signal);
+  const leaving: Leaving = {
+    options,
+    deps,
+    progress: (step) => deps.progress?.({ step, status: "done" }),
+    signal,
+  };
   if (member !== undefined && options.member !== undefined)
     await checkReachable(member, { who: `cluster ${name}`, config: options.member }, deps, signal);
-  const key = objectKey(undefined, name);
+  if (await isHubThere(hub, leaving, member !== undefined)) await leaveHub(leaving, hub, member);
+  if (member === undefined) return;
+  await member.delete(SECRETS, objectKey(FLEET_SYSTEM_NAMESPACE, HUB_SECRET), { signal });
+  await removeImports(member, signal);
+  await removeInstalled(member, signal);
+  leaving.progress(`${name} has left the fleet`);
+}
+
+interface Leaving {
+  readonly options: LeaveOptions;
+  readonly deps: JoinDeps;
+  readonly progress: (step: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** A hub that is gone for good needs nothing taken back: only the member's side is left to do. */
+async function isHubThere(hub: KubeClient, leaving: Leaving, hasMember: boolean): Promise<boolean> {
+  const { options, deps, progress, signal } = leaving;
+  try {
+    await checkReachable(hub, { who: "the hub", config: options.hub }, deps, signal);
+    return true;
+  } catch (error) {
+    if (!hasMember || !hasCode(error, "API_UNAVAILABLE")) throw error;
+    if (options.force !== true)
+      throw new FleetError(
+        "API_UNAVAILABLE",
+        `${messageOf(error)}. If it is gone for good, --force takes the member's side back without it`,
+        { cause: error },
+      );
+    progress("the hub does not answer: its side stays as it is");
+    return false;
+  }
+}
+
+async function leaveHub(leaving: Leaving, hub: KubeClient, member: KubeClient | undefined): Promise<void> {
+  const { options, deps, progress, signal } = leaving;
+  const { name, force = false, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
   const present = await findMember(hub, name, signal);
   if (member !== undefined) await checkIsMember(member, present, signal);
+  if (member !== undefined && options.deleteExports === true) {
+    // Before the agents stop: they take back what hangs on them.
+    await removeAll(member, [FLEET_SERVICE_EXPORTS, MCS_SERVICE_EXPORTS, MULTI_CLUSTER_SERVICES], signal);
+    progress(`deleted the exports and MultiClusterServices of ${name}`);
+  }
   await requestLeave(hub, name, force || member === undefined, signal);
   progress(`asked the hub to let ${name} go`);
   await waitFor(
     hub,
     {
       of: MEMBER_CLUSTERS,
-      key,
+      key: objectKey(undefined, name),
       timeoutMs,
       until: (it) => it === undefined,
       message: () =>
@@ -71,11 +121,25 @@ export async function leaveFleet(options: LeaveOptions, deps: JoinDeps, signal: 
     deps,
     signal,
   );
+  const account = objectKey(FLEET_SYSTEM_NAMESPACE, bootstrapAccount(name));
+  await hub.delete(SERVICE_ACCOUNTS, account, { signal });
   progress(`the hub has forgotten ${name}`);
-  if (member === undefined) return;
-  await member.delete(SECRETS, objectKey(FLEET_SYSTEM_NAMESPACE, HUB_SECRET), { signal });
-  await removeImports(member, signal);
-  progress(`${name} has left the fleet`);
+}
+
+async function removeAll(client: KubeClient, kinds: readonly Resource[], signal: AbortSignal): Promise<void> {
+  for (const of of kinds)
+    for (const it of await listOrNone(client, of, "", signal)) await client.delete(of, keyOf(it), { signal });
+}
+
+/** What `fairlead join` installed, last first; what a chart manages stays. */
+async function removeInstalled(member: KubeClient, signal: AbortSignal): Promise<void> {
+  const manifests = memberManifests({ image: "", imagePullPolicy: "Always", replicas: 0, dns: true });
+  for (const { of, object } of manifests.toReversed()) {
+    const key = keyOf(object);
+    const present = await member.find(of, key, { signal });
+    if (present?.metadata.labels?.[INSTALLED_BY_LABEL] === INSTALLED_BY)
+      await member.delete(of, key, { signal });
+  }
 }
 
 async function findMember(hub: KubeClient, name: string, signal: AbortSignal): Promise<MemberCluster> {
@@ -96,7 +160,7 @@ async function checkIsMember(member: KubeClient, present: MemberCluster, signal:
   if (expected === undefined || expected === (await clusterUid(member, `cluster ${name}`, signal))) return;
   throw new FleetError(
     "OPTION_INVALID",
-    `the cluster of --member-kubeconfig is another one than ${name}: check file and --member-context`,
+    `the cluster of --member-context is another one than ${name}: check the context, and the file that it is in`,
   );
 }
 

@@ -1,7 +1,6 @@
 import { Command } from "@commander-js/extra-typings";
 import { leaveFleet } from "#cli/fleet/leave.ts";
-import { FleetError } from "#base/errors.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import { KUBECONFIG_FLAG, loadContext, refuseSameDefault } from "../contexts.ts";
 import { parseWhole } from "../numbers.ts";
 import { runForPeople, sayReport } from "../people.ts";
 
@@ -13,33 +12,34 @@ export function command(): Program {
   return new Command("leave")
     .description("take a member out of its fleet; objects of users stay as they are")
     .argument("<name>", "the member's name")
-    .requiredOption("--hub-kubeconfig <file>", "an administrator of the hub")
-    .option("--hub-context <name>", "context in it; default: its current one")
-    .option("--member-kubeconfig <file>", "an administrator of the member")
-    .option("--member-context <name>", "context in it; default: its current one")
-    .option("--force", "the member is gone for good: do without its agents", false)
+    .option(...KUBECONFIG_FLAG)
+    .option("--hub-context <name>", "an administrator of the hub; default: the current context")
+    .option("--member-context <name>", "an administrator of the member; default: the current context")
+    .option("--hub-kubeconfig <file>", "where the hub's context is; default: as --kubeconfig")
+    .option("--member-kubeconfig <file>", "where the member's context is; default: as --kubeconfig")
+    .option("--delete-exports", "delete the member's ServiceExports and MultiClusterServices too", false)
+    .option(
+      "--force",
+      "do without agents that do not answer; without --member-context and --member-kubeconfig: the member is gone for good; " +
+        "with a hub that does not answer: take back the member's side alone",
+      false,
+    )
     .option("--timeout <seconds>", "how long hub and agents may take, 1 to 3600", "60")
     .action((name, flags) =>
       runForPeople("leave", async ({ deps, signal }) => {
-        const { hubContext, memberContext, memberKubeconfig, force } = flags;
-        if (memberKubeconfig === undefined && !force)
-          throw new FleetError(
-            "OPTION_INVALID",
-            "give --member-kubeconfig, or --force for a member that is gone",
-          );
-        const hub = await loadKubeconfig(
-          flags.hubKubeconfig,
-          hubContext === undefined ? {} : { context: hubContext },
-        );
-        const member =
-          memberKubeconfig === undefined
-            ? undefined
-            : await loadKubeconfig(
-                memberKubeconfig,
-                memberContext === undefined ? {} : { context: memberContext },
-              );
+        const { force, deleteExports } = flags;
+        const hubNamed = { file: flags.hubKubeconfig, context: flags.hubContext };
+        const memberNamed = { file: flags.memberKubeconfig, context: flags.memberContext };
+        const isGone = force && memberNamed.file === undefined && memberNamed.context === undefined;
+        if (!isGone) refuseSameDefault(hubNamed, memberNamed);
+        const hub = await loadContext(hubNamed, flags.kubeconfig, process.env);
+        const member = isGone ? undefined : await loadContext(memberNamed, flags.kubeconfig, process.env);
         const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: 3600 }) * 1000;
-        await leaveFleet({ name, hub, member, force, timeoutMs }, { ...deps, progress: sayReport }, signal);
+        await leaveFleet(
+          { name, hub, member, force, deleteExports, timeoutMs },
+          { ...deps, progress: sayReport },
+          signal,
+        );
       }),
     );
 }

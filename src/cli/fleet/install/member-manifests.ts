@@ -15,11 +15,15 @@ export interface MemberInstall {
   readonly dns: boolean;
 }
 
+/** By which `fairlead leave` knows again what `fairlead join` installed; a chart's objects say "Helm". */
+export const INSTALLED_BY_LABEL = "app.kubernetes.io/managed-by";
+export const INSTALLED_BY = "fairlead";
+
 const NAME = "fairlead-member";
 const DNS_NAME = `${NAME}-dns`;
 const namespace = FLEET_SYSTEM_NAMESPACE;
 
-/** Puts objects of an installation into the order in which they are applied. */
+/** In the order in which they are applied. */
 export function memberManifests(install: MemberInstall): readonly Manifest[] {
   const member = deploymentOf(install, {
     name: NAME,
@@ -85,7 +89,7 @@ function selectorOf(component: string): Record<string, string> {
 function labelsOf(component: string): Record<string, string> {
   return {
     ...selectorOf(component),
-    "app.kubernetes.io/managed-by": "fairlead",
+    [INSTALLED_BY_LABEL]: INSTALLED_BY,
     "app.kubernetes.io/part-of": "fairlead",
   };
 }
