@@ -10,7 +10,7 @@ import {
 } from "#api/discovery/v1/types.ts";
 import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from "#api/rbac/v1/types.ts";
 import { HUB_CRDS } from "#api/crds/all.ts";
-import { accessManifests } from "#api/fairlead.dev/access/manifests.ts";
+import { accessManifests, actAsMembersManifests } from "#api/fairlead.dev/access/manifests.ts";
 import {
   DNS_ACCESS,
   HUB_ACCESS,
@@ -37,7 +37,14 @@ export async function applyHubObjects(
     installCrds(client, { crds: HUB_CRDS, fieldManager: HUB_MANAGER }, deps, signal),
     installPolicies(client, deps.log, signal),
     grant(client, [HUB_ACCESS], signal),
+    certify(client, signal),
   ]);
+}
+
+async function certify(client: KubeClient, signal: AbortSignal): Promise<void> {
+  const user = { kind: "User", apiGroup: "rbac.authorization.k8s.io", name: userOf(HUB_ACCESS) } as const;
+  for (const { of, object } of actAsMembersManifests(user))
+    await client.apply(of, object, { ...MANAGER, signal });
 }
 
 async function grant(

@@ -1,9 +1,8 @@
 import { NAMESPACES } from "#api/core/v1/types.ts";
-import { accessManifests } from "#api/fairlead.dev/access/manifests.ts";
+import { accessManifests, actAsMembersManifests } from "#api/fairlead.dev/access/manifests.ts";
 import { HUB_ACCESS, type ProgramAccess } from "#api/fairlead.dev/access/programs.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
-import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from "#api/rbac/v1/types.ts";
 import type { AuditOptions } from "#apiserver/audit/log.ts";
 import type { AuthenticationOptions } from "#apiserver/auth/options.ts";
 import { fixedCredentials, type ClusterConfig } from "#kube/config.ts";
@@ -126,25 +125,8 @@ export async function grant(client: KubeClient, programs: readonly ProgramAccess
       name: userOf(program),
     }))
       await client.apply(of, object, { fieldManager: "test" });
-  if (programs.includes(HUB_ACCESS)) await grantApproval(client);
-}
-
-/**
- * A server of ours has nobody certified by who could not act as them (docs/adr/0010). Servers elsewhere do not ask that,
- * and the declared roles leave it out.
- */
-async function grantApproval(client: KubeClient): Promise<void> {
-  const name = "test:approver";
-  const apiGroup = "rbac.authorization.k8s.io";
-  const rules = [{ apiGroups: [""], resources: ["users", "groups"], verbs: ["impersonate"] }];
-  await client.apply(CLUSTER_ROLES, { metadata: { name }, rules }, { fieldManager: "test" });
-  await client.apply(
-    CLUSTER_ROLE_BINDINGS,
-    {
-      metadata: { name },
-      roleRef: { apiGroup, kind: "ClusterRole", name },
-      subjects: [{ kind: "User", apiGroup, name: userOf(HUB_ACCESS) }],
-    },
-    { fieldManager: "test" },
-  );
+  if (!programs.includes(HUB_ACCESS)) return;
+  const hub = { kind: "User", apiGroup: "rbac.authorization.k8s.io", name: userOf(HUB_ACCESS) } as const;
+  for (const { of, object } of actAsMembersManifests(hub))
+    await client.apply(of, object, { fieldManager: "test" });
 }

@@ -47,3 +47,19 @@ export function accessManifests(program: ProgramAccess, subject: Subject): Manif
     ...(program.system.length === 0 ? [] : inSystem),
   ];
 }
+
+/**
+ * For hubs on an API server of ours, which has nobody certified by who could not act as them (docs/adr/0010). Others do not
+ * ask for that, and it is no right to give away where it is not needed: no program's declaration has it.
+ */
+export function actAsMembersManifests(subject: Subject): Manifest[] {
+  const name = "fairlead-hub-certifies";
+  const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name } as const;
+  const rules = [{ apiGroups: [""], resources: ["users", "groups"], verbs: ["impersonate"] }];
+  const role: ClusterRole = { metadata: { name }, rules };
+  const binding: ClusterRoleBinding = { metadata: { name }, roleRef, subjects: [subject] };
+  return [
+    { of: CLUSTER_ROLES, object: role },
+    { of: CLUSTER_ROLE_BINDINGS, object: binding },
+  ];
+}
