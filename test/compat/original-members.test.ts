@@ -1,0 +1,221 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES } from "#api/core/v1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
+import { FORCE_LEAVE_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { MCS_SERVICE_NAME_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  ENDPOINT_SLICE_IMPORTS,
+  FLEET_SERVICE_IMPORTS,
+  INTERNAL_SERVICE_EXPORTS,
+  INTERNAL_SERVICE_IMPORTS,
+  MULTI_CLUSTER_SERVICES,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import {
+  addressesOf,
+  deploy,
+  eventually,
+  eventuallyOne,
+  exportBy,
+  Restartable,
+  sliceOf,
+  startFleet,
+  type TestFleet,
+} from "../fleet/fleet.ts";
+import { OriginalMember } from "./original-member.ts";
+
+/** Our hub, a member of ours, and one of other origin. */
+
+let fleet: TestFleet;
+let old: OriginalMember;
+let oldAgent: Restartable;
+const SERVICE = "work/hello";
+const hello = objectKey("work", "hello");
+const hub = () => fleet.client("hub");
+const OLD = { namespace: "fleet-member-old" };
+
+beforeAll(async () => {
+  fleet = await startFleet({ members: ["ours"] });
+  await hub().create(MEMBER_CLUSTERS, {
+    metadata: { name: "old" },
+    spec: { identity: { kind: "User", name: "old", apiGroup: "rbac.authorization.k8s.io" } },
+  });
+  await eventuallyOne(hub(), INTERNAL_MEMBER_CLUSTERS, objectKey(OLD.namespace, "old"));
+  old = new OriginalMember(hub(), "old");
+  oldAgent = new Restartable((signal) => old.run(signal));
+  oldAgent.start();
+}, 60_000);
+afterAll(async () => {
+  await oldAgent.stop();
+  await fleet[Symbol.asyncDispose]();
+});
+
+const imported = (slices: readonly EndpointSlice[]): string[] =>
+  addressesOf(slices.filter((it) => it.metadata.labels?.[MCS_SERVICE_NAME_LABEL] === "hello"));
+const untilOurs = (addresses: readonly string[]) =>
+  eventually(fleet.client("ours"), ENDPOINT_SLICES, (all) => imported(all).join() === addresses.join());
+/** The copies in the old member's mailbox, once it has imported them as they are. */
+const untilOld = (addresses: readonly string[]) =>
+  eventually(
+    hub(),
+    ENDPOINT_SLICE_IMPORTS,
+    (all) =>
+      [...old.imported.values()].flat().toSorted().join() === addresses.join() &&
+      all.every(
+        (it) =>
+          it.metadata.annotations?.["networking.fleet.azure.com/last-observed-generation"] ===
+          String(it.metadata.generation),
+      ),
+    OLD,
+  );
+
+describe("a member of other origin at our hub", () => {
+  it("joins, and is told of no view", async () => {
+    const joined = await eventuallyOne(
+      hub(),
+      MEMBER_CLUSTERS,
+      objectKey(undefined, "old"),
+      (it) => it.status?.conditions?.some((one) => one.type === "Joined" && one.status === "True") === true,
+    );
+    expect(joined.status?.agentStatus).toHaveLength(2);
+    const orders = await hub().get(INTERNAL_MEMBER_CLUSTERS, objectKey(OLD.namespace, "old"));
+    expect(orders.spec.view).toBeUndefined();
+  });
+
+  it("exports to members of ours, whatever name it drew for its slice", async () => {
+    old.exports.set(SERVICE, ["10.2.0.1"]);
+    old.changed();
+    await deploy(fleet.client("ours"), { addresses: ["10.1.0.1"] });
+    await untilOurs(["10.2.0.1"]);
+    old.exports.set(SERVICE, ["10.2.0.1", "10.2.0.2"]);
+    old.changed();
+    await untilOurs(["10.2.0.1", "10.2.0.2"]);
+  });
+
+  it("imports what it claims, its own included: ready addresses of IPv4 alone", async () => {
+    await exportBy("fleet", fleet.client("ours"));
+    await fleet.client("ours").mergePatch(ENDPOINT_SLICES, objectKey("work", "hello-abcde"), {
+      endpoints: [
+        { addresses: ["10.1.0.1"], conditions: { ready: true }, zone: "z" },
+        { addresses: ["10.1.0.2"], conditions: { ready: false } },
+      ],
+    });
+    old.wanted.add(SERVICE);
+    old.changed();
+    await untilOld(["10.1.0.1", "10.2.0.1", "10.2.0.2"]);
+    const { items } = await hub().list(ENDPOINT_SLICE_IMPORTS, OLD);
+    for (const { spec } of items)
+      for (const it of spec.endpoints) expect(Object.keys(it)).toEqual(["addresses"]);
+    const service = await hub().get(FLEET_SERVICE_IMPORTS, hello);
+    expect(service.status).toEqual({
+      type: "ClusterSetIP",
+      clusters: [{ cluster: "old" }, { cluster: "ours" }],
+      ports: [{ name: "http", protocol: "TCP", port: 80, targetPort: 8080 }],
+    });
+    expect(
+      JSON.parse(service.metadata.annotations?.["networking.fleet.azure.com/service-in-use-by"] ?? ""),
+    ).toEqual({
+      MemberClusters: { "fleet-member-old": "old" },
+    });
+    const asked = await hub().get(INTERNAL_SERVICE_IMPORTS, objectKey(OLD.namespace, "work-hello"));
+    expect(asked.status).toEqual(service.status);
+    expect(asked.metadata.finalizers).toEqual(["networking.fleet.azure.com/internalsvcimport-cleanup"]);
+  });
+
+  it("is not written against: its finalizer and annotations stay, and a change costs one write of the hub", async () => {
+    const copy = (all: readonly { metadata: { name: string } }[]) =>
+      all.find((it) => it.metadata.name.startsWith("ours-"));
+    const before = (await hub().list(ENDPOINT_SLICE_IMPORTS, OLD)).items;
+    const written: string[] = [];
+    const stop = new AbortController();
+    const { metadata } = await hub().list(ENDPOINT_SLICE_IMPORTS, OLD);
+    const watching = (async () => {
+      const options = { ...OLD, resourceVersion: metadata.resourceVersion };
+      for await (const event of hub().watch(ENDPOINT_SLICE_IMPORTS, options, stop.signal))
+        if (event.type !== "BOOKMARK") written.push(event.type);
+    })().catch(() => {});
+    await fleet.client("ours").mergePatch(ENDPOINT_SLICES, objectKey("work", "hello-abcde"), {
+      endpoints: sliceOf({ addresses: ["10.1.0.3"] }).endpoints,
+    });
+    await untilOld(["10.1.0.3", "10.2.0.1", "10.2.0.2"]);
+    // What comes after has come through when all that the first change caused has, too.
+    await fleet.client("ours").mergePatch(ENDPOINT_SLICES, objectKey("work", "hello-abcde"), {
+      endpoints: sliceOf({ addresses: ["10.1.0.4"] }).endpoints,
+    });
+    await untilOld(["10.1.0.4", "10.2.0.1", "10.2.0.2"]);
+    stop.abort();
+    await watching;
+    // Twice: the hub's copy, and the member's annotation.
+    expect(written).toEqual(["MODIFIED", "MODIFIED", "MODIFIED", "MODIFIED"]);
+    const after = copy((await hub().list(ENDPOINT_SLICE_IMPORTS, OLD)).items);
+    expect(after).toMatchObject({
+      metadata: {
+        name: copy(before)?.metadata.name,
+        finalizers: ["networking.fleet.azure.com/endpointsliceimport-cleanup"],
+      },
+    });
+  });
+
+  it("keeps what it imported until it has let go, though it is away while that is withdrawn", async () => {
+    await oldAgent.stop();
+    await fleet.client("ours").delete(FLEET_SERVICE_EXPORTS, hello);
+    await eventually(
+      hub(),
+      ENDPOINT_SLICE_IMPORTS,
+      (all) =>
+        all.some((it) => it.metadata.name.startsWith("ours-") && it.metadata.deletionTimestamp !== undefined),
+      OLD,
+    );
+    // In the meantime the cluster exports again: the new copy waits for the old one's end.
+    await exportBy("fleet", fleet.client("ours"));
+    await eventually(hub(), ENDPOINT_SLICE_IMPORTS, (all) => all.length === 2, { namespace: VIEW_NAMESPACE });
+    oldAgent.start();
+    await untilOld(["10.1.0.4", "10.2.0.1", "10.2.0.2"]);
+  });
+
+  it("is the one importer until it lets go; then the next in line takes over", async () => {
+    await fleet.client("ours").create(MULTI_CLUSTER_SERVICES, {
+      metadata: { namespace: "work", name: "lb" },
+      spec: { serviceImport: { name: "hello" } },
+    });
+    const untilTold = (reason: string) =>
+      eventuallyOne(
+        fleet.client("ours"),
+        MULTI_CLUSTER_SERVICES,
+        objectKey("work", "lb"),
+        (it) => it.status?.conditions?.find((one) => one.type === "Valid")?.reason === reason,
+      );
+    await untilTold("UnknownServiceImport");
+    old.wanted.delete(SERVICE);
+    old.changed();
+    await untilTold("FoundServiceImport");
+    await eventually(hub(), ENDPOINT_SLICE_IMPORTS, (all) => all.length === 0, OLD);
+    expect(old.imported.size).toBe(0);
+    await fleet.client("ours").delete(MULTI_CLUSTER_SERVICES, objectKey("work", "lb"));
+    old.wanted.add(SERVICE);
+    old.changed();
+    await untilOld(["10.1.0.4", "10.2.0.1", "10.2.0.2"]);
+  });
+
+  it("takes its exports back: the hub keeps nothing of them, nor do the importers", async () => {
+    old.exports.delete(SERVICE);
+    old.changed();
+    await untilOurs(["10.1.0.4"]);
+    await eventually(hub(), INTERNAL_SERVICE_EXPORTS, (all) => all.length === 0, OLD);
+    await untilOld(["10.1.0.4"]);
+  });
+
+  it("is removed by force though its finalizers are left behind", async () => {
+    await oldAgent.stop();
+    await hub().mergePatch(MEMBER_CLUSTERS, objectKey(undefined, "old"), {
+      metadata: { annotations: { [FORCE_LEAVE_ANNOTATION]: "true" } },
+    });
+    await hub().delete(MEMBER_CLUSTERS, objectKey(undefined, "old"));
+    await eventually(hub(), MEMBER_CLUSTERS, (all) => !all.some((it) => it.metadata.name === "old"));
+    await eventually(hub(), NAMESPACES, (all) => !all.some((it) => it.metadata.name === OLD.namespace));
+    const service = await hub().get(FLEET_SERVICE_IMPORTS, hello);
+    expect(service.metadata.annotations?.["networking.fleet.azure.com/service-in-use-by"]).toBeUndefined();
+  });
+});
