@@ -126,6 +126,13 @@ export class OriginalMember {
         await this.#exportSlice(service, addresses, slices);
       }
     }
+    await this.#unexport(exports, slices);
+  }
+
+  async #unexport(
+    exports: Informer<InternalServiceExport>,
+    slices: Informer<EndpointSliceExport>,
+  ): Promise<void> {
     for (const it of slices.store.list())
       if (!this.exports.has(it.spec.ownerServiceReference.namespacedName))
         await this.#client.delete(ENDPOINT_SLICE_EXPORTS, keyIn(it));

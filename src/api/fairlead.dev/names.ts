@@ -24,6 +24,11 @@ export const MEMBER_GROUP_ANNOTATION = "fairlead.dev/member-group";
 /** Annotations of a MemberCluster: the ranges that its cluster takes addresses from, where it says so; comma-separated. */
 export const POD_CIDRS_ANNOTATION = "fairlead.dev/pod-cidrs";
 export const SERVICE_CIDRS_ANNOTATION = "fairlead.dev/service-cidrs";
+/**
+ * Annotation of a MemberCluster: the only networks that its endpoints may be in, with commas between. Absent: any. Set by
+ * the fleet's administrator; what a cluster says of itself when it joins is no grant, and may leave out later nodes.
+ */
+export const GRANTED_CIDRS_ANNOTATION = "fairlead.dev/granted-cidrs";
 /** Set on a MemberCluster whose cluster is gone for good: its agents are not waited for. */
 export const FORCE_LEAVE_ANNOTATION = "fairlead.dev/force-leave";
 

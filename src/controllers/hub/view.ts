@@ -1,4 +1,4 @@
-import { ISOLATION_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { ISOLATION_ANNOTATION, GRANTED_CIDRS_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, objectKey } from "#api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { isDeleting } from "#kube/finalizers.ts";
@@ -22,6 +22,11 @@ export function isModernMember(informers: HubInformers, cluster: string): boolea
 
 export function isIsolated(member: MemberCluster | undefined): boolean {
   return member?.metadata.annotations?.[ISOLATION_ANNOTATION] === "strict";
+}
+
+/** The networks that the endpoints of a member may be in; undefined: any. */
+export function grantedTo(member: MemberCluster | undefined): string | undefined {
+  return member?.metadata.annotations?.[GRANTED_CIDRS_ANNOTATION];
 }
 
 export function readsView(informers: HubInformers, cluster: string): boolean {

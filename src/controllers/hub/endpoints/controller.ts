@@ -25,7 +25,7 @@ import { HUB_MANAGER, type HubInformers, serviceOfExport, serviceOfSlice } from 
 import { both, changedNamespaces, isMemberChanged } from "../services/controller.ts";
 import { findExportProblem } from "../services/plan.ts";
 import { currentMembers, reportersOf } from "../services/reconcile.ts";
-import { hasView, isModernMember, readsView } from "../view.ts";
+import { hasView, isModernMember, grantedTo, readsView } from "../view.ts";
 import { forOlderAgents, pickByName, planSlice, type SlicePlan } from "./plan.ts";
 
 interface Parts {
@@ -166,6 +166,7 @@ function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport):
     slice,
     isExported: exported !== undefined,
     exportTo: exported?.spec?.exportTo,
+    granted: grantedTo(informers.members.store.get(objectKey(undefined, cluster ?? ""))),
     serviceImport,
     claims: parseClaims(serviceImport?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]),
     reporters: reportersOf(informers, namespace, members),

@@ -40,6 +40,7 @@ const view = (more: Partial<SliceView> = {}): SliceView => ({
   isModern: () => true,
   readsView: () => false,
   exportTo: undefined,
+  granted: undefined,
   ...more,
 });
 const claim = (cluster: string) => [{ mailbox: `fleet-member-${cluster}`, cluster }];
@@ -101,6 +102,21 @@ describe("the endpoints that a member exports", () => {
     expect(planSlice(view({ slice: stolen, reporters: ["c"] }))).toMatchObject({
       act: "withdraw",
       problem: "it claims to come from cluster a, but this is the mailbox of b",
+    });
+  });
+
+  it("A9: go nowhere when one is outside the networks that the member was granted, or these cannot be read", () => {
+    const refused = (granted: string) => planSlice(view({ reporters: ["b"], granted }));
+    expect(refused("10.0.0.0/24, fd00::/8")).toMatchObject({ act: "distribute" });
+    expect(refused("10.0.0.0/31")).toEqual({
+      act: "withdraw",
+      problem: "10.0.0.2 is not in 10.0.0.0/31, which is all that the member may have endpoints in",
+    });
+    expect(refused("")).toMatchObject({ act: "withdraw" });
+    expect(refused("10.0.0.0/24,ten")).toEqual({
+      act: "withdraw",
+      problem:
+        'the annotation fairlead.dev/granted-cidrs of the MemberCluster has "ten", which is no network',
     });
   });
 

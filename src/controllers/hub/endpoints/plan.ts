@@ -1,5 +1,6 @@
 import type { Claim } from "#api/fairlead.dev/model/claim.ts";
 import { sliceExportName } from "#api/fairlead.dev/model/names.ts";
+import { findStranger } from "#api/fairlead.dev/model/grant.ts";
 import { endpointsForOthers } from "#api/fairlead.dev/model/other-origin.ts";
 import { findEndpointProblem, importPorts } from "#api/fairlead.dev/model/slice.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
@@ -27,6 +28,8 @@ export interface SliceView {
   readonly readsView: (cluster: string) => boolean;
   /** The only members that the export is meant for; undefined: all. */
   readonly exportTo: readonly string[] | undefined;
+  /** The networks that the exporter was granted, as its MemberCluster names them; undefined: any. */
+  readonly granted: string | undefined;
 }
 
 export type SlicePlan =
@@ -54,7 +57,7 @@ export function planSlice(view: SliceView): SlicePlan {
   const cluster = clusterOfMailbox(slice.metadata.namespace);
   if (cluster === undefined || slice.metadata.deletionTimestamp !== undefined || !view.isExported)
     return { act: "withdraw", problem: undefined };
-  const problem = findSliceProblem(slice);
+  const problem = findSliceProblem(slice) ?? findStranger(slice.spec, view.granted);
   if (problem !== undefined) return { act: "withdraw", problem };
   const isInView = view.exportTo === undefined;
   const importers = new Set([

@@ -8,7 +8,7 @@ import { isDeleting } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller } from "#kube/types.ts";
 import { type HubInformers, serviceOfExport, serviceOfImport, serviceOfImported } from "../informers.ts";
-import { isIsolated } from "../view.ts";
+import { isIsolated, grantedTo } from "../view.ts";
 import { type ServicesDeps, serviceReconciler } from "./reconcile.ts";
 
 /** Exports and imports of every service. Keys are services, "namespace/name". */
@@ -66,10 +66,10 @@ function servicesIn(informers: HubInformers, namespaces: readonly string[]): Obj
   );
 }
 
-/** Whether a member came, went or began to leave, or is isolated now or no longer; its status is of no interest here. */
+/** Whether a member came, went or began to leave, or is trusted with other things; its status is of no interest here. */
 export function isMemberChanged({ before, after }: Change<MemberCluster>): boolean {
   const [was, is] = [before, after].map((it) => it !== undefined && !isDeleting(it));
-  return was !== is || isIsolated(before) !== isIsolated(after);
+  return was !== is || isIsolated(before) !== isIsolated(after) || grantedTo(before) !== grantedTo(after);
 }
 
 function allServices(informers: HubInformers): ObjectKey[] {
