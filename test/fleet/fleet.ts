@@ -12,7 +12,7 @@ import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/t
 import { type ApiServer, startApiServer } from "#apiserver/server.ts";
 import { createLogger } from "#base/log.ts";
 import { joinCluster } from "#cli/fleet/join.ts";
-import { type Hub, startHub } from "#controllers/hub/hub.ts";
+import { type Hub, type HubOptions, startHub } from "#controllers/hub/hub.ts";
 import { runAgent } from "#controllers/member/agent/agent.ts";
 import type { Member } from "#controllers/member/member.ts";
 import type { Probe } from "#controllers/member/probes/tcp.ts";
@@ -114,6 +114,7 @@ export interface FleetOptions {
   readonly members: readonly string[];
   readonly leaseSeconds?: number;
   readonly probe?: (member: string) => Probe;
+  readonly trafficManager?: HubOptions["trafficManager"];
   /** Ranges of Service addresses, by member. Default: the server's own. */
   readonly serviceRanges?: Readonly<Record<string, readonly string[]>>;
   /** Default: all. */
@@ -127,13 +128,9 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
   const hubProgram = stack.use(
     new Restartable(async (signal) => {
       await using client = connectProgram(configAs(HUB_ACCESS, hub.config), testDeps("hub"));
-      const { leaseSeconds } = options;
-      await using running = await startHub(
-        client,
-        leaseSeconds === undefined ? {} : { leaseSeconds },
-        testDeps("hub"),
-        signal,
-      );
+      const { leaseSeconds, trafficManager } = options;
+      const lease = leaseSeconds === undefined ? {} : { leaseSeconds };
+      await using running = await startHub(client, { ...lease, trafficManager }, testDeps("hub"), signal);
       currentHub = running;
       await aborted(signal);
       currentHub = undefined;

@@ -76,7 +76,7 @@ function profileSchema(rules: JsonSchema): JsonSchema {
   return object(
     {
       "spec!": object({
-        "resourceGroup!": text("Kept for manifests of other origin; it has no meaning here.", {
+        resourceGroup: text("Kept for manifests of other origin; it has no meaning here.", {
           minLength: 1,
           maxLength: 90,
           ...immutable("resourceGroup"),

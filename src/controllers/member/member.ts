@@ -24,6 +24,7 @@ import { type Probe, tcpProbe } from "./probes/tcp.ts";
 import { type MemberPart, neededInformers, runs, WHOLE_MEMBER } from "./roles.ts";
 import type { Session } from "./session.ts";
 import { Stopwatch } from "./stopwatch.ts";
+import { createTrafficRoutes } from "./traffic-routes/copy.ts";
 
 export interface MemberOptions {
   /** The member's name, which is its cluster id. */
@@ -134,6 +135,7 @@ function createWork(session: Session, probes: Probes): readonly Work[] {
       { controller: createMcsImport(session) },
       { controller: createEndpointImport(session, probes, drains) },
       { controller: createDrainReport(session, drains), hubKeys: orders },
+      { controller: createTrafficRoutes(session) },
     );
   if (runs(session.part, "mcs")) work.push({ controller: createMultiClusterServices(session) });
   return work;

@@ -139,6 +139,7 @@ const MEMBER_NET: readonly Access[] = [
   allow(MCS_SERVICE_IMPORTS, ["patch"], { subresource: "status" }),
   // A derived Service keeps its ServiceImport from going first (OwnerReferencesPermissionEnforcement).
   allow(MCS_SERVICE_IMPORTS, ["update"], { subresource: "finalizers" }),
+  allow(TRAFFIC_ROUTES, [...WATCH, "create", "patch", "delete"]),
 ];
 
 /** Load balancers of MultiClusterServices. */

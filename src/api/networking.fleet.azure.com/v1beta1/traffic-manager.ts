@@ -20,7 +20,8 @@ export interface MonitorConfig {
 
 /** One DNS name in front of services of the fleet. v1alpha1 has the same shape. */
 export interface TrafficManagerProfile extends KubeObject {
-  spec: { resourceGroup: string; monitorConfig?: MonitorConfig };
+  /** The resource group has no meaning here. Others require it, and their own example lacks it. */
+  spec: { resourceGroup?: string; monitorConfig?: MonitorConfig };
   status?: { dnsName?: string; resourceID?: string; conditions?: Condition[] };
 }
 
