@@ -48,6 +48,82 @@ function withoutRules(value: unknown): unknown {
   );
 }
 
+/** Paths of the fields of a schema, those of what it holds included. */
+function pathsOf(schema: unknown, path = ""): Map<string, Record<string, unknown>> {
+  const found = new Map<string, Record<string, unknown>>();
+  if (!isObject(schema)) return found;
+  const merge = (more: Map<string, Record<string, unknown>>): void =>
+    more.forEach((value, key) => found.set(key, value));
+  const fields = schema["properties"];
+  for (const [name, field] of Object.entries(isObject(fields) ? fields : {})) {
+    const at = path === "" ? name : `${path}.${name}`;
+    if (isObject(field)) found.set(at, field);
+    merge(pathsOf(field, at));
+  }
+  merge(pathsOf(schema["items"], `${path}[]`));
+  return found;
+}
+
+/** Kind and path of what we added to a published kind, as the descriptions say; the topmost of each. */
+function describedAdditions(): string[] {
+  return [...ours.values()].flatMap((crd) =>
+    crd.spec.versions.flatMap((version) =>
+      [...pathsOf(version.schema.openAPIV3Schema)]
+        .filter(
+          ([, { description }]) =>
+            typeof description === "string" && /\bAddition\b|is an addition/.test(description),
+        )
+        .map(([path]) => `${crd.spec.names.kind} ${path}`),
+    ),
+  );
+}
+
+/** By kind: what the table of additions names in the rows of its fields. */
+function documentedAdditions(): Map<string, string[]> {
+  const text = readFileSync(`${root}docs/reference/crds.md`, "utf8");
+  const table = text.slice(text.indexOf("## Additions"), text.indexOf("## Names"));
+  const rows = new Map<string, string[]>();
+  let kinds: string[] = [];
+  for (const line of table.split("\n").filter((it) => it.startsWith("| "))) {
+    const [kindCell = "", fieldCell = ""] = line
+      .split("|")
+      .slice(1)
+      .map((it) => it.trim());
+    if (kindCell !== "") kinds = kindCell.split(",").map((it) => it.replace(/\(.*?\)/g, "").trim());
+    const names = [...fieldCell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name);
+    for (const kind of kinds) rows.set(kind, [...(rows.get(kind) ?? []), ...names]);
+  }
+  return rows;
+}
+
+describe("what we add to published kinds", () => {
+  const documented = documentedAdditions();
+
+  it.each([...new Set(describedAdditions())])("is in the list of additions: %s", (addition) => {
+    const [kind = "", path = ""] = addition.split(" ");
+    const last = path.split(".").at(-1) ?? "";
+    const words = (documented.get(kind) ?? []).flatMap((it) => it.split(/[.[\]: ]+/));
+    expect(words).toContain(last);
+  });
+
+  it("is really there where the list names a field", () => {
+    const missingFields = [...documented].flatMap(([kind, names]) => {
+      const paths = new Set(
+        [...ours.values()]
+          .filter((it) => it.spec.names.kind === kind)
+          .flatMap((crd) =>
+            crd.spec.versions.flatMap((it) => [...pathsOf(it.schema.openAPIV3Schema).keys()]),
+          ),
+      );
+      const fields = names
+        .filter((it) => /^(spec|status)\./.test(it))
+        .map((it) => it.replace(/(\[\])?(:.*)?$/, ""));
+      return fields.filter((it) => !paths.has(it)).map((it) => `${kind} ${it}`);
+    });
+    expect(missingFields).toEqual([]);
+  });
+});
+
 /** Where ours is narrower than theirs: each difference is a sentence. */
 function narrower(theirs: unknown, mine: unknown, path: string): string[] {
   if (!isObject(theirs)) return [];
@@ -140,6 +216,25 @@ describe.skipIf(!existsSync(peers))("beside the published ones (skipped where th
       expect(narrower(version.schema.openAPIV3Schema, same?.schema.openAPIV3Schema, version.name)).toEqual(
         [],
       );
+    }
+  });
+
+  it.each(pairs)("%s has no field that theirs lacks but those called additions", (_, theirs, mine) => {
+    const spec = theirs["spec"] as (typeof mine)["spec"];
+    const described = new Set(describedAdditions());
+    for (const version of spec.versions) {
+      const known = pathsOf(version.schema.openAPIV3Schema);
+      const same = mine.spec.versions.find((it) => it.name === version.name);
+      const added = [...pathsOf(same?.schema.openAPIV3Schema).keys()].filter((it) => !known.has(it));
+      const topmost = added.filter(
+        (it) => !added.some((other) => it.startsWith(`${other}.`) || it.startsWith(`${other}[`)),
+      );
+      expect(topmost.filter((it) => !described.has(`${mine.spec.names.kind} ${it}`))).toEqual([]);
+      const wrongly = [...known.keys()].filter((it) => {
+        const description = pathsOf(same?.schema.openAPIV3Schema).get(it)?.["description"];
+        return typeof description === "string" && description.startsWith("Addition");
+      });
+      expect(wrongly).toEqual([]);
     }
   });
 });

@@ -64,7 +64,7 @@ const IMPORT = object(
       conditions: CONDITIONS,
       endpointSliceObjects: oneOf(
         ["Present", "Absent"],
-        "Whether EndpointSlices for the service exist in this cluster.",
+        "Addition. Whether EndpointSlices for the service exist in this cluster.",
       ),
     }),
   },

@@ -24,6 +24,10 @@ export function command(): Program {
     .description("run a member's part of a fleet; the Secret fleet-system/fairlead-hub names the hub")
     .option("--kubeconfig <file>", "the member's API server; default: that of the pod's cluster")
     .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")
+    .option(
+      "--pass-annotations <prefixes>",
+      "beginnings of the annotations that MultiClusterServices pass on to load balancers, with commas; default: known clouds'",
+    )
     .option(CONCURRENCY_FLAG[0], CONCURRENCY_FLAG[1], collect)
     .option(...MAX_CONCURRENT_FLAG)
     .addOption(new Option(CLOCK_OFFSET_FLAG).hideHelp())
@@ -44,8 +48,15 @@ export function command(): Program {
           ready();
           const connectHub = (hub: Parameters<typeof connect>[0]): ReturnType<typeof connect> =>
             connect(hub, { ...deps, userAgent: "fairlead-member" });
-          return runAgent({ local, connectHub, deps }, leading);
+          return runAgent({ local, connectHub, deps, ...passOnFrom(flags.passAnnotations) }, leading);
         });
       }),
     );
+}
+
+/** An empty list passes nothing on. */
+function passOnFrom(text: string | undefined): { readonly passOn?: readonly string[] } {
+  if (text === undefined) return {};
+  const prefixes = text.split(",").map((it) => it.trim());
+  return { passOn: prefixes.filter((it) => it !== "") };
 }

@@ -26,6 +26,8 @@ export interface AgentOptions {
   /** Called whenever the member's controllers run, and with undefined when they end. */
   readonly onMember?: (member: Member | undefined) => void;
   readonly probe?: Probe;
+  /** Beginnings of the annotations that a MultiClusterService passes on to its load balancer. Default: known clouds'. */
+  readonly passOn?: readonly string[];
 }
 
 /** Between two attempts to take part, growing; a change of the Secret ends the pause. Unit: milliseconds. */
@@ -197,6 +199,7 @@ async function runSession(
         hub,
         deps: { ...deps, log },
         ...(options.probe === undefined ? {} : { probe: options.probe }),
+        ...(options.passOn === undefined ? {} : { passOn: options.passOn }),
       },
       running,
     );
