@@ -51,14 +51,19 @@ const untilAgents = (expected: string) =>
       agents(it).includes(`${agent} ${expected}`),
     ),
   );
-const parties = () => ({ name: "member-1", hub: fleet.hub.config, member: fleet.members.get("member-1")!.config });
+const parties = () => ({
+  name: "member-1",
+  hub: fleet.hub.config,
+  member: fleet.members.get("member-1")!.config,
+});
 const inactive = "fairlead.dev/Active=False:LeftFleet";
 
 describe("a member", () => {
   it("has joined when both agents have said so, and goes on saying it", async () => {
     const first = await untilAgents("Joined=True:AgentJoined");
     const heard = (it: InternalMemberCluster): string =>
-      it.status?.agentStatus?.find((one) => one.type === "MultiClusterServiceAgent")?.lastReceivedHeartbeat ?? "";
+      it.status?.agentStatus?.find((one) => one.type === "MultiClusterServiceAgent")?.lastReceivedHeartbeat ??
+      "";
     expect(heard(first)).not.toBe("");
     await eventuallyOne(
       fleet.client("hub"),
@@ -90,7 +95,9 @@ describe("a member", () => {
     expect(await client.find(SERVICES, objectKey("fleet-system", derived))).toBeUndefined();
     await eventually(client, FLEET_SERVICE_IMPORTS, (all) => all.length === 0);
     const hub = fleet.client("hub");
-    expect((await hub.list(INTERNAL_SERVICE_EXPORTS, { namespace: "fleet-member-member-1" })).items).toEqual([]);
+    expect((await hub.list(INTERNAL_SERVICE_EXPORTS, { namespace: "fleet-member-member-1" })).items).toEqual(
+      [],
+    );
     await deploy(client, { namespace, name: "late", addresses: ["10.1.0.2"] });
     await exportBy("fleet", client, { namespace, name: "late" });
     expect((await client.get(FLEET_SERVICE_EXPORTS, scene.key("app"))).status).toEqual(left.status);

@@ -56,9 +56,9 @@ function pathsOf(schema: unknown, path = ""): Map<string, Record<string, unknown
     more.forEach((value, key) => found.set(key, value));
   const fields = schema["properties"];
   for (const [name, field] of Object.entries(isObject(fields) ? fields : {})) {
-    const at = path === "" ? name : `${path}.${name}`;
-    if (isObject(field)) found.set(at, field);
-    merge(pathsOf(field, at));
+    const own = path === "" ? name : `${path}.${name}`;
+    if (isObject(field)) found.set(own, field);
+    merge(pathsOf(field, own));
   }
   merge(pathsOf(schema["items"], `${path}[]`));
   return found;
