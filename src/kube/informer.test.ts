@@ -200,4 +200,27 @@ describe("an informer", () => {
     await expect(waiting).rejects.toMatchObject({ code: "ABORTED" });
     await informer[Symbol.asyncDispose]();
   });
+
+  it("of a kind that may be missing goes on without it, though not at the first refusal, and takes it when it comes", async () => {
+    let isOptional = false;
+    client.refuseReads = new FleetError("API_FORBIDDEN", "may not list");
+    const { informer, names } = await started({ isOptional: () => isOptional });
+    await clock.advance(60_000);
+    expect(informer.hasSynced).toBe(false);
+    isOptional = true;
+    await clock.advance(60_000);
+    expect([informer.hasSynced, names()]).toEqual([true, []]);
+    client.refuseReads = undefined;
+    client.seed(CONFIG_MAPS, configMap("one"));
+    await clock.advance(60_000);
+    expect(names()).toEqual(["one"]);
+    const fresh = new FakeKubeClient(clock);
+    fresh.refuseReads = new FleetError("API_NOT_FOUND", "no such kind");
+    client = fresh;
+    const second = await started({ isOptional: () => true });
+    await clock.advance(500);
+    expect(second.informer.hasSynced).toBe(false);
+    await clock.advance(5000);
+    expect(second.informer.hasSynced).toBe(true);
+  });
 });

@@ -1,7 +1,9 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { LEASES } from "#api/coordination/v1/types.ts";
 import { FakeClock } from "#base/clock.fake.ts";
+import { offsetClock } from "#base/clock.ts";
 import { silentLogger } from "#base/log.ts";
+import { createMetrics } from "#base/metrics.ts";
 import { noMetrics } from "#base/metrics.none.ts";
 import { seededRng } from "#base/rng.ts";
 import { FakeKubeClient } from "./client.fake.ts";
@@ -16,11 +18,21 @@ beforeEach(() => {
 });
 
 /** A candidate that leads until it is told to stop or loses the lease. */
-function candidate(identity: string, by: FakeKubeClient = client) {
+function candidate(
+  identity: string,
+  by: FakeKubeClient = client,
+  unusual: { readonly offsetMs?: number; readonly isColleague?: (holder: string) => boolean } = {},
+) {
   const stop = new AbortController();
   const state = { leads: false, ended: "" };
-  const options = { namespace: "fleet-system", name: "hub", identity };
-  const deps = { clock, rng: seededRng(7), log: silentLogger, metrics: noMetrics };
+  const { offsetMs = 0, isColleague = () => false } = unusual;
+  const options = { namespace: "fleet-system", name: "hub", identity, isColleague };
+  const deps = {
+    clock: offsetClock(clock, offsetMs),
+    rng: seededRng(7),
+    log: silentLogger,
+    metrics: noMetrics,
+  };
   const lead = (signal: AbortSignal): Promise<void> => {
     state.leads = true;
     return new Promise((resolve) => {
@@ -124,5 +136,58 @@ describe("leader election", () => {
     expect(two.state.ended).toBe("the wait was cancelled");
     expect(lease()?.holderIdentity).toBe("one");
     expect(one.state.leads).toBe(true);
+  });
+
+  it("is the same between candidates whose clocks are days apart: each goes by what it saw itself", async () => {
+    const dayMs = 86_400_000;
+    const one = candidate("one", client, { offsetMs: -dayMs });
+    await clock.advance(0);
+    const two = candidate("two", client, { offsetMs: dayMs });
+    await clock.advance(600_000);
+    expect([one.state.leads, two.state.leads]).toEqual([true, false]);
+    one.stop();
+    await clock.advance(5000);
+    expect(two.state.leads).toBe(true);
+    // And by one that fell silent, though its times are of yesterday.
+    await client.mergePatch(LEASES, objectKey("fleet-system", "hub"), { spec: { holderIdentity: "silent" } });
+    const three = candidate("three", client, { offsetMs: 2 * dayMs });
+    await clock.advance(14_000);
+    expect(three.state.leads).toBe(false);
+    await clock.advance(7000);
+    expect([two.state.leads, three.state.leads]).toEqual([false, true]);
+  });
+
+  it("lets a colleague of the holder lead beside it, and take its place when it goes", async () => {
+    const isColleague = (holder: string): boolean => holder === "hub-side";
+    const hub = candidate("hub-side");
+    await clock.advance(0);
+    const member = candidate("member-side", client, { isColleague });
+    await clock.advance(60_000);
+    expect([hub.state.leads, member.state.leads]).toEqual([true, true]);
+    expect(lease()?.holderIdentity).toBe("hub-side");
+    hub.stop();
+    await clock.advance(5000);
+    expect(member.state.leads).toBe(true);
+    expect(lease()?.holderIdentity).toBe("member-side");
+    const stranger = candidate("original");
+    await clock.advance(60_000);
+    expect(stranger.state.leads).toBe(false);
+  });
+
+  it("tells by a metric who leads", async () => {
+    const metrics = createMetrics();
+    const stop = new AbortController();
+    const deps = { clock, rng: seededRng(7), log: silentLogger, metrics };
+    const options = { namespace: "fleet-system", name: "hub", identity: "one" };
+    const running = runAsLeader({ client, options, deps }, stop.signal, async (signal) => {
+      await new Promise<void>((resolve) => {
+        signal.addEventListener("abort", () => resolve());
+      });
+    });
+    await clock.advance(0);
+    expect(await metrics.render()).toContain('leader_election_master_status{name="hub"} 1');
+    stop.abort();
+    await running;
+    expect(await metrics.render()).toContain('leader_election_master_status{name="hub"} 0');
   });
 });

@@ -52,3 +52,12 @@ export class ServerClock {
     return { nowMs: nowMs + (lowMs + highMs) / 2, errorMs };
   }
 }
+
+/** The time of the server behind `client`, as far as it is known: for what that server wrote, or will judge by. */
+export function clockOfServer(client: { readonly serverTime: ServerTime | undefined }, clock: Clock): Clock {
+  return {
+    now: () => client.serverTime?.nowMs ?? clock.now(),
+    monotonic: () => clock.monotonic(),
+    after: (delayMs, callback) => clock.after(delayMs, callback),
+  };
+}

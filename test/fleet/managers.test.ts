@@ -17,7 +17,7 @@ import { type ApiServer, startApiServer } from "#apiserver/server.ts";
 import { start } from "#base/exec.ts";
 import { requestToken } from "#controllers/member/agent/token.ts";
 import { connect } from "#kube/client.ts";
-import { isConditionTrue } from "#kube/conditions.ts";
+import { findCondition, isConditionTrue } from "#kube/conditions.ts";
 import type { ClusterConfig } from "#kube/config.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import type { KubeClient } from "#kube/types.ts";
@@ -78,6 +78,7 @@ beforeAll(async () => {
   ]);
   memberNet = launch("member-net-controller-manager", member.server, [
     "--leader-election-namespace=fleet-system",
+    "--clock-offset=-86400",
     "--tls-insecure=false",
     "-v",
     "10",
@@ -90,6 +91,7 @@ beforeAll(async () => {
   ]);
   mcs = launch("mcs-controller-manager", member.server, [
     "--leader-election-namespace=fleet-system",
+    "--clock-offset=86400",
     "--tls-insecure=false",
     "--v=2",
     "--hub-metrics-bind-address=0",
@@ -182,6 +184,14 @@ async function agents(): Promise<string[]> {
   );
   return (orders.status?.agentStatus ?? []).map((it) => it.type).toSorted();
 }
+
+const readMember = () =>
+  eventuallyOne(
+    hub.client,
+    MEMBER_CLUSTERS,
+    objectKey(undefined, "east"),
+    (it) => findCondition(it.status?.conditions, "Healthy")?.status === "True",
+  );
 
 const leasesOf = async (cluster: Cluster) =>
   new Map(
@@ -294,6 +304,22 @@ describe("the three managers under their original names", () => {
     expect(all).not.toContain(token);
     expect(all).not.toContain(token.split(".")[2]);
     expect(all).not.toContain(SECRET_HEADER);
+  });
+
+  it("mind no clock but their own: one runs a day behind, one a day ahead, and the hub calls neither late", async () => {
+    const { status } = await readMember();
+    const [ahead = 0, behind = 0] = ["MultiClusterServiceAgent", "ServiceExportImportAgent"].map((type) =>
+      Date.parse(status?.agentStatus?.find((it) => it.type === type)?.lastReceivedHeartbeat ?? ""),
+    );
+    expect(Math.round((ahead - behind) / 3_600_000)).toBe(48);
+    expect(findCondition(status?.conditions, "Healthy")?.status).toBe("True");
+    // They go on reporting, each at its own pace.
+    await eventuallyOne(hub.client, MEMBER_CLUSTERS, objectKey(undefined, "east"), (it) =>
+      (it.status?.agentStatus ?? []).every((agent) => {
+        const atMs = Date.parse(agent.lastReceivedHeartbeat ?? "");
+        return atMs > (agent.type === "MultiClusterServiceAgent" ? ahead : behind);
+      }),
+    );
   });
 
   it("stop as one when another holds a lease of either manager, and stand for it again", async () => {

@@ -8,6 +8,7 @@ import { hasCode } from "#base/errors.ts";
 import { createController } from "#kube/controller.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { isDeleting } from "#kube/finalizers.ts";
+import { clockOfServer } from "#kube/server-clock.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
 import { type IdentityInformers, usedBy } from "./informers.ts";
@@ -95,7 +96,8 @@ class Identity {
     const account = informers.bootstrapAccounts.store.get(key);
     if (account === undefined || isDeleting(account)) return;
     const limits = { fetchMs: FETCH_MS, lifeMs: ACCOUNT_LIFE_MS };
-    const leftMs = accountEndsMs(account, this.#issuedAtMs(account), limits) - deps.clock.now();
+    const nowMs = clockOfServer(client, deps.clock).now();
+    const leftMs = accountEndsMs(account, this.#issuedAtMs(account), limits) - nowMs;
     if (leftMs > 0) return { requeueAfterMs: leftMs };
     const { uid } = account.metadata;
     await client.delete(SERVICE_ACCOUNTS, key, { signal, ...(uid === undefined ? {} : { uid }) });

@@ -19,6 +19,7 @@ import { isConditionTrue, setCondition, timestamp } from "#kube/conditions.ts";
 import { createController } from "#kube/controller.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "#kube/finalizers.ts";
+import { clockOfServer } from "#kube/server-clock.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
 import { HUB_MANAGER, type HubInformers } from "../informers.ts";
@@ -244,10 +245,12 @@ class Membership {
 
   /** @returns How much longer. Unit: milliseconds. 0 when nobody has to be waited for. */
   #waitForAgents(member: MemberCluster, orders: InternalMemberCluster | undefined): number {
-    const { deps, options } = this.#parts;
+    const { client, deps, options } = this.#parts;
     if (haveAgentsLeft(orders?.status?.agentStatus ?? [])) return 0;
     if (member.metadata.annotations?.[FORCE_LEAVE_ANNOTATION] === "true") return 0;
     const since = Date.parse(member.metadata.deletionTimestamp ?? "");
-    return Math.max(0, since + options.forceDeleteSeconds * 1000 - deps.clock.now());
+    // The API server wrote it: by its clock, not by this machine's.
+    const nowMs = clockOfServer(client, deps.clock).now();
+    return Math.max(0, since + options.forceDeleteSeconds * 1000 - nowMs);
   }
 }

@@ -8,6 +8,7 @@ import { CERTIFICATE_SECONDS, MEMBERS_GROUP } from "#api/fairlead.dev/identity.t
 import { objectKey } from "#api/meta/key.ts";
 import { FleetError, hasCode } from "#base/errors.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
+import { clockOfServer } from "#kube/server-clock.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { waitFor } from "#kube/wait.ts";
 import { type CertificatePair, generatePrivateKey, publicKeyOf } from "#pki/keys.ts";
@@ -153,5 +154,6 @@ export async function keepCertificate(parts: RenewalParts, signal: AbortSignal):
       holder.set({ ...holder.access, proof: { kind: "certificate", user, pair } });
     },
   };
-  await keepRenewed(renewal, deps, signal);
+  // Its life is in the hub's time.
+  await keepRenewed(renewal, { ...deps, clock: clockOfServer(hub, deps.clock) }, signal);
 }

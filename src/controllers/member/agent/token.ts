@@ -2,6 +2,7 @@ import { MEMBER_ACCOUNT } from "#api/fairlead.dev/names.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { FleetError } from "#base/errors.ts";
 import { isObject } from "#base/json.ts";
+import { clockOfServer } from "#kube/server-clock.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { HUB_KEYS, readTokenLife } from "./hub-secret.ts";
 import { keepRenewed, type RenewalParts } from "./renewal.ts";
@@ -49,5 +50,6 @@ export async function keepToken(
       await storeInHubSecret(local, { [HUB_KEYS.token]: token }, signal);
     },
   };
-  await keepRenewed(renewal, deps, signal);
+  // Its life is in the hub's time.
+  await keepRenewed(renewal, { ...deps, clock: clockOfServer(hub, deps.clock) }, signal);
 }
