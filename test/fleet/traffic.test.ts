@@ -123,6 +123,21 @@ describe("a service whose exporters ask for more than an equal share", () => {
     await untilServedBy(ns, { a: "a", b: "b", c: "a b" });
   }, 60_000);
 
+  it("fails over and back in a cluster that hears nothing from its hub (B6)", async () => {
+    const ns = "alone-at-home";
+    await share(ns, { a: { "fairlead.dev/affinity": "local" }, b: {} });
+    await untilServedBy(ns, { a: "a", b: "b", c: "a b" });
+    await fleet.hubProgram.stop();
+    try {
+      await setReady(ns, "a", false);
+      await untilServedBy(ns, { a: "b", b: "b", c: "a b" });
+      await setReady(ns, "a", true);
+      await untilServedBy(ns, { a: "a", b: "b", c: "a b" });
+    } finally {
+      fleet.hubProgram.start();
+    }
+  }, 60_000);
+
   it("of weight 0 keeps name and address, and has no endpoints of that cluster (A3)", async () => {
     const ns = "weightless";
     await share(ns, { a: { "fairlead.dev/weight": "3" }, b: {} });

@@ -184,6 +184,12 @@ describe("what clusters have to answer with", () => {
     );
   });
 
+  it("is the best of all slices, in whatever order they come", () => {
+    const slices = [slice("a", ["web"]), slice("a", ["web"], { endpoints: [gone] })];
+    for (const some of [slices, slices.toReversed()])
+      expect(readinessOf(spec, some).get("IPv4 http")?.get("a")).toBe("ready");
+  });
+
   it("leaves out endpoints that do not answer", () => {
     const dead = { ...slice("a", ["web"]), isAlive: () => false };
     expect(readinessOf(spec, [dead])).toEqual(new Map([["IPv4 http", new Map([["a", "none"]])]]));
