@@ -1,0 +1,129 @@
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
+import { NAMESPACES } from "#api/core/v1/types.ts";
+import { keyOf, objectKey } from "#api/meta/key.ts";
+import { type Resource, resource } from "#api/meta/resource.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import { MULTI_CLUSTER_SERVICES } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import { type ApiServer, startApiServer } from "#apiserver/server.ts";
+import { connect } from "#kube/client.ts";
+import { installCrds } from "#kube/crds.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import type { KubeClient } from "#kube/types.ts";
+import { testDeps } from "../fleet/fleet.ts";
+
+/** Kinds as they are served: what others write is taken, both versions are one, and the rules are theirs. */
+
+const folder = fileURLToPath(new URL("manifests/", import.meta.url));
+const files = await readdir(folder);
+const all = [...new Map([...HUB_CRDS, ...MEMBER_CRDS].map((it) => [it.metadata.name, it])).values()];
+const V1ALPHA1_EXPORTS = resource<KubeObject>(
+  "networking.fleet.azure.com/v1alpha1",
+  "ServiceExport",
+  "serviceexports",
+);
+
+let dataDir: string;
+let server: ApiServer;
+let client: KubeClient;
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), "fairlead-test-manifests-"));
+  server = await startApiServer({ dataDir, journal: "none" });
+  client = connect(await loadKubeconfig(server.kubeconfig), testDeps("test"));
+  const by = { crds: all, fieldManager: "test" };
+  await installCrds(client, by, testDeps("test"), AbortSignal.timeout(20_000));
+  await client.create(NAMESPACES, { metadata: { name: "work" } });
+}, 60_000);
+afterAll(async () => {
+  await client[Symbol.asyncDispose]();
+  await server.close();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+function resourceOf(object: KubeObject): Resource {
+  const kind = object.kind ?? "";
+  return resource(object.apiVersion ?? "", kind, `${kind.toLowerCase()}s`);
+}
+
+describe("manifests of other implementations", () => {
+  it.each(files)("in %s are taken whole, and no field of ours is put into them", async (file) => {
+    const objects = parseAllDocuments(await readFile(folder + file, "utf8")).map(
+      (it) => it.toJS() as KubeObject,
+    );
+    for (const object of objects) {
+      const stored = await client.create(resourceOf(object), object);
+      const { metadata: _stored, ...rest } = stored as KubeObject & Record<string, unknown>;
+      const { metadata: _given, ...given } = object as KubeObject & Record<string, unknown>;
+      expect(rest).toEqual(given);
+      expect(stored.metadata).toMatchObject(object.metadata);
+      await client.mergePatch(resourceOf(object), keyOf(object), { metadata: { finalizers: null } });
+      await client.delete(resourceOf(object), keyOf(object));
+    }
+  });
+});
+
+describe("a ServiceExport", () => {
+  it("applied in the older version is read in both, and stored in the newer", async () => {
+    await client.apply(
+      V1ALPHA1_EXPORTS,
+      { metadata: { namespace: "work", name: "app", annotations: { a: "b" } } },
+      { fieldManager: "kubectl" },
+    );
+    const newer = await client.get(FLEET_SERVICE_EXPORTS, objectKey("work", "app"));
+    expect(newer).toMatchObject({
+      apiVersion: "networking.fleet.azure.com/v1beta1",
+      metadata: { annotations: { a: "b" } },
+    });
+    const status = {
+      conditions: [
+        {
+          type: "Valid",
+          status: "True" as const,
+          reason: "R",
+          message: "",
+          lastTransitionTime: "2026-01-01T00:00:00Z",
+        },
+      ],
+    };
+    await client.mergePatch(
+      FLEET_SERVICE_EXPORTS,
+      objectKey("work", "app"),
+      { status },
+      { subresource: "status" },
+    );
+    const older = await client.get(V1ALPHA1_EXPORTS, objectKey("work", "app"));
+    expect(older).toMatchObject({
+      apiVersion: "networking.fleet.azure.com/v1alpha1",
+      metadata: { uid: newer.metadata.uid },
+      status,
+    });
+    const crd = all.find((it) => it.metadata.name === "serviceexports.networking.fleet.azure.com");
+    expect(crd?.spec.versions.filter((it) => it.storage).map((it) => it.name)).toEqual(["v1beta1"]);
+  });
+
+  it.each([V1ALPHA1_EXPORTS, FLEET_SERVICE_EXPORTS, MULTI_CLUSTER_SERVICES])(
+    "of a name too long for a label is refused, in the words that others wait for (%#)",
+    async (of) => {
+      const named = (length: number) =>
+        client.create(
+          of as Resource<KubeObject>,
+          {
+            metadata: { namespace: "work", name: "n".repeat(length) },
+            ...(of === MULTI_CLUSTER_SERVICES ? { spec: {} } : {}),
+          } as KubeObject,
+        );
+      await expect(named(64)).rejects.toMatchObject({
+        code: "API_INVALID",
+        message: expect.stringContaining("metadata.name max length is 63") as string,
+      });
+      const fine = await named(63);
+      await client.delete(of as Resource, keyOf(fine));
+    },
+  );
+});
