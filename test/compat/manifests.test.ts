@@ -107,23 +107,18 @@ describe("a ServiceExport", () => {
     expect(crd?.spec.versions.filter((it) => it.storage).map((it) => it.name)).toEqual(["v1beta1"]);
   });
 
-  it.each([V1ALPHA1_EXPORTS, FLEET_SERVICE_EXPORTS, MULTI_CLUSTER_SERVICES])(
-    "of a name too long for a label is refused, in the words that others wait for (%#)",
-    async (of) => {
-      const named = (length: number) =>
-        client.create(
-          of as Resource<KubeObject>,
-          {
-            metadata: { namespace: "work", name: "n".repeat(length) },
-            ...(of === MULTI_CLUSTER_SERVICES ? { spec: {} } : {}),
-          } as KubeObject,
-        );
-      await expect(named(64)).rejects.toMatchObject({
-        code: "API_INVALID",
-        message: expect.stringContaining("metadata.name max length is 63") as string,
-      });
-      const fine = await named(63);
-      await client.delete(of as Resource, keyOf(fine));
-    },
-  );
+  it.each<[string, Resource]>([
+    ["v1alpha1", V1ALPHA1_EXPORTS],
+    ["v1beta1", FLEET_SERVICE_EXPORTS],
+    ["a MultiClusterService", MULTI_CLUSTER_SERVICES],
+  ])("of a name too long for a label is refused, in the words that others wait for (%s)", async (_, of) => {
+    const spec = of.kind === "MultiClusterService" ? { spec: {} } : {};
+    const named = (length: number) =>
+      client.create(of, { metadata: { namespace: "work", name: "n".repeat(length) }, ...spec });
+    await expect(named(64)).rejects.toMatchObject({
+      code: "API_INVALID",
+      message: expect.stringContaining("metadata.name max length is 63") as string,
+    });
+    await client.delete(of, keyOf(await named(63)));
+  });
 });

@@ -48,12 +48,6 @@ export function membershipOf({ mailbox, cluster }: Session): Membership {
   }
 }
 
-/** Whether the hub knows what we add to the kinds of mailboxes. */
-export function isHubModern({ mailbox, cluster }: Session): boolean {
-  const orders = mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
-  return orders !== undefined && isOfOurs(orders);
-}
-
 /** Whether the hub is of other origin, which its orders show: it is sent nothing that we added. */
 export function isOriginalHub({ mailbox, cluster }: Session): boolean {
   const orders = mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));

@@ -16,7 +16,7 @@ import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller, KubeClient } from "#kube/types.ts";
 import { MEMBER_MANAGER, serviceOfImport } from "../informers.ts";
-import { both, isHubModern, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { both, isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
 
 /** ServiceImports of the fleet door to the hub, and its answers back. Keys are services. */
 export function createFleetImport(session: Session): Controller {
@@ -79,7 +79,8 @@ async function ask(
 ): Promise<void> {
   const { hub, local, cluster } = session;
   const before = current?.spec.serviceImportReference;
-  const isShared = wanted.metadata.annotations?.[IMPORT_ANNOTATION] === SHARED_IMPORT && isHubModern(session);
+  const isShared =
+    wanted.metadata.annotations?.[IMPORT_ANNOTATION] === SHARED_IMPORT && !isOriginalHub(session);
   const { namespace = "", name, uid } = wanted.metadata;
   // Versions in the reference move with every status that we write: they are no reason to upload.
   const isKnown = before !== undefined && before.uid === uid;
