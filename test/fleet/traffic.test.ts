@@ -93,9 +93,9 @@ async function annotate(namespace: string, cluster: Cluster, annotations: object
     .mergePatch(MCS_SERVICE_EXPORTS, objectKey(namespace, "hello"), { metadata: { annotations } });
 }
 
-const drain = (name: string, mode: "Soft" | "Hard" | undefined) =>
+const drain = (name: string, mode: "Soft" | "Hard" | undefined, timeoutMs = PATIENCE_MS) =>
   drainCluster(
-    { name, hub: fleet.hub.config, mode, timeoutMs: PATIENCE_MS },
+    { name, hub: fleet.hub.config, mode, timeoutMs },
     testDeps("drain"),
     AbortSignal.timeout(PATIENCE_MS),
   );
@@ -395,6 +395,16 @@ describe("a cluster that is drained", () => {
     fleet.agents.get("c")?.start();
     expect((await undone).carriedOutBy).toEqual(["a", "b", "c"]);
     await untilServedBy(ns, everywhere("a b"));
+  }, 60_000);
+
+  it("is told of a cluster that has not carried it out in time, and of the order that stands", async () => {
+    await fleet.agents.get("c")?.stop();
+    await expect(drain("b", "Soft", 300)).rejects.toThrow(
+      /^not carried out within 0.3 s by c: the order stands/,
+    );
+    fleet.agents.get("c")?.start();
+    expect((await drain("b", "Soft")).carriedOutBy).toEqual(["a", "b", "c"]);
+    await drain("b", undefined);
   }, 60_000);
 
   it("is none that the fleet does not have", async () => {

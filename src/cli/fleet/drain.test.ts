@@ -1,0 +1,79 @@
+import { describe, expect, it } from "vitest";
+import { servedOnlyBy } from "./drain.ts";
+import { parseDrainOutput, renderDrain } from "./render-drain.ts";
+import type { FleetStatus } from "./status.ts";
+
+function fleetOf(
+  endpoints: Readonly<Record<string, Readonly<Record<string, number>>>>,
+  drained: readonly string[] = [],
+): FleetStatus {
+  const cluster = {
+    joined: "True",
+    healthy: "True",
+    message: "",
+    exports: 0,
+    imports: 0,
+    endpoints: 0,
+  } as const;
+  const service = { type: "", ports: [], importedBy: [], loadBalancer: undefined, endpoints: 0 };
+  return {
+    clusters: ["a", "b", "c"].map((name) => ({
+      ...cluster,
+      name,
+      ...(drained.includes(name) ? { drained: "Soft" as const } : {}),
+      lastSync: undefined,
+      since: undefined,
+    })),
+    services: Object.entries(endpoints).map(([name, counts]) => ({
+      ...service,
+      namespace: "work",
+      name,
+      exports: Object.entries(counts).map(([it, count]) => ({
+        cluster: it,
+        doors: [],
+        conflicts: [],
+        endpoints: count,
+      })),
+    })),
+  };
+}
+
+describe("services that only a drained cluster serves", () => {
+  it("are those with endpoints there, and none in a cluster that is not drained", () => {
+    const services = {
+      only: { a: 1 },
+      idle: { a: 1, b: 0 },
+      both: { a: 1, b: 1 },
+      other: { b: 1 },
+      none: { a: 0 },
+    };
+    expect(servedOnlyBy(fleetOf(services), "a")).toEqual(["work/only", "work/idle"]);
+    expect(servedOnlyBy(fleetOf(services, ["b"]), "a")).toEqual(["work/only", "work/idle", "work/both"]);
+  });
+});
+
+describe("what drain says", () => {
+  const result = {
+    cluster: "a",
+    mode: "Soft",
+    carriedOutBy: ["a", "b"],
+    servedOnlyHere: ["work/only"],
+  } as const;
+
+  it("is who has carried it out, and what stays or is stopped", () => {
+    expect(renderDrain(result, "text")).toBe(
+      "a is drained (carried out by a, b)\nNo other cluster can serve these, they go on here:\n  work/only",
+    );
+    expect(renderDrain({ ...result, mode: "Hard" }, "text")).toContain("no requests are answered any more");
+    expect(renderDrain({ ...result, servedOnlyHere: [] }, "text")).toBe("a is drained (carried out by a, b)");
+    expect(renderDrain({ ...result, mode: "None", carriedOutBy: [] }, "text")).toBe(
+      "a gets new requests again",
+    );
+  });
+
+  it("can be read by programs", () => {
+    expect(JSON.parse(renderDrain(result, "json"))).toEqual(result);
+    expect(renderDrain(result, "yaml")).toContain("mode: Soft");
+    expect(() => parseDrainOutput("wide")).toThrow("--output must be one of text, json, yaml, got wide");
+  });
+});
