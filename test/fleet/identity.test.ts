@@ -224,7 +224,7 @@ describe("a join that fails", () => {
       };
       await expect(
         join({ ...options, timeoutMs: PATIENCE_MS }, { ...testDeps("join"), progress }, stop.signal),
-      ).rejects.toThrow();
+      ).rejects.toMatchObject({ code: "ABORTED" });
       expect(done).toBe(failing);
       await untilAsBefore("hub", before.hub);
       await untilAsBefore("b", before.b);
