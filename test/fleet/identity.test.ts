@@ -204,6 +204,11 @@ async function leftovers(cluster: string): Promise<readonly string[]> {
 }
 
 async function untilAsBefore(cluster: string, before: readonly string[]): Promise<void> {
+  // The mailbox goes in its own time, and the member after it.
+  if (cluster === "hub")
+    await eventually(fleet.client("hub"), MEMBER_CLUSTERS, (all) =>
+      all.every((it) => before.includes(`MemberCluster /${it.metadata.name}`)),
+    );
   await eventually(fleet.client(cluster), NAMESPACES, (all) =>
     all.every((it) => before.includes(`Namespace /${it.metadata.name}`)),
   );
