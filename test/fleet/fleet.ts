@@ -3,7 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type EndpointSlice, ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { NAMESPACES, type Service, SERVICES, type ServicePort } from "#api/core/v1/types.ts";
-import { HUB_ACCESS, MEMBER_ACCESS, type ProgramAccess } from "#api/fairlead.dev/access/programs.ts";
+import {
+  HUB_ACCESS,
+  MEMBER_ACCESS,
+  type ProgramAccess,
+  PROGRAMS,
+} from "#api/fairlead.dev/access/programs.ts";
 import { type ObjectKey, objectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
@@ -56,7 +61,7 @@ export async function startCluster(
     dataDir,
     journal: "none",
     audit: asked.audit,
-    authentication: tokensOf(programs),
+    authentication: tokensOf(PROGRAMS),
     ...(serviceRanges === undefined ? {} : { serviceRanges }),
   });
   const config = await loadKubeconfig(server.kubeconfig);
@@ -119,6 +124,12 @@ export interface FleetOptions {
   readonly serviceRanges?: Readonly<Record<string, readonly string[]>>;
   /** Default: all. */
   readonly join?: readonly string[];
+  readonly trafficManager?: HubOptions["trafficManager"];
+  /** What a program is given each time it starts. */
+  readonly environment?: (name: string) => {
+    readonly deps?: RuntimeDeps;
+    readonly wrap?: (client: KubeClient) => KubeClient;
+  };
 }
 
 export async function startFleet(options: FleetOptions): Promise<TestFleet> {
@@ -127,10 +138,11 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
   let currentHub: Hub | undefined;
   const hubProgram = stack.use(
     new Restartable(async (signal) => {
-      await using client = connectProgram(configAs(HUB_ACCESS, hub.config), testDeps("hub"));
+      const { deps = testDeps("hub"), wrap = same } = options.environment?.("hub") ?? {};
+      await using client = wrap(connectProgram(configAs(HUB_ACCESS, hub.config), deps));
       const { leaseSeconds, trafficManager } = options;
       const lease = leaseSeconds === undefined ? {} : { leaseSeconds };
-      await using running = await startHub(client, { ...lease, trafficManager }, testDeps("hub"), signal);
+      await using running = await startHub(client, { ...lease, trafficManager }, deps, signal);
       currentHub = running;
       await aborted(signal);
       currentHub = undefined;
@@ -146,12 +158,12 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
     const probe = options.probe?.(name);
     const agent = stack.use(
       new Restartable(async (signal) => {
-        const deps = testDeps(name);
-        await using local = connectProgram(configAs(MEMBER_ACCESS, cluster.config), deps);
+        const { deps = testDeps(name), wrap = same } = options.environment?.(name) ?? {};
+        await using local = wrap(connectProgram(configAs(MEMBER_ACCESS, cluster.config), deps));
         await runAgent(
           {
             local,
-            connectHub: (config) => connectProgram(config, deps),
+            connectHub: (config) => wrap(connectProgram(config, deps)),
             deps,
             ...(probe === undefined ? {} : { probe }),
             onMember: (member) => (member === undefined ? running.delete(name) : running.set(name, member)),
@@ -204,6 +216,10 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
         );
     },
   };
+}
+
+function same(client: KubeClient): KubeClient {
+  return client;
 }
 
 export function connectProgram(config: ClusterConfig, deps: RuntimeDeps): KubeClient {

@@ -54,7 +54,7 @@ function awaits(crds: readonly { readonly metadata: { readonly name: string } }[
 
 /** The election of the copy that acts. */
 function elects(names: readonly string[]): readonly Access[] {
-  return [allow(LEASES, ["create"]), allow(LEASES, ["get", "update"], { names })];
+  return [allow(LEASES, ["get", "update"], { names })];
 }
 
 /** That fleet-system is there; it is made by whoever installs the program. */
@@ -108,7 +108,11 @@ export const HUB_ACCESS: ProgramAccess = {
     ...RENEW_TOKEN,
   ],
   // With tokens of these accounts clusters join.
-  system: [...elects(LEASES_OF.hub), allow(SERVICE_ACCOUNTS, ["get", ...WATCH, "patch", "delete"])],
+  system: [
+    allow(LEASES, ["create"]),
+    ...elects(LEASES_OF.hub),
+    allow(SERVICE_ACCOUNTS, ["get", ...WATCH, "patch", "delete"]),
+  ],
 };
 
 /** What both parts of a member do. */
@@ -157,7 +161,7 @@ const HUB_CREDENTIALS = allow(SECRETS, ["get", ...WATCH, "patch"], { names: [HUB
 export const MEMBER_ACCESS: ProgramAccess = {
   name: "fairlead-member",
   cluster: [...MEMBER_COMMON, ...MEMBER_NET, ...MEMBER_MCS],
-  system: [...elects(LEASES_OF.member), HUB_CREDENTIALS],
+  system: [allow(LEASES, ["create"]), ...elects(LEASES_OF.member), HUB_CREDENTIALS],
 };
 
 /** For members, and for who is about to be one: to ask for a certificate. Whose it may be is for the hub to say. */

@@ -127,7 +127,8 @@ class Pass {
       return created;
     } catch (error) {
       if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
-      return client.get(FLEET_SERVICE_IMPORTS, this.#key, { signal });
+      // Made a moment ago: the next pass has it in its store.
+      throw new FleetError("API_CONFLICT", `ServiceImport ${this.#key} was made meanwhile`, { cause: error });
     }
   }
 

@@ -1,0 +1,253 @@
+import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { EVENTS, SERVICES } from "#api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
+import { FORCE_LEAVE_ANNOTATION, ISOLATION_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
+import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { keyOf, objectKey } from "#api/meta/key.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FINALIZERS } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  ENDPOINT_SLICE_IMPORTS,
+  FLEET_SERVICE_IMPORTS,
+  INTERNAL_SERVICE_EXPORTS,
+  INTERNAL_SERVICE_IMPORTS,
+  MULTI_CLUSTER_SERVICES,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import {
+  TRAFFIC_MANAGER_BACKENDS,
+  TRAFFIC_MANAGER_PROFILES,
+} from "#api/networking.fleet.azure.com/v1beta1/traffic-manager.ts";
+import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import { hasCode } from "#base/errors.ts";
+import { leaveFleet } from "#cli/fleet/leave.ts";
+import type { KubeClient } from "#kube/types.ts";
+import {
+  deploy,
+  ensureNamespace,
+  eventually,
+  eventuallyOne,
+  exportBy,
+  PATIENCE_MS,
+  sliceOf,
+  testDeps,
+  type TestFleet,
+} from "./fleet.ts";
+
+/** A life of a fleet of a and b in which its programs come to do all that they ever do. */
+
+const HELLO = objectKey("work", "hello");
+
+/** Services by both doors, their changes, a load balancer, and what users get wrong. */
+export async function useServices(fleet: TestFleet): Promise<void> {
+  const [a, b] = [fleet.client("a"), fleet.client("b")];
+  await deploy(a, { addresses: ["10.1.0.1"] });
+  await deploy(b, { addresses: ["10.2.0.1"] });
+  await exportBy("fleet", a);
+  await exportBy("mcs", b);
+  for (const client of [a, b])
+    await eventuallyOne(client, MCS_SERVICE_IMPORTS, HELLO, (it) => it.status?.clusters?.length === 2);
+  await a.update(ENDPOINT_SLICES, {
+    ...(await a.get(ENDPOINT_SLICES, objectKey("work", "hello-abcde"))),
+    endpoints: sliceOf({ addresses: ["10.1.0.1", "10.1.0.2"] }).endpoints,
+  });
+  await balance(b);
+  await getWrong(a);
+}
+
+/** Also switches to another import and back, and leaves what agents of other origin leave. */
+async function balance(client: KubeClient): Promise<void> {
+  const metadata = { namespace: "work", name: "web", finalizers: [FINALIZERS.multiClusterService] };
+  const importing = (name: string) => ({ spec: { serviceImport: { name } } });
+  const valid = (reason: string) =>
+    eventuallyOne(
+      client,
+      MULTI_CLUSTER_SERVICES,
+      objectKey("work", "web"),
+      (it) => it.status?.conditions?.[0]?.reason === reason,
+    );
+  await client.create(MULTI_CLUSTER_SERVICES, { metadata, ...importing("hello") });
+  await valid("FoundServiceImport");
+  await client.mergePatch(MULTI_CLUSTER_SERVICES, objectKey("work", "web"), importing("other"));
+  await valid("UnknownServiceImport");
+  await eventually(client, FLEET_SERVICE_IMPORTS, (all) => !all.some((it) => it.metadata.name === "hello"));
+  await client.mergePatch(MULTI_CLUSTER_SERVICES, objectKey("work", "web"), importing("hello"));
+  await valid("FoundServiceImport");
+  const byHand = { namespace: "work", name: "by-hand", finalizers: [FINALIZERS.serviceImport] };
+  await client.create(FLEET_SERVICE_IMPORTS, { metadata: byHand });
+  await client.delete(FLEET_SERVICE_IMPORTS, objectKey("work", "by-hand"));
+  await gone(client, FLEET_SERVICE_IMPORTS, "by-hand");
+}
+
+async function getWrong(client: KubeClient): Promise<void> {
+  const finalizers = [FINALIZERS.serviceExport];
+  await client.create(FLEET_SERVICE_EXPORTS, { metadata: { namespace: "work", name: "old", finalizers } });
+  await client.delete(FLEET_SERVICE_EXPORTS, objectKey("work", "old"));
+  await gone(client, FLEET_SERVICE_EXPORTS, "old");
+  const told = (times: number) =>
+    eventually(client, EVENTS, (all) =>
+      all.some((it) => it.involvedObject.name === "ghost" && it.count === times),
+    );
+  await exportBy("mcs", client, { name: "ghost" });
+  await told(1);
+  await deploy(client, { name: "ghost", addresses: ["10.1.0.9"] });
+  await eventuallyOne(client, MCS_SERVICE_EXPORTS, objectKey("work", "ghost"), (it) =>
+    (it.status?.conditions ?? []).some(({ type, status }) => type === "Valid" && status === "True"),
+  );
+  await client.delete(SERVICES, objectKey("work", "ghost"));
+  // The same is told once more: the first event's count rises.
+  await told(2);
+  await client.delete(MCS_SERVICE_EXPORTS, objectKey("work", "ghost"));
+}
+
+async function gone(client: KubeClient, of: Resource, name: string): Promise<void> {
+  await eventually(client, of, (all) => !all.some((it) => it.metadata.name === name));
+}
+
+/** What an agent of other origin does in the mailbox of b, with the identity of b. */
+export async function actAsOtherAgent(fleet: TestFleet): Promise<void> {
+  const hub = fleet.client("hub");
+  const namespace = "fleet-member-b";
+  // Such an agent gets copies: it knows no view.
+  const isolate = (value: string | null) =>
+    hub.mergePatch(MEMBER_CLUSTERS, objectKey(undefined, "b"), {
+      metadata: { annotations: { [ISOLATION_ANNOTATION]: value } },
+    });
+  await isolate("strict");
+  await eventually(hub, ENDPOINT_SLICE_IMPORTS, (all) => all.length > 0, { namespace });
+  await eventually(hub, IMPORTED_SERVICES, (all) => all.length > 0, { namespace });
+  const agent = fleet.running.get("b")?.session.hub;
+  if (agent === undefined) throw new Error("b does not run");
+  const rewrite = async <T extends KubeObject>(of: Resource<T>, finalizers: string[]) => {
+    const [first] = await eventually(hub, of, (all) => all.length > 0, { namespace });
+    if (first === undefined) throw new Error("unreachable");
+    await whileInConflict(async () => {
+      const now = await agent.get(of, keyOf(first));
+      const metadata = { ...now.metadata, finalizers, annotations: { measured: "1" } };
+      await agent.update(of, { ...now, metadata });
+    });
+    return keyOf(first);
+  };
+  await rewrite(INTERNAL_SERVICE_EXPORTS, [FINALIZERS.internalServiceExport]);
+  await rewrite(ENDPOINT_SLICE_EXPORTS, [FINALIZERS.endpointSliceExport]);
+  await rewrite(INTERNAL_SERVICE_IMPORTS, [FINALIZERS.internalServiceImport]);
+  const copy = await rewrite(ENDPOINT_SLICE_IMPORTS, [FINALIZERS.endpointSliceImport]);
+  await agent.mergePatch(ENDPOINT_SLICE_IMPORTS, copy, { metadata: { annotations: { measured: "2" } } });
+  await whileInConflict(async () => {
+    const orders = await agent.get(INTERNAL_MEMBER_CLUSTERS, objectKey(namespace, "b"));
+    await agent.update(INTERNAL_MEMBER_CLUSTERS, orders, { subresource: "status" });
+  });
+  const involvedObject = { kind: "EndpointSliceImport", namespace, name: "x" };
+  const event = await agent.create(EVENTS, {
+    metadata: { namespace, name: "x.1" },
+    involvedObject,
+    reason: "Imported",
+    message: "",
+    type: "Normal",
+  } as never);
+  await agent.mergePatch(EVENTS, keyOf(event), { count: 2 });
+  await isolate(null);
+}
+
+/** Whoever wrote an object last may write again meanwhile: as agents do, it is read again. */
+async function whileInConflict(write: () => Promise<void>): Promise<void> {
+  for (;;)
+    try {
+      return await write();
+    } catch (error) {
+      if (!hasCode(error, "API_CONFLICT")) throw error;
+    }
+}
+
+/** A profile with a backend, until both are taken away. */
+export async function manageTraffic(fleet: TestFleet): Promise<void> {
+  const [hub, a] = [fleet.client("hub"), fleet.client("a")];
+  await deploy(a, { name: "site", addresses: ["10.1.0.7"], service: { type: "LoadBalancer" } });
+  const status = { loadBalancer: { ingress: [{ ip: "203.0.113.7" }] } };
+  await a.mergePatch(SERVICES, objectKey("work", "site"), { status }, { subresource: "status" });
+  await exportBy("fleet", a, { name: "site" });
+  await hub.create(TRAFFIC_MANAGER_PROFILES, {
+    metadata: { namespace: "work", name: "site" },
+    spec: { resourceGroup: "r" },
+  });
+  await hub.create(TRAFFIC_MANAGER_BACKENDS, {
+    metadata: { namespace: "work", name: "site" },
+    spec: { profile: { name: "site" }, backend: { name: "site" } },
+  });
+  await eventually(hub, TRAFFIC_ROUTES, (all) => all.some((it) => it.spec.targets.length > 0));
+  await hub.delete(TRAFFIC_MANAGER_BACKENDS, objectKey("work", "site"));
+  await hub.delete(TRAFFIC_MANAGER_PROFILES, objectKey("work", "site"));
+  await gone(hub, TRAFFIC_MANAGER_PROFILES, "site");
+  await eventually(hub, TRAFFIC_ROUTES, (all) => all.length === 0);
+}
+
+/** Endpoints that the hub refuses twice, on a server without policies: the same event twice. */
+export async function beRefused(fleet: TestFleet): Promise<void> {
+  const hub = fleet.client("hub");
+  const [mine] = await eventually(hub, ENDPOINT_SLICE_EXPORTS, (all) => all.length > 0, {
+    namespace: "fleet-member-a",
+  });
+  const agent = fleet.agents.get("a");
+  if (mine === undefined || agent === undefined) throw new Error("a exports nothing");
+  await agent.stop();
+  for (const [times, address] of [
+    [1, "127.0.0.1"],
+    [2, "127.0.0.2"],
+  ] as const) {
+    await hub.mergePatch(ENDPOINT_SLICE_EXPORTS, keyOf(mine), {
+      spec: { endpoints: [{ addresses: ["10.1.0.1", address] }], ports: [{ port: times }] },
+    });
+    await eventually(hub, EVENTS, (all) => all.some((it) => it.reason === "EndpointsRefused"));
+  }
+  agent.start();
+}
+
+/** a goes as it should; b is gone for good, with finalizers that nobody takes off. */
+export async function leaveBoth(fleet: TestFleet): Promise<void> {
+  const hub = fleet.client("hub");
+  const config = (name: string) => fleet.members.get(name)?.config;
+  const signal = AbortSignal.timeout(PATIENCE_MS);
+  await leaveFleet({ name: "a", hub: fleet.hub.config, member: config("a") }, testDeps("leave"), signal);
+  // All that b ever had in its mailbox is there when it goes.
+  const mailbox = { namespace: "fleet-member-b" };
+  await hub.mergePatch(MEMBER_CLUSTERS, objectKey(undefined, "b"), {
+    metadata: { annotations: { [ISOLATION_ANNOTATION]: "strict" } },
+  });
+  await eventually(hub, IMPORTED_SERVICES, (all) => all.length > 0, mailbox);
+  await fleet.agents.get("b")?.stop();
+  const [slice] = (await hub.list(ENDPOINT_SLICE_EXPORTS, mailbox)).items;
+  if (slice !== undefined)
+    await hub.apply(
+      ENDPOINT_SLICE_IMPORTS,
+      {
+        metadata: { ...mailbox, name: "left", finalizers: [FINALIZERS.endpointSliceImport] },
+        spec: slice.spec,
+      },
+      { fieldManager: "test" },
+    );
+  const left: readonly Resource[] = [
+    INTERNAL_SERVICE_EXPORTS,
+    ENDPOINT_SLICE_EXPORTS,
+    INTERNAL_SERVICE_IMPORTS,
+  ];
+  for (const of of left)
+    for (const it of (await hub.list(of, mailbox)).items)
+      await hub.mergePatch(of, keyOf(it), { metadata: { finalizers: ["example.com/left"] } });
+  await hub.mergePatch(MEMBER_CLUSTERS, objectKey(undefined, "b"), {
+    metadata: { annotations: { [FORCE_LEAVE_ANNOTATION]: "true" } },
+  });
+  await hub.delete(MEMBER_CLUSTERS, objectKey(undefined, "b"));
+  await gone(hub, MEMBER_CLUSTERS, "b");
+}
+
+/** A change after a restart, which both have to see. */
+export async function goOn(fleet: TestFleet, namespace: string): Promise<void> {
+  await ensureNamespace(fleet.client("b"), namespace);
+  await deploy(fleet.client("a"), { namespace, addresses: ["10.1.0.5"] });
+  await exportBy("mcs", fleet.client("a"), { namespace });
+  for (const name of ["a", "b"])
+    await eventuallyOne(fleet.client(name), MCS_SERVICE_IMPORTS, objectKey(namespace, "hello"));
+}

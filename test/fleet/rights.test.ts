@@ -1,0 +1,264 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "#api/admissionregistration/v1/types.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
+import { SECRETS, SERVICES } from "#api/core/v1/types.ts";
+import { type Access, rulesOf } from "#api/fairlead.dev/access/access.ts";
+import { MAILBOX, RENEW_TOKEN, VIEW } from "#api/fairlead.dev/access/mailbox.ts";
+import {
+  DNS_ACCESS,
+  HUB_ACCESS,
+  MEMBER_ACCESS,
+  type ProgramAccess,
+} from "#api/fairlead.dev/access/programs.ts";
+import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
+import { HUB_SECRET, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { ADMINISTER } from "#api/fairlead.dev/policies/cel.ts";
+import { MAILBOX_POLICY_BINDINGS } from "#api/fairlead.dev/policies/policies.ts";
+import { MEMBER_CRDS } from "#api/crds/all.ts";
+import { keyOf, objectKey } from "#api/meta/key.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import { installCrds } from "#kube/crds.ts";
+import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { FLEET_SERVICE_IMPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { offsetClock } from "#base/clock.ts";
+import { FleetError } from "#base/errors.ts";
+import { createClusterSetProvider } from "#controllers/hub/traffic-manager/providers/clusterset.ts";
+import { createClusterSetSync } from "#dns/sync.ts";
+import { createTrafficSync } from "#dns/traffic-sync.ts";
+import { RecordTree } from "#dns/tree.ts";
+import { connect } from "#kube/client.ts";
+import type { ClusterConfig } from "#kube/config.ts";
+import { runAsLeader } from "#kube/leader.ts";
+import { ensureNamespace } from "#kube/namespaces.ts";
+import type { KubeClient } from "#kube/types.ts";
+import { type AskedFor, configAs, grant, PROGRAM_AGENT, userOf } from "./access.ts";
+import { eventually, eventuallyOne, startFleet, testDeps, type TestFleet } from "./fleet.ts";
+import { type Held, rightsOf, superfluous } from "./rights.ts";
+import {
+  actAsOtherAgent,
+  beRefused,
+  goOn,
+  leaveBoth,
+  manageTraffic,
+  useServices,
+} from "./rights-scenario.ts";
+
+let fleet: TestFleet;
+let isOlder = false;
+let offsetMs = 0;
+let blocking: AskedFor[] = [];
+const never = new AbortController().signal;
+
+beforeAll(async () => {
+  fleet = await startFleet({
+    members: ["a", "b", "c"],
+    join: ["a", "b"],
+    trafficManager: (client, deps) => ({
+      provider: createClusterSetProvider(client, { zone: "tm.clusterset.local" }, deps),
+      ttlSeconds: 5,
+    }),
+    environment: (name) => ({
+      wrap: (client) => (isOlder ? withoutStreamedLists(client) : client),
+      deps: { ...testDeps(name), clock: offsetClock(testDeps(name).clock, offsetMs) },
+    }),
+  });
+  await answerNames();
+  await useServices(fleet);
+  blocking = await blockingOwners();
+  await actAsOtherAgent(fleet);
+  await manageTraffic(fleet);
+  for (const [program, config] of [
+    [HUB_ACCESS, fleet.hub.config],
+    [MEMBER_ACCESS, configOf("a")],
+  ] as const)
+    await elect(program, config);
+  // Servers before Kubernetes 1.34 stream no first state: informers list.
+  isOlder = true;
+  await restart();
+  await goOn(fleet, "older");
+  await answerNames();
+  isOlder = false;
+  await renew();
+  await goOn(fleet, "renewed");
+  for (const it of MAILBOX_POLICY_BINDINGS)
+    await fleet.client("hub").delete(VALIDATING_ADMISSION_POLICY_BINDINGS, keyOf(it));
+  await beRefused(fleet);
+  await leaveBoth(fleet);
+}, 60_000);
+// Fails when a program was refused anything.
+afterAll(() => fleet[Symbol.asyncDispose]());
+
+function configOf(name: string): ClusterConfig {
+  const cluster = fleet.members.get(name);
+  if (cluster === undefined) throw new Error(`no cluster ${name}`);
+  return cluster.config;
+}
+
+/** More than half of the life of what the agents show to the hub is over. */
+async function renew(): Promise<void> {
+  const key = objectKey(FLEET_SYSTEM_NAMESPACE, HUB_SECRET);
+  const before = await fleet.client("b").get(SECRETS, key);
+  const isNew = (it: KubeObject) => it.metadata.resourceVersion !== before.metadata.resourceVersion;
+  offsetMs = 16 * 86_400_000;
+  await restart();
+  await eventuallyOne(fleet.client("b"), SECRETS, key, isNew);
+  offsetMs = 0;
+  await restart();
+}
+
+async function restart(): Promise<void> {
+  for (const it of [fleet.hubProgram, ...fleet.agents.values()]) {
+    await it.stop();
+    it.start();
+  }
+}
+
+function withoutStreamedLists(client: KubeClient): KubeClient {
+  return {
+    get: (of, key, options) => client.get(of, key, options),
+    find: (of, key, options) => client.find(of, key, options),
+    list: (of, options) => client.list(of, options),
+    watch(of, options, signal) {
+      if (options.sendInitialEvents === true)
+        throw new FleetError("API_INVALID", "sendInitialEvents is forbidden for watch");
+      return client.watch(of, options, signal);
+    },
+    create: (of, object, options) => client.create(of, object, options),
+    update: (of, object, options) => client.update(of, object, options),
+    mergePatch: (of, key, patch, options) => client.mergePatch(of, key, patch, options),
+    jsonPatch: (of, key, patch, options) => client.jsonPatch(of, key, patch, options),
+    apply: (of, object, options) => client.apply(of, object, options),
+    delete: (of, key, options) => client.delete(of, key, options),
+    onReachable: (listener) => client.onReachable(listener),
+    request: (method, path, body, options) => client.request(method, path, body, options),
+    [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
+  };
+}
+
+function connectAs(program: ProgramAccess, config: ClusterConfig): KubeClient {
+  const client = connect(configAs(program, config), { ...testDeps("test"), userAgent: PROGRAM_AGENT });
+  return isOlder ? withoutStreamedLists(client) : client;
+}
+
+/** Every Lease of a program is free, taken and given back. */
+async function elect(program: ProgramAccess, config: ClusterConfig): Promise<void> {
+  await using client = connectAs(program, config);
+  await ensureNamespace(client, FLEET_SYSTEM_NAMESPACE, never);
+  const names = new Set<string>(program === HUB_ACCESS ? LEASES_OF.hub : Object.values(LEASES_OF).flat());
+  const own = [...names].filter((it) => program !== MEMBER_ACCESS || it !== "fairlead-hub");
+  for (const name of own) {
+    const options = { namespace: FLEET_SYSTEM_NAMESPACE, name, identity: "me" };
+    const lead = () =>
+      runAsLeader({ client, options, deps: testDeps("leader") }, never, () => Promise.resolve());
+    await lead();
+    await lead();
+  }
+}
+
+/** DNS servers of a cluster whose kinds are installed after they began. */
+async function answerNames(): Promise<void> {
+  const client = fleet.client("c");
+  for (const { metadata } of MEMBER_CRDS)
+    await client.delete(CUSTOM_RESOURCE_DEFINITIONS, objectKey(undefined, metadata.name));
+  await eventually(client, CUSTOM_RESOURCE_DEFINITIONS, (all) => all.length === 0);
+  await grant(client, [DNS_ACCESS]);
+  await using dns = connectAs(DNS_ACCESS, configOf("c"));
+  await using names = syncOf(dns, false);
+  await using routes = syncOf(dns, true);
+  const started = Promise.all([names.start(never), routes.start(never)]);
+  const isWaiting = (it: AskedFor) =>
+    it.user === userOf(DNS_ACCESS) && it.verb === (isOlder ? "list" : "watch");
+  await expect.poll(() => fleet.members.get("c")?.asked.all().filter(isWaiting).length).toBeGreaterThan(1);
+  await installCrds(client, { crds: MEMBER_CRDS, fieldManager: "test" }, testDeps("test"), never);
+  await started;
+}
+
+function syncOf(client: KubeClient, isTraffic: boolean) {
+  const deps = testDeps("dns");
+  if (isTraffic) return createTrafficSync(client, { origin: "tm.clusterset.local.", negativeTtl: 5 }, deps);
+  const zone = { origin: "clusterset.local.", ttl: 5 };
+  return createClusterSetSync({ client, tree: new RecordTree(), zone }, deps);
+}
+
+/**
+ * Owners whose deletion waits for what they own: where the admission plugin OwnerReferencesPermissionEnforcement is on,
+ * whoever writes such a reference has to be allowed to update the owner's finalizers.
+ */
+async function blockingOwners(): Promise<AskedFor[]> {
+  const client = fleet.client("b");
+  const objects = [
+    ...(await client.list(SERVICES)).items,
+    ...(await client.list(FLEET_SERVICE_IMPORTS)).items,
+    ...(await client.list(MCS_SERVICE_IMPORTS)).items,
+  ];
+  return objects.flatMap(({ metadata }) =>
+    (metadata.ownerReferences ?? [])
+      .filter((it) => it.blockOwnerDeletion === true)
+      .map((it) => ({
+        user: "",
+        verb: "update",
+        group: it.apiVersion.split("/")[0] ?? "",
+        resource: `${it.kind.toLowerCase()}s/finalizers`,
+        namespace: metadata.namespace,
+        name: it.name,
+        isAllowed: true,
+      })),
+  );
+}
+
+function everything(): readonly AskedFor[] {
+  return [fleet.hub, ...fleet.members.values()].flatMap((it) => it.asked.all()).filter((it) => it.isAllowed);
+}
+
+function held(program: ProgramAccess): Held[] {
+  return [
+    { where: "everywhere", accesses: program.cluster, isIn: () => true },
+    { where: "fleet-system", accesses: program.system, isIn: (it) => it === FLEET_SYSTEM_NAMESPACE },
+  ];
+}
+
+const ofHub = (): AskedFor[] => everything().filter((it) => it.user === userOf(HUB_ACCESS));
+/** Not seen in the audit log: policies ask it of the hub when it writes into a mailbox. */
+const administering: AskedFor = {
+  user: "",
+  verb: ADMINISTER.verb,
+  group: ADMINISTER.group,
+  resource: ADMINISTER.plural,
+  namespace: mailboxOf("a"),
+  name: "",
+  isAllowed: true,
+};
+const granted = [...rulesOf([...MAILBOX, ...RENEW_TOKEN]), ...rulesOf(VIEW)];
+
+describe("C8: in the life of a fleet, with all that its programs ever do", () => {
+  it("the hub asks for all that it may, and could do without none of it", () => {
+    expect(superfluous(rightsOf(held(HUB_ACCESS)), [...ofHub(), administering], granted)).toEqual([]);
+  });
+
+  it("a member's program asks for all that it may in its cluster, and could do without none of it", () => {
+    const asked = everything().filter((it) => it.user === userOf(MEMBER_ACCESS));
+    expect(superfluous(rightsOf(held(MEMBER_ACCESS)), [...asked, ...blocking])).toEqual([]);
+  });
+
+  it("the DNS server asks for all that it may, and could do without none of it", () => {
+    const asked = everything().filter((it) => it.user === userOf(DNS_ACCESS));
+    expect(superfluous(rightsOf(held(DNS_ACCESS)), asked)).toEqual([]);
+  });
+
+  it("members ask the hub for all that they may in mailbox and view, and for nothing elsewhere", () => {
+    const programs = new Set([HUB_ACCESS, MEMBER_ACCESS, DNS_ACCESS].map(userOf));
+    const asked = fleet.hub.asked.all().filter((it) => it.isAllowed && !programs.has(it.user));
+    const at = (where: string, accesses: readonly Access[], isIn: Held["isIn"]): Held => ({
+      where,
+      accesses,
+      isIn,
+    });
+    const rights = rightsOf([
+      at("mailbox", [...MAILBOX, ...RENEW_TOKEN], (it) => it === mailboxOf("a") || it === mailboxOf("b")),
+      at("view", VIEW, (it) => it === VIEW_NAMESPACE),
+    ]);
+    expect(superfluous(rights, asked)).toEqual([]);
+    expect(asked.filter((it) => !rights.some((right) => right.allows(it)))).toEqual([]);
+  });
+});
