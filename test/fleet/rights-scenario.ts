@@ -177,7 +177,7 @@ export async function manageTraffic(fleet: TestFleet): Promise<void> {
     metadata: { namespace: "work", name: "site" },
     spec: { profile: { name: "site" }, backend: { name: "site" } },
   });
-  await eventually(hub, TRAFFIC_ROUTES, (all) => all.some((it) => it.spec.targets.length > 0));
+  await eventually(hub, TRAFFIC_ROUTES, (all) => all.some((it) => (it.spec.targets?.length ?? 0) > 0));
   await hub.delete(TRAFFIC_MANAGER_BACKENDS, objectKey("work", "site"));
   await hub.delete(TRAFFIC_MANAGER_PROFILES, objectKey("work", "site"));
   await gone(hub, TRAFFIC_MANAGER_PROFILES, "site");

@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "#api/admissionregistration/v1/types.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
 import { SECRETS, SERVICES } from "#api/core/v1/types.ts";
 import { type Access, rulesOf } from "#api/fairlead.dev/access/access.ts";
 import { MAILBOX, RENEW_TOKEN, VIEW } from "#api/fairlead.dev/access/mailbox.ts";
 import {
+  ASK_FOR_CERTIFICATES,
   DNS_ACCESS,
   HUB_ACCESS,
   MEMBER_ACCESS,
@@ -100,7 +101,7 @@ async function renew(): Promise<void> {
   const key = objectKey(FLEET_SYSTEM_NAMESPACE, HUB_SECRET);
   const before = await fleet.client("b").get(SECRETS, key);
   const isNew = (it: KubeObject) => it.metadata.resourceVersion !== before.metadata.resourceVersion;
-  offsetMs = 16 * 86_400_000;
+  offsetMs = 25 * 86_400_000;
   await restart();
   await eventuallyOne(fleet.client("b"), SECRETS, key, isNew);
   offsetMs = 0;
@@ -131,6 +132,9 @@ function withoutStreamedLists(client: KubeClient): KubeClient {
     apply: (of, object, options) => client.apply(of, object, options),
     delete: (of, key, options) => client.delete(of, key, options),
     onReachable: (listener) => client.onReachable(listener),
+    get serverTime() {
+      return client.serverTime;
+    },
     request: (method, path, body, options) => client.request(method, path, body, options),
     [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
   };
@@ -169,7 +173,9 @@ async function answerNames(): Promise<void> {
   const started = Promise.all([names.start(never), routes.start(never)]);
   const isWaiting = (it: AskedFor) =>
     it.user === userOf(DNS_ACCESS) && it.verb === (isOlder ? "list" : "watch");
-  await expect.poll(() => fleet.members.get("c")?.asked.all().filter(isWaiting).length).toBeGreaterThan(1);
+  await vi.waitFor(() => {
+    expect(fleet.members.get("c")?.asked.all().filter(isWaiting).length).toBeGreaterThan(1);
+  });
   await installCrds(client, { crds: MEMBER_CRDS, fieldManager: "test" }, testDeps("test"), never);
   await started;
 }
@@ -257,6 +263,7 @@ describe("C8: in the life of a fleet, with all that its programs ever do", () =>
     const rights = rightsOf([
       at("mailbox", [...MAILBOX, ...RENEW_TOKEN], (it) => it === mailboxOf("a") || it === mailboxOf("b")),
       at("view", VIEW, (it) => it === VIEW_NAMESPACE),
+      at("cluster", ASK_FOR_CERTIFICATES, (it) => it === undefined),
     ]);
     expect(superfluous(rights, asked)).toEqual([]);
     expect(asked.filter((it) => !rights.some((right) => right.allows(it)))).toEqual([]);
