@@ -124,6 +124,8 @@ export interface FleetOptions {
   readonly serviceRanges?: Readonly<Record<string, readonly string[]>>;
   /** Default: all. */
   readonly join?: readonly string[];
+  /** Members that speak to the hub as a ServiceAccount. Default: none. */
+  readonly byToken?: readonly string[];
   readonly trafficManager?: HubOptions["trafficManager"];
   /** What a program is given each time it starts. */
   readonly environment?: (name: string) => {
@@ -183,6 +185,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
           hub: hub.config,
           member: at(members, name).config,
           heartbeatSeconds: 1,
+          ...(options.byToken?.includes(name) === true ? { identity: "token" as const } : {}),
           timeoutMs: PATIENCE_MS,
         },
         testDeps("join"),

@@ -147,7 +147,7 @@ export async function actAsOtherAgent(fleet: TestFleet): Promise<void> {
     reason: "Imported",
     message: "",
     type: "Normal",
-  } as never);
+  });
   await agent.mergePatch(EVENTS, keyOf(event), { count: 2 });
   await isolate(null);
 }

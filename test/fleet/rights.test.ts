@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "#api/admissionregistration/v1/types.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
-import { SECRETS, SERVICES } from "#api/core/v1/types.ts";
+import { CLIENT_SIGNER } from "#api/certificates/v1/types.ts";
+import { JOINS_LABEL } from "#api/fairlead.dev/identity.ts";
+import { type Secret, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "#api/core/v1/types.ts";
 import { type Access, rulesOf } from "#api/fairlead.dev/access/access.ts";
 import { MAILBOX, RENEW_TOKEN, VIEW } from "#api/fairlead.dev/access/mailbox.ts";
 import {
@@ -17,11 +19,11 @@ import { ADMINISTER } from "#api/fairlead.dev/policies/cel.ts";
 import { MAILBOX_POLICY_BINDINGS } from "#api/fairlead.dev/policies/policies.ts";
 import { MEMBER_CRDS } from "#api/crds/all.ts";
 import { keyOf, objectKey } from "#api/meta/key.ts";
-import type { KubeObject } from "#api/meta/types.ts";
 import { installCrds } from "#kube/crds.ts";
 import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { FLEET_SERVICE_IMPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { CLUSTER_ROLES, type PolicyRule, ROLES } from "#api/rbac/v1/types.ts";
 import { offsetClock } from "#base/clock.ts";
 import { FleetError } from "#base/errors.ts";
 import { createClusterSetProvider } from "#controllers/hub/traffic-manager/providers/clusterset.ts";
@@ -35,7 +37,7 @@ import { ensureNamespace } from "#kube/namespaces.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { type AskedFor, configAs, grant, PROGRAM_AGENT, userOf } from "./access.ts";
 import { eventually, eventuallyOne, startFleet, testDeps, type TestFleet } from "./fleet.ts";
-import { type Held, rightsOf, superfluous } from "./rights.ts";
+import { type Held, type Right, rightsOf, superfluous } from "./rights.ts";
 import {
   actAsOtherAgent,
   beRefused,
@@ -55,6 +57,7 @@ beforeAll(async () => {
   fleet = await startFleet({
     members: ["a", "b", "c"],
     join: ["a", "b"],
+    byToken: ["a"],
     trafficManager: (client, deps) => ({
       provider: createClusterSetProvider(client, { zone: "tm.clusterset.local" }, deps),
       ttlSeconds: 5,
@@ -76,11 +79,11 @@ beforeAll(async () => {
     await elect(program, config);
   // Servers before Kubernetes 1.34 stream no first state: informers list.
   isOlder = true;
-  await restart();
+  await renew();
   await goOn(fleet, "older");
   await answerNames();
   isOlder = false;
-  await renew();
+  await restart();
   await goOn(fleet, "renewed");
   for (const it of MAILBOX_POLICY_BINDINGS)
     await fleet.client("hub").delete(VALIDATING_ADMISSION_POLICY_BINDINGS, keyOf(it));
@@ -96,14 +99,27 @@ function configOf(name: string): ClusterConfig {
   return cluster.config;
 }
 
-/** More than half of the life of what the agents show to the hub is over. */
+/** Nearly all of the life of what the agents show to the hub is over, and of what clusters joined with. */
 async function renew(): Promise<void> {
   const key = objectKey(FLEET_SYSTEM_NAMESPACE, HUB_SECRET);
-  const before = await fleet.client("b").get(SECRETS, key);
-  const isNew = (it: KubeObject) => it.metadata.resourceVersion !== before.metadata.resourceVersion;
+  // The hub's authority is followed from now on.
+  const data = { "follow-ca": Buffer.from("true").toString("base64") };
+  const before = await Promise.all(
+    ["a", "b"].map((name) => fleet.client(name).mergePatch(SECRETS, key, { data })),
+  );
+  const stale = { namespace: FLEET_SYSTEM_NAMESPACE, name: "join-stale", labels: { [JOINS_LABEL]: "stale" } };
+  await fleet.client("hub").create(SERVICE_ACCOUNTS, { metadata: stale });
   offsetMs = 25 * 86_400_000;
   await restart();
-  await eventuallyOne(fleet.client("b"), SECRETS, key, isNew);
+  const isNew = (name: string) => (it: Secret) =>
+    before.every(({ data: old }) => it.data?.[name] !== old?.[name]);
+  await eventuallyOne(fleet.client("a"), SECRETS, key, isNew("token"));
+  await eventuallyOne(fleet.client("b"), SECRETS, key, isNew("tls.crt"));
+  await eventually(
+    fleet.client("hub"),
+    SERVICE_ACCOUNTS,
+    (all) => !all.some((it) => it.metadata.name === "join-stale"),
+  );
   offsetMs = 0;
   await restart();
 }
@@ -235,11 +251,22 @@ const administering: AskedFor = {
   name: "",
   isAllowed: true,
 };
+/** Nor this: the server asks it of who approves a certificate. */
+const approving: AskedFor = {
+  ...administering,
+  verb: "approve",
+  group: "certificates.k8s.io",
+  resource: "signers",
+  namespace: undefined,
+  name: CLIENT_SIGNER,
+};
 const granted = [...rulesOf([...MAILBOX, ...RENEW_TOKEN]), ...rulesOf(VIEW)];
 
 describe("C8: in the life of a fleet, with all that its programs ever do", () => {
   it("the hub asks for all that it may, and could do without none of it", () => {
-    expect(superfluous(rightsOf(held(HUB_ACCESS)), [...ofHub(), administering], granted)).toEqual([]);
+    expect(superfluous(rightsOf(held(HUB_ACCESS)), [...ofHub(), administering, approving], granted)).toEqual(
+      [],
+    );
   });
 
   it("a member's program asks for all that it may in its cluster, and could do without none of it", () => {
@@ -268,4 +295,63 @@ describe("C8: in the life of a fleet, with all that its programs ever do", () =>
     expect(superfluous(rights, asked)).toEqual([]);
     expect(asked.filter((it) => !rights.some((right) => right.allows(it)))).toEqual([]);
   });
+
+  it.each([
+    { program: HUB_ACCESS, cluster: "hub" },
+    { program: MEMBER_ACCESS, cluster: "b" },
+    { program: DNS_ACCESS, cluster: "c" },
+  ])(
+    "the server refuses $program.name one of these requests as soon as any right is taken away",
+    async ({ program, cluster }) => {
+      const client = fleet.client(cluster);
+      const [everywhere = [], inSystem = []] = held(program).map((it) => rightsOf([it]));
+      const asked = everything().filter((it) => it.user === userOf(program));
+      const rights = [...everywhere, ...inSystem];
+      const refused: string[] = [];
+      const expected: string[] = [];
+      for (const right of rights) {
+        const request = asked.find(
+          (it) => right.allows(it) && rights.filter((one) => one.allows(it)).length === 1,
+        );
+        // Some are there to be granted, or asked for by the server itself.
+        if (request === undefined) continue;
+        expected.push(right.text);
+        const rest = (of: readonly Right[]) => of.filter((it) => it !== right).map((it) => it.source);
+        await setRules(client, program, rest(everywhere), rest(inSystem));
+        if (!(await isAllowed(client, request))) refused.push(right.text);
+      }
+      await grant(client, [program]);
+      expect(refused).toEqual(expected);
+      expect(expected.length).toBeGreaterThan(5);
+      for (const it of asked) expect(await isAllowed(client, it)).toBe(true);
+    },
+  );
 });
+
+async function setRules(
+  client: KubeClient,
+  { name }: ProgramAccess,
+  everywhere: readonly PolicyRule[],
+  inSystem: readonly PolicyRule[],
+): Promise<void> {
+  const by = { fieldManager: "test" };
+  await client.apply(CLUSTER_ROLES, { metadata: { name }, rules: [...everywhere] }, by);
+  if (inSystem.length > 0)
+    await client.apply(
+      ROLES,
+      { metadata: { name, namespace: FLEET_SYSTEM_NAMESPACE }, rules: [...inSystem] },
+      by,
+    );
+}
+
+/** What the server itself says of a request. */
+async function isAllowed(client: KubeClient, asked: AskedFor): Promise<boolean> {
+  const { user, verb, group, namespace, name } = asked;
+  const [resource, subresource] = asked.resource.split("/");
+  const review = await client.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {
+    apiVersion: "authorization.k8s.io/v1",
+    kind: "SubjectAccessReview",
+    spec: { user, resourceAttributes: { verb, group, resource, subresource, namespace, name } },
+  });
+  return (review as { status: { allowed: boolean } }).status.allowed;
+}

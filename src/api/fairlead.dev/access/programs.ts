@@ -107,12 +107,8 @@ export const HUB_ACCESS: ProgramAccess = {
     ...MAILBOX,
     ...RENEW_TOKEN,
   ],
-  // With tokens of these accounts clusters join.
-  system: [
-    allow(LEASES, ["create"]),
-    ...elects(LEASES_OF.hub),
-    allow(SERVICE_ACCOUNTS, ["get", ...WATCH, "patch", "delete"]),
-  ],
+  // With tokens of these accounts clusters join. Leases it creates everywhere: members do in their mailboxes.
+  system: [...elects(LEASES_OF.hub), allow(SERVICE_ACCOUNTS, ["get", ...WATCH, "patch", "delete"])],
 };
 
 /** What both parts of a member do. */
