@@ -126,25 +126,21 @@ export interface FleetOptions {
   readonly join?: readonly string[];
   /** Members that speak to the hub as a ServiceAccount. Default: none. */
   readonly byToken?: readonly string[];
-  readonly trafficManager?: HubOptions["trafficManager"];
-  /** What a program is given each time it starts. */
-  readonly environment?: (name: string) => {
-    readonly deps?: RuntimeDeps;
-    readonly wrap?: (client: KubeClient) => KubeClient;
-  };
+  /** What each program is given in the place of its clients, each time it starts. Default: these. */
+  readonly wrap?: (client: KubeClient) => KubeClient;
 }
 
 export async function startFleet(options: FleetOptions): Promise<TestFleet> {
+  const { wrap = same } = options;
   await using stack = new AsyncDisposableStack();
   const hub = stack.use(await startCluster("hub", [HUB_ACCESS]));
   let currentHub: Hub | undefined;
   const hubProgram = stack.use(
     new Restartable(async (signal) => {
-      const { deps = testDeps("hub"), wrap = same } = options.environment?.("hub") ?? {};
-      await using client = wrap(connectProgram(configAs(HUB_ACCESS, hub.config), deps));
+      await using client = wrap(connectProgram(configAs(HUB_ACCESS, hub.config), testDeps("hub")));
       const { leaseSeconds, trafficManager } = options;
       const lease = leaseSeconds === undefined ? {} : { leaseSeconds };
-      await using running = await startHub(client, { ...lease, trafficManager }, deps, signal);
+      await using running = await startHub(client, { ...lease, trafficManager }, testDeps("hub"), signal);
       currentHub = running;
       await aborted(signal);
       currentHub = undefined;
@@ -160,7 +156,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
     const probe = options.probe?.(name);
     const agent = stack.use(
       new Restartable(async (signal) => {
-        const { deps = testDeps(name), wrap = same } = options.environment?.(name) ?? {};
+        const deps = testDeps(name);
         await using local = wrap(connectProgram(configAs(MEMBER_ACCESS, cluster.config), deps));
         await runAgent(
           {

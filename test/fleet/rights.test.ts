@@ -24,7 +24,6 @@ import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { FLEET_SERVICE_IMPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { CLUSTER_ROLES, type PolicyRule, ROLES } from "#api/rbac/v1/types.ts";
-import { offsetClock } from "#base/clock.ts";
 import { FleetError } from "#base/errors.ts";
 import { createClusterSetProvider } from "#controllers/hub/traffic-manager/providers/clusterset.ts";
 import { createClusterSetSync } from "#dns/sync.ts";
@@ -62,10 +61,7 @@ beforeAll(async () => {
       provider: createClusterSetProvider(client, { zone: "tm.clusterset.local" }, deps),
       ttlSeconds: 5,
     }),
-    environment: (name) => ({
-      wrap: (client) => (isOlder ? withoutStreamedLists(client) : client),
-      deps: { ...testDeps(name), clock: offsetClock(testDeps(name).clock, offsetMs) },
-    }),
+    wrap: (client) => disguised(client),
   });
   await answerNames();
   await useServices(fleet);
@@ -131,13 +127,15 @@ async function restart(): Promise<void> {
   }
 }
 
-function withoutStreamedLists(client: KubeClient): KubeClient {
+/** A client of a server that streams no first state, or whose clock shows another day, as things are when it is made. */
+function disguised(client: KubeClient): KubeClient {
+  const [streams, aheadMs] = [!isOlder, offsetMs];
   return {
     get: (of, key, options) => client.get(of, key, options),
     find: (of, key, options) => client.find(of, key, options),
     list: (of, options) => client.list(of, options),
     watch(of, options, signal) {
-      if (options.sendInitialEvents === true)
+      if (options.sendInitialEvents === true && !streams)
         throw new FleetError("API_INVALID", "sendInitialEvents is forbidden for watch");
       return client.watch(of, options, signal);
     },
@@ -149,7 +147,7 @@ function withoutStreamedLists(client: KubeClient): KubeClient {
     delete: (of, key, options) => client.delete(of, key, options),
     onReachable: (listener) => client.onReachable(listener),
     get serverTime() {
-      return client.serverTime;
+      return { nowMs: testDeps("test").clock.now() + aheadMs, errorMs: 0 };
     },
     request: (method, path, body, options) => client.request(method, path, body, options),
     [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
@@ -158,7 +156,7 @@ function withoutStreamedLists(client: KubeClient): KubeClient {
 
 function connectAs(program: ProgramAccess, config: ClusterConfig): KubeClient {
   const client = connect(configAs(program, config), { ...testDeps("test"), userAgent: PROGRAM_AGENT });
-  return isOlder ? withoutStreamedLists(client) : client;
+  return disguised(client);
 }
 
 /** Every Lease of a program is free, taken and given back. */

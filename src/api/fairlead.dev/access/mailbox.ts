@@ -9,6 +9,7 @@ import {
 } from "../../networking.fleet.azure.com/v1alpha1/types.ts";
 import { MEMBER_ACCOUNT, ROOT_CA_CONFIG_MAP } from "../names.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "../v1alpha1/types.ts";
+import { TRAFFIC_ROUTES } from "../v1alpha1/traffic-route.ts";
 import { type Access, allow, WATCH } from "./access.ts";
 
 /** What a member may do on the hub, in its mailbox and in the view: nowhere else anything. */
@@ -53,4 +54,5 @@ export const MAILBOX: readonly Access[] = [...OWN, ...OTHERS];
 export const VIEW: readonly Access[] = [
   allow(IMPORTED_SERVICES, WATCH),
   allow(ENDPOINT_SLICE_IMPORTS, WATCH),
+  allow(TRAFFIC_ROUTES, WATCH),
 ];
