@@ -4,6 +4,9 @@ import { join } from "node:path";
 import { type Clock, delay, systemClock } from "#base/clock.ts";
 import { type Logger, silentLogger } from "#base/log.ts";
 import { type Rng, systemRng } from "#base/rng.ts";
+import { formatAddress } from "#netaddr/address.ts";
+import { hostRange } from "#netaddr/allocator.ts";
+import { tryParsePrefix } from "#netaddr/prefix.ts";
 import { type ClusterPki, ensureClientCertificate, ensureClusterPki } from "#pki/cluster.ts";
 import { writeSecretFile } from "#pki/files.ts";
 import type { CertificatePair } from "#pki/keys.ts";
@@ -84,11 +87,12 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   await using stack = new AsyncDisposableStack();
   stack.use(lockFolder(dataDir));
-  const { pki, admin } = await ensureKeys(options, advertiseAddress, clock);
+  const serviceRanges = options.serviceRanges ?? DEFAULT_RANGES;
+  const sans = [advertiseAddress, ...firstAddresses(serviceRanges), ...(options.externalSans ?? [])];
+  const { pki, admin } = await ensureKeys(dataDir, sans, clock);
   const journal = options.journal === "none" ? noJournal : openSqliteJournal(join(dataDir, "journal.db"));
   const store = new Store({ journal, clock });
   stack.defer(() => store.close());
-  const serviceRanges = options.serviceRanges ?? DEFAULT_RANGES;
   const core = composeCore({
     store,
     pki,
@@ -140,13 +144,21 @@ function pause(clock: Clock, delayMs: number): Promise<void> {
   return delayMs === 0 ? Promise.resolve() : delay(clock, delayMs, new AbortController().signal);
 }
 
+/** Where the Service "kubernetes" is, by which pods reach the server. Ranges that are none are refused elsewhere. */
+function firstAddresses(serviceRanges: readonly string[]): readonly string[] {
+  return serviceRanges.flatMap((range) => {
+    const prefix = tryParsePrefix(range);
+    return prefix === undefined ? [] : [formatAddress(hostRange(prefix).first)];
+  });
+}
+
 async function ensureKeys(
-  { dataDir, externalSans = [] }: ApiServerOptions,
-  advertiseAddress: string,
+  dataDir: string,
+  serverSans: readonly string[],
   clock: Clock,
 ): Promise<{ pki: ClusterPki; admin: CertificatePair }> {
   const dir = join(dataDir, "pki");
-  const pki = await ensureClusterPki(dir, { serverSans: [advertiseAddress, ...externalSans], clock });
+  const pki = await ensureClusterPki(dir, { serverSans, clock });
   const admin = await ensureClientCertificate(dir, pki.ca, {
     file: "admin",
     commonName: "kubernetes-admin",

@@ -77,6 +77,17 @@ export async function awaitCrds(
   await definitions.until(isUsable, signal);
 }
 
+/** Names of the definitions that the server does not serve, or lacks fields of. */
+export async function missingCrds(
+  client: KubeClient,
+  options: Omit<InstallCrdsOptions, "timeoutMs">,
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  await using definitions = await Definitions.read(client, options, deps, signal);
+  return definitions.pending(isUsable);
+}
+
 type Judge = (present: CustomResourceDefinition, wanted: CustomResourceDefinition) => boolean;
 
 function isServed(present: CustomResourceDefinition): boolean {

@@ -1,16 +1,12 @@
 import { Command } from "@commander-js/extra-typings";
 import { stringify } from "yaml";
-import { CUSTOM_RESOURCE_DEFINITIONS, type CustomResourceDefinition } from "#api/apiextensions/v1/types.ts";
+import type { CustomResourceDefinition } from "#api/apiextensions/v1/types.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
-import { objectKey } from "#api/meta/key.ts";
 import { FleetError } from "#base/errors.ts";
 import { HUB_MANAGER } from "#controllers/hub/informers.ts";
 import { MEMBER_MANAGER } from "#controllers/member/informers.ts";
-import { isApplied } from "#kube/apply.ts";
 import { connect } from "#kube/client.ts";
-import { isConditionTrue } from "#kube/conditions.ts";
-import { installCrds } from "#kube/crds.ts";
-import type { KubeClient } from "#kube/types.ts";
+import { installCrds, missingCrds } from "#kube/crds.ts";
 import { clusterConfig } from "../cluster-config.ts";
 import { parseWhole } from "../numbers.ts";
 import { runForPeople, sayStep } from "../people.ts";
@@ -58,8 +54,13 @@ export function command(): Command {
     .action((flags) =>
       runForPeople("crds check", async ({ deps, signal }) => {
         await using client = connect(await clusterConfig(flags.kubeconfig, deps), deps);
-        await checkCrds(client, parseRole(flags.role), signal);
-        sayStep("the kinds are those of this version");
+        const missing = await missingCrds(client, parseRole(flags.role), deps, signal);
+        if (missing.length > 0)
+          throw new FleetError(
+            "API_NOT_FOUND",
+            `not there, or too old: ${missing.join(", ")}. "fairlead crds install" brings them up to date`,
+          );
+        sayStep("the kinds are there, as this version needs them");
       }),
     );
   crds
@@ -82,25 +83,4 @@ function parseRole(text: string): Role {
   const role = ROLES.get(text);
   if (role !== undefined) return role;
   throw new FleetError("OPTION_INVALID", `--role must be ${[...ROLES.keys()].join(" or ")}, got ${text}`);
-}
-
-async function checkCrds(
-  client: KubeClient,
-  { crds, fieldManager }: Role,
-  signal: AbortSignal,
-): Promise<void> {
-  const problems: string[] = [];
-  for (const desired of crds) {
-    const { name } = desired.metadata;
-    const current = await client.find(CUSTOM_RESOURCE_DEFINITIONS, objectKey(undefined, name), { signal });
-    if (current === undefined) problems.push(`${name} is not there`);
-    else if (!isConditionTrue(current.status?.conditions, "Established"))
-      problems.push(`${name} is not served`);
-    else if (!isApplied(current, desired, { fieldManager })) problems.push(`${name} is of another version`);
-  }
-  if (problems.length > 0)
-    throw new FleetError(
-      "API_UNEXPECTED",
-      `${problems.join("; ")}: "fairlead crds install" brings them up to date`,
-    );
 }

@@ -60,6 +60,13 @@ describe("the catalogue", () => {
     });
   });
 
+  it("starts any program of Fairlead by the image that charts install", () => {
+    expect(resolveImage("fairlead.dev/fairlead:0.1.0", machine)).toMatchObject({
+      found: true,
+      program: { entrypoint: ["/usr/bin/node", "/opt/fairlead/fairlead.mjs"], cmd: [] },
+    });
+  });
+
   it("refuses an image that it does not have, and names those that it has", () => {
     const result = resolveImage("example.org/app:v2", machine);
     expect(result).toMatchObject({ found: false, reason: "ErrImagePull" });

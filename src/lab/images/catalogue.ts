@@ -50,8 +50,8 @@ interface Entry {
   readonly requires?: Readonly<Record<string, string>>;
   /** Text of scripts that stand before the machine's programs. */
   readonly scripts?: Readonly<Record<string, string>>;
-  /** A subcommand of Fairlead. */
-  readonly own?: string;
+  /** Fairlead itself: what its image would be called with. */
+  readonly own?: readonly string[];
 }
 
 const SHELL: Entry = { cmd: ["sh"] };
@@ -71,7 +71,8 @@ exec "$(PATH=/usr/sbin:/usr/bin:/sbin:/bin command -v socat)" -s "$@"
 
 /** By registry and repository. Every tag and digest means the same program. */
 const ENTRIES: ReadonlyMap<string, Entry> = new Map<string, Entry>([
-  ["fairlead.dev/echo", { own: "lab-echo" }],
+  ["fairlead.dev/echo", { own: ["lab-echo"] }],
+  ["fairlead.dev/fairlead", { own: [] }],
   ["docker.io/library/busybox", SHELL],
   ["docker.io/library/alpine", SHELL],
   ["docker.io/library/bash", { cmd: ["bash"], requires: { bash: "bash" } }],
@@ -139,7 +140,7 @@ export function resolveImage(text: string, machine: Machine): ImageResult {
       : {};
     return { found: true, program: { image, entrypoint, cmd, env, needs: [], scripts } };
   }
-  const entrypoint = [...machine.fairlead, entry.own];
+  const entrypoint = [...machine.fairlead, ...entry.own];
   const { fairleadFiles: needs, identity: env } = machine;
   return { found: true, program: { image, entrypoint, cmd: [], env, needs, scripts: {} } };
 }
