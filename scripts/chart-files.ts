@@ -8,11 +8,13 @@ import {
   MEMBER_ACCESS,
   type ProgramAccess,
 } from "#api/fairlead.dev/access/programs.ts";
+import { MAILBOX_POLICIES, MAILBOX_POLICY_BINDINGS } from "#api/fairlead.dev/policies/policies.ts";
 
 /** What the charts take from the programs' own declarations: path below the root, and text. */
 export function chartFiles(): ReadonlyMap<string, string> {
   return new Map([
     ["charts/fairlead-hub/files/rules.yaml", rules(HUB_ACCESS, HUB_CRDS)],
+    ["charts/fairlead-hub/files/policies.yaml", policies()],
     [
       "charts/fairlead-member/files/rules.yaml",
       rules(MEMBER_ACCESS, MEMBER_CRDS, { dns: DNS_ACCESS.cluster }),
@@ -35,4 +37,12 @@ function rules(
   };
   const made = Object.fromEntries(Object.entries(accesses).map(([name, it]) => [name, rulesOf(it)]));
   return `# Made by scripts/generate-crds.ts of what the programs declare. crds: the Job that installs the kinds.\n${stringify(made)}`;
+}
+
+function policies(): string {
+  const all = [
+    ...MAILBOX_POLICIES.map((it) => ({ kind: "ValidatingAdmissionPolicy", ...it })),
+    ...MAILBOX_POLICY_BINDINGS.map((it) => ({ kind: "ValidatingAdmissionPolicyBinding", ...it })),
+  ].map((it) => ({ ...it, apiVersion: "admissionregistration.k8s.io/v1" }));
+  return `# Made by scripts/generate-crds.ts: what the hub's API server refuses in mailboxes.\n${stringify(all, { aliasDuplicateObjects: false })}`;
 }

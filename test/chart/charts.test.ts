@@ -64,9 +64,11 @@ describe.for(CHARTS)("the chart %s", (chart) => {
     expect(Object.keys(values).toSorted()).toEqual(ours.toSorted());
   });
 
-  it("has the rules that the programs declare", () => {
-    const path = `charts/${chart}/files/rules.yaml`;
-    expect(read(chart, "files/rules.yaml")).toBe(chartFiles().get(path));
+  it("has the rules and policies that the programs declare", () => {
+    const made = [...chartFiles()].filter(([path]) => path.startsWith(`charts/${chart}/`));
+    expect(made.length).toBeGreaterThan(0);
+    for (const [path, text] of made)
+      expect(readFileSync(join(chartFolder(chart), "../..", path), "utf8")).toBe(text);
   });
 });
 
@@ -216,6 +218,17 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
         }
       }
     });
+  });
+
+  it("has the hub's API server guard mailboxes, unless that is not wanted", async () => {
+    const kinds = async (values: readonly string[]): Promise<readonly string[]> =>
+      (await render(program, "fairlead-hub", values))
+        .map((it) => it.kind)
+        .filter((it) => it.startsWith("Validating"));
+    const all = await kinds([]);
+    expect(all.filter((it) => it === "ValidatingAdmissionPolicy")).toHaveLength(all.length / 2);
+    expect(all.length).toBeGreaterThan(2);
+    expect(await kinds(["policies.install=false"])).toEqual([]);
   });
 
   it("renders a member that knows its hub, whose certificate it checks", async () => {

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
 import { MEMBER_CRDS } from "#api/crds/all.ts";
 import { LEASES } from "#api/coordination/v1/types.ts";
+import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { exec } from "#base/exec.ts";
 import { silentLogger } from "#base/log.ts";
@@ -181,7 +182,7 @@ describe.skipIf(!isRoot)("what is in the image, seeing nothing else (needs root:
       { signal: stop.signal, timeoutMs: 60_000, allowFailure: true },
     );
     try {
-      const key = objectKey("fleet-system", "fairlead-member");
+      const key = objectKey("fleet-system", LEASES_OF.member[0]);
       await until(
         "the member leads",
         () => client.find(LEASES, key),
