@@ -2,8 +2,9 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
+import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { SERVICES } from "#api/core/v1/types.ts";
-import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { ISOLATION_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { TRAFFIC_ROUTES, type TrafficRoute } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { resource } from "#api/meta/resource.ts";
@@ -178,6 +179,17 @@ describe("the traffic manager of a fleet", () => {
     );
     expect([...(await drawn(sync)).keys()].toSorted()).toEqual(["192.0.2.1", "192.0.2.22"]);
     fleet.hubProgram.start();
+  });
+
+  it("keeps its routes from a member that is kept out of the view", async () => {
+    const isolate = (how: string | null) =>
+      hub().mergePatch(MEMBER_CLUSTERS, objectKey(undefined, "b"), {
+        metadata: { annotations: { [ISOLATION_ANNOTATION]: how } },
+      });
+    await isolate("strict");
+    await eventually(fleet.client("b"), TRAFFIC_ROUTES, (all) => all.length === 0);
+    await isolate(null);
+    await eventually(fleet.client("b"), TRAFFIC_ROUTES, (all) => all.length === 1);
   });
 
   it("takes the name away with the profile, everywhere", async () => {

@@ -5,6 +5,7 @@ import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { TRAFFIC_ROUTES, type TrafficRoute } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { systemClock } from "#base/clock.ts";
+import { exec } from "#base/exec.ts";
 import { silentLogger } from "#base/log.ts";
 import { seededRng } from "#base/rng.ts";
 import { createClusterSetProvider } from "#controllers/hub/traffic-manager/providers/clusterset.ts";
@@ -143,6 +144,19 @@ describe("the cluster set's own DNS as a provider", () => {
     const answer = await ask("nobody");
     expect(answer.rcode).toBe(RCODE.NXDOMAIN);
     expect(answer.authorities[0]).toMatchObject({ name: ORIGIN, ttl: 5, data: { type: "SOA" } });
+  });
+
+  it("is understood by dig, over UDP and TCP", async () => {
+    const name = { label: "work-dug", profile: objectKey("work", "dug"), ttlSeconds: 60 };
+    await provider.program({ ...name, targets: [target(1)] }, never);
+    await shown();
+    const [address] = server.addresses;
+    const common = ["@127.0.0.1", "-p", String(address?.port), `work-dug.${ORIGIN}`, "A"];
+    for (const transport of ["+notcp", "+tcp"]) {
+      const { stdout } = await exec("dig", [...common, transport, "+norecurse"]);
+      expect(stdout).toContain("flags: qr aa");
+      expect(stdout).toMatch(/^work-dug\.trafficmanager\.clusterset\.local\.\s+60\s+IN\s+A\s+192\.0\.2\.1$/m);
+    }
   });
 
   it("believes routes in no other namespace", async () => {

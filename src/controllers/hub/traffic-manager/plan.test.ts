@@ -206,6 +206,17 @@ describe("who serves first", () => {
     expect(new Set([firstA, firstB, secondA, secondB]).size).toBe(4);
   });
 
+  it.each(["-1", "1001", "first", "1.5"])(
+    "counts 0 where the annotation says %s, and the backend is told",
+    (text) => {
+      const metadata = { ...backend(1).metadata, annotations: { "fairlead.dev/priority": text } };
+      const plan = planOne(view({ a: PUBLIC }, { backends: [{ ...backend(1), metadata }] }));
+      expect(plan.endpoints[0]?.target.priority).toBeUndefined();
+      expect(plan.accepted).toMatchObject({ status: "True" });
+      expect(plan.accepted.message).toContain("fairlead.dev/priority");
+    },
+  );
+
   it.each<[Drain, readonly (boolean | undefined)[]]>([
     ["soft", [true, undefined]],
     ["hard", [undefined]],

@@ -93,7 +93,7 @@ function planBackend(view: BackendsView, backend: TrafficManagerBackend): Planne
   const candidates = clusters.toSorted(byText).map((cluster) => readCandidate(cluster, exports.get(cluster)));
   const endpoints = share(view, backend, candidates);
   const problems = candidates.filter((it) => it.problem !== undefined);
-  return { backend, endpoints, accepted: judge(endpoints, problems) };
+  return { backend, endpoints, accepted: withRemark(judge(endpoints, problems), backend) };
 }
 
 interface Candidate {
@@ -192,10 +192,26 @@ function endpointName({ metadata, spec }: TrafficManagerBackend, cluster: string
 }
 
 /** A backend's own priority comes first; those of the exports order its endpoints among themselves. */
-function priorityOf({ metadata }: TrafficManagerBackend): number {
-  const text = metadata.annotations?.[TRAFFIC_ANNOTATIONS.priority] ?? "0";
-  const value = /^\d{1,4}$/.test(text) ? Number(text) : 0;
-  return value < PRIORITIES ? value : 0;
+function priorityOf(backend: TrafficManagerBackend): number {
+  const value = Number(priorityText(backend));
+  return hasPriority(backend) ? value : 0;
+}
+
+function priorityText({ metadata }: TrafficManagerBackend): string {
+  return metadata.annotations?.[TRAFFIC_ANNOTATIONS.priority] ?? "0";
+}
+
+function hasPriority(backend: TrafficManagerBackend): boolean {
+  const text = priorityText(backend);
+  return /^\d{1,4}$/.test(text) && Number(text) < PRIORITIES;
+}
+
+/** What cannot be read is told, and stops nothing. */
+function withRemark(verdict: NewCondition, backend: TrafficManagerBackend): NewCondition {
+  if (hasPriority(backend)) return verdict;
+  const value = JSON.stringify(priorityText(backend).slice(0, 40));
+  const why = `annotation ${TRAFFIC_ANNOTATIONS.priority} must be a whole number from 0 to ${PRIORITIES - 1}, got ${value}: 0 holds`;
+  return { ...verdict, message: `${verdict.message}; ${why}` };
 }
 
 function judge(endpoints: readonly PlannedEndpoint[], problems: readonly Candidate[]): NewCondition {

@@ -100,10 +100,11 @@ export class StatusWriter {
   }
 
   #tell<T extends KubeObject>(of: Resource<T>, object: T, { status, reason, message }: NewCondition): void {
-    this.#events.record(of, object, { type: status === "True" ? "Normal" : "Warning", reason, message });
+    const isProblem = status === "False";
+    this.#events.record(of, object, { type: isProblem ? "Warning" : "Normal", reason, message });
     const fields = { kind: of.kind, key: keyOf(object), reason, said: message };
-    if (status === "True") this.#deps.log.info("traffic manager", fields);
-    else this.#deps.log.warn("traffic manager", fields);
+    if (isProblem) this.#deps.log.warn("traffic manager", fields);
+    else this.#deps.log.info("traffic manager", fields);
   }
 
   #tellHealth(
