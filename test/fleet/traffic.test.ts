@@ -12,7 +12,10 @@ import {
   MCS_SERVICE_NAME_LABEL,
   MCS_SOURCE_CLUSTER_LABEL,
 } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { ENDPOINT_SLICE_IMPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import {
+  ENDPOINT_SLICE_IMPORTS,
+  MULTI_CLUSTER_SERVICES,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { sameJson } from "#base/json.ts";
 import { byText } from "#base/text.ts";
 import { drainCluster } from "#cli/fleet/drain.ts";
@@ -121,6 +124,27 @@ describe("a service whose exporters ask for more than an equal share", () => {
     await untilServedBy(ns, { a: "b", b: "b", c: "a b" });
     await setReady(ns, "a", true);
     await untilServedBy(ns, { a: "a", b: "b", c: "a b" });
+  }, 60_000);
+
+  it("stands behind a load balancer in the same order (C3)", async () => {
+    const ns = "balanced";
+    await share(ns, { a: {}, b: { "fairlead.dev/priority": "1" } }, "fleet");
+    await fleet.client("c").create(MULTI_CLUSTER_SERVICES, {
+      metadata: { namespace: ns, name: "hello" },
+      spec: { serviceImport: { name: "hello" } },
+    });
+    const untilBalancedBy = (cluster: Cluster) =>
+      eventually(
+        fleet.client("c"),
+        ENDPOINT_SLICES,
+        (all) => all.flatMap((it) => it.metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] ?? []).join() === cluster,
+        { namespace: "fleet-system" },
+      );
+    await untilBalancedBy("a");
+    await setReady(ns, "a", false);
+    await untilBalancedBy("b");
+    await setReady(ns, "a", true);
+    await untilBalancedBy("a");
   }, 60_000);
 
   it("fails over and back in a cluster that hears nothing from its hub (B6)", async () => {
