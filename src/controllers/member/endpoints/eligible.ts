@@ -84,7 +84,7 @@ export function unitOf(family: IPFamily, port: string): Unit {
 }
 
 /** The units of the import that a slice serves. */
-export function unitsOf(
+function unitsOf(
   spec: Pick<ImportedService["spec"], "type" | "clusters">,
   { cluster, facts }: Pick<OfferedSlice, "cluster" | "facts">,
 ): Unit[] {
