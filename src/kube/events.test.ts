@@ -40,6 +40,28 @@ describe("an event", () => {
     ]);
   });
 
+  it("C9: that happens again raises the count of the first, with one write however often it did meanwhile", async () => {
+    recorder.record(CONFIG_MAPS, object, conflict);
+    await recorder.flushed();
+    for (let turn = 0; turn < 5; turn++) recorder.record(CONFIG_MAPS, object, conflict);
+    await recorder.flushed();
+    expect(client.objects(EVENTS)[0]?.count).toBe(6);
+    expect(client.writes.map((it) => it.verb)).toEqual(["create", "patch"]);
+  });
+
+  it("C9: of one reason, in ever new words, is told as one after the tenth", async () => {
+    for (let turn = 0; turn < 20; turn++) {
+      recorder.record(CONFIG_MAPS, object, { ...conflict, message: `ports differ in ${turn}` });
+      await recorder.flushed();
+    }
+    const events = client.objects(EVENTS);
+    expect(events).toHaveLength(11);
+    expect(events.find((it) => it.message?.startsWith("(combined from similar events)"))).toMatchObject({
+      count: 10,
+      message: "(combined from similar events): ports differ in 19",
+    });
+  });
+
   it("that happens again raises the count of the first", async () => {
     recorder.record(CONFIG_MAPS, object, conflict);
     recorder.record(CONFIG_MAPS, object, conflict);

@@ -27,9 +27,24 @@ export interface EventRecorder {
 const MAX_REMEMBERED = 4096;
 const BURST_PER_OBJECT = 25;
 const REFILL_MS = 300_000;
+/** client-go's: as many messages of one reason about one object stand apart; further ones are told as one event. */
+const MAX_SIMILAR = 10;
+const SIMILAR_MS = 600_000;
+const COMBINED = "(combined from similar events): ";
 
 interface Remembered {
   event: CoreEvent;
+}
+
+/** Waits for its turn to be written, and gathers repeats meanwhile. */
+interface Pending {
+  event: CoreEvent;
+  times: number;
+}
+
+interface Similar {
+  readonly messages: Set<string>;
+  sinceMs: number;
 }
 
 interface Budget {
@@ -41,6 +56,8 @@ interface Budget {
 export function createEventRecorder(client: KubeClient, component: string, deps: RuntimeDeps): EventRecorder {
   const remembered = new Map<string, Remembered>();
   const budgets = new Map<string, Budget>();
+  const similar = new Map<string, Similar>();
+  const pending = new Map<string, Pending>();
   // One after another: a count is raised on what the write before it left.
   let last: Promise<void> = Promise.resolve();
 
@@ -52,16 +69,30 @@ export function createEventRecorder(client: KubeClient, component: string, deps:
     return tokens >= 1;
   }
 
-  async function write(key: string, event: CoreEvent): Promise<void> {
+  /** Whether a message is one too many of its kind. */
+  function isCombined(kind: string, message: string): boolean {
+    const nowMs = deps.clock.monotonic();
+    const known = similar.get(kind);
+    const isOld = known === undefined || nowMs - known.sinceMs > SIMILAR_MS;
+    const group = isOld ? { messages: new Set<string>(), sinceMs: nowMs } : known;
+    remember(similar, kind, group);
+    if (group.messages.has(message)) return false;
+    if (group.messages.size >= MAX_SIMILAR) return true;
+    group.messages.add(message);
+    return false;
+  }
+
+  async function write(key: string): Promise<void> {
+    const { event, times } = pending.get(key) ?? {};
+    pending.delete(key);
+    if (event === undefined || times === undefined) return;
     const before = remembered.get(key)?.event;
-    const count = (before?.count ?? 0) + 1;
+    const count = (before?.count ?? 0) + times;
     const namespace = event.metadata.namespace;
     try {
       const stored =
-        (before === undefined
-          ? undefined
-          : await raise(client, before, { count, at: event.lastTimestamp ?? null })) ??
-        (await client.create(EVENTS, event));
+        (before === undefined ? undefined : await raise(client, before, { ...event, count })) ??
+        (await client.create(EVENTS, { ...event, count }));
       remember(remembered, key, { event: stored });
     } catch (error) {
       // The namespace is going away: nobody will read it.
@@ -80,20 +111,25 @@ export function createEventRecorder(client: KubeClient, component: string, deps:
       const about = [object.metadata.uid, of.kind, object.metadata.namespace, object.metadata.name].join("/");
       if (!mayWrite(about)) return;
       const now = timestamp(deps.clock.now());
+      const kind = [about, type, reason].join("\n");
+      const hasTooMany = isCombined(kind, message);
+      const key = hasTooMany ? kind : `${kind}\n${message}`;
+      const waiting = pending.get(key);
       const event: CoreEvent = {
         metadata: { namespace: object.metadata.namespace ?? "default", name: eventName(object, deps) },
         involvedObject,
         type,
         reason,
-        message: message.slice(0, 1024),
+        message: `${hasTooMany ? COMBINED : ""}${message}`.slice(0, 1024),
         count: 1,
-        firstTimestamp: now,
+        firstTimestamp: waiting?.event.firstTimestamp ?? now,
         lastTimestamp: now,
         source: { component },
         reportingComponent: component,
         reportingInstance: "",
       };
-      last = last.then(() => write([about, type, reason, message].join("\n"), event));
+      pending.set(key, { event, times: (waiting?.times ?? 0) + 1 });
+      if (waiting === undefined) last = last.then(() => write(key));
     },
     flushed: () => last,
   };
@@ -103,11 +139,11 @@ export function createEventRecorder(client: KubeClient, component: string, deps:
 async function raise(
   client: KubeClient,
   before: CoreEvent,
-  next: { readonly count: number; readonly at: string | null },
+  { count, lastTimestamp = null, message }: CoreEvent,
 ): Promise<CoreEvent | undefined> {
   const key = objectKey(before.metadata.namespace, before.metadata.name);
   try {
-    return await client.mergePatch(EVENTS, key, { count: next.count, lastTimestamp: next.at });
+    return await client.mergePatch(EVENTS, key, { count, lastTimestamp, message });
   } catch (error) {
     if (hasCode(error, "API_NOT_FOUND")) return undefined;
     throw error;
