@@ -1,9 +1,10 @@
 import { parseClaims } from "#api/fairlead.dev/model/claim.ts";
 import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
-import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
+import { type ObjectKey, keyOf, objectKey, splitKey } from "#api/meta/key.ts";
 import {
   clusterOfMailbox,
   FINALIZERS,
+  mailboxOf,
   SERVICE_IN_USE_BY_ANNOTATION,
 } from "#api/networking.fleet.azure.com/names.ts";
 import {
@@ -13,7 +14,6 @@ import {
   type EndpointSliceExportSpec,
   type FleetServiceImport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import { createController } from "#kube/controller.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
@@ -39,11 +39,13 @@ interface Parts {
 export function createEndpoints(parts: Parts): Controller {
   const { informers, deps } = parts;
   const named = (name: string): ObjectKey => objectKey(undefined, name);
-  const slicesOf = (services: Iterable<ObjectKey>): ObjectKey[] =>
-    [...new Set(services)].flatMap((service) => [
-      ...[...informers.sliceExports.store.byIndex("service", service)].map((it) => named(it.metadata.name)),
-      ...[...informers.sliceImports.store.byIndex("service", service)].map((it) => named(it.metadata.name)),
-    ]);
+  /** Of some mailboxes only, where they are given: what one cluster says of a service concerns no other's slices. */
+  const slicesOf = (services: Iterable<ObjectKey>, mailboxes?: ReadonlySet<string>): ObjectKey[] =>
+    [...new Set(services)].flatMap((service) =>
+      [...informers.sliceExports.store.byIndex("service", service)]
+        .filter((it) => mailboxes?.has(it.metadata.namespace ?? "") !== false)
+        .map((it) => named(it.metadata.name)),
+    );
   const slicesIn = (namespaces: readonly string[]): ObjectKey[] =>
     slicesOf(
       namespaces.flatMap((namespace) =>
@@ -67,10 +69,12 @@ export function createEndpoints(parts: Parts): Controller {
         watching(informers.sliceImports, ({ before, after }) =>
           [before, after].flatMap((it) => (it === undefined ? [] : [named(it.metadata.name)])),
         ),
-        watching(informers.exports, (change) => (isVerdictOnly(change) ? [] : slicesOf(serviceKeys(change)))),
-        watching(informers.serviceImports, (change) =>
-          isDistributionChanged(change) ? slicesOf([change.key]) : [],
+        watching(informers.exports, (change) =>
+          isVerdictOnly(change)
+            ? []
+            : slicesOf(serviceKeys(change), new Set([splitKey(change.key).namespace ?? ""])),
         ),
+        watching(informers.serviceImports, (change) => slicesOf([change.key], affectedMailboxes(change))),
         watching(informers.reports, (change) => slicesIn(changedNamespaces(change))),
         watching(informers.members, (change) => (isMemberChanged(change) ? allSlices() : [])),
         watching(informers.namespaces, ({ key }) => (key === VIEW_NAMESPACE ? allSlices() : [])),
@@ -89,12 +93,15 @@ function isVerdictOnly({
   return generation !== undefined && generation === after?.metadata.generation;
 }
 
-function isDistributionChanged({ before, after }: Change<FleetServiceImport>): boolean {
-  const facts = (it: FleetServiceImport | undefined): unknown => [
-    it?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION],
-    it?.status?.clusters,
-  ];
-  return !sameJson(facts(before), facts(after));
+/** Whose slices go to others than before: those of clusters that are accepted now, or no longer; undefined: all. */
+function affectedMailboxes({ before, after }: Change<FleetServiceImport>): ReadonlySet<string> | undefined {
+  const claims = [before, after].map((it) => it?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]);
+  if (claims[0] !== claims[1]) return undefined;
+  const [was, is] = [before, after].map(
+    (it) => new Map((it?.status?.clusters ?? []).map((one) => [one.cluster, JSON.stringify(one)])),
+  );
+  const clusters = new Set([...(was?.keys() ?? []), ...(is?.keys() ?? [])]);
+  return new Set([...clusters].filter((it) => was?.get(it) !== is?.get(it)).map(mailboxOf));
 }
 
 async function reconcile(parts: Parts, key: ObjectKey, signal: AbortSignal): Promise<void> {
