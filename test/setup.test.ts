@@ -139,20 +139,23 @@ describe("the setup of a new checkout", () => {
     expect(calls()).toEqual([]);
   });
 
-  it("unpacks BIND for the tests, installs it nowhere, and for the demo not at all", () => {
-    for (const it of ["kdig", "openssl"]) standIn(it, "exit 0");
-    // What apt-get would download and dpkg-deb unpack.
-    standIn("apt-get", "touch bind9.deb bind9-libs.deb");
-    standIn("dpkg-deb", 'mkdir -p "$3/usr/sbin" && touch "$3/usr/sbin/named"');
-    expect(setUp().stdout).not.toContain("BIND");
-    rmSync(join(folder, "calls"));
-    const first = setUp({ purpose: "test" });
-    expect(first).toMatchObject({ code: 0, stderr: "" });
-    expect(first.stdout).toContain("unpacked and not installed");
-    expect(calls()[0]).toBe("apt-get download -qq bind9 bind9-libs");
-    expect(calls().filter((it) => it.includes("install"))).toEqual([]);
-    expect(setUp({ purpose: "test" })).toEqual({ code: 0, stdout: "", stderr: "" });
-  });
+  it.skipIf(existsSync("/usr/sbin/named"))(
+    "unpacks BIND for the tests, installs it nowhere, and for the demo not at all",
+    () => {
+      for (const it of ["kdig", "openssl"]) standIn(it, "exit 0");
+      // What apt-get would download and dpkg-deb unpack.
+      standIn("apt-get", "touch bind9.deb bind9-libs.deb");
+      standIn("dpkg-deb", 'mkdir -p "$3/usr/sbin" && touch "$3/usr/sbin/named"');
+      expect(setUp().stdout).not.toContain("BIND");
+      rmSync(join(folder, "calls"));
+      const first = setUp({ purpose: "test" });
+      expect(first).toMatchObject({ code: 0, stderr: "" });
+      expect(first.stdout).toContain("unpacked and not installed");
+      expect(calls()[0]).toBe("apt-get download -qq bind9 bind9-libs");
+      expect(calls().filter((it) => it.includes("install"))).toEqual([]);
+      expect(setUp({ purpose: "test" })).toEqual({ code: 0, stdout: "", stderr: "" });
+    },
+  );
 
   it("starts again when what is locked has changed", () => {
     setUp();
