@@ -1,7 +1,9 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { createServer as createTcpServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import { createServer as createSecureServer } from "node:https";
+import { type AddressInfo, createServer as createTcpServer } from "node:net";
+import type { TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { issueAuthority, issueServerCertificate } from "#pki/issue.ts";
 import { type Monitor, monitorOf } from "../profile.ts";
 import { checkEndpoint } from "./checks.ts";
 
@@ -81,6 +83,26 @@ describe("a check over HTTP", () => {
     const mutePort = (mute.address() as AddressInfo).port;
     expect(await checkEndpoint("127.0.0.1", monitor({ port: mutePort, protocol: "TCP" }), never)).toBe(true);
     expect(await checkEndpoint("127.0.0.1", monitor({ port: 1, protocol: "TCP" }), never)).toBe(false);
+  });
+});
+
+describe("a check over HTTPS", () => {
+  it("asks for the name in the Host header, and does not mind whose certificate it gets", async () => {
+    const authority = await issueAuthority({ commonName: "nobody" });
+    const { key, cert } = await issueServerCertificate(authority, { names: ["other.example"], ips: [] });
+    const secure = createSecureServer({ key, cert }, (_, response) => void response.end());
+    const servername = new Promise((resolve) => {
+      secure.once("secureConnection", (socket: TLSSocket & { servername?: string | false }) =>
+        resolve(socket.servername),
+      );
+    });
+    await new Promise<void>((resolve) => void secure.listen(0, "127.0.0.1", resolve));
+    const customHeaders = [{ name: "host", value: "shop.example:443" }];
+    const of = monitor({ protocol: "HTTPS", port: (secure.address() as AddressInfo).port, customHeaders });
+    expect(await checkEndpoint("127.0.0.1", of, never)).toBe(true);
+    expect(await servername).toBe("shop.example");
+    secure.closeAllConnections();
+    secure.close();
   });
 });
 
