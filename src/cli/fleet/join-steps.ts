@@ -194,7 +194,14 @@ export function registerStep(joining: Joining): Step {
       } else if (!isRegistered(joining, identity)) {
         undo.add(`MemberCluster ${name} of ${hub.who}`, () => restore(hub.client, MEMBER_CLUSTERS, present));
         const metadata = { annotations: joining.annotations };
-        await hub.client.mergePatch(MEMBER_CLUSTERS, key, { metadata, spec: { identity } }, { signal });
+        // A merge would keep what only the identity of before had.
+        const whole = { apiGroup: null, namespace: null, ...identity };
+        await hub.client.mergePatch(
+          MEMBER_CLUSTERS,
+          key,
+          { metadata, spec: { identity: whole } },
+          { signal },
+        );
       }
       await waitFor(
         hub.client,

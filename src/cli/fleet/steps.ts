@@ -105,7 +105,7 @@ export async function applyWanted(
   const { client } = side;
   const key = keyOf(object);
   const before = await client.find(of, key, { signal });
-  if (before !== undefined && isApplied(before, object, { fieldManager: CLI_MANAGER })) return;
+  if (before !== undefined && isThere(before, object)) return;
   undo.add(`${of.kind} ${key} of ${side.who}`, () =>
     before === undefined ? client.delete(of, key) : restore(client, of, before),
   );
@@ -116,9 +116,16 @@ export async function applyWanted(
 export async function planWanted(side: Side, { of, object }: Manifest, signal: AbortSignal): Promise<Change> {
   const key = keyOf(object);
   const before = await side.client.find(of, key, { signal });
-  const isSame = before !== undefined && isApplied(before, object, { fieldManager: CLI_MANAGER });
+  const isSame = before !== undefined && isThere(before, object);
   const verb = before === undefined ? "create" : isSame ? "none" : "update";
   return { cluster: side.who, verb, kind: of.kind, name: key };
+}
+
+/** Whether an object is as wanted; one of which only the name is said, such as a namespace, is so when it exists. */
+function isThere(before: KubeObject, wanted: KubeObject): boolean {
+  const { name: _, namespace: __, ...said } = wanted.metadata;
+  if (Object.keys(wanted).length === 1 && Object.keys(said).length === 0) return true;
+  return isApplied(before, wanted, { fieldManager: CLI_MANAGER });
 }
 
 /** Puts an object back as it was, unless it is gone. */
