@@ -56,9 +56,10 @@ export async function render(
   program: string,
   chart: Chart,
   values: readonly string[] = [],
+  release = "fleet",
 ): Promise<readonly Manifest[]> {
   const set = values.flatMap((it) => ["--set", it]);
-  const { stdout } = await runHelm(program, ["template", "fleet", chartFolder(chart), ...set]);
+  const { stdout } = await runHelm(program, ["template", release, chartFolder(chart), ...set]);
   return parseAllDocuments(stdout).flatMap((it) => {
     const value = it.toJS() as Manifest | null;
     return value === null ? [] : [value];

@@ -8,6 +8,8 @@ import { actAsMembersManifests } from "#api/fairlead.dev/access/manifests.ts";
 import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { KUBEADM } from "#cli/dns-setup/corefiles.fake.ts";
+import { CONFIG_MAPS, SERVICES } from "#api/core/v1/types.ts";
 import { exec, type ExecResult } from "#base/exec.ts";
 import { HELM } from "../apiserver/support.ts";
 import { chartFolder, type Chart } from "../chart/helm.ts";
@@ -149,6 +151,43 @@ describe.skipIf(HELM === undefined)("a fleet out of the charts", () => {
       "--wait=false",
     ]);
     await until("another pod acts", holder, (it) => it !== "" && it !== before);
+  });
+
+  /**
+   * The lab's cluster DNS reads no Corefile: it forwards the zone to `member-2/dns`, whatever stands there. So these see what
+   * a pod finds out, and what is made of it; that CoreDNS would do as the Corefile says they cannot see.
+   */
+  describe("fairlead dns setup, in a cluster whose DNS stands in for CoreDNS", () => {
+    const setup = (...flags: readonly string[]): Promise<ExecResult> =>
+      runFairlead(
+        lab.stateRoot,
+        ["dns", "setup", "--kubeconfig", lab.layout.kubeconfig, "--context", MEMBER, ...flags],
+        { allowFailure: true },
+      );
+    const corefile = async (): Promise<string> =>
+      (await (await lab.client(MEMBER)).get(CONFIG_MAPS, objectKey("kube-system", "coredns"))).data?.[
+        "Corefile"
+      ] ?? "";
+
+    it("puts the Corefile back when a pod cannot resolve names of the cluster set", async () => {
+      const metadata = { namespace: "kube-system", name: "coredns" };
+      await lab.apply(MEMBER, { apiVersion: "v1", kind: "ConfigMap", metadata, data: { Corefile: KUBEADM } });
+      const failed = await setup("--timeout", "2");
+      expect(failed.exitCode).toBe(1);
+      expect(failed.stderr).toContain("is configured as it was before");
+      expect(await corefile()).toBe(KUBEADM);
+    });
+
+    it("is content when one can, and is undone without a trace", async () => {
+      await lab.lab("restore", [`${MEMBER}/dns`]);
+      expect(await setup("--timeout", "20")).toMatchObject({ exitCode: 0 });
+      const { spec } = await (
+        await lab.client(MEMBER)
+      ).get(SERVICES, objectKey("fleet-system", "east-fairlead-member-dns"));
+      expect(await corefile()).toContain(`forward . ${spec?.clusterIP ?? "?"}`);
+      expect(await setup("--undo")).toMatchObject({ exitCode: 0 });
+      expect(await corefile()).toBe(KUBEADM);
+    });
   });
 
   it("leaves the kinds and what people made when the charts go", async () => {
