@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { EVENTS, type Service, SERVICES } from "#api/core/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import {
@@ -430,10 +430,16 @@ describe("the Service behind a MultiClusterService", () => {
       await fleet.client("member-1").get(FLEET_SERVICE_IMPORTS, scene.key("app")),
     ];
     const before = await state();
+    const { local } = running.session;
+    const writes = (["apply", "mergePatch", "create", "delete"] as const).map((it) => vi.spyOn(local, it));
     for (let pass = 0; pass < 3; pass += 1) {
       for (const controller of running.controllers)
-        if (controller.name === "member-multi-cluster-service") controller.enqueue(scene.key("app"));
+        if (controller.name === "multiclusterservice") controller.enqueue(scene.key("app"));
       await settle();
+    }
+    for (const write of writes) {
+      expect(write).not.toHaveBeenCalled();
+      write.mockRestore();
     }
     const versions = (of: typeof before) => of.map((it) => it.metadata.resourceVersion);
     expect(versions(await state())).toEqual(versions(before));
