@@ -18,11 +18,22 @@ async function fill(limiter: FairLimiter): Promise<Permit[]> {
 }
 
 describe("the bound on requests under way", () => {
-  it("B1: rises by one with each round that went well at the bound, and no further than there are connections", async () => {
+  it("B1: doubles with each full round until the server refuses, and no further than there are connections", async () => {
     const limiter = new FairLimiter();
-    const before = limiter.state.limit;
-    for (const permit of await fill(limiter)) permit.release("done");
-    expect(limiter.state.limit).toBe(before);
+    const limits: number[] = [];
+    for (let round = 0; round < 4; round++) {
+      limits.push(limiter.state.limit);
+      for (const permit of await fill(limiter)) permit.release("done");
+    }
+    expect(limits).toEqual([16, 32, 64, 64]);
+  });
+
+  it("B1: rises by one with each full round after it refused", async () => {
+    const limiter = new FairLimiter();
+    for (const permit of await fill(limiter)) permit.release("throttled");
+    for (let round = 0; round < 8; round++) for (const permit of await fill(limiter)) permit.release("done");
+    expect(limiter.state.limit).toBeGreaterThanOrEqual(14);
+    expect(limiter.state.limit).toBeLessThanOrEqual(16);
     for (let round = 0; round < 200; round++)
       for (const permit of await fill(limiter)) permit.release("done");
     expect(limiter.state).toEqual({ limit: 64, inFlight: 0, queued: 0 });

@@ -30,6 +30,8 @@ export class FairLimiter {
   /** Counts permits, and remembers the last one that found or made it full: only then the bound was put to the test. */
   #count = 0;
   #lastFull = 0;
+  /** Nothing was refused yet: the bound doubles with each round (slow start: RFC 5681, section 3.1). */
+  #isUntried = true;
   /** Raised by each decrease: permits of an earlier round say nothing of the present bound. */
   #round = 0;
   /** By flow; the first one is served next and then goes to the end. */
@@ -56,7 +58,7 @@ export class FairLimiter {
         this.#inFlight--;
         if (outcome === "throttled") this.#decrease(round);
         else if (this.#lastFull >= number && round === this.#round)
-          this.#limit = Math.min(BOUNDS.max, this.#limit + 1 / this.#limit);
+          this.#limit = Math.min(BOUNDS.max, this.#limit + (this.#isUntried ? 1 : 1 / this.#limit));
         this.#serve();
       },
     };
@@ -65,6 +67,7 @@ export class FairLimiter {
   #decrease(round: number): void {
     if (round !== this.#round) return;
     this.#round++;
+    this.#isUntried = false;
     this.#limit = Math.max(BOUNDS.min, this.#limit / 2);
   }
 
