@@ -6,6 +6,7 @@
  * (nftables' own event) or the DNS server tells of it. Compared with one hop in the same run: a write to an API server
  * until a watch delivers it. Changes that a newer one overtook count as seen when the newer one was.
  */
+import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import { CONFIG_MAPS, NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
@@ -234,6 +235,7 @@ async function measureKernel(cell: Cell): Promise<string[]> {
 }
 
 const HUB_KINDS: readonly Resource[] = [
+  IMPORTED_SERVICES,
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
   INTERNAL_SERVICE_EXPORTS,
