@@ -18,6 +18,8 @@ export const CLUSTER_UID_ANNOTATION = "fairlead.dev/cluster-uid";
 export const VIEW_NAMESPACE = "fleet-view-default";
 /** Annotation of a MemberCluster: "strict" keeps it out of the view, it gets copies of what is meant for it. */
 export const ISOLATION_ANNOTATION = "fairlead.dev/isolation";
+/** Annotation of a namespace on the hub: names of members, with commas between them, that may import its services. Absent: all. */
+export const ALLOWED_IMPORTERS_ANNOTATION = "fairlead.dev/allowed-importers";
 /** Annotations of a mailbox: whose it is, as the API server knows them. One of both, as `spec.identity` of the MemberCluster says. */
 export const MEMBER_USER_ANNOTATION = "fairlead.dev/member-user";
 export const MEMBER_GROUP_ANNOTATION = "fairlead.dev/member-group";

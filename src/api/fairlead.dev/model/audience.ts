@@ -1,4 +1,6 @@
 import { byText } from "#base/text.ts";
+import type { KubeObject } from "../../meta/types.ts";
+import { ALLOWED_IMPORTERS_ANNOTATION } from "../names.ts";
 import type { ExportedService } from "./exported-service.ts";
 import { type MergedService, mergeExports } from "./merge.ts";
 
@@ -9,6 +11,23 @@ export interface Audiences {
   readonly everyone: MergedService["spec"] | undefined;
   /** For members that see more than everyone: those that an export names, and its own cluster. */
   readonly special: ReadonlyMap<string, MergedService["spec"]>;
+}
+
+/** Members that may import the services of a namespace, as the hub's people say; undefined: all. Each sees its own always. */
+export function allowedImporters(namespace: KubeObject | undefined): readonly string[] | undefined {
+  const text = namespace?.metadata.annotations?.[ALLOWED_IMPORTERS_ANNOTATION];
+  return text
+    ?.split(",")
+    .map((it) => it.trim())
+    .filter((it) => it !== "");
+}
+
+/** Whom an export is for: whom it names, as far as they are allowed. */
+export function narrowed(
+  exportTo: readonly string[] | undefined,
+  allowed: readonly string[] | undefined,
+): readonly string[] | undefined {
+  return allowed === undefined ? exportTo : (exportTo ?? allowed).filter((it) => allowed.includes(it));
 }
 
 /** Whether a member imports from the cluster of this export: it does always from itself. */

@@ -1,5 +1,6 @@
 import { parseClaims } from "#api/fairlead.dev/model/claim.ts";
 import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { narrowed } from "#api/fairlead.dev/model/audience.ts";
 import { type ObjectKey, keyOf, objectKey, splitKey } from "#api/meta/key.ts";
 import {
   clusterOfMailbox,
@@ -22,9 +23,9 @@ import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller, KubeClient } from "#kube/types.ts";
 import { HUB_MANAGER, type HubInformers, serviceOfExport, serviceOfSlice } from "../informers.ts";
-import { both, changedNamespaces, isMemberChanged } from "../services/controller.ts";
+import { both, changedNamespaces, isMemberChanged, renamedImporters } from "../services/controller.ts";
 import { findExportProblem } from "../services/plan.ts";
-import { currentMembers, reportersOf } from "../services/reconcile.ts";
+import { allowedIn, currentMembers, reportersOf } from "../services/reconcile.ts";
 import { hasView, isModernMember, grantedTo, readsView } from "../view.ts";
 import { forOlderAgents, pickByName, planSlice, type SlicePlan } from "./plan.ts";
 
@@ -77,7 +78,9 @@ export function createEndpoints(parts: Parts): Controller {
         watching(informers.serviceImports, (change) => slicesOf([change.key], affectedMailboxes(change))),
         watching(informers.reports, (change) => slicesIn(changedNamespaces(change))),
         watching(informers.members, (change) => (isMemberChanged(change) ? allSlices() : [])),
-        watching(informers.namespaces, ({ key }) => (key === VIEW_NAMESPACE ? allSlices() : [])),
+        watching(informers.namespaces, (change) =>
+          change.key === VIEW_NAMESPACE ? allSlices() : slicesIn(renamedImporters(change)),
+        ),
       ],
     },
     deps,
@@ -172,7 +175,7 @@ function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport):
   const plan = planSlice({
     slice,
     isExported: exported !== undefined,
-    exportTo: exported?.spec?.exportTo,
+    exportTo: narrowed(exported?.spec?.exportTo, allowedIn(informers, namespace)),
     granted: grantedTo(informers.members.store.get(objectKey(undefined, cluster ?? ""))),
     serviceImport,
     claims: parseClaims(serviceImport?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]),

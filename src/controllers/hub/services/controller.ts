@@ -1,5 +1,5 @@
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { ALLOWED_IMPORTERS_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf } from "#api/meta/key.ts";
 import type { KubeObject } from "#api/meta/types.ts";
@@ -32,7 +32,11 @@ export function createServices(parts: ServicesDeps): Controller {
         ),
         watching(informers.reports, (change) => servicesIn(informers, changedNamespaces(change))),
         watching(informers.members, (change) => (isMemberChanged(change) ? allServices(informers) : [])),
-        watching(informers.namespaces, ({ key }) => (key === VIEW_NAMESPACE ? allServices(informers) : [])),
+        watching(informers.namespaces, (change) =>
+          change.key === VIEW_NAMESPACE
+            ? allServices(informers)
+            : servicesIn(informers, renamedImporters(change)),
+        ),
       ],
     },
     deps,
@@ -58,6 +62,13 @@ export function both<T extends KubeObject>(
 export function changedNamespaces({ before, after }: Change<NamespaceReport>): string[] {
   const [was, is] = [new Set(before?.spec.namespaces), new Set(after?.spec.namespaces)];
   return [...(before?.spec.view === after?.spec.view ? was.symmetricDifference(is) : was.union(is))];
+}
+
+/** The namespace itself, where other members may import from it now. */
+export function renamedImporters({ key, before, after }: Change<KubeObject>): string[] {
+  const allowed = (it: KubeObject | undefined): string | undefined =>
+    it?.metadata.annotations?.[ALLOWED_IMPORTERS_ANNOTATION];
+  return allowed(before) === allowed(after) ? [] : [key];
 }
 
 function servicesIn(informers: HubInformers, namespaces: readonly string[]): ObjectKey[] {

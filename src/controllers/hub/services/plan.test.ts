@@ -140,4 +140,28 @@ describe("who imports a service through the fleet door", () => {
     expect(none.claims).toEqual([]);
     expect(none.answers[0]?.status).toEqual({ message: "no cluster exports work/hello" });
   });
+
+  it("A9: is nobody whom the namespace does not allow, so that who may not import keeps no other from it", () => {
+    const allowed = planService({
+      exports: [exported("a")],
+      imports: [early, late],
+      members,
+      allowed: ["c"],
+      // Held from before the policy.
+      serviceImport: {
+        metadata: {
+          name: "hello",
+          annotations: {
+            "networking.fleet.azure.com/service-in-use-by": '{"MemberClusters":{"fleet-member-b":"b"}}',
+          },
+        },
+      },
+    });
+    expect(allowed.claims.map((it) => it.cluster)).toEqual(["c"]);
+    expect(allowed.audiences.everyone).toBeUndefined();
+    expect([...allowed.audiences.special.keys()]).toEqual(["a", "c"]);
+    const refused = allowed.answers.find((it) => it.object.metadata.namespace === "fleet-member-b");
+    expect(refused?.holdsClaim).toBe(false);
+    expect(refused?.status.message).toContain("does not name b");
+  });
 });

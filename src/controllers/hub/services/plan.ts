@@ -1,9 +1,9 @@
-import { ACCEPTED, MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
+import { ACCEPTED, ALLOWED_IMPORTERS_ANNOTATION, MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
 import { sameJson } from "#base/json.ts";
 import { byText } from "#base/text.ts";
 import { type Claim, parseClaims, planClaims } from "#api/fairlead.dev/model/claim.ts";
 import { type ExportedService, readExport } from "#api/fairlead.dev/model/exported-service.ts";
-import { type Audiences, mergeForAudiences } from "#api/fairlead.dev/model/audience.ts";
+import { type Audiences, mergeForAudiences, narrowed } from "#api/fairlead.dev/model/audience.ts";
 import { type MergedService, mergeExports } from "#api/fairlead.dev/model/merge.ts";
 import { IMPORT_ANNOTATION, SHARED_IMPORT } from "#api/fairlead.dev/multi-cluster-service.ts";
 import { isClusterName, isServiceName } from "#api/fairlead.dev/model/names.ts";
@@ -30,6 +30,8 @@ export interface ServiceView {
   readonly serviceImport: FleetServiceImport | undefined;
   /** Members that belong to the fleet now. */
   readonly members: ReadonlySet<string>;
+  /** Of the namespace: who may import from it. Undefined: everyone. */
+  readonly allowed?: readonly string[] | undefined;
 }
 
 type NewCondition = Omit<Condition, "lastTransitionTime">;
@@ -79,13 +81,14 @@ export function planService(view: ServiceView): ServicePlan {
   const present = view.exports.filter((it) => it.metadata.deletionTimestamp === undefined);
   const { accepted, refused } = sortOut(present, view.members);
   const models = [...accepted.values()];
+  const offered = models.map((it) => ({ ...it, exportTo: narrowed(it.exportTo, view.allowed) }));
   const strict = planStrictImport(models, view.serviceImport?.status);
   const merged = mergeExports(models);
   const claims = strict.status?.type === "ClusterSetIP" ? planClaimsFor(view) : [];
   return {
     status: strict.status,
     claims,
-    audiences: mergeForAudiences(models, view.members),
+    audiences: mergeForAudiences(offered, view.members),
     verdicts: present.map((object) => {
       const problem = refused.get(object);
       const model = accepted.get(object);
@@ -106,8 +109,8 @@ export function planService(view: ServiceView): ServicePlan {
     answers: view.imports.map((object) => {
       const holdsClaim = claims.some((it) => it.mailbox === object.metadata.namespace);
       const status = holdsClaim
-        ? statusFor(strict.status ?? {}, models, clusterOfMailbox(object.metadata.namespace) ?? "")
-        : { message: explainWait(object, strict.status, claims) };
+        ? statusFor(strict.status ?? {}, offered, clusterOfMailbox(object.metadata.namespace) ?? "")
+        : { message: explainWait(object, strict.status, claims, view.allowed) };
       return { object, holdsClaim, status };
     }),
   };
@@ -145,9 +148,12 @@ function explainWait(
   { spec }: InternalServiceImport,
   status: FleetServiceImportStatus | undefined,
   claims: readonly Claim[],
+  allowed: readonly string[] | undefined,
 ): string {
-  const { namespace, name } = spec.serviceImportReference;
+  const { clusterId, namespace, name } = spec.serviceImportReference;
   const service = `${namespace}/${name}`;
+  if (allowed?.includes(clusterId) === false)
+    return `the annotation ${ALLOWED_IMPORTERS_ANNOTATION} of namespace ${namespace} on the hub does not name ${clusterId.slice(0, 63)}`;
   if (status === undefined) return `no cluster exports ${service}`;
   if (status.type === "Headless") return `${service} is headless: a load balancer cannot front it`;
   const holders = claims.map((it) => it.cluster).join(", ");
@@ -160,6 +166,8 @@ function planClaimsFor(view: ServiceView): Claim[] {
     const cluster = clusterOfMailbox(it.metadata.namespace);
     if (cluster === undefined || it.metadata.deletionTimestamp !== undefined || !view.members.has(cluster))
       return [];
+    // Who may not import must not keep others from it either.
+    if (view.allowed?.includes(cluster) === false) return [];
     const since = it.metadata.creationTimestamp ?? "";
     return [{ mailbox: it.metadata.namespace ?? "", cluster, since, isShared: it.spec.shared === true }];
   });

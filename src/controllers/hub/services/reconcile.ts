@@ -1,4 +1,5 @@
 import { NAMESPACES } from "#api/core/v1/types.ts";
+import { allowedImporters } from "#api/fairlead.dev/model/audience.ts";
 import { mailboxName } from "#api/fairlead.dev/model/names.ts";
 import { type Claim, renderClaims } from "#api/fairlead.dev/model/claim.ts";
 import type { MergedService } from "#api/fairlead.dev/model/merge.ts";
@@ -45,6 +46,11 @@ export function currentMembers(informers: HubInformers): Set<string> {
   return members;
 }
 
+/** Who may import the services of a namespace. */
+export function allowedIn(informers: HubInformers, namespace: string): readonly string[] | undefined {
+  return allowedImporters(informers.namespaces.store.get(objectKey(undefined, namespace)));
+}
+
 /** One pass for one service, "namespace/name": reads all that is said of it, decides, writes what differs. */
 export function serviceReconciler(parts: ServicesDeps) {
   return async function reconcile(key: ObjectKey, signal: AbortSignal): Promise<void> {
@@ -56,6 +62,7 @@ export function serviceReconciler(parts: ServicesDeps) {
       imports: [...informers.imports.store.byIndex("service", key)],
       serviceImport,
       members,
+      allowed: allowedIn(informers, splitKey(key).namespace ?? ""),
     });
     const pass = new Pass(parts, key, signal);
     await pass.writeServiceImport(plan, serviceImport);
