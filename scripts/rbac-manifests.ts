@@ -44,7 +44,7 @@ Made by \`node scripts/generate-crds.ts\` from \`src/api/fairlead.dev/access/\` 
 calls API servers with, declared once, is what charts, the hub and these tables are made from. \`test/fleet/\` runs the programs with
 exactly these rights: a request that is not declared fails a test, and so does a declaration that nothing asks for.
 
-Manifests: [rbac/](rbac/). Why it is so: [ADR 17](../adr/0017-rights-from-the-code.md), [who may do what](../design/trust.md).
+Manifests: [rbac/](rbac/). Why it is so: [ADR 18](../adr/0018-rights-from-the-code.md), [who may do what](../design/trust.md).
 
 Each program has a ClusterRole, and where it needs one a Role in \`fleet-system\`. No program reads Secrets elsewhere, none writes
 CustomResourceDefinitions: they wait for those, which \`fairlead join\` and the charts install.
