@@ -1,5 +1,5 @@
 /**
- * `npm run test:real`: the corpus, and the tests of the API that hold for any server, against the kube-apiserver and etcd that
+ * `npm run test:real`: the corpus, the tests of the API that hold for any server, and the installation of the charts, against the kube-apiserver and etcd that
  * KUBEBUILDER_ASSETS names (the convention of envtest). A test that fails here asks for what Kubernetes does not do.
  */
 import { NO_ASSETS, realAssets } from "../test/apiserver/real-server.ts";
@@ -41,6 +41,18 @@ function main(): boolean {
     {
       name: "tests of the API",
       command: ["env", "TEST_API_SERVER=real", "vitest", "run", "--project", "unit", "-t", pattern, ...files],
+    },
+    {
+      name: "installation of the charts",
+      command: [
+        "env",
+        "TEST_API_SERVER=real",
+        "vitest",
+        "run",
+        "--project",
+        "unit",
+        "test/chart/install.test.ts",
+      ],
     },
   ]);
 }

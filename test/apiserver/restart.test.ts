@@ -1,5 +1,6 @@
 import { type ChildProcess } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { X509Certificate } from "node:crypto";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -21,6 +22,19 @@ describe("a restarted server", () => {
     dir = await mkdtemp(join(tmpdir(), "apiserver-"));
   });
   afterEach(() => rm(dir, { recursive: true, force: true }));
+
+  it("has a certificate for the address of its Service, by which pods reach it, also when that is another", async () => {
+    for (const [range, address] of [
+      ["10.96.0.0/16", "10.96.0.1"],
+      ["10.50.0.0/24", "10.50.0.1"],
+    ] as const) {
+      await using test = await startTestServer({ dataDir: dir, serviceRanges: [range] });
+      const service = await test.call("GET", "/api/v1/namespaces/default/services/kubernetes");
+      expect(service.json.spec["clusterIP"]).toBe(address);
+      const certificate = new X509Certificate(await readFile(join(dir, "pki", "apiserver.crt")));
+      expect(certificate.checkIP(address)).toBe(address);
+    }
+  });
 
   it("has the same objects under the same revisions, and goes on counting", async () => {
     const before = await (async () => {
