@@ -6,7 +6,7 @@ import { stringify } from "yaml";
 import { FakeClock } from "#base/clock.fake.ts";
 import { type Logger, silentLogger } from "#base/log.ts";
 import { inClusterConfig } from "#kube/in-cluster.ts";
-import { type KubeconfigOptions, loadKubeconfig } from "#kube/kubeconfig.ts";
+import { type KubeconfigOptions, loadKubeconfig, loadKubeconfigs } from "#kube/kubeconfig.ts";
 
 const PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
@@ -231,5 +231,38 @@ describe("in a cluster", () => {
   it("is not where the environment does not say so", async () => {
     await expect(inClusterConfig({ env: {}, mount: folder })).rejects.toThrow("not in a cluster");
     await expect(inClusterConfig({ env, mount: folder })).rejects.toThrow("no ServiceAccount is mounted");
+  });
+});
+
+describe("several kubeconfigs", () => {
+  const paths = (): string[] => ["one", "none", "two"].map((it) => join(folder, it));
+  async function write(name: string, config: object): Promise<void> {
+    await writeFile(join(folder, name), stringify({ apiVersion: "v1", kind: "Config", ...config }));
+  }
+
+  it("are read as one: each name is what the first file says that has it, and missing files are passed over", async () => {
+    await write("one", {
+      contexts: [{ name: "hub", context: { cluster: "hub", user: "me" } }],
+      users: [{ name: "me", user: { token: "first" } }],
+    });
+    await write("two", {
+      "current-context": "hub",
+      clusters: [{ name: "hub", cluster: { server: "https://hub" } }],
+      users: [{ name: "me", user: { token: "second" } }],
+    });
+    const config = await loadKubeconfigs(paths(), { clock });
+    expect([config.name, config.server]).toEqual(["hub", "https://hub"]);
+    expect(await config.credentials.current()).toEqual({ token: "first" });
+    await expect(loadKubeconfigs(paths(), { clock, context: "moon" })).rejects.toMatchObject({
+      code: "KUBECONFIG_INVALID",
+      message: expect.stringContaining('has "moon" in contexts') as string,
+    });
+  });
+
+  it("of which there is none say where they were looked for", async () => {
+    await expect(loadKubeconfigs(paths())).rejects.toMatchObject({
+      code: "KUBECONFIG_INVALID",
+      message: expect.stringContaining(join(folder, "none")) as string,
+    });
   });
 });
