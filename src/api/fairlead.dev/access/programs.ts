@@ -47,7 +47,7 @@ export interface ProgramAccess {
   readonly system: readonly Access[];
 }
 
-/** Definitions that it waits for. Who installs them needs more: see `people.ts`. */
+/** Definitions that it waits for. Only who installs them may write them. */
 function awaits(crds: readonly { readonly metadata: { readonly name: string } }[]): Access {
   return allow(CUSTOM_RESOURCE_DEFINITIONS, WATCH, { names: crds.map((it) => it.metadata.name) });
 }
