@@ -5,7 +5,7 @@ import { delay } from "#base/clock.ts";
 import { hasCode, messageOf } from "#base/errors.ts";
 import { noHealth } from "#base/health.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
-import { runAsLeader } from "#kube/leader.ts";
+import { runAsLeaderOfAll } from "#kube/leader.ts";
 import { ensureNamespace } from "#kube/namespaces.ts";
 import type { KubeClient } from "#kube/types.ts";
 
@@ -51,17 +51,17 @@ export async function runElected(
   const colleague = side === "hub" ? "_fairlead-member-" : "_fairlead-hub-";
   const isColleague = (holder: string): boolean => holder.includes(colleague);
   using state = watchLeading(deps);
-  const run = async (left: readonly string[], within: AbortSignal): Promise<void> => {
-    const [name, ...others] = left;
-    if (name === undefined) return state.lead(within, lead);
-    const isShared = name === MANAGER_LEASES.hub;
-    const own = { ...options, name, ...(isShared ? { isColleague } : {}) };
-    await runAsLeader({ client, options: own, deps }, within, (holding) => run(others, holding));
-  };
+  const wanted = (isElected ? leases : []).map((name) => ({
+    ...options,
+    name,
+    ...(name === MANAGER_LEASES.hub ? { isColleague } : {}),
+  }));
   while (!signal.aborted) {
     try {
       await ensureNamespace(client, namespace, signal);
-      await run(isElected ? leases : [], signal);
+      await runAsLeaderOfAll({ client, options: wanted, deps }, signal, (leading) =>
+        state.lead(leading, lead),
+      );
     } catch (error) {
       if (signal.aborted) return;
       if (!hasCode(error, "API_CONFLICT", "API_UNAVAILABLE", "API_TIMEOUT", "TIMED_OUT")) throw error;

@@ -7,7 +7,7 @@ import { createMetrics } from "#base/metrics.ts";
 import { noMetrics } from "#base/metrics.none.ts";
 import { seededRng } from "#base/rng.ts";
 import { FakeKubeClient } from "./client.fake.ts";
-import { runAsLeader } from "./leader.ts";
+import { runAsLeader, runAsLeaderOfAll } from "./leader.ts";
 import { objectKey } from "#api/meta/key.ts";
 
 let clock: FakeClock;
@@ -189,5 +189,32 @@ describe("leader election", () => {
     stop.abort();
     await running;
     expect(await metrics.render()).toContain('leader_election_master_status{name="hub"} 0');
+  });
+
+  it("of several leases takes over all of them from one that fell silent, in the time of one", async () => {
+    const names = ["a", "b", "c", "d"];
+    const spec = {
+      holderIdentity: "dead",
+      leaseDurationSeconds: 15,
+      renewTime: "2026-01-01T00:00:00.000000Z",
+    };
+    for (const name of names) client.seed(LEASES, { metadata: { namespace: "fleet-system", name }, spec });
+    const deps = { clock, rng: seededRng(7), log: silentLogger, metrics: noMetrics };
+    const options = names.map((name) => ({ namespace: "fleet-system", name, identity: "one" }));
+    const stop = new AbortController();
+    let leads = false;
+    const running = runAsLeaderOfAll({ client, options, deps }, stop.signal, async (signal) => {
+      leads = true;
+      await new Promise<void>((resolve) => {
+        signal.addEventListener("abort", () => resolve());
+      });
+    });
+    await clock.advance(14_000);
+    expect(leads).toBe(false);
+    await clock.advance(16_000);
+    expect(leads).toBe(true);
+    stop.abort();
+    await running;
+    expect(client.objects(LEASES).map((it) => it.spec?.holderIdentity)).toEqual(["", "", "", ""]);
   });
 });

@@ -40,14 +40,42 @@ const RELEASE_LIMIT_MS = 5000;
  *
  * @throws {FleetError} `API_CONFLICT` when the Lease was lost; `ABORTED` when `signal` aborted before it was held.
  */
-export async function runAsLeader(
+export function runAsLeader(
   parts: { readonly client: KubeClient; readonly options: LeaderElectionOptions; readonly deps: RuntimeDeps },
   signal: AbortSignal,
   lead: (signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
-  const candidate = new Candidate(parts.client, { ...DEFAULTS, ...parts.options }, parts.deps);
-  using status = masterStatus(parts.deps.metrics, parts.options.name);
-  await candidate.acquire(signal);
+  return runAsLeaderOfAll({ ...parts, options: [parts.options] }, signal, lead);
+}
+
+/**
+ * The same with several Leases, which are taken one after the other, so that two candidates never wait for each other.
+ * All are looked at from the beginning: a leader of all that fell silent is followed after the time of one.
+ */
+export function runAsLeaderOfAll(
+  parts: {
+    readonly client: KubeClient;
+    readonly options: readonly LeaderElectionOptions[];
+    readonly deps: RuntimeDeps;
+  },
+  signal: AbortSignal,
+  lead: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const candidates = parts.options.map(
+    (options) => new Candidate(parts.client, { ...DEFAULTS, ...options }, parts.deps),
+  );
+  return holdAll(candidates, parts.deps.metrics, signal, lead);
+}
+
+async function holdAll(
+  [candidate, ...others]: readonly Candidate[],
+  metrics: Metrics,
+  signal: AbortSignal,
+  lead: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  if (candidate === undefined) return lead(signal);
+  using status = masterStatus(metrics, candidate.name);
+  await candidate.acquire(signal, others);
   status.lead();
   const lost = new AbortController();
   const ended = new AbortController();
@@ -59,7 +87,7 @@ export async function runAsLeader(
     },
   );
   try {
-    await lead(AbortSignal.any([signal, lost.signal]));
+    await holdAll(others, metrics, AbortSignal.any([signal, lost.signal]), lead);
   } finally {
     ended.abort();
     await renewing;
@@ -93,9 +121,17 @@ class Candidate {
     this.#deps = { ...deps, log: deps.log.child({ lease: `${options.namespace}/${options.name}` }) };
   }
 
-  async acquire(signal: AbortSignal): Promise<void> {
+  get name(): string {
+    return this.#options.name;
+  }
+
+  /** @param others - Taken next: how long their holders have been silent is counted meanwhile. */
+  async acquire(signal: AbortSignal, others: readonly Candidate[]): Promise<void> {
     this.#deps.log.info("waiting to lead", { identity: this.#options.identity });
-    while (!(await this.#tryOnce(signal))) await this.#pause(signal);
+    while (!(await this.#tryOnce(signal))) {
+      await Promise.all(others.map((it) => it.#look(signal).catch(() => {})));
+      await this.#pause(signal);
+    }
     this.#deps.log.info("leading", { identity: this.#options.identity });
   }
 
