@@ -51,7 +51,7 @@ export function said(conditions: readonly Condition[] | undefined): string[] {
 export const ACCEPTED = ["Conflict=False:NoConflictFound", "Valid=True:ServiceIsValid"];
 export const REFUSED = ["Conflict=True:ConflictFound", "Valid=True:ServiceIsValid"];
 export const FOUND = ["Valid=True:FoundServiceImport"];
-export const UNKNOWN = ["Valid=Unknown:UnknownServiceImport"];
+const UNKNOWN = ["Valid=Unknown:UnknownServiceImport"];
 
 /** A namespace of a fleet: what is in it, and what comes of that. */
 export class Scene {
