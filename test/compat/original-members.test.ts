@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { NAMESPACES } from "#api/core/v1/types.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
@@ -145,6 +145,8 @@ describe("a member of other origin at our hub", () => {
       endpoints: sliceOf({ addresses: ["10.1.0.4"] }).endpoints,
     });
     await untilOld(["10.1.0.4", "10.2.0.1", "10.2.0.2"]);
+    // This watch may be told a moment later than the one that waited above.
+    await vi.waitFor(() => expect(written.length).toBeGreaterThanOrEqual(4));
     stop.abort();
     await watching;
     // Twice: the hub's copy, and the member's annotation.
