@@ -64,7 +64,9 @@ export async function runElected(
       );
     } catch (error) {
       if (signal.aborted) return;
-      if (!hasCode(error, "API_CONFLICT", "API_UNAVAILABLE", "API_TIMEOUT", "TIMED_OUT")) throw error;
+      // What was led may end with the cancelled wait instead of the lost lease.
+      if (!hasCode(error, "ABORTED", "API_CONFLICT", "API_UNAVAILABLE", "API_TIMEOUT", "TIMED_OUT"))
+        throw error;
       deps.log.warn("begins anew", { error: messageOf(error) });
       await delay(deps.clock, RETRY_MS, signal).catch(() => {});
     }

@@ -135,7 +135,8 @@ function createWork(session: Session, probes: Probes): readonly Work[] {
       { controller: createMcsImport(session) },
       { controller: createEndpointImport(session, probes, drains) },
       { controller: createDrainReport(session, drains), hubKeys: orders },
-      { controller: createTrafficRoutes(session) },
+      // For the cluster-set DNS, which fleet-networking's installation does not have.
+      ...(session.part.isFleetOnly === true ? [] : [{ controller: createTrafficRoutes(session) }]),
     );
   if (runs(session.part, "mcs")) work.push({ controller: createMultiClusterServices(session) });
   return work;
