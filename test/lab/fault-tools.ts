@@ -1,0 +1,86 @@
+/** How the tests break a lab in ways that `fairlead lab kill` does not know, and mend it. */
+
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { systemClock } from "#base/clock.ts";
+import { exec } from "#base/exec.ts";
+import { HOST_DEVICE } from "#lab/network.ts";
+import { endProcesses } from "#lab/processes.ts";
+import { FABRIC_NETNS } from "#lab/programs.ts";
+import { inNetns } from "#netns/netns.ts";
+import { pidOf, runFairlead, type TestLab, upArgs } from "./lab-fixture.ts";
+
+/** Kills programs at once and without warning; `revive` starts them again. */
+export async function die(lab: TestLab, ...programs: readonly string[]): Promise<void> {
+  const pids = programs.map((it) => pidOf(lab, it));
+  await endProcesses(pids, 0, systemClock, AbortSignal.timeout(10_000));
+}
+
+/** Starts what does not run. */
+export async function revive({ name, stateRoot, topology }: TestLab): Promise<void> {
+  const { members, nodes, leaseSeconds } = topology.spec;
+  const flags = ["--lease-seconds", String(leaseSeconds)];
+  await runFairlead(stateRoot, upArgs({ name, members, nodes, flags }));
+}
+
+/** A program that stands still, as on a machine that hangs: its connections stay, and it hears of nothing. */
+export function freeze(lab: TestLab, program: string): Disposable {
+  const pid = pidOf(lab, program);
+  process.kill(pid, "SIGSTOP");
+  return { [Symbol.dispose]: () => void process.kill(pid, "SIGCONT") };
+}
+
+/**
+ * Makes a dead API server forget its past, not its objects, as one whose watch cache or etcd was compacted meanwhile:
+ * when it is back every watch that goes on from before gets 410 Gone.
+ */
+export function forgetPast(lab: TestLab, cluster: string): void {
+  const db = new DatabaseSync(join(lab.layout.cluster(cluster), "apiserver", "journal.db"));
+  try {
+    db.exec(
+      "UPDATE meta SET value = max(value, (SELECT max(rv) FROM log)) WHERE name = 'floor'; DELETE FROM log;",
+    );
+  } finally {
+    db.close();
+  }
+}
+
+/** Where packets vanish: nobody is told. */
+export type Cut =
+  /** From one cluster to the other, in this direction only. */
+  | { readonly from: string; readonly to: string }
+  /** Between a cluster and all others. The test itself still reaches its API server. */
+  | { readonly around: string };
+
+/** Packets vanish, of connections that stand too, until `heal`. */
+export async function cut(lab: TestLab, ...cuts: readonly Cut[]): Promise<void> {
+  const rules = cuts.flatMap((it) => rulesOf(lab, it)).map((it) => `    ${it} drop`);
+  const table = [
+    "table inet faults {",
+    "  chain forward {",
+    "    type filter hook forward priority filter;",
+    ...rules,
+    "  }",
+    "}",
+  ];
+  await nft(lab, `${table.join("\n")}\n`);
+}
+
+export async function heal(lab: TestLab): Promise<void> {
+  await nft(lab, "add table inet faults; delete table inet faults\n");
+}
+
+function rulesOf(lab: TestLab, it: Cut): readonly string[] {
+  const link = (cluster: string): string => lab.cluster(cluster).link;
+  if ("from" in it) return [`iifname "${link(it.from)}" oifname "${link(it.to)}"`];
+  const device = link(it.around);
+  return [
+    `iifname "${device}" oifname != "${HOST_DEVICE}"`,
+    `iifname != "${HOST_DEVICE}" oifname "${device}"`,
+  ];
+}
+
+async function nft(lab: TestLab, input: string): Promise<void> {
+  const { command, args } = inNetns(lab.layout.netnsOf(FABRIC_NETNS), "nft", ["-f", "-"]);
+  await exec(command, args, { input });
+}

@@ -1,0 +1,73 @@
+/** A hub, two clusters that export a service and import it, and one that only imports it; flows go on in all three. */
+
+import { systemClock } from "#base/clock.ts";
+import { heal, revive } from "./fault-tools.ts";
+import { FlowChecker } from "./flow-checker.ts";
+import { expectFreshStart } from "./fresh-start.ts";
+import { startLab, type TestLab } from "./lab-fixture.ts";
+import { echoDeployment, mcsExport, namespace, service } from "./lab-manifests.ts";
+
+export const HELLO = { namespace: "work", name: "hello" };
+export const EXPORTERS = ["member-1", "member-2"] as const;
+export const IMPORTER = "member-3";
+export const MEMBERS = [...EXPORTERS, IMPORTER] as const;
+const REPLICAS = 2;
+
+export interface FaultyLab extends AsyncDisposable {
+  readonly lab: TestLab;
+  readonly checker: FlowChecker;
+  /** Pods of the service in one cluster. Those that go serve for a while yet, as the guide asks of servers. */
+  scale(cluster: string, replicas: number): Promise<void>;
+  /**
+   * Runs a fault, mends what is left of it, and checks everything: the flows since it began, that they come from both
+   * clusters again, and that a fresh start would be no different.
+   */
+  suffer(fault: (beganMs: number) => Promise<void>): Promise<void>;
+}
+
+export async function startFaultyLab(name: string): Promise<FaultyLab> {
+  await using stack = new AsyncDisposableStack();
+  const lab = stack.use(await startLab({ name, members: MEMBERS.length }));
+  for (const member of MEMBERS) {
+    await lab.apply(member, namespace(HELLO.namespace));
+    // A bare Pod is refused until its namespace has the account of that name.
+    await lab.kubectl(member, ["-n", "work", "wait", "--for=create", "serviceaccount/default"]);
+  }
+  for (const member of EXPORTERS)
+    await lab.apply(member, graceful(echoDeployment(HELLO, REPLICAS)), service(HELLO), mcsExport(HELLO));
+  const checker = stack.use(await FlowChecker.start(lab, { members: MEMBERS, service: HELLO }));
+  await checker.untilAnsweredBy(EXPORTERS);
+  const scale = async (cluster: string, replicas: number): Promise<void> => {
+    await lab.kubectl(cluster, ["-n", "work", "scale", "deployment/hello", `--replicas=${replicas}`]);
+    await lab.kubectl(cluster, ["-n", "work", "rollout", "status", "deployment/hello", "--timeout=60s"]);
+  };
+  const held = stack.move();
+  return {
+    lab,
+    checker,
+    scale,
+    async suffer(fault) {
+      const beganMs = systemClock.now();
+      try {
+        await fault(beganMs);
+      } finally {
+        await heal(lab);
+        await revive(lab);
+      }
+      for (const it of EXPORTERS) await scale(it, REPLICAS);
+      await checker.untilAnsweredBy(EXPORTERS);
+      await expectFreshStart(lab, { members: MEMBERS, exporters: EXPORTERS, service: HELLO });
+      await checker.expectSound(beganMs);
+    },
+    [Symbol.asyncDispose]: () => held.disposeAsync(),
+  };
+}
+
+/** A server that goes on serving until proxies everywhere have heard that it goes. */
+function graceful(deployment: ReturnType<typeof echoDeployment>): object {
+  const spec = deployment["spec"] as { template: { spec: { containers: object[] } } };
+  const lifecycle = { preStop: { sleep: { seconds: 3 } } };
+  const containers = spec.template.spec.containers.map((it) => ({ ...it, lifecycle }));
+  const pod = { ...spec.template.spec, containers, terminationGracePeriodSeconds: 5 };
+  return { ...deployment, spec: { ...spec, template: { ...spec.template, spec: pod } } };
+}

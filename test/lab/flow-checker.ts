@@ -1,0 +1,143 @@
+/**
+ * Watches the backend of every new flow of a lab while things break: none goes to an endpoint more than a second after
+ * its importer received the withdrawal, none to what has been dead for longer than configured, and none fails that could
+ * have been served.
+ */
+
+import { expect } from "vitest";
+import { objectKey } from "#api/meta/key.ts";
+import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { systemClock } from "#base/clock.ts";
+import { eventuallyOne } from "../fleet/fleet.ts";
+import { type Flow, judge, type Limits, type Mark } from "./flow-judge.ts";
+import { FlowRecorder } from "./flow-recorder.ts";
+import { found, type TestLab, until } from "./lab-fixture.ts";
+import { shellPod } from "./lab-manifests.ts";
+
+interface Named {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface Checked {
+  /** Where pods make flows: all of them importers. */
+  readonly members: readonly string[];
+  readonly service: Named;
+}
+
+/** Flows of a pod by itself, so that nothing that breaks is needed to make them. Each is a connection of its own. */
+const flowScript = (to: string): string =>
+  `while :; do t=$(date +%s%3N); a=$(curl -s -m 2 -H 'Accept: application/json' ${to}) || a=-; echo "$t $a"; sleep 0.03; done`;
+
+const POD = "flows";
+
+export class FlowChecker implements AsyncDisposable {
+  readonly #lab: TestLab;
+  readonly #of: Checked;
+  readonly #recorder: FlowRecorder;
+  readonly #marks: Mark[] = [];
+  readonly #limits: Limits;
+
+  private constructor(lab: TestLab, of: Checked, recorder: FlowRecorder) {
+    this.#lab = lab;
+    this.#of = of;
+    this.#recorder = recorder;
+    // The hub hears nothing for a lease, and an endpoint has to leave one question unanswered (1.5 s, one a second).
+    this.#limits = { withdrawnMs: 1000, deadMs: lab.topology.spec.leaseSeconds * 1000 + 5000 };
+  }
+
+  /** The service has to be imported by all of them; `from` has to hold namespaces in which pods may be made. */
+  static async start(lab: TestLab, of: Checked): Promise<FlowChecker> {
+    const { namespace, name } = of.service;
+    const recorder = await FlowRecorder.start(lab, of.members, of.service);
+    for (const member of of.members) {
+      const imported = await eventuallyOne(
+        await lab.client(member),
+        MCS_SERVICE_IMPORTS,
+        objectKey(namespace, name),
+        (it) => (it.spec?.ips?.length ?? 0) > 0,
+      );
+      const address = found(imported.spec?.ips?.find((it) => it.includes(".")));
+      await lab.apply(member, shellPod({ namespace, name: POD }, flowScript(`http://${address}/`)));
+    }
+    const checker = new FlowChecker(lab, of, recorder);
+    await checker.untilFlows(() => true);
+    return checker;
+  }
+
+  /** How long flows may go to what is dead and could not say so. Unit: milliseconds. */
+  get deadMs(): number {
+    return this.#limits.deadMs;
+  }
+
+  /** Says what the test does to a cluster, from now on. @returns Says that it ended. */
+  mark(kind: Mark["kind"], cluster: string): () => void {
+    const at = this.#marks.push({ kind, cluster, fromMs: systemClock.now(), untilMs: undefined }) - 1;
+    return () => {
+      this.#marks[at] = { ...found(this.#marks[at]), untilMs: systemClock.now() };
+    };
+  }
+
+  async flowsSince(sinceMs: number): Promise<readonly Flow[]> {
+    const all = await Promise.all(this.#of.members.map((it) => this.#flowsOf(it)));
+    return all.flat().filter((it) => it.startedAtMs >= sinceMs);
+  }
+
+  async #flowsOf(from: string): Promise<readonly Flow[]> {
+    const args = ["-n", this.#of.service.namespace, "logs", POD];
+    const { stdout } = await this.#lab.kubectl(from, args);
+    return stdout.split("\n").flatMap((line) => parseFlow(from, line) ?? []);
+  }
+
+  /** Waits until the last twenty flows of each importer that began since now are as wanted. */
+  async untilFlows(isEnough: (last: readonly Flow[], from: string) => boolean, count = 20): Promise<void> {
+    const sinceMs = systemClock.now();
+    for (const member of this.#of.members)
+      await until(
+        `flows in ${member}`,
+        async () => (await this.#flowsOf(member)).filter((it) => it.startedAtMs >= sinceMs).slice(-count),
+        (last) => last.length === count && isEnough(last, member),
+      );
+  }
+
+  /** Waits until each importer uses all of these clusters and no others, and none of its flows fails. */
+  async untilAnsweredBy(clusters: readonly string[]): Promise<void> {
+    const wanted = clusters.toSorted().join();
+    await this.untilFlows(
+      (last) => [...new Set(last.map((it) => it.to?.cluster ?? "none"))].toSorted().join() === wanted,
+      40,
+    );
+  }
+
+  /** Fails with the flows that were not as they have to be. */
+  async expectSound(sinceMs: number): Promise<void> {
+    const { imported, view, own } = this.#recorder;
+    const flows = await this.flowsSince(sinceMs);
+    expect(new Set(flows.map((it) => it.from))).toEqual(new Set(this.#of.members));
+    const violations = judge({ flows, imported, view, own, marks: this.#marks }, this.#limits);
+    const shown = violations.slice(0, 20).map(({ what, flow, why }) => ({
+      what,
+      from: flow.from,
+      afterMs: flow.startedAtMs - sinceMs,
+      to: flow.to,
+      why,
+    }));
+    expect({ count: violations.length, shown }).toEqual({ count: 0, shown: [] });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#recorder[Symbol.asyncDispose]();
+  }
+}
+
+function parseFlow(from: string, line: string): Flow | undefined {
+  const match = /^(\d{13}) (.*)$/.exec(line.trim());
+  if (match === null) return undefined;
+  return { from, startedAtMs: Number(match[1]), to: parseBackend(match[2] ?? "") };
+}
+
+function parseBackend(text: string): Flow["to"] {
+  if (!text.startsWith("{")) return undefined;
+  const { cluster, serverAddress } = JSON.parse(text) as { cluster: string; serverAddress: string };
+  return { cluster, address: serverAddress };
+}

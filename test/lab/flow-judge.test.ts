@@ -1,0 +1,92 @@
+import { describe, expect, it } from "vitest";
+import { type EndpointChange, type Flow, type FlowRecord, judge, type Mark } from "./flow-judge.ts";
+
+const LIMITS = { withdrawnMs: 1000, deadMs: 8000 };
+const X = { cluster: "a", address: "10.0.0.1" };
+const Y = { cluster: "b", address: "10.0.0.2" };
+const from = (atMs: number, it: typeof X): EndpointChange => ({ ...it, atMs, isThere: true });
+const gone = (atMs: number, it: typeof X): EndpointChange => ({ ...it, atMs, isThere: false });
+const flow = (startedAtMs: number, to: Flow["to"]): Flow => ({ from: "c", startedAtMs, to });
+const all = [from(0, X), from(0, Y)];
+
+function verdict(
+  flows: readonly Flow[],
+  {
+    imported = all,
+    view = all,
+    own = all,
+    marks = [],
+  }: Partial<Omit<FlowRecord, "imported">> & { imported?: readonly EndpointChange[] } = {},
+): string[] {
+  const record = { flows, imported: new Map([["c", imported]]), view, own, marks };
+  return judge(record, LIMITS).map((it) => `${it.what} at ${it.flow.startedAtMs}`);
+}
+
+const mark = (kind: Mark["kind"], cluster: string, fromMs: number, untilMs?: number): Mark => ({
+  kind,
+  cluster,
+  fromMs,
+  untilMs,
+});
+
+describe("where new flows may go", () => {
+  it("is every endpoint that the importer was offered, and for a second after it was withdrawn", () => {
+    const imported = [...all, gone(5000, X)];
+    expect(verdict([flow(4000, X), flow(5900, X), flow(6100, X), flow(6100, Y)], { imported })).toEqual([
+      "to a withdrawn endpoint at 6100",
+    ]);
+  });
+
+  it("counts from when the hub told the importer, if it could hear it", () => {
+    const view = [...all, gone(3000, X)];
+    const imported = [...all, gone(9000, X)];
+    const flows = [flow(3900, X), flow(4100, X)];
+    expect(verdict(flows, { view, imported })).toEqual(["to a withdrawn endpoint at 4100"]);
+    for (const kind of ["unheard", "unmanaged"] as const)
+      expect(verdict(flows, { view, imported, marks: [mark(kind, "c", 2500, 8000)] })).toEqual([]);
+  });
+
+  it("is no endpoint that the importer never saw", () => {
+    expect(verdict([flow(50, X)], { imported: [from(100, X), from(0, Y)] })).toEqual([
+      "to an endpoint never offered at 50",
+    ]);
+  });
+
+  it("is an endpoint that came back", () => {
+    const changes = [...all, gone(3000, X), from(5000, X)];
+    expect(verdict([flow(5001, X)], { imported: changes, view: changes })).toEqual([]);
+  });
+});
+
+describe("a flow that fails", () => {
+  it("is wrong where everything that was offered lives", () => {
+    expect(verdict([flow(1000, undefined)])).toEqual(["failed at 1000"]);
+  });
+
+  it("is right for as long as an importer may not know yet that a cluster is dead, and no longer", () => {
+    const marks = [mark("unreachable", "a", 10_000)];
+    const flows = [9000, 10_000, 17_000, 19_000].map((it) => flow(it, undefined));
+    expect(verdict(flows, { marks })).toEqual(["failed at 9000", "failed at 19000"]);
+  });
+
+  it("is wrong where the dead cluster is no longer offered", () => {
+    const marks = [mark("unreachable", "a", 10_000)];
+    const imported = [...all, gone(12_000, X)];
+    expect(verdict([flow(12_500, undefined), flow(13_500, undefined)], { marks, imported })).toEqual([
+      "failed at 13500",
+    ]);
+  });
+
+  it("is right where nobody could have answered", () => {
+    expect(verdict([flow(5000, undefined)], { own: [...all, gone(4000, X), gone(4000, Y)] })).toEqual([]);
+    const marks = [mark("unreachable", "c", 4000)];
+    expect(verdict([flow(20_000, undefined)], { marks })).toEqual([]);
+  });
+
+  it("is right while the importer has no manager that could act, and until shortly after", () => {
+    const own = [...all, gone(4000, X)];
+    const marks = [mark("unmanaged", "c", 3000, 50_000)];
+    const flows = [40_000, 55_000, 60_000].map((it) => flow(it, undefined));
+    expect(verdict(flows, { own, marks })).toEqual(["failed at 60000"]);
+  });
+});

@@ -1,0 +1,155 @@
+/** What every new flow of a lab may meet while things break. Pure. */
+
+/** One new connection that a pod made. */
+export interface Flow {
+  /** The cluster of the pod. */
+  readonly from: string;
+  readonly startedAtMs: number;
+  /** Who answered; undefined: nobody did. */
+  readonly to: Backend | undefined;
+}
+
+export interface Backend {
+  readonly cluster: string;
+  readonly address: string;
+}
+
+/** An endpoint began or ceased to be used somewhere. */
+export interface EndpointChange extends Backend {
+  readonly atMs: number;
+  readonly isThere: boolean;
+}
+
+/** What the test did to a cluster, for as long as it did. */
+export interface Mark {
+  readonly cluster: string;
+  /**
+   * "unreachable": no packet of other clusters gets to its pods and back. "unheard": nothing of the hub gets to its
+   * manager. "unmanaged": its manager is dead, nobody there can act.
+   */
+  readonly kind: "unreachable" | "unheard" | "unmanaged";
+  readonly fromMs: number;
+  /** undefined: still. */
+  readonly untilMs: number | undefined;
+}
+
+export interface FlowRecord {
+  readonly flows: readonly Flow[];
+  /** What the imported EndpointSlices of each importer said, by importer. */
+  readonly imported: ReadonlyMap<string, readonly EndpointChange[]>;
+  /** What the hub told all importers. */
+  readonly view: readonly EndpointChange[];
+  /** What each cluster's own EndpointSlices said. */
+  readonly own: readonly EndpointChange[];
+  readonly marks: readonly Mark[];
+}
+
+export interface Limits {
+  /** How long flows may go on to an endpoint of which the importer was told that it went. Unit: milliseconds. */
+  readonly withdrawnMs: number;
+  /** How long flows may go to what is dead and could not say so. Unit: milliseconds. */
+  readonly deadMs: number;
+}
+
+export interface Violation {
+  readonly what: "to a withdrawn endpoint" | "to an endpoint never offered" | "failed";
+  readonly flow: Flow;
+  /** What was known of endpoints then. */
+  readonly why: string;
+}
+
+/** Flows that went where they must not go, or failed though they could have been served. */
+export function judge(record: FlowRecord, limits: Limits): readonly Violation[] {
+  return record.flows.flatMap((flow) => judgeFlow(record, flow, limits) ?? []);
+}
+
+function judgeFlow(record: FlowRecord, flow: Flow, limits: Limits): Violation | undefined {
+  if (flow.to === undefined) return judgeFailure(record, flow, limits);
+  const goneMs = receivedWithdrawal(record, flow.from, flow.to, flow.startedAtMs);
+  if (goneMs === "never offered") return { what: "to an endpoint never offered", flow, why: "" };
+  if (goneMs === undefined || flow.startedAtMs - goneMs <= limits.withdrawnMs) return undefined;
+  return { what: "to a withdrawn endpoint", flow, why: `gone ${flow.startedAtMs - goneMs} ms before` };
+}
+
+/** When the importer was told that an endpoint went, which is so at that time; undefined: it is in use. */
+function receivedWithdrawal(
+  { imported, view, own, marks }: FlowRecord,
+  importer: string,
+  { cluster, address }: Backend,
+  atMs: number,
+): number | undefined | "never offered" {
+  const here = lastOf(imported.get(importer) ?? [], address, atMs);
+  if (here === undefined) return "never offered";
+  const told = lastOf(cluster === importer ? own : view, address, atMs);
+  const isHeard =
+    told !== undefined &&
+    !marks.some((it) => it.cluster === importer && it.kind !== "unreachable" && isDuring(it, told.atMs));
+  const gone = [here, ...(isHeard ? [told] : [])].filter((it) => !it.isThere).map((it) => it.atMs);
+  return gone.length === 0 ? undefined : Math.min(...gone);
+}
+
+/** A flow may fail where it may have gone to what died just before, and where nobody could have answered. */
+function judgeFailure(record: FlowRecord, flow: Flow, limits: Limits): Violation | undefined {
+  const { from, startedAtMs } = flow;
+  if (!isServable(record, from, startedAtMs)) return undefined;
+  const offered = offeredAt(record.imported.get(from) ?? [], startedAtMs, limits.withdrawnMs);
+  if (offered.some((it) => isExcused(record, from, it, { atMs: startedAtMs, limits }))) return undefined;
+  return { what: "failed", flow, why: `offered: ${offered.map((it) => it.address).join(" ") || "nothing"}` };
+}
+
+function isServable({ own, marks }: FlowRecord, from: string, atMs: number): boolean {
+  const isCutOff = (cluster: string): boolean =>
+    marks.some((it) => it.kind === "unreachable" && it.cluster === cluster && isDuring(it, atMs));
+  return offeredAt(own, atMs, 0).some(
+    ({ cluster }) => cluster === from || (!isCutOff(cluster) && !isCutOff(from)),
+  );
+}
+
+/** Whether an endpoint that the importer may have used was dead, and not for so long that it had to know. */
+function isExcused(
+  { own, marks }: FlowRecord,
+  importer: string,
+  { cluster, address }: Backend,
+  { atMs, limits }: { readonly atMs: number; readonly limits: Limits },
+): boolean {
+  const last = lastOf(own, address, atMs);
+  const deadSinceMs = [
+    ...(last?.isThere === false ? [last.atMs] : []),
+    // Packets between two clusters go through the links of both.
+    ...marks
+      .filter((it) => it.kind === "unreachable" && cluster !== importer && isDuring(it, atMs))
+      .filter((it) => it.cluster === cluster || it.cluster === importer)
+      .map((it) => it.fromMs),
+  ];
+  if (deadSinceMs.length === 0) return false;
+  const isUnmanaged = marks.some(
+    (it) =>
+      it.cluster === importer &&
+      it.kind === "unmanaged" &&
+      isDuring({ ...it, untilMs: it.untilMs === undefined ? undefined : it.untilMs + limits.deadMs }, atMs),
+  );
+  return isUnmanaged || deadSinceMs.some((it) => atMs - it <= limits.deadMs);
+}
+
+function isDuring({ fromMs, untilMs }: Pick<Mark, "fromMs" | "untilMs">, atMs: number): boolean {
+  return atMs >= fromMs && (untilMs === undefined || atMs <= untilMs);
+}
+
+function lastOf(
+  changes: readonly EndpointChange[],
+  address: string,
+  atMs: number,
+): EndpointChange | undefined {
+  return changes.findLast((it) => it.address === address && it.atMs <= atMs);
+}
+
+/** Endpoints in use at a time, or until shortly before. */
+function offeredAt(
+  changes: readonly EndpointChange[],
+  atMs: number,
+  graceMs: number,
+): readonly EndpointChange[] {
+  const last = new Map<string, EndpointChange>();
+  for (const it of changes) if (it.atMs <= atMs) last.set(it.address, it);
+  return [...last.values()].filter((it) => it.isThere || atMs - it.atMs <= graceMs);
+}
