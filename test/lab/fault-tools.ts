@@ -35,7 +35,10 @@ export function freeze(lab: TestLab, program: string): Disposable {
  * when it is back every watch that goes on from before gets 410 Gone.
  */
 export function forgetPast(lab: TestLab, cluster: string): void {
-  const db = new DatabaseSync(join(lab.layout.cluster(cluster), "apiserver", "journal.db"));
+  const db = new DatabaseSync(join(lab.layout.cluster(cluster), "apiserver", "journal.db"), {
+    // A process that was killed holds its locks for a moment yet.
+    timeout: 5000,
+  });
   try {
     db.exec(
       "UPDATE meta SET value = max(value, (SELECT max(rv) FROM log)) WHERE name = 'floor'; DELETE FROM log;",

@@ -1,6 +1,8 @@
 /** A hub, two clusters that export a service and import it, and one that only imports it; flows go on in all three. */
 
+import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { systemClock } from "#base/clock.ts";
+import { eventually } from "../fleet/fleet.ts";
 import { heal, revive } from "./fault-tools.ts";
 import { FlowChecker } from "./flow-checker.ts";
 import { expectFreshStart } from "./fresh-start.ts";
@@ -54,13 +56,25 @@ export async function startFaultyLab(name: string): Promise<FaultyLab> {
         await heal(lab);
         await revive(lab);
       }
-      for (const it of EXPORTERS) await scale(it, REPLICAS);
+      for (const it of EXPORTERS) {
+        await scale(it, REPLICAS);
+        await untilGone(lab, it);
+      }
       await checker.untilAnsweredBy(EXPORTERS);
       await expectFreshStart(lab, { members: MEMBERS, exporters: EXPORTERS, service: HELLO });
       await checker.expectSound(beganMs);
     },
     [Symbol.asyncDispose]: () => held.disposeAsync(),
   };
+}
+
+/** Waits for the end of the pods that go. */
+async function untilGone(lab: TestLab, cluster: string): Promise<void> {
+  await eventually(await lab.client(cluster), ENDPOINT_SLICES, (slices) =>
+    slices
+      .filter((it) => it.metadata.labels?.[SERVICE_NAME_LABEL] === HELLO.name)
+      .every((it) => it.endpoints?.length === REPLICAS),
+  );
 }
 
 /** A server that goes on serving until proxies everywhere have heard that it goes. */

@@ -25,9 +25,12 @@ export interface Checked {
   readonly service: Named;
 }
 
+/** A flow gives up after this. Unit: milliseconds. */
+const FLOW_MS = 2000;
+
 /** Flows of a pod by itself, so that nothing that breaks is needed to make them. Each is a connection of its own. */
 const flowScript = (to: string): string =>
-  `while :; do t=$(date +%s%3N); a=$(curl -s -m 2 -H 'Accept: application/json' ${to}) || a=-; echo "$t $a"; sleep 0.03; done`;
+  `while :; do t=$(date +%s%3N); a=$(curl -s -m ${FLOW_MS / 1000} -H 'Accept: application/json' ${to}) || a="curl exit $?"; echo "$t $a"; sleep 0.03; done`;
 
 const POD = "flows";
 
@@ -43,7 +46,11 @@ export class FlowChecker implements AsyncDisposable {
     this.#of = of;
     this.#recorder = recorder;
     // The hub hears nothing for a lease, and an endpoint has to leave one question unanswered (1.5 s, one a second).
-    this.#limits = { withdrawnMs: 1000, deadMs: lab.topology.spec.leaseSeconds * 1000 + 5000 };
+    this.#limits = {
+      flowMs: FLOW_MS,
+      withdrawnMs: 1000,
+      deadMs: lab.topology.spec.leaseSeconds * 1000 + 5000,
+    };
   }
 
   /** The service has to be imported by all of them; `from` has to hold namespaces in which pods may be made. */
@@ -133,7 +140,13 @@ export class FlowChecker implements AsyncDisposable {
 function parseFlow(from: string, line: string): Flow | undefined {
   const match = /^(\d{13}) (.*)$/.exec(line.trim());
   if (match === null) return undefined;
-  return { from, startedAtMs: Number(match[1]), to: parseBackend(match[2] ?? "") };
+  const [, time, said = ""] = match;
+  return {
+    from,
+    startedAtMs: Number(time),
+    to: parseBackend(said),
+    ...(said.startsWith("{") ? {} : { error: said }),
+  };
 }
 
 function parseBackend(text: string): Flow["to"] {

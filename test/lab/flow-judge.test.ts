@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type EndpointChange, type Flow, type FlowRecord, judge, type Mark } from "./flow-judge.ts";
 
-const LIMITS = { withdrawnMs: 1000, deadMs: 8000 };
+const LIMITS = { flowMs: 20, withdrawnMs: 1000, deadMs: 8000 };
 const X = { cluster: "a", address: "10.0.0.1" };
 const Y = { cluster: "b", address: "10.0.0.2" };
 const from = (atMs: number, it: typeof X): EndpointChange => ({ ...it, atMs, isThere: true });
@@ -44,6 +44,12 @@ describe("where new flows may go", () => {
     expect(verdict(flows, { view, imported })).toEqual(["to a withdrawn endpoint at 4100"]);
     for (const kind of ["unheard", "unmanaged"] as const)
       expect(verdict(flows, { view, imported, marks: [mark(kind, "c", 2500, 8000)] })).toEqual([]);
+  });
+
+  it("is an endpoint that is offered between the start of the client and its connection", () => {
+    const imported = [from(0, Y), from(100, X)];
+    expect(verdict([flow(85, X)], { imported })).toEqual([]);
+    expect(verdict([flow(4085, X)], { imported: [...all, gone(1000, X), from(4100, X)] })).toEqual([]);
   });
 
   it("is no endpoint that the importer never saw", () => {

@@ -7,6 +7,8 @@ export interface Flow {
   readonly startedAtMs: number;
   /** Who answered; undefined: nobody did. */
   readonly to: Backend | undefined;
+  /** What the client said when nobody did. */
+  readonly error?: string;
 }
 
 export interface Backend {
@@ -45,6 +47,8 @@ export interface FlowRecord {
 }
 
 export interface Limits {
+  /** From when a flow is noted until it surely met its endpoint. Unit: milliseconds. */
+  readonly flowMs: number;
   /** How long flows may go on to an endpoint of which the importer was told that it went. Unit: milliseconds. */
   readonly withdrawnMs: number;
   /** How long flows may go to what is dead and could not say so. Unit: milliseconds. */
@@ -65,8 +69,14 @@ export function judge(record: FlowRecord, limits: Limits): readonly Violation[] 
 
 function judgeFlow(record: FlowRecord, flow: Flow, limits: Limits): Violation | undefined {
   if (flow.to === undefined) return judgeFailure(record, flow, limits);
+  const { address } = flow.to;
+  const offers = (record.imported.get(flow.from) ?? []).filter((it) => it.address === address && it.isThere);
+  if (!offers.some((it) => it.atMs <= flow.startedAtMs + limits.flowMs))
+    return { what: "to an endpoint never offered", flow, why: `offered at ${offers[0]?.atMs ?? "no time"}` };
+  // The client is started before it connects: it may have met what was offered only then.
+  if (offers.some((it) => it.atMs > flow.startedAtMs && it.atMs <= flow.startedAtMs + limits.flowMs))
+    return undefined;
   const goneMs = receivedWithdrawal(record, flow.from, flow.to, flow.startedAtMs);
-  if (goneMs === "never offered") return { what: "to an endpoint never offered", flow, why: "" };
   if (goneMs === undefined || flow.startedAtMs - goneMs <= limits.withdrawnMs) return undefined;
   return { what: "to a withdrawn endpoint", flow, why: `gone ${flow.startedAtMs - goneMs} ms before` };
 }
@@ -77,15 +87,14 @@ function receivedWithdrawal(
   importer: string,
   { cluster, address }: Backend,
   atMs: number,
-): number | undefined | "never offered" {
+): number | undefined {
   const here = lastOf(imported.get(importer) ?? [], address, atMs);
-  if (here === undefined) return "never offered";
   const told = lastOf(cluster === importer ? own : view, address, atMs);
   const isHeard =
     told !== undefined &&
     !marks.some((it) => it.cluster === importer && it.kind !== "unreachable" && isDuring(it, told.atMs));
-  const gone = [here, ...(isHeard ? [told] : [])].filter((it) => !it.isThere).map((it) => it.atMs);
-  return gone.length === 0 ? undefined : Math.min(...gone);
+  const gone = [here, isHeard ? told : undefined].filter((it) => it?.isThere === false);
+  return gone.length === 0 ? undefined : Math.min(...gone.map((it) => it?.atMs ?? 0));
 }
 
 /** A flow may fail where it may have gone to what died just before, and where nobody could have answered. */
@@ -94,7 +103,13 @@ function judgeFailure(record: FlowRecord, flow: Flow, limits: Limits): Violation
   if (!isServable(record, from, startedAtMs)) return undefined;
   const offered = offeredAt(record.imported.get(from) ?? [], startedAtMs, limits.withdrawnMs);
   if (offered.some((it) => isExcused(record, from, it, { atMs: startedAtMs, limits }))) return undefined;
-  return { what: "failed", flow, why: `offered: ${offered.map((it) => it.address).join(" ") || "nothing"}` };
+  const known = offered.map(({ address, isThere, atMs }) => {
+    const own = lastOf(record.own, address, startedAtMs);
+    const since = (it: EndpointChange | undefined): string =>
+      it === undefined ? "unknown" : `${it.isThere ? "there" : "gone"} for ${startedAtMs - it.atMs} ms`;
+    return `${address}: ${since({ cluster: "", address, isThere, atMs })}, in its own cluster ${since(own)}`;
+  });
+  return { what: "failed", flow, why: `${flow.error ?? ""}; ${known.join("; ")}` };
 }
 
 function isServable({ own, marks }: FlowRecord, from: string, atMs: number): boolean {
