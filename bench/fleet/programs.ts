@@ -8,7 +8,7 @@ import type { Readable } from "node:stream";
 import { delay, systemClock } from "#base/clock.ts";
 import { start } from "#base/exec.ts";
 
-export const root = new URL("../..", import.meta.url).pathname;
+const root = new URL("../..", import.meta.url).pathname;
 /** Linux counts processor time in these, on every architecture that Node runs on (proc(5)). Unit: milliseconds. */
 const TICK_MS = 10;
 /** Longest start of a program on a busy machine. Unit: milliseconds. */

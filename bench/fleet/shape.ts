@@ -25,7 +25,7 @@ export interface MemberShape {
   readonly imports: { readonly slices: number; readonly endpoints: number };
 }
 
-export function memberName(at: number): string {
+function memberName(at: number): string {
   return `member-${String(at).padStart(3, "0")}`;
 }
 

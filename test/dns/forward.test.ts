@@ -116,7 +116,7 @@ describe("a forward", () => {
   it("asks once for equal questions under way, and again only when the answer is old", async () => {
     const { seen, server } = await upstream((query) => [answerTo(query)]);
     const forward = createForward({ domain: "fleet.", servers: [server] }, deps);
-    await Promise.all([1, 2, 3].map(() => forward.ask(question)));
+    await Promise.all([1, 2, 3].map(async () => forward.ask(question)));
     await forward.ask({ ...question, name: "WEB.fleet." });
     expect(seen).toHaveLength(1);
   });

@@ -61,7 +61,7 @@ export async function startCluster(
     dataDir,
     journal: "none",
     audit: asked.audit,
-    authentication: tokensOf(PROGRAMS),
+    authentication: tokensOf([...new Set([...PROGRAMS, ...programs])]),
     ...(serviceRanges === undefined ? {} : { serviceRanges }),
   });
   const config = await loadKubeconfig(server.kubeconfig);

@@ -37,7 +37,7 @@ export interface GuardedHub extends AsyncDisposable {
   as(user: string): Promise<KubeClient>;
 }
 
-export const MEMBERS = ["a", "b"] as const;
+const MEMBERS = ["a", "b"] as const;
 export const HUB_USER = "test:hub";
 /** May write everywhere by RBAC, as a careless administrator would have it. */
 export const CARELESS_USER = "test:careless";

@@ -9,7 +9,7 @@ import type { LocalInformers, MailboxInformers } from "./informers.ts";
  */
 export type MemberRole = "member-net" | "mcs";
 
-export const MEMBER_ROLES: readonly MemberRole[] = ["member-net", "mcs"];
+const MEMBER_ROLES: readonly MemberRole[] = ["member-net", "mcs"];
 
 /** As whom a role reports to the hub. */
 const AGENTS: Readonly<Record<MemberRole, (typeof NETWORKING_AGENTS)[number]>> = {

@@ -8,7 +8,7 @@ import { MEMBER_GROUP_ANNOTATION, MEMBER_USER_ANNOTATION } from "../names.ts";
 
 /** Parts of which the policies are made: CEL texts, from the constants by which the controllers decide. */
 
-export function quoted(text: string): string {
+function quoted(text: string): string {
   return JSON.stringify(text);
 }
 
@@ -79,7 +79,7 @@ export function isLabel(text: string): string {
 }
 
 /** As `isReservedNamespace`. */
-export function isReserved(text: string): string {
+function isReserved(text: string): string {
   return (
     `(${text} == ${quoted(FLEET_SYSTEM_NAMESPACE)} || ${text}.startsWith(${quoted(MAILBOX_PREFIX)}) || ` +
     `${text}.startsWith(${quoted(VIEW_PREFIX)}))`

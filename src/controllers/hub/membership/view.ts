@@ -22,11 +22,11 @@ import { labelsOf, subjectOf } from "./plan.ts";
 const READER_ROLE = "fleet-view-reader";
 const LABELS = { [FLEET_RESOURCE_LABEL]: "true" };
 
-export function planViewNamespace(): Applied<Namespace> {
+function planViewNamespace(): Applied<Namespace> {
   return { metadata: { name: VIEW_NAMESPACE, labels: LABELS } };
 }
 
-export function planViewRole(): Applied<Role> {
+function planViewRole(): Applied<Role> {
   return {
     metadata: { name: READER_ROLE, namespace: VIEW_NAMESPACE, labels: LABELS },
     rules: rulesOf(VIEW),
@@ -34,7 +34,7 @@ export function planViewRole(): Applied<Role> {
 }
 
 /** One for each member: none has to be changed when another joins or leaves. */
-export function planViewBinding(member: MemberCluster): Applied<RoleBinding> {
+function planViewBinding(member: MemberCluster): Applied<RoleBinding> {
   return {
     metadata: { name: bindingOf(member.metadata.name), namespace: VIEW_NAMESPACE, labels: labelsOf(member) },
     subjects: [subjectOf(member)],
