@@ -9,6 +9,11 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** What the object itself holds under `key`: not what it inherits, as it would `constructor`. */
+export function own<T>(object: Readonly<Record<string, T>>, key: string): T | undefined {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}
+
 /** Whether two JSON values say the same. Keys in any order; a key with `undefined` counts as absent. */
 export function sameJson(a: unknown, b: unknown): boolean {
   if (a === b) return true;
@@ -16,8 +21,8 @@ export function sameJson(a: unknown, b: unknown): boolean {
     return Array.isArray(b) && a.length === b.length && a.every((item, at) => sameJson(item, b[at]));
   }
   if (!isObject(a) || !isObject(b)) return false;
-  for (const key of Object.keys(a)) if (!sameJson(a[key], b[key])) return false;
-  for (const key of Object.keys(b)) if (b[key] !== undefined && a[key] === undefined) return false;
+  for (const key of Object.keys(a)) if (!sameJson(a[key], own(b, key))) return false;
+  for (const key of Object.keys(b)) if (b[key] !== undefined && own(a, key) === undefined) return false;
   return true;
 }
 

@@ -175,6 +175,17 @@ describe("server-side apply", () => {
   });
 });
 
+describe("a field named as what every object inherits", () => {
+  it.each(["constructor", "toString", "valueOf"])("is owned as any other: %s", (name) => {
+    const written = updated(undefined, "x", { options: { k: "1" } });
+    const added = updated(written, "y", { options: { k: "1", [name]: "1" } });
+    expect(ownedBy(added, "y")).toEqual({ "f:spec": { "f:options": { [`f:${name}`]: {} } } });
+    const one = applied(added, "a", { options: { [name]: "2" } }, { force: true });
+    expect(one["spec"]).toEqual({ options: { k: "1", [name]: "2" } });
+    expect(applied(one, "a", {})["spec"]).toEqual({ options: { k: "1" } });
+  });
+});
+
 describe("a conflict", () => {
   const live = applied(undefined, "a", { size: 1, colour: "red" });
 
@@ -371,7 +382,10 @@ const part = (name: string): fc.Arbitrary<object> =>
   );
 const parts = names.chain((it) => fc.tuple(...it.map(part)));
 /** A null leaves a map alone that is there. */
-const anyButNull = fc.jsonValue({ maxDepth: 1 }).filter((it) => it !== null);
+const anyButNull = fc
+  .jsonValue({ maxDepth: 1 })
+  // No request comes this far with a key `__proto__`: whatever reads a body refuses it.
+  .filter((it) => it !== null && !JSON.stringify(it).includes('"__proto__":'));
 const specs = fc.record(
   {
     size: fc.integer({ min: 0, max: 2 }),

@@ -1,4 +1,4 @@
-import { cloneJson, isObject } from "#base/json.ts";
+import { cloneJson, isObject, own } from "#base/json.ts";
 
 /** Applies a JSON merge patch (RFC 7386). Neither argument is changed. */
 export function applyMergePatch(target: unknown, patch: unknown): unknown {
@@ -6,7 +6,7 @@ export function applyMergePatch(target: unknown, patch: unknown): unknown {
   const merged: Record<string, unknown> = isObject(target) ? { ...target } : {};
   for (const [key, value] of Object.entries(patch)) {
     if (value === null) delete merged[key];
-    else merged[key] = applyMergePatch(merged[key], value);
+    else merged[key] = applyMergePatch(own(merged, key), value);
   }
   return merged;
 }

@@ -1,4 +1,4 @@
-import { cloneJson, isObject } from "#base/json.ts";
+import { cloneJson, isObject, own } from "#base/json.ts";
 import { deref } from "../schema/definitions.ts";
 import type { Schema, SchemaResolver } from "../schema/types.ts";
 import { badRequest, type StatusError } from "../status.ts";
@@ -74,7 +74,7 @@ class Merger {
   }
 
   #field(original: JsonMap, { key, value }: { key: string; value: unknown }, schema: Schema): void {
-    const existing = original[key];
+    const existing = own(original, key);
     if (value === null) delete original[key];
     else if (isObject(existing) && isObject(value)) {
       const rule = this.#ruleOf(schema, key);
@@ -93,7 +93,7 @@ class Merger {
       if (!directive.startsWith(SET_ORDER)) continue;
       const key = directive.slice(SET_ORDER.length);
       done.add(key);
-      const [before, change] = [original[key], patch[key]];
+      const [before, change] = [own(original, key), own(patch, key)];
       if (!Array.isArray(order)) throw notAList(order);
       if (before === undefined && change === undefined) continue;
       if (change === null) {
@@ -156,7 +156,7 @@ class Merger {
   #ruleOf(schema: Schema, key: string): FieldRule {
     const outer = deref(schema, this.#resolve);
     const additional = typeof outer.additionalProperties === "object" ? outer.additionalProperties : ANY;
-    const field = outer.properties?.[key] ?? additional;
+    const field = own(outer.properties ?? {}, key) ?? additional;
     const target = deref(field, this.#resolve);
     const strategies = field["x-kubernetes-patch-strategy"] ?? target["x-kubernetes-patch-strategy"] ?? "";
     return {

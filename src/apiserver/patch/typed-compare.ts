@@ -1,4 +1,4 @@
-import { isObject, sameJson } from "#base/json.ts";
+import { isObject, own, sameJson } from "#base/json.ts";
 import { impliedValue } from "../schema/go-types.ts";
 import type { Schema, SchemaResolver } from "../schema/types.ts";
 import { EMPTY, fieldElement, makeNode, unionNodes, type FieldSet } from "./field-set.ts";
@@ -78,12 +78,12 @@ class Comparer {
     const compareField = (name: string): void => {
       const implied = ref === undefined ? undefined : impliedValue(ref, name);
       // A null is a value, and not what is implied.
-      const [was, is] = [old[name], now[name]].map((it) => (it === undefined ? implied : it));
+      const [was, is] = [own(old, name), own(now, name)].map((it) => (it === undefined ? implied : it));
       const change = this.values(was, is, fieldSchema(shape, name));
       if (change !== undefined) collect(below, fieldElement(name), change);
     };
     for (const name of Object.keys(old)) compareField(name);
-    for (const name of Object.keys(now)) if (old[name] === undefined) compareField(name);
+    for (const name of Object.keys(now)) if (own(old, name) === undefined) compareField(name);
     return below;
   }
 

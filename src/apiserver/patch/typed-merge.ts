@@ -1,4 +1,4 @@
-import { cloneJson, isObject } from "#base/json.ts";
+import { cloneJson, isObject, own } from "#base/json.ts";
 import type { Schema, SchemaResolver } from "../schema/types.ts";
 import {
   elementOfItem,
@@ -46,7 +46,7 @@ class TypedMerger {
   #maps(live: Record<string, unknown>, config: Record<string, unknown>, shape: MapShape): unknown {
     const merged = { ...live };
     for (const [name, value] of Object.entries(config)) {
-      merged[name] = this.values(live[name], value, fieldSchema(shape, name));
+      merged[name] = this.values(own(live, name), value, fieldSchema(shape, name));
     }
     return merged;
   }
