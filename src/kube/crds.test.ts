@@ -65,6 +65,32 @@ describe("installing CustomResourceDefinitions", () => {
     expect(client.writes).toEqual([]);
   });
 
+  it("does not take what was said of an older definition for an answer to the new one", async () => {
+    const { clock, client, install, serve } = setUp();
+    const name = objectKey(undefined, "things.example.com");
+    const generation = (of: number) =>
+      client.mergePatch(CUSTOM_RESOURCE_DEFINITIONS, name, { metadata: { generation: of } });
+    const first = install(crd("things"));
+    await clock.advance(10);
+    await serve("things");
+    await first;
+    // The server counts the write, and the watch is late with it.
+    const apply = client.apply.bind(client);
+    client.apply = async (of, ...request) => {
+      const written = await apply(of, ...request);
+      return { ...written, metadata: { ...written.metadata, generation: 7 } };
+    };
+    const wider = crd("things");
+    let isDone = false;
+    const second = install({ ...wider, spec: { ...wider.spec, scope: "Cluster" } }).then(
+      () => (isDone = true),
+    );
+    await clock.advance(10);
+    expect(isDone).toBe(false);
+    await generation(7);
+    await second;
+  });
+
   it("names those that are not served in time", async () => {
     const { clock, install, serve } = setUp();
     const outcome = install(crd("things"), crd("others")).then(

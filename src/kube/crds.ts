@@ -122,6 +122,8 @@ class Definitions implements AsyncDisposable {
   readonly #wanted: readonly CustomResourceDefinition[];
   readonly #fieldManager: string;
   readonly #informers: readonly Informer<CustomResourceDefinition>[];
+  /** Name → generation that was written here: what the server says of an older one is no answer. */
+  readonly #written = new Map<string, number>();
 
   private constructor(
     client: KubeClient,
@@ -165,20 +167,26 @@ class Definitions implements AsyncDisposable {
     return this.#wanted
       .filter((wanted) => {
         const present = this.#present(wanted.metadata.name);
-        return present === undefined || !judge(present, wanted);
+        return present === undefined || !this.#isCurrent(present) || !judge(present, wanted);
       })
       .map((it) => it.metadata.name);
   }
 
+  #isCurrent({ metadata: { name, generation = 0 } }: CustomResourceDefinition): boolean {
+    return generation >= (this.#written.get(name) ?? 0);
+  }
+
   async apply(desired: CustomResourceDefinition, signal: AbortSignal): Promise<void> {
-    const current = this.#present(desired.metadata.name);
+    const { name } = desired.metadata;
+    const current = this.#present(name);
     const fieldManager = this.#fieldManager;
-    await applyIfChanged(this.#client, CUSTOM_RESOURCE_DEFINITIONS, {
+    const written = await applyIfChanged(this.#client, CUSTOM_RESOURCE_DEFINITIONS, {
       current,
       desired,
       fieldManager,
       signal,
     });
+    this.#written.set(name, written.metadata.generation ?? 0);
   }
 
   async until(judge: Judge, signal: AbortSignal): Promise<void> {

@@ -249,6 +249,28 @@ describe("a CustomResourceDefinition", () => {
     expect((await get(widgets("v1", "?fieldSelector=spec.size%3D1"))).code).toBe(400);
   });
 
+  it("ends the watches that began before it changed: what comes after is seen as it says now", async () => {
+    const name = `${CRDS}/widgets.${group}`;
+    await post(CRDS, crd([version({ name: "v1", properties: { size: { type: "integer" } } })]));
+    const { metadata } = (await post(widgets(), widget("a", { size: 1 }))).json;
+    const from = (revision: unknown, more = ""): string =>
+      `${widgets()}?watch=1&resourceVersion=${String(revision)}${more}`;
+    const watching = get(from(metadata.resourceVersion));
+    await patch(name, { metadata: { labels: { a: "b" } } });
+    await patch(widgets("v1", "/a"), { spec: { size: 2 } });
+    const properties = { size: { type: "integer" }, colour: { type: "string" } };
+    await patch(name, { spec: { versions: [version({ name: "v1", properties })] } });
+    const seen = JSON.parse((await watching).text) as { object: Json };
+    expect(seen.object.spec).toEqual({ size: 2 });
+    await patch(widgets("v1", "/a"), { spec: { colour: "red" } });
+    const next = JSON.parse(
+      (await get(from(seen.object.metadata.resourceVersion, "&timeoutSeconds=1"))).text,
+    ) as {
+      object: Json;
+    };
+    expect(next.object.spec).toEqual({ size: 2, colour: "red" });
+  });
+
   it("goes with its instances, after their finalizers, and ends their watches", async () => {
     await post(CRDS, crd([version({ name: "v1" })]));
     await post(widgets(), widget("free", {}));

@@ -18,7 +18,7 @@ export interface CrdServices {
   readonly deleter: Deleter;
   /** By which webhooks that convert are called. */
   readonly webhooks: WebhookClient;
-  /** Ends the watches of a table whose resource is served no more. */
+  /** Ends the watches of a table whose resource is served no more, or otherwise than before. */
   readonly endWatches: (table: Table) => void;
 }
 
@@ -47,19 +47,19 @@ export class CrdLifecycle implements FollowUp {
     return this.#due.size === 0;
   }
 
-  observe({ table, key, after }: StoreChange): void {
+  observe({ table, key, before, after }: StoreChange): void {
     if (table.id !== CRD_TABLE) {
       // The last instance may have gone.
       const crd = after === undefined ? this.#terminating.get(table.id) : undefined;
       if (crd !== undefined) this.#due.add(crd);
       return;
     }
-    this.#serve(key, after);
+    this.#serve(key, before, after);
     if (after === undefined) this.#recheckOthers();
     else if (after.object.metadata.deletionTimestamp !== undefined) this.#due.add(key);
   }
 
-  #serve(name: string, entry: Entry | undefined): void {
+  #serve(name: string, previous: Entry | undefined, entry: Entry | undefined): void {
     const { catalog, store } = this.#services;
     const before = this.#served.get(name) ?? [];
     const isServed = entry !== undefined && isEstablished(entry.object);
@@ -68,9 +68,11 @@ export class CrdLifecycle implements FollowUp {
     for (const it of after) catalog.add(it);
     if (after.length > 0) this.#served.set(name, after);
     else this.#served.delete(name);
-    const lost = before.find((it) => !after.some((now) => now.version === it.version));
+    const ended = isServedAlike(previous, entry)
+      ? before.find((it) => !after.some((now) => now.version === it.version))
+      : before[0];
     // After the commit: the watchers are to hear of the deletions first.
-    if (lost !== undefined) this.#toEnd.add(store.table(tableId(lost)));
+    if (ended !== undefined) this.#toEnd.add(store.table(tableId(ended)));
     for (const it of after) {
       if (entry?.object.metadata.deletionTimestamp === undefined) this.#terminating.delete(tableId(it));
       else this.#terminating.set(tableId(it), name);
@@ -134,6 +136,16 @@ export class CrdLifecycle implements FollowUp {
     if (object.metadata.deletionTimestamp !== undefined && isEmpty) dropFinalizer(object);
     if (!sameJson(object, entry.object)) deleter.store(tx, { table, key: name }, object);
   }
+}
+
+/**
+ * Whether watches that began under one definition show the same under the other: they prune, default and convert as it
+ * said when they began. Source: apiextensions-apiserver, pkg/apiserver/customresource_handler.go (updateCustomResourceDefinition).
+ */
+function isServedAlike(before: Entry | undefined, after: Entry | undefined): boolean {
+  if (before === undefined || after === undefined) return true;
+  const [old, now] = [before.object as Crd, after.object as Crd];
+  return sameJson(old.spec, now.spec) && sameJson(old.status?.acceptedNames, now.status?.acceptedNames);
 }
 
 function dropFinalizer(object: ApiObject): void {

@@ -1,4 +1,4 @@
-import { createPublicKey } from "node:crypto";
+import { createPublicKey, type KeyObject } from "node:crypto";
 import type { CertificateSigningRequest } from "#api/certificates/v1/types.ts";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { ServiceAccount } from "#api/core/v1/types.ts";
@@ -113,7 +113,8 @@ const CURVES: ReadonlySet<string | undefined> = new Set(["prime256v1", "secp384r
 const MIN_RSA_BITS = 2048;
 
 function checkKey({ publicKey }: CertificateRequest): Objection {
-  const key = createPublicKey({ key: publicKey, format: "der", type: "spki" });
+  const key = readKey(publicKey);
+  if (key === undefined) return { reason: "KeyNotAllowed", message: "the key is of no kind that is known" };
   const { namedCurve, modulusLength = 0 } = key.asymmetricKeyDetails ?? {};
   const isGood =
     key.asymmetricKeyType === "ed25519" ||
@@ -125,6 +126,14 @@ function checkKey({ publicKey }: CertificateRequest): Objection {
     reason: "KeyNotAllowed",
     message: `the key is ${found}: EC P-256 to P-521, Ed25519 or RSA from ${MIN_RSA_BITS} bits is asked for`,
   };
+}
+
+function readKey(publicKey: CertificateRequest["publicKey"]): KeyObject | undefined {
+  try {
+    return createPublicKey({ key: publicKey, format: "der", type: "spki" });
+  } catch {
+    return undefined;
+  }
 }
 
 /** The API server says who asks; it is not for the request to say. */
