@@ -110,6 +110,43 @@ describe("an informer", () => {
     expect(told()).toEqual(["old>-", "->new"]);
   });
 
+  it("keeps an object that went for a while, and tells of one that was made anew meanwhile as a change", async () => {
+    client.seed(CONFIG_MAPS, configMap("one", { v: "1" }));
+    const { told, names } = await started({ lingerMs: 300 });
+    told();
+    await client.delete(CONFIG_MAPS, key);
+    await clock.advance(299);
+    expect([names(), told()]).toEqual([["one"], []]);
+    await client.create(CONFIG_MAPS, configMap("one", { v: "2" }));
+    await clock.advance(1000);
+    expect([names(), told()]).toEqual([["one"], ["1>2"]]);
+    await client.delete(CONFIG_MAPS, key);
+    await clock.advance(299);
+    expect(told()).toEqual([]);
+    await clock.advance(1);
+    expect([names(), told()]).toEqual([[], ["2>-"]]);
+  });
+
+  it("keeps for a while what a new list does not have any more, too, but nothing that was being deleted", async () => {
+    const leaving = configMap("two", { v: "2" });
+    leaving.metadata.finalizers = ["example.com/wait"];
+    client.seed(CONFIG_MAPS, configMap("one", { v: "1" }), leaving);
+    const { told, names } = await started({ lingerMs: 60_000 });
+    await client.delete(CONFIG_MAPS, objectKey("work", "two"));
+    await clock.advance(0);
+    told();
+    client.stop();
+    await clock.advance(0);
+    client.restore();
+    await client.mergePatch(CONFIG_MAPS, objectKey("work", "two"), { metadata: { finalizers: null } });
+    await client.delete(CONFIG_MAPS, key);
+    client.compact();
+    await clock.advance(5000);
+    expect([names(), told()]).toEqual([["one"], ["2>-"]]);
+    await clock.advance(60_000);
+    expect([names(), told()]).toEqual([[], ["1>-"]]);
+  });
+
   it("lists in pages where the server cannot stream the first state", async () => {
     client.canStreamLists = false;
     client.pageSize = 2;

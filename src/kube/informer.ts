@@ -4,6 +4,7 @@ import type { KubeObject, ManagedFieldsEntry } from "#api/meta/types.ts";
 import { abortable, abortWith } from "#base/abortable.ts";
 import { messageOf } from "#base/errors.ts";
 import type { RuntimeDeps } from "./deps.ts";
+import { isDeleting } from "./finalizers.ts";
 import { Reflector, type Sink } from "./reflector.ts";
 import { IndexedStore } from "./store.ts";
 import type { Change, Informer, InformerOptions, KubeClient } from "./types.ts";
@@ -25,6 +26,8 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
   readonly #deps: RuntimeDeps;
   readonly #reflector: Reflector<T>;
   readonly #subscribers = new Set<(change: Change<T>) => void>();
+  /** Objects that are gone and not yet for the readers. */
+  readonly #lingering = new Map<ObjectKey, Disposable>();
   readonly #stop = new AbortController();
   readonly #firstList = Promise.withResolvers<void>();
   #running: Promise<void> | undefined;
@@ -73,13 +76,14 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
     this.#stop.abort();
     this.#check?.[Symbol.dispose]();
     await this.#running;
+    for (const key of [...this.#lingering.keys()]) this.#keep(key);
     this.#subscribers.clear();
   }
 
   replace(objects: readonly T[]): void {
     const present = new Set<ObjectKey>(objects.map((object) => keyOf(object)));
     const gone = [...this.store.list()].map((object) => keyOf(object)).filter((key) => !present.has(key));
-    for (const key of gone) this.#publish(this.store.delete(key));
+    for (const key of gone) this.#remove(key);
     for (const object of objects) this.set(object);
     this.#hasSynced = true;
     this.#firstList.resolve();
@@ -88,14 +92,36 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
   set(object: T): void {
     const key = keyOf(object);
     const before = this.store.get(key);
+    this.#keep(key);
     // Another object under the same name: for readers the old one went before this one came.
-    if (before !== undefined && before.metadata.uid !== object.metadata.uid)
+    if (before !== undefined && before.metadata.uid !== object.metadata.uid && !this.#lingers(before))
       this.#publish(this.store.delete(key));
     this.#publish(this.store.set(this.#trim(object)));
   }
 
   delete(object: T): void {
-    this.#publish(this.store.delete(keyOf(object)));
+    this.#remove(keyOf(object));
+  }
+
+  #lingers(object: T): boolean {
+    return (this.#options.lingerMs ?? 0) > 0 && !isDeleting(object);
+  }
+
+  #remove(key: ObjectKey): void {
+    const object = this.store.get(key);
+    if (object === undefined || this.#lingering.has(key)) return;
+    const remove = (): void => {
+      this.#lingering.delete(key);
+      this.#publish(this.store.delete(key));
+    };
+    if (this.#lingers(object))
+      this.#lingering.set(key, this.#deps.clock.after(this.#options.lingerMs ?? 0, remove));
+    else remove();
+  }
+
+  #keep(key: ObjectKey): void {
+    this.#lingering.get(key)?.[Symbol.dispose]();
+    this.#lingering.delete(key);
   }
 
   #trim(object: T): T {

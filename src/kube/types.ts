@@ -163,6 +163,11 @@ export interface InformerOptions<T extends KubeObject> {
    * Default: it is waited for.
    */
   readonly isOptional?: () => boolean;
+  /**
+   * How long an object that is gone stays for the readers, unless it was being deleted before: one that is made anew
+   * meanwhile has changed for them, never vanished. Unit: milliseconds. Default: 0.
+   */
+  readonly lingerMs?: number;
 }
 
 /** What one pass asks for. Nothing: done until the next change. */

@@ -39,6 +39,12 @@ import { createIdentityInformers, type IdentityInformers } from "./identity/info
 /** Owns what the hub's controllers apply. Each object is written by one controller only. */
 export const HUB_MANAGER = "fairlead-hub";
 
+/**
+ * How long what a member no longer says goes on to count: where somebody deleted it by hand, the member says it again at
+ * once. An export that is really gone went after its endpoints, so that nobody is sent there meanwhile. Unit: milliseconds.
+ */
+const LINGER_MS = 300;
+
 /** Everything that the hub's controllers read, each kind watched once. */
 export interface HubInformers extends IdentityInformers {
   readonly members: Informer<MemberCluster>;
@@ -68,12 +74,16 @@ export function createHubInformers(client: KubeClient, deps: RuntimeDeps): HubIn
     roleBindings: make(ROLE_BINDINGS, ofFleet),
     orders: make(INTERNAL_MEMBER_CLUSTERS),
     leases: make(LEASES, { labelSelector: MEMBER_NAME_LABEL }),
-    reports: make(NAMESPACE_REPORTS, { indexes: { namespace: (it) => it.spec.namespaces } }),
+    reports: make(NAMESPACE_REPORTS, {
+      lingerMs: LINGER_MS,
+      indexes: { namespace: (it) => it.spec.namespaces },
+    }),
     importedServices: make(IMPORTED_SERVICES, {
       indexes: { service: (it) => [serviceOfImported(it)], in: namespaceOf },
     }),
     serviceImports: make(FLEET_SERVICE_IMPORTS),
     exports: make(INTERNAL_SERVICE_EXPORTS, {
+      lingerMs: LINGER_MS,
       indexes: {
         service: (it) => serviceOfExport(it),
         namespace: (it) => namespaceOfExport(it),

@@ -29,7 +29,9 @@ export function grantedTo(member: MemberCluster | undefined): string | undefined
   return member?.metadata.annotations?.[GRANTED_CIDRS_ANNOTATION];
 }
 
+/** While there is no view, because somebody deleted it, everybody gets copies. */
 export function readsView(informers: HubInformers, cluster: string): boolean {
+  if (!hasView(informers)) return false;
   if (reportOf(informers, cluster)?.spec.view !== VIEW_NAMESPACE) return false;
   return !isIsolated(informers.members.store.get(objectKey(undefined, cluster)));
 }

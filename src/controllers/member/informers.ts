@@ -137,6 +137,13 @@ export function createReportInformer(
   return createInformer(client, NAMESPACE_REPORTS, { namespace, fieldManager: MEMBER_MANAGER }, deps);
 }
 
+/**
+ * How long what the hub no longer says goes on to count, for what is made anew at once: somebody deleted it by hand, or
+ * it moves between view and mailbox, which two watches tell of. Unit: milliseconds. Endpoints: requests may fail for as
+ * long, where they are really gone. Services: they go after their endpoints, and keep their address if they come back.
+ */
+const LINGER_MS = { endpoints: 300, services: 1000 };
+
 /** In the mailbox or in the view. */
 export function createImportedServiceInformer(
   client: KubeClient,
@@ -144,7 +151,12 @@ export function createImportedServiceInformer(
   deps: RuntimeDeps,
 ): Informer<ImportedService> {
   const indexes = { service: (it: ImportedService) => [serviceOfImported(it)] };
-  return createInformer(client, IMPORTED_SERVICES, { namespace, indexes }, deps);
+  return createInformer(
+    client,
+    IMPORTED_SERVICES,
+    { namespace, indexes, lingerMs: LINGER_MS.services },
+    deps,
+  );
 }
 
 /** In the mailbox or in the view. */
@@ -157,7 +169,12 @@ export function createSliceImportInformer(
     service: (it: EndpointSliceImport) => [serviceOfSliceImport(it)],
     cluster: (it: EndpointSliceImport) => [it.spec.endpointSliceReference.clusterId],
   };
-  return createInformer(client, ENDPOINT_SLICE_IMPORTS, { namespace, indexes }, deps);
+  return createInformer(
+    client,
+    ENDPOINT_SLICE_IMPORTS,
+    { namespace, indexes, lingerMs: LINGER_MS.endpoints },
+    deps,
+  );
 }
 
 export function serviceOfExport(it: InternalServiceExport): ObjectKey[] {

@@ -99,7 +99,8 @@ async function ask(
     fieldManager: MEMBER_MANAGER,
     signal,
   });
-  await answer(local, wanted, current?.status ?? {}, signal);
+  // One that the hub has not answered says nothing: what it answered to the one before, which somebody deleted, holds on.
+  if (current?.status !== undefined) await answer(local, wanted, current.status, signal);
 }
 
 async function answer(

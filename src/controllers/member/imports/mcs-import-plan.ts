@@ -3,17 +3,22 @@ import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
 import { derivedPortName } from "#api/fairlead.dev/model/slice.ts";
 import { MANAGED_BY, MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
-import type { Condition } from "#api/meta/types.ts";
+import type { Condition, ObjectMeta } from "#api/meta/types.ts";
 import {
   MCS_DERIVED_SERVICE_ANNOTATION,
   type ServiceImport,
 } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import type { Applied } from "#kube/types.ts";
+import { MEMBER_MANAGER } from "../informers.ts";
 
 /** A multi-cluster ServiceImport and the Service that carries its VIP. Pure. */
 
-export function isOurs(object: { metadata: { labels?: Record<string, string> } }): boolean {
-  return object.metadata.labels?.[MANAGED_BY_LABEL] === MANAGED_BY;
+/** Made by a member's agent: by its label, and, where somebody took that off, by the fields that the agent owns. */
+export function isOurs({ metadata }: { readonly metadata: ObjectMeta }): boolean {
+  return (
+    metadata.labels?.[MANAGED_BY_LABEL] === MANAGED_BY ||
+    metadata.managedFields?.some((it) => it.manager === MEMBER_MANAGER && !it.subresource) === true
+  );
 }
 
 /** @param derived - The Service with the VIP as it is now; undefined before there is one, and for Headless. */

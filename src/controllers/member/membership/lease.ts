@@ -85,11 +85,12 @@ async function renew(
     leaseDurationSeconds: leaseSeconds,
     renewTime: microTimestamp(deps.clock.now()),
   };
+  // The label, too, each time: a Lease that somebody took it off is none for the hub.
+  const labels = { [MEMBER_NAME_LABEL]: cluster };
   try {
-    await hub.mergePatch(LEASES, objectKey(namespace, cluster), { spec }, options);
+    await hub.mergePatch(LEASES, objectKey(namespace, cluster), { metadata: { labels }, spec }, options);
   } catch (error) {
     if (!hasCode(error, "API_NOT_FOUND")) throw error;
-    const metadata = { namespace, name: cluster, labels: { [MEMBER_NAME_LABEL]: cluster } };
-    await hub.create(LEASES, { metadata, spec }, options);
+    await hub.create(LEASES, { metadata: { namespace, name: cluster, labels }, spec }, options);
   }
 }

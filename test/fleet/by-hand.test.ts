@@ -1,0 +1,226 @@
+/** What people delete or strip by hand, one kind after another, while somebody looks at what the importer's proxy sees. */
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { INTERNAL_MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES } from "#api/coordination/v1/types.ts";
+import { NAMESPACES, SECRETS, SERVICES } from "#api/core/v1/types.ts";
+import { ENDPOINT_SLICES, MANAGED_BY_LABEL } from "#api/discovery/v1/types.ts";
+import { HUB_SECRET, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { keyOf, objectKey } from "#api/meta/key.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  ENDPOINT_SLICE_IMPORTS,
+  FLEET_SERVICE_IMPORTS,
+  INTERNAL_SERVICE_EXPORTS,
+  INTERNAL_SERVICE_IMPORTS,
+  MULTI_CLUSTER_SERVICES,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { ROLE_BINDINGS, ROLES } from "#api/rbac/v1/types.ts";
+import {
+  deploy,
+  ensureNamespace,
+  eventually,
+  eventuallyOne,
+  exportBy,
+  sliceOf,
+  startFleet,
+  type TestFleet,
+} from "./fleet.ts";
+import { type Sight, watchSight } from "./sight.ts";
+
+const HELLO = objectKey("work", "hello");
+const HELLO_SLICE = objectKey("work", "hello-abcde");
+const FULL = "10.1.0.1 10.2.0.1";
+let fleet: TestFleet;
+
+beforeAll(async () => {
+  fleet = await startFleet({ members: ["a", "b", "c"], leaseSeconds: 5 });
+  await ensureNamespace(fleet.client("c"), "work");
+  await deploy(fleet.client("a"), { addresses: ["10.1.0.1"] });
+  await deploy(fleet.client("b"), { addresses: ["10.2.0.1"] });
+  for (const name of ["a", "b"]) {
+    await exportBy("mcs", fleet.client(name));
+    await exportBy("fleet", fleet.client(name));
+  }
+  await fleet.client("c").create(MULTI_CLUSTER_SERVICES, {
+    metadata: { namespace: "work", name: "hello" },
+    spec: { serviceImport: { name: "hello" } },
+  });
+}, 60_000);
+afterAll(() => fleet[Symbol.asyncDispose]());
+
+async function untilWhole(): Promise<Sight> {
+  const sight = watchSight(fleet.client("c"));
+  await sight.until((it) => it.imported === FULL && it.balanced === FULL && it.derived !== "");
+  return sight;
+}
+
+/** A change in an exporter arrives: everything works again, not only what was looked at. */
+async function expectWorking(sight: Sight): Promise<void> {
+  const change = (addresses: readonly string[]) =>
+    fleet
+      .client("a")
+      .mergePatch(ENDPOINT_SLICES, HELLO_SLICE, { endpoints: sliceOf({ addresses }).endpoints });
+  await change(["10.1.0.1", "10.1.0.9"]);
+  await sight.until((it) => it.imported === "10.1.0.1 10.1.0.9 10.2.0.1" && it.balanced === it.imported);
+  await change(["10.1.0.1"]);
+  await sight.until((it) => it.imported === FULL && it.balanced === FULL);
+}
+
+/** What an object is, without what every new one has of its own. */
+function essence({ metadata, ...rest }: KubeObject & { readonly spec?: object }): string {
+  const { name, namespace, labels = {}, annotations = {} } = metadata;
+  const keys = [labels, annotations, rest.spec ?? {}].map((it) => Object.keys(it).toSorted());
+  return JSON.stringify({ name, namespace, keys });
+}
+
+interface Deleted {
+  readonly at: string;
+  readonly of: Resource;
+  readonly namespace?: string;
+  readonly labelSelector?: string;
+}
+
+const listed = async ({ at, of, namespace, labelSelector }: Deleted): Promise<readonly KubeObject[]> =>
+  (
+    await fleet.client(at).list(of, {
+      ...(namespace === undefined ? {} : { namespace }),
+      ...(labelSelector === undefined ? {} : { labelSelector }),
+    })
+  ).items;
+
+async function untilBack(what: Deleted, before: readonly KubeObject[]): Promise<void> {
+  const wanted = before.map(essence).toSorted();
+  const old = new Set(before.map((it) => it.metadata.uid));
+  await eventually(
+    fleet.client(what.at),
+    what.of,
+    (all) => {
+      const mine = all.filter((it) => before.some((one) => keyOf(one) === keyOf(it)));
+      return (
+        mine.every((it) => !old.has(it.metadata.uid) && it.metadata.deletionTimestamp === undefined) &&
+        mine.map(essence).toSorted().join() === wanted.join()
+      );
+    },
+    what.namespace === undefined ? {} : { namespace: what.namespace },
+  );
+}
+
+const mailbox = (name: string) => `fleet-member-${name}`;
+const SLICES_OF_FLEET = `${MANAGED_BY_LABEL},${MCS_SERVICE_NAME_LABEL}=hello`;
+
+const ON_THE_HUB: readonly [string, Deleted][] = [
+  ["ImportedServices of the view", { at: "hub", of: IMPORTED_SERVICES, namespace: VIEW_NAMESPACE }],
+  ["EndpointSliceImports of the view", { at: "hub", of: ENDPOINT_SLICE_IMPORTS, namespace: VIEW_NAMESPACE }],
+  ["EndpointSliceExports", { at: "hub", of: ENDPOINT_SLICE_EXPORTS }],
+  ["InternalServiceExports", { at: "hub", of: INTERNAL_SERVICE_EXPORTS }],
+  ["InternalServiceImports", { at: "hub", of: INTERNAL_SERVICE_IMPORTS }],
+  ["ServiceImports", { at: "hub", of: FLEET_SERVICE_IMPORTS }],
+  ["NamespaceReports", { at: "hub", of: NAMESPACE_REPORTS }],
+  ["InternalMemberClusters", { at: "hub", of: INTERNAL_MEMBER_CLUSTERS }],
+  ["Leases", { at: "hub", of: LEASES, namespace: mailbox("c") }],
+  ["Roles of a mailbox", { at: "hub", of: ROLES, namespace: mailbox("c") }],
+  ["RoleBindings of a mailbox", { at: "hub", of: ROLE_BINDINGS, namespace: mailbox("c") }],
+  ["Roles of the view", { at: "hub", of: ROLES, namespace: VIEW_NAMESPACE }],
+  ["RoleBindings of the view", { at: "hub", of: ROLE_BINDINGS, namespace: VIEW_NAMESPACE }],
+];
+
+describe("what is deleted by hand on the hub", () => {
+  it.each(ON_THE_HUB)("comes back at once, and no importer loses anything meanwhile: %s", async (_, what) => {
+    await using sight = await untilWhole();
+    const before = await listed(what);
+    expect(before).not.toEqual([]);
+    const whole = sight.now;
+    await Promise.all(before.map((it) => fleet.client("hub").delete(what.of, keyOf(it))));
+    await untilBack(what, before);
+    expect(sight.since(whole)).toEqual([whole]);
+    await expectWorking(sight);
+  });
+
+  it("comes back with all that was in it: the view", async () => {
+    await using sight = await untilWhole();
+    const whole = sight.now;
+    const before = await fleet.client("hub").get(NAMESPACES, objectKey(undefined, VIEW_NAMESPACE));
+    await fleet.client("hub").delete(NAMESPACES, keyOf(before));
+    await eventuallyOne(
+      fleet.client("hub"),
+      NAMESPACES,
+      keyOf(before),
+      (it) => it.metadata.uid !== before.metadata.uid,
+    );
+    for (const name of ["a", "b", "c"])
+      await eventually(fleet.client("hub"), ENDPOINT_SLICE_IMPORTS, (all) => all.length === 0, {
+        namespace: mailbox(name),
+      });
+    expect(sight.since(whole)).toEqual([whole]);
+    await expectWorking(sight);
+  });
+});
+
+describe("what is deleted by hand in an importer", () => {
+  it.each<[string, Deleted]>([
+    ["ServiceImports", { at: "c", of: MCS_SERVICE_IMPORTS, namespace: "work" }],
+    ["ServiceImports of the fleet", { at: "c", of: FLEET_SERVICE_IMPORTS, namespace: "work" }],
+    ["derived Services", { at: "c", of: SERVICES, namespace: "work" }],
+    ["Services behind MultiClusterServices", { at: "c", of: SERVICES, namespace: "fleet-system" }],
+    ["imported slices", { at: "c", of: ENDPOINT_SLICES, namespace: "work", labelSelector: SLICES_OF_FLEET }],
+    ["slices behind load balancers", { at: "c", of: ENDPOINT_SLICES, namespace: "fleet-system" }],
+  ])("comes back at once: %s", async (_, what) => {
+    await using sight = await untilWhole();
+    const before = await listed(what);
+    expect(before).not.toEqual([]);
+    await Promise.all(before.map((it) => fleet.client("c").delete(what.of, keyOf(it))));
+    await untilBack(what, before);
+    await sight.until((it) => it.imported === FULL && it.balanced === FULL && it.derived !== "");
+    await expectWorking(sight);
+  });
+
+  it("ends nothing where it is the Secret that names the hub, and goes on when that is back", async () => {
+    await using sight = await untilWhole();
+    const whole = sight.now;
+    const key = objectKey("fleet-system", HUB_SECRET);
+    const { data } = await fleet.client("c").get(SECRETS, key);
+    await fleet.client("c").delete(SECRETS, key);
+    await fleet
+      .client("a")
+      .mergePatch(ENDPOINT_SLICES, HELLO_SLICE, { metadata: { labels: { seen: "by-a" } } });
+    await fleet.client("c").create(SECRETS, {
+      metadata: { namespace: "fleet-system", name: HUB_SECRET },
+      ...(data === undefined ? {} : { data }),
+    });
+    await expectWorking(sight);
+    expect(sight.since(whole)[0]).toEqual(whole);
+    expect(sight.since(whole).every((it) => it.imported.includes(FULL.slice(0, 8)))).toBe(true);
+  });
+});
+
+describe("labels and annotations that are stripped by hand", () => {
+  it.each<[string, Deleted]>([
+    ["imported slices", { at: "c", of: ENDPOINT_SLICES, namespace: "work", labelSelector: SLICES_OF_FLEET }],
+    ["derived Services", { at: "c", of: SERVICES, namespace: "work" }],
+    ["Services behind MultiClusterServices", { at: "c", of: SERVICES, namespace: "fleet-system" }],
+    ["slices behind load balancers", { at: "c", of: ENDPOINT_SLICES, namespace: "fleet-system" }],
+    ["ServiceImports", { at: "c", of: MCS_SERVICE_IMPORTS, namespace: "work" }],
+    ["mailboxes", { at: "hub", of: NAMESPACES, labelSelector: "fleet.azure.com/member-name" }],
+    ["Leases", { at: "hub", of: LEASES, namespace: mailbox("c") }],
+    ["Roles", { at: "hub", of: ROLES, namespace: mailbox("c") }],
+    ["RoleBindings", { at: "hub", of: ROLE_BINDINGS, namespace: mailbox("c") }],
+  ])("come back: those of %s", async (_, what) => {
+    await using sight = await untilWhole();
+    const before = await listed(what);
+    const client = fleet.client(what.at);
+    const strip = { metadata: { labels: null, annotations: null, finalizers: null, ownerReferences: null } };
+    const wanted = before.map((it) => ({ key: keyOf(it), labels: Object.keys(it.metadata.labels ?? {}) }));
+    await Promise.all(before.map((it) => client.mergePatch(what.of, keyOf(it), strip)));
+    for (const { key, labels } of wanted)
+      await eventuallyOne(client, what.of, key, (it) =>
+        labels.every((label) => it.metadata.labels?.[label] !== undefined),
+      );
+    await expectWorking(sight);
+    expect(await fleet.client("c").find(MCS_SERVICE_IMPORTS, HELLO)).toBeDefined();
+  });
+});
