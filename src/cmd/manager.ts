@@ -1,10 +1,10 @@
-import { offsetClock, systemClock } from "#base/clock.ts";
 import { FleetError } from "#base/errors.ts";
 import { type HealthCheck, HealthRegistry } from "#base/health.ts";
 import type { Logger } from "#base/log.ts";
 import { createMetrics, type MetricsRegistry } from "#base/metrics.ts";
 import { createProcessMetrics } from "#base/process-metrics.ts";
 import { type RuntimeDeps, systemDeps } from "#kube/deps.ts";
+import { skewedClock } from "./clock-offset.ts";
 import { parseWhole } from "./numbers.ts";
 
 /** What the programs that run controllers share. */
@@ -23,9 +23,6 @@ export const MAX_CONCURRENT_FLAG = [
   "--max-concurrent-reconciles <number>",
   "the same for every controller that --concurrency does not name; default: each controller's own",
 ] as const;
-/** For tests: a machine that nobody keeps in time. Left out of the help. */
-export const CLOCK_OFFSET_FLAG = "--clock-offset <seconds>";
-
 export interface ManagerParts {
   readonly deps: RuntimeDeps;
   readonly metrics: MetricsRegistry;
@@ -37,18 +34,12 @@ export function createManagerParts(log: Logger, flags: ManagerFlags): ManagerPar
   const health = new HealthRegistry();
   health.register({ name: "ping", kind: "live", problem: () => undefined });
   createProcessMetrics(metrics);
-  const clock = offsetClock(systemClock, parseOffset(flags.clockOffset));
+  const clock = skewedClock(flags.clockOffset);
   return {
     metrics,
     health,
     deps: { ...systemDeps(log, metrics), clock, health, concurrency: parseConcurrency(flags) },
   };
-}
-
-function parseOffset(text: string | undefined): number {
-  if (text === undefined) return 0;
-  if (/^-?\d{1,9}(\.\d{1,3})?$/.test(text)) return Number(text) * 1000;
-  throw new FleetError("OPTION_INVALID", `--clock-offset must be a number of seconds, got ${text}`);
 }
 
 function parseConcurrency(flags: ManagerFlags): (controller: string) => number | undefined {

@@ -137,14 +137,22 @@ describe("an informer", () => {
     told();
     client.stop();
     await clock.advance(0);
+    const { finalizers: _held, ...metadata } = client.state.get(
+      CONFIG_MAPS,
+      objectKey("work", "two"),
+    ).metadata;
+    client.state.update(CONFIG_MAPS, { ...leaving, metadata }, undefined);
+    client.state.delete(CONFIG_MAPS, key);
+    client.seed(CONFIG_MAPS, configMap("three", { v: "3" }));
+    client.state.compact();
     client.restore();
-    await client.mergePatch(CONFIG_MAPS, objectKey("work", "two"), { metadata: { finalizers: null } });
-    await client.delete(CONFIG_MAPS, key);
-    client.compact();
     await clock.advance(5000);
-    expect([names(), told()]).toEqual([["one"], ["2>-"]]);
+    expect([names(), told()]).toEqual([
+      ["one", "three"],
+      ["2>-", "->3"],
+    ]);
     await clock.advance(60_000);
-    expect([names(), told()]).toEqual([[], ["1>-"]]);
+    expect([names(), told()]).toEqual([["three"], ["1>-"]]);
   });
 
   it("lists in pages where the server cannot stream the first state", async () => {

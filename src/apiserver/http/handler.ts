@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import type { Clock } from "#base/clock.ts";
+import { type Clock, systemClock } from "#base/clock.ts";
 import type { Logger } from "#base/log.ts";
 import { AuditLog, type AuditOptions } from "../audit/log.ts";
 import type { Authenticator } from "../auth/authenticate.ts";
@@ -81,7 +81,7 @@ export class RequestHandler {
 
   /** Never rejects: every failure is an answer. */
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const passage = new Passage(request, setCommonHeaders(request, response));
+    const passage = new Passage(request, setCommonHeaders(request, response, this.#options.clock));
     let exchange = new Exchange(request, response, passage.user);
     onceClosed(response, () => passage.over(response.statusCode));
     try {
@@ -252,7 +252,9 @@ function auditIdOf(request: IncomingMessage): string {
 }
 
 /** @returns The audit id of the answer. */
-function setCommonHeaders(request: IncomingMessage, response: ServerResponse): string {
+function setCommonHeaders(request: IncomingMessage, response: ServerResponse, clock: Clock): string {
+  // Node's own is the machine's time, kept for a second at a time.
+  if (clock !== systemClock) response.setHeader("Date", new Date(clock.now()).toUTCString());
   const auditId = auditIdOf(request);
   response.setHeader("Audit-Id", auditId);
   response.setHeader("Cache-Control", "no-cache, private");

@@ -1,5 +1,6 @@
 import { Command, Option } from "@commander-js/extra-typings";
 import { startApiServer } from "#apiserver/server.ts";
+import { CLOCK_OFFSET_FLAG, skewedClock } from "../clock-offset.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram, untilAborted } from "../program.ts";
 import { auditTo, authenticationOf } from "./access.ts";
 import {
@@ -82,6 +83,7 @@ export function command(): Command {
     .addOption(
       new Option("--journal <kind>", "where changes are kept").choices(["sqlite", "none"]).default("sqlite"),
     )
+    .addOption(new Option(CLOCK_OFFSET_FLAG).hideHelp())
     .option(...LOG_LEVEL_FLAG)
     .option(...READY_FD_FLAG);
   return program.action((flags) =>
@@ -104,6 +106,7 @@ export function command(): Command {
           requestTimeoutMs: flags.requestTimeout,
         },
         shutdownDelayMs: flags.shutdownDelayDuration,
+        clock: skewedClock(flags.clockOffset),
         log,
         ...(audit === undefined ? {} : { audit: audit.options }),
         ...(kubeletCa === undefined ? {} : { kubeletCa }),

@@ -1,8 +1,9 @@
 import { Command, Option } from "@commander-js/extra-typings";
 import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
 import { HUB_DEFAULTS } from "#controllers/hub/hub.ts";
+import { CLOCK_OFFSET_FLAG } from "../clock-offset.ts";
 import { LEADER_FLAG } from "../leader.ts";
-import { CLOCK_OFFSET_FLAG, collect, CONCURRENCY_FLAG, MAX_CONCURRENT_FLAG } from "../manager.ts";
+import { collect, CONCURRENCY_FLAG, MAX_CONCURRENT_FLAG } from "../manager.ts";
 import { parseWhole } from "../numbers.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "../program.ts";
 import { runHub } from "./run.ts";

@@ -2,11 +2,11 @@ import { Command, Option } from "@commander-js/extra-typings";
 import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
 import { runAgent } from "#controllers/member/agent/agent.ts";
 import { connect } from "#kube/client.ts";
+import { CLOCK_OFFSET_FLAG } from "../clock-offset.ts";
 import { clusterConfig } from "../cluster-config.ts";
 import { LEADER_FLAG, runElected } from "../leader.ts";
 import {
   checksOfMember,
-  CLOCK_OFFSET_FLAG,
   collect,
   CONCURRENCY_FLAG,
   createManagerParts,
