@@ -76,7 +76,7 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
     this.#stop.abort();
     this.#check?.[Symbol.dispose]();
     await this.#running;
-    for (const key of [...this.#lingering.keys()]) this.#keep(key);
+    for (const key of this.#lingering.keys()) this.#keep(key);
     this.#subscribers.clear();
   }
 
