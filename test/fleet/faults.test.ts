@@ -159,6 +159,10 @@ describe("a cluster whose agent falls silent", () => {
 });
 
 describe("a hub that is gone", () => {
+  beforeAll(() => {
+    for (const it of ["10.1.0.1", "10.1.0.2", "10.2.0.2"]) answering.add(it);
+  });
+
   it("stops nothing: imports stay, and the importer's own endpoints go on changing", async () => {
     await deploy(fleet.client("c"), { addresses: ["10.3.0.1"] });
     await exportBy("mcs", fleet.client("c"));
@@ -187,4 +191,51 @@ describe("a hub that is gone", () => {
     await fleet.client("c").delete(MCS_SERVICE_EXPORTS, hello);
     await untilImported(["10.1.0.1", "10.1.0.2", "10.2.0.2"]);
   });
+});
+
+describe("a hub that cannot be reached for longer than a lease", () => {
+  let small: TestFleet;
+  const living = new Set<string>();
+  const importedIn = (addresses: readonly string[]) =>
+    eventually(small.client("c"), ENDPOINT_SLICES, (all) => imported(all).join() === addresses.join());
+  const all = ["10.1.0.1", "10.2.0.1"];
+
+  beforeAll(async () => {
+    for (const it of all) living.add(it);
+    small = await startFleet({
+      members: ["a", "b", "c"],
+      leaseSeconds: 2,
+      probe: () => (address) => Promise.resolve(living.has(address)),
+    });
+    await ensureNamespace(small.client("c"), "work");
+    for (const [member, address] of [
+      ["a", "10.1.0.1"],
+      ["b", "10.2.0.1"],
+    ] as const) {
+      await deploy(small.client(member), { addresses: [address] });
+      await exportBy("mcs", small.client(member));
+    }
+    await importedIn(all);
+    await small.hubProgram.stop();
+    await small.hub.server.close();
+  }, 60_000);
+  afterAll(() => small[Symbol.asyncDispose]());
+
+  it("has each importer drop what died meanwhile, and use it again when it answers", async () => {
+    living.delete("10.1.0.1");
+    await importedIn(["10.2.0.1"]);
+    living.add("10.1.0.1");
+    await importedIn(all);
+  }, 40_000);
+
+  it("never takes the last endpoints of a service away: they may serve clients though no probe is let in", async () => {
+    living.delete("10.1.0.1");
+    await importedIn(["10.2.0.1"]);
+    living.clear();
+    await importedIn(all);
+    living.add("10.2.0.1");
+    await importedIn(["10.2.0.1"]);
+    living.add("10.1.0.1");
+    await importedIn(all);
+  }, 40_000);
 });

@@ -2,26 +2,13 @@
 
 import { afterAll, beforeAll, it } from "vitest";
 import { ENDPOINT_SLICE_IMPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { systemClock } from "#base/clock.ts";
 import { eventually } from "../fleet/fleet.ts";
 import { die, forgetPast, freeze, revive } from "./fault-tools.ts";
-import { EXPORTERS, type FaultyLab, HELLO, IMPORTER, startFaultyLab } from "./faulty-lab.ts";
-import { until } from "./lab-fixture.ts";
+import { EXPORTERS, type FaultyLab, HELLO, IMPORTER, MEMBERS, startFaultyLab } from "./faulty-lab.ts";
 import { describeOnKernel } from "./netns-fixture.ts";
 
 const [ONE, TWO] = EXPORTERS;
 let world: FaultyLab;
-
-/** How long each fault lasts at least. Real time: leases run in the programs' own. */
-const leases = (count: number): number => count * world.lab.topology.spec.leaseSeconds * 1000;
-
-async function untilTime(sinceMs: number, lastsMs: number): Promise<void> {
-  await until(
-    "the fault lasts",
-    () => Promise.resolve(systemClock.now() - sinceMs),
-    (it) => it >= lastsMs,
-  );
-}
 
 /** Waits until the hub tells of so many endpoints of a cluster. */
 async function untilInView(cluster: string, count: number): Promise<void> {
@@ -46,16 +33,15 @@ describeOnKernel("a fleet whose programs die", () => {
   it("drops nothing that serves while the hub is dead for longer than all leases", async () => {
     await world.suffer(async (beganMs) => {
       await die(world.lab, "hub/apiserver", "hub/hub");
-      for (const it of [ONE, TWO, IMPORTER]) endMarks.push(world.checker.mark("unheard", it));
+      const unheard = MEMBERS.map((it) => world.checker.mark("unheard", it));
       await world.scale(ONE, 3);
-      await untilTime(beganMs, leases(2.5));
+      await world.untilTime(beganMs, 2.5 * world.leaseMs);
       await world.checker.untilAnsweredBy(EXPORTERS);
       await revive(world.lab);
-      for (const end of endMarks.splice(0)) end();
+      for (const end of unheard) end();
       await untilInView(ONE, 3);
     });
   });
-  const endMarks: (() => void)[] = [];
 
   it("keeps what is there while an importer's manager is dead, and catches up with all it missed", async () => {
     await world.suffer(async (beganMs) => {
@@ -64,7 +50,7 @@ describeOnKernel("a fleet whose programs die", () => {
       await world.scale(ONE, 1);
       await world.scale(TWO, 3);
       await untilInView(ONE, 1);
-      await untilTime(beganMs, leases(2));
+      await world.untilTime(beganMs, 2 * world.leaseMs);
       await world.checker.untilFlows((last) => last.some((it) => it.to?.cluster === TWO));
       await revive(world.lab);
       end();

@@ -1,7 +1,7 @@
 /** A hub, two clusters that export a service and import it, and one that only imports it; flows go on in all three. */
 
 import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
-import { systemClock } from "#base/clock.ts";
+import { delay, systemClock } from "#base/clock.ts";
 import { eventually } from "../fleet/fleet.ts";
 import { heal, revive } from "./fault-tools.ts";
 import { FlowChecker } from "./flow-checker.ts";
@@ -18,6 +18,9 @@ const REPLICAS = 2;
 export interface FaultyLab extends AsyncDisposable {
   readonly lab: TestLab;
   readonly checker: FlowChecker;
+  readonly leaseMs: number;
+  /** Waits until a fault that began has lasted so long. */
+  untilTime(beganMs: number, lastsMs: number): Promise<void>;
   /** Pods of the service in one cluster. Those that go serve for a while yet, as the guide asks of servers. */
   scale(cluster: string, replicas: number): Promise<void>;
   /**
@@ -47,7 +50,12 @@ export async function startFaultyLab(name: string): Promise<FaultyLab> {
   return {
     lab,
     checker,
+    leaseMs: lab.topology.spec.leaseSeconds * 1000,
     scale,
+    async untilTime(beganMs, lastsMs) {
+      const leftMs = beganMs + lastsMs - systemClock.now();
+      if (leftMs > 0) await delay(systemClock, leftMs, AbortSignal.timeout(lastsMs + 1000));
+    },
     async suffer(fault) {
       const beganMs = systemClock.now();
       try {

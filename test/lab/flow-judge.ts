@@ -62,6 +62,9 @@ export interface Violation {
   readonly why: string;
 }
 
+/** What ceased to be offered before that is of no interest to whoever reads why a flow failed. Unit: milliseconds. */
+const RECENTLY_MS = 10_000;
+
 /** Flows that went where they must not go, or failed though they could have been served. */
 export function judge(record: FlowRecord, limits: Limits): readonly Violation[] {
   return record.flows.flatMap((flow) => judgeFlow(record, flow, limits) ?? []);
@@ -103,7 +106,8 @@ function judgeFailure(record: FlowRecord, flow: Flow, limits: Limits): Violation
   if (!isServable(record, from, startedAtMs)) return undefined;
   const offered = offeredAt(record.imported.get(from) ?? [], startedAtMs, limits.withdrawnMs);
   if (offered.some((it) => isExcused(record, from, it, { atMs: startedAtMs, limits }))) return undefined;
-  const known = offered.map(({ address, isThere, atMs }) => {
+  const recent = offeredAt(record.imported.get(from) ?? [], startedAtMs, RECENTLY_MS);
+  const known = recent.map(({ address, isThere, atMs }) => {
     const own = lastOf(record.own, address, startedAtMs);
     const since = (it: EndpointChange | undefined): string =>
       it === undefined ? "unknown" : `${it.isThere ? "there" : "gone"} for ${startedAtMs - it.atMs} ms`;

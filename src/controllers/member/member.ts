@@ -85,7 +85,12 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
   }
   // The lease stands for the endpoints of this cluster: who does not export them does not vouch for them.
   if (runs(part, "member-net")) {
-    const lease = keepLease(session, () => makeAllDue(work), running);
+    const heard = {
+      onBack: () => makeAllDue(work),
+      onSilent: () => probes.doubt(),
+      onHeard: (leaseMs: number) => probes.trust(leaseMs),
+    };
+    const lease = keepLease(session, heard, running);
     stack.defer(async () => {
       stop.abort();
       await lease;

@@ -7,10 +7,12 @@ import { sameJson } from "#base/json.ts";
 import type { Change } from "#kube/types.ts";
 import { importedService } from "../imports/mcs-import.ts";
 import { isImported, serviceOfLocalSlice, serviceOfSliceImport } from "../informers.ts";
+import type { Probes } from "../probes/probes.ts";
 import { both, type Session } from "../session.ts";
 import {
   chooseClusters,
   isSettled,
+  openClusters,
   type OfferedSlice,
   readinessOfEndpoints,
   type TrafficRules,
@@ -70,23 +72,53 @@ function rulesFor({ cluster, mailbox }: Session, spec: ImportedService["spec"]):
   };
 }
 
+/**
+ * What probes found, but for one thing: what only this member doubts is used where no other endpoint of the service is
+ * left. Its probes may fail where clients do not, for example by a NetworkPolicy.
+ */
+export function aliveIn(session: Session, service: ObjectKey, probes: Probes): IsAlive {
+  if (!probes.isInDoubt) return (cluster, addresses) => probes.isAlive(cluster, addresses);
+  const spec = importedService(session, service)?.spec;
+  const isOpenCluster = spec === undefined ? () => true : openClusters(rulesFor(session, spec));
+  const sources = sourcesOf(session, service).map(({ source }) => source);
+  const isServed = (family: string): boolean =>
+    sources.some(({ cluster, isLocal, facts }) => {
+      if (facts.addressType !== family || !isOpenCluster(cluster)) return false;
+      const isAlive = (addresses: readonly string[]): boolean =>
+        isLocal || probes.isAlive(cluster, addresses);
+      return readinessOfEndpoints(facts.endpoints, isAlive) !== "none";
+    });
+  const served = { IPv4: isServed("IPv4"), IPv6: isServed("IPv6") };
+  return (cluster, addresses) => {
+    if (probes.isAlive(cluster, addresses)) return true;
+    const family = addresses[0]?.includes(":") === true ? "IPv6" : "IPv4";
+    return probes.isDoubted(cluster) && !served[family];
+  };
+}
+
 /** Names of the slices whose part in a service may change because one of another cluster became ready or is no longer. */
-export function rivalsOfImport(session: Session, change: Change<EndpointSliceImport>): ObjectKey[] {
+export function rivalsOfImport(
+  session: Session,
+  probes: Probes,
+  change: Change<EndpointSliceImport>,
+): ObjectKey[] {
   if (!isReadinessChanged(change.before?.spec, change.after?.spec)) return [];
-  return rivalsIn(session, both((it: EndpointSliceImport) => [serviceOfSliceImport(it)])(change));
+  return rivalsIn(session, probes, both((it: EndpointSliceImport) => [serviceOfSliceImport(it)])(change));
 }
 
 /** The same for a slice of this cluster's own Services. */
-export function rivalsOfLocal(session: Session, change: Change<EndpointSlice>): ObjectKey[] {
+export function rivalsOfLocal(session: Session, probes: Probes, change: Change<EndpointSlice>): ObjectKey[] {
   const { before, after } = change;
   if ([before, after].some((it) => it !== undefined && isImported(it))) return [];
-  return isReadinessChanged(before, after) ? rivalsIn(session, both(serviceOfLocalSlice)(change)) : [];
+  return isReadinessChanged(before, after)
+    ? rivalsIn(session, probes, both(serviceOfLocalSlice)(change))
+    : [];
 }
 
 /** For endpoints that were found dead, or alive again, of which nothing is written. */
-export function rivalsIn(session: Session, services: Iterable<ObjectKey>): ObjectKey[] {
+export function rivalsIn(session: Session, probes: Probes, services: Iterable<ObjectKey>): ObjectKey[] {
   return [...new Set(services)]
-    .filter((it) => isContested(session, it))
+    .filter((it) => probes.isInDoubt || isContested(session, it))
     .flatMap((it) => namesOf(session, it));
 }
 

@@ -31,7 +31,15 @@ import {
 import type { Probes } from "../probes/probes.ts";
 import { both, isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
 import { ignoreVanishing } from "../vanishing.ts";
-import { type Choice, choiceFor, type IsAlive, rivalsIn, rivalsOfImport, rivalsOfLocal } from "./choice.ts";
+import {
+  aliveIn,
+  type Choice,
+  choiceFor,
+  type IsAlive,
+  rivalsIn,
+  rivalsOfImport,
+  rivalsOfLocal,
+} from "./choice.ts";
 import type { Drains } from "./drains.ts";
 import { planImportedSlices, type SliceImportView } from "./import-plan.ts";
 import { putReplacements } from "./replacement.ts";
@@ -63,14 +71,14 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
       sources: [
         watching(fleet.sliceImports, (change) => [
           ...namesOfObjects(change.before, change.after),
-          ...rivalsOfImport(session, change),
+          ...rivalsOfImport(session, probes, change),
         ]),
         watching(mailbox.sliceImports, ({ after }) =>
           after !== undefined && isDeleting(after) ? namesOfObjects(after) : [],
         ),
         watching(here.slices, (change) => [
           ...namesOfLocal(session, change),
-          ...rivalsOfLocal(session, change),
+          ...rivalsOfLocal(session, probes, change),
         ]),
         watching(fleet.importedServices, (change) => both(serviceKeys)(change).flatMap(slicesOf)),
         watching(here.mcsImports, (change) => (isIdentityChanged(change) ? slicesOf(change.key) : [])),
@@ -98,7 +106,10 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
   );
   probes.onChange = (cluster) => {
     const slices = [...fleet.sliceImports.byIndex("cluster", cluster)];
-    for (const name of [...namesOfObjects(...slices), ...rivalsIn(session, slices.map(serviceOfSliceImport))])
+    for (const name of [
+      ...namesOfObjects(...slices),
+      ...rivalsIn(session, probes, slices.map(serviceOfSliceImport)),
+    ])
       controller.enqueue(name);
   };
   return controller;
@@ -161,8 +172,8 @@ async function reconcile(
   const membership = membershipOf(session);
   if (membership === "none") return;
   const found = membership === "leave" ? undefined : findSource(session, key);
-  const isAlive: IsAlive = (cluster, addresses) => probes.isAlive(cluster, addresses);
   const plan = (it: FoundSlice): ReturnType<typeof planImportedSlices> => {
+    const isAlive = aliveIn(session, it.service, probes);
     const spec = importedService(session, it.service)?.spec;
     return planFound(session, it, { spec, isAlive, ...choiceFor(session, it, { spec, isAlive }) });
   };

@@ -2,7 +2,7 @@ import { MEMBER_NAME_LABEL } from "#api/cluster.kubernetes-fleet.io/v1beta1/type
 import { LEASES } from "#api/coordination/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
-import { delay } from "#base/clock.ts";
+import { type Clock, delay } from "#base/clock.ts";
 import { FleetError, hasCode, messageOf } from "#base/errors.ts";
 import { microTimestamp } from "#kube/conditions.ts";
 import { isOriginalHub, type Session } from "../session.ts";
@@ -12,28 +12,42 @@ const RENEWALS = 3;
 /** Between two looks where nothing is renewed. Unit: seconds. */
 const IDLE_SECONDS = 60;
 
+export interface HubListener {
+  /** With the first renewal after one that failed. */
+  readonly onBack: () => void;
+  /** No renewal was taken for the length of a lease: the hub takes this member for lost, or is lost itself. */
+  readonly onSilent: () => void;
+  /** With the first renewal after that. */
+  readonly onHeard: (leaseMs: number) => void;
+}
+
 /**
  * Renews the member's Lease in its mailbox until `signal` aborts. At a fixed pace, not with growing pauses: a hub that
  * comes back has to hear of the member within one lease.
  *
  * A hub of other origin names no lease and gives no right to one: there, that it answers again is all there is to see.
  *
- * @param onBack - Called with the first renewal after one that failed.
+ * @param heard - Told whether the hub is there.
  */
-export async function keepLease(session: Session, onBack: () => void, signal: AbortSignal): Promise<void> {
+export async function keepLease(session: Session, heard: HubListener, signal: AbortSignal): Promise<void> {
   const { hub, deps } = session;
   let isAway = false;
+  using silence = new Silence(deps.clock, heard);
   using _reachable = hub.onReachable(() => {
-    if (isOriginalHub(session)) onBack();
+    if (isOriginalHub(session)) heard.onBack();
   });
   while (!signal.aborted) {
     const leaseSeconds = leaseOf(session);
     const pauseMs = ((leaseSeconds ?? IDLE_SECONDS) * 1000) / RENEWALS;
     try {
-      if (leaseSeconds !== undefined) await renew(session, leaseSeconds, pauseMs, signal);
+      silence.expect(leaseSeconds);
+      if (leaseSeconds !== undefined) {
+        await renew(session, leaseSeconds, pauseMs, signal);
+        silence.end(leaseSeconds);
+      }
       if (isAway) {
         deps.log.info("the hub is back");
-        onBack();
+        heard.onBack();
       }
       isAway = false;
     } catch (error) {
@@ -46,6 +60,44 @@ export async function keepLease(session: Session, onBack: () => void, signal: Ab
     } catch (error) {
       if (!hasCode(error, "ABORTED")) throw error;
     }
+  }
+}
+
+/** Notices that no renewal was taken for the length of a lease. */
+class Silence implements Disposable {
+  readonly #clock: Clock;
+  readonly #heard: HubListener;
+  #timer: Disposable | undefined;
+  #isNoticed = false;
+
+  constructor(clock: Clock, heard: HubListener) {
+    this.#clock = clock;
+    this.#heard = heard;
+  }
+
+  /** A renewal begins: from the first one on the hub has the length of a lease. */
+  expect(leaseSeconds: number | undefined): void {
+    if (leaseSeconds === undefined) this[Symbol.dispose]();
+    else if (this.#timer === undefined) this.#arm(leaseSeconds);
+  }
+
+  end(leaseSeconds: number): void {
+    this.#arm(leaseSeconds);
+    if (this.#isNoticed) this.#heard.onHeard(leaseSeconds * 1000);
+    this.#isNoticed = false;
+  }
+
+  #arm(leaseSeconds: number): void {
+    this[Symbol.dispose]();
+    this.#timer = this.#clock.after(leaseSeconds * 1000, () => {
+      this.#isNoticed = true;
+      this.#heard.onSilent();
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.#timer?.[Symbol.dispose]();
+    this.#timer = undefined;
   }
 }
 

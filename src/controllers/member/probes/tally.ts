@@ -32,6 +32,10 @@ export class ProbeTally {
     return this.#entries.get(address)?.isAlive ?? true;
   }
 
+  get areAllAlive(): boolean {
+    return [...this.#entries.values()].every((it) => it.isAlive);
+  }
+
   /** Forgets endpoints that are no longer there. */
   keep(addresses: ReadonlySet<string>): void {
     for (const address of this.#entries.keys()) if (!addresses.has(address)) this.#entries.delete(address);

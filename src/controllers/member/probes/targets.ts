@@ -23,3 +23,17 @@ export function planTargets(slices: Iterable<EndpointSliceImport>): ProbeTarget[
   }
   return [...targets].map(([address, ports]) => ({ address, ports: [...ports] }));
 }
+
+/** So many are asked in a round at least, and this part of all. */
+const SAMPLE = { atLeast: 3, part: 0.1 };
+
+/** Splits off those whose turn it is after so many were asked: round after round all get theirs. */
+export function takeSample(
+  targets: readonly ProbeTarget[],
+  asked: number,
+): readonly [sample: readonly ProbeTarget[], rest: readonly ProbeTarget[]] {
+  const from = targets.length === 0 ? 0 : asked % targets.length;
+  const turned = [...targets.slice(from), ...targets.slice(0, from)];
+  const size = Math.max(SAMPLE.atLeast, Math.ceil(targets.length * SAMPLE.part));
+  return [turned.slice(0, size), turned.slice(size)];
+}
