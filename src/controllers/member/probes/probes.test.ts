@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { EndpointSliceImport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { systemClock } from "#base/clock.ts";
 import { ProbeTally } from "./tally.ts";
-import { planTargets } from "./targets.ts";
+import { planTargets, takeSample } from "./targets.ts";
 import { tcpProbe } from "./tcp.ts";
 
 describe("what probes of a suspect cluster found", () => {
@@ -55,6 +55,33 @@ describe("what is asked of a suspect cluster", () => {
       { address: "10.0.0.2", ports: [80] },
       { address: "10.0.0.3", ports: [] },
     ]);
+  });
+});
+
+describe("what is asked in a round of a cluster that is only doubted", () => {
+  const targets = (count: number) =>
+    Array.from({ length: count }, (_, at) => ({ address: `10.0.0.${at}`, ports: [80] }));
+
+  it("is three endpoints, or a tenth of them, and the others in reserve", () => {
+    const sizes = [0, 1, 3, 4, 31, 200].map((count) => takeSample(targets(count), 7).map((it) => it.length));
+    expect(sizes).toEqual([
+      [0, 0],
+      [1, 0],
+      [3, 0],
+      [3, 1],
+      [4, 27],
+      [20, 180],
+    ]);
+  });
+
+  it("is each endpoint in its turn", () => {
+    const all = targets(10);
+    const asked: string[] = [];
+    for (let round = 0; round < 4; round++)
+      asked.push(...takeSample(all, asked.length)[0].map((it) => it.address));
+    expect(asked.slice(0, 10).toSorted()).toEqual(all.map((it) => it.address).toSorted());
+    const [sample, rest] = takeSample(all, 8);
+    expect(new Set([...sample, ...rest]).size).toBe(10);
   });
 });
 
