@@ -16,6 +16,9 @@ export const ROOT_CA_CONFIG_MAP = "kube-root-ca.crt";
 export const CLUSTER_UID_ANNOTATION = "fairlead.dev/cluster-uid";
 /** Of the hub: what every member may read, each thing once. The hub alone writes it. */
 export const VIEW_NAMESPACE = "fleet-view-default";
+/** Labels of what is in the view, by which members ask for what concerns them: a service's namespace, a slice's exporter. */
+export const SERVICE_NAMESPACE_LABEL = "fairlead.dev/service-namespace";
+export const SOURCE_CLUSTER_LABEL = "fairlead.dev/source-cluster";
 /** Annotation of a MemberCluster: "strict" keeps it out of the view, it gets copies of what is meant for it. */
 export const ISOLATION_ANNOTATION = "fairlead.dev/isolation";
 /** Annotation of a namespace on the hub: names of members, with commas between them, that may import its services. Absent: all. */

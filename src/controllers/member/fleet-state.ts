@@ -6,6 +6,7 @@ import {
   type NamespaceReport,
 } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
+import type { Namespace } from "#api/core/v1/types.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import {
@@ -23,19 +24,32 @@ import {
   createReportInformer,
   createSliceImportInformer,
   type MailboxInformers,
+  type Scope,
 } from "./informers.ts";
 import { Layers } from "./layers.ts";
+import { ALL, covers, isSelected, isStale, type Selection, selectionOf, selectorsOf } from "./selection.ts";
 import { isOfOurs } from "./session.ts";
 
 /** A namespace that is read, or begins to be. */
 interface Place {
   readonly namespace: string;
+  /** Which part of it; undefined: all, as of the mailbox. */
+  readonly selection: Selection | undefined;
   readonly parts: readonly Part[];
   isLaid: boolean;
 }
 
+/** A place that is to take another's place: the same namespace, but another part of it. */
+interface Successor {
+  readonly place: Place;
+  /** Tell of changes in both. */
+  readonly subscriptions: DisposableStack;
+}
+
 interface Part {
   readonly informer: Informer<KubeObject>;
+  /** The namespace of the service that an object is about. */
+  readonly concerns: (it: KubeObject) => string;
   readonly lay: () => void;
   readonly lift: () => void;
 }
@@ -44,6 +58,8 @@ interface Parts {
   readonly hub: KubeClient;
   readonly cluster: string;
   readonly mailbox: MailboxInformers;
+  /** Of this cluster: what is read of the view is what concerns these. */
+  readonly namespaces: Informer<Namespace>;
   readonly deps: RuntimeDeps;
 }
 
@@ -51,6 +67,9 @@ interface Parts {
  * What the hub says of the fleet, from the mailbox and, under it, from the view that the orders name. Reading begins and
  * ends as the orders say, and takes nothing away on the way: a place is laid when all of it is known, and lifted when the
  * others have what it had. Hubs of other origin know neither the view nor our kinds, and are not asked for them.
+ *
+ * Of the view only what concerns this cluster is read. Where that becomes more, it is read anew beside what is read
+ * already, until both say the same of what they have in common.
  */
 export class FleetState implements AsyncDisposable {
   readonly reports = new Layers<NamespaceReport>(NAMESPACE_REPORTS);
@@ -59,6 +78,9 @@ export class FleetState implements AsyncDisposable {
   readonly #parts: Parts;
   readonly #key: ObjectKey;
   readonly #places = new Map<string, Place>();
+  #successor: Successor | undefined;
+  /** The namespace that has been read in all that concerns this cluster, if not at this moment. */
+  #readsAllOf: string | undefined;
   readonly #controller: Controller;
   readonly #settled = Promise.withResolvers<void>();
   #running = AbortSignal.abort();
@@ -73,7 +95,12 @@ export class FleetState implements AsyncDisposable {
         name: "member-fleet-state",
         reconcile: (_key, signal) => this.#follow(signal),
         concurrency: 1,
-        sources: [watching(parts.mailbox.orders)],
+        sources: [
+          watching(parts.mailbox.orders, () => [this.#key]),
+          watching(parts.namespaces, ({ before, after }) =>
+            before === undefined || after === undefined ? [this.#key] : [],
+          ),
+        ],
       },
       parts.deps,
     );
@@ -84,12 +111,9 @@ export class FleetState implements AsyncDisposable {
     return this.#places.get(mailboxOf(this.#parts.cluster))?.isLaid === true;
   }
 
-  /** The namespace that is read beside the mailbox. */
+  /** The namespace that is read beside the mailbox: nothing that is there is needed in the mailbox. */
   get view(): string | undefined {
-    const views = [...this.#places.values()].filter(
-      (it) => it.isLaid && it.namespace !== mailboxOf(this.#parts.cluster),
-    );
-    return views.at(-1)?.namespace;
+    return this.#readsAllOf;
   }
 
   /** Resolves when all that the orders name is read: before that nothing may be taken for absent. */
@@ -111,14 +135,50 @@ export class FleetState implements AsyncDisposable {
     for (const namespace of wanted) if (!this.#lay(namespace)) return;
     for (const place of this.#places.values())
       if (!wanted.includes(place.namespace)) await this.#end(place, signal);
+    const view = [...this.#places.values()].find((it) => it.selection !== undefined);
+    if (view !== undefined) await this.#followNamespaces(view);
     this.#settled.resolve();
+  }
+
+  /** One successor at a time: however fast namespaces come, they are taken together. */
+  async #followNamespaces(view: Place): Promise<void> {
+    if (this.#successor !== undefined && isCaughtUp(view, this.#successor.place)) {
+      const { place, subscriptions } = this.#successor;
+      subscriptions.dispose();
+      this.#successor = undefined;
+      for (const it of place.parts) it.lay();
+      for (const it of view.parts) it.lift();
+      place.isLaid = true;
+      this.#places.set(place.namespace, place);
+      await dispose(view);
+      this.#onLaid(place);
+      // What changed meanwhile.
+      this.#controller.enqueue(this.#key);
+    } else if (this.#successor === undefined && isStale(view.selection ?? ALL, this.#namespaces())) {
+      const place = this.#createPlace(view.namespace);
+      const subscriptions = new DisposableStack();
+      for (const { informer } of [...view.parts, ...place.parts])
+        subscriptions.use(informer.subscribe(() => this.#controller.enqueue(this.#key)));
+      this.#successor = { place, subscriptions };
+      this.#read(place);
+    }
+  }
+
+  /** Undefined where they may not be read: no cluster is without any. */
+  #namespaces(): ReadonlySet<string> | undefined {
+    const all = [...this.#parts.namespaces.store.list()].map((it) => it.metadata.name);
+    return all.length === 0 ? undefined : new Set(all);
   }
 
   #begin(namespace: string): void {
     const place = this.#createPlace(namespace);
     this.#places.set(namespace, place);
-    for (const { informer } of place.parts) informer.start(this.#running);
-    void Promise.all(place.parts.map((it) => it.informer.synced(this.#running))).then(
+    this.#read(place);
+  }
+
+  #read({ parts }: Place): void {
+    for (const { informer } of parts) informer.start(this.#running);
+    void Promise.all(parts.map((it) => it.informer.synced(this.#running))).then(
       () => this.#controller.enqueue(this.#key),
       () => {},
     );
@@ -126,29 +186,44 @@ export class FleetState implements AsyncDisposable {
 
   #createPlace(namespace: string): Place {
     const { hub, cluster, deps } = this.#parts;
+    const isMailbox = namespace === mailboxOf(cluster);
+    const selection = isMailbox ? undefined : selectionOf(this.#namespaces());
+    const selectors = selection === undefined ? undefined : selectorsOf(selection, cluster);
     const services = partOf(
-      namespace,
       this.importedServices,
-      createImportedServiceInformer(hub, namespace, deps),
+      createImportedServiceInformer(hub, scopeOf(namespace, selectors?.services), deps),
+      { namespace, concerns: (it) => it.spec.service.namespace },
     );
-    const other =
-      namespace === mailboxOf(cluster)
-        ? partOf(namespace, this.reports, createReportInformer(hub, namespace, deps))
-        : partOf(namespace, this.sliceImports, createSliceImportInformer(hub, namespace, deps));
-    return { namespace, parts: [services, other], isLaid: false };
+    const other = isMailbox
+      ? partOf(this.reports, createReportInformer(hub, namespace, deps), { namespace, concerns: () => "" })
+      : partOf(
+          this.sliceImports,
+          createSliceImportInformer(hub, scopeOf(namespace, selectors?.slices), deps),
+          { namespace, concerns: (it) => it.spec.ownerServiceReference.namespace },
+        );
+    return { namespace, selection, parts: [services, other], isLaid: false };
   }
 
   /** @returns Whether the place is read. */
   #lay(namespace: string): boolean {
     const place = this.#places.get(namespace);
-    if (place === undefined || !place.parts.every((it) => it.informer.hasSynced)) return false;
+    if (place === undefined || !isSynced(place)) return false;
     if (!place.isLaid) {
       for (const it of place.parts) it.lay();
       place.isLaid = true;
       this.#parts.deps.log.info("reading what the hub says of the fleet", { namespace });
-      this.onMove();
+      this.#onLaid(place);
     }
     return true;
+  }
+
+  /**
+   * Once all is read the hub is told so, and never again otherwise while this goes on: what concerns a namespace that
+   * comes later was not in the mailbox.
+   */
+  #onLaid({ namespace, selection }: Place): void {
+    if (selection !== undefined && covers(selection, this.#namespaces())) this.#readsAllOf = namespace;
+    this.onMove();
   }
 
   async #end(place: Place, signal: AbortSignal): Promise<void> {
@@ -157,9 +232,19 @@ export class FleetState implements AsyncDisposable {
       for (const it of place.parts) it.lift();
     }
     this.#places.delete(place.namespace);
-    await Promise.all(place.parts.map((it) => it.informer[Symbol.asyncDispose]()));
+    if (this.#readsAllOf === place.namespace) this.#readsAllOf = undefined;
+    if (this.#successor?.place.namespace === place.namespace) await this.#endSuccessor();
+    await dispose(place);
     this.#parts.deps.log.info("no longer reading a namespace of the hub", { namespace: place.namespace });
     this.onMove();
+  }
+
+  async #endSuccessor(): Promise<void> {
+    const successor = this.#successor;
+    this.#successor = undefined;
+    if (successor === undefined) return;
+    successor.subscriptions.dispose();
+    await dispose(successor.place);
   }
 
   /** The hub filled the mailbox before it changed the orders, but one watch may tell of it later than another. */
@@ -178,17 +263,60 @@ export class FleetState implements AsyncDisposable {
     await this.#controller[Symbol.asyncDispose]();
     for (const layers of [this.reports, this.importedServices, this.sliceImports])
       await layers[Symbol.asyncDispose]();
-    for (const { parts } of this.#places.values())
-      await Promise.all(parts.map((it) => it.informer[Symbol.asyncDispose]()));
+    await this.#endSuccessor();
+    for (const place of this.#places.values()) await dispose(place);
   }
 }
 
-function partOf<T extends KubeObject>(namespace: string, layers: Layers<T>, informer: Informer<T>): Part {
+function partOf<T extends KubeObject>(
+  layers: Layers<T>,
+  informer: Informer<T>,
+  { namespace, concerns }: { readonly namespace: string; readonly concerns: (it: T) => string },
+): Part {
   return {
     informer,
+    concerns: (it) => concerns(it as T),
     lay: () => layers.lay(namespace, informer),
-    lift: () => layers.lift(namespace),
+    lift: () => layers.lift(informer),
   };
+}
+
+function scopeOf(namespace: string, labelSelector: string | undefined): Scope {
+  return labelSelector === undefined ? { namespace } : { namespace, labelSelector };
+}
+
+function isSynced({ parts }: Place): boolean {
+  return parts.every((it) => it.informer.hasSynced);
+}
+
+async function dispose({ parts }: Place): Promise<void> {
+  await Promise.all(parts.map((it) => it.informer[Symbol.asyncDispose]()));
+}
+
+/**
+ * Whether another reading of a namespace may take the place of one: of what both should have, it lacks nothing, has
+ * nothing that is gone already, and knows each object as it is or as it will be. Both are told of every change, but
+ * one may be told later.
+ */
+function isCaughtUp(before: Place, after: Place): boolean {
+  if (!isSynced(after)) return false;
+  const isIn = (it: KubeObject, part: Part, { selection = ALL }: Place): boolean =>
+    isSelected(selection, part.concerns(it));
+  return before.parts.every((part, at) => {
+    const next = after.parts[at];
+    if (next === undefined) return false;
+    for (const it of part.informer.store.list())
+      if (isIn(it, part, after) && !isAsNew(next.informer.store.get(keyOf(it)), it)) return false;
+    for (const it of next.informer.store.list())
+      if (isIn(it, part, before) && part.informer.store.get(keyOf(it)) === undefined) return false;
+    return true;
+  });
+}
+
+/** Versions of one kind can be compared (Kubernetes API concepts, "Resource versions"). */
+function isAsNew(it: KubeObject | undefined, than: KubeObject): boolean {
+  const [version, old] = [it?.metadata.resourceVersion, than.metadata.resourceVersion];
+  return version !== undefined && (version === old || Number(version) > Number(old));
 }
 
 /** Where a hub says things in our kinds, uppermost first. */

@@ -124,7 +124,7 @@ export function createMailboxInformers(
     sliceExports: make(ENDPOINT_SLICE_EXPORTS, {
       indexes: { source: (it) => [sourceOfSliceExport(it)], service: (it) => [serviceOfSliceExport(it)] },
     }),
-    sliceImports: createSliceImportInformer(client, namespace, deps),
+    sliceImports: createSliceImportInformer(client, { namespace }, deps),
   };
 }
 
@@ -144,25 +144,21 @@ export function createReportInformer(
  */
 const LINGER_MS = { endpoints: 300, services: 1000 };
 
-/** In the mailbox or in the view. */
+/** What is read in the mailbox or in the view, and which part of it. */
+export type Scope = Pick<InformerOptions<KubeObject>, "namespace" | "labelSelector">;
+
 export function createImportedServiceInformer(
   client: KubeClient,
-  namespace: string,
+  scope: Scope,
   deps: RuntimeDeps,
 ): Informer<ImportedService> {
   const indexes = { service: (it: ImportedService) => [serviceOfImported(it)] };
-  return createInformer(
-    client,
-    IMPORTED_SERVICES,
-    { namespace, indexes, lingerMs: LINGER_MS.services },
-    deps,
-  );
+  return createInformer(client, IMPORTED_SERVICES, { ...scope, indexes, lingerMs: LINGER_MS.services }, deps);
 }
 
-/** In the mailbox or in the view. */
 export function createSliceImportInformer(
   client: KubeClient,
-  namespace: string,
+  scope: Scope,
   deps: RuntimeDeps,
 ): Informer<EndpointSliceImport> {
   const indexes = {
@@ -172,7 +168,7 @@ export function createSliceImportInformer(
   return createInformer(
     client,
     ENDPOINT_SLICE_IMPORTS,
-    { namespace, indexes, lingerMs: LINGER_MS.endpoints },
+    { ...scope, indexes, lingerMs: LINGER_MS.endpoints },
     deps,
   );
 }

@@ -83,7 +83,7 @@ describe("layers", () => {
         for (const step of list) {
           const place = places.get(step.at)!;
           if (step.act === "toggle") {
-            if (laid.includes(step.at)) layers.lift(step.at);
+            if (laid.includes(step.at)) layers.lift(place);
             else layers.lay(step.at, place);
             laid = laid.includes(step.at) ? laid.filter((it) => it !== step.at) : [...laid, step.at];
           } else {
@@ -125,7 +125,7 @@ describe("layers", () => {
     mailbox.remove(copy);
     expect(gone).toEqual([]);
     mailbox.write(configMap("mailbox", "a", "red"));
-    layers.lift("view");
+    layers.lift(view);
     expect(gone).toEqual([]);
   });
 });

@@ -13,7 +13,7 @@ interface Layer<T extends KubeObject> {
 /**
  * Namespaces of one kind, laid over each other: of objects with one name the uppermost counts, and readers see one. Keys
  * are names. Objects that are being deleted are not there. Layers may come and go; what another layer has as well is
- * then seen to change, never to vanish.
+ * then seen to change, never to vanish; and one object that two layers have, in one version, does not change when one goes.
  *
  * Layers are started, synced and stopped by whoever lays them; this is always synced, with what it has.
  */
@@ -38,8 +38,8 @@ export class Layers<T extends KubeObject> implements Informer<T>, Store<T> {
       this.#pass(layer, { key: keyOf(after), before: undefined, after });
   }
 
-  lift(namespace: string): void {
-    const at = this.#layers.findIndex((it) => it.namespace === namespace);
+  lift(informer: Informer<T>): void {
+    const at = this.#layers.findIndex((it) => it.informer === informer);
     const [layer] = at === -1 ? [] : this.#layers.splice(at, 1);
     if (layer === undefined) return;
     layer.subscription[Symbol.dispose]();
@@ -73,7 +73,7 @@ export class Layers<T extends KubeObject> implements Informer<T>, Store<T> {
   }
 
   #publish(change: Change<T>): void {
-    if (change.before === change.after) return;
+    if (isSameVersion(change.before, change.after)) return;
     for (const subscriber of this.#subscribers) subscriber(change);
   }
 
@@ -127,4 +127,13 @@ export class Layers<T extends KubeObject> implements Informer<T>, Store<T> {
 
 function present<T extends KubeObject>(object: T | undefined): T | undefined {
   return object === undefined || isDeleting(object) ? undefined : object;
+}
+
+function isSameVersion(a: KubeObject | undefined, b: KubeObject | undefined): boolean {
+  if (a === b) return true;
+  return (
+    a !== undefined &&
+    a.metadata.uid === b?.metadata.uid &&
+    a.metadata.resourceVersion === b?.metadata.resourceVersion
+  );
 }

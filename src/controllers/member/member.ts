@@ -56,14 +56,23 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
   if (part.isNetworking) await ensureNamespace(local, FLEET_SYSTEM_NAMESPACE, running);
   const hubDeps = deps.health === undefined ? deps : { ...deps, health: deps.health.part("hub") };
   const ofMailbox = createMailboxInformers(hub, cluster, hubDeps);
+  const ofCluster = createLocalInformers(local, { cluster, isFleetOnly: part.isFleetOnly ?? false }, deps);
   const session: Session = {
     cluster,
     part,
     local,
     hub,
-    here: createLocalInformers(local, { cluster, isFleetOnly: part.isFleetOnly ?? false }, deps),
+    here: ofCluster,
     mailbox: ofMailbox,
-    fleet: stack.use(new FleetState({ hub, cluster, mailbox: ofMailbox, deps: hubDeps })),
+    fleet: stack.use(
+      new FleetState({
+        hub,
+        cluster,
+        mailbox: ofMailbox,
+        namespaces: ofCluster.namespaces,
+        deps: hubDeps,
+      }),
+    ),
     events: createEventRecorder(local, MEMBER_MANAGER, deps),
     stopwatch: new Stopwatch({ cluster, hub, clock: deps.clock, metrics: deps.metrics }),
     passOn,

@@ -1,5 +1,5 @@
 import { parseClaims } from "#api/fairlead.dev/model/claim.ts";
-import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { SERVICE_NAMESPACE_LABEL, SOURCE_CLUSTER_LABEL, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { narrowed } from "#api/fairlead.dev/model/audience.ts";
 import { type ObjectKey, keyOf, objectKey, splitKey } from "#api/meta/key.ts";
 import {
@@ -151,13 +151,24 @@ async function distribute(
       if (current !== undefined && isDeleting(current)) return;
       await applyIfChanged(parts.client, ENDPOINT_SLICE_IMPORTS, {
         current,
-        desired: { metadata: { namespace, name }, spec },
+        desired: {
+          metadata: { namespace, name, ...(namespace === VIEW_NAMESPACE ? { labels: labelsOf(spec) } : {}) },
+          spec,
+        },
         fieldManager: HUB_MANAGER,
         signal,
       });
     }),
   );
   return new Set(specs.keys());
+}
+
+/** By which members choose what they read of the view. All are label values: others are not accepted. */
+function labelsOf({ endpointSliceReference, ownerServiceReference }: EndpointSliceExportSpec) {
+  return {
+    [SERVICE_NAMESPACE_LABEL]: ownerServiceReference.namespace,
+    [SOURCE_CLUSTER_LABEL]: endpointSliceReference.clusterId,
+  };
 }
 
 function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport): SlicePlan {

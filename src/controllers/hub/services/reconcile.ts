@@ -3,7 +3,13 @@ import { allowedImporters } from "#api/fairlead.dev/model/audience.ts";
 import { mailboxName } from "#api/fairlead.dev/model/names.ts";
 import { type Claim, renderClaims } from "#api/fairlead.dev/model/claim.ts";
 import type { MergedService } from "#api/fairlead.dev/model/merge.ts";
-import { ACCEPTED, MCS_CONFLICT, TRAFFIC, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import {
+  ACCEPTED,
+  MCS_CONFLICT,
+  SERVICE_NAMESPACE_LABEL,
+  TRAFFIC,
+  VIEW_NAMESPACE,
+} from "#api/fairlead.dev/names.ts";
 import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey, splitKey } from "#api/meta/key.ts";
 import {
@@ -231,9 +237,12 @@ class Pass {
         const current = informers.importedServices.store.get(objectKey(namespace, name));
         if (current !== undefined && serviceOfImported(current) !== this.#key)
           throw new FleetError("API_CONFLICT", `${namespace}/${name} belongs to another service`);
+        // By which members choose what they read of the view.
+        const labels =
+          namespace === VIEW_NAMESPACE ? { labels: { [SERVICE_NAMESPACE_LABEL]: this.#namespace } } : {};
         await applyIfChanged(client, IMPORTED_SERVICES, {
           current,
-          desired: { metadata: { namespace, name }, spec: { service, ...spec } },
+          desired: { metadata: { namespace, name, ...labels }, spec: { service, ...spec } },
           fieldManager: HUB_MANAGER,
           signal,
         });
