@@ -17,7 +17,7 @@ import { seededRng } from "#base/rng.ts";
 import { FakeKubeClient } from "#kube/client.fake.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
-import type { Change, WatchEvent, WatchOptions } from "#kube/types.ts";
+import type { Change, Informer, WatchEvent, WatchOptions } from "#kube/types.ts";
 import { FleetState } from "./fleet-state.ts";
 import { createMailboxInformers } from "./informers.ts";
 
@@ -102,9 +102,12 @@ class Reader {
       if (this.#told.has(uid)) return "comes back";
       return Number(resourceVersion) < (this.#newest.get(uid) ?? 0) ? "goes back in time" : undefined;
     }
+    return this.#mayGo(this.seen.get(key)) ? undefined : "is withdrawn";
+  }
+  #mayGo(it: EndpointSliceImport | undefined): boolean {
     const { gone, removed } = this.#world;
-    const namespace = this.seen.get(key)?.spec.ownerServiceReference.namespace ?? "";
-    return gone.has(before?.metadata.uid ?? "") || removed.has(namespace) ? undefined : "is withdrawn";
+    if (it === undefined) return true;
+    return gone.has(it.metadata.uid ?? "") || removed.has(it.spec.ownerServiceReference.namespace);
   }
 }
 
@@ -117,10 +120,9 @@ interface World {
 }
 
 const NAMES = ["n1", "n2", "n3"] as const;
-type Step =
-  | { readonly act: "add" | "remove"; readonly namespace: string }
-  | { readonly act: "write" | "delete"; readonly namespace: string; readonly cluster: string }
-  | { readonly act: "pass" };
+type OfCluster = { readonly act: "add" | "remove"; readonly namespace: string };
+type OfHub = { readonly act: "write" | "delete"; readonly namespace: string; readonly cluster: string };
+type Step = OfCluster | OfHub | { readonly act: "pass" };
 const namespace = fc.constantFrom(...NAMES);
 const steps = fc.array(
   fc.oneof(
@@ -170,7 +172,7 @@ describe("the state of the fleet", () => {
           hub.seed(ENDPOINT_SLICE_IMPORTS, sliceOf(`b-${name}`, name, "b"), sliceOf(`a-${name}`, name, "a"));
         const stop = new AbortController();
         const mailbox = createMailboxInformers(hub, "a", deps);
-        for (const it of Object.values(mailbox)) it.start(stop.signal);
+        for (const it of Object.values(mailbox) as Informer<KubeObject>[]) it.start(stop.signal);
         const namespaces = createInformer(local, NAMESPACES, {}, deps);
         namespaces.start(stop.signal);
         await using fleet = new FleetState({ hub, cluster: "a", mailbox, namespaces, deps });
@@ -182,7 +184,8 @@ describe("the state of the fleet", () => {
         expect(fleet.view).toBe(VIEW_NAMESPACE);
         for (const step of list)
           if (step.act === "pass") await once(scheduler);
-          else act(step, world);
+          else if ("cluster" in step) changeHub(step, world);
+          else changeCluster(step, world);
         await rest(scheduler);
         expect(reader.problems).toEqual([]);
         const present = new Set(local.objects(NAMESPACES).map((it) => it.metadata.name));
@@ -208,28 +211,27 @@ function versionOf(it: KubeObject | undefined): string {
   return it === undefined ? "" : `${it.metadata.name} ${it.metadata.resourceVersion ?? ""}`;
 }
 
-function act(step: Exclude<Step, { act: "pass" }>, { hub, local, gone, removed }: World): void {
-  if (step.act === "add" || step.act === "remove") {
-    const key = objectKey(undefined, step.namespace);
-    const has = local.state.all(NAMESPACES).has(key);
-    if (step.act === "add" && !has) local.seed(NAMESPACES, { metadata: { name: step.namespace } });
-    if (step.act === "add" || !has) return;
-    removed.add(step.namespace);
-    local.state.delete(NAMESPACES, key);
-    return;
-  }
-  const { namespace: of, cluster } = step as Extract<Step, { act: "write" }>;
-  const key = objectKey(VIEW_NAMESPACE, `${cluster}-${of}`);
+function changeCluster({ act, namespace: name }: OfCluster, { local, removed }: World): void {
+  const key = objectKey(undefined, name);
+  const has = local.state.all(NAMESPACES).has(key);
+  if (act === "add" && !has) local.seed(NAMESPACES, { metadata: { name } });
+  if (act === "add" || !has) return;
+  removed.add(name);
+  local.state.delete(NAMESPACES, key);
+}
+
+function changeHub({ act, namespace: of, cluster }: OfHub, { hub, gone }: World): void {
+  const name = `${cluster}-${of}`;
+  const key = objectKey(VIEW_NAMESPACE, name);
   const present = hub.state.all(ENDPOINT_SLICE_IMPORTS).get(key) as EndpointSliceImport | undefined;
-  if (step.act === "write" && present === undefined)
-    hub.seed(ENDPOINT_SLICE_IMPORTS, sliceOf(`${cluster}-${of}`, of, cluster));
-  if (present === undefined) return;
-  if (step.act === "delete") {
+  if (present === undefined) {
+    if (act === "write") hub.seed(ENDPOINT_SLICE_IMPORTS, sliceOf(name, of, cluster));
+  } else if (act === "delete") {
     gone.add(present.metadata.uid ?? "");
     hub.state.delete(ENDPOINT_SLICE_IMPORTS, key);
-    return;
+  } else {
+    const endpoints = [...present.spec.endpoints, { addresses: ["10.0.0.1"] }];
+    const next: EndpointSliceImport = { ...present, spec: { ...present.spec, endpoints } };
+    hub.state.update(ENDPOINT_SLICE_IMPORTS, next, undefined);
   }
-  const endpoints = [...present.spec.endpoints, { addresses: ["10.0.0.1"] }];
-  const next: EndpointSliceImport = { ...present, spec: { ...present.spec, endpoints } };
-  hub.state.update(ENDPOINT_SLICE_IMPORTS, next, undefined);
 }
