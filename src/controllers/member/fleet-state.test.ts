@@ -122,7 +122,6 @@ interface World {
 const NAMES = ["n1", "n2", "n3"] as const;
 type OfCluster = { readonly act: "add" | "remove"; readonly namespace: string };
 type OfHub = { readonly act: "write" | "delete"; readonly namespace: string; readonly cluster: string };
-type Step = OfCluster | OfHub | { readonly act: "pass" };
 const namespace = fc.constantFrom(...NAMES);
 const steps = fc.array(
   fc.oneof(
