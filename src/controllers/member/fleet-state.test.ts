@@ -42,12 +42,9 @@ class LateClient extends FakeKubeClient {
   }
 }
 
-const deps: RuntimeDeps = {
-  clock: new FakeClock(),
-  rng: seededRng(1),
-  log: silentLogger,
-  metrics: noMetrics,
-};
+function depsOf(clock: FakeClock): RuntimeDeps {
+  return { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
+}
 
 function sliceOf(name: string, namespace: string, cluster: string): EndpointSliceImport {
   const reference = { namespace, name: "hello", namespacedName: `${namespace}/hello` };
@@ -136,9 +133,13 @@ const steps = fc.array(
   { minLength: 20, maxLength: 80 },
 );
 
-/** Lets everything come to rest that waits for nothing but the scheduler. */
-async function rest(scheduler: fc.Scheduler): Promise<void> {
+/** Longer than what is gone counts on. Unit: milliseconds. */
+const LINGERS_MS = 2000;
+
+/** Lets everything come to rest. */
+async function rest(scheduler: fc.Scheduler, clock: FakeClock): Promise<void> {
   for (let idle = 0; idle < 3; idle += 1) {
+    await clock.advance(LINGERS_MS);
     await new Promise((resolve) => {
       setImmediate(resolve);
     });
@@ -159,8 +160,10 @@ describe("the state of the fleet", () => {
   it("is what the hub says of the cluster's namespaces, and takes nothing away while these change", async () => {
     await fc.assert(
       fc.asyncProperty(fc.scheduler(), steps, async (scheduler, list) => {
-        const hub = new LateClient(new FakeClock(), scheduler);
-        const local = new FakeKubeClient(new FakeClock());
+        const clock = new FakeClock();
+        const deps = depsOf(clock);
+        const hub = new LateClient(clock, scheduler);
+        const local = new FakeKubeClient(clock);
         const world: World = { hub, local, gone: new Set(), removed: new Set() };
         local.seed(NAMESPACES, { metadata: { name: "default" } }, { metadata: { name: "n1" } });
         hub.seed(INTERNAL_MEMBER_CLUSTERS, {
@@ -178,14 +181,14 @@ describe("the state of the fleet", () => {
         const reader = new Reader(world);
         fleet.sliceImports.subscribe(reader.onChange);
         const started = fleet.start(stop.signal);
-        await rest(scheduler);
+        await rest(scheduler, clock);
         await started;
         expect(fleet.view).toBe(VIEW_NAMESPACE);
         for (const step of list)
           if (step.act === "pass") await once(scheduler);
           else if ("cluster" in step) changeHub(step, world);
           else changeCluster(step, world);
-        await rest(scheduler);
+        await rest(scheduler, clock);
         expect(reader.problems).toEqual([]);
         const present = new Set(local.objects(NAMESPACES).map((it) => it.metadata.name));
         const wanted = hub
