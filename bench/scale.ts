@@ -10,7 +10,7 @@
 import { parseArgs } from "node:util";
 import { delay, systemClock } from "#base/clock.ts";
 import { renderTable } from "#cli/table.ts";
-import { startApi, startProgram, shareOfCpu, usageOf } from "./fleet/programs.ts";
+import { startApi, startProgram, shareOfCpu, usageOfAll } from "./fleet/programs.ts";
 import { shapeOf } from "./fleet/shape.ts";
 import { startWorkers, type Workers } from "./fleet/workers.ts";
 import { quantile } from "./lab/lab.ts";
@@ -65,7 +65,7 @@ export async function run(argv: readonly string[]): Promise<void> {
 async function measure(members: number, services: number, endpoints: number): Promise<Figures> {
   await using api = await startApi("hub");
   await using hub = await startProgram(["hub", "--kubeconfig", api.kubeconfig]);
-  const [api0, hub0] = await Promise.all([usageOf(api.pid), usageOf(hub.pid)]);
+  const [api0, hub0] = await Promise.all([usageOfAll(api.pids), usageOfAll([hub.pid])]);
   const shape = shapeOf({ members, services, endpoints });
   await using workers = await startWorkers(shape, WORKERS);
   const before = await workers.all({ do: "usage" });
@@ -74,14 +74,14 @@ async function measure(members: number, services: number, endpoints: number): Pr
   const convergeMs = systemClock.monotonic() - startedMs;
   await delay(systemClock, SETTLE_MS, AbortSignal.timeout(IDLE_MS));
   const [idleApi, idleHub, idleMembers] = await Promise.all([
-    shareOfCpu([api.pid], IDLE_MS),
+    shareOfCpu(api.pids, IDLE_MS),
     shareOfCpu([hub.pid], IDLE_MS),
     shareOfCpu(workers.pids, IDLE_MS),
   ]);
   const after = await workers.all({ do: "usage" });
   const sum = (of: typeof after, read: (it: (typeof after)[number]) => number): number =>
     of.reduce((total, it) => total + read(it), 0);
-  const [api1, hub1] = await Promise.all([usageOf(api.pid), usageOf(hub.pid)]);
+  const [api1, hub1] = await Promise.all([usageOfAll(api.pids), usageOfAll([hub.pid])]);
   const latencies = await measureChanges(workers, shape);
   return {
     members,

@@ -27,7 +27,7 @@ import { quantile } from "../lab/lab.ts";
 import { countWrites } from "../lab/writes.ts";
 import { addressOf, changeOf, nowMs } from "./changes.ts";
 import type { CrowdOrder, CrowdReport, Sightings } from "./crowd.ts";
-import { startApi, usageOf } from "./programs.ts";
+import { startApi, usageOfAll } from "./programs.ts";
 import { type Role, Trio } from "./trio.ts";
 
 export interface CrowdFigures {
@@ -57,17 +57,16 @@ interface World {
   readonly importer: KubeClient;
   readonly imported: Informer<EndpointSlice>;
   readonly crowd: ChildProcess;
-  readonly pids: ReadonlyMap<string, number>;
+  readonly pids: ReadonlyMap<string, readonly number[]>;
   readonly signal: AbortSignal;
 }
 
-/** @param cells - Importers and changes a second. */
 export async function measureCrowd(
   importers: number,
   rates: readonly number[],
-  signal: AbortSignal,
+  { withRealHub, signal }: { readonly withRealHub: boolean; readonly signal: AbortSignal },
 ): Promise<CrowdFigures[]> {
-  await using trio = await Trio.start(signal);
+  await using trio = await Trio.start(signal, withRealHub);
   const [hub, exporter, importer] = [trio.hub.client, trio.exporter.client, trio.importer.client];
   for (const client of [exporter, importer])
     await client.create(NAMESPACES, { metadata: { name: NAMESPACE } }, { signal });
@@ -79,19 +78,19 @@ export async function measureCrowd(
   const crowd = fork(fileURLToPath(new URL("crowd.ts", import.meta.url)));
   using _end = { [Symbol.dispose]: () => crowd.disconnect() };
   await ask(crowd, { do: "watch", kubeconfig: trio.hub.api.kubeconfig, importers });
-  const pids = pidsOf(trio).set("crowd", crowd.pid ?? 0);
+  const pids = pidsOf(trio).set("crowd", [crowd.pid ?? 0]);
   const world: World = { hub, exporter, importer, imported, crowd, pids, signal };
   const figures: CrowdFigures[] = [];
   for (const rate of rates) figures.push(await measure(world, importers, rate));
   return figures;
 }
 
-function pidsOf(trio: Trio): Map<string, number> {
+function pidsOf(trio: Trio): Map<string, readonly number[]> {
   const roles: readonly Role[] = ["hub", "exporter", "importer"];
   return new Map(
-    roles.flatMap((role): [string, number][] => [
-      [`API of ${role}`, trio[role].api.pid],
-      [role, trio[role].program.pid],
+    roles.flatMap((role): [string, readonly number[]][] => [
+      [`API of ${role}`, trio[role].api.pids],
+      [role, [trio[role].program.pid]],
     ]),
   );
 }
@@ -168,13 +167,13 @@ async function measure(world: World, importers: number, rate: number): Promise<C
   };
 }
 
-async function cpuOf(pids: ReadonlyMap<string, number>): Promise<Map<string, number>> {
-  const used = [...pids].map(async ([name, pid]) => [name, (await usageOf(pid)).cpuMs] as const);
+async function cpuOf(pids: World["pids"]): Promise<Map<string, number>> {
+  const used = [...pids].map(async ([name, its]) => [name, (await usageOfAll(its)).cpuMs] as const);
   return new Map(await Promise.all(used));
 }
 
 async function cpuSince(
-  pids: ReadonlyMap<string, number>,
+  pids: World["pids"],
   before: ReadonlyMap<string, number>,
   tookMs: number,
 ): Promise<string> {

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { delay, systemClock } from "#base/clock.ts";
 import { start } from "#base/exec.ts";
+import { startRealServer } from "../../test/apiserver/real-server.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
 /** Linux counts processor time in these, on every architecture that Node runs on (proc(5)). Unit: milliseconds. */
@@ -46,7 +47,8 @@ export async function startProgram(args: readonly string[]): Promise<Program> {
 }
 
 export interface ServedApi extends AsyncDisposable {
-  readonly pid: number;
+  /** More than one for a real API server: its etcd is counted too. */
+  readonly pids: readonly number[];
   readonly kubeconfig: string;
 }
 
@@ -56,13 +58,19 @@ export async function startApi(name: string): Promise<ServedApi> {
   const flags = ["--data", dataDir, "--port", "0", "--journal", "none"];
   const program = await startProgram(["apiserver", ...flags]);
   return {
-    pid: program.pid,
+    pids: [program.pid],
     kubeconfig: join(dataDir, "admin.kubeconfig"),
     [Symbol.asyncDispose]: async () => {
       await program.stop();
       await rm(dataDir, { recursive: true, force: true });
     },
   };
+}
+
+/** The kube-apiserver and etcd that KUBEBUILDER_ASSETS names, the latter without fsync, as envtest has it. */
+export async function startRealApi(): Promise<ServedApi> {
+  const { kubeconfig, pids, [Symbol.asyncDispose]: dispose } = await startRealServer();
+  return { kubeconfig, pids, [Symbol.asyncDispose]: dispose };
 }
 
 export interface Usage {
@@ -73,7 +81,7 @@ export interface Usage {
 }
 
 /** Source: proc(5), `statm` (pages) and `stat` (fields 14 and 15, behind the command in parentheses). */
-export async function usageOf(pid: number): Promise<Usage> {
+async function usageOf(pid: number): Promise<Usage> {
   const [statm, stat] = await Promise.all([
     readFile(`/proc/${pid}/statm`, "utf8"),
     readFile(`/proc/${pid}/stat`, "utf8"),
@@ -83,11 +91,15 @@ export async function usageOf(pid: number): Promise<Usage> {
   return { memory: Number(statm.split(" ")[1]) * 4096, cpuMs: ticks * TICK_MS };
 }
 
+/** Of several processes together. */
+export async function usageOfAll(pids: readonly number[]): Promise<Usage> {
+  const all = await Promise.all(pids.map(usageOf));
+  return all.reduce((sum, it) => ({ memory: sum.memory + it.memory, cpuMs: sum.cpuMs + it.cpuMs }));
+}
+
 /** Processor time of all `pids` during `ms` milliseconds, as a share of one processor. */
 export async function shareOfCpu(pids: readonly number[], ms: number): Promise<number> {
-  const total = async (): Promise<number> =>
-    (await Promise.all(pids.map(usageOf))).reduce((sum, it) => sum + it.cpuMs, 0);
-  const before = await total();
+  const before = await usageOfAll(pids);
   await delay(systemClock, ms, AbortSignal.timeout(ms * 10));
-  return ((await total()) - before) / ms;
+  return ((await usageOfAll(pids)).cpuMs - before.cpuMs) / ms;
 }

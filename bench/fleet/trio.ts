@@ -7,7 +7,7 @@ import type { ClusterConfig } from "#kube/config.ts";
 import { systemDeps } from "#kube/deps.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import type { KubeClient } from "#kube/types.ts";
-import { type Program, type ServedApi, startApi, startProgram } from "./programs.ts";
+import { type Program, type ServedApi, startApi, startProgram, startRealApi } from "./programs.ts";
 
 export type Role = "hub" | "exporter" | "importer";
 
@@ -33,10 +33,12 @@ export class Trio implements AsyncDisposable {
     this.#stack = stack;
   }
 
-  static async start(signal: AbortSignal): Promise<Trio> {
+  /** @param withRealHub - Whether the hub's API server is the one that KUBEBUILDER_ASSETS names. */
+  static async start(signal: AbortSignal, withRealHub = false): Promise<Trio> {
     await using stack = new AsyncDisposableStack();
     const cluster = async (role: Role): Promise<Cluster> => {
-      const api = stack.use(await startApi(role));
+      const isReal = withRealHub && role === "hub";
+      const api = stack.use(isReal ? await startRealApi() : await startApi(role));
       const config = await loadKubeconfig(api.kubeconfig);
       const made = { api, config, client: stack.use(connect(config, deps)), program: await begin(role, api) };
       stack.defer(() => made.program.stop());

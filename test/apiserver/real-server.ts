@@ -21,6 +21,8 @@ export interface RealServer extends AsyncDisposable {
   /** Path of a kubeconfig with the admin's credentials. */
   readonly kubeconfig: string;
   readonly dir: string;
+  /** Of etcd and the API server. */
+  readonly pids: readonly number[];
 }
 
 export const NO_ASSETS =
@@ -58,7 +60,8 @@ export async function startRealServer(): Promise<RealServer> {
   const kubeconfig = join(dir, "admin.kubeconfig");
   await writeFile(kubeconfig, renderKubeconfig({ server, ca: pki.ca.cert, ...admin }), { mode: 0o600 });
   await untilReady(kubeconfig, [etcd, apiserver], dir);
-  return handle(stack.move(), { port, ca: pki.ca.cert, admin, kubeconfig, dir });
+  const pids = [etcd, apiserver].map((it) => it.pid ?? 0);
+  return handle(stack.move(), { port, ca: pki.ca.cert, admin, kubeconfig, dir, pids });
 }
 
 function handle(running: AsyncDisposableStack, of: Omit<RealServer, typeof Symbol.asyncDispose>): RealServer {
