@@ -29,6 +29,10 @@ const FLAGS = {
   "leader-election-namespace": goText("fleet-system", "where the leases are"),
   "enable-v1beta1-apis": goBool(true, "has to be true"),
   "enable-traffic-manager-feature": goBool(true, "run the controllers of Traffic Manager objects"),
+  "members-by-namespace": goBool(
+    true,
+    "a namespace fleet-member-NAME makes a member, with or without MemberCluster",
+  ),
   "traffic-provider": goText(TRAFFIC_PROVIDER_FLAG[2], TRAFFIC_PROVIDER_FLAG[1]),
   "traffic-zone": goText(TRAFFIC_ZONE_FLAG[2], TRAFFIC_ZONE_FLAG[1]),
   "traffic-ttl": goText(TRAFFIC_TTL_FLAG[2], TRAFFIC_TTL_FLAG[1]),
@@ -70,6 +74,7 @@ function run(flags: GoValues<typeof FLAGS>): Promise<void> {
       maxConcurrentReconciles: flags["max-concurrent-reconciles"],
       clockOffset: flags["clock-offset"],
       hub: {
+        areMembersByNamespace: flags["members-by-namespace"],
         forceDeleteSeconds: flags["force-delete-wait-time"] / 1000,
         trafficManager: trafficManagerOf({
           trafficProvider: flags["enable-traffic-manager-feature"] ? flags["traffic-provider"] : "none",

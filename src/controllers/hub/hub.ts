@@ -18,6 +18,11 @@ export interface Hub extends AsyncDisposable {
 }
 
 export interface HubOptions extends Partial<MembershipOptions> {
+  /**
+   * Whether a namespace `fleet-member-NAME` makes a member, with or without a MemberCluster. Nobody says then whose the
+   * mailboxes are: no policies are installed. Default: false.
+   */
+  readonly areMembersByNamespace?: boolean;
   /** Undefined: profiles and backends are left to others. */
   readonly trafficManager?: ((client: KubeClient, deps: RuntimeDeps) => TrafficManagerOptions) | undefined;
 }
@@ -34,14 +39,14 @@ const REMEDY =
 /** Waits for the hub's kinds, and runs its controllers until disposed. For the leader alone. */
 export async function startHub(
   client: KubeClient,
-  { trafficManager, ...options }: HubOptions,
+  { trafficManager, areMembersByNamespace = false, ...options }: HubOptions,
   deps: RuntimeDeps,
   signal: AbortSignal,
 ): Promise<Hub> {
   await awaitCrds(client, { crds: HUB_CRDS, fieldManager: HUB_MANAGER, remedy: REMEDY }, deps, signal);
-  await installPolicies(client, deps.log, signal);
+  if (!areMembersByNamespace) await installPolicies(client, deps.log, signal);
   await using stack = new AsyncDisposableStack();
-  const informers = createHubInformers(client, deps);
+  const informers = createHubInformers(client, areMembersByNamespace, deps);
   for (const informer of Object.values(informers) as Informer<KubeObject>[]) {
     stack.use(informer);
     informer.start(signal);

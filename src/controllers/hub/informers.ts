@@ -29,9 +29,11 @@ import {
   type InternalServiceExport,
   type InternalServiceImport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES, type Role, type RoleBinding } from "#api/rbac/v1/types.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
+import { isDeleting } from "#kube/finalizers.ts";
 import type { Informer, InformerOptions, KubeClient } from "#kube/types.ts";
 
 import { createIdentityInformers, type IdentityInformers } from "./identity/informers.ts";
@@ -62,14 +64,29 @@ export interface HubInformers extends IdentityInformers {
   readonly sliceImports: Informer<EndpointSliceImport>;
 }
 
-export function createHubInformers(client: KubeClient, deps: RuntimeDeps): HubInformers {
+/** Of mailboxes that make a member by being there. */
+const MAILBOXES = "mailboxes";
+
+/**
+ * @param areMembersByNamespace - Whether a mailbox makes a member, with or without a MemberCluster.
+ */
+export function createHubInformers(
+  client: KubeClient,
+  areMembersByNamespace: boolean,
+  deps: RuntimeDeps,
+): HubInformers {
   const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
     createInformer(client, of, { fieldManager: HUB_MANAGER, ...options }, deps);
   const ofFleet = { labelSelector: `${FLEET_RESOURCE_LABEL}=true` };
   return {
     ...createIdentityInformers(client, deps),
     members: make(MEMBER_CLUSTERS),
-    namespaces: make(NAMESPACES),
+    namespaces: make(NAMESPACES, {
+      indexes: {
+        [MAILBOXES]: ({ metadata: { name } }) =>
+          areMembersByNamespace && clusterOfMailbox(name) !== undefined ? [MAILBOXES] : [],
+      },
+    }),
     roles: make(ROLES, ofFleet),
     roleBindings: make(ROLE_BINDINGS, ofFleet),
     orders: make(INTERNAL_MEMBER_CLUSTERS),
@@ -97,6 +114,18 @@ export function createHubInformers(client: KubeClient, deps: RuntimeDeps): HubIn
       indexes: { name: (it) => [it.metadata.name], service: (it) => [serviceOfSlice(it)], in: namespaceOf },
     }),
   };
+}
+
+/** Members that belong to the fleet: those that are leaving do no longer. */
+export function currentMembers({ members, namespaces }: HubInformers): Set<string> {
+  const current = new Set<string>();
+  for (const member of members.store.list()) if (!isDeleting(member)) current.add(member.metadata.name);
+  for (const mailbox of namespaces.store.byIndex(MAILBOXES, MAILBOXES)) {
+    const cluster = clusterOfMailbox(mailbox.metadata.name) ?? "";
+    const isLeaving = isDeleting(mailbox) || members.store.get(objectKey(undefined, cluster)) !== undefined;
+    if (!isLeaving) current.add(cluster);
+  }
+  return current;
 }
 
 /** Keys of services, "namespace/name". References are read by their parts: the joined text is the sender's word. */

@@ -173,7 +173,7 @@ describe("the state of the fleet", () => {
         for (const name of NAMES)
           hub.seed(ENDPOINT_SLICE_IMPORTS, sliceOf(`b-${name}`, name, "b"), sliceOf(`a-${name}`, name, "a"));
         const stop = new AbortController();
-        const mailbox = createMailboxInformers(hub, "a", deps);
+        const mailbox = createMailboxInformers(hub, { cluster: "a", isFleetOnly: false }, deps);
         for (const it of Object.values(mailbox) as Informer<KubeObject>[]) it.start(stop.signal);
         const namespaces = createInformer(local, NAMESPACES, {}, deps);
         namespaces.start(stop.signal);

@@ -79,10 +79,15 @@ export interface MailboxInformers {
   readonly sliceImports: Informer<EndpointSliceImport>;
 }
 
-/** @param isFleetOnly - Whether to do without what fleet-networking's installation does not know. */
+interface Place {
+  readonly cluster: string;
+  /** Whether to do without what fleet-networking's installation does not know. */
+  readonly isFleetOnly: boolean;
+}
+
 export function createLocalInformers(
   client: KubeClient,
-  { cluster, isFleetOnly }: { readonly cluster: string; readonly isFleetOnly: boolean },
+  { cluster, isFleetOnly }: Place,
   deps: RuntimeDeps,
 ): LocalInformers {
   const optional = { isOptional: () => isFleetOnly };
@@ -101,7 +106,7 @@ export function createLocalInformers(
     }),
     fleetExports: make(FLEET_SERVICE_EXPORTS),
     fleetImports: make(FLEET_SERVICE_IMPORTS, {
-      indexes: { owner: (it) => (it.metadata.ownerReferences ?? []).map((owner) => owner.uid) },
+      indexes: { multiClusterService: (it) => multiClusterServiceOfImport(it) },
     }),
     multiClusterServices: make(MULTI_CLUSTER_SERVICES, { indexes: { import: (it) => importOf(it) } }),
     mcsExports: make(MCS_SERVICE_EXPORTS, optional),
@@ -111,14 +116,14 @@ export function createLocalInformers(
 
 export function createMailboxInformers(
   client: KubeClient,
-  cluster: string,
+  { cluster, isFleetOnly }: Place,
   deps: RuntimeDeps,
 ): MailboxInformers {
   const namespace = mailboxOf(cluster);
   const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
     createInformer(client, of, { namespace, fieldManager: MEMBER_MANAGER, ...options }, deps);
   return {
-    orders: make(INTERNAL_MEMBER_CLUSTERS),
+    orders: make(INTERNAL_MEMBER_CLUSTERS, { isOptional: () => isFleetOnly }),
     exports: make(INTERNAL_SERVICE_EXPORTS, { indexes: { service: (it) => serviceOfExport(it) } }),
     imports: make(INTERNAL_SERVICE_IMPORTS, { indexes: { service: (it) => [serviceOfImport(it)] } }),
     sliceExports: make(ENDPOINT_SLICE_EXPORTS, {
@@ -126,6 +131,15 @@ export function createMailboxInformers(
     }),
     sliceImports: createSliceImportInformer(client, { namespace }, deps),
   };
+}
+
+/** The MultiClusterService that made a ServiceImport. */
+export function multiClusterServiceOfImport({
+  metadata: { namespace, ownerReferences = [] },
+}: FleetServiceImport): ObjectKey[] {
+  return ownerReferences
+    .filter((it) => it.kind === "MultiClusterService")
+    .map((it) => objectKey(namespace, it.name));
 }
 
 /** In the mailbox of a hub of ours, where hubs of other origin have no such kind. */

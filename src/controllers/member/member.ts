@@ -55,8 +55,11 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
   const running = AbortSignal.any([signal, stop.signal]);
   if (part.isNetworking) await ensureNamespace(local, FLEET_SYSTEM_NAMESPACE, running);
   const hubDeps = deps.health === undefined ? deps : { ...deps, health: deps.health.part("hub") };
-  const ofMailbox = createMailboxInformers(hub, cluster, hubDeps);
-  const ofCluster = createLocalInformers(local, { cluster, isFleetOnly: part.isFleetOnly ?? false }, deps);
+  const place = { cluster, isFleetOnly: part.isFleetOnly ?? false };
+  const ofMailbox = createMailboxInformers(hub, place, hubDeps);
+  const ofCluster = createLocalInformers(local, place, deps);
+  let wasOrdered = false;
+  stack.use(ofMailbox.orders.subscribe(() => void (wasOrdered = true)));
   const session: Session = {
     cluster,
     part,
@@ -73,6 +76,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
         deps: hubDeps,
       }),
     ),
+    wasOrdered: () => wasOrdered,
     events: createEventRecorder(local, MEMBER_MANAGER, deps),
     stopwatch: new Stopwatch({ cluster, hub, clock: deps.clock, metrics: deps.metrics }),
     passOn,

@@ -24,7 +24,7 @@ export interface MemberPart {
   readonly isNetworking: boolean;
   /**
    * Goes on without the kinds of the Multi-Cluster Services API, and without reading Namespaces, where the cluster does
-   * not serve or allow them: fleet-networking's installation knows neither.
+   * not serve or allow them: fleet-networking's installation knows neither. It need not know orders of the hub, either.
    */
   readonly isFleetOnly?: boolean;
 }

@@ -21,6 +21,8 @@ export interface Session {
   readonly mailbox: MailboxInformers;
   /** What the hub says of the fleet, wherever it says it. */
   readonly fleet: FleetState;
+  /** Whether the hub ever gave orders since the program began. */
+  readonly wasOrdered: () => boolean;
   readonly events: EventRecorder;
   readonly stopwatch: Stopwatch;
   /** Beginnings of the annotations that a MultiClusterService passes on to its load balancer. */
@@ -34,24 +36,32 @@ export interface Session {
  */
 export type Membership = "join" | "leave" | "none";
 
-export function membershipOf({ mailbox, cluster }: Session): Membership {
-  const orders = mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
-  switch (orders?.spec.state) {
+export function membershipOf(session: Session): Membership {
+  const orders = ordersOf(session);
+  if (orders === undefined) return isUnordered(session) ? "join" : "none";
+  switch (orders.spec.state) {
     case "Join":
       return "join";
     case "Leave":
       return "leave";
-    case undefined:
-      return "none";
     default:
       return "none";
   }
 }
 
 /** Whether the hub is of other origin, which its orders show: it is sent nothing that we added. */
-export function isOriginalHub({ mailbox, cluster }: Session): boolean {
-  const orders = mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
-  return orders !== undefined && !isOfOurs(orders);
+export function isOriginalHub(session: Session): boolean {
+  const orders = ordersOf(session);
+  return orders === undefined ? isUnordered(session) : !isOfOurs(orders);
+}
+
+function ordersOf({ mailbox, cluster }: Session): InternalMemberCluster | undefined {
+  return mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
+}
+
+/** fleet-networking without KubeFleet gives no orders: whoever has a mailbox is in the fleet. */
+function isUnordered({ part, wasOrdered }: Session): boolean {
+  return part.isFleetOnly === true && !wasOrdered();
 }
 
 export function isOfOurs({ spec }: InternalMemberCluster): boolean {

@@ -22,10 +22,22 @@ import type { EventRecorder } from "#kube/events.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller, KubeClient } from "#kube/types.ts";
-import { HUB_MANAGER, type HubInformers, serviceOfExport, serviceOfSlice } from "../informers.ts";
-import { both, changedNamespaces, isMemberChanged, renamedImporters } from "../services/controller.ts";
+import {
+  currentMembers,
+  HUB_MANAGER,
+  type HubInformers,
+  serviceOfExport,
+  serviceOfSlice,
+} from "../informers.ts";
+import {
+  both,
+  changedNamespaces,
+  isMailboxChanged,
+  isMemberChanged,
+  renamedImporters,
+} from "../services/controller.ts";
 import { findExportProblem } from "../services/plan.ts";
-import { allowedIn, currentMembers, reportersOf } from "../services/reconcile.ts";
+import { allowedIn, reportersOf } from "../services/reconcile.ts";
 import { hasView, isModernMember, grantedTo, readsView } from "../view.ts";
 import { forOlderAgents, pickByName, planSlice, type SlicePlan } from "./plan.ts";
 
@@ -79,7 +91,9 @@ export function createEndpoints(parts: Parts): Controller {
         watching(informers.reports, (change) => slicesIn(changedNamespaces(change))),
         watching(informers.members, (change) => (isMemberChanged(change) ? allSlices() : [])),
         watching(informers.namespaces, (change) =>
-          change.key === VIEW_NAMESPACE ? allSlices() : slicesIn(renamedImporters(change)),
+          change.key === VIEW_NAMESPACE || isMailboxChanged(change)
+            ? allSlices()
+            : slicesIn(renamedImporters(change)),
         ),
       ],
     },

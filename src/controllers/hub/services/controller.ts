@@ -1,8 +1,10 @@
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import type { Namespace } from "#api/core/v1/types.ts";
 import { ALLOWED_IMPORTERS_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf } from "#api/meta/key.ts";
 import type { KubeObject } from "#api/meta/types.ts";
+import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
@@ -33,7 +35,7 @@ export function createServices(parts: ServicesDeps): Controller {
         watching(informers.reports, (change) => servicesIn(informers, changedNamespaces(change))),
         watching(informers.members, (change) => (isMemberChanged(change) ? allServices(informers) : [])),
         watching(informers.namespaces, (change) =>
-          change.key === VIEW_NAMESPACE
+          change.key === VIEW_NAMESPACE || isMailboxChanged(change)
             ? allServices(informers)
             : servicesIn(informers, renamedImporters(change)),
         ),
@@ -81,6 +83,12 @@ function servicesIn(informers: HubInformers, namespaces: readonly string[]): Obj
 export function isMemberChanged({ before, after }: Change<MemberCluster>): boolean {
   const [was, is] = [before, after].map((it) => it !== undefined && !isDeleting(it));
   return was !== is || isIsolated(before) !== isIsolated(after) || grantedTo(before) !== grantedTo(after);
+}
+
+/** Whether a mailbox came, went or is going: with it a member that has no MemberCluster. */
+export function isMailboxChanged({ key, before, after }: Change<Namespace>): boolean {
+  const [was, is] = [before, after].map((it) => it !== undefined && !isDeleting(it));
+  return was !== is && clusterOfMailbox(key) !== undefined;
 }
 
 function allServices(informers: HubInformers): ObjectKey[] {

@@ -31,7 +31,7 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import type { EventRecorder } from "#kube/events.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import type { KubeClient } from "#kube/types.ts";
-import { HUB_MANAGER, type HubInformers, serviceOfImported } from "../informers.ts";
+import { currentMembers, HUB_MANAGER, type HubInformers, serviceOfImported } from "../informers.ts";
 import { hasView, readsView } from "../view.ts";
 import { planService, sameStatus, type ServicePlan } from "./plan.ts";
 
@@ -43,14 +43,6 @@ export interface ServicesDeps {
 }
 
 const OUR_CONDITIONS = new Set(["Conflict", MCS_CONFLICT, ACCEPTED, TRAFFIC]);
-
-/** Members that belong to the fleet: those that are leaving do no longer. */
-export function currentMembers(informers: HubInformers): Set<string> {
-  const members = new Set<string>();
-  for (const member of informers.members.store.list())
-    if (!isDeleting(member)) members.add(member.metadata.name);
-  return members;
-}
 
 /** Who may import the services of a namespace. */
 export function allowedIn(informers: HubInformers, namespace: string): readonly string[] | undefined {

@@ -21,7 +21,12 @@ import { createController } from "#kube/controller.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
 import type { Applied, Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
-import { importOf, MEMBER_MANAGER, multiClusterServiceOf } from "../informers.ts";
+import {
+  importOf,
+  MEMBER_MANAGER,
+  multiClusterServiceOf,
+  multiClusterServiceOfImport,
+} from "../informers.ts";
 import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
 import { planLeftovers } from "./load-balancer.ts";
 import { planEvents } from "./multi-cluster-service-events.ts";
@@ -44,7 +49,7 @@ export function createMultiClusterServices(session: Session): Controller {
           // One that goes, or asks for another import, lets the next one have it.
           ...[before, after].flatMap((it) => (it === undefined ? [] : rivalsOf(session, it).map(keyOf))),
         ]),
-        watching(here.fleetImports, (change) => readersOf(session, change)),
+        watching(here.fleetImports, (change) => [...readersOf(session, change), ...makersOf(change)]),
         watching(here.services, both(multiClusterServiceOf)),
         watching(mailbox.orders, (change) =>
           isMembershipChanged(change) ? [...here.multiClusterServices.store.list()].map(keyOf) : [],
@@ -60,6 +65,11 @@ function readersOf({ here }: Session, { key }: Change<FleetServiceImport>): Obje
   return [...here.multiClusterServices.store.byIndex("import", key)].map(keyOf);
 }
 
+/** One that is gone may have left its import: the garbage collector takes its time, and is not everywhere. */
+function makersOf({ after }: Change<FleetServiceImport>): ObjectKey[] {
+  return after === undefined ? [] : multiClusterServiceOfImport(after);
+}
+
 async function reconcile(
   session: Session,
   key: ObjectKey,
@@ -72,7 +82,11 @@ async function reconcile(
   );
   if (object !== undefined && !isDeleting(object)) return attend(session, object, services, signal);
   for (const it of services) await local.delete(SERVICES, keyOf(it), { signal });
-  if (object !== undefined) await release(session, object, signal);
+  await dropImports(session, key, undefined, signal);
+  if (object === undefined) return;
+  // Put there by agents of other origin; ours needs none.
+  const finalizer = FINALIZERS.multiClusterService;
+  await removeFinalizer(local, MULTI_CLUSTER_SERVICES, object, { finalizer, signal });
 }
 
 async function attend(
@@ -120,7 +134,8 @@ async function writeImport(
   signal: AbortSignal,
 ): Promise<void> {
   const { serviceImport } = it.plan;
-  await dropImports(session, it.object, serviceImport?.metadata.name, signal);
+  const { uid } = it.object.metadata;
+  await dropImports(session, keyOf(it.object), { name: serviceImport?.metadata.name, uid }, signal);
   if (serviceImport === undefined || (it.imported !== undefined && isDeleting(it.imported))) return;
   await applyIfChanged(session.local, FLEET_SERVICE_IMPORTS, {
     current: it.imported,
@@ -136,25 +151,18 @@ function rivalsOf({ here }: Session, object: MultiClusterService): MultiClusterS
     .filter((it) => it.metadata.uid !== object.metadata.uid && !isDeleting(it));
 }
 
-/** Imports that it asked for before `spec.serviceImport` named another one. */
+/** Imports that it asked for before `spec.serviceImport` named another one, or that one before it of its name did. */
 async function dropImports(
   { here, local }: Session,
-  object: MultiClusterService,
-  keep: string | undefined,
+  key: ObjectKey,
+  keep: { readonly name: string | undefined; readonly uid: string | undefined } | undefined,
   signal: AbortSignal,
 ): Promise<void> {
-  for (const it of here.fleetImports.store.byIndex("owner", object.metadata.uid ?? ""))
-    if (it.metadata.name !== keep && !isDeleting(it))
-      await local.delete(FLEET_SERVICE_IMPORTS, keyOf(it), { signal });
-}
-
-async function release(session: Session, object: MultiClusterService, signal: AbortSignal): Promise<void> {
-  await dropImports(session, object, undefined, signal);
-  // Put there by agents of other origin; ours needs none.
-  await removeFinalizer(session.local, MULTI_CLUSTER_SERVICES, object, {
-    finalizer: FINALIZERS.multiClusterService,
-    signal,
-  });
+  for (const it of here.fleetImports.store.byIndex("multiClusterService", key)) {
+    const { name, ownerReferences = [] } = it.metadata;
+    const isKept = name === keep?.name && ownerReferences.some((owner) => owner.uid === keep.uid);
+    if (!isKept && !isDeleting(it)) await local.delete(FLEET_SERVICE_IMPORTS, keyOf(it), { signal });
+  }
 }
 
 interface Written {

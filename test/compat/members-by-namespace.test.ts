@@ -1,0 +1,166 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  VALIDATING_ADMISSION_POLICIES,
+  type ValidatingAdmissionPolicy,
+} from "#api/admissionregistration/v1/types.ts";
+import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES } from "#api/core/v1/types.ts";
+import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
+import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
+import { HUB_ACCESS, MEMBER_ACCESS } from "#api/fairlead.dev/access/programs.ts";
+import { objectKey } from "#api/meta/key.ts";
+import {
+  FLEET_SERVICE_IMPORTS,
+  INTERNAL_SERVICE_EXPORTS,
+  INTERNAL_SERVICE_IMPORTS,
+  MULTI_CLUSTER_SERVICES,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { startHub } from "#controllers/hub/hub.ts";
+import { WHOLE_MEMBER } from "#controllers/member/roles.ts";
+import { startMember } from "#controllers/member/member.ts";
+import { installCrds } from "#kube/crds.ts";
+import { configAs } from "../fleet/access.ts";
+import {
+  aborted,
+  addressesOf,
+  connectProgram,
+  deploy,
+  eventually,
+  eventuallyOne,
+  exportBy,
+  Restartable,
+  startCluster,
+  type TestCluster,
+  testDeps,
+} from "../fleet/fleet.ts";
+import { enroll } from "./original-hub.ts";
+import { OriginalMember } from "./original-member.ts";
+
+/** A hub whose administrator made mailboxes and rights by hand, and nothing else: nobody there knows of MemberClusters. */
+
+const AGENT = { name: "agent-of-east", cluster: [], system: [] };
+const hello = objectKey("work", "hello");
+let stack: AsyncDisposableStack;
+let hub: TestCluster;
+let east: TestCluster;
+let west: OriginalMember;
+
+beforeAll(async () => {
+  stack = new AsyncDisposableStack();
+  hub = stack.use(await startCluster("hub", [HUB_ACCESS, AGENT]));
+  east = stack.use(await startCluster("east", [MEMBER_ACCESS]));
+  const signal = AbortSignal.timeout(20_000);
+  const by = { fieldManager: "test" };
+  await installCrds(hub.client, { crds: HUB_CRDS, ...by }, testDeps("test"), signal);
+  await installCrds(east.client, { crds: MEMBER_CRDS, ...by }, testDeps("test"), signal);
+  await enroll(hub.client, "east", `test:${AGENT.name}`);
+  await hub.client.delete(INTERNAL_MEMBER_CLUSTERS, objectKey("fleet-member-east", "east"));
+  await hub.client.create(NAMESPACES, { metadata: { name: "fleet-member-west" } });
+  run(async (stopping) => {
+    await using client = connectProgram(configAs(HUB_ACCESS, hub.config), testDeps("hub"));
+    const options = { areMembersByNamespace: true };
+    await using _hub = await startHub(client, options, testDeps("hub"), stopping);
+    await aborted(stopping);
+  });
+  run(async (stopping) => {
+    const deps = testDeps("east");
+    const part = { ...WHOLE_MEMBER, isFleetOnly: true };
+    await using local = connectProgram(configAs(MEMBER_ACCESS, east.config), deps);
+    await using toHub = connectProgram(configAs(AGENT, hub.config), deps);
+    await using _member = await startMember({ cluster: "east", local, hub: toHub, deps, part }, stopping);
+    await aborted(stopping);
+  });
+  west = new OriginalMember(hub.client, "west");
+  run((stopping) => west.run(stopping));
+}, 60_000);
+afterAll(() => stack.disposeAsync());
+
+function run(program: (stopping: AbortSignal) => Promise<void>): void {
+  stack.use(new Restartable(program)).start();
+}
+
+describe("a hub whose members are the namespaces of their mailboxes", () => {
+  it("imports from them into each other, without a MemberCluster", async () => {
+    await deploy(east.client, { addresses: ["10.1.0.1"] });
+    await exportBy("fleet", east.client);
+    west.exports.set("work/hello", ["10.2.0.1"]);
+    west.changed();
+    const service = await eventuallyOne(
+      hub.client,
+      FLEET_SERVICE_IMPORTS,
+      hello,
+      (it) => it.status?.clusters?.length === 2,
+    );
+    expect(service.status?.clusters?.map((it) => it.cluster)).toEqual(["east", "west"]);
+    await east.client.create(MULTI_CLUSTER_SERVICES, {
+      metadata: { namespace: "work", name: "lb" },
+      spec: { serviceImport: { name: "hello" } },
+    });
+    const slices = await eventually(east.client, ENDPOINT_SLICES, (all) => all.length === 2, {
+      namespace: "fleet-system",
+    });
+    expect(addressesOf(slices)).toEqual(["10.1.0.1", "10.2.0.1"]);
+    expect((await hub.client.list(MEMBER_CLUSTERS)).items).toEqual([]);
+  });
+
+  it("takes no member for one whose MemberCluster goes, nor one whose mailbox does", async () => {
+    await hub.client.create(NAMESPACES, { metadata: { name: "fleet-member-north" } });
+    const north = new OriginalMember(hub.client, "north");
+    await using agent = new Restartable((stopping) => north.run(stopping));
+    agent.start();
+    north.exports.set("work/hello", ["10.3.0.1"]);
+    north.changed();
+    const told = (count: number) =>
+      eventuallyOne(hub.client, FLEET_SERVICE_IMPORTS, hello, (it) => it.status?.clusters?.length === count);
+    await told(3);
+    await agent.stop();
+    const asked = await hub.client.list(INTERNAL_SERVICE_EXPORTS, { namespace: "fleet-member-north" });
+    expect(asked.items).toHaveLength(1);
+    // Held, so that what lies in the mailbox stays in sight while the namespace ends.
+    await hub.client.mergePatch(
+      INTERNAL_SERVICE_EXPORTS,
+      objectKey("fleet-member-north", asked.items[0]?.metadata.name ?? ""),
+      { metadata: { finalizers: ["test/held"] } },
+    );
+    await hub.client.delete(NAMESPACES, objectKey(undefined, "fleet-member-north"));
+    await told(2);
+    await eventually(
+      east.client,
+      ENDPOINT_SLICES,
+      (all) => !addressesOf(all).includes("10.3.0.1") && all.length === 2,
+      { namespace: "fleet-system" },
+    );
+  });
+
+  it("installs no policies, which would know nobody as the owner of a mailbox", async () => {
+    const { items } = await hub.client.list<ValidatingAdmissionPolicy>(VALIDATING_ADMISSION_POLICIES);
+    expect(items).toEqual([]);
+    expect(hub.asked.refused()).toEqual([]);
+  });
+
+  it("is told when a MultiClusterService went, though nobody collects what that owned", async () => {
+    const key = objectKey("work", "left");
+    await east.client.create(FLEET_SERVICE_IMPORTS, {
+      metadata: {
+        namespace: "work",
+        name: "left",
+        ownerReferences: [
+          {
+            apiVersion: "networking.fleet.azure.com/v1alpha1",
+            kind: "MultiClusterService",
+            name: "gone",
+            uid: "a-uid-that-nothing-has",
+            controller: true,
+          },
+        ],
+      },
+    });
+    await eventually(east.client, FLEET_SERVICE_IMPORTS, (all) =>
+      all.every((it) => it.metadata.name !== "left"),
+    );
+    await eventually(hub.client, INTERNAL_SERVICE_IMPORTS, (all) => all.length === 1, {
+      namespace: "fleet-member-east",
+    });
+    expect(await east.client.find(FLEET_SERVICE_IMPORTS, key)).toBeUndefined();
+  });
+});
