@@ -26,3 +26,11 @@ export function abortWith(controller: AbortController, signal: AbortSignal): voi
   if (signal.aborted) onAbort();
   else signal.addEventListener("abort", onAbort, { once: true, signal: controller.signal });
 }
+
+/** Resolves when `signal` aborts: what a program waits for once everything runs. */
+export function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

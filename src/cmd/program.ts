@@ -72,14 +72,6 @@ export async function runProgram(
   }
 }
 
-/** Resolves when `signal` aborts: what a program waits for once everything runs. */
-export function untilAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
-}
-
 function parseLogLevel(text: string): LogLevel {
   const levels: readonly LogLevel[] = ["debug", "info", "warn", "error", "silent"];
   const level = levels.find((it) => it === text);

@@ -24,3 +24,32 @@ export function watching<T extends KubeObject>(
     },
   };
 }
+
+/**
+ * As `watching`, but nothing is due for objects that are there already: for kinds of which one object makes many keys
+ * due. Another source has to make all of them due at the start.
+ */
+export function watchingChanges<T extends KubeObject>(
+  informer: Informer<T>,
+  keysFor: (change: Change<T>) => Iterable<ObjectKey>,
+): Source {
+  return {
+    informer,
+    subscribe: (enqueue) =>
+      informer.subscribe((change) => {
+        for (const key of keysFor(change)) enqueue(key);
+      }),
+  };
+}
+
+/** The keys of an object before and after a change. */
+export function both<T extends KubeObject>(
+  keysOf: (object: T) => readonly ObjectKey[],
+): (change: Change<T>) => ObjectKey[] {
+  return ({ before, after }) => [
+    ...new Set([
+      ...(before === undefined ? [] : keysOf(before)),
+      ...(after === undefined ? [] : keysOf(after)),
+    ]),
+  ];
+}

@@ -1,7 +1,8 @@
 import { Command, Option } from "@commander-js/extra-typings";
 import { startApiServer } from "#apiserver/server.ts";
 import { CLOCK_OFFSET_FLAG, skewedClock } from "../clock-offset.ts";
-import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram, untilAborted } from "../program.ts";
+import { untilAborted } from "#base/abortable.ts";
+import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "../program.ts";
 import { auditTo, authenticationOf } from "./access.ts";
 import {
   collect,

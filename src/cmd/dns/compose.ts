@@ -14,7 +14,8 @@ import { inClusterConfig } from "#kube/in-cluster.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { serveMetrics } from "../metrics-server.ts";
-import { type ProgramContext, untilAborted } from "../program.ts";
+import { untilAborted } from "#base/abortable.ts";
+import { type ProgramContext } from "../program.ts";
 
 export interface DnsFlags {
   readonly kubeconfig?: string | undefined;

@@ -4,7 +4,8 @@ import { clusterConfig } from "../cluster-config.ts";
 import { runElected } from "../leader.ts";
 import { createManagerParts, type ManagerFlags } from "../manager.ts";
 import { serveMetrics } from "../metrics-server.ts";
-import { type ProgramContext, untilAborted } from "../program.ts";
+import { untilAborted } from "#base/abortable.ts";
+import { type ProgramContext } from "../program.ts";
 
 export interface HubRun extends ManagerFlags {
   readonly kubeconfig?: string | undefined;

@@ -7,7 +7,8 @@ import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import { createLabControllers } from "#lab/controllers/compose.ts";
 import { parsePrefix, type Prefix } from "#netaddr/prefix.ts";
 import { serveMetrics } from "../metrics-server.ts";
-import { LOG_LEVEL_FLAG, type ProgramContext, READY_FD_FLAG, runProgram, untilAborted } from "../program.ts";
+import { untilAborted } from "#base/abortable.ts";
+import { LOG_LEVEL_FLAG, type ProgramContext, READY_FD_FLAG, runProgram } from "../program.ts";
 
 /** Only parsed, never extended: its options are its own affair. */
 type Program = Pick<Command, "parseAsync">;

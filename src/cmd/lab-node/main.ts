@@ -5,7 +5,8 @@ import { connect } from "#kube/client.ts";
 import { systemDeps } from "#kube/deps.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import { composeNode } from "./compose.ts";
-import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram, untilAborted } from "../program.ts";
+import { untilAborted } from "#base/abortable.ts";
+import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "../program.ts";
 
 /** Only parsed, never extended: its options are its own affair. */
 type Program = Pick<Command, "parseAsync">;

@@ -10,7 +10,8 @@ import { type HubEnvironment, readHubEnvironment } from "../hub-environment.ts";
 import { runElected } from "../leader.ts";
 import { checksOfSide, createManagerParts, type ManagerParts } from "../manager.ts";
 import { serveMetrics } from "../metrics-server.ts";
-import { type ProgramContext, runProgram, untilAborted } from "../program.ts";
+import { untilAborted } from "#base/abortable.ts";
+import { type ProgramContext, runProgram } from "../program.ts";
 
 /** The two programs that fleet-networking runs in a member, each with one manager for the hub and one for its cluster. */
 

@@ -166,7 +166,10 @@ export function createImportedServiceInformer(
   scope: Scope,
   deps: RuntimeDeps,
 ): Informer<ImportedService> {
-  const indexes = { service: (it: ImportedService) => [serviceOfImported(it)] };
+  const indexes = {
+    service: (it: ImportedService) => [serviceOfImported(it)],
+    namespace: (it: ImportedService) => [it.spec.service.namespace],
+  };
   return createInformer(client, IMPORTED_SERVICES, { ...scope, indexes, lingerMs: LINGER_MS.services }, deps);
 }
 

@@ -1,7 +1,7 @@
 import type { InternalMemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { type ObjectKey, objectKey } from "#api/meta/key.ts";
-import type { KubeObject } from "#api/meta/types.ts";
+import { objectKey } from "#api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import type { KubeObject } from "#api/meta/types.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import type { EventRecorder } from "#kube/events.ts";
 import type { Change, KubeClient } from "#kube/types.ts";
@@ -75,14 +75,7 @@ export function isMembershipChanged({ before, after }: Change<InternalMemberClus
   return facts(before) !== facts(after);
 }
 
-/** The keys of an object before and after a change. */
-export function both<T extends KubeObject>(
-  keysOf: (object: T) => readonly ObjectKey[],
-): (change: Change<T>) => ObjectKey[] {
-  return ({ before, after }) => [
-    ...new Set([
-      ...(before === undefined ? [] : keysOf(before)),
-      ...(after === undefined ? [] : keysOf(after)),
-    ]),
-  ];
+/** Whether an object came or went. */
+export function isPresenceChanged({ before, after }: Change<KubeObject>): boolean {
+  return (before === undefined) !== (after === undefined);
 }

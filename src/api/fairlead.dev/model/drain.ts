@@ -27,3 +27,9 @@ export function drainedMembers(members: Iterable<MemberCluster>): DrainedCluster
     })
     .toSorted((a, b) => byText(a.cluster, b.cluster));
 }
+
+/** Whether a member is drained in another way than before, or no longer. */
+export function isDrainChanged(before: MemberCluster | undefined, after: MemberCluster | undefined): boolean {
+  const [was, is] = [before, after].map((it) => (it === undefined ? undefined : drainModeOf(it)));
+  return was !== is;
+}

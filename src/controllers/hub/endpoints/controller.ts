@@ -20,7 +20,7 @@ import { createController } from "#kube/controller.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import type { EventRecorder } from "#kube/events.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
-import { watching } from "#kube/source.ts";
+import { both, watching, watchingChanges } from "#kube/source.ts";
 import type { Change, Controller, KubeClient } from "#kube/types.ts";
 import {
   currentMembers,
@@ -30,7 +30,6 @@ import {
   serviceOfSlice,
 } from "../informers.ts";
 import {
-  both,
   changedNamespaces,
   isMailboxChanged,
   isMemberChanged,
@@ -76,21 +75,24 @@ export function createEndpoints(parts: Parts): Controller {
       reconcile: (key, signal) => reconcile(parts, key, signal),
       concurrency: 16,
       sources: [
+        // Every slice and every copy is due at the start.
         watching(informers.sliceExports, ({ before, after }) =>
           [before, after].flatMap((it) => (it === undefined ? [] : [named(it.metadata.name)])),
         ),
         watching(informers.sliceImports, ({ before, after }) =>
           [before, after].flatMap((it) => (it === undefined ? [] : [named(it.metadata.name)])),
         ),
-        watching(informers.exports, (change) =>
+        watchingChanges(informers.exports, (change) =>
           isVerdictOnly(change)
             ? []
             : slicesOf(serviceKeys(change), new Set([splitKey(change.key).namespace ?? ""])),
         ),
-        watching(informers.serviceImports, (change) => slicesOf([change.key], affectedMailboxes(change))),
-        watching(informers.reports, (change) => slicesIn(changedNamespaces(change))),
-        watching(informers.members, (change) => (isMemberChanged(change) ? allSlices() : [])),
-        watching(informers.namespaces, (change) =>
+        watchingChanges(informers.serviceImports, (change) =>
+          slicesOf([change.key], affectedMailboxes(change)),
+        ),
+        watchingChanges(informers.reports, (change) => slicesIn(changedNamespaces(change))),
+        watchingChanges(informers.members, (change) => (isMemberChanged(change) ? allSlices() : [])),
+        watchingChanges(informers.namespaces, (change) =>
           change.key === VIEW_NAMESPACE || isMailboxChanged(change)
             ? allSlices()
             : slicesIn(renamedImporters(change)),

@@ -7,7 +7,7 @@ import {
   type SuspectCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { NAMESPACES } from "#api/core/v1/types.ts";
-import { drainedMembers, drainModeOf } from "#api/fairlead.dev/model/drain.ts";
+import { drainedMembers, isDrainChanged } from "#api/fairlead.dev/model/drain.ts";
 import { FORCE_LEAVE_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
 import type { KubeObject } from "#api/meta/types.ts";
@@ -70,7 +70,7 @@ export function createMembership(parts: Parts): Controller {
       sources: [
         watching(informers.members, (change) => {
           if (change.before === undefined) membership.inherit(change.after);
-          return isDrainChanged(change) ? everyone() : [change.key];
+          return isDrainChanged(change.before, change.after) ? everyone() : [change.key];
         }),
         watching(informers.namespaces, ({ key }) => (key === VIEW_NAMESPACE ? everyone() : ofMailbox(key))),
         watching(informers.roles, (change) => (isIn(VIEW_NAMESPACE, change) ? everyone() : ofChange(change))),
@@ -91,11 +91,6 @@ export function createMembership(parts: Parts): Controller {
     for (const key of everyone()) controller.enqueue(key);
   };
   return controller;
-}
-
-function isDrainChanged({ before, after }: Change<MemberCluster>): boolean {
-  const [was, is] = [before, after].map((it) => (it === undefined ? undefined : drainModeOf(it)));
-  return was !== is;
 }
 
 function namespaceOf({ before, after }: Change<KubeObject>): string | undefined {

@@ -7,7 +7,7 @@ import type { KubeObject } from "#api/meta/types.ts";
 import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting } from "#kube/finalizers.ts";
-import { watching } from "#kube/source.ts";
+import { both, watching, watchingChanges } from "#kube/source.ts";
 import type { Change, Controller } from "#kube/types.ts";
 import { type HubInformers, serviceOfExport, serviceOfImport, serviceOfImported } from "../informers.ts";
 import { isIsolated, grantedTo } from "../view.ts";
@@ -22,6 +22,7 @@ export function createServices(parts: ServicesDeps): Controller {
       reconcile: serviceReconciler(parts),
       concurrency: 8,
       sources: [
+        // These make every service due at the start.
         watching(informers.exports, both(serviceOfExport)),
         watching(
           informers.imports,
@@ -32,9 +33,11 @@ export function createServices(parts: ServicesDeps): Controller {
           informers.importedServices,
           both((it) => [serviceOfImported(it)]),
         ),
-        watching(informers.reports, (change) => servicesIn(informers, changedNamespaces(change))),
-        watching(informers.members, (change) => (isMemberChanged(change) ? allServices(informers) : [])),
-        watching(informers.namespaces, (change) =>
+        watchingChanges(informers.reports, (change) => servicesIn(informers, changedNamespaces(change))),
+        watchingChanges(informers.members, (change) =>
+          isMemberChanged(change) ? allServices(informers) : [],
+        ),
+        watchingChanges(informers.namespaces, (change) =>
           change.key === VIEW_NAMESPACE || isMailboxChanged(change)
             ? allServices(informers)
             : servicesIn(informers, renamedImporters(change)),
@@ -43,18 +46,6 @@ export function createServices(parts: ServicesDeps): Controller {
     },
     deps,
   );
-}
-
-/** The keys of an object before and after a change. */
-export function both<T extends KubeObject>(
-  keysOf: (object: T) => readonly ObjectKey[],
-): (change: Change<T>) => ObjectKey[] {
-  return ({ before, after }) => [
-    ...new Set([
-      ...(before === undefined ? [] : keysOf(before)),
-      ...(after === undefined ? [] : keysOf(after)),
-    ]),
-  ];
 }
 
 /**

@@ -1,13 +1,11 @@
-import { DRAIN_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { isDrainChanged } from "#api/fairlead.dev/model/drain.ts";
 import { keyOf, type ObjectKey } from "#api/meta/key.ts";
-import type { KubeObject } from "#api/meta/types.ts";
 import { createController } from "#kube/controller.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import type { EventRecorder } from "#kube/events.ts";
-import { watching } from "#kube/source.ts";
-import type { Change, Controller, KubeClient } from "#kube/types.ts";
+import { both, watching } from "#kube/source.ts";
+import type { Controller, KubeClient } from "#kube/types.ts";
 import { type HubInformers, serviceOfExport } from "../informers.ts";
-import { both } from "../services/controller.ts";
 import { createStatusGauges } from "./gauges.ts";
 import { type Check, checkEndpoint } from "./health/checks.ts";
 import { HealthMonitor } from "./health/monitor.ts";
@@ -71,8 +69,8 @@ export function createTrafficManager(
         }),
         watching(informers.serviceImports, ({ key }) => ofService(key)),
         watching(informers.exports, (change) => both(serviceOfExport)(change).flatMap(ofService)),
-        watching(informers.members, (change) =>
-          isDrainChanged(change) ? [...traffic.profiles.store.list()].map(keyOf) : [],
+        watching(informers.members, ({ before, after }) =>
+          isDrainChanged(before, after) ? [...traffic.profiles.store.list()].map(keyOf) : [],
         ),
       ],
     },
@@ -97,9 +95,4 @@ export function createTrafficManager(
       );
     },
   };
-}
-
-function isDrainChanged({ before, after }: Change<KubeObject>): boolean {
-  const [was, is] = [before, after].map((it) => it?.metadata.annotations?.[DRAIN_ANNOTATION]);
-  return was !== is;
 }

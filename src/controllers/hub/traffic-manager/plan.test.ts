@@ -1,8 +1,9 @@
+import type { DrainMode } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { array, assert, integer, property } from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { InternalServiceExportSpec } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { TrafficManagerBackend } from "#api/networking.fleet.azure.com/v1beta1/traffic-manager.ts";
-import { type BackendsView, type Drain, planBackends } from "./plan.ts";
+import { type BackendsView, planBackends } from "./plan.ts";
 
 type Facts = Partial<InternalServiceExportSpec>;
 
@@ -32,7 +33,7 @@ function view(exports: Readonly<Record<string, Facts>>, more: Partial<BackendsVi
         metadata: { namespace: `fleet-member-${cluster}`, name: "work-hello" },
         spec: { ports: [], serviceReference: {} as never, ...facts },
       })),
-    drain: () => "none",
+    drain: () => undefined,
     health: () => "Online",
     ...more,
   };
@@ -217,11 +218,11 @@ describe("who serves first", () => {
     },
   );
 
-  it.each<[Drain, readonly (boolean | undefined)[]]>([
-    ["soft", [true, undefined]],
-    ["hard", [undefined]],
+  it.each<[DrainMode, readonly (boolean | undefined)[]]>([
+    ["Soft", [true, undefined]],
+    ["Hard", [undefined]],
   ])("is not a cluster that is drained (%s)", (kind, expected) => {
-    const drain = (cluster: string): Drain => (cluster === "a" ? kind : "none");
+    const drain = (cluster: string) => (cluster === "a" ? kind : undefined);
     expect(
       planOne(view({ a: PUBLIC, b: PUBLIC }, { drain })).endpoints.map((it) => it.target.drained),
     ).toEqual(expected);

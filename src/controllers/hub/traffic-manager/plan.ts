@@ -1,3 +1,4 @@
+import type { DrainMode } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { TrafficTarget } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
 import type { Condition } from "#api/meta/types.ts";
@@ -21,14 +22,11 @@ import { formatAddress, tryParseAddress } from "#netaddr/address.ts";
 
 export type NewCondition = Omit<Condition, "lastTransitionTime">;
 
-/** How a member is drained: as a last resort, or altogether. */
-export type Drain = "none" | "soft" | "hard";
-
 export interface BackendsView {
   readonly backends: readonly TrafficManagerBackend[];
   readonly serviceImport: (name: string) => FleetServiceImport | undefined;
   readonly exports: (name: string) => readonly InternalServiceExport[];
-  readonly drain: (cluster: string) => Drain;
+  readonly drain: (cluster: string) => DrainMode | undefined;
   readonly health: (endpoint: string) => EndpointHealth;
 }
 
@@ -158,7 +156,7 @@ function share(
   candidates: readonly Candidate[],
 ): PlannedEndpoint[] {
   const valid = candidates.filter(
-    (it) => it.problem === undefined && it.weight > 0 && view.drain(it.cluster) !== "hard",
+    (it) => it.problem === undefined && it.weight > 0 && view.drain(it.cluster) !== "Hard",
   );
   const sum = valid.reduce((total, it) => total + it.weight, 0);
   return valid.map((it) => {
@@ -173,7 +171,7 @@ function share(
         ...(priority === 0 ? {} : { priority }),
         ...it.destination,
         ...(health === "Degraded" ? { degraded: true } : {}),
-        ...(view.drain(it.cluster) === "soft" ? { drained: true } : {}),
+        ...(view.drain(it.cluster) === "Soft" ? { drained: true } : {}),
       },
       status: {
         name,

@@ -1,4 +1,4 @@
-import { DRAIN_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { drainModeOf } from "#api/fairlead.dev/model/drain.ts";
 import { keyOf, type ObjectKey, objectKey } from "#api/meta/key.ts";
 import { FINALIZERS } from "#api/networking.fleet.azure.com/names.ts";
 import {
@@ -15,14 +15,7 @@ import type { KubeClient, ReconcileResult } from "#kube/types.ts";
 import type { HubInformers } from "../informers.ts";
 import type { HealthMonitor } from "./health/monitor.ts";
 import type { TrafficInformers } from "./informers.ts";
-import {
-  type Drain,
-  invalid,
-  type NewCondition,
-  pending,
-  planBackends,
-  type PlannedBackend,
-} from "./plan.ts";
+import { invalid, type NewCondition, pending, planBackends, type PlannedBackend } from "./plan.ts";
 import { labelOf, monitorOf, nameProblem, programmed } from "./profile.ts";
 import type { TrafficProvider } from "./provider.ts";
 import type { StatusWriter } from "./status.ts";
@@ -95,15 +88,12 @@ function viewOf(
     backends,
     serviceImport: (name) => informers.serviceImports.store.get(objectKey(namespace, name)),
     exports: (name) => [...informers.exports.store.byIndex("service", objectKey(namespace, name))],
-    drain: (cluster) => drainOf(informers, cluster),
+    drain: (cluster) => {
+      const member = informers.members.store.get(objectKey(undefined, cluster));
+      return member === undefined ? undefined : drainModeOf(member);
+    },
     health: (endpoint) => health.healthOf(endpoint, last.get(endpoint)),
   };
-}
-
-function drainOf({ members }: Pick<HubInformers, "members">, cluster: string): Drain {
-  const asked = members.store.get(objectKey(undefined, cluster))?.metadata.annotations?.[DRAIN_ANNOTATION];
-  if (asked === "hard") return "hard";
-  return asked === "true" ? "soft" : "none";
 }
 
 function follow(

@@ -4,6 +4,7 @@ import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { hasCode, messageOf } from "#base/errors.ts";
+import { abortable, untilAborted } from "#base/abortable.ts";
 import { delay } from "#base/clock.ts";
 import type { ClusterConfig } from "#kube/config.ts";
 import { awaitCrds } from "#kube/crds.ts";
@@ -76,6 +77,7 @@ async function pause(
   using _watch = secrets.subscribe(({ before, after }) => {
     if (isChangedByOthers(before, after)) changed.abort();
   });
+  // Cut short by either signal: the caller looks again.
   await delay(clock, pauseMs, AbortSignal.any([signal, changed.signal])).catch(() => {});
 }
 
@@ -103,14 +105,8 @@ async function nextAccess(
     told = why;
   };
   using _watch = secrets.subscribe(look);
-  const onAbort = (): void => found.reject(signal.reason);
-  signal.addEventListener("abort", onAbort, { once: true });
   look();
-  try {
-    return await found.promise;
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-  }
+  return await abortable(found.promise, signal);
 }
 
 /** Trades the token to join with for a certificate. Ends with the Secret changed, by this or by somebody else. */
@@ -176,14 +172,15 @@ async function runSession(
   const ended = new AbortController();
   const running = AbortSignal.any([signal, ended.signal]);
   const holder = new AccessHolder(access);
-  using _watch = secrets.subscribe(({ after }) => {
-    const read = after === undefined ? undefined : readHubSecret(after);
+  const follow = (secret: Secret | undefined): void => {
+    const read = secret === undefined ? undefined : readHubSecret(secret);
     if (read?.kind === "access" && isSameHub(read.access, access)) holder.set(read.access);
     else ended.abort();
-  });
+  };
+  using _watch = secrets.subscribe(({ after }) => follow(after));
   // It may have changed between the moment it was read and the one it is watched.
-  const now = currentAccess(secrets);
-  if (now === undefined) return;
+  follow(currentAccess(secrets));
+  if (running.aborted) return;
   await using hub = connectHub(hubConfig(access, holder));
   const parts = { hub, local, holder, deps: { ...deps, log } };
   const kept = Promise.all([
@@ -191,6 +188,8 @@ async function runSession(
     keepCertificate(parts, running),
     followAuthority(parts, running),
   ]);
+  // Without them the session would end with its credentials; why they ended is told below.
+  kept.catch(() => ended.abort());
   try {
     await using member = await startMember(
       {
@@ -214,11 +213,4 @@ async function runSession(
     await kept;
     log.info("no longer taking part in the fleet");
   }
-}
-
-function untilAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }

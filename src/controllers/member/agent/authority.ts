@@ -2,6 +2,7 @@ import { CONFIG_MAPS } from "#api/core/v1/types.ts";
 import { ROOT_CA_CONFIG_MAP } from "#api/fairlead.dev/names.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { untilAborted } from "#base/abortable.ts";
 import { messageOf } from "#base/errors.ts";
 import { createInformer } from "#kube/informer.ts";
 import { isRelated, isSameBundle } from "#pki/bundle.ts";
@@ -52,8 +53,5 @@ export async function followAuthority(
   };
   using _watch = published.subscribe(look);
   published.start(signal);
-  await new Promise<void>((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
+  await untilAborted(signal);
 }

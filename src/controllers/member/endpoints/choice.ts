@@ -4,11 +4,12 @@ import { type ObjectKey, objectKey } from "#api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import type { EndpointSliceImport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { sameJson } from "#base/json.ts";
+import { both } from "#kube/source.ts";
 import type { Change } from "#kube/types.ts";
 import { importedService } from "../imports/mcs-import.ts";
 import { isImported, serviceOfLocalSlice, serviceOfSliceImport } from "../informers.ts";
 import type { Probes } from "../probes/probes.ts";
-import { both, type Session } from "../session.ts";
+import type { Session } from "../session.ts";
 import {
   chooseClusters,
   isSettled,

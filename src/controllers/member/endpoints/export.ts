@@ -13,7 +13,7 @@ import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting } from "#kube/finalizers.ts";
-import { watching } from "#kube/source.ts";
+import { both, watching } from "#kube/source.ts";
 import type { Change, Controller } from "#kube/types.ts";
 import { planFor } from "../exports/reconcile.ts";
 import {
@@ -23,7 +23,13 @@ import {
   serviceOfLocalSlice,
   sourceOfSliceExport,
 } from "../informers.ts";
-import { both, isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
+import {
+  isMembershipChanged,
+  isOriginalHub,
+  isPresenceChanged,
+  membershipOf,
+  type Session,
+} from "../session.ts";
 
 type SliceFacts = Pick<EndpointSliceExportSpec, "addressType" | "endpoints" | "ports">;
 
@@ -49,7 +55,9 @@ export function createEndpointExport(session: Session): Controller {
         watching(mailbox.orders, (change) => (isMembershipChanged(change) ? sliceKeys(session) : [])),
         // The plan reads the last valid weight there, and from hubs of other origin the verdict that lets endpoints go.
         watching(mailbox.exports, (change) =>
-          isOriginalHub(session) ? both(serviceOfExport)(change).flatMap((key) => slicesOf({ key })) : [],
+          isOriginalHub(session) || isPresenceChanged(change)
+            ? both(serviceOfExport)(change).flatMap((key) => slicesOf({ key }))
+            : [],
         ),
       ],
     },

@@ -17,7 +17,7 @@ import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import { createController } from "#kube/controller.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "#kube/finalizers.ts";
-import { watching } from "#kube/source.ts";
+import { both, watching } from "#kube/source.ts";
 import type { Change, Controller } from "#kube/types.ts";
 import { importedService } from "../imports/mcs-import.ts";
 import { isOurs } from "../imports/mcs-import-plan.ts";
@@ -25,11 +25,18 @@ import { hasNamespace } from "../imports/namespace-report.ts";
 import {
   MEMBER_MANAGER,
   multiClusterServiceOf,
+  serviceOfExport,
   serviceOfImported,
   serviceOfSliceImport,
 } from "../informers.ts";
 import type { Probes } from "../probes/probes.ts";
-import { both, isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
+import {
+  isMembershipChanged,
+  isOriginalHub,
+  isPresenceChanged,
+  membershipOf,
+  type Session,
+} from "../session.ts";
 import { ignoreVanishing } from "../vanishing.ts";
 import {
   aliveIn,
@@ -99,7 +106,10 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
           ...(isMembershipChanged(change) ? importedSliceKeys(session) : []),
         ]),
         watching(here.namespaces, () => []),
-        watching(mailbox.exports, () => []),
+        // Without a last valid weight an export with one that cannot be read is none, and has no endpoints.
+        watching(mailbox.exports, (change) =>
+          isPresenceChanged(change) ? both(serviceOfExport)(change).flatMap(slicesOf) : [],
+        ),
       ],
     },
     deps,

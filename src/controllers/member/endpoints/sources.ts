@@ -17,7 +17,10 @@ export function namesOfObjects(...objects: readonly (KubeObject | undefined)[]):
 }
 
 /** A slice of ours has the key as its name; a slice of this cluster's Services is known to the fleet by another one. */
-export function namesOfLocal({ cluster }: Session, { before, after }: Change<EndpointSlice>): ObjectKey[] {
+export function namesOfLocal(
+  { cluster }: Pick<Session, "cluster">,
+  { before, after }: Change<EndpointSlice>,
+): ObjectKey[] {
   return [before, after].flatMap((it) => {
     if (it === undefined) return [];
     if (isImported(it)) return namesOfObjects(it);
@@ -41,7 +44,7 @@ export function importedSliceKeys({ here, fleet, cluster }: Session): ObjectKey[
   return [
     ...[...fleet.sliceImports.list()].flatMap((it) => namesOfObjects(it)),
     ...[...here.slices.store.list()].flatMap((it) =>
-      namesOfLocal({ cluster } as Session, { key: keyOf(it), before: undefined, after: it }),
+      namesOfLocal({ cluster }, { key: keyOf(it), before: undefined, after: it }),
     ),
   ];
 }

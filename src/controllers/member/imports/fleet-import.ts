@@ -13,10 +13,10 @@ import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
-import { watching } from "#kube/source.ts";
+import { both, watching } from "#kube/source.ts";
 import type { Controller, KubeClient } from "#kube/types.ts";
 import { MEMBER_MANAGER, serviceOfImport } from "../informers.ts";
-import { both, isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
+import { isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
 
 /** ServiceImports of the fleet door to the hub, and its answers back. Keys are services. */
 export function createFleetImport(session: Session): Controller {

@@ -8,10 +8,10 @@ import { applyIfChanged } from "#kube/apply.ts";
 import { setCondition } from "#kube/conditions.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting } from "#kube/finalizers.ts";
-import { watching } from "#kube/source.ts";
+import { both, watching } from "#kube/source.ts";
 import type { Controller } from "#kube/types.ts";
 import { MEMBER_MANAGER, serviceOfImported } from "../informers.ts";
-import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { isMembershipChanged, membershipOf, type Session } from "../session.ts";
 import { causesOf } from "../causes.ts";
 import { ignoreVanishing } from "../vanishing.ts";
 import {
@@ -55,9 +55,7 @@ export function mcsImportKeys({ here, fleet }: Session): ObjectKey[] {
 }
 
 function keysIn({ fleet }: Session, namespace: string): ObjectKey[] {
-  return [...fleet.importedServices.store.list()]
-    .filter((it) => it.spec.service.namespace === namespace)
-    .map(serviceOfImported);
+  return [...fleet.importedServices.byIndex("namespace", namespace)].map(serviceOfImported);
 }
 
 function importOfDerived(service: Service): ObjectKey[] {

@@ -19,7 +19,7 @@ import { applyIfChanged } from "#kube/apply.ts";
 import { setCondition } from "#kube/conditions.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
-import { watching } from "#kube/source.ts";
+import { both, watching } from "#kube/source.ts";
 import type { Applied, Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
 import {
   importOf,
@@ -27,7 +27,7 @@ import {
   multiClusterServiceOf,
   multiClusterServiceOfImport,
 } from "../informers.ts";
-import { both, isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { isMembershipChanged, membershipOf, type Session } from "../session.ts";
 import { planLeftovers } from "./load-balancer.ts";
 import { planEvents } from "./multi-cluster-service-events.ts";
 import {

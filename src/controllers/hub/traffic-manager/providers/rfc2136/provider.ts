@@ -144,6 +144,8 @@ class Rfc2136Provider implements TrafficProvider {
     const zone = await this.#zoneQuestion(signal);
     const { rcode } = await this.#primary.update(zone, update, signal);
     if (rcode === RCODE.NOERROR || rcode === RCODE.YXDOMAIN) return rcode;
+    // Somebody may have made the domain a zone of its own: the next attempt asks.
+    this.#apex = undefined;
     throw this.#problem(rcode, `updating ${zone.name}`);
   }
 
