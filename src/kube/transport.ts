@@ -321,16 +321,19 @@ export class Transport implements AsyncDisposable {
 
   async #open(credential: Credential): Promise<Connections> {
     // Loaded on first use: it takes 45 ms, which commands that end early need not pay.
-    const { Agent } = await import("./lazy-agent.ts");
+    const { Agent, createSecureContext } = await import("./lazy-agent.ts");
     const { tlsServerName, insecureSkipTlsVerify } = this.#config;
     const { certificate, key, ca = this.#config.ca } = credential;
     const connect = {
       keepAlive: true,
       keepAliveInitialDelay: TCP_KEEPALIVE_MS,
-      ...(ca === undefined ? {} : { ca }),
+      // One for all connections: each watch has its own, and reading certificates takes as long as a handshake.
+      secureContext: createSecureContext({
+        ...(ca === undefined ? {} : { ca }),
+        ...(certificate === undefined ? {} : { cert: certificate }),
+        ...(key === undefined ? {} : { key }),
+      }),
       ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
-      ...(certificate === undefined ? {} : { cert: certificate }),
-      ...(key === undefined ? {} : { key }),
       ...(insecureSkipTlsVerify === true ? { rejectUnauthorized: false } : {}),
     };
     const common = { connect, allowH2: false, pipelining: 1, keepAliveTimeout: KEEP_ALIVE_MS };
