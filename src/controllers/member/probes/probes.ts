@@ -84,7 +84,7 @@ export class Probes implements AsyncDisposable {
   /** The hub has not been reached for a whole lease. */
   doubt(): void {
     const { deps, fleet, cluster } = this.#session;
-    deps.log.warn("the hub has been silent for a lease: probing endpoints of all clusters");
+    deps.log.warn("the hub took no renewal for a whole lease: probing endpoints of all clusters");
     this.#isHubSilent = true;
     const others = new Set<string>();
     for (const { spec } of fleet.sliceImports.list()) others.add(spec.endpointSliceReference.clusterId);
