@@ -1,6 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { memberManifests } from "#cli/fleet/install/member-manifests.ts";
-import { at, HELMS, type Manifest, render } from "./helm.ts";
+import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
+import { NAMESPACES } from "#api/core/v1/types.ts";
+import { keyOf, objectKey } from "#api/meta/key.ts";
+import { silentLogger } from "#base/log.ts";
+import { INSTALL_MANAGER, memberManifests } from "#cli/fleet/install/member-manifests.ts";
+import { applyWanted, UndoLog } from "#cli/fleet/steps.ts";
+import { connect } from "#kube/client.ts";
+import { systemDeps } from "#kube/deps.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import { startTestServer } from "../apiserver/support.ts";
+import { at, chartFolder, HELMS, type Manifest, render, runHelm } from "./helm.ts";
 
 /** What `fairlead join` installs, beside what the chart renders for a release of the name that it takes. */
 
@@ -38,9 +47,7 @@ describe.skipIf(helm === undefined)("fairlead join", () => {
       ["fullnameOverride=fairlead-member"],
       "fairlead-member",
     );
-    const kept = rendered.filter(
-      (it) => it.metadata.annotations?.["helm.sh/hook"] === undefined && it.kind !== "PodDisruptionBudget",
-    );
+    const kept = rendered.filter((it) => it.metadata.annotations?.["helm.sh/hook"] === undefined);
     const chart = new Map(kept.map((it) => [`${it.kind} ${it.metadata.name}`, shapeOf(it)]));
     const joined = new Map(
       memberManifests(install).map(({ of, object }) => [
@@ -51,5 +58,39 @@ describe.skipIf(helm === undefined)("fairlead join", () => {
     expect([...joined.keys()].toSorted()).toEqual([...chart.keys()].toSorted());
     for (const [name, shape] of joined) expect({ name, shape }).toEqual({ name, shape: chart.get(name) });
     expect(at(chart.get("Deployment fairlead-member"), "spec", "replicas")).toBe(2);
+  });
+});
+
+describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) => {
+  it("takes over what a join installed, in place, and upgrades it from then on", async () => {
+    await using server = await startTestServer();
+    const { kubeconfig } = server.server;
+    await using client = connect(await loadKubeconfig(kubeconfig), systemDeps(silentLogger));
+    await client.create(NAMESPACES, { metadata: { name: "fleet-system" } });
+    const manifests = memberManifests(install);
+    const { signal } = new AbortController();
+    const side = { who: "the member", client, manager: INSTALL_MANAGER };
+    for (const it of manifests) await applyWanted(side, it, new UndoLog(), signal);
+    const present = () => Promise.all(manifests.map(async ({ of, object }) => client.get(of, keyOf(object))));
+    const before = await present();
+
+    const release = ["upgrade", "--install", "fairlead-member", chartFolder("fairlead-member")];
+    // The kinds are another test's.
+    const values = ["--set", "crds.install=false"];
+    await runHelm(program, [...release, ...values, "--take-ownership"], { kubeconfig, home: server.dir });
+    const after = await present();
+    expect(after.map((it) => it.metadata.uid)).toEqual(before.map((it) => it.metadata.uid));
+    for (const { metadata } of after)
+      expect(metadata.labels).toMatchObject({ "app.kubernetes.io/managed-by": "Helm" });
+
+    await runHelm(program, [...release, ...values, "--set", "image.tag=v9", "--set", "replicaCount=3"], {
+      kubeconfig,
+      home: server.dir,
+    });
+    const { spec } = await client.get(DEPLOYMENTS, objectKey("fleet-system", "fairlead-member"));
+    expect(spec).toMatchObject({
+      replicas: 3,
+      template: { spec: { containers: [{ image: "fairlead.dev/fairlead:v9" }] } },
+    });
   });
 });

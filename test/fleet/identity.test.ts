@@ -26,6 +26,7 @@ import { generatePrivateKey } from "#pki/keys.ts";
 import { issueAuthority } from "#pki/issue.ts";
 import { createCertificateRequest } from "#pki/request.ts";
 import { eventually, eventuallyOne, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "./fleet.ts";
+import { rolledOut, sayOfWorkloads } from "./workloads.ts";
 
 let fleet: TestFleet;
 beforeAll(async () => {
@@ -218,6 +219,7 @@ async function untilAsBefore(cluster: string, before: readonly string[]): Promis
 describe("a join that fails", () => {
   it("at any of its steps leaves both clusters as they were", async () => {
     await fleet.agents.get("b")!.stop();
+    await using _workloads = await sayOfWorkloads(fleet.client("b"), { deployment: rolledOut });
     const before = { hub: await leftovers("hub"), b: await leftovers("b") };
     const options = optionsFor("b", { install, skipChecks: new Set(["reachability"]), timeoutMs: 300 });
     const titles = (await planJoin(options, testDeps("join"), AbortSignal.timeout(PATIENCE_MS))).steps.length;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "#api/admissionregistration/v1/types.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
-import { CLIENT_SIGNER } from "#api/certificates/v1/types.ts";
+import { CERTIFICATE_SIGNING_REQUESTS, CLIENT_SIGNER } from "#api/certificates/v1/types.ts";
 import { JOINS_LABEL } from "#api/fairlead.dev/identity.ts";
 import { type Secret, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "#api/core/v1/types.ts";
 import { type Access, rulesOf } from "#api/fairlead.dev/access/access.ts";
@@ -105,6 +105,8 @@ async function renew(): Promise<void> {
   );
   const stale = { namespace: FLEET_SYSTEM_NAMESPACE, name: "join-stale", labels: { [JOINS_LABEL]: "stale" } };
   await fleet.client("hub").create(SERVICE_ACCOUNTS, { metadata: stale });
+  const { items } = await fleet.client("hub").list(CERTIFICATE_SIGNING_REQUESTS);
+  const finished = new Set(items.map((it) => it.metadata.uid));
   offsetMs = 25 * 86_400_000;
   await restart();
   const isNew = (name: string) => (it: Secret) =>
@@ -115,6 +117,10 @@ async function renew(): Promise<void> {
     fleet.client("hub"),
     SERVICE_ACCOUNTS,
     (all) => !all.some((it) => it.metadata.name === "join-stale"),
+  );
+  // Finished long ago by then.
+  await eventually(fleet.client("hub"), CERTIFICATE_SIGNING_REQUESTS, (all) =>
+    all.every((it) => !finished.has(it.metadata.uid)),
   );
   offsetMs = 0;
   await restart();

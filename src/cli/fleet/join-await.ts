@@ -1,6 +1,5 @@
 import { CERTIFICATE_SIGNING_REQUESTS, type CertificateSigningRequest } from "#api/certificates/v1/types.ts";
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
 import { SECRETS } from "#api/core/v1/types.ts";
 import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
 import { objectKey } from "#api/meta/key.ts";
@@ -75,7 +74,7 @@ async function awaitJoined(joining: Joining): Promise<MemberCluster | undefined>
 }
 
 /** What else is known, when the time is up. */
-async function diagnose({ options, hub, member, signal }: Joining): Promise<string> {
+async function diagnose({ options, hub, signal }: Joining): Promise<string> {
   const found: string[] = [];
   const requests = await hub.client
     .list(CERTIFICATE_SIGNING_REQUESTS, { signal })
@@ -85,14 +84,10 @@ async function diagnose({ options, hub, member, signal }: Joining): Promise<stri
   const last = own.toSorted((a, b) => Date.parse(created(a)) - Date.parse(created(b))).at(-1);
   if (last !== undefined)
     found.push(`its last request for a certificate, ${last.metadata.name}, is ${stateOf(last)}`);
-  if (options.install !== undefined) {
-    const key = objectKey(FLEET_SYSTEM_NAMESPACE, "fairlead-member");
-    const deployment = await member.client.find(DEPLOYMENTS, key, { signal }).catch(() => undefined);
-    const { readyReplicas = 0, replicas = 0 } = deployment?.status ?? {};
+  if (options.install !== undefined)
     found.push(
-      `${readyReplicas} of ${replicas} copies of its agent are ready: kubectl -n ${FLEET_SYSTEM_NAMESPACE} describe pods`,
+      `its agent runs, and says more: kubectl -n ${FLEET_SYSTEM_NAMESPACE} logs deploy/fairlead-member`,
     );
-  }
   return found.length === 0 ? "" : `. Besides, ${found.join("; ")}`;
 }
 

@@ -1,15 +1,18 @@
+import { LEASES } from "#api/coordination/v1/types.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
 import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
 import { CERTIFICATE_SIGNING_REQUESTS, CLIENT_SIGNER, SIGNERS } from "#api/certificates/v1/types.ts";
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "#api/core/v1/types.ts";
+import { EVENTS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "#api/core/v1/types.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { POD_DISRUPTION_BUDGETS } from "#api/policy/v1/types.ts";
 import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES } from "#api/rbac/v1/types.ts";
 import { FleetError } from "#base/errors.ts";
 import { checkPermissions, type Needed } from "./checks/permissions.ts";
 import { type Cidrs, judgeCidrs } from "./checks/cidrs.ts";
 import { judgeClocks, readSkew } from "./checks/clock.ts";
 import type { CheckName, Finding } from "./checks/finding.ts";
+import { checkHub } from "./checks/hub.ts";
 import { checkVersion } from "./checks/version.ts";
 import type { JoinDeps, JoinOptions } from "./join-options.ts";
 import type { Side } from "./steps.ts";
@@ -53,6 +56,7 @@ function neededOnHub({ name, identity }: JoinOptions): readonly Needed[] {
     ...needed(ADD, CUSTOM_RESOURCE_DEFINITIONS),
     ...needed([...ADD, "list", "watch"], NAMESPACES),
     ...needed([...CHANGE, "list", "watch"], MEMBER_CLUSTERS),
+    ...needed(["get", "list", "watch"], LEASES, { namespace: FLEET_SYSTEM_NAMESPACE }),
     ...(identity === "token"
       ? needed(["create"], SERVICE_ACCOUNTS, { subresource: "token", namespace: mailboxOf(name) })
       : forCertificates),
@@ -68,6 +72,10 @@ function neededOnMember({ install, probeImage }: JoinOptions): readonly Needed[]
     ...[ROLES, ROLE_BINDINGS, SERVICE_ACCOUNTS, SERVICES, DEPLOYMENTS].flatMap((of) =>
       needed(CHANGE, of, { namespace }),
     ),
+    ...needed(CHANGE, POD_DISRUPTION_BUDGETS, { namespace }),
+    // To see them run, and to say why they do not.
+    ...needed(["list", "watch"], DEPLOYMENTS, { namespace }),
+    ...needed(["list"], EVENTS, { namespace }),
   ];
   return [
     ...needed(ADD, CUSTOM_RESOURCE_DEFINITIONS),
@@ -76,7 +84,10 @@ function neededOnMember({ install, probeImage }: JoinOptions): readonly Needed[]
     ...(install === undefined ? [] : toInstall),
     ...(install === undefined && probeImage === undefined
       ? []
-      : needed(["create", "list", "watch", "delete"], PODS, { namespace })),
+      : [
+          ...needed(["create", "list", "watch", "delete"], PODS, { namespace }),
+          ...needed(["list", "watch"], SERVICE_ACCOUNTS, { namespace }),
+        ]),
   ];
 }
 
@@ -125,6 +136,7 @@ function looks(
           checkPermissions(member, neededOnMember(options), signal),
         ]),
     },
+    { check: "hub", look: async () => [await checkHub(hub, members, deps, signal)] },
     { check: "cidrs", look: () => Promise.resolve([judgeCidrs(options.name, cidrs, members)]) },
     {
       check: "clock",

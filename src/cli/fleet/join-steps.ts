@@ -33,7 +33,6 @@ import {
   planIdentity,
   signsCertificates,
 } from "./identity.ts";
-import { memberManifests } from "./install/member-manifests.ts";
 import { DEFAULT_TIMEOUT_MS, type JoinDeps, type JoinOptions } from "./join-options.ts";
 import {
   applyWanted,
@@ -115,7 +114,12 @@ async function planPolicy(
 
 const SYSTEM: Manifest = { of: NAMESPACES, object: { metadata: { name: FLEET_SYSTEM_NAMESPACE } } };
 
-function objectsStep(title: string, side: Side, manifests: readonly Manifest[], signal: AbortSignal): Step {
+export function objectsStep(
+  title: string,
+  side: Side,
+  manifests: readonly Manifest[],
+  signal: AbortSignal,
+): Step {
   return {
     title,
     plan: () => Promise.all(manifests.map((it) => planWanted(side, it, signal))),
@@ -136,11 +140,6 @@ export function prepareHubStep({ hub, signal }: Joining): Step {
 
 export function prepareMemberStep({ member, signal }: Joining): Step {
   return objectsStep(`make namespace ${FLEET_SYSTEM_NAMESPACE} in ${member.who}`, member, [SYSTEM], signal);
-}
-
-export function installStep({ options, member, signal }: Joining): Step {
-  const manifests = options.install === undefined ? [] : memberManifests(options.install);
-  return objectsStep(`install the agent in ${member.who}`, member, manifests, signal);
 }
 
 /** The MemberCluster, with the identity that the member is to have. */
@@ -177,7 +176,7 @@ export function registerStep(joining: Joining): Step {
           verb: isSame ? "none" : "update",
           kind: "MemberCluster",
           name,
-          note: `identity: ${known?.name}`,
+          note: `identity: ${known?.name}${isAdopted(present) ? "; taken over: so far it names no cluster" : ""}`,
         },
       ]);
     },
@@ -193,7 +192,9 @@ export function registerStep(joining: Joining): Step {
         await hub.client.create(MEMBER_CLUSTERS, { metadata, spec }, { signal });
       } else if (!isRegistered(joining, identity)) {
         undo.add(`MemberCluster ${name} of ${hub.who}`, () => restore(hub.client, MEMBER_CLUSTERS, present));
-        const metadata = { annotations: joining.annotations };
+        const metadata = {
+          annotations: { ...joining.annotations, [CLUSTER_UID_ANNOTATION]: joining.uid },
+        };
         // A merge would keep what only the identity of before had.
         const whole = { apiGroup: null, namespace: null, ...identity };
         await hub.client.mergePatch(
@@ -216,13 +217,22 @@ export function registerStep(joining: Joining): Step {
         deps,
         signal,
       );
+      if (present === undefined || !isAdopted(present)) return undefined;
+      return `took over MemberCluster ${name}, which named no cluster so far; its identity was ${present.spec.identity.kind} ${present.spec.identity.name}`;
     },
   };
 }
 
-function isRegistered({ present, annotations }: Joining, identity: Subject): boolean {
+/** Made by somebody else, and not yet known to be this cluster. */
+function isAdopted(present: MemberCluster): boolean {
+  return present.metadata.annotations?.[CLUSTER_UID_ANNOTATION] === undefined;
+}
+
+function isRegistered({ present, annotations, uid }: Joining, identity: Subject): boolean {
   const now = present?.metadata.annotations ?? {};
-  const hasAll = Object.entries(annotations).every(([key, value]) => now[key] === value);
+  const hasAll = Object.entries({ ...annotations, [CLUSTER_UID_ANNOTATION]: uid }).every(
+    ([key, value]) => now[key] === value,
+  );
   return hasAll && sameJson(present?.spec.identity, identity);
 }
 

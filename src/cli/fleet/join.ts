@@ -1,11 +1,10 @@
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { CONFIG_MAPS } from "#api/core/v1/types.ts";
 import { isClusterName } from "#api/fairlead.dev/model/names.ts";
-import { CLUSTER_UID_ANNOTATION, ROOT_CA_CONFIG_MAP } from "#api/fairlead.dev/names.ts";
+import { ROOT_CA_CONFIG_MAP } from "#api/fairlead.dev/names.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { FleetError } from "#base/errors.ts";
 import { connect } from "#kube/client.ts";
-import { isDeleting } from "#kube/finalizers.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { isPartOf } from "#pki/bundle.ts";
 import { cidrAnnotations, readCidrs, readMembers } from "./checks/cidrs.ts";
@@ -14,10 +13,10 @@ import { checkReachability } from "./checks/reachability.ts";
 import { checkReachable, clusterUid } from "./clusters.ts";
 import { awaitStep } from "./join-await.ts";
 import { checkBoth, refuseFailed } from "./join-checks.ts";
+import { installSteps } from "./join-install.ts";
 import type { JoinDeps, JoinOptions } from "./join-options.ts";
 import {
   equipStep,
-  installStep,
   type Joining,
   kindsStep,
   prepareHubStep,
@@ -25,6 +24,7 @@ import {
   registerStep,
   timeoutOf,
 } from "./join-steps.ts";
+import { findPresent } from "./join-present.ts";
 import { type Change, runSteps, type Side, type Step } from "./steps.ts";
 
 export interface JoinPlan {
@@ -81,7 +81,7 @@ async function withBoth<T>(
     clusterUid(member.client, name, signal),
     readCidrs(member.client, signal),
   ]);
-  const present = findPresent(name, uid, members);
+  const present = await findPresent({ name, uid, hub, member, members }, deps, signal);
   const findings = await checkBoth({ options, deps, hub, member, members, cidrs }, signal);
   const ca = options.hubCa ?? options.hub.ca;
   const followCa = ca !== undefined && (await isOwnAuthority(hub.client, ca, signal));
@@ -96,34 +96,6 @@ function checkName(name: string): void {
     "OPTION_INVALID",
     `${JSON.stringify(name)} cannot be the name of a member: it must have 1 to 63 lower-case letters, digits and ` +
       "dashes, and begin and end with a letter or digit",
-  );
-}
-
-/** The member as the hub has it, unless another cluster has the name or the cluster has another name. */
-function findPresent(
-  name: string,
-  uid: string,
-  members: readonly MemberCluster[],
-): MemberCluster | undefined {
-  const uidOf = (it: MemberCluster): string | undefined => it.metadata.annotations?.[CLUSTER_UID_ANNOTATION];
-  const named = members.find((it) => it.metadata.name === name);
-  if (named !== undefined) {
-    if (isDeleting(named))
-      throw new FleetError(
-        "OPTION_INVALID",
-        `${name} is leaving the fleet: wait until it is gone, then join again`,
-      );
-    if (uidOf(named) === uid) return named;
-    throw new FleetError(
-      "OPTION_INVALID",
-      `the fleet has another cluster named ${name}: choose another name, or let that one go with "fairlead leave ${name}"`,
-    );
-  }
-  const twin = members.find((it) => uidOf(it) === uid);
-  if (twin === undefined) return undefined;
-  throw new FleetError(
-    "OPTION_INVALID",
-    `the cluster is a member already, as ${twin.metadata.name}: "fairlead leave ${twin.metadata.name}" first`,
   );
 }
 
@@ -144,7 +116,7 @@ function stepsOf(joining: Joining): readonly Step[] {
     ...reachabilityStep(joining),
     registerStep(joining),
     equipStep(joining),
-    ...(options.install === undefined ? [] : [installStep(joining)]),
+    ...installSteps(joining),
     ...(options.waitForAgents === false ? [] : [awaitStep(joining)]),
   ];
 }

@@ -133,7 +133,7 @@ async function removeAll(client: KubeClient, kinds: readonly Resource[], signal:
 
 /** What `fairlead join` installed, last first; what a chart manages stays. */
 async function removeInstalled(member: KubeClient, signal: AbortSignal): Promise<void> {
-  const manifests = memberManifests({ image: "", imagePullPolicy: "Always", replicas: 0, dns: true });
+  const manifests = memberManifests({ image: "", imagePullPolicy: "Always", replicas: 2, dns: true });
   for (const { of, object } of manifests.toReversed()) {
     const key = keyOf(object);
     const present = await member.find(of, key, { signal });

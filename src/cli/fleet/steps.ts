@@ -16,6 +16,8 @@ export interface Side {
   /** As people call it: "the hub", "cluster east". */
   readonly who: string;
   readonly client: KubeClient;
+  /** Field manager that owns what is applied there. Default: the commands' own. */
+  readonly manager?: string;
 }
 
 export interface Change {
@@ -32,7 +34,8 @@ export interface Step {
   readonly title: string;
   /** What `run` would change, found by reading alone. */
   plan(): Promise<readonly Change[]>;
-  run(undo: UndoLog): Promise<void>;
+  /** @returns What is to be said of it beside that it is done. */
+  run(undo: UndoLog): Promise<string | void>;
 }
 
 /** What takes back what was done so far. */
@@ -78,8 +81,8 @@ export async function runSteps(
   for (const step of steps) {
     try {
       if (signal.aborted) throw abortError(signal);
-      await step.run(undo);
-      report({ step: step.title, status: "done" });
+      const message = (await step.run(undo)) ?? undefined;
+      report({ step: step.title, status: "done", ...(message === undefined ? {} : { message }) });
     } catch (error) {
       report({ step: step.title, status: "failed", message: messageOf(error) });
       const left = await undo.run();
@@ -102,30 +105,30 @@ export async function applyWanted(
   undo: UndoLog,
   signal: AbortSignal,
 ): Promise<void> {
-  const { client } = side;
+  const { client, manager = CLI_MANAGER } = side;
   const key = keyOf(object);
   const before = await client.find(of, key, { signal });
-  if (before !== undefined && isThere(before, object)) return;
+  if (before !== undefined && isThere(before, object, manager)) return;
   undo.add(`${of.kind} ${key} of ${side.who}`, () =>
     before === undefined ? client.delete(of, key) : restore(client, of, before),
   );
-  await client.apply(of, object, { fieldManager: CLI_MANAGER, signal });
+  await client.apply(of, object, { fieldManager: manager, signal });
 }
 
 /** What `applyWanted` would do. */
 export async function planWanted(side: Side, { of, object }: Manifest, signal: AbortSignal): Promise<Change> {
   const key = keyOf(object);
   const before = await side.client.find(of, key, { signal });
-  const isSame = before !== undefined && isThere(before, object);
+  const isSame = before !== undefined && isThere(before, object, side.manager ?? CLI_MANAGER);
   const verb = before === undefined ? "create" : isSame ? "none" : "update";
   return { cluster: side.who, verb, kind: of.kind, name: key };
 }
 
 /** Whether an object is as wanted; one of which only the name is said, such as a namespace, is so when it exists. */
-function isThere(before: KubeObject, wanted: KubeObject): boolean {
+function isThere(before: KubeObject, wanted: KubeObject, fieldManager: string): boolean {
   const { name: _, namespace: __, ...said } = wanted.metadata;
   if (Object.keys(wanted).length === 1 && Object.keys(said).length === 0) return true;
-  return isApplied(before, wanted, { fieldManager: CLI_MANAGER });
+  return isApplied(before, wanted, { fieldManager });
 }
 
 /** Puts an object back as it was, unless it is gone. */

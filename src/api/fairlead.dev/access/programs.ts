@@ -99,7 +99,7 @@ export const HUB_ACCESS: ProgramAccess = {
     allow(TRAFFIC_ROUTES, ["get", ...WATCH, "create", "patch", "delete"]),
     allow(EVENTS, ["create", "patch"]),
     // Certificates of members.
-    allow(CERTIFICATE_SIGNING_REQUESTS, WATCH),
+    allow(CERTIFICATE_SIGNING_REQUESTS, [...WATCH, "delete"]),
     allow(CERTIFICATE_SIGNING_REQUESTS, ["update"], { subresource: "approval" }),
     allow(SIGNERS, ["approve"], { names: [CLIENT_SIGNER] }),
     allow(MEMBER_CLUSTERS, ["get"]),

@@ -1,5 +1,5 @@
 /** What is looked at before anything is changed. */
-export const CHECKS = ["version", "permissions", "cidrs", "clock", "reachability"] as const;
+export const CHECKS = ["version", "permissions", "hub", "cidrs", "clock", "reachability"] as const;
 export type CheckName = (typeof CHECKS)[number];
 
 export interface Finding {

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { type Pod, PODS } from "#api/core/v1/types.ts";
-import { keyOf } from "#api/meta/key.ts";
+import { type Pod, PODS, SERVICE_ACCOUNTS } from "#api/core/v1/types.ts";
+import { keyOf, objectKey } from "#api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { hasCode, messageOf } from "#base/errors.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
@@ -8,6 +8,7 @@ import { waitFor } from "#kube/wait.ts";
 import { CONTAINER_SECURITY, POD_SECURITY } from "../install/security.ts";
 import type { Side } from "../steps.ts";
 import type { Finding } from "./finding.ts";
+import { whyNotRunning } from "./pods.ts";
 
 export interface HubSeenFromMember {
   readonly server: string;
@@ -54,6 +55,7 @@ export async function checkReachability(
   signal: AbortSignal,
 ): Promise<Finding> {
   const check = "reachability" as const;
+  await awaitAccount(member, deps, signal);
   const made = await member.client.create(PODS, reachPod(hub), { signal });
   const key = keyOf(made);
   try {
@@ -85,6 +87,22 @@ export async function checkReachability(
   }
 }
 
+/** A limit of its own: it is there in no time, or nobody makes it. Unit: milliseconds. */
+const ACCOUNT_MS = 10_000;
+
+/** Every pod has one, whether it uses it or not; in a namespace that is new it comes a moment later. */
+async function awaitAccount({ who, client }: Side, deps: RuntimeDeps, signal: AbortSignal): Promise<void> {
+  const key = objectKey(FLEET_SYSTEM_NAMESPACE, "default");
+  const message = (): string =>
+    `${who} has not made ServiceAccount ${key}: does its kube-controller-manager run?`;
+  await waitFor(
+    client,
+    { of: SERVICE_ACCOUNTS, key, timeoutMs: ACCOUNT_MS, until: (it) => it !== undefined, message },
+    deps,
+    signal,
+  );
+}
+
 function remedy({ server }: HubSeenFromMember): string {
   return `Members call the hub: open the way to ${server}, or name another address with --hub-server (and its authorities with --hub-ca-file)`;
 }
@@ -92,13 +110,4 @@ function remedy({ server }: HubSeenFromMember): string {
 function saidBy(pod: Pod | undefined): string {
   const ended = pod?.status?.containerStatuses?.[0]?.state?.terminated;
   return (ended?.message ?? pod?.status?.message ?? "the pod went away without a word").trim();
-}
-
-function whyNotRunning(pod: Pod | undefined): string {
-  if (pod === undefined) return "it is gone";
-  const { phase = "Pending", conditions = [], containerStatuses = [] } = pod.status ?? {};
-  const waiting = containerStatuses[0]?.state?.waiting;
-  if (waiting !== undefined)
-    return [waiting.reason, waiting.message].filter((it) => it !== undefined).join(": ");
-  return conditions.find((it) => it.status === "False")?.message ?? `it is ${phase}`;
 }

@@ -3,6 +3,7 @@ import { type Container, type Probe, SERVICE_ACCOUNTS, type Service, SERVICES } 
 import { accessManifests, type Manifest } from "#api/fairlead.dev/access/manifests.ts";
 import { DNS_ACCESS, MEMBER_ACCESS, type ProgramAccess } from "#api/fairlead.dev/access/programs.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { POD_DISRUPTION_BUDGETS, type PodDisruptionBudget } from "#api/policy/v1/types.ts";
 import { CONTAINER_SECURITY, POD_SECURITY } from "./security.ts";
 
 /** What runs in a member: as the chart `fairlead-member` renders it for a release of that name, with default values. */
@@ -19,9 +20,20 @@ export interface MemberInstall {
 export const INSTALLED_BY_LABEL = "app.kubernetes.io/managed-by";
 export const INSTALLED_BY = "fairlead";
 
+/**
+ * Owns the fields of what is installed: Helm's own name for itself, so that a release that takes these objects over
+ * (`--take-ownership`) meets no conflicts with a manager that is no longer there.
+ */
+export const INSTALL_MANAGER = "helm";
+
 const NAME = "fairlead-member";
 const DNS_NAME = `${NAME}-dns`;
 const namespace = FLEET_SYSTEM_NAMESPACE;
+
+/** Of the Deployments. */
+export function programsOf({ dns }: MemberInstall): readonly string[] {
+  return dns ? [NAME, DNS_NAME] : [NAME];
+}
 
 /** In the order in which they are applied. */
 export function memberManifests(install: MemberInstall): readonly Manifest[] {
@@ -57,11 +69,13 @@ export function memberManifests(install: MemberInstall): readonly Manifest[] {
   return [
     ...access(MEMBER_ACCESS, `${NAME}-sa`, NAME, "member"),
     { of: DEPLOYMENTS, object: member },
+    ...budget(install, NAME, "member"),
     ...(install.dns
       ? [
           ...access(DNS_ACCESS, DNS_NAME, DNS_NAME, "dns"),
           { of: SERVICES, object: dnsService() },
           { of: DEPLOYMENTS, object: dns },
+          ...budget(install, DNS_NAME, "dns"),
         ]
       : []),
   ];
@@ -146,6 +160,16 @@ function deploymentOf(install: MemberInstall, of: Program): Deployment {
       },
     },
   };
+}
+
+/** One copy stays while nodes are drained. A single one could never be moved. */
+function budget({ replicas }: MemberInstall, name: string, component: string): Manifest[] {
+  if (replicas < 2) return [];
+  const object: PodDisruptionBudget = {
+    metadata: { name, namespace, labels: labelsOf(component) },
+    spec: { minAvailable: 1, selector: { matchLabels: selectorOf(component) } },
+  };
+  return [{ of: POD_DISRUPTION_BUDGETS, object }];
 }
 
 function dnsService(): Service {

@@ -13,7 +13,7 @@ import {
 } from "#api/fairlead.dev/identity.ts";
 import { generatePrivateKey } from "#pki/keys.ts";
 import { createCertificateRequest } from "#pki/request.ts";
-import { accountEndsMs, planVerdict } from "./plan.ts";
+import { accountEndsMs, planVerdict, requestEndsMs } from "./plan.ts";
 
 const key = generatePrivateKey();
 const east = "fleet:member:east";
@@ -124,6 +124,35 @@ describe("the name of a member's identity", () => {
       "east",
     ])
       expect(parseMemberUser(odd)).toBeUndefined();
+  });
+});
+
+describe("a request that was answered", () => {
+  const [at, kept] = ["2026-01-01T00:00:00Z", 1000];
+  const answered = (type: string, more: object = {}, draft: Draft = {}): CertificateSigningRequest => {
+    const condition = { type, status: "True" as const, lastUpdateTime: at };
+    const request = asked(draft);
+    return {
+      ...request,
+      metadata: { ...request.metadata, creationTimestamp: "2025-12-31T00:00:00Z" },
+      status: { conditions: [condition], ...more },
+    };
+  };
+
+  it("stays for so long after the answer when nothing more will come of it", () => {
+    const ends = Date.parse(at) + kept;
+    expect(requestEndsMs(answered("Approved", { certificate: "x" }), kept)).toBe(ends);
+    expect(requestEndsMs(answered("Denied"), kept)).toBe(ends);
+    expect(requestEndsMs(answered("Failed"), kept)).toBe(ends);
+  });
+
+  it("stays while its certificate is not there yet", () => {
+    expect(requestEndsMs(answered("Approved"), kept)).toBeUndefined();
+  });
+
+  it("stays where it is no member's", () => {
+    const others = { commonName: "jane", organizations: [], by: "jane" };
+    expect(requestEndsMs(answered("Denied", {}, others), kept)).toBeUndefined();
   });
 });
 

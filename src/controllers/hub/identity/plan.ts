@@ -169,6 +169,25 @@ export function isDecided({ status }: CertificateSigningRequest): boolean {
 }
 
 /**
+ * Until when a request of a member's may stay, once nothing more will come of it. A kube-controller-manager clears requests
+ * away by the same rule; a hub may have none.
+ *
+ * @returns Unit: milliseconds since the Unix epoch. Undefined: somebody else's affair, or not finished.
+ */
+export function requestEndsMs(
+  { metadata, spec, status }: CertificateSigningRequest,
+  keptMs: number,
+): number | undefined {
+  const answers = (status?.conditions ?? []).filter((it) => it.status === "True");
+  const isFinished = status?.certificate !== undefined || answers.some((it) => it.type !== "Approved");
+  if (!isFinished || !isOurs(spec, readRequest(spec))) return undefined;
+  const times = [metadata.creationTimestamp, ...answers.map((it) => it.lastUpdateTime)]
+    .map((it) => Date.parse(it ?? ""))
+    .filter((it) => !Number.isNaN(it));
+  return Math.max(0, ...times) + keptMs;
+}
+
+/**
  * Until when an account to join with may stay: while the member may still fetch its certificate with it, and no longer
  * than any token of it lives.
  *

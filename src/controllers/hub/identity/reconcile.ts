@@ -12,10 +12,20 @@ import { clockOfServer } from "#kube/server-clock.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
 import { type IdentityInformers, usedBy } from "./informers.ts";
-import { accountEndsMs, isDecided, type Known, memberAskedFor, planVerdict, type Verdict } from "./plan.ts";
+import {
+  accountEndsMs,
+  isDecided,
+  type Known,
+  memberAskedFor,
+  planVerdict,
+  requestEndsMs,
+  type Verdict,
+} from "./plan.ts";
 
 /** How long a member may take to fetch its certificate with the token that it asked with. Unit: milliseconds. */
 const FETCH_MS = 60_000;
+/** As kube-controller-manager keeps finished requests. Unit: milliseconds. */
+const KEPT_MS = 3_600_000;
 /** Longer than any token of a bootstrap account lives. Unit: milliseconds. */
 const ACCOUNT_LIFE_MS = 2 * BOOTSTRAP_SECONDS * 1000;
 
@@ -27,7 +37,7 @@ interface Parts {
 
 /**
  * Approves or denies what members ask certificates for, and takes away what they joined with once it was used or is
- * old. Keys are those of the requests, and of the accounts to join with.
+ * old, and requests that are finished. Keys are those of the requests, and of the accounts to join with.
  */
 export function createIdentity(parts: Parts): Controller {
   const { informers, deps } = parts;
@@ -62,10 +72,11 @@ class Identity {
     return [...store.byIndex("usedBy", metadata.uid ?? "")].map(keyOf);
   }
 
-  async judge(key: ObjectKey, signal: AbortSignal): Promise<void> {
+  async judge(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | void> {
     const { client, informers, deps } = this.#parts;
     const asked = informers.signingRequests.store.get(key);
-    if (asked === undefined || isDecided(asked)) return;
+    if (asked === undefined) return;
+    if (isDecided(asked)) return this.#clear(asked, signal);
     // What is decided here cannot be taken back: it is read from the server, not from a watch that may lag behind.
     const verdict = planVerdict(asked, await this.#known(asked, signal));
     if (verdict.kind === "ignore") return;
@@ -75,6 +86,21 @@ class Identity {
     const fields = { request: asked.metadata.name, by: asked.spec.username, why: verdict.message };
     if (verdict.kind === "approve") deps.log.info("approved a member's certificate", fields);
     else deps.log.warn("denied a certificate", { ...fields, reason: verdict.reason });
+  }
+
+  /** What is finished is kept for people to read, and no longer. */
+  async #clear(asked: CertificateSigningRequest, signal: AbortSignal): Promise<ReconcileResult | void> {
+    const { client, deps } = this.#parts;
+    const endsMs = requestEndsMs(asked, KEPT_MS);
+    if (endsMs === undefined) return;
+    const leftMs = endsMs - clockOfServer(client, deps.clock).now();
+    if (leftMs > 0) return { requeueAfterMs: leftMs };
+    const { uid } = asked.metadata;
+    await client.delete(CERTIFICATE_SIGNING_REQUESTS, keyOf(asked), {
+      signal,
+      ...(uid === undefined ? {} : { uid }),
+    });
+    deps.log.debug("cleared away a finished request", { request: asked.metadata.name });
   }
 
   async #known(asked: CertificateSigningRequest, signal: AbortSignal): Promise<Known> {
