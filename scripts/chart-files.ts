@@ -3,6 +3,7 @@ import { type CustomResourceDefinition, CUSTOM_RESOURCE_DEFINITIONS } from "#api
 import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
 import { type Access, allow, rulesOf } from "#api/fairlead.dev/access/access.ts";
 import {
+  ASK_FOR_CERTIFICATES,
   DNS_ACCESS,
   HUB_ACCESS,
   MEMBER_ACCESS,
@@ -13,7 +14,10 @@ import { MAILBOX_POLICIES, MAILBOX_POLICY_BINDINGS } from "#api/fairlead.dev/pol
 /** What the charts take from the programs' own declarations: path below the root, and text. */
 export function chartFiles(): ReadonlyMap<string, string> {
   return new Map([
-    ["charts/fairlead-hub/files/rules.yaml", rules(HUB_ACCESS, HUB_CRDS)],
+    [
+      "charts/fairlead-hub/files/rules.yaml",
+      rules(HUB_ACCESS, HUB_CRDS, { dns: DNS_ACCESS.cluster, certificates: ASK_FOR_CERTIFICATES }),
+    ],
     ["charts/fairlead-hub/files/policies.yaml", policies()],
     [
       "charts/fairlead-member/files/rules.yaml",

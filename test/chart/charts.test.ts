@@ -3,6 +3,8 @@ import { join } from "node:path";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
+import type { Secret } from "#api/core/v1/types.ts";
+import { readHubSecret } from "#controllers/member/agent/hub-secret.ts";
 import { chartFiles } from "../../scripts/chart-files.ts";
 import { COMMANDS, loadCommand } from "../../src/cmd/fairlead/commands.ts";
 import { VERSION } from "../../src/cmd/fairlead/version.ts";
@@ -28,6 +30,9 @@ const ALL_ON: Readonly<Record<Chart, readonly string[]>> = {
     "nodeSelector.kubernetes\\.io/os=linux",
     "tolerations[0].operator=Exists",
     "image.tag=v9",
+    "trafficManager.dns.enabled=true",
+    "trafficManager.owner=fleet",
+    "trafficManager.dns.service.loadBalancerSourceRanges[0]=192.0.2.0/24",
     "crdInstaller.enabled=false",
   ],
   "fairlead-member": [
@@ -37,6 +42,7 @@ const ALL_ON: Readonly<Record<Chart, readonly string[]>> = {
     "networkPolicy.enabled=true",
     "dns.service.clusterIP=10.96.0.53",
     "dns.priorityClassName=system-cluster-critical",
+    "dns.trafficZone=shop.example.com",
     "config.hubURL=https://hub.example:6443",
     "config.memberClusterName=east",
     "config.token=abc",
@@ -107,6 +113,8 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
             ["forceDeleteWaitTime=later", "forceDeleteWaitTime"],
             ["forceDeleteWaitTime=", "forceDeleteWaitTime"],
             ["memberLeaseSeconds=1", "memberLeaseSeconds"],
+            ["trafficManager.provider=azure", "provider"],
+            ["trafficManager.provider=rfc2136", "trafficManager.rfc2136.server"],
           ]
         : [
             ["config.hubURL=http://hub", "hubURL"],
@@ -274,3 +282,82 @@ async function misuse([name = "", ...rest]: readonly string[]): Promise<string> 
     sub === undefined ? top.parseOptions([...rest]) : sub.parseOptions(rest.slice(1));
   return [...operands, ...unknown].join(" ");
 }
+
+describe.skipIf(HELMS.length === 0).for(HELMS)(
+  "what is set of the traffic manager, Helm $version",
+  ({ program }) => {
+    const argsOf = async (chart: Chart, values: readonly string[], container: string) =>
+      containersOf(await render(program, chart, values)).find((it) => it.of.endsWith(`/${container}`))?.args;
+
+    it("becomes flags of the hub, with the key in a file", async () => {
+      const values = [
+        "trafficManager.provider=rfc2136",
+        "trafficManager.zone=shop.example.com",
+        "trafficManager.ttl=30",
+        "trafficManager.rfc2136.server=ns1.example.com:53",
+        "trafficManager.rfc2136.keySecret=tsig",
+      ];
+      const args = (await argsOf("fairlead-hub", values, "hub")) ?? [];
+      expect(args.filter((it) => /traffic|rfc2136/.test(it))).toEqual([
+        "--traffic-provider=rfc2136",
+        "--traffic-zone=shop.example.com",
+        "--traffic-ttl=30",
+        "--rfc2136-server=ns1.example.com:53",
+        "--rfc2136-key-file=/etc/fairlead/rfc2136/key",
+      ]);
+      expect(await misuse(args)).toBe("");
+      const [pod] = podsOf(await render(program, "fairlead-hub", values)).filter(
+        (it) => it.component === "hub",
+      );
+      expect(pod?.spec["volumes"]).toEqual([{ name: "rfc2136", secret: { secretName: "tsig" } }]);
+    });
+
+    it("is nothing when it is off", async () => {
+      const args = await argsOf("fairlead-hub", ["trafficManager.enabled=false"], "hub");
+      expect(args?.filter((it) => it.includes("traffic"))).toEqual(["--traffic-provider=none"]);
+    });
+
+    it("has the zone answered on the hub, behind a load balancer, and in members", async () => {
+      const values = ["trafficManager.dns.enabled=true", "trafficManager.zone=shop.example.com"];
+      const args = await argsOf("fairlead-hub", values, "dns");
+      expect(args).toEqual(expect.arrayContaining(["--traffic-only", "--traffic-zone=shop.example.com"]));
+      const manifests = await render(program, "fairlead-hub", values);
+      const service = manifests.find((it) => it.kind === "Service");
+      expect(at(service, "spec", "type")).toBe("LoadBalancer");
+      const inMember = await argsOf("fairlead-member", ["dns.trafficZone=shop.example.com"], "dns");
+      expect(inMember).toContain("--traffic-zone=shop.example.com");
+    });
+  },
+);
+
+describe.skipIf(HELMS.length === 0).for(HELMS)(
+  "a member joined by Helm alone, Helm $version",
+  ({ program }) => {
+    it("has a certificate to ask for, with a token that is good for it", async () => {
+      const manifests = await render(program, "fairlead-member", [
+        "config.hubURL=https://hub.example:6443",
+        "config.memberClusterName=east",
+        "config.bootstrapToken=abc",
+        "config.hubCA=UEVN",
+      ]);
+      const secret = manifests.find((it) => it.kind === "Secret") as unknown as Secret;
+      expect(readHubSecret(secret)).toEqual({
+        kind: "access",
+        access: {
+          server: "https://hub.example:6443",
+          ca: "PEM",
+          followCa: false,
+          cluster: "east",
+          proof: { kind: "bootstrap", user: "fleet:member:east", token: "abc" },
+        },
+      });
+    });
+
+    it("has to be given one of both tokens", async () => {
+      const set = ["config.hubURL=https://hub.example", "config.memberClusterName=east"];
+      await expect(render(program, "fairlead-member", set)).rejects.toThrow(
+        /config\.token or config\.bootstrapToken must be set/,
+      );
+    });
+  },
+);

@@ -240,7 +240,7 @@ describe("a join that fails", () => {
     await expect(join(options)).rejects.toMatchObject({ code: "TIMED_OUT" });
     await untilAsBefore("hub", before.hub);
     await untilAsBefore("b", before.b);
-  }, 60_000);
+  }, 120_000);
 
   it("because the member cannot trust the hub says what it waited for", async () => {
     const { cert } = await issueAuthority({ commonName: "somebody else" });

@@ -18,5 +18,33 @@ hub
 
 {{/* The programs of this chart whose metrics are read. */}}
 {{- define "fairlead.components" -}}
+{{- if and .Values.trafficManager.enabled .Values.trafficManager.dns.enabled -}}
+[hub, dns]
+{{- else -}}
 [hub]
+{{- end -}}
+{{- end }}
+
+{{/* Whether another DNS server is kept up to date. Argument: trafficManager. */}}
+{{- define "fairlead.updates" -}}
+{{- and .enabled (eq .provider "rfc2136") -}}
+{{- end }}
+
+{{/* Flags of "fairlead hub". Argument: trafficManager. */}}
+{{- define "fairlead.trafficArgs" -}}
+{{- if not .enabled -}}
+- --traffic-provider=none
+{{- else -}}
+- --traffic-provider={{ .provider }}
+- --traffic-zone={{ .zone }}
+- --traffic-ttl={{ .ttl }}
+{{- with .owner }}
+- --traffic-owner={{ . }}
+{{- end }}
+{{- if eq (include "fairlead.updates" .) "true" }}
+- --rfc2136-server={{ required "trafficManager.rfc2136.server must be set with provider rfc2136" .rfc2136.server }}
+{{- $_ := required "trafficManager.rfc2136.keySecret must be set with provider rfc2136" .rfc2136.keySecret }}
+- --rfc2136-key-file=/etc/fairlead/rfc2136/key
+{{- end }}
+{{- end }}
 {{- end }}
