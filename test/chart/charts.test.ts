@@ -306,9 +306,7 @@ describe.skipIf(HELMS.length === 0).for(HELMS)(
         "--rfc2136-key-file=/etc/fairlead/rfc2136/key",
       ]);
       expect(await misuse(args)).toBe("");
-      const [pod] = podsOf(await render(program, "fairlead-hub", values)).filter(
-        (it) => it.component === "hub",
-      );
+      const pod = podsOf(await render(program, "fairlead-hub", values)).find((it) => it.component === "hub");
       expect(pod?.spec["volumes"]).toEqual([{ name: "rfc2136", secret: { secretName: "tsig" } }]);
     });
 

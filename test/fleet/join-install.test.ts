@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Deployment, DEPLOYMENTS } from "#api/apps/v1/types.ts";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { EVENTS, type Pod, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "#api/core/v1/types.ts";
@@ -25,6 +25,9 @@ import { rolledOut, type Said, sayOfWorkloads } from "./workloads.ts";
 const NAME = "a";
 const install = { image: "fairlead:test", imagePullPolicy: "Never", replicas: 2, dns: true } as const;
 const namespace = "fleet-system";
+/** Of a whole join, whose waits have limits of their own. Unit: milliseconds. */
+const LIMIT_MS = 3 * PATIENCE_MS;
+vi.setConfig({ testTimeout: 2 * LIMIT_MS });
 
 let fleet: TestFleet;
 let workloads: AsyncDisposable | undefined;
@@ -65,7 +68,7 @@ async function join(more: Partial<JoinOptions>) {
     onFinding: (it: Finding) => findings.push(it),
     progress: (it: Report) => steps.push(it),
   };
-  const problem = await joinCluster(optionsFor(more), deps, AbortSignal.timeout(PATIENCE_MS)).then(
+  const problem = await joinCluster(optionsFor(more), deps, AbortSignal.timeout(LIMIT_MS)).then(
     () => undefined,
     (error: Error) => error.message,
   );
@@ -75,7 +78,7 @@ async function join(more: Partial<JoinOptions>) {
 async function leave(): Promise<void> {
   const { name, hub, member } = optionsFor({});
   const options = { name, hub, member, timeoutMs: PATIENCE_MS };
-  await leaveFleet(options, testDeps("leave"), AbortSignal.timeout(PATIENCE_MS));
+  await leaveFleet(options, testDeps("leave"), AbortSignal.timeout(LIMIT_MS));
 }
 
 async function objects(): Promise<readonly string[]> {
@@ -167,7 +170,7 @@ describe("the pod that tries to reach the hub", () => {
 
   it("finds a hub that answers, and tells one that does not from one with another certificate", async () => {
     const { server, ca } = fleet.hub.config;
-    const signal = AbortSignal.timeout(PATIENCE_MS);
+    const signal = AbortSignal.timeout(LIMIT_MS);
     const ask = (more: { readonly server?: string; readonly ca?: string | undefined }) =>
       reachHub({ server, ca, timeoutMs: 5000, ...more }, signal).catch(
         (error: Error) => `${error.message}: ${(error.cause as Error).message}`,
@@ -238,7 +241,7 @@ describe("a join that installs", () => {
       },
     });
     const before = (await objects()).filter((it) => !it.startsWith("Secret "));
-    const plan = await planJoin(optionsFor({ install }), testDeps("join"), AbortSignal.timeout(PATIENCE_MS));
+    const plan = await planJoin(optionsFor({ install }), testDeps("join"), AbortSignal.timeout(LIMIT_MS));
     expect(plan.steps.find((it) => it.step.startsWith("install the agent"))?.changes).toEqual([
       {
         cluster: "cluster a",
