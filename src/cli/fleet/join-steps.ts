@@ -33,6 +33,7 @@ import {
   planIdentity,
   signsCertificates,
 } from "./identity.ts";
+import { forgetMember, removeImports } from "./leave.ts";
 import { DEFAULT_TIMEOUT_MS, type JoinDeps, type JoinOptions } from "./join-options.ts";
 import {
   applyWanted,
@@ -183,7 +184,7 @@ export function registerStep(joining: Joining): Step {
     run: async (undo) => {
       const identity = known ?? (await askHub(joining));
       if (present === undefined) {
-        undo.add(`MemberCluster ${name} of ${hub.who}`, () => hub.client.delete(MEMBER_CLUSTERS, key));
+        undo.add(`MemberCluster ${name} of ${hub.who}`, () => forgetMember(hub.client, name));
         const metadata = {
           name,
           annotations: { ...joining.annotations, [CLUSTER_UID_ANNOTATION]: joining.uid },
@@ -283,9 +284,7 @@ export function equipStep(joining: Joining): Step {
       const before = await member.client.find(SECRETS, SECRET_KEY, { signal });
       const proof = await proofFor(joining, registered.spec.identity, before, undo);
       undo.add(`Secret ${SECRET_KEY} of ${member.who}`, () =>
-        before === undefined
-          ? member.client.delete(SECRETS, SECRET_KEY)
-          : restore(member.client, SECRETS, before),
+        before === undefined ? forgetHub(member.client) : restore(member.client, SECRETS, before),
       );
       if (before !== undefined && proof.isNew) await dropProof(joining);
       const fields = { ...whereabouts(joining), ...proof.fields };
@@ -299,6 +298,12 @@ export function equipStep(joining: Joining): Step {
       );
     },
   };
+}
+
+/** An agent that had begun to take part ends with its Secret, and takes nothing back any more. */
+async function forgetHub(member: Side["client"]): Promise<void> {
+  await member.delete(SECRETS, SECRET_KEY);
+  await removeImports(member);
 }
 
 function whereabouts({ options, followCa }: Joining): Record<string, string> {

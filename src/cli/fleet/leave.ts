@@ -164,22 +164,29 @@ async function checkIsMember(member: KubeClient, present: MemberCluster, signal:
   );
 }
 
+/** Takes a member back whose agent, where there is one, is not waited for. */
+export async function forgetMember(hub: KubeClient, name: string): Promise<void> {
+  if ((await hub.find(MEMBER_CLUSTERS, objectKey(undefined, name))) === undefined) return;
+  await requestLeave(hub, name, true);
+}
+
 async function requestLeave(
   hub: KubeClient,
   name: string,
   force: boolean,
-  signal: AbortSignal,
+  signal?: AbortSignal,
 ): Promise<void> {
+  const options = signal === undefined ? {} : { signal };
   const key = objectKey(undefined, name);
   if (force) {
     const metadata = { annotations: { [FORCE_LEAVE_ANNOTATION]: "true" } };
-    await hub.mergePatch(MEMBER_CLUSTERS, key, { metadata }, { signal });
+    await hub.mergePatch(MEMBER_CLUSTERS, key, { metadata }, options);
   }
-  await hub.delete(MEMBER_CLUSTERS, key, { signal });
+  await hub.delete(MEMBER_CLUSTERS, key, options);
 }
 
 /** What an agent made and could not take back. Nothing is left where it ran to its end. */
-async function removeImports(member: KubeClient, signal: AbortSignal): Promise<void> {
+export async function removeImports(member: KubeClient, signal?: AbortSignal): Promise<void> {
   const kinds: readonly (readonly [Resource, string])[] = [
     [ENDPOINT_SLICES, `${SLICE_MANAGER_LABEL} in (${MCS_SLICE_MANAGER},${FLEET_SLICE_MANAGER})`],
     [MCS_SERVICE_IMPORTS, `${MANAGED_BY_LABEL}=${MANAGED_BY}`],
@@ -188,7 +195,7 @@ async function removeImports(member: KubeClient, signal: AbortSignal): Promise<v
   ];
   for (const [of, labelSelector] of kinds) {
     const items = await listOrNone(member, of, labelSelector, signal);
-    for (const it of items) await member.delete(of, keyOf(it), { signal });
+    for (const it of items) await member.delete(of, keyOf(it), signal === undefined ? {} : { signal });
   }
 }
 
@@ -196,10 +203,10 @@ async function listOrNone(
   client: KubeClient,
   of: Resource,
   labelSelector: string,
-  signal: AbortSignal,
+  signal: AbortSignal | undefined,
 ): Promise<readonly KubeObject[]> {
   try {
-    return (await client.list(of, { labelSelector, signal })).items;
+    return (await client.list(of, { labelSelector, ...(signal === undefined ? {} : { signal }) })).items;
   } catch (error) {
     if (hasCode(error, "API_NOT_FOUND")) return [];
     throw error;
