@@ -85,7 +85,7 @@ beforeAll(async () => {
     await fleet.client("hub").delete(VALIDATING_ADMISSION_POLICY_BINDINGS, keyOf(it));
   await beRefused(fleet);
   await leaveBoth(fleet);
-}, 60_000);
+}, 150_000);
 // Fails when a program was refused anything.
 afterAll(() => fleet[Symbol.asyncDispose]());
 
