@@ -89,7 +89,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   stack.use(lockFolder(dataDir));
   const serviceRanges = options.serviceRanges ?? DEFAULT_RANGES;
   const sans = [advertiseAddress, ...firstAddresses(serviceRanges), ...(options.externalSans ?? [])];
-  const { pki, admin } = await ensureKeys(dataDir, sans, clock);
+  // TLS goes by the machine's time, whatever clock the server has.
+  const { pki, admin } = await ensureKeys(dataDir, sans);
   const journal = options.journal === "none" ? noJournal : openSqliteJournal(join(dataDir, "journal.db"));
   const store = new Store({ journal, clock });
   stack.defer(() => store.close());
@@ -155,15 +156,13 @@ function firstAddresses(serviceRanges: readonly string[]): readonly string[] {
 async function ensureKeys(
   dataDir: string,
   serverSans: readonly string[],
-  clock: Clock,
 ): Promise<{ pki: ClusterPki; admin: CertificatePair }> {
   const dir = join(dataDir, "pki");
-  const pki = await ensureClusterPki(dir, { serverSans, clock });
+  const pki = await ensureClusterPki(dir, { serverSans });
   const admin = await ensureClientCertificate(dir, pki.ca, {
     file: "admin",
     commonName: "kubernetes-admin",
     organizations: ["system:masters"],
-    clock,
   });
   return { pki, admin };
 }

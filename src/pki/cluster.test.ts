@@ -57,6 +57,15 @@ describe("the PKI of a cluster", () => {
     expect(certificate.keyUsage).toEqual(["1.3.6.1.5.5.7.3.1"]);
   });
 
+  it("replaces certificates that were made while the clock was a day ahead: nobody takes them today", async () => {
+    const clock = new FakeClock();
+    await ensureClusterPki(dir, { clock });
+    const ahead = new FakeClock(clock.now() + 86_400_000);
+    await ensureClusterPki(dir, { clock: ahead, serverSans: ["10.0.0.1"] });
+    const { apiserver } = await ensureClusterPki(dir, { clock, serverSans: ["10.0.0.1"] });
+    expect(new X509Certificate(apiserver.cert).validFromDate.getTime()).toBeLessThanOrEqual(clock.now());
+  });
+
   it("replaces only the server's certificate when the names change", async () => {
     const before = await ensureClusterPki(dir, { serverSans: ["10.0.0.1"] });
     for (const serverSans of [["10.0.0.2"], ["10.0.0.2", "10.0.0.3"], ["10.0.0.3"]]) {

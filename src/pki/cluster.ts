@@ -151,7 +151,9 @@ function isUsable(
   const certificate = new X509Certificate(pair.cert);
   const isOurs = certificate.verify(new X509Certificate(ca.cert).publicKey);
   const leftMs = certificate.validToDate.getTime() - clock.now();
-  return isOurs && leftMs > RENEW_BEFORE_MS && isCurrent(certificate);
+  // One that was made while the clock was ahead is good for nobody until its time comes.
+  const hasBegun = certificate.validFromDate.getTime() <= clock.now();
+  return isOurs && hasBegun && leftMs > RENEW_BEFORE_MS && isCurrent(certificate);
 }
 
 function belongTogether(pair: CertificatePair): boolean {

@@ -14,7 +14,8 @@ import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { MCS_SERVICE_EXPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
-import { type ApiServer, startApiServer } from "#apiserver/server.ts";
+import { type ApiServer, type ApiServerOptions, startApiServer } from "#apiserver/server.ts";
+import type { Clock } from "#base/clock.ts";
 import { createLogger } from "#base/log.ts";
 import { joinCluster } from "#cli/fleet/join.ts";
 import { type Hub, type HubOptions, startHub } from "#controllers/hub/hub.ts";
@@ -53,7 +54,7 @@ export const PATIENCE_MS = 20_000;
 export async function startCluster(
   name: string,
   programs: readonly ProgramAccess[],
-  serviceRanges?: readonly string[],
+  options: Pick<ApiServerOptions, "serviceRanges" | "clock"> = {},
 ): Promise<TestCluster> {
   const dataDir = await mkdtemp(join(tmpdir(), `fairlead-test-${name}-`));
   const asked = new AccessLog();
@@ -62,7 +63,7 @@ export async function startCluster(
     journal: "none",
     audit: asked.audit,
     authentication: tokensOf([...new Set([...PROGRAMS, ...programs])]),
-    ...(serviceRanges === undefined ? {} : { serviceRanges }),
+    ...options,
   });
   const config = await loadKubeconfig(server.kubeconfig);
   const client = connect(config, testDeps(name));
@@ -118,10 +119,13 @@ export interface TestFleet extends AsyncDisposable {
 export interface FleetOptions {
   readonly members: readonly string[];
   readonly leaseSeconds?: number;
+  readonly forceDeleteSeconds?: number;
   readonly probe?: (member: string) => Probe;
   readonly trafficManager?: HubOptions["trafficManager"];
   /** Ranges of Service addresses, by member. Default: the server's own. */
   readonly serviceRanges?: Readonly<Record<string, readonly string[]>>;
+  /** By program ("hub", "a") and API server ("hub/apiserver"). Default: the system's. */
+  readonly clocks?: Readonly<Record<string, Clock>>;
   /** Default: all. */
   readonly join?: readonly string[];
   /** Members that speak to the hub as a ServiceAccount. Default: none. */
@@ -133,14 +137,18 @@ export interface FleetOptions {
 export async function startFleet(options: FleetOptions): Promise<TestFleet> {
   const { wrap = same } = options;
   await using stack = new AsyncDisposableStack();
-  const hub = stack.use(await startCluster("hub", [HUB_ACCESS]));
+  const depsOf = (name: string): RuntimeDeps => ({ ...testDeps(name), ...clockOf(options, name) });
+  const hub = stack.use(await startCluster("hub", [HUB_ACCESS], clockOf(options, "hub/apiserver")));
   let currentHub: Hub | undefined;
   const hubProgram = stack.use(
     new Restartable(async (signal) => {
-      await using client = wrap(connectProgram(configAs(HUB_ACCESS, hub.config), testDeps("hub")));
-      const { leaseSeconds, trafficManager } = options;
-      const lease = leaseSeconds === undefined ? {} : { leaseSeconds };
-      await using running = await startHub(client, { ...lease, trafficManager }, testDeps("hub"), signal);
+      await using client = wrap(connectProgram(configAs(HUB_ACCESS, hub.config), depsOf("hub")));
+      const { leaseSeconds, forceDeleteSeconds, trafficManager } = options;
+      const lease = {
+        ...(leaseSeconds === undefined ? {} : { leaseSeconds }),
+        ...(forceDeleteSeconds === undefined ? {} : { forceDeleteSeconds }),
+      };
+      await using running = await startHub(client, { ...lease, trafficManager }, depsOf("hub"), signal);
       currentHub = running;
       await aborted(signal);
       currentHub = undefined;
@@ -151,12 +159,17 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
   const agents = new Map<string, Restartable>();
   const running = new Map<string, Member>();
   for (const name of options.members) {
-    const cluster = stack.use(await startCluster(name, [MEMBER_ACCESS], options.serviceRanges?.[name]));
+    const serviceRanges = options.serviceRanges?.[name];
+    const more = {
+      ...clockOf(options, `${name}/apiserver`),
+      ...(serviceRanges === undefined ? {} : { serviceRanges }),
+    };
+    const cluster = stack.use(await startCluster(name, [MEMBER_ACCESS], more));
     members.set(name, cluster);
     const probe = options.probe?.(name);
     const agent = stack.use(
       new Restartable(async (signal) => {
-        const deps = testDeps(name);
+        const deps = depsOf(name);
         await using local = wrap(connectProgram(configAs(MEMBER_ACCESS, cluster.config), deps));
         await runAgent(
           {
@@ -215,6 +228,11 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
         );
     },
   };
+}
+
+function clockOf({ clocks }: FleetOptions, name: string): { readonly clock?: Clock } {
+  const clock = clocks?.[name];
+  return clock === undefined ? {} : { clock };
 }
 
 function same(client: KubeClient): KubeClient {
