@@ -30,6 +30,10 @@ export function findHindrance(spec: ExportFacts): string | undefined {
   return undefined;
 }
 
-export function exportForOthers({ ports, type, weight }: ExportFacts): ExportFacts {
-  return { ports, ...(type === undefined ? {} : { type }), ...(weight === undefined ? {} : { weight }) };
+/** The published fields that we fill. */
+const PUBLISHED = ["type", "weight", "isInternalLoadBalancer"] as const;
+
+export function exportForOthers(spec: ExportFacts): ExportFacts {
+  const known = PUBLISHED.filter((it) => spec[it] !== undefined).map((it) => [it, spec[it]] as const);
+  return { ports: spec.ports, ...Object.fromEntries(known) };
 }

@@ -1,0 +1,34 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const page = readFileSync(join(root, "docs/reference/fleet-networking.md"), "utf8");
+const LINK = /\[([^\]]+)\]\(\.\.\/\.\.\/([^)]+\.test\.ts)\)/g;
+
+/** Lines of tables, by what their first column begins with. */
+const rows = page
+  .split("\n")
+  .map((line) => /^\| ([A-C]?\d+)\b/.exec(line))
+  .flatMap((found) => (found === null ? [] : [{ id: found[1] ?? "", line: found.input }]));
+
+/** "A1" to "A14". */
+function ids(letter: string, count: number): string[] {
+  return Array.from({ length: count }, (_, at) => `${letter}${at + 1}`);
+}
+
+describe("the page for who comes from fleet-networking", () => {
+  it("has every line once, each with a test", () => {
+    expect(rows.map((it) => it.id)).toEqual([...ids("", 9), ...ids("A", 14), ...ids("B", 8), ...ids("C", 9)]);
+    expect(rows.filter(({ line }) => [...line.matchAll(LINK)].length === 0)).toEqual([]);
+  });
+
+  it("names tests that there are, in the files that it names", () => {
+    const missing = [...page.matchAll(LINK)].flatMap(([, title = "", file = ""]) => {
+      const text = existsSync(join(root, file)) ? readFileSync(join(root, file), "utf8") : "";
+      return text.includes(`"${title.replaceAll("\\", "")}"`) ? [] : [`${file}: ${title}`];
+    });
+    expect(missing).toEqual([]);
+  });
+});
