@@ -8,7 +8,7 @@ import { loadKubeconfig, loadKubeconfigs } from "#kube/kubeconfig.ts";
 
 export const KUBECONFIG_FLAG = [
   "--kubeconfig <file>",
-  "where both clusters are; default: the files of KUBECONFIG, else ~/.kube/config",
+  "where the contexts are; default: the files of KUBECONFIG, else ~/.kube/config",
 ] as const;
 
 export interface Named {

@@ -9,6 +9,7 @@ import { DRAIN_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
+import { abortable } from "#base/abortable.ts";
 import { FleetError } from "#base/errors.ts";
 import { byText } from "#base/text.ts";
 import { connect } from "#kube/client.ts";
@@ -133,8 +134,6 @@ async function untilCarriedOut(
     if (orders.every((it) => hasCarriedOut(it, name, mode)))
       done.resolve(orders.map(clusterOf).toSorted(byText));
   };
-  const onAbort = (): void => done.reject(signal.reason);
-  signal.addEventListener("abort", onAbort, { once: true });
   using _timer = deps.clock.after(timeoutMs, () => {
     const waiting = [...informer.store.list()].filter(
       (it) => importers.has(it.metadata.namespace) && !hasCarriedOut(it, name, mode),
@@ -143,12 +142,8 @@ async function untilCarriedOut(
   });
   using _watch = informer.subscribe(look);
   informer.start(signal);
-  informer.synced(signal).then(look, () => {});
-  try {
-    return await done.promise;
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-  }
+  informer.synced(signal).then(look, done.reject);
+  return await abortable(done.promise, signal);
 }
 
 function hasCarriedOut(

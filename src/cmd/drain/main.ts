@@ -2,7 +2,7 @@ import { Command } from "@commander-js/extra-typings";
 import { drainCluster } from "#cli/fleet/drain.ts";
 import { parseDrainOutput, renderDrain } from "#cli/fleet/render-drain.ts";
 import { FleetError } from "#base/errors.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import { KUBECONFIG_FLAG, loadContext } from "../contexts.ts";
 import { parseWhole } from "../numbers.ts";
 import { runForPeople, sayStep } from "../people.ts";
 
@@ -14,8 +14,9 @@ export function command(): Program {
   return new Command("drain")
     .description("send new requests to other clusters; connections that stand go on")
     .argument("<name>", "the member's name")
-    .requiredOption("--hub-kubeconfig <file>", "an administrator of the hub")
-    .option("--hub-context <name>", "context in it; default: its current one")
+    .option(...KUBECONFIG_FLAG)
+    .option("--hub-context <name>", "an administrator of the hub; default: the current context")
+    .option("--hub-kubeconfig <file>", "where the hub's context is; default: as --kubeconfig")
     .option("--hard", "stop services too that no other cluster can serve", false)
     .option("--undo", "let requests go to the cluster again", false)
     .option("--no-wait", "do not wait until the other clusters have carried it out")
@@ -27,10 +28,8 @@ export function command(): Program {
         if (hard && undo) throw new FleetError("OPTION_INVALID", "give --hard or --undo, not both");
         const output = parseDrainOutput(flags.output);
         const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: 3600 }) * 1000;
-        const hub = await loadKubeconfig(
-          flags.hubKubeconfig,
-          hubContext === undefined ? {} : { context: hubContext },
-        );
+        const named = { file: flags.hubKubeconfig, context: hubContext };
+        const hub = await loadContext(named, flags.kubeconfig, process.env);
         const mode = undo ? undefined : hard ? "Hard" : "Soft";
         const result = await drainCluster(
           { name, hub, mode, waitForImporters: wait, timeoutMs },

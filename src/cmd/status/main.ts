@@ -3,8 +3,8 @@ import { parseOutput, renderStatus } from "#cli/fleet/render-status.ts";
 import { readFleet, summarizeFleet } from "#cli/fleet/status.ts";
 import { checkReachable } from "#cli/fleet/clusters.ts";
 import { connect } from "#kube/client.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import { FleetError, hasCode } from "#base/errors.ts";
+import { KUBECONFIG_FLAG, loadContext } from "../contexts.ts";
 import { runForPeople } from "../people.ts";
 
 /** Only parsed, never extended: its options are its own affair. */
@@ -14,22 +14,15 @@ type Program = Pick<Command, "parseAsync">;
 export function command(): Program {
   return new Command("status")
     .description("show the clusters and services of a fleet")
-    .option("--hub-kubeconfig <file>", "the hub; default: the file that KUBECONFIG names")
-    .option("--hub-context <name>", "context in it; default: its current one")
+    .option(...KUBECONFIG_FLAG)
+    .option("--hub-context <name>", "who may read the hub; default: the current context")
+    .option("--hub-kubeconfig <file>", "where the hub's context is; default: as --kubeconfig")
     .option("-o, --output <format>", "table, wide, json, yaml or name", "table")
     .action((flags) =>
       runForPeople("status", async ({ deps, signal }) => {
         const output = parseOutput(flags.output);
-        const path = flags.hubKubeconfig ?? process.env["KUBECONFIG"];
-        if (path === undefined || path === "")
-          throw new FleetError("OPTION_INVALID", "give --hub-kubeconfig FILE, or set KUBECONFIG");
-        if (flags.hubKubeconfig === undefined && path.includes(":"))
-          throw new FleetError(
-            "OPTION_INVALID",
-            `KUBECONFIG names several files (${path}): say with --hub-kubeconfig FILE which one knows the hub`,
-          );
-        const context = flags.hubContext;
-        const config = await loadKubeconfig(path, context === undefined ? {} : { context });
+        const named = { file: flags.hubKubeconfig, context: flags.hubContext };
+        const config = await loadContext(named, flags.kubeconfig, process.env);
         await using hub = connect(config, deps);
         await checkReachable(hub, { who: "the hub", config }, deps, signal);
         const snapshot = await readFleet(hub, signal).catch((error: unknown) => {

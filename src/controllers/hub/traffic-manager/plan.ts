@@ -128,9 +128,12 @@ function findProblem(
   return "its load balancer has no address yet";
 }
 
+/** Each is probed. More than load balancers have. */
+const MAX_INGRESS = 16;
+
 /** A mailbox is not trusted: what is no address of a host is not probed, and nobody is sent there. */
 function destinationOf(spec: InternalServiceExportSpec | undefined): Candidate["destination"] {
-  const ingress = spec?.loadBalancerIngress ?? [];
+  const ingress = (spec?.loadBalancerIngress ?? []).slice(0, MAX_INGRESS);
   const addresses = ingress.flatMap(({ ip }) => {
     const address = ip === undefined ? undefined : tryParseAddress(ip);
     return address !== undefined && isEndpointAddress(address) ? [formatAddress(address)] : [];

@@ -1,6 +1,9 @@
+import { lookup } from "node:dns";
 import { request as requestHttp, type RequestOptions } from "node:http";
 import { request as requestHttps } from "node:https";
-import { connect, isIP } from "node:net";
+import { connect, isIP, type LookupFunction } from "node:net";
+import { isEndpointAddress } from "#netaddr/special.ts";
+import { tryParseAddress } from "#netaddr/address.ts";
 import type { Monitor } from "../profile.ts";
 
 /** Whether an endpoint is well. Never throws; ends when `signal` aborts. */
@@ -18,7 +21,7 @@ export const checkEndpoint: Check = async (host, monitor, signal) => {
 
 function opens(host: string, port: number, signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve, reject) => {
-    const socket = connect({ host, port, signal });
+    const socket = connect({ host, port, signal, lookup: lookupEndpoint });
     socket.once("connect", () => {
       socket.destroy();
       resolve(true);
@@ -47,10 +50,24 @@ function requestOptions(
   { port, path, customHeaders, protocol }: Monitor,
 ): RequestOptions & { readonly rejectUnauthorized?: boolean; readonly servername?: string } {
   const headers = Object.fromEntries(customHeaders.map(({ name, value }) => [name, value]));
-  const options = { host, port, path, headers, agent: false };
+  const options = { host, port, path, headers, agent: false, lookup: lookupEndpoint };
   if (protocol !== "HTTPS") return options;
   const name =
     customHeaders.find((it) => it.name.toLowerCase() === "host")?.value.replace(/:\d+$/, "") ?? host;
   // Whether it answers is asked, not who it is: endpoints have the certificates of the names that clients use.
   return { ...options, rejectUnauthorized: false, ...(isIP(name) === 0 ? { servername: name } : {}) };
 }
+
+/** A mailbox is not trusted: a name in it that leads to this machine, or to its network alone, is no endpoint. */
+export const lookupEndpoint: LookupFunction = (host, options, done) => {
+  lookup(host, { ...options, all: true }, (error, found) => {
+    const usable = (error === null ? found : []).filter(({ address }) => {
+      const parsed = tryParseAddress(address);
+      return parsed !== undefined && isEndpointAddress(parsed);
+    });
+    const [first] = usable;
+    if (first === undefined) done(error ?? new Error(`${host} has no address of an endpoint`), "", 0);
+    else if (options.all === true) done(null, usable);
+    else done(null, first.address, first.family);
+  });
+};

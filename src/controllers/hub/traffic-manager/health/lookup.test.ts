@@ -1,0 +1,24 @@
+import { createServer } from "node:net";
+import { describe, expect, it } from "vitest";
+import { checkEndpoint } from "./checks.ts";
+
+describe("a host that is checked by its name", () => {
+  it("is no endpoint where the name leads to this machine", async () => {
+    await using server = createServer((socket) => socket.end());
+    await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+    const bound = server.address();
+    const port = typeof bound === "object" && bound !== null ? bound.port : 0;
+    const monitor = {
+      protocol: "TCP" as const,
+      port,
+      path: "/",
+      intervalInSeconds: 30 as const,
+      timeoutInSeconds: 10,
+      toleratedNumberOfFailures: 3,
+      customHeaders: [],
+    };
+    const { signal } = new AbortController();
+    expect(await checkEndpoint("localhost", monitor, signal)).toBe(false);
+    expect(await checkEndpoint("127.0.0.1", monitor, signal)).toBe(true);
+  });
+});
