@@ -1,5 +1,6 @@
-import { Command } from "@commander-js/extra-typings";
+import { Command, Option } from "@commander-js/extra-typings";
 import { leaveFleet } from "#cli/fleet/leave.ts";
+import type { Report } from "#cli/fleet/steps.ts";
 import { KUBECONFIG_FLAG, loadContext, refuseSameDefault } from "../contexts.ts";
 import { parseWhole } from "../numbers.ts";
 import { runForPeople, sayReport } from "../people.ts";
@@ -25,6 +26,7 @@ export function command(): Program {
       false,
     )
     .option("--timeout <seconds>", "how long hub and agents may take, 1 to 3600", "60")
+    .addOption(new Option("-o, --output <format>", "text or json").choices(["text", "json"]).default("text"))
     .action((name, flags) =>
       runForPeople("leave", async ({ deps, signal }) => {
         const { force, deleteExports } = flags;
@@ -35,11 +37,21 @@ export function command(): Program {
         const hub = await loadContext(hubNamed, flags.kubeconfig, process.env);
         const member = isGone ? undefined : await loadContext(memberNamed, flags.kubeconfig, process.env);
         const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: 3600 }) * 1000;
-        await leaveFleet(
-          { name, hub, member, force, deleteExports, timeoutMs },
-          { ...deps, progress: sayReport },
-          signal,
-        );
+        const steps: Report[] = [];
+        const progress = (report: Report): void => {
+          steps.push(report);
+          sayReport(report);
+        };
+        try {
+          await leaveFleet(
+            { name, hub, member, force, deleteExports, timeoutMs },
+            { ...deps, progress },
+            signal,
+          );
+        } finally {
+          // As far as it came: the exit code says whether that was to the end.
+          if (flags.output === "json") process.stdout.write(`${JSON.stringify({ steps }, undefined, 2)}\n`);
+        }
       }),
     );
 }
