@@ -5,15 +5,17 @@ import { FLEET_MAILBOX_CRDS, FLEET_USER_CRDS } from "./fleet-networking.ts";
 import { MULTICLUSTER_CRDS } from "./multicluster.ts";
 import { TRAFFIC_MANAGER_CRDS, TRAFFIC_ROUTE_CRD } from "./traffic-manager.ts";
 
-/** What `fairlead hub` installs on the hub. */
-export const HUB_CRDS: readonly CustomResourceDefinition[] = [
-  ...CLUSTER_CRDS,
+/** What the hub's part of service networking needs: the kinds of membership may be KubeFleet's, with more in them than in ours. */
+export const HUB_NET_CRDS: readonly CustomResourceDefinition[] = [
   ...FLEET_USER_CRDS,
   ...FLEET_MAILBOX_CRDS,
   ...FAIRLEAD_CRDS,
   ...TRAFFIC_MANAGER_CRDS,
   TRAFFIC_ROUTE_CRD,
 ];
+
+/** What `fairlead hub` installs on the hub. */
+export const HUB_CRDS: readonly CustomResourceDefinition[] = [...CLUSTER_CRDS, ...HUB_NET_CRDS];
 
 /** What `fairlead join` and `fairlead member` install in a member. */
 export const MEMBER_CRDS: readonly CustomResourceDefinition[] = [

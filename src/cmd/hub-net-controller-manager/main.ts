@@ -41,7 +41,10 @@ const FLAGS = {
   "rfc2136-key-file": goText(undefined, RFC2136_KEY_FLAG[1]),
   "cloud-config": goText("/etc/kubernetes/provider/azure.json", "no effect: nothing here asks a cloud"),
   "internalserviceexport-retry-interval": goDuration("2s", "no effect: nothing here waits for its turn"),
-  "force-delete-wait-time": goDuration("15m", "how long a leaving member may take to withdraw"),
+  "force-delete-wait-time": goDuration(
+    "15m",
+    "how long finalizers in the mailbox of a member that leaves are waited for",
+  ),
   kubeconfig: goText(undefined, "the hub's API server; default: KUBECONFIG, else the pod's cluster"),
   concurrency: goTexts("CONTROLLER=NUMBER, keys worked on at the same time; repeatable"),
   "max-concurrent-reconciles": goText(undefined, "the same for every other controller"),
@@ -75,6 +78,7 @@ function run(flags: GoValues<typeof FLAGS>): Promise<void> {
       clockOffset: flags["clock-offset"],
       hub: {
         areMembersByNamespace: flags["members-by-namespace"],
+        isBesideOthers: true,
         forceDeleteSeconds: flags["force-delete-wait-time"] / 1000,
         trafficManager: trafficManagerOf({
           trafficProvider: flags["enable-traffic-manager-feature"] ? flags["traffic-provider"] : "none",

@@ -1,5 +1,5 @@
 import type { CustomResourceDefinition } from "#api/apiextensions/v1/types.ts";
-import { HUB_CRDS } from "#api/crds/all.ts";
+import { HUB_NET_CRDS } from "#api/crds/all.ts";
 import { FLEET_MAILBOX_CRDS, FLEET_USER_CRDS } from "#api/crds/fleet-networking.ts";
 import { FleetError } from "#base/errors.ts";
 import { connect } from "#kube/client.ts";
@@ -39,8 +39,8 @@ function run(flags: GoValues<typeof FLAGS>): Promise<void> {
 }
 
 function kindsOf(mode: string): readonly CustomResourceDefinition[] {
-  // More than its model installs: the hub's manager needs kinds of its own.
-  if (mode === "hub") return [...HUB_CRDS];
+  // More than its model installs: the hub's manager needs kinds of its own. Those of membership are KubeFleet's.
+  if (mode === "hub") return [...HUB_NET_CRDS];
   if (mode === "member")
     return [...FLEET_USER_CRDS, ...FLEET_MAILBOX_CRDS].filter((it) => MEMBER_KINDS.has(it.spec.names.kind));
   throw new FleetError("OPTION_INVALID", `--mode must be hub or member, got ${JSON.stringify(mode)}`);

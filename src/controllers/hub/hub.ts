@@ -1,12 +1,12 @@
-import { HUB_CRDS } from "#api/crds/all.ts";
+import { HUB_CRDS, HUB_NET_CRDS } from "#api/crds/all.ts";
 import { awaitCrds } from "#kube/crds.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { createEventRecorder } from "#kube/events.ts";
-import type { Controller, Informer, KubeClient } from "#kube/types.ts";
-import type { KubeObject } from "#api/meta/types.ts";
+import type { Controller, KubeClient } from "#kube/types.ts";
 import { createEndpoints } from "./endpoints/controller.ts";
 import { createIdentity } from "./identity/reconcile.ts";
-import { createHubInformers, HUB_MANAGER, type HubInformers } from "./informers.ts";
+import { createHubInformers, HUB_MANAGER, type HubInformers, neededInformers } from "./informers.ts";
+import { createForcedCleanup } from "./membership/forced-cleanup.ts";
 import { createMembership, type MembershipOptions } from "./membership/reconcile.ts";
 import { installPolicies } from "./policies.ts";
 import { createServices } from "./services/controller.ts";
@@ -19,10 +19,14 @@ export interface Hub extends AsyncDisposable {
 
 export interface HubOptions extends Partial<MembershipOptions> {
   /**
-   * Whether a namespace `fleet-member-NAME` makes a member, with or without a MemberCluster. Nobody says then whose the
-   * mailboxes are: no policies are installed. Default: false.
+   * Whether a namespace `fleet-member-NAME` makes a member, with or without a MemberCluster. Default: false.
    */
   readonly areMembersByNamespace?: boolean;
+  /**
+   * Whether KubeFleet's hub agent gives members their mailboxes, rights and orders: it would take back what anyone else
+   * writes there. Default: this program does.
+   */
+  readonly isBesideOthers?: boolean;
   /** Undefined: profiles and backends are left to others. */
   readonly trafficManager?: ((client: KubeClient, deps: RuntimeDeps) => TrafficManagerOptions) | undefined;
 }
@@ -39,26 +43,31 @@ const REMEDY =
 /** Waits for the hub's kinds, and runs its controllers until disposed. For the leader alone. */
 export async function startHub(
   client: KubeClient,
-  { trafficManager, areMembersByNamespace = false, ...options }: HubOptions,
+  { trafficManager, areMembersByNamespace = false, isBesideOthers = false, ...options }: HubOptions,
   deps: RuntimeDeps,
   signal: AbortSignal,
 ): Promise<Hub> {
-  await awaitCrds(client, { crds: HUB_CRDS, fieldManager: HUB_MANAGER, remedy: REMEDY }, deps, signal);
-  if (!areMembersByNamespace) await installPolicies(client, deps.log, signal);
+  const crds = isBesideOthers ? HUB_NET_CRDS : HUB_CRDS;
+  await awaitCrds(client, { crds, fieldManager: HUB_MANAGER, remedy: REMEDY }, deps, signal);
+  // They go by who has a mailbox, which only those who make mailboxes note.
+  if (!isBesideOthers && !areMembersByNamespace) await installPolicies(client, deps.log, signal);
   await using stack = new AsyncDisposableStack();
-  const informers = createHubInformers(client, areMembersByNamespace, deps);
-  for (const informer of Object.values(informers) as Informer<KubeObject>[]) {
+  const informers = createHubInformers(client, { areMembersByNamespace, isBesideOthers }, deps);
+  const needed = neededInformers(informers, { isBesideOthers });
+  for (const informer of needed) {
     stack.use(informer);
     informer.start(signal);
   }
-  await Promise.all(Object.values(informers).map((it: Informer<KubeObject>) => it.synced(signal)));
+  await Promise.all(needed.map((it) => it.synced(signal)));
   const events = createEventRecorder(client, HUB_MANAGER, deps);
   const parts = { client, informers, events, deps };
+  const limits = { ...HUB_DEFAULTS, ...options };
   const controllers = [
-    createMembership({ ...parts, options: { ...HUB_DEFAULTS, ...options } }),
+    ...(isBesideOthers
+      ? [createForcedCleanup({ ...parts, options: limits })]
+      : [createMembership({ ...parts, options: limits }), createIdentity(parts)]),
     createServices(parts),
     createEndpoints(parts),
-    createIdentity(parts),
     ...(trafficManager === undefined ? [] : [createTrafficManager(parts, trafficManager(client, deps))]),
   ];
   for (const controller of controllers) {

@@ -67,21 +67,29 @@ export interface HubInformers extends IdentityInformers {
 /** Of mailboxes that make a member by being there. */
 const MAILBOXES = "mailboxes";
 
-/**
- * @param areMembersByNamespace - Whether a mailbox makes a member, with or without a MemberCluster.
- */
+interface Membership {
+  /** Whether a mailbox makes a member, with or without a MemberCluster. Default: false. */
+  readonly areMembersByNamespace?: boolean;
+  /**
+   * Whether KubeFleet's hub agent looks after members: what fleet-networking does without need not be there. Default: false.
+   */
+  readonly isBesideOthers?: boolean;
+}
+
 export function createHubInformers(
   client: KubeClient,
-  areMembersByNamespace: boolean,
+  { areMembersByNamespace = false, isBesideOthers = false }: Membership,
   deps: RuntimeDeps,
 ): HubInformers {
+  const optional = { isOptional: () => isBesideOthers };
   const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
     createInformer(client, of, { fieldManager: HUB_MANAGER, ...options }, deps);
   const ofFleet = { labelSelector: `${FLEET_RESOURCE_LABEL}=true` };
   return {
     ...createIdentityInformers(client, deps),
-    members: make(MEMBER_CLUSTERS),
+    members: make(MEMBER_CLUSTERS, optional),
     namespaces: make(NAMESPACES, {
+      ...optional,
       indexes: {
         [MAILBOXES]: ({ metadata: { name } }) =>
           areMembersByNamespace && clusterOfMailbox(name) !== undefined ? [MAILBOXES] : [],
@@ -93,9 +101,11 @@ export function createHubInformers(
     leases: make(LEASES, { labelSelector: MEMBER_NAME_LABEL }),
     reports: make(NAMESPACE_REPORTS, {
       lingerMs: LINGER_MS,
+      ...optional,
       indexes: { namespace: (it) => it.spec.namespaces },
     }),
     importedServices: make(IMPORTED_SERVICES, {
+      ...optional,
       indexes: { service: (it) => [serviceOfImported(it)], in: namespaceOf },
     }),
     serviceImports: make(FLEET_SERVICE_IMPORTS),
@@ -114,6 +124,16 @@ export function createHubInformers(
       indexes: { name: (it) => [it.metadata.name], service: (it) => [serviceOfSlice(it)], in: namespaceOf },
     }),
   };
+}
+
+/** Those that are read by what runs. All others must not be started: their kinds need not be there, nor be allowed. */
+export function neededInformers(
+  all: HubInformers,
+  { isBesideOthers }: { readonly isBesideOthers: boolean },
+): readonly Informer<KubeObject>[] {
+  const { signingRequests, bootstrapAccounts, roles, roleBindings, orders, leases, ...services } = all;
+  const membership = { signingRequests, bootstrapAccounts, roles, roleBindings, orders, leases };
+  return Object.values(isBesideOthers ? services : { ...services, ...membership });
 }
 
 /** Members that belong to the fleet: those that are leaving do no longer. */

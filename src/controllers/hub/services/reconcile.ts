@@ -117,13 +117,13 @@ class Pass {
     const signal = this.#signal;
     const object = { metadata: { namespace: this.#namespace, name: this.#name } };
     const isMissing = informers.namespaces.store.get(objectKey(undefined, this.#namespace)) === undefined;
-    if (isMissing) await this.#createNamespace();
+    const isMade = isMissing && (await this.#createNamespace());
     try {
       const created = await client.create(FLEET_SERVICE_IMPORTS, object, {
         signal,
         fieldManager: HUB_MANAGER,
       });
-      if (isMissing)
+      if (isMade)
         events.record(FLEET_SERVICE_IMPORTS, created, {
           type: "Normal",
           reason: "NamespaceCreated",
@@ -137,13 +137,16 @@ class Pass {
     }
   }
 
-  async #createNamespace(): Promise<void> {
+  /** @returns Whether it was made: it is there where it cannot be seen, and stays away where none may be made. */
+  async #createNamespace(): Promise<boolean> {
     const { client, deps } = this.#parts;
     try {
       await client.create(NAMESPACES, { metadata: { name: this.#namespace } }, { signal: this.#signal });
       deps.log.info("created the namespace of an exported service", { namespace: this.#namespace });
+      return true;
     } catch (error) {
-      if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
+      if (!hasCode(error, "API_ALREADY_EXISTS", "API_FORBIDDEN")) throw error;
+      return false;
     }
   }
 

@@ -40,7 +40,7 @@ async function startProgram(): Promise<void> {
   stop = new AbortController();
   metrics = createMetrics();
   const deps = { clock, rng: seededRng(1), log: silentLogger, metrics };
-  const informers = createHubInformers(client, false, deps);
+  const informers = createHubInformers(client, {}, deps);
   controller = createTrafficManager(
     { client, informers, events: createEventRecorder(client, "test", deps), deps },
     { provider, ttlSeconds: 60, check: (host) => Promise.resolve(!down.has(host)) },
