@@ -129,6 +129,7 @@ class Candidate {
   async acquire(signal: AbortSignal, others: readonly Candidate[]): Promise<void> {
     this.#deps.log.info("waiting to lead", { identity: this.#options.identity });
     while (!(await this.#tryOnce(signal))) {
+      // One that cannot be looked at now is looked at in the next round.
       await Promise.all(others.map((it) => it.#look(signal).catch(() => {})));
       await this.#pause(signal);
     }

@@ -147,6 +147,7 @@ export async function signsCertificates(
       );
     throw error;
   } finally {
+    // Left behind it does nothing, and the API server takes old ones away.
     await hub.delete(CERTIFICATE_SIGNING_REQUESTS, key).catch(() => {});
   }
 }

@@ -59,7 +59,7 @@ function requestOptions(
 }
 
 /** A mailbox is not trusted: a name in it that leads to this machine, or to its network alone, is no endpoint. */
-export const lookupEndpoint: LookupFunction = (host, options, done) => {
+const lookupEndpoint: LookupFunction = (host, options, done) => {
   lookup(host, { ...options, all: true }, (error, found) => {
     const usable = (error === null ? found : []).filter(({ address }) => {
       const parsed = tryParseAddress(address);
