@@ -201,6 +201,43 @@ describe("a member of other origin at our hub", () => {
     await untilOld(["10.1.0.4", "10.2.0.1", "10.2.0.2"]);
   });
 
+  it("is sent no endpoints of a drained cluster, once it has those of another, and again when nobody else is ready", async () => {
+    const drain = (text: string | null) =>
+      hub().mergePatch(MEMBER_CLUSTERS, objectKey(undefined, "ours"), {
+        metadata: { annotations: { "fairlead.dev/drain": text } },
+      });
+    const setOwn = (addresses: readonly string[]) => {
+      old.exports.set(SERVICE, addresses);
+      old.changed();
+    };
+    await drain("true");
+    await untilOld(["10.2.0.1", "10.2.0.2"]);
+    setOwn([]);
+    await untilOld(["10.1.0.4"]);
+    setOwn(["10.2.0.1", "10.2.0.2"]);
+    await untilOld(["10.2.0.1", "10.2.0.2"]);
+    await drain(null);
+    await untilOld(["10.1.0.4", "10.2.0.1", "10.2.0.2"]);
+  });
+
+  it("is sent endpoints of clusters with a later priority only while the first has none that is ready", async () => {
+    const prefer = (priority: string | null) =>
+      fleet.client("ours").mergePatch(FLEET_SERVICE_EXPORTS, hello, {
+        metadata: { annotations: { "fairlead.dev/priority": priority } },
+      });
+    const setReady = (ready: boolean) =>
+      fleet.client("ours").mergePatch(ENDPOINT_SLICES, objectKey("work", "hello-abcde"), {
+        endpoints: [{ addresses: ["10.1.0.4"], conditions: { ready } }],
+      });
+    await prefer("1");
+    await untilOld(["10.2.0.1", "10.2.0.2"]);
+    await setReady(false);
+    await prefer(null);
+    await untilOld(["10.2.0.1", "10.2.0.2"]);
+    await setReady(true);
+    await untilOld(["10.1.0.4", "10.2.0.1", "10.2.0.2"]);
+  });
+
   it("takes its exports back: the hub keeps nothing of them, nor do the importers", async () => {
     old.exports.delete(SERVICE);
     old.changed();

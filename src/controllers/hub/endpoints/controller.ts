@@ -1,5 +1,6 @@
 import { parseClaims } from "#api/fairlead.dev/model/claim.ts";
 import { SERVICE_NAMESPACE_LABEL, SOURCE_CLUSTER_LABEL, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { isDrainChanged } from "#api/fairlead.dev/model/drain.ts";
 import { narrowed } from "#api/fairlead.dev/model/audience.ts";
 import { type ObjectKey, keyOf, objectKey, splitKey } from "#api/meta/key.ts";
 import {
@@ -38,6 +39,7 @@ import {
 import { findExportProblem } from "../services/plan.ts";
 import { allowedIn, reportersOf } from "../services/reconcile.ts";
 import { hasView, isModernMember, grantedTo, readsView } from "../view.ts";
+import { contestedBy, hasOlderImporter, portsForOlderAgent, takenBy } from "./older-agents.ts";
 import { forOlderAgents, pickByName, planSlice, type SlicePlan } from "./plan.ts";
 
 interface Parts {
@@ -69,6 +71,12 @@ export function createEndpoints(parts: Parts): Controller {
     ...[...informers.sliceImports.store.list()].map((it) => named(it.metadata.name)),
   ];
   const serviceKeys = both(serviceOfExport);
+  const isForOlder = (service: ObjectKey): boolean => hasOlderImporter(informers, service);
+  /** For who cannot choose between clusters the hub does: there, what one says concerns the others. */
+  const concerned = (
+    service: ObjectKey,
+    mailboxes: ReadonlySet<string> | undefined,
+  ): ReadonlySet<string> | undefined => (isForOlder(service) ? undefined : mailboxes);
   return createController(
     {
       name: "endpointsliceexport",
@@ -76,22 +84,35 @@ export function createEndpoints(parts: Parts): Controller {
       concurrency: 16,
       sources: [
         // Every slice and every copy is due at the start.
-        watching(informers.sliceExports, ({ before, after }) =>
-          [before, after].flatMap((it) => (it === undefined ? [] : [named(it.metadata.name)])),
-        ),
-        watching(informers.sliceImports, ({ before, after }) =>
-          [before, after].flatMap((it) => (it === undefined ? [] : [named(it.metadata.name)])),
-        ),
+        watching(informers.sliceExports, (change) => [
+          ...[change.before, change.after].flatMap((it) =>
+            it === undefined ? [] : [named(it.metadata.name)],
+          ),
+          ...slicesOf(contestedBy(informers, change)),
+        ]),
+        watching(informers.sliceImports, (change) => [
+          ...[change.before, change.after].flatMap((it) =>
+            it === undefined ? [] : [named(it.metadata.name)],
+          ),
+          ...slicesOf(takenBy(change)),
+        ]),
         watchingChanges(informers.exports, (change) =>
           isVerdictOnly(change)
             ? []
-            : slicesOf(serviceKeys(change), new Set([splitKey(change.key).namespace ?? ""])),
+            : serviceKeys(change).flatMap((service) =>
+                slicesOf([service], concerned(service, new Set([splitKey(change.key).namespace ?? ""]))),
+              ),
         ),
         watchingChanges(informers.serviceImports, (change) =>
-          slicesOf([change.key], affectedMailboxes(change)),
+          slicesOf([change.key], concerned(change.key, affectedMailboxes(change))),
         ),
         watchingChanges(informers.reports, (change) => slicesIn(changedNamespaces(change))),
-        watchingChanges(informers.members, (change) => (isMemberChanged(change) ? allSlices() : [])),
+        watchingChanges(informers.members, (change) => {
+          if (isMemberChanged(change)) return allSlices();
+          return isDrainChanged(change.before, change.after)
+            ? slicesOf([...informers.serviceImports.store.list()].map(keyOf).filter(isForOlder))
+            : [];
+        }),
         watchingChanges(informers.namespaces, (change) =>
           change.key === VIEW_NAMESPACE || isMailboxChanged(change)
             ? allSlices()
@@ -155,8 +176,10 @@ async function distribute(
   const specs = new Map<string, EndpointSliceExportSpec>();
   if (plan.isInView && hasView(informers)) specs.set(VIEW_NAMESPACE, source.spec);
   for (const mailbox of plan.mailboxes) {
-    const isModern = isModernMember(informers, clusterOfMailbox(mailbox) ?? "");
-    const spec = isModern ? source.spec : forOlderAgents(source.spec, plan.exposed);
+    const importer = clusterOfMailbox(mailbox) ?? "";
+    const spec = isModernMember(informers, importer)
+      ? source.spec
+      : forOlderAgents(source.spec, plan.exposed, portsForOlderAgent(informers, source, importer));
     if (spec !== undefined) specs.set(mailbox, spec);
   }
   const { name } = source.metadata;

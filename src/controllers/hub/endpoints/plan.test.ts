@@ -43,6 +43,7 @@ const view = (more: Partial<SliceView> = {}): SliceView => ({
   granted: undefined,
   ...more,
 });
+const all = (): boolean => true;
 const claim = (cluster: string) => [{ mailbox: `fleet-member-${cluster}`, cluster }];
 
 describe("the endpoints that a member exports", () => {
@@ -128,8 +129,16 @@ describe("the endpoints that a member exports", () => {
   });
 
   it("are sent to agents of other origin as these understand them: ready ones of IPv4", () => {
-    expect(forOlderAgents(slice("a").spec, undefined)?.endpoints).toEqual([{ addresses: ["10.0.0.1"] }]);
-    expect(forOlderAgents({ ...slice("a").spec, addressType: "IPv6" }, undefined)).toBeUndefined();
+    expect(forOlderAgents(slice("a").spec, undefined, all)?.endpoints).toEqual([{ addresses: ["10.0.0.1"] }]);
+    expect(forOlderAgents({ ...slice("a").spec, addressType: "IPv6" }, undefined, all)).toBeUndefined();
+  });
+
+  it("are sent to them by the ports that are used of their cluster, or not at all", () => {
+    const ports = ["http", "admin"].map((name) => ({ name, protocol: "TCP" as const, port: 8080 }));
+    const send = (serves: (port: string) => boolean) =>
+      forOlderAgents({ ...slice("a").spec, ports }, undefined, serves)?.ports?.map((it) => it.name);
+    expect(send((it) => it === "admin")).toEqual(["admin"]);
+    expect(send(() => false)).toBeUndefined();
   });
 
   it("A8: has the ports alone that are imported from the cluster, under the names of the import", () => {
@@ -137,8 +146,8 @@ describe("the endpoints that a member exports", () => {
       { name: "web", protocol: "TCP" as const, port: 8080 },
       { name: "http", protocol: "TCP" as const, port: 1 },
     ];
-    const sent = forOlderAgents({ ...slice("a").spec, ports }, [{ name: "web", importedAs: "http" }]);
+    const sent = forOlderAgents({ ...slice("a").spec, ports }, [{ name: "web", importedAs: "http" }], all);
     expect(sent?.ports).toEqual([{ name: "http", protocol: "TCP", port: 8080 }]);
-    expect(forOlderAgents({ ...slice("a").spec, ports }, [])).toBeUndefined();
+    expect(forOlderAgents({ ...slice("a").spec, ports }, [], all)).toBeUndefined();
   });
 });

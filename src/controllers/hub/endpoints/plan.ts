@@ -81,18 +81,23 @@ function claimantsOf({ claims, serviceImport, isModern }: SliceView, cluster: st
 }
 
 /**
- * What an agent of other origin can be sent: it takes every endpoint for ready, knows IPv4 only, and gives a port of the
- * import all that has its name. Undefined: nothing.
+ * What an agent of other origin can be sent: it takes every endpoint for ready, knows IPv4 only, gives a port of the
+ * import all that has its name, and knows no clusters that come later. Undefined: nothing.
  *
  * @param exposed - The ports of the cluster that are imported, where not all are.
+ * @param serves - Which of the cluster's ports it is to use.
  */
 export function forOlderAgents(
   spec: EndpointSliceExportSpec,
   exposed: AcceptedCluster["ports"],
+  serves: (port: string) => boolean,
 ): EndpointSliceExportSpec | undefined {
   const sent = endpointsForOthers(spec);
-  if (sent === undefined || exposed === undefined) return sent;
-  const ports = importPorts(spec.ports ?? [], exposed);
+  if (sent === undefined) return undefined;
+  const all = spec.ports ?? [];
+  const served = all.filter((it) => serves(it.name ?? ""));
+  if (exposed === undefined && served.length === all.length) return sent;
+  const ports = exposed === undefined ? served : importPorts(served, exposed);
   return ports.length === 0 ? undefined : { ...sent, ports };
 }
 

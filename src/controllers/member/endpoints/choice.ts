@@ -18,7 +18,7 @@ import {
   readinessOfEndpoints,
   type TrafficRules,
   unitOf,
-} from "./eligible.ts";
+} from "#api/fairlead.dev/model/eligible.ts";
 import type { SliceImportView } from "./import-plan.ts";
 import { type FoundSlice, namesOf, sourcesOf } from "./sources.ts";
 

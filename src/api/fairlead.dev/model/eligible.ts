@@ -1,11 +1,11 @@
-import type { DrainMode } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import type { IPFamily } from "#api/core/v1/types.ts";
-import { importPorts } from "#api/fairlead.dev/model/slice.ts";
-import type { ImportedCluster, ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
+import type { DrainMode } from "../../cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import type { IPFamily } from "../../core/v1/types.ts";
 import type {
   EndpointSliceExportSpec,
   ExportedEndpoint,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+} from "../../networking.fleet.azure.com/v1alpha1/types.ts";
+import type { ImportedCluster, ImportedService } from "../v1alpha1/types.ts";
+import { importPorts } from "./slice.ts";
 
 /** Which clusters' endpoints of a service get traffic in this cluster. Pure. */
 

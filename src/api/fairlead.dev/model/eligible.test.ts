@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { DrainMode } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import type { DrainMode } from "../../cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { eligibleClusters, isSettled, type Readiness, readinessOf, type TrafficRules } from "./eligible.ts";
 
 const rules = (more: Partial<TrafficRules> = {}): TrafficRules => ({
