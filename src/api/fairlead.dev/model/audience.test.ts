@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isFor, mergeForAudiences, strangersOf } from "./audience.ts";
+import { mergeForAudiences, strangersOf } from "./audience.ts";
+import { isFor } from "./exported-service.ts";
 import { fakeExport, fakePort } from "./exports.fake.ts";
 import { mergeExports } from "./merge.ts";
 

@@ -1,7 +1,7 @@
 import { byText } from "#base/text.ts";
 import type { KubeObject } from "../../meta/types.ts";
 import { ALLOWED_IMPORTERS_ANNOTATION } from "../names.ts";
-import type { ExportedService } from "./exported-service.ts";
+import { type ExportedService, isFor } from "./exported-service.ts";
 import { type MergedService, mergeExports } from "./merge.ts";
 
 /** Who sees what of a service whose exports are not all for everyone. */
@@ -28,11 +28,6 @@ export function narrowed(
   allowed: readonly string[] | undefined,
 ): readonly string[] | undefined {
   return allowed === undefined ? exportTo : (exportTo ?? allowed).filter((it) => allowed.includes(it));
-}
-
-/** Whether a member imports from the cluster of this export: it does always from itself. */
-export function isFor({ cluster, exportTo }: ExportedService, member: string): boolean {
-  return exportTo === undefined || cluster === member || exportTo.includes(member);
 }
 
 /**

@@ -165,3 +165,8 @@ function isEmpty(value: unknown): boolean {
 export function byAge(a: ExportedService, b: ExportedService): number {
   return byText(a.createdAt, b.createdAt) || byText(a.cluster, b.cluster);
 }
+
+/** Whether a member imports from the cluster of this export: it does always from itself. */
+export function isFor({ cluster, exportTo }: ExportedService, member: string): boolean {
+  return exportTo === undefined || cluster === member || exportTo.includes(member);
+}

@@ -32,8 +32,15 @@ export interface MergedService {
   readonly affinityConflict: string | undefined;
 }
 
-/** Decides what the exports of one service become. Undefined where there is none. The order of `exports` is irrelevant. */
-export function mergeExports(exports: readonly ExportedService[]): MergedService | undefined {
+/**
+ * Decides what the exports of one service become. Undefined where there is none. The order of `exports` is irrelevant.
+ *
+ * @param isTold - Of which exports the conflicts may tell more than that they are there. Default: of all.
+ */
+export function mergeExports(
+  exports: readonly ExportedService[],
+  isTold: (of: ExportedService) => boolean = () => true,
+): MergedService | undefined {
   const ordered = exports.toSorted(byAge);
   const [oldest] = ordered;
   if (oldest === undefined) return undefined;
@@ -59,8 +66,8 @@ export function mergeExports(exports: readonly ExportedService[]): MergedService
         .map((it) => ({ cluster: it.cluster, ports: exposedPorts(it.ports, ports), ...shareOf(it) }))
         .toSorted((a, b) => byText(a.cluster, b.cluster)),
     },
-    conflicts: findConflicts(ordered),
-    affinityConflict: findAffinityConflict(ordered),
+    conflicts: findConflicts(ordered, isTold),
+    affinityConflict: findAffinityConflict(ordered, isTold),
   };
 }
 
@@ -73,13 +80,12 @@ function shareOf({
 }
 
 /** An export without the annotation has no opinion: the oldest that has one decides. */
-function findAffinityConflict(ordered: readonly ExportedService[]): string | undefined {
-  const said = ordered.filter((it) => it.affinity !== undefined);
-  const [winner] = said;
-  const others = said.filter((it) => it.affinity !== winner?.affinity);
-  if (winner === undefined || others.length === 0) return undefined;
-  const list = others.map((it) => `${it.cluster} has ${it.affinity}`).join(", ");
-  return `affinities differ: ${winner.cluster} has ${winner.affinity} and wins; ${list}`;
+function findAffinityConflict(
+  ordered: readonly ExportedService[],
+  isTold: (of: ExportedService) => boolean,
+): string | undefined {
+  const said = ordered.flatMap((of) => (of.affinity === undefined ? [] : [{ of, value: of.affinity }]));
+  return describeConflict("affinities", said, isTold);
 }
 
 /** Oldest to newest: a port joins when neither its name nor its protocol and number is taken. */
@@ -186,21 +192,37 @@ function portSet(of: ExportedService): string[] {
     .toSorted(byText);
 }
 
-function findConflicts(ordered: readonly ExportedService[]): Conflict[] {
-  return RULES.flatMap(({ reason, what, of }) => {
-    const said = ordered.flatMap((it) => {
-      const value = of(it);
-      return value === undefined ? [] : [{ cluster: it.cluster, value }];
+function findConflicts(
+  ordered: readonly ExportedService[],
+  isTold: (of: ExportedService) => boolean,
+): Conflict[] {
+  return RULES.flatMap(({ reason, what, of: property }) => {
+    const said = ordered.flatMap((of) => {
+      const value = property(of);
+      return value === undefined ? [] : [{ of, value }];
     });
-    const [winner] = said;
-    if (winner === undefined) return [];
-    const others = said.filter((it) => !sameJson(it.value, winner.value));
-    if (others.length === 0) return [];
-    const list = others.map((it) => `${it.cluster} has ${show(it.value)}`).join(", ");
-    return [
-      { reason, message: `${what} differ: ${winner.cluster} has ${show(winner.value)} and wins; ${list}` },
-    ];
+    const message = describeConflict(what, said, isTold);
+    return message === undefined ? [] : [{ reason, message }];
   }).toSorted((a, b) => byText(a.reason, b.reason));
+}
+
+interface Opinion {
+  readonly of: ExportedService;
+  readonly value: unknown;
+}
+
+/** @param said - The winner first. */
+function describeConflict(
+  what: string,
+  said: readonly Opinion[],
+  isTold: (of: ExportedService) => boolean,
+): string | undefined {
+  const [winner] = said;
+  const others = said.filter((it) => !sameJson(it.value, winner?.value));
+  if (winner === undefined || others.length === 0) return undefined;
+  const tell = ({ of, value }: Opinion): string =>
+    isTold(of) ? `${of.cluster} has ${show(value)}` : "a cluster that does not export here has others";
+  return `${what} differ: ${tell(winner)} and wins; ${[...new Set(others.map(tell))].join(", ")}`;
 }
 
 function show(value: unknown): string {

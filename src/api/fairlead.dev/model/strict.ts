@@ -5,7 +5,7 @@ import type {
   FleetServiceImportStatus,
   FleetServicePort,
 } from "../../networking.fleet.azure.com/v1alpha1/types.ts";
-import { type ExportedService, type ModelPort, byAge, readPort } from "./exported-service.ts";
+import { type ExportedService, type ModelPort, byAge, isFor, readPort } from "./exported-service.ts";
 import { unitePorts } from "./united.ts";
 
 /**
@@ -120,10 +120,10 @@ function keyOfPort(port: ModelPort): string {
 }
 
 function describeDifference(loser: ExportedService, leader: ExportedService): string {
-  return (
-    `the ports of ${loser.namespace}/${loser.name} in cluster ${loser.cluster} are ${showPorts(loser.ports)}, ` +
-    `but those imported, from cluster ${leader.cluster}, are ${showPorts(leader.ports)}`
-  );
+  const own = `the ports of ${loser.namespace}/${loser.name} in cluster ${loser.cluster} are ${showPorts(loser.ports)}`;
+  return isFor(leader, loser.cluster)
+    ? `${own}, but those imported, from cluster ${leader.cluster}, are ${showPorts(leader.ports)}`
+    : `${own}, but others are imported, from a cluster that does not export here`;
 }
 
 function showPorts(ports: readonly ModelPort[]): string {

@@ -1,4 +1,4 @@
-import type { ExportedService, ModelPort } from "./exported-service.ts";
+import { type ExportedService, isFor, type ModelPort } from "./exported-service.ts";
 import { exposedPorts, unionOfPorts } from "./merge.ts";
 
 /**
@@ -19,9 +19,7 @@ export interface UnitedPorts {
 /** @param ordered - Oldest first, none of them headless. */
 export function unitePorts(ordered: readonly ExportedService[]): UnitedPorts {
   const ports = unionOfPorts(ordered);
-  const owners = new Map(
-    ports.map((port) => [port, ordered.find((it) => it.ports.includes(port))?.cluster ?? ""] as const),
-  );
+  const owners = new Map(ports.map((port) => [port, ordered.find((it) => it.ports.includes(port))] as const));
   return {
     ports,
     clusters: ordered
@@ -40,17 +38,19 @@ export function unitePorts(ordered: readonly ExportedService[]): UnitedPorts {
 function describeLoss(
   of: ExportedService,
   port: ModelPort,
-  owners: ReadonlyMap<ModelPort, string>,
+  owners: ReadonlyMap<ModelPort, ExportedService | undefined>,
 ): string[] {
   for (const [other, winner] of owners) {
     const loss = compare(port, other);
     if (loss === undefined) continue;
     const { field, mine, theirs, outcome } = loss;
     if (mine === theirs) return [];
-    return [
-      `${field} of ${of.namespace}/${of.name} is ${show(mine)} in cluster ${of.cluster} and ${show(theirs)} in ` +
-        `cluster ${winner}, whose export is older and wins: ${outcome}`,
-    ];
+    const own = `${field} of ${of.namespace}/${of.name} is ${show(mine)} in cluster ${of.cluster}`;
+    const isTold = winner !== undefined && isFor(winner, of.cluster);
+    const others = isTold
+      ? `${show(theirs)} in cluster ${winner.cluster}, whose export is older and wins`
+      : "another in a cluster that does not export here, and wins";
+    return [`${own} and ${others}: ${outcome}`];
   }
   return [];
 }

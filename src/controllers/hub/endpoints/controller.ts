@@ -39,7 +39,13 @@ import {
 import { findExportProblem } from "../services/plan.ts";
 import { allowedIn, reportersOf } from "../services/reconcile.ts";
 import { hasView, isModernMember, grantedTo, readsView } from "../view.ts";
-import { contestedBy, hasOlderImporter, portsForOlderAgent, takenBy } from "./older-agents.ts";
+import {
+  contestedBy,
+  hasOlderImporter,
+  portsForOlderAgent,
+  portsImportedBy,
+  takenBy,
+} from "./older-agents.ts";
 import { forOlderAgents, pickByName, planSlice, type SlicePlan } from "./plan.ts";
 
 interface Parts {
@@ -179,7 +185,11 @@ async function distribute(
     const importer = clusterOfMailbox(mailbox) ?? "";
     const spec = isModernMember(informers, importer)
       ? source.spec
-      : forOlderAgents(source.spec, plan.exposed, portsForOlderAgent(informers, source, importer));
+      : forOlderAgents(
+          source.spec,
+          portsImportedBy(informers, source, importer),
+          portsForOlderAgent(informers, source, importer),
+        );
     if (spec !== undefined) specs.set(mailbox, spec);
   }
   const { name } = source.metadata;

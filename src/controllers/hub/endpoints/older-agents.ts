@@ -1,4 +1,4 @@
-import { isFor, narrowed } from "#api/fairlead.dev/model/audience.ts";
+import { narrowed } from "#api/fairlead.dev/model/audience.ts";
 import { drainedMembers } from "#api/fairlead.dev/model/drain.ts";
 import {
   chooseClusters,
@@ -8,7 +8,7 @@ import {
   type TrafficRules,
   unitOf,
 } from "#api/fairlead.dev/model/eligible.ts";
-import { type ExportedService, readExport } from "#api/fairlead.dev/model/exported-service.ts";
+import { type ExportedService, isFor, readExport } from "#api/fairlead.dev/model/exported-service.ts";
 import { parseClaims } from "#api/fairlead.dev/model/claim.ts";
 import { mergeExports } from "#api/fairlead.dev/model/merge.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
@@ -20,6 +20,7 @@ import {
   SERVICE_IN_USE_BY_ANNOTATION,
 } from "#api/networking.fleet.azure.com/names.ts";
 import type {
+  AcceptedCluster,
   EndpointSliceExport,
   EndpointSliceImport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
@@ -29,6 +30,7 @@ import type { Change } from "#kube/types.ts";
 import { currentMembers, type HubInformers, serviceOfSlice } from "../informers.ts";
 import { findExportProblem } from "../services/plan.ts";
 import { allowedIn } from "../services/reconcile.ts";
+import { statusFor } from "../services/traffic.ts";
 import { isModernMember } from "../view.ts";
 
 /**
@@ -89,6 +91,19 @@ export function portsForOlderAgent(
       first.length > 0 && holds(informers, source, importer) && !hasTaken(informers, service, importer, first)
     );
   };
+}
+
+/** The cluster's ports and what they are imported as, where the importer's answer names them. */
+export function portsImportedBy(
+  informers: HubInformers,
+  source: EndpointSliceExport,
+  importer: string,
+): AcceptedCluster["ports"] {
+  const service = serviceOfSlice(source);
+  const { status = {} } = informers.serviceImports.store.get(service) ?? {};
+  const answer = statusFor(status, exportsOf(informers, service), importer);
+  const cluster = clusterOfMailbox(source.metadata.namespace);
+  return answer.clusters?.find((it) => it.cluster === cluster)?.ports;
 }
 
 function offered(informers: HubInformers, service: ObjectKey): OfferedSlice[] {

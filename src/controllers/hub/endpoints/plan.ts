@@ -38,8 +38,6 @@ export type SlicePlan =
       readonly act: "distribute";
       readonly isInView: boolean;
       readonly mailboxes: readonly string[];
-      /** The ports of the cluster that the fleet door imports; undefined: all. */
-      readonly exposed: AcceptedCluster["ports"];
     };
 
 /** What is wrong with a slice, going by the mailbox it lies in. Undefined when nothing is. */
@@ -69,8 +67,7 @@ export function planSlice(view: SliceView): SlicePlan {
     .filter((it) => isMeant(it) && !(isInView && view.readsView(it)))
     .map(mailboxOf)
     .toSorted(byText);
-  const exposed = view.serviceImport?.status?.clusters?.find((it) => it.cluster === cluster)?.ports;
-  return { act: "distribute", isInView, mailboxes, exposed };
+  return { act: "distribute", isInView, mailboxes };
 }
 
 /** The fleet door's importers, where the exporter was accepted there. */

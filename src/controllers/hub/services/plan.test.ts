@@ -70,6 +70,35 @@ describe("what the hub makes of the exports of a service", () => {
     expect(both.audiences.everyone?.clusters.map((it) => it.cluster)).toEqual(["a", "b"]);
   });
 
+  it("A8: tells nobody what is in an export that is not for its cluster, but that it is there", () => {
+    const hidden = exported("a", 81, { exportTo: ["c"], affinity: "local" });
+    const messages = (of: ReturnType<typeof plan>, cluster: string): string =>
+      of.verdicts
+        .filter((it) => it.object.metadata.namespace === `fleet-member-${cluster}`)
+        .flatMap((it) => it.conditions.map((at) => at.message))
+        .join("\n");
+    const of = plan([hidden, exported("b", 80, { affinity: "remote" })]);
+    expect(reasons(of, "b")).toContain("Conflict=True:ConflictFound");
+    expect(messages(of, "b")).toContain("a cluster that does not export here");
+    expect(messages(of, "b")).not.toMatch(/81|local\b|\ba has|cluster a\b/);
+    expect(messages(of, "a")).toContain("80");
+    expect(messages(plan([exported("a", 81), exported("b")]), "b")).toContain("81");
+  });
+
+  it("C3: answers an importer with the clusters that export to it, and their ports alone", () => {
+    const union = { portPolicy: "Union" as const };
+    const web = { ports: [{ name: "web", protocol: "TCP" as const, port: 80, appProtocol: "h2c" }] };
+    const hidden = exported("a", 81, { ...union, exportTo: ["b"] });
+    const half = exported("b", 80, { ...web });
+    const of = plan([hidden, half], [asked("c", "2026-01-01T00:00:00Z")]);
+    expect(of.status?.ports?.map((it) => it.port)).toEqual([81, 80]);
+    expect(of.answers[0]?.status).toMatchObject({
+      clusters: [{ cluster: "b", ports: [{ name: "web", importedAs: "web" }] }],
+      ports: [{ name: "web", port: 80 }],
+    });
+    expect(of.answers[0]?.status.ports).toHaveLength(1);
+  });
+
   it("counts two exports of one cluster once", () => {
     const twice = exported("a", 81);
     twice.metadata.name = "zzz";

@@ -2,7 +2,7 @@ import { ACCEPTED, ALLOWED_IMPORTERS_ANNOTATION, MCS_CONFLICT } from "#api/fairl
 import { sameJson } from "#base/json.ts";
 import { byText } from "#base/text.ts";
 import { type Claim, parseClaims, planClaims } from "#api/fairlead.dev/model/claim.ts";
-import { type ExportedService, readExport } from "#api/fairlead.dev/model/exported-service.ts";
+import { type ExportedService, isFor, readExport } from "#api/fairlead.dev/model/exported-service.ts";
 import { type Audiences, mergeForAudiences, narrowed } from "#api/fairlead.dev/model/audience.ts";
 import { type MergedService, mergeExports } from "#api/fairlead.dev/model/merge.ts";
 import { IMPORT_ANNOTATION, SHARED_IMPORT } from "#api/fairlead.dev/multi-cluster-service.ts";
@@ -82,8 +82,8 @@ export function planService(view: ServiceView): ServicePlan {
   const { accepted, refused } = sortOut(present, view.members);
   const models = [...accepted.values()];
   const offered = models.map((it) => ({ ...it, exportTo: narrowed(it.exportTo, view.allowed) }));
-  const strict = planStrictImport(models, view.serviceImport?.status);
-  const merged = mergeExports(models);
+  const strict = planStrictImport(offered, view.serviceImport?.status);
+  const whole = mergeExports(offered);
   const claims = strict.status?.type === "ClusterSetIP" ? planClaimsFor(view) : [];
   return {
     status: strict.status,
@@ -92,6 +92,11 @@ export function planService(view: ServiceView): ServicePlan {
     verdicts: present.map((object) => {
       const problem = refused.get(object);
       const model = accepted.get(object);
+      // Who may not import an export is not told what is in it.
+      const merged =
+        model !== undefined && offered.some((it) => !isFor(it, model.cluster))
+          ? mergeExports(offered, (it) => isFor(it, model.cluster))
+          : whole;
       return {
         object,
         conditions:

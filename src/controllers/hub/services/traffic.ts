@@ -1,5 +1,6 @@
-import { isFor, strangersOf } from "#api/fairlead.dev/model/audience.ts";
-import type { ExportedService } from "#api/fairlead.dev/model/exported-service.ts";
+import { strangersOf } from "#api/fairlead.dev/model/audience.ts";
+import { type ExportedService, isFor } from "#api/fairlead.dev/model/exported-service.ts";
+import { planStrictImport } from "#api/fairlead.dev/model/strict.ts";
 import { TRAFFIC } from "#api/fairlead.dev/names.ts";
 import type { Condition } from "#api/meta/types.ts";
 import type { FleetServiceImportStatus } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
@@ -37,13 +38,22 @@ export function trafficVerdict(
   ];
 }
 
-/** The import of one member: without the clusters that do not export to it. */
+/** The import of one member: as if there were no clusters but those that export to it. */
 export function statusFor(
   status: FleetServiceImportStatus,
   models: readonly ExportedService[],
   member: string,
 ): FleetServiceImportStatus {
-  const seen = new Set(models.filter((it) => isFor(it, member)).map((it) => it.cluster));
-  const clusters = (status.clusters ?? []).filter((it) => seen.has(it.cluster));
-  return clusters.length === 0 ? {} : { ...status, clusters };
+  const accepted = new Set(status.clusters?.map((it) => it.cluster));
+  const all = models.filter((it) => accepted.has(it.cluster));
+  const seen = all.filter((it) => isFor(it, member));
+  if (seen.length === all.length) return status;
+  // How ports are put together is for all to decide, also for those that are not seen.
+  const unitesPorts = status.clusters?.some((it) => it.ports !== undefined) === true;
+  return (
+    planStrictImport(
+      seen.map((it) => ({ ...it, unitesPorts })),
+      undefined,
+    ).status ?? {}
+  );
 }

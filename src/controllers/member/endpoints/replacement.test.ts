@@ -8,6 +8,21 @@ import { putReplacements } from "./replacement.ts";
 const READY = [{ addresses: ["10.0.0.1"] }];
 const UNREADY = [{ addresses: ["10.0.0.1"], conditions: { ready: false } }];
 
+const BALANCERS = new Map([
+  [
+    "fleet-system/work-lb",
+    {
+      metadata: {
+        name: "work-lb",
+        labels: {
+          "networking.fleet.azure.com/multi-cluster-service-namespace": "work",
+          "networking.fleet.azure.com/multi-cluster-service-name": "lb",
+        },
+      },
+    },
+  ],
+]);
+
 function slice(name: string, more: Partial<EndpointSlice> = {}): EndpointSlice {
   return {
     metadata: { namespace: "work", name, labels: { "multicluster.kubernetes.io/service-name": "hello" } },
@@ -36,6 +51,15 @@ async function written(
             present.find((it) => objectKey(it.metadata.namespace, it.metadata.name) === key),
           byIndex: (index: string, key: string) =>
             index === "imported" ? present.filter((it) => it.metadata.name === key) : [],
+        },
+      },
+      services: { store: { get: (key: string) => BALANCERS.get(key) } },
+      multiClusterServices: {
+        store: {
+          get: () => ({
+            metadata: { namespace: "work", name: "lb" },
+            spec: { serviceImport: { name: "hello" } },
+          }),
         },
       },
     },
@@ -90,11 +114,15 @@ describe("ready endpoints that are withdrawn", () => {
     expect(await written([slice("old", { endpoints: UNREADY })], [slice("new")])).toEqual([]);
   });
 
-  it("behind a load balancer are replaced while their source tells of which service they are", async () => {
-    const balanced = (name: string) => slice(name, { metadata: { namespace: "fleet-system", name } });
+  it("behind a load balancer are replaced though their source is gone: what the balancer imports tells the service", async () => {
+    const balanced = (name: string, balancer = "work-lb") => {
+      const labels = { "kubernetes.io/service-name": balancer };
+      return slice(name, { metadata: { namespace: "fleet-system", name, labels } });
+    };
+    expect(await written([balanced("old")], [balanced("new")])).toEqual(["new"]);
+    expect(await written([balanced("old", "gone")], [balanced("new", "gone")])).toEqual([]);
     const hello = objectKey("work", "hello");
-    expect(await written([balanced("old")], [balanced("new")], [], hello)).toEqual(["new"]);
-    expect(await written([balanced("old")], [balanced("new")])).toEqual([]);
+    expect(await written([balanced("old", "gone")], [balanced("new", "gone")], [], hello)).toEqual(["new"]);
   });
 
   it("are replaced where a part of their ports goes", async () => {

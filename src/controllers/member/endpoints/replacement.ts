@@ -1,8 +1,8 @@
-import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { type ObjectKey, objectKey } from "#api/meta/key.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import type { Applied } from "#kube/types.ts";
-import { MEMBER_MANAGER, serviceOfImportedSlice } from "../informers.ts";
+import { importOf, MEMBER_MANAGER, multiClusterServiceOf, serviceOfImportedSlice } from "../informers.ts";
 import type { Session } from "../session.ts";
 import { type FoundSlice, sourcesOf } from "./sources.ts";
 
@@ -27,8 +27,7 @@ export async function putReplacements(
 ): Promise<void> {
   for (const leaving of session.here.slices.store.byIndex("imported", key)) {
     const kept = wanted.find((it) => it.metadata.namespace === leaving.metadata.namespace);
-    // Slices of load balancers do not tell the service that they are of; their source does, while it is there.
-    const service = serviceOfImportedSlice(leaving)[0] ?? known;
+    const service = serviceOfImportedSlice(leaving)[0] ?? known ?? serviceBehind(session, leaving);
     if (service === undefined || !isReady(leaving) || !losesPorts(leaving, kept)) continue;
     const missing = findReplacement(session, leaving, sourcesOf(session, service).flatMap(plan));
     if (missing !== undefined)
@@ -39,6 +38,15 @@ export async function putReplacements(
         signal,
       });
   }
+}
+
+/** The service that a load balancer's slice is of: what it imports says so, where the source of the slice is gone. */
+function serviceBehind({ here }: Session, { metadata }: EndpointSlice): ObjectKey | undefined {
+  const balancer = objectKey(metadata.namespace, metadata.labels?.[SERVICE_NAME_LABEL] ?? "");
+  const service = here.services.store.get(balancer);
+  const [importer] = service === undefined ? [] : multiClusterServiceOf(service);
+  const object = importer === undefined ? undefined : here.multiClusterServices.store.get(importer);
+  return object === undefined ? undefined : importOf(object)[0];
 }
 
 function losesPorts(leaving: EndpointSlice, kept: Applied<EndpointSlice> | undefined): boolean {
