@@ -22,7 +22,7 @@ import { aborted, testDeps } from "../fleet/fleet.ts";
  * are not as it wants them. So it takes back what anyone else writes there, and `writes` grows.
  */
 
-export const KUBEFLEET = "hub-agent";
+const KUBEFLEET = "hub-agent";
 const GROUPS = ["cluster.kubernetes-fleet.io", "placement.kubernetes-fleet.io", "networking.fleet.azure.com"];
 
 export class KubeFleet {
