@@ -37,30 +37,24 @@ describeOnKernel("a fleet whose clocks are wrong", () => {
   afterAll(() => world?.[Symbol.asyncDispose]());
 
   it.each([
-    ["the hub's manager", "hub/hub"],
-    ["an exporter's manager", `${ONE}/member`],
-    ["an importer's manager", `${IMPORTER}/member`],
-    ["the hub's API server", "hub/apiserver"],
-    ["an importer's API server", `${IMPORTER}/apiserver`],
-  ])(
-    "drops nothing, and passes changes on, while %s is a day ahead, then a day behind",
-    async (_, program) => {
-      await world.suffer(async () => {
-        const certificate = await certificateOf(ONE);
-        for (const [offset, replicas] of [
-          [DAY, 3],
-          [-DAY, 1],
-        ] as const) {
-          await restartWith(world.lab, program, [`--clock-offset=${offset}`]);
-          await world.scale(ONE, replicas);
-          await world.checker.untilAnsweredBy(EXPORTERS);
-          await untilAllHealthy();
-        }
-        await restarted(world.lab, program);
-        await untilAllHealthy();
-        // Thirty days are not over after one: nothing was asked for anew.
-        expect(await certificateOf(ONE)).toBe(certificate);
-      });
-    },
-  );
+    ["the hub's manager is a day ahead and an exporter's a day behind", "hub/hub", `${ONE}/member`],
+    [
+      "the hub's API server is a day ahead and an importer's a day behind",
+      "hub/apiserver",
+      `${IMPORTER}/apiserver`,
+    ],
+  ])("drops nothing, and passes changes on, while %s", async (_, ahead, behind) => {
+    await world.suffer(async () => {
+      const certificate = await certificateOf(ONE);
+      await restartWith(world.lab, ahead, [`--clock-offset=${DAY}`]);
+      await restartWith(world.lab, behind, [`--clock-offset=${-DAY}`]);
+      await world.scale(ONE, 3);
+      await world.checker.untilAnsweredBy(EXPORTERS);
+      await untilAllHealthy();
+      await restarted(world.lab, ahead, behind);
+      await untilAllHealthy();
+      // Thirty days are not over after one: nothing was asked for anew.
+      expect(await certificateOf(ONE)).toBe(certificate);
+    });
+  });
 });
