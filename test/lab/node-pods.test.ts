@@ -322,7 +322,9 @@ describeOnKernel("a node of the lab", () => {
       (it) => container(it, "main")?.state?.waiting?.message !== undefined,
     );
     expect(["ErrImagePull", "ImagePullBackOff"]).toContain(container(pod, "main")?.state?.waiting?.reason);
-    expect(container(pod, "main")?.state?.waiting?.message).toContain("fairlead.dev/echo, busybox");
+    expect(container(pod, "main")?.state?.waiting?.message).toContain(
+      "fairlead.dev/echo, fairlead.dev/fairlead, busybox",
+    );
     await world.deletePod("unknown");
   });
 
