@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,7 +10,7 @@ import { MEMBER_CRDS } from "#api/crds/all.ts";
 import { LEASES } from "#api/coordination/v1/types.ts";
 import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
 import { objectKey } from "#api/meta/key.ts";
-import { exec } from "#base/exec.ts";
+import { exec, start } from "#base/exec.ts";
 import { silentLogger } from "#base/log.ts";
 import { connect } from "#kube/client.ts";
 import { systemDeps } from "#kube/deps.ts";
@@ -175,12 +176,9 @@ describe.skipIf(!isRoot)("what is in the image, seeing nothing else (needs root:
       MEMBER_CRDS.map((it) => it.metadata.name).toSorted(),
     );
 
-    const stop = new AbortController();
-    const member = exec(
-      "unshare",
-      [...inImage, root, "/usr/local/bin/fairlead", "member", "--kubeconfig", kubeconfig],
-      { signal: stop.signal, timeoutMs: 60_000, allowFailure: true },
-    );
+    const command = [...inImage, root, "/usr/local/bin/fairlead", "member", "--kubeconfig", kubeconfig];
+    const holder = start("unshare", command, { stdio: "ignore" });
+    const ended = once(holder, "exit");
     try {
       const key = objectKey("fleet-system", LEASES_OF.member[0]);
       await until(
@@ -189,8 +187,10 @@ describe.skipIf(!isRoot)("what is in the image, seeing nothing else (needs root:
         (it) => (it?.spec?.holderIdentity ?? "") !== "",
       );
     } finally {
-      stop.abort();
-      await member.catch(() => {});
+      // Changing its user freed the member from `--kill-child`, and its holder takes no SIGTERM: it is ended itself.
+      const pids = readFileSync(`/proc/${holder.pid}/task/${holder.pid}/children`, "utf8").trim();
+      process.kill(Number(pids), "SIGTERM");
+      await ended;
     }
   });
 });
