@@ -28,9 +28,16 @@ export interface Checked {
 /** A flow gives up after this. Unit: milliseconds. */
 const FLOW_MS = 2000;
 
-/** Flows of a pod by itself, so that nothing that breaks is needed to make them. Each is a connection of its own. */
+/**
+ * Flows of a pod by itself, so that nothing that breaks is needed to make them. Each is a connection of its own, from a
+ * port that no other had: conntrack remembers a closed connection for two minutes, and sends one that begins anew with
+ * the same addresses and ports to the endpoint of before, whatever became of it (tcp_packet in the kernel's
+ * nf_conntrack_proto_tcp.c). The kernel's own choice comes back to a port after some 3,000 flows.
+ */
 const flowScript = (to: string): string =>
-  `while :; do t=$(date +%s%3N); a=$(curl -s -m ${FLOW_MS / 1000} -H 'Accept: application/json' ${to}) || a="curl exit $?"; echo "$t $a"; sleep 0.03; done`;
+  `p=1024; while :; do p=$((p < 65535 ? p + 1 : 1024)); t=$(date +%s%3N); a=$(curl -s -m ${FLOW_MS / 1000} --local-port $p -w '${SAID_OF_FAILURE}' -H 'Accept: application/json' ${to}); echo "$t $a"; sleep 0.03; done`;
+
+const SAID_OF_FAILURE = "%{onerror}curl exit %{exitcode} after %{time_total} s: %{errormsg}";
 
 const POD = "flows";
 
