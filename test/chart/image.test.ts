@@ -15,7 +15,7 @@ import { silentLogger } from "#base/log.ts";
 import { connect } from "#kube/client.ts";
 import { systemDeps } from "#kube/deps.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import { buildBundle } from "../../scripts/build.ts";
+import { buildBundle } from "../../scripts/bundle.ts";
 import { buildImage, IMAGE_NAME } from "../../scripts/image/build.ts";
 import { type TarEntry, writeTar } from "../../scripts/image/tar.ts";
 import { VERSION } from "../../src/cmd/fairlead/version.ts";

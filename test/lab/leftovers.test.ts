@@ -267,11 +267,16 @@ describeOnKernel("a lab without root", () => {
       );
     try {
       mkdirSync(join(folder, "checkout"));
-      for (const part of ["bin", "src", "scripts", "package.json", "dist"])
-        cpSync(join(checkout, part), join(folder, "checkout", part), {
-          recursive: true,
-          preserveTimestamps: true,
-        });
+      for (const part of [
+        "bin",
+        "src",
+        "scripts",
+        "package.json",
+        "package-lock.json",
+        "tsconfig.json",
+        "dist",
+      ])
+        cpSync(join(checkout, part), join(folder, "checkout", part), { recursive: true });
       symlinkSync(join(checkout, "node_modules"), join(folder, "checkout", "node_modules"));
       await exec("chown", ["-R", "-h", `${UID}:${UID}`, folder]);
       const up = await asUser("lab", "up", "--name", "euser", "--members", "1", "--nodes", "1");

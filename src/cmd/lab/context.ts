@@ -26,7 +26,8 @@ export function stateRoot(): string {
 
 export function labContext(): LabContext {
   const entry = process.argv[1] ?? "";
-  const cache = join(dirname(dirname(entry)), "node_modules", ".compile-cache");
+  // Made with the bundle of a checkout; elsewhere there is none.
+  const cache = join(dirname(entry), "compile-cache");
   return {
     stateRoot: stateRoot(),
     clock: systemClock,
@@ -38,7 +39,7 @@ export function labContext(): LabContext {
         HOME: homedir(),
         LANG: "C.UTF-8",
         FAIRLEAD_ENTRY: entry,
-        ...(existsSync(dirname(cache)) ? { NODE_COMPILE_CACHE: cache } : {}),
+        ...(existsSync(cache) ? { NODE_COMPILE_CACHE: cache } : {}),
       },
     },
   };

@@ -81,8 +81,9 @@ export function findKubectl(tools: string = toolsFolder()): string {
   );
 }
 
+/** From the bundle, which lies in a folder of `dist/`. */
 function toolsFolder(): string {
-  return join(process.argv[1] ?? "", "..", "..", "node_modules", ".tools");
+  return join(process.argv[1] ?? "", "..", "..", "..", "node_modules", ".tools");
 }
 
 /** Runs a program in the foreground and ends with its code. */

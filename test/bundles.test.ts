@@ -1,0 +1,187 @@
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { exec, start } from "#base/exec.ts";
+
+/** How a checkout starts its programs, on one of a few lines: what lies in `dist/` while the sources change. */
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const canBeApart = (await exec("unshare", ["--net", "true"], { allowFailure: true })).exitCode === 0;
+
+/** Says where it runs from; told to go on, it loads what it had no need of until then. */
+const PROGRAM = `
+process.stdout.write(\`\${process.argv[1]}\\n\`);
+if (process.argv[2] === "wait") await new Promise((resolve) => process.stdin.once("data", resolve));
+const { word } = await import("./later.ts");
+process.stdout.write(\`\${word}\\n\`);
+process.exit(0);
+`;
+
+let folder: string;
+let running: ChildProcess[];
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "fairlead-bundles-"));
+  running = [];
+  for (const it of ["package.json", "package-lock.json", "tsconfig.json"])
+    cpSync(join(root, it), join(folder, it));
+  for (const it of ["launch.mjs", "bundles.mjs"])
+    cpSync(join(root, "scripts", it), join(folder, "scripts", it));
+  cpSync(join(root, "scripts/bundle.ts"), join(folder, "scripts/esbuild.ts"));
+  symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
+  mkdirSync(join(folder, "src/cmd/fairlead"), { recursive: true });
+  writeFileSync(join(folder, "src/cmd/fairlead/main.ts"), PROGRAM);
+  say("one");
+  building("");
+});
+afterEach(async () => {
+  await Promise.all(running.map((it) => end(it)));
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Changes a source: what the program says at the end. */
+function say(word: string): void {
+  writeFileSync(join(folder, "src/cmd/fairlead/later.ts"), `export const word = ${JSON.stringify(word)};\n`);
+}
+
+/** Makes building note that it begins, and do something more before. */
+function building(more: string): void {
+  writeFileSync(
+    join(folder, "scripts/bundle.ts"),
+    `import { appendFileSync, writeFileSync } from "node:fs";
+     import { buildBundle as build } from "./esbuild.ts";
+     export async function buildBundle(outdir: string): Promise<void> {
+       appendFileSync(${JSON.stringify(join(folder, "builds"))}, "one more\\n");
+       ${more}
+       await build(outdir);
+     }`,
+  );
+}
+
+const built = (): number => readFileSync(join(folder, "builds"), "utf8").trim().split("\n").length;
+const bundles = (): readonly string[] => readdirSync(join(folder, "dist"));
+
+async function run(): Promise<string> {
+  const { stdout } = await exec(process.execPath, [join(folder, "scripts/launch.mjs")]);
+  return stdout.trim().split("\n").at(-1) ?? "";
+}
+
+/** Starts the program, which waits before it loads the rest. */
+async function startWaiting(command: readonly string[]): Promise<{ path: string; goOn(): Promise<string> }> {
+  const child = start(process.execPath, [...command, "wait"], { stdio: ["pipe", "pipe", "inherit"] });
+  running.push(child);
+  const path = String((await once(child.stdout!, "data"))[0]).trim();
+  return {
+    path,
+    async goOn() {
+      const said = once(child.stdout!, "data");
+      child.stdin?.write("go on\n");
+      return String((await said)[0]).trim();
+    },
+  };
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill("SIGKILL");
+  await once(child, "exit");
+}
+
+describe("programs of a checkout", () => {
+  it("are built again when what a source says changes, and only then", async () => {
+    expect(await run()).toBe("one");
+    const now = new Date();
+    utimesSync(join(folder, "src/cmd/fairlead/later.ts"), now, now);
+    writeFileSync(join(folder, "src/cmd/fairlead/later.test.ts"), "");
+    expect([await run(), built()]).toEqual(["one", 1]);
+    say("two");
+    expect([await run(), built()]).toEqual(["two", 2]);
+    say("one");
+    expect([await run(), built()]).toEqual(["one", 2]);
+  });
+
+  it("are built again when their packages or the way of building them change", async () => {
+    await run();
+    for (const it of ["package-lock.json", "scripts/bundle.ts"]) {
+      appendFileSync(join(folder, it), "\n");
+      await run();
+    }
+    expect(built()).toBe(3);
+  });
+
+  it("find what they load late, however often others were built since", async () => {
+    const first = await startWaiting([join(folder, "scripts/launch.mjs")]);
+    // As a lab starts programs: from the bundle that it was started from itself.
+    const second = await startWaiting([first.path]);
+    for (const word of ["two", "three", "four", "five", "six", "seven", "eight"]) {
+      say(word);
+      expect(await run()).toBe(word);
+    }
+    // The newest five, and the one that is in use.
+    expect(bundles()).toHaveLength(6);
+    expect(await first.goOn()).toBe("one");
+    await once(running[0]!, "exit");
+    say("nine");
+    await run();
+    expect(await second.goOn()).toBe("one");
+    await once(running[1]!, "exit");
+    say("ten");
+    await run();
+    expect(bundles()).toHaveLength(5);
+  });
+
+  it("are built once when several are started at once", async () => {
+    expect(await Promise.all([run(), run(), run(), run()])).toEqual(["one", "one", "one", "one"]);
+    expect([built(), bundles().length]).toEqual([1, 1]);
+  });
+
+  it.runIf(canBeApart)("do not disturb each other where neither knows that the other builds", async () => {
+    const apart = exec("unshare", ["--net", process.execPath, join(folder, "scripts/launch.mjs")]);
+    const [here, there] = await Promise.all([run(), apart]);
+    expect([here, there.stdout.trim().split("\n").at(-1)]).toEqual(["one", "one"]);
+    expect(bundles()).toHaveLength(1);
+  });
+
+  it("run as before when a build was killed, and the next one clears away what that left", async () => {
+    await run();
+    const before = readFileSync(join(folder, "scripts/bundle.ts"), "utf8");
+    building(
+      `writeFileSync(\`\${outdir}/fairlead.mjs\`, "half a pro"); process.kill(process.pid, "SIGKILL");`,
+    );
+    await expect(run()).rejects.toThrow(/137|SIGKILL/);
+    expect(bundles()).toHaveLength(2);
+    writeFileSync(join(folder, "scripts/bundle.ts"), before);
+    expect([await run(), built()]).toEqual(["one", 2]);
+    say("two");
+    expect(await run()).toBe("two");
+    expect(bundles().filter((it) => it.includes("."))).toEqual([]);
+  });
+
+  it("are of the sources as they are when the build is done", async () => {
+    const later = JSON.stringify(join(folder, "src/cmd/fairlead/later.ts"));
+    building(`await build(outdir); writeFileSync(${later}, 'export const word = "meanwhile";'); return;`);
+    expect([await run(), built()]).toEqual(["meanwhile", 2]);
+    expect(bundles()).toHaveLength(1);
+  });
+
+  it("say what is wrong with a source that cannot be built, and leave nothing", async () => {
+    writeFileSync(join(folder, "src/cmd/fairlead/later.ts"), "export const word = ;");
+    await expect(run()).rejects.toThrow(/cannot build the programs into .*Unexpected ";"/s);
+    expect(existsSync(join(folder, "dist")) ? bundles() : []).toEqual([]);
+  });
+});
