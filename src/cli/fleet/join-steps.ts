@@ -33,7 +33,8 @@ import {
   planIdentity,
   signsCertificates,
 } from "./identity.ts";
-import { forgetMember, removeImports } from "./leave.ts";
+import { forgetMember } from "./leave.ts";
+import { removeImports } from "./leave-member.ts";
 import { DEFAULT_TIMEOUT_MS, type JoinDeps, type JoinOptions } from "./join-options.ts";
 import {
   applyWanted,

@@ -1,39 +1,27 @@
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { SECRETS, SERVICE_ACCOUNTS, SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES, MANAGED_BY_LABEL as SLICE_MANAGER_LABEL } from "#api/discovery/v1/types.ts";
+import { SERVICE_ACCOUNTS } from "#api/core/v1/types.ts";
 import { bootstrapAccount } from "#api/fairlead.dev/identity.ts";
 import { isClusterName } from "#api/fairlead.dev/model/names.ts";
-import {
-  CLUSTER_UID_ANNOTATION,
-  FORCE_LEAVE_ANNOTATION,
-  HUB_SECRET,
-  MANAGED_BY,
-  MANAGED_BY_LABEL,
-  MCS_SLICE_MANAGER,
-} from "#api/fairlead.dev/names.ts";
+import { CLUSTER_UID_ANNOTATION, FORCE_LEAVE_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { keyOf, objectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import {
-  FLEET_SLICE_MANAGER,
-  FLEET_SYSTEM_NAMESPACE,
-  MULTI_CLUSTER_SERVICE_NAME_LABEL,
-} from "#api/networking.fleet.azure.com/names.ts";
+import { MCS_SERVICE_EXPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { MULTI_CLUSTER_SERVICES } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
 import { FleetError, hasCode, messageOf } from "#base/errors.ts";
 import { connect } from "#kube/client.ts";
 import type { ClusterConfig } from "#kube/config.ts";
 import type { KubeClient } from "#kube/types.ts";
-import { checkReachable, clusterUid } from "./clusters.ts";
-import { INSTALLED_BY, INSTALLED_BY_LABEL, memberManifests } from "./install/member-manifests.ts";
-import { DEFAULT_TIMEOUT_MS, type JoinDeps } from "./join-options.ts";
 import { waitFor } from "#kube/wait.ts";
+import { checkReachable, clusterUid } from "./clusters.ts";
+import { DEFAULT_TIMEOUT_MS, type JoinDeps } from "./join-options.ts";
+import { checkSaysItIs, cleanMember, listOrNone } from "./leave-member.ts";
 
 export interface LeaveOptions {
   readonly name: string;
-  readonly hub: ClusterConfig;
+  /** Undefined for a hub that is gone for good. */
+  readonly hub: ClusterConfig | undefined;
   /** Undefined for a cluster that is gone for good. */
   readonly member: ClusterConfig | undefined;
   /** Do not wait for the member's agents to withdraw, and do without a hub that does not answer. Default: false. */
@@ -51,7 +39,7 @@ export interface LeaveOptions {
  */
 export async function leaveFleet(options: LeaveOptions, deps: JoinDeps, signal: AbortSignal): Promise<void> {
   const { name } = options;
-  await using hub = connect(options.hub, deps);
+  await using hub = options.hub === undefined ? undefined : connect(options.hub, deps);
   await using member = options.member === undefined ? undefined : connect(options.member, deps);
   const leaving: Leaving = {
     options,
@@ -61,11 +49,10 @@ export async function leaveFleet(options: LeaveOptions, deps: JoinDeps, signal: 
   };
   if (member !== undefined && options.member !== undefined)
     await checkReachable(member, { who: `cluster ${name}`, config: options.member }, deps, signal);
-  if (await isHubThere(hub, leaving, member !== undefined)) await leaveHub(leaving, hub, member);
+  if (hub !== undefined && (await isHubThere(hub, leaving))) await leaveHub(leaving, hub, member);
+  else await leaveWithoutHub(leaving, member);
   if (member === undefined) return;
-  await member.delete(SECRETS, objectKey(FLEET_SYSTEM_NAMESPACE, HUB_SECRET), { signal });
-  await removeImports(member, signal);
-  await removeInstalled(member, signal);
+  await cleanMember(member, { name, clock: deps.clock, signal });
   leaving.progress(`${name} has left the fleet`);
 }
 
@@ -77,22 +64,41 @@ interface Leaving {
 }
 
 /** A hub that is gone for good needs nothing taken back: only the member's side is left to do. */
-async function isHubThere(hub: KubeClient, leaving: Leaving, hasMember: boolean): Promise<boolean> {
-  const { options, deps, progress, signal } = leaving;
+async function isHubThere(hub: KubeClient, { options, deps, signal }: Leaving): Promise<boolean> {
+  const { hub: config, member, force = false } = options;
+  if (config === undefined) return false;
   try {
-    await checkReachable(hub, { who: "the hub", config: options.hub }, deps, signal);
+    await checkReachable(hub, { who: "the hub", config }, deps, signal);
     return true;
   } catch (error) {
-    if (!hasMember || !hasCode(error, "API_UNAVAILABLE")) throw error;
-    if (options.force !== true)
-      throw new FleetError(
-        "API_UNAVAILABLE",
-        `${messageOf(error)}. If it is gone for good, --force takes the member's side back without it`,
-        { cause: error },
-      );
-    progress("the hub does not answer: its side stays as it is");
-    return false;
+    if (member === undefined || !hasCode(error, "API_UNAVAILABLE")) throw error;
+    if (force) return false;
+    throw new FleetError(
+      "API_UNAVAILABLE",
+      `${messageOf(error)}. If it is gone for good, --force takes the member's side back without it`,
+      { cause: error },
+    );
   }
+}
+
+async function leaveWithoutHub(leaving: Leaving, member: KubeClient | undefined): Promise<void> {
+  const { options, progress, signal } = leaving;
+  const { name } = options;
+  if (member === undefined)
+    throw new FleetError("OPTION_INVALID", `without its hub, ${name} has to be named: --member-context`);
+  await checkSaysItIs(member, { name, signal });
+  progress(
+    `done without the hub: MemberCluster ${name} and namespace ${mailboxOf(name)} stay there, and other members go on with ` +
+      `what ${name} exported. Should it come back, "fairlead leave ${name} --force" for the hub alone takes them away`,
+  );
+  await deleteExports(leaving, member);
+}
+
+/** Where that is asked for. */
+async function deleteExports({ options, progress, signal }: Leaving, member: KubeClient): Promise<void> {
+  if (options.deleteExports !== true) return;
+  await removeAll(member, [FLEET_SERVICE_EXPORTS, MCS_SERVICE_EXPORTS, MULTI_CLUSTER_SERVICES], signal);
+  progress(`deleted the exports and MultiClusterServices of ${options.name}`);
 }
 
 async function leaveHub(leaving: Leaving, hub: KubeClient, member: KubeClient | undefined): Promise<void> {
@@ -100,11 +106,8 @@ async function leaveHub(leaving: Leaving, hub: KubeClient, member: KubeClient | 
   const { name, force = false, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
   const present = await findMember(hub, name, signal);
   if (member !== undefined) await checkIsMember(member, present, signal);
-  if (member !== undefined && options.deleteExports === true) {
-    // Before the agents stop: they take back what hangs on them.
-    await removeAll(member, [FLEET_SERVICE_EXPORTS, MCS_SERVICE_EXPORTS, MULTI_CLUSTER_SERVICES], signal);
-    progress(`deleted the exports and MultiClusterServices of ${name}`);
-  }
+  // Before the agents stop: they take back what hangs on them.
+  if (member !== undefined) await deleteExports(leaving, member);
   await requestLeave(hub, name, force || member === undefined, signal);
   progress(`asked the hub to let ${name} go`);
   await waitFor(
@@ -128,18 +131,7 @@ async function leaveHub(leaving: Leaving, hub: KubeClient, member: KubeClient | 
 
 async function removeAll(client: KubeClient, kinds: readonly Resource[], signal: AbortSignal): Promise<void> {
   for (const of of kinds)
-    for (const it of await listOrNone(client, of, "", signal)) await client.delete(of, keyOf(it), { signal });
-}
-
-/** What `fairlead join` installed, last first; what a chart manages stays. */
-async function removeInstalled(member: KubeClient, signal: AbortSignal): Promise<void> {
-  const manifests = memberManifests({ image: "", imagePullPolicy: "Always", replicas: 2, dns: true });
-  for (const { of, object } of manifests.toReversed()) {
-    const key = keyOf(object);
-    const present = await member.find(of, key, { signal });
-    if (present?.metadata.labels?.[INSTALLED_BY_LABEL] === INSTALLED_BY)
-      await member.delete(of, key, { signal });
-  }
+    for (const it of await listOrNone(client, of, { signal })) await client.delete(of, keyOf(it), { signal });
 }
 
 async function findMember(hub: KubeClient, name: string, signal: AbortSignal): Promise<MemberCluster> {
@@ -183,32 +175,4 @@ async function requestLeave(
     await hub.mergePatch(MEMBER_CLUSTERS, key, { metadata }, options);
   }
   await hub.delete(MEMBER_CLUSTERS, key, options);
-}
-
-/** What an agent made and could not take back. Nothing is left where it ran to its end. */
-export async function removeImports(member: KubeClient, signal?: AbortSignal): Promise<void> {
-  const kinds: readonly (readonly [Resource, string])[] = [
-    [ENDPOINT_SLICES, `${SLICE_MANAGER_LABEL} in (${MCS_SLICE_MANAGER},${FLEET_SLICE_MANAGER})`],
-    [MCS_SERVICE_IMPORTS, `${MANAGED_BY_LABEL}=${MANAGED_BY}`],
-    [SERVICES, `${MANAGED_BY_LABEL}=${MANAGED_BY}`],
-    [SERVICES, MULTI_CLUSTER_SERVICE_NAME_LABEL],
-  ];
-  for (const [of, labelSelector] of kinds) {
-    const items = await listOrNone(member, of, labelSelector, signal);
-    for (const it of items) await member.delete(of, keyOf(it), signal === undefined ? {} : { signal });
-  }
-}
-
-async function listOrNone(
-  client: KubeClient,
-  of: Resource,
-  labelSelector: string,
-  signal: AbortSignal | undefined,
-): Promise<readonly KubeObject[]> {
-  try {
-    return (await client.list(of, { labelSelector, ...(signal === undefined ? {} : { signal }) })).items;
-  } catch (error) {
-    if (hasCode(error, "API_NOT_FOUND")) return [];
-    throw error;
-  }
 }

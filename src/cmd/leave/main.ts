@@ -1,7 +1,8 @@
 import { Command, Option } from "@commander-js/extra-typings";
+import { FleetError } from "#base/errors.ts";
 import { leaveFleet } from "#cli/fleet/leave.ts";
 import type { Report } from "#cli/fleet/steps.ts";
-import { KUBECONFIG_FLAG, loadContext, refuseSameDefault } from "../contexts.ts";
+import { KUBECONFIG_FLAG, loadContext, type Named, refuseSameDefault } from "../contexts.ts";
 import { parseWhole } from "../numbers.ts";
 import { runForPeople, sayReport } from "../people.ts";
 
@@ -25,16 +26,25 @@ export function command(): Program {
         "with a hub that does not answer: take back the member's side alone",
       false,
     )
+    .option(
+      "--hub-gone",
+      "the hub is gone for good, and its context with it: take back the member's side alone",
+      false,
+    )
     .option("--timeout <seconds>", "how long hub and agents may take, 1 to 3600", "60")
     .addOption(new Option("-o, --output <format>", "text or json").choices(["text", "json"]).default("text"))
     .action((name, flags) =>
       runForPeople("leave", async ({ deps, signal }) => {
-        const { force, deleteExports } = flags;
+        const { force, deleteExports, hubGone } = flags;
         const hubNamed = { file: flags.hubKubeconfig, context: flags.hubContext };
         const memberNamed = { file: flags.memberKubeconfig, context: flags.memberContext };
-        const isGone = force && memberNamed.file === undefined && memberNamed.context === undefined;
-        if (!isGone) refuseSameDefault(hubNamed, memberNamed);
-        const hub = await loadContext(hubNamed, flags.kubeconfig, process.env);
+        const isGone = force && !isNamed(memberNamed);
+        if (hubGone && isNamed(hubNamed))
+          throw new FleetError("OPTION_INVALID", "give --hub-gone or the hub's context, not both");
+        if (hubGone && !isNamed(memberNamed))
+          throw new FleetError("OPTION_INVALID", "--hub-gone needs the member: --member-context");
+        if (!isGone && !hubGone) refuseSameDefault(hubNamed, memberNamed);
+        const hub = hubGone ? undefined : await loadContext(hubNamed, flags.kubeconfig, process.env);
         const member = isGone ? undefined : await loadContext(memberNamed, flags.kubeconfig, process.env);
         const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: 3600 }) * 1000;
         const steps: Report[] = [];
@@ -54,4 +64,8 @@ export function command(): Program {
         }
       }),
     );
+}
+
+function isNamed({ file, context }: Named): boolean {
+  return file !== undefined || context !== undefined;
 }

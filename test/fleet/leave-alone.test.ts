@@ -1,0 +1,153 @@
+/** A member that leaves a fleet whose hub is gone. */
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { SECRETS, SERVICES } from "#api/core/v1/types.ts";
+import { ENDPOINT_SLICES, MANAGED_BY_LABEL as SLICE_MANAGER_LABEL } from "#api/discovery/v1/types.ts";
+import { ACTIVE_CONDITION, HUB_SECRET } from "#api/fairlead.dev/names.ts";
+import { objectKey } from "#api/meta/key.ts";
+import type { Condition, KubeObject } from "#api/meta/types.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FINALIZERS } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  FLEET_SERVICE_IMPORTS,
+  MULTI_CLUSTER_SERVICES,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import { leaveFleet, type LeaveOptions } from "#cli/fleet/leave.ts";
+import {
+  deploy,
+  eventuallyOne,
+  exportBy,
+  PATIENCE_MS,
+  startFleet,
+  testDeps,
+  type TestFleet,
+} from "./fleet.ts";
+
+const NAME = "a";
+const hello = objectKey("work", "hello");
+const secretKey = objectKey("fleet-system", HUB_SECRET);
+
+let fleet: TestFleet;
+beforeAll(async () => {
+  fleet = await startFleet({ members: [NAME, "b"] });
+  const [a, b] = [fleet.client(NAME), fleet.client("b")];
+  await deploy(a, { addresses: ["10.1.0.1"] });
+  await deploy(b, { addresses: ["10.2.0.1"] });
+  for (const door of ["fleet", "mcs"] as const) for (const client of [a, b]) await exportBy(door, client);
+  await a.create(MULTI_CLUSTER_SERVICES, {
+    metadata: { namespace: "work", name: "front" },
+    spec: { serviceImport: { name: "hello" } },
+  });
+  await eventuallyOne(a, MCS_SERVICE_IMPORTS, hello, (it) => it.status?.clusters?.length === 2);
+  await eventuallyOne(a, MULTI_CLUSTER_SERVICES, objectKey("work", "front"), (it) =>
+    (it.status?.conditions ?? []).some((one) => one.type === "Valid" && one.status === "True"),
+  );
+  // As an agent of other origin leaves it on what it looked after before.
+  for (const [of, key, finalizer] of [
+    [FLEET_SERVICE_EXPORTS, hello, FINALIZERS.serviceExport],
+    [MULTI_CLUSTER_SERVICES, objectKey("work", "front"), FINALIZERS.multiClusterService],
+    [FLEET_SERVICE_IMPORTS, hello, FINALIZERS.serviceImport],
+  ] as const)
+    await a.mergePatch<KubeObject>(of, key, { metadata: { finalizers: [finalizer] } });
+  await fleet.hub.server.close();
+}, 60_000);
+afterAll(() => fleet[Symbol.asyncDispose]());
+
+/** @returns What it told. */
+async function leave(more: Partial<LeaveOptions>): Promise<readonly string[]> {
+  const told: string[] = [];
+  await leaveFleet(
+    {
+      name: NAME,
+      hub: fleet.hub.config,
+      member: fleet.members.get(NAME)!.config,
+      timeoutMs: PATIENCE_MS,
+      ...more,
+    },
+    { ...testDeps("leave"), progress: ({ step }) => told.push(step) },
+    AbortSignal.timeout(PATIENCE_MS),
+  );
+  return told;
+}
+
+const conditionsOf = (it: { status?: { conditions?: Condition[] } } | undefined): readonly string[] =>
+  (it?.status?.conditions ?? []).map(({ type, status, reason }) => `${type} ${status} ${reason}`).toSorted();
+
+describe("fairlead leave without a hub", () => {
+  it("changes nothing unless it is forced, and says how", async () => {
+    await expect(leave({})).rejects.toMatchObject({
+      code: "API_UNAVAILABLE",
+      message: expect.stringContaining("--force takes the member's side back without it") as string,
+    });
+    expect(await fleet.client(NAME).find(SECRETS, secretKey)).toBeDefined();
+  });
+
+  it("takes nothing from a cluster that says that it is another member", async () => {
+    await expect(leave({ name: "b", force: true })).rejects.toMatchObject({
+      code: "OPTION_INVALID",
+      message: "the cluster of --member-context is member a, not b: check the name, and the context",
+    });
+    expect(await fleet.client(NAME).find(SECRETS, secretKey)).toBeDefined();
+  });
+
+  it("by force takes back all that came of the fleet, keeps what users made, and says what stays on the hub", async () => {
+    const a = fleet.client(NAME);
+    const told = await leave({ force: true });
+    expect(told).toHaveLength(2);
+    expect(told[0]).toMatch(
+      /^done without the hub: MemberCluster a and namespace fleet-member-a stay there.*"fairlead leave a --force"/,
+    );
+    expect(told[1]).toBe("a has left the fleet");
+
+    expect(await a.find(SECRETS, secretKey)).toBeUndefined();
+    expect((await a.list(MCS_SERVICE_IMPORTS)).items).toEqual([]);
+    expect((await a.list(FLEET_SERVICE_IMPORTS)).items).toEqual([]);
+    expect((await a.list(ENDPOINT_SLICES, { labelSelector: SLICE_MANAGER_LABEL })).items).toEqual([]);
+    const services = (await a.list(SERVICES)).items.map((it) => it.metadata.name);
+    expect(services.toSorted()).toEqual(["hello", "kubernetes"]);
+
+    expect(conditionsOf(await a.find(FLEET_SERVICE_EXPORTS, hello))).toEqual([
+      "Valid True ServiceIsValid",
+      `${ACTIVE_CONDITION} False LeftFleet`,
+    ]);
+    expect(conditionsOf(await a.find(MCS_SERVICE_EXPORTS, hello))).toEqual([
+      "Ready False Pending",
+      "Valid True Valid",
+      `${ACTIVE_CONDITION} False LeftFleet`,
+    ]);
+    const front = await a.find(MULTI_CLUSTER_SERVICES, objectKey("work", "front"));
+    expect(conditionsOf(front)).toEqual([
+      "Valid Unknown UnknownServiceImport",
+      `${ACTIVE_CONDITION} False LeftFleet`,
+    ]);
+    expect(front?.metadata.labels ?? {}).toEqual({});
+  });
+
+  it("leaves users' objects free to go: nobody is there who would take a finalizer off", async () => {
+    const a = fleet.client(NAME);
+    for (const [of, key] of [
+      [FLEET_SERVICE_EXPORTS, hello],
+      [MULTI_CLUSTER_SERVICES, objectKey("work", "front")],
+    ] as const) {
+      await a.delete<KubeObject>(of, key);
+      expect(await a.find<KubeObject>(of, key)).toBeUndefined();
+    }
+  });
+
+  it("may be run again, by somebody who has no context of the hub any more, and deletes the exports where that is asked for", async () => {
+    const a = fleet.client(NAME);
+    expect(await a.find(MCS_SERVICE_EXPORTS, hello)).toBeDefined();
+    expect(await leave({ hub: undefined, deleteExports: true })).toContain(
+      "deleted the exports and MultiClusterServices of a",
+    );
+    expect(await a.find(MCS_SERVICE_EXPORTS, hello)).toBeUndefined();
+  });
+
+  it("has to be told which cluster, where there is no hub to know its member by", async () => {
+    await expect(leave({ hub: undefined, member: undefined, force: true })).rejects.toMatchObject({
+      code: "OPTION_INVALID",
+      message: "without its hub, a has to be named: --member-context",
+    });
+  });
+});
