@@ -15,6 +15,7 @@ import { CLUSTER_UID_ANNOTATION, HUB_SECRET } from "#api/fairlead.dev/names.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import type { Subject } from "#api/rbac/v1/types.ts";
+import { FleetError, hasCode } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
 import { HUB_MANAGER } from "#controllers/hub/informers.ts";
 import { HUB_KEYS, readCertificateLife, readHubSecret } from "#controllers/member/agent/hub-secret.ts";
@@ -34,7 +35,7 @@ import {
   signsCertificates,
 } from "./identity.ts";
 import { forgetMember } from "./leave.ts";
-import { removeImports } from "./leave-member.ts";
+import { listOrNone, removeImports } from "./leave-member.ts";
 import { DEFAULT_TIMEOUT_MS, type JoinDeps, type JoinOptions } from "./join-options.ts";
 import {
   applyWanted,
@@ -44,7 +45,7 @@ import {
   restore,
   type Side,
   type Step,
-  type UndoLog,
+  UndoLog,
 } from "./steps.ts";
 
 /** What a join does to the two clusters, in its order. */
@@ -131,13 +132,23 @@ export function objectsStep(
   };
 }
 
-export function prepareHubStep({ hub, signal }: Joining): Step {
-  return objectsStep(
-    "let members ask the hub for certificates",
-    hub,
-    [SYSTEM, ...CERTIFICATE_RIGHTS],
-    signal,
-  );
+export function prepareHubStep({ options, hub, signal }: Joining): Step {
+  const title = "let members ask the hub for certificates";
+  const step = objectsStep(title, hub, [SYSTEM, ...CERTIFICATE_RIGHTS], signal);
+  return {
+    ...step,
+    run: async (undo) => {
+      const own = new UndoLog();
+      undo.add(`the right to ask ${hub.who} for certificates`, async () => {
+        // Another member may have joined meanwhile, and lives by it.
+        const members = await listOrNone(hub.client, MEMBER_CLUSTERS, {});
+        if (members.some((it) => it.metadata.name !== options.name)) return;
+        const left = await own.run();
+        if (left.length > 0) throw new FleetError("API_UNEXPECTED", left.join("; "));
+      });
+      return step.run(own);
+    },
+  };
 }
 
 export function prepareMemberStep({ member, signal }: Joining): Step {
@@ -191,7 +202,18 @@ export function registerStep(joining: Joining): Step {
           annotations: { ...joining.annotations, [CLUSTER_UID_ANNOTATION]: joining.uid },
         };
         const spec = { identity, heartbeatPeriodSeconds: options.heartbeatSeconds ?? 60 };
-        await hub.client.create(MEMBER_CLUSTERS, { metadata, spec }, { signal });
+        try {
+          await hub.client.create(MEMBER_CLUSTERS, { metadata, spec }, { signal });
+        } catch (error) {
+          if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
+          // What was done up to here the other one needs, too.
+          undo.keep();
+          throw new FleetError(
+            "API_ALREADY_EXISTS",
+            `somebody else registered ${name} at this moment: let that join end, and see "fairlead status"`,
+            { cause: error },
+          );
+        }
       } else if (!isRegistered(joining, identity)) {
         undo.add(`MemberCluster ${name} of ${hub.who}`, () => restore(hub.client, MEMBER_CLUSTERS, present));
         const metadata = {

@@ -47,6 +47,11 @@ export class UndoLog {
     this.#entries.push({ what, back });
   }
 
+  /** Leaves all that was done so far as it is: it turned out to be somebody else's too. */
+  keep(): void {
+    this.#entries.length = 0;
+  }
+
   /** Last first. @returns What could not be taken back, and why. */
   async run(): Promise<readonly string[]> {
     const problems: string[] = [];

@@ -1,0 +1,115 @@
+/** Joins that meet: of one member, of two, and of one that is just leaving. */
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { SECRETS } from "#api/core/v1/types.ts";
+import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from "#api/rbac/v1/types.ts";
+import { isConditionTrue } from "#kube/conditions.ts";
+import { joinCluster } from "#cli/fleet/join.ts";
+import type { JoinDeps } from "#cli/fleet/join-options.ts";
+import { leaveFleet } from "#cli/fleet/leave.ts";
+import { eventually, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "./fleet.ts";
+
+let fleet: TestFleet;
+beforeAll(async () => {
+  fleet = await startFleet({ members: ["a", "b"], join: [] });
+}, 60_000);
+afterAll(() => fleet[Symbol.asyncDispose]());
+
+const memberKey = (name: string) => objectKey(undefined, name);
+
+function join(
+  name: string,
+  more: { readonly signal?: AbortSignal; readonly progress?: JoinDeps["progress"] } = {},
+) {
+  const { signal = AbortSignal.timeout(PATIENCE_MS), progress = () => {} } = more;
+  const member = fleet.members.get(name)!.config;
+  const options = { name, hub: fleet.hub.config, member, heartbeatSeconds: 1, timeoutMs: PATIENCE_MS };
+  return joinCluster(options, { ...testDeps("join"), progress }, signal);
+}
+
+function leave(name: string) {
+  const member = fleet.members.get(name)!.config;
+  const options = { name, hub: fleet.hub.config, member, timeoutMs: PATIENCE_MS };
+  return leaveFleet(options, testDeps("leave"), AbortSignal.timeout(PATIENCE_MS));
+}
+
+async function isJoined(name: string): Promise<boolean> {
+  const member = await fleet.client("hub").find(MEMBER_CLUSTERS, memberKey(name));
+  const secret = await fleet.client(name).find(SECRETS, objectKey("fleet-system", HUB_SECRET));
+  return isConditionTrue(member?.status?.conditions, "Joined") && secret?.data?.["tls.crt"] !== undefined;
+}
+
+describe("two joins at once", () => {
+  it("of one new member: one is the join, the other says so and takes nothing of it back", async () => {
+    const both = await Promise.allSettled([join("a"), join("a")]);
+    const failures = both.flatMap((it) => (it.status === "rejected" ? [it.reason as unknown] : []));
+    // None where one was so late that it found the member there.
+    expect(failures.length).toBeLessThan(2);
+    for (const failure of failures)
+      expect(failure).toMatchObject({
+        code: "API_ALREADY_EXISTS",
+        message: 'somebody else registered a at this moment: let that join end, and see "fairlead status"',
+      });
+    expect(await isJoined("a")).toBe(true);
+  });
+
+  it("of a member that has joined: both come to the same", async () => {
+    const before = await fleet.client("hub").get(MEMBER_CLUSTERS, memberKey("a"));
+    const after = await Promise.all([join("a"), join("a")]);
+    expect(after.map((it) => it.metadata.uid)).toEqual([before.metadata.uid, before.metadata.uid]);
+    expect(await isJoined("a")).toBe(true);
+  });
+
+  it("of two members: the one that fails leaves the other what it lives by", async () => {
+    await leave("a");
+    const hub = fleet.client("hub");
+    const rights = memberKey("fairlead-certificates");
+    // As on a hub that nobody has joined yet.
+    for (const kind of [CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS]) await hub.delete(kind, rights);
+    await fleet.agents.get("b")!.stop();
+    const stop = new AbortController();
+    const registered = Promise.withResolvers<void>();
+    const failing = join("b", {
+      signal: stop.signal,
+      progress: ({ step }) => {
+        if (step.startsWith("register b")) registered.resolve();
+      },
+    });
+    await registered.promise;
+    await join("a");
+    stop.abort(new Error("interrupted"));
+    await expect(failing).rejects.toThrow("interrupted");
+    await eventually(hub, MEMBER_CLUSTERS, (all) => all.every((it) => it.metadata.name !== "b"));
+    for (const kind of [CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS])
+      expect(await hub.find(kind, rights)).toBeDefined();
+    fleet.agents.get("b")!.start();
+  });
+});
+
+describe("a member that leaves", () => {
+  it("may join again at once, and again", async () => {
+    for (let time = 0; time < 3; time += 1) {
+      await leave("a");
+      await join("a");
+      expect(await isJoined("a")).toBe(true);
+    }
+  });
+
+  it("does not join while it is still leaving, and is told to wait", async () => {
+    const hub = fleet.client("hub");
+    // Its agent has to withdraw first, and is away.
+    await fleet.agents.get("a")!.stop();
+    await hub.delete(MEMBER_CLUSTERS, memberKey("a"));
+    await expect(join("a")).rejects.toMatchObject({
+      code: "OPTION_INVALID",
+      message: "a is leaving the fleet: wait until it is gone, then join again",
+    });
+    fleet.agents.get("a")!.start();
+    await eventually(hub, MEMBER_CLUSTERS, (all) => all.length === 0);
+    await join("a");
+    expect(await isJoined("a")).toBe(true);
+  });
+});
