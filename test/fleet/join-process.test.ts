@@ -1,0 +1,51 @@
+/** `fairlead join` as a process, which people interrupt. */
+
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES, SECRETS, SERVICE_ACCOUNTS } from "#api/core/v1/types.ts";
+import { start } from "#base/exec.ts";
+import { eventually, startFleet, type TestFleet } from "./fleet.ts";
+
+const MAIN = fileURLToPath(new URL("../../src/cmd/fairlead/main.ts", import.meta.url));
+
+let fleet: TestFleet;
+beforeAll(async () => {
+  fleet = await startFleet({ members: ["a"], join: [] });
+  // Nobody answers: the join waits.
+  await fleet.agents.get("a")!.stop();
+}, 60_000);
+afterAll(() => fleet[Symbol.asyncDispose]());
+
+it.each(["SIGINT", "SIGTERM"] as const)(
+  "takes back what it did when %s comes in the middle, says so, and ends with 130",
+  async (signal) => {
+    const [hub, member] = [fleet.hub, fleet.members.get("a")!].map((it) => it.server.kubeconfig);
+    const files = ["--hub-kubeconfig", hub ?? "", "--member-kubeconfig", member ?? ""];
+    const child = start(process.execPath, [MAIN, "join", "a", ...files, "--agent", "none"], {
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    const ended = once(child, "close");
+    let said = "";
+    const waits = Promise.withResolvers<void>();
+    child.stderr?.on("data", (chunk: Buffer) => {
+      said += chunk.toString("utf8");
+      if (said.includes("✓ tell cluster a where the hub is\n")) waits.resolve();
+    });
+    await Promise.race([waits.promise, ended]);
+    child.kill(signal);
+    expect(await ended).toEqual([130, null]);
+    expect(said.trimEnd().split("\n").slice(-3)).toEqual([
+      "✗ wait until a has joined: interrupted",
+      "↩ take back what was done",
+      "fairlead join: interrupted",
+    ]);
+    const client = fleet.client("hub");
+    await eventually(client, MEMBER_CLUSTERS, (all) => all.length === 0);
+    await eventually(client, NAMESPACES, (all) => all.every((it) => it.metadata.name !== "fleet-member-a"));
+    const accounts = (await client.list(SERVICE_ACCOUNTS, { namespace: "fleet-system" })).items;
+    expect(accounts.filter((it) => it.metadata.name.startsWith("join-"))).toEqual([]);
+    expect((await fleet.client("a").list(SECRETS, { namespace: "fleet-system" })).items).toEqual([]);
+  },
+);
