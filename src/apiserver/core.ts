@@ -18,6 +18,7 @@ import { RequestHandler } from "./http/handler.ts";
 import type { HealthCheck } from "./http/health.ts";
 import type { LoadLimits } from "./http/load.ts";
 import { ResourceHandler } from "./http/resources.ts";
+import { ChunkFrames } from "./http/watch.ts";
 import { revisionAwaiter } from "./http/revisions.ts";
 import { KubeletTunnel } from "./http/tunnel.ts";
 import { VERSION } from "./http/version.ts";
@@ -94,7 +95,17 @@ export function composeCore(options: CoreOptions): Core {
   registry.addFollowUp(new CertificateSigner(store, pki.ca, log));
   registry.replay();
   const awaitRevision = revisionAwaiter(store, clock);
-  const resources = new ResourceHandler({ registry, store, hub, clock, rng, awaitRevision, tunnel });
+  const frames = new ChunkFrames();
+  const resources = new ResourceHandler({
+    registry,
+    store,
+    hub,
+    frames,
+    clock,
+    rng,
+    awaitRevision,
+    tunnel,
+  });
   let isReady = false;
   let isStopping = false;
   const checks = (): readonly HealthCheck[] => [

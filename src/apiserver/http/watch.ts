@@ -34,6 +34,7 @@ export interface WatchServices {
   readonly registry: Registry;
   readonly store: Store;
   readonly hub: WatchHub;
+  readonly frames: ChunkFrames;
   readonly clock: Clock;
   readonly rng: Rng;
   readonly awaitRevision: AwaitRevision;
@@ -123,7 +124,7 @@ function planWatch(store: Store, query: WatchQuery, selection: Selection, form: 
 
 function run(services: WatchServices, response: ServerResponse, spec: WatchSpec, query: WatchQuery): void {
   if (response.destroyed || response.closed) return;
-  const watcher = services.hub.open(spec, sinkOf(response));
+  const watcher = services.hub.open(spec, sinkOf(response, services.frames));
   const timers = scheduleWatch(services, watcher, query);
   response.once("close", () => {
     timers[Symbol.dispose]();
@@ -131,11 +132,42 @@ function run(services: WatchServices, response: ServerResponse, spec: WatchSpec,
   });
 }
 
-function sinkOf(response: ServerResponse): WatchSink {
+/**
+ * Frames of the chunked coding (RFC 9112, 7.1), each made once for all watchers that are sent the same bytes, one after
+ * the other. The response would make three pieces of each chunk, for each watcher anew.
+ */
+export class ChunkFrames {
+  #last: { readonly chunk: Buffer; readonly frame: Buffer } | undefined;
+
+  of(chunk: Buffer): Buffer {
+    if (this.#last?.chunk !== chunk) {
+      const frame = Buffer.concat([Buffer.from(`${chunk.length.toString(16)}\r\n`, "latin1"), chunk, CRLF]);
+      this.#last = { chunk, frame };
+    }
+    return this.#last.frame;
+  }
+}
+
+const CRLF = Buffer.from("\r\n", "latin1");
+
+function sinkOf(response: ServerResponse, frames: ChunkFrames): WatchSink {
+  const { socket } = response;
+  const end = (): void => void response.end();
+  // A response that waits behind another one of its connection has no socket yet.
+  if (socket === null || !response.chunkedEncoding) {
+    return {
+      write: (chunk) => response.write(chunk),
+      onDrain: (drained) => void response.on("drain", drained),
+      end,
+    };
+  }
   return {
-    write: (chunk) => response.write(chunk),
-    onDrain: (drained) => void response.on("drain", drained),
-    end: () => void response.end(),
+    write: (chunk) => socket.write(frames.of(chunk)),
+    onDrain(drained) {
+      socket.on("drain", drained);
+      response.once("close", () => socket.off("drain", drained));
+    },
+    end,
   };
 }
 

@@ -1,6 +1,6 @@
 import type { Authorizer } from "../../auth/types.ts";
 import type { Attributes } from "../../registry/admission.ts";
-import type { ApiObject } from "../../registry/types.ts";
+import type { ApiObject, ResourceDefinition } from "../../registry/types.ts";
 import { Pending } from "../../registry/pending.ts";
 import { forbidden, notFound, StatusError } from "../../status.ts";
 import type { AdmissionPlugin } from "../chain.ts";
@@ -24,11 +24,17 @@ export interface PolicyServices extends ParamServices {
   readonly authorizer: Authorizer;
 }
 
-/** One policy on one request. */
-interface Run extends BoundPolicy {
+/** One request, and what the policies say of it. */
+interface PolicyRequest {
   readonly attributes: Attributes;
-  readonly match: Match;
   readonly refusals: Refusal[];
+  /** What expressions are shown, which is the same for all policies that match it as the same resource. */
+  readonly inputs: Map<ResourceDefinition, CelInput>;
+}
+
+/** One policy on one request. */
+interface Run extends PolicyRequest, BoundPolicy {
+  readonly match: Match;
   /** Values of audit annotations by key. */
   readonly annotations: Map<string, Set<string>>;
 }
@@ -58,12 +64,14 @@ export class ValidatingPolicies implements AdmissionPlugin {
     const bound = this.#policies.all;
     if (bound.length === 0 || isPolicy(attributes.kind)) return;
     const refusals: Refusal[] = [];
-    for (const it of bound) this.#consider(it, attributes, refusals);
+    const request: PolicyRequest = { attributes, refusals, inputs: new Map() };
+    for (const it of bound) this.#consider(it, request);
     const [first] = refusals;
     if (first !== undefined) throw refusalOf(first, attributes);
   }
 
-  #consider({ policy, bindings }: BoundPolicy, attributes: Attributes, refusals: Refusal[]): void {
+  #consider({ policy, bindings }: BoundPolicy, request: PolicyRequest): void {
+    const { attributes, refusals } = request;
     const { catalog } = this.#services;
     const fail = (error: unknown): void =>
       configurationFailed({ policy, binding: undefined }, error, refusals);
@@ -73,7 +81,7 @@ export class ValidatingPolicies implements AdmissionPlugin {
     );
     if (match === undefined) return;
     const annotations = new Map<string, Set<string>>();
-    const run = { policy, bindings, attributes, match, refusals, annotations };
+    const run = { ...request, policy, bindings, match, annotations };
     for (const binding of bindings) this.#bind(run, binding);
     for (const [key, values] of annotations) {
       attributes.annotate(`${policy.metadata.name}/${key}`, [...values].join(", "));
@@ -108,12 +116,17 @@ export class ValidatingPolicies implements AdmissionPlugin {
   }
 }
 
-function inputOf({ attributes, match }: Run, authorizer: Authorizer, param: ApiObject | undefined): CelInput {
-  return new Map([
-    ...celRequest(attributes, match, authorizer),
-    ["namespaceObject", celObject(namespaceOf(attributes))],
-    ["params", celObject(param)],
-  ]);
+function inputOf(run: Run, authorizer: Authorizer, param: ApiObject | undefined): CelInput {
+  const { attributes, match, inputs } = run;
+  let shared = inputs.get(match.resource);
+  if (shared === undefined) {
+    shared = new Map([
+      ...celRequest(attributes, match, authorizer),
+      ["namespaceObject", celObject(namespaceOf(attributes))],
+    ]);
+    inputs.set(match.resource, shared);
+  }
+  return new Map([...shared, ["params", celObject(param)]]);
 }
 
 const NAMESPACE_FIELDS = new Set([
