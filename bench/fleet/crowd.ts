@@ -1,6 +1,6 @@
 /**
- * Thin importers: each has a connection of its own to the hub and keeps the slices of the view, as a member does; what
- * a member would then write into its own cluster is left out. The first one programs a kernel map by netlink instead.
+ * Thin importers, each with a connection of its own to the hub, over which it is told of the slices of the view, as a
+ * member is. The first one keeps them and programs a kernel map by netlink; of the others only the ears are left.
  */
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -26,6 +26,7 @@ import { createNetns, deleteNetns } from "#netns/netns.ts";
 import { diffTable } from "#nft/diff.ts";
 import { createNft } from "#nft/netlink/driver.ts";
 import { changeOf, nowMs } from "./changes.ts";
+import { watchThinly } from "./thin.ts";
 
 export type CrowdOrder =
   | { readonly do: "watch"; readonly kubeconfig: string; readonly importers: number }
@@ -45,22 +46,24 @@ let kernel: [number, number][] = [];
 
 async function watch(kubeconfig: string, importers: number): Promise<void> {
   const config = await loadKubeconfig(kubeconfig);
-  const program = await programKernel();
-  const informers = Array.from({ length: importers }, (_, at) => {
-    const client = stack.use(connect(config, deps));
-    const informer = stack.use(
-      createInformer(client, ENDPOINT_SLICE_IMPORTS, { namespace: VIEW_NAMESPACE }, deps),
-    );
-    sightings.push([]);
-    informer.subscribe(({ after }) => {
-      if (after === undefined) return;
-      sightings[at]?.push([changeOf(after.spec.endpoints[0]?.addresses[0] ?? ""), nowMs()]);
-      if (at === 0) program(after);
-    });
-    informer.start(stop.signal);
-    return informer;
+  sightings = Array.from({ length: importers }, () => []);
+  const seenBy = (at: number) => (change: number) => sightings[at]?.push([change, nowMs()]);
+  const [program, client] = [await programKernel(), stack.use(connect(config, deps))];
+  const informer = stack.use(
+    createInformer(client, ENDPOINT_SLICE_IMPORTS, { namespace: VIEW_NAMESPACE }, deps),
+  );
+  informer.subscribe(({ after }) => {
+    if (after === undefined) return;
+    seenBy(0)(numberIn(after));
+    program(after);
   });
-  await Promise.all(informers.map((it) => it.synced(stop.signal)));
+  informer.start(stop.signal);
+  await informer.synced(stop.signal);
+  for (let at = 1; at < importers; at += 1) await watchThinly(config, seenBy(at), stop.signal);
+}
+
+function numberIn({ spec }: EndpointSliceImport): number {
+  return changeOf(spec.endpoints[0]?.addresses[0] ?? "");
 }
 
 /** What turns a slice into elements of a kernel map. Changes that come while it writes go with the next write. */
@@ -88,7 +91,7 @@ async function programKernel(): Promise<(slice: EndpointSliceImport) => void> {
       const ops = changeOps(record, desired.elements, desired.takeChanged());
       await nft.apply(PROXY_TABLE, ops, stop.signal);
       noteOps(record, ops);
-      for (const it of slices) kernel.push([changeOf(it.spec.endpoints[0]?.addresses[0] ?? ""), nowMs()]);
+      for (const it of slices) kernel.push([numberIn(it), nowMs()]);
     }
     isWriting = false;
   };

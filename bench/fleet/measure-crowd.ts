@@ -47,6 +47,8 @@ export interface CrowdFigures {
 const NAMESPACE = "bench";
 const SLICES = 50;
 const SECONDS = 10;
+/** Before anything counts: a compiler that has not seen the code yet takes twice as long for it. Unit: changes a second. */
+const WARM_UP_RATE = 50;
 /** After the last change. Unit: milliseconds. */
 const SETTLE_MS = 2000;
 const deps = systemDeps(silentLogger);
@@ -80,6 +82,7 @@ export async function measureCrowd(
   await ask(crowd, { do: "watch", kubeconfig: trio.hub.api.kubeconfig, importers });
   const pids = pidsOf(trio).set("crowd", [crowd.pid ?? 0]);
   const world: World = { hub, exporter, importer, imported, crowd, pids, signal };
+  await measure(world, importers, WARM_UP_RATE);
   const figures: CrowdFigures[] = [];
   for (const rate of rates) figures.push(await measure(world, importers, rate));
   return figures;
