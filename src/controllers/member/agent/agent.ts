@@ -1,9 +1,10 @@
 import { MEMBER_CRDS } from "#api/crds/all.ts";
 import { type Secret, SECRETS } from "#api/core/v1/types.ts";
+import { BOOTSTRAP_SECONDS } from "#api/fairlead.dev/identity.ts";
 import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
-import { hasCode, messageOf } from "#base/errors.ts";
+import { FleetError, hasCode, messageOf } from "#base/errors.ts";
 import { abortable, untilAborted } from "#base/abortable.ts";
 import { delay } from "#base/clock.ts";
 import type { ClusterConfig } from "#kube/config.ts";
@@ -134,7 +135,12 @@ async function enrol(
     log.info("the hub gave a certificate", { user: proof.user });
   } catch (error) {
     if (changed.signal.aborted && !signal.aborted) return;
-    throw error;
+    if (!hasCode(error, "API_UNAUTHORIZED")) throw error;
+    throw new FleetError(
+      "API_UNAUTHORIZED",
+      `the hub does not take the token to join with, which is good for ${BOOTSTRAP_SECONDS / 60} minutes and one ` +
+        `certificate: run "fairlead join ${cluster}" again`,
+    );
   }
   await untilCertified(secrets, changed.signal, signal);
 }
