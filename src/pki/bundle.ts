@@ -31,6 +31,14 @@ export function isSameBundle(a: string, b: string): boolean {
   return left.size === right.size && left.isSubsetOf(right);
 }
 
+/** Whether one of the authorities in `bundle` signed the certificate. */
+export function isSignedByOneOf(bundle: string, cert: string): boolean {
+  const [leaf] = readBundle(cert);
+  return (
+    leaf !== undefined && readBundle(bundle).some((it) => leaf.checkIssued(it) && leaf.verify(it.publicKey))
+  );
+}
+
 function fingerprints(pem: string): ReadonlySet<string> {
   return new Set(readBundle(pem).map((it) => it.fingerprint256));
 }

@@ -1,6 +1,7 @@
 import { NAMESPACES } from "#api/core/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { FleetError, hasCode } from "#base/errors.ts";
+import { connect } from "#kube/client.ts";
 import type { ClusterConfig } from "#kube/config.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import type { KubeClient } from "#kube/types.ts";
@@ -38,6 +39,22 @@ export async function checkReachable(
       `${who} at ${config.server} does not answer: check the address, and that its API server runs`,
       { cause: error },
     );
+  }
+}
+
+/** False where a cluster says that it does not know who shows these credentials, such as after it got a new authority. */
+export async function takesCredential(
+  config: ClusterConfig,
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<boolean> {
+  await using client = connect(config, deps);
+  try {
+    await client.request("GET", "/version", undefined, { signal });
+    return true;
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return !hasCode(error, "API_UNAUTHORIZED");
   }
 }
 

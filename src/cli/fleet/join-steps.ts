@@ -23,6 +23,7 @@ import { TOKEN_SECONDS } from "#controllers/member/agent/token.ts";
 import { MEMBER_MANAGER } from "#controllers/member/informers.ts";
 import { isApplied } from "#kube/apply.ts";
 import { installCrds } from "#kube/crds.ts";
+import { fixedCredentials } from "#kube/config.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { waitFor } from "#kube/wait.ts";
 import {
@@ -34,6 +35,7 @@ import {
   planIdentity,
   signsCertificates,
 } from "./identity.ts";
+import { takesCredential } from "./clusters.ts";
 import { forgetMember } from "./leave.ts";
 import { listOrNone, removeImports } from "./leave-member.ts";
 import { DEFAULT_TIMEOUT_MS, type JoinDeps, type JoinOptions } from "./join-options.ts";
@@ -277,7 +279,7 @@ export function equipStep(joining: Joining): Step {
       const before = await member.client.find(SECRETS, SECRET_KEY, { signal });
       const { identity: kind, rotate = false } = options;
       const identity = planIdentity(name, present, { kind, rotate });
-      const isCertified = identity !== undefined && isCertifiedFor(before, identity, joining);
+      const isCertified = identity !== undefined && (await isCertifiedFor(before, identity, joining));
       const account = `${FLEET_SYSTEM_NAMESPACE}/${bootstrapAccount(name)}`;
       const note = "server, authorities and a token, which is used up when the member joins";
       return [
@@ -356,18 +358,28 @@ async function proofFor(
     return { fields: { [HUB_KEYS.token]: token }, isNew: true };
   }
   const user = { [HUB_KEYS.user]: identity.name };
-  if (isCertifiedFor(before, identity, joining)) return { fields: user, isNew: false };
+  if (await isCertifiedFor(before, identity, joining)) return { fields: user, isNew: false };
   const token = await issueBootstrapToken(hub, name, undo, signal);
   return { fields: { ...user, [HUB_KEYS.bootstrapToken]: token }, isNew: true };
 }
 
-/** Whether the member has a certificate of this identity, in time by the clock here. */
-function isCertifiedFor(secret: Secret | undefined, identity: Subject, { options, deps }: Joining): boolean {
+/** Whether the member has a certificate of this identity, in time by the clock here, and the hub takes it. */
+async function isCertifiedFor(
+  secret: Secret | undefined,
+  identity: Subject,
+  { options, deps, signal }: Joining,
+): Promise<boolean> {
   const read = secret === undefined ? undefined : readHubSecret(secret);
   if (read?.kind !== "access" || read.access.cluster !== options.name) return false;
   const { proof } = read.access;
   if (proof.kind !== "certificate" || proof.user !== identity.name) return false;
-  return readCertificateLife(proof.pair.cert).untilMs > deps.clock.now();
+  if (readCertificateLife(proof.pair.cert).untilMs <= deps.clock.now()) return false;
+  const { cert: certificate, key } = proof.pair;
+  return takesCredential(
+    { ...options.hub, credentials: fixedCredentials({ certificate, key }) },
+    deps,
+    signal,
+  );
 }
 
 async function dropProof({ member, signal }: Joining): Promise<void> {

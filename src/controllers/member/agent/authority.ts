@@ -41,15 +41,23 @@ export async function followAuthority(
     { namespace, fieldSelector: `metadata.name=${ROOT_CA_CONFIG_MAP}` },
     deps,
   );
+  let coming: string | undefined;
+  const take = async (ca: string): Promise<void> => {
+    try {
+      // First: what else is written to the Secret meanwhile brings this with it.
+      await storeInHubSecret(local, { [HUB_KEYS.ca]: ca }, signal);
+      deps.log.info("the hub has other authorities, and they are kept");
+    } catch (error) {
+      // The Secret has the old one still: the next watch event, or the next start, comes to the same.
+      deps.log.warn("the hub's authority could not be kept", { error: messageOf(error) });
+    }
+    if (coming === ca) holder.set({ ...holder.access, ca });
+  };
   const look = (): void => {
     const ca = nextAuthority(holder.access.ca, published.store.get(key)?.data?.["ca.crt"]);
-    if (ca === undefined) return;
-    holder.set({ ...holder.access, ca });
-    storeInHubSecret(local, { [HUB_KEYS.ca]: ca }, signal).then(
-      () => deps.log.info("the hub has other authorities, and they are kept"),
-      // The Secret has the old one still: the next watch event, or the next start, comes to the same.
-      (error: unknown) => deps.log.warn("the hub's authority could not be kept", { error: messageOf(error) }),
-    );
+    if (ca === undefined || ca === coming) return;
+    coming = ca;
+    void take(ca);
   };
   using _watch = published.subscribe(look);
   published.start(signal);

@@ -11,6 +11,7 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import { clockOfServer } from "#kube/server-clock.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { waitFor } from "#kube/wait.ts";
+import { isSignedByOneOf } from "#pki/bundle.ts";
 import { type CertificatePair, generatePrivateKey, publicKeyOf } from "#pki/keys.ts";
 import { createCertificateRequest } from "#pki/request.ts";
 import { HUB_KEYS, readCertificateLife } from "./hub-secret.ts";
@@ -136,12 +137,19 @@ function certificateIn({ metadata, status }: CertificateSigningRequest, key: str
   throw new FleetError("API_FORBIDDEN", `the certificate in ${metadata.name} is for another key`);
 }
 
-/** Replaces the certificate at about two thirds of its life, in the holder and in the Secret, until `signal` aborts. */
+/**
+ * Replaces the certificate, in the holder and in the Secret, until `signal` aborts: at about two thirds of its life, and at
+ * once when the hub gets other authorities in the place of those that signed it. Soon it may know the old ones no more.
+ */
 export async function keepCertificate(parts: RenewalParts, signal: AbortSignal): Promise<void> {
   const { hub, local, holder, deps } = parts;
+  const usualShare = 2 / 3 + JITTER * (2 * deps.rng.random() - 1);
+  // Its life is in the hub's time.
+  const timed = { ...deps, clock: clockOfServer(hub, deps.clock) };
+  let isDue = false;
   const renewal = {
     what: "certificate",
-    share: 2 / 3 + JITTER * (2 * deps.rng.random() - 1),
+    share: () => (isDue ? 0 : usualShare),
     life: () => {
       const { proof } = holder.access;
       return proof.kind === "certificate" ? readCertificateLife(proof.pair.cert) : undefined;
@@ -150,10 +158,26 @@ export async function keepCertificate(parts: RenewalParts, signal: AbortSignal):
       const { cluster, proof } = holder.access;
       if (proof.kind !== "certificate") return;
       const { user } = proof;
-      const pair = await obtainCertificate({ hub, local, cluster, user, deps }, signal);
-      holder.set({ ...holder.access, proof: { kind: "certificate", user, pair } });
+      const wasDue = isDue;
+      isDue = false;
+      try {
+        const pair = await obtainCertificate({ hub, local, cluster, user, deps }, signal);
+        holder.set({ ...holder.access, proof: { kind: "certificate", user, pair } });
+      } catch (error) {
+        isDue ||= wasDue;
+        throw error;
+      }
     },
   };
-  // Its life is in the hub's time.
-  await keepRenewed(renewal, { ...deps, clock: clockOfServer(hub, deps.clock) }, signal);
+  for (;;) {
+    const due = new AbortController();
+    using _watch = holder.onAuthority((before) => {
+      const { proof } = holder.access;
+      if (proof.kind !== "certificate" || !isSignedByOneOf(before, proof.pair.cert)) return;
+      isDue = true;
+      due.abort();
+    });
+    await keepRenewed(renewal, timed, AbortSignal.any([signal, due.signal]));
+    if (signal.aborted || !due.signal.aborted) return;
+  }
 }

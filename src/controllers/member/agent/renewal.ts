@@ -16,7 +16,7 @@ export interface Renewal {
   /** For the log: "token", "certificate". */
   readonly what: string;
   /** How much of a life passes before it is renewed, 0 to 1: the rest is time for a hub that is away. */
-  readonly share: number;
+  share(): number;
   /** Life of what the holder has now; undefined for what does not end. */
   life(): Life | undefined;
   /** Gets a new one, into the holder and the Secret. */
@@ -39,10 +39,10 @@ export async function keepRenewed(
   for (;;) {
     const life = renewal.life();
     if (life === undefined || signal.aborted) return;
-    const lengthMs = life.untilMs - life.fromMs;
-    await waitUntil(clock, life.fromMs + lengthMs * renewal.share, signal).catch(ignoreAbort);
+    const waitMs = (life.untilMs - life.fromMs) * renewal.share();
+    await waitUntil(clock, life.fromMs + waitMs, signal).catch(ignoreAbort);
     // By a clock that is far off everything new is old already: what is new lives for a while all the same.
-    const restMs = renewedAtMs + (lengthMs * renewal.share) / 2 - clock.monotonic();
+    const restMs = renewedAtMs + waitMs / 2 - clock.monotonic();
     if (restMs > 0) await delay(clock, Math.min(restMs, LONGEST_WAIT_MS), signal).catch(ignoreAbort);
     if (signal.aborted) return;
     // Another process may have renewed it meanwhile: the Secret's watch told the holder.

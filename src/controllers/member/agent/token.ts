@@ -39,7 +39,7 @@ export async function keepToken(
   const account = { namespace: mailboxOf(cluster), name: MEMBER_ACCOUNT, seconds: TOKEN_SECONDS };
   const renewal = {
     what: "token",
-    share: 0.5,
+    share: () => 0.5,
     life: () => {
       const { proof } = holder.access;
       return proof.kind === "token" ? readTokenLife(proof.token) : undefined;
