@@ -6,7 +6,11 @@ import { abortError } from "./clock.ts";
  * @throws {FleetError} `ABORTED`
  */
 export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  if (signal.aborted) throw abortError(signal);
+  if (signal.aborted) {
+    // Nobody waits for it, so nobody hears of its failure.
+    promise.catch(() => {});
+    throw abortError(signal);
+  }
   const aborted = Promise.withResolvers<never>();
   const onAbort = (): void => aborted.reject(abortError(signal));
   signal.addEventListener("abort", onAbort, { once: true });

@@ -57,7 +57,7 @@ class HttpKubeClient implements KubeClient {
       method: "GET",
       path: objectPath(of, key),
       isIdempotent: true,
-      signal: options.signal,
+      ...waiting(options),
     });
   }
 
@@ -80,7 +80,7 @@ class HttpKubeClient implements KubeClient {
       method: "GET",
       path,
       isIdempotent: true,
-      signal: options.signal,
+      ...waiting(options),
     });
     // Lists of built-in kinds leave out what the list itself says, and Go writes an empty list as null.
     list.items ??= [];
@@ -151,7 +151,7 @@ class HttpKubeClient implements KubeClient {
       body: JSON.stringify({ ...object, apiVersion: apiVersionOf(of), kind: of.kind }),
       contentType: "application/apply-patch+yaml",
       isIdempotent: true,
-      signal: options.signal,
+      ...waiting(options),
     });
   }
 
@@ -176,7 +176,7 @@ class HttpKubeClient implements KubeClient {
         path: objectPath(of, key),
         body: JSON.stringify(body),
         isIdempotent: true,
-        signal: options.signal,
+        ...waiting(options),
       });
     } catch (error) {
       if (!hasCode(error, "API_NOT_FOUND")) throw error;
@@ -200,7 +200,7 @@ class HttpKubeClient implements KubeClient {
       body: body === undefined ? undefined : JSON.stringify(body),
       accept: "application/json, */*",
       isIdempotent: verb === "GET" || verb === "PUT" || verb === "DELETE",
-      signal: options.signal,
+      ...waiting(options),
     });
     try {
       return JSON.parse(text);
@@ -222,7 +222,7 @@ class HttpKubeClient implements KubeClient {
       path: write.path,
       body: JSON.stringify({ ...write.object, apiVersion: apiVersionOf(of), kind: of.kind }),
       isIdempotent: write.method === "PUT",
-      signal: write.options.signal,
+      ...waiting(write.options),
     });
   }
 
@@ -237,7 +237,7 @@ class HttpKubeClient implements KubeClient {
       body: JSON.stringify(patch),
       contentType,
       isIdempotent: false,
-      signal: options.signal,
+      ...waiting(options),
     });
   }
 
@@ -252,6 +252,11 @@ class HttpKubeClient implements KubeClient {
     }
   }
 }
+
+const waiting = ({ signal, silentAfterMs }: CallOptions): CallOptions => ({
+  ...(signal === undefined ? {} : { signal }),
+  ...(silentAfterMs === undefined ? {} : { silentAfterMs }),
+});
 
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 

@@ -1,5 +1,5 @@
 import type { Agent, Dispatcher } from "undici";
-import { abortWith } from "#base/abortable.ts";
+import { abortable } from "#base/abortable.ts";
 import { abortError, delay } from "#base/clock.ts";
 import { FleetError, hasCode } from "#base/errors.ts";
 import { parseStatus, statusError } from "./answer.ts";
@@ -8,6 +8,7 @@ import type { RuntimeDeps } from "./deps.ts";
 import { currentFlow } from "./flow.ts";
 import { FairLimiter } from "./limiter.ts";
 import { type ClientMeters, createClientMeters } from "./meters.ts";
+import { type Exchange, isCutOff, Reachability } from "./reachability.ts";
 import { parseRetryAfter, planRetry } from "./retry.ts";
 import { ServerClock, type ServerTime } from "./server-clock.ts";
 
@@ -20,15 +21,6 @@ const KEEP_ALIVE_MS = 30_000;
 const TCP_KEEPALIVE_MS = 15_000;
 /** The API server ends ordinary requests after 60 s by itself (`--request-timeout`). */
 const CALL_TIMEOUT_MS = 70_000;
-/** Errors of undici and of the system that mean that nothing came back. */
-const SILENCE: ReadonlySet<string> = new Set([
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "ETIMEDOUT",
-  "UND_ERR_BODY_TIMEOUT",
-  "UND_ERR_CONNECT_TIMEOUT",
-  "UND_ERR_HEADERS_TIMEOUT",
-]);
 
 export interface Call {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -40,6 +32,8 @@ export interface Call {
   /** Doing it twice is doing it once: it may be sent again when the server says to come back later. */
   readonly isIdempotent: boolean;
   readonly signal?: AbortSignal | undefined;
+  /** See `CallOptions`. */
+  readonly silentAfterMs?: number | undefined;
 }
 
 interface Connections {
@@ -54,19 +48,14 @@ interface Opened {
   readonly connections: Promise<Connections>;
 }
 
-/** A stream that is open. */
-interface Stream {
-  /** On the monotonic clock. */
-  readonly openedMs: number;
-  readonly stop: AbortController;
-}
-
 interface Answer {
   readonly code: number;
   readonly retryAfterMs: number | undefined;
   /** Uid of the FlowSchema that the request fell under (API Priority and Fairness). */
   readonly flowSchema: string;
   readonly body: Dispatcher.ResponseData["body"];
+  /** To be disposed of when the body is read. */
+  readonly exchange: Exchange;
 }
 
 export class Transport implements AsyncDisposable {
@@ -80,12 +69,9 @@ export class Transport implements AsyncDisposable {
   readonly #serverClock: ServerClock;
   readonly #meters: ClientMeters;
   readonly #closing = new AbortController();
-  readonly #onReachable = new Set<() => void>();
+  readonly #reach: Reachability;
   readonly #check: Disposable | undefined;
   #opened: Opened | undefined;
-  readonly #streams = new Set<Stream>();
-  /** Since when the server cannot be reached, and whether packets to it seem to vanish. */
-  #away: { readonly sinceMs: number; readonly isSilent: boolean } | undefined;
 
   constructor(config: ClusterConfig, deps: RuntimeDeps, userAgent: string) {
     const url = new URL(config.server);
@@ -100,7 +86,8 @@ export class Transport implements AsyncDisposable {
       serverClock: this.#serverClock,
       now: () => deps.clock.now(),
     });
-    const problem = (): string | undefined => (this.#away === undefined ? undefined : "cannot be reached");
+    this.#reach = new Reachability(deps.clock, () => this.#abandonConnections());
+    const problem = (): string | undefined => (this.#reach.isAway ? "cannot be reached" : undefined);
     this.#check = deps.health?.register({ name: `server/${config.name}`, kind: "note", problem });
   }
 
@@ -152,46 +139,38 @@ export class Transport implements AsyncDisposable {
 
   /** Sends a call whose answer goes on. Throws for every code but 2xx. */
   async stream(call: Call): Promise<AsyncIterable<Uint8Array>> {
-    const stop = new AbortController();
-    if (call.signal !== undefined) abortWith(stop, call.signal);
-    const answer = await this.#sendWithFreshCredentials({ ...call, signal: stop.signal }, "watches");
-    if (answer.code >= 200 && answer.code < 300) return this.#watchOver(call, answer, stop);
+    const answer = await this.#sendWithFreshCredentials(call, "watches");
+    if (answer.code >= 200 && answer.code < 300) return this.#passOn(call, answer);
     const text = await this.#read(call, answer);
     throw statusError(`${call.method} ${call.path}`, parseStatus(answer.code, text));
   }
 
-  async *#watchOver(call: Call, { body }: Answer, stop: AbortController): AsyncGenerator<Uint8Array> {
-    const stream = { openedMs: this.#deps.clock.monotonic(), stop };
-    this.#streams.add(stream);
+  async *#passOn(call: Call, { body, exchange }: Answer): AsyncGenerator<Uint8Array> {
+    using _underWay = exchange;
     try {
-      yield* body as AsyncIterable<Uint8Array>;
+      for await (const chunk of body as AsyncIterable<Uint8Array>) {
+        exchange.hear();
+        yield chunk;
+      }
     } catch (cause) {
-      if (!stop.signal.aborted || call.signal?.aborted === true) throw cause;
-      throw new FleetError("API_UNAVAILABLE", `${call.method} ${call.path}: ended with the outage`, {
-        retriable: true,
-      });
-    } finally {
-      this.#streams.delete(stream);
+      throw exchange.isLost ? this.#lost(call, exchange) : cause;
     }
   }
 
   /** Calls back each time the server answers again after it could not be reached. */
   onReachable(listener: () => void): Disposable {
-    // Wrapped, so that one function given twice is called twice.
-    const own = (): void => listener();
-    this.#onReachable.add(own);
-    return { [Symbol.dispose]: () => void this.#onReachable.delete(own) };
+    return this.#reach.onReachable(listener);
   }
 
   /** What a broken connection is to the caller. */
   failure(call: Call, cause: unknown): FleetError {
     if (call.signal?.aborted === true) {
-      if (hasCode(call.signal.reason, "TIMED_OUT")) this.#noteAway(true);
+      if (hasCode(call.signal.reason, "TIMED_OUT")) this.#reach.noteSilence();
       return abortError(call.signal);
     }
     if (this.#closing.signal.aborted) return abortError(this.#closing.signal);
     if (cause instanceof FleetError) return cause;
-    this.#noteAway(isSilence(cause));
+    this.#reach.noteFailure(cause);
     const message = `${call.method} ${call.path}: no answer from ${this.#config.server}`;
     return new FleetError("API_UNAVAILABLE", message, {
       cause,
@@ -225,70 +204,69 @@ export class Transport implements AsyncDisposable {
   async #sendWithFreshCredentials(call: Call, kind: "calls" | "watches"): Promise<Answer> {
     const first = await this.#send(call, kind);
     if (first.code !== 401) return first;
-    await first.body.dump();
+    await this.#read(call, first);
     this.#config.credentials.expire();
     return this.#send(call, kind);
   }
 
   async #send(call: Call, kind: "calls" | "watches"): Promise<Answer> {
+    let exchange: Exchange | undefined;
     try {
       this.#closing.signal.throwIfAborted();
       call.signal?.throwIfAborted();
       const credential = await this.#config.credentials.current(call.signal);
       const connections = await this.#connectionsFor(credential);
-      const isWatch = kind === "watches";
-      const sentMs = this.#deps.clock.monotonic();
-      const response = await connections[kind].request({
+      exchange = this.#reach.begin(call.signal, call.silentAfterMs);
+      const sent = connections[kind].request({
         origin: this.#origin,
         path: this.#base + call.path,
         method: call.method,
         headers: this.#headers(call, credential),
         body: call.body ?? null,
-        ...(call.signal === undefined ? {} : { signal: call.signal }),
+        signal: exchange.signal,
         headersTimeout: CALL_TIMEOUT_MS,
-        bodyTimeout: isWatch ? 0 : CALL_TIMEOUT_MS,
+        bodyTimeout: kind === "watches" ? 0 : CALL_TIMEOUT_MS,
       });
+      // undici hears of an abort only once it has a connection, which it may try to open for 10 s.
+      const response = await abortable(sent, exchange.signal);
       this.#meters.answered(call.method, String(response.statusCode));
-      this.#noteAnswer(response.headers, sentMs);
+      this.#noteAnswer(response.headers, exchange);
       return {
         code: response.statusCode,
         retryAfterMs: parseRetryAfter(response.headers["retry-after"]),
         flowSchema: headerOf(response.headers, "x-kubernetes-pf-flowschema-uid"),
         body: response.body,
+        exchange,
       };
     } catch (cause) {
+      exchange?.[Symbol.dispose]();
       this.#meters.answered(call.method, "<error>");
-      throw this.failure(call, cause);
+      throw exchange?.isLost === true ? this.#lost(call, exchange) : this.failure(call, cause);
     }
   }
 
-  #noteAway(isSilent: boolean): void {
-    const { sinceMs = this.#deps.clock.monotonic(), isSilent: was = false } = this.#away ?? {};
-    this.#away = { sinceMs, isSilent: was || isSilent };
-    if (!isSilent) return;
-    // Connections that swallow what is sent: later calls go on new ones, and those under way come to their end.
+  #noteAnswer(headers: Dispatcher.ResponseData["headers"], exchange: Exchange): void {
+    this.#serverClock.observe(headerOf(headers, "date"), exchange.sentMs, this.#deps.clock.monotonic());
+    this.#reach.noteAnswer(exchange);
+  }
+
+  /** Later calls go on new connections, and those under way come to their end. */
+  #abandonConnections(): void {
     this.#opened?.connections.then(closeGently, () => {});
     this.#opened = undefined;
   }
 
-  #noteAnswer(headers: Dispatcher.ResponseData["headers"], sentMs: number): void {
-    this.#serverClock.observe(headerOf(headers, "date"), sentMs, this.#deps.clock.monotonic());
-    const away = this.#away;
-    if (away === undefined) return;
-    this.#away = undefined;
-    for (const listener of this.#onReachable) listener();
-    if (!away.isSilent) return;
-    // Where packets vanished, a stream may be dead without either end knowing: those from before begin anew, where they
-    // stopped.
-    for (const { openedMs, stop } of this.#streams)
-      if (openedMs < away.sinceMs) stop.abort(new FleetError("TIMED_OUT", "opened before the outage"));
+  #lost({ method, path }: Call, { signal }: Exchange): FleetError {
+    const message = `${method} ${path}: its connection did not outlive an outage`;
+    return new FleetError("API_UNAVAILABLE", message, { cause: signal.reason, retriable: true });
   }
 
-  async #read(call: Call, answer: Answer): Promise<string> {
+  async #read(call: Call, { body, exchange }: Answer): Promise<string> {
+    using _underWay = exchange;
     try {
-      return await answer.body.text();
+      return await body.text();
     } catch (cause) {
-      throw this.failure(call, cause);
+      throw exchange.isLost ? this.#lost(call, exchange) : this.failure(call, cause);
     }
   }
 
@@ -349,24 +327,11 @@ function closeGently(connections: Connections): void {
   for (const agent of [connections.calls, connections.watches]) agent.close().catch(() => {});
 }
 
-/** The connection was open and was closed before an answer came. */
-function isCutOff(error: unknown): boolean {
-  if (!hasCode(error, "API_UNAVAILABLE") || !Error.isError(error.cause)) return false;
-  const code = "code" in error.cause ? error.cause.code : undefined;
-  return code === "UND_ERR_SOCKET" || code === "ECONNRESET" || code === "EPIPE";
-}
-
 function authorizationOf(credential: Credential): string | undefined {
   if (credential.token !== undefined) return `Bearer ${credential.token}`;
   if (credential.username === undefined) return undefined;
   const pair = `${credential.username}:${credential.password ?? ""}`;
   return `Basic ${Buffer.from(pair, "utf8").toString("base64")}`;
-}
-
-/** The server did not refuse: nothing came back at all. */
-function isSilence(cause: unknown): boolean {
-  const code = Error.isError(cause) && "code" in cause ? cause.code : undefined;
-  return typeof code === "string" && SILENCE.has(code);
 }
 
 function headerOf(headers: Dispatcher.ResponseData["headers"], name: string): string {

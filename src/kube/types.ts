@@ -7,6 +7,11 @@ import type { ServerTime } from "./server-clock.ts";
 
 export interface CallOptions {
   readonly signal?: AbortSignal;
+  /**
+   * Where no answer came for so long, packets may vanish on the connections that are open: later calls go on new ones.
+   * The call itself goes on. Unit: milliseconds.
+   */
+  readonly silentAfterMs?: number;
 }
 
 export interface WriteOptions extends CallOptions {

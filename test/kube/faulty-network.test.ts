@@ -103,3 +103,28 @@ describe("a watch", () => {
     expect(relists).toBe(0);
   });
 });
+
+describe("a call", () => {
+  it("that is swallowed is sent anew when another is answered on a new connection", async () => {
+    await client.create(CONFIG_MAPS, { metadata: { namespace: "default", name: "swallowed" } });
+    proxy.silence();
+    const data = { sent: "twice" };
+    const writing = client.update(CONFIG_MAPS, {
+      metadata: { namespace: "default", name: "swallowed" },
+      data,
+    });
+    expect(await callFor(300)).toBe(false);
+    proxy.heal();
+    await vi.waitFor(async () => expect(await callFor(1000)).toBe(true), LIMIT);
+    expect((await writing).data).toEqual(data);
+  });
+
+  it("that waits for a connection ends with its signal", async () => {
+    proxy.silence();
+    const stop = new AbortController();
+    const waiting = client.list(CONFIG_MAPS, { signal: stop.signal });
+    stop.abort();
+    await expect(waiting).rejects.toMatchObject({ code: "ABORTED" });
+    // Half of the time for which connections are tried.
+  }, 5000);
+});

@@ -49,18 +49,23 @@ export function membershipOf(session: Session): Membership {
   }
 }
 
+/** What of it deals with the hub alone. */
+export type HubSession = Pick<Session, "cluster" | "part" | "hub" | "deps" | "wasOrdered"> & {
+  readonly mailbox: Pick<Session["mailbox"], "orders">;
+};
+
 /** Whether the hub is of other origin, which its orders show: it is sent nothing that we added. */
-export function isOriginalHub(session: Session): boolean {
+export function isOriginalHub(session: HubSession): boolean {
   const orders = ordersOf(session);
   return orders === undefined ? isUnordered(session) : !isOfOurs(orders);
 }
 
-function ordersOf({ mailbox, cluster }: Session): InternalMemberCluster | undefined {
+function ordersOf({ mailbox, cluster }: HubSession): InternalMemberCluster | undefined {
   return mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
 }
 
 /** fleet-networking without KubeFleet gives no orders: whoever has a mailbox is in the fleet. */
-function isUnordered({ part, wasOrdered }: Session): boolean {
+function isUnordered({ part, wasOrdered }: HubSession): boolean {
   return part.isFleetOnly === true && !wasOrdered();
 }
 

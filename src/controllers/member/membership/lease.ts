@@ -5,10 +5,13 @@ import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { type Clock, delay } from "#base/clock.ts";
 import { FleetError, hasCode, messageOf } from "#base/errors.ts";
 import { microTimestamp } from "#kube/conditions.ts";
-import { isOriginalHub, type Session } from "../session.ts";
+import type { CallOptions } from "#kube/types.ts";
+import { type HubSession, isOriginalHub } from "../session.ts";
 
-/** Renewals per lease: two may be lost. */
+/** Renewals that begin within a lease: two may be lost. */
 const RENEWALS = 3;
+/** How long a renewal may take: a slow hub is none that is away. Unit: paces, of which a lease has as many as renewals. */
+const PATIENCE = 2;
 /** Between two looks where nothing is renewed. Unit: seconds. */
 const IDLE_SECONDS = 60;
 
@@ -22,14 +25,14 @@ export interface HubListener {
 }
 
 /**
- * Renews the member's Lease in its mailbox until `signal` aborts. At a fixed pace, not with growing pauses: a hub that
- * comes back has to hear of the member within one lease.
+ * Renews the member's Lease in its mailbox until `signal` aborts. At a fixed pace, however long a renewal took, and not
+ * with growing pauses: a hub that comes back has to hear of the member within one lease.
  *
  * A hub of other origin names no lease and gives no right to one: there, that it answers again is all there is to see.
  *
  * @param heard - Told whether the hub is there.
  */
-export async function keepLease(session: Session, heard: HubListener, signal: AbortSignal): Promise<void> {
+export async function keepLease(session: HubSession, heard: HubListener, signal: AbortSignal): Promise<void> {
   const { hub, deps } = session;
   let isAway = false;
   using silence = new Silence(deps.clock, heard);
@@ -38,11 +41,12 @@ export async function keepLease(session: Session, heard: HubListener, signal: Ab
   });
   while (!signal.aborted) {
     const leaseSeconds = leaseOf(session);
-    const pauseMs = ((leaseSeconds ?? IDLE_SECONDS) * 1000) / RENEWALS;
+    const paceMs = ((leaseSeconds ?? IDLE_SECONDS) * 1000) / RENEWALS;
+    const nextMs = deps.clock.monotonic() + paceMs;
     try {
       silence.expect(leaseSeconds);
       if (leaseSeconds !== undefined) {
-        await renew(session, leaseSeconds, pauseMs, signal);
+        await renew(session, leaseSeconds, paceMs, signal);
         silence.end(leaseSeconds);
       }
       if (isAway) {
@@ -56,7 +60,7 @@ export async function keepLease(session: Session, heard: HubListener, signal: Ab
       isAway = true;
     }
     try {
-      await pause(session, pauseMs, signal);
+      await pause(session, nextMs - deps.clock.monotonic(), signal);
     } catch (error) {
       if (!hasCode(error, "ABORTED")) throw error;
     }
@@ -102,13 +106,13 @@ class Silence implements Disposable {
 }
 
 /** How long the lease lives that the hub wants of this member now; undefined: it wants none. Unit: seconds. */
-function leaseOf({ mailbox, cluster }: Session): number | undefined {
+function leaseOf({ mailbox, cluster }: HubSession): number | undefined {
   const orders = mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
   return orders?.spec.state === "Join" ? orders.spec.leaseDurationSeconds : undefined;
 }
 
 /** Until the next renewal, or until the orders change: the first ones must not wait for a whole pause. */
-async function pause({ mailbox, deps }: Session, pauseMs: number, signal: AbortSignal): Promise<void> {
+async function pause({ mailbox, deps }: HubSession, pauseMs: number, signal: AbortSignal): Promise<void> {
   const changed = new AbortController();
   using _watch = mailbox.orders.subscribe(({ before, after }) => {
     if (
@@ -120,18 +124,42 @@ async function pause({ mailbox, deps }: Session, pauseMs: number, signal: AbortS
   await delay(deps.clock, pauseMs, AbortSignal.any([signal, changed.signal]));
 }
 
+/**
+ * Where no answer came within a pace the hub may be slow, or the connection dead: it is asked once more, on a new one, and
+ * either answer will do.
+ */
 async function renew(
-  { hub, cluster, deps }: Session,
+  session: HubSession,
   leaseSeconds: number,
-  limitMs: number,
+  paceMs: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const namespace = mailboxOf(cluster);
-  const limit = new AbortController();
-  using _timer = deps.clock.after(limitMs, () =>
-    limit.abort(new FleetError("TIMED_OUT", `no answer for ${Math.round(limitMs)} ms`)),
+  const { clock } = session.deps;
+  const over = new AbortController();
+  const limitMs = PATIENCE * paceMs;
+  using _timer = clock.after(limitMs, () =>
+    over.abort(new FleetError("TIMED_OUT", `no answer for ${Math.round(limitMs)} ms`)),
   );
-  const options = { signal: AbortSignal.any([signal, limit.signal]) };
+  const options = { signal: AbortSignal.any([signal, over.signal]), silentAfterMs: paceMs };
+  const once = (): Promise<void> => writeLease(session, leaseSeconds, options);
+  try {
+    const first = once();
+    const late = delay(clock, paceMs, options.signal).then(() => true);
+    const isLate = await Promise.race([first.then(() => false), late]);
+    if (isLate) await Promise.any([first, once()]);
+  } catch (error) {
+    throw error instanceof AggregateError ? error.errors[0] : error;
+  } finally {
+    over.abort();
+  }
+}
+
+async function writeLease(
+  { hub, cluster, deps }: HubSession,
+  leaseSeconds: number,
+  options: CallOptions,
+): Promise<void> {
+  const namespace = mailboxOf(cluster);
   const spec = {
     holderIdentity: cluster,
     leaseDurationSeconds: leaseSeconds,
