@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { INTERNAL_MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "#api/coordination/v1/types.ts";
-import { NAMESPACES, SECRETS, SERVICES } from "#api/core/v1/types.ts";
+import { NAMESPACES, SECRETS, type Service, SERVICES } from "#api/core/v1/types.ts";
 import { ENDPOINT_SLICES, MANAGED_BY_LABEL } from "#api/discovery/v1/types.ts";
 import { HUB_SECRET, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
@@ -20,6 +20,7 @@ import {
   MULTI_CLUSTER_SERVICES,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { ROLE_BINDINGS, ROLES } from "#api/rbac/v1/types.ts";
+import { createInformer } from "#kube/informer.ts";
 import {
   deploy,
   ensureNamespace,
@@ -28,6 +29,7 @@ import {
   exportBy,
   sliceOf,
   startFleet,
+  testDeps,
   type TestFleet,
 } from "./fleet.ts";
 import { type Sight, watchSight } from "./sight.ts";
@@ -177,6 +179,57 @@ describe("what is deleted by hand in an importer", () => {
     await untilBack(what, before);
     await sight.until((it) => it.imported === FULL && it.balanced === FULL && it.derived !== "");
     await expectWorking(sight);
+  });
+
+  const derived = async (): Promise<Service | undefined> =>
+    (await fleet.client("c").list(SERVICES, { namespace: "work" })).items[0];
+
+  /** Deletes the derived Service, and waits until there is another. */
+  async function loseDerived(sight: Sight): Promise<void> {
+    const { derived: old } = sight.now;
+    const [it] = await listed({ at: "c", of: SERVICES, namespace: "work" });
+    await fleet.client("c").delete(SERVICES, keyOf(it!));
+    await sight.until((seen) => seen.derived !== "" && seen.derived !== old);
+  }
+
+  it("has its address again, of which its import never ceases to tell: a derived Service", async () => {
+    await using sight = await untilWhole();
+    const addresses = (await derived())?.spec?.clusterIPs;
+    const told: (readonly string[] | undefined)[] = [];
+    await using imports = createInformer(fleet.client("c"), MCS_SERVICE_IMPORTS, {}, testDeps("test"));
+    imports.subscribe(({ after }) => void told.push(after?.spec?.ips));
+    imports.start(new AbortController().signal);
+    for (let time = 0; time < 3; time += 1) {
+      await loseDerived(sight);
+      expect((await derived())?.spec?.clusterIPs).toEqual(addresses);
+    }
+    await expectWorking(sight);
+    expect(new Set(told.map(String))).toEqual(new Set([String(addresses)]));
+  });
+
+  it("has another address where somebody took its own: a derived Service", async () => {
+    await using sight = await untilWhole();
+    const before = (await derived())!;
+    const [taken = ""] = before.spec?.clusterIPs ?? [];
+    const agent = fleet.agents.get("c")!;
+    await agent.stop();
+    await fleet.client("c").delete(SERVICES, keyOf(before));
+    const thief = { namespace: "default", name: "thief" };
+    await fleet.client("c").create(SERVICES, {
+      metadata: thief,
+      spec: { clusterIP: taken, ports: [{ port: 1 }] },
+    });
+    agent.start();
+    await sight.until((it) => it.derived !== "" && !it.derived.includes(taken));
+    await expectWorking(sight);
+    const now = (await derived())?.spec?.clusterIPs ?? [];
+    await eventuallyOne(
+      fleet.client("c"),
+      MCS_SERVICE_IMPORTS,
+      HELLO,
+      (it) => it.spec?.ips?.join() === now.join(),
+    );
+    await fleet.client("c").delete(SERVICES, objectKey(thief.namespace, thief.name));
   });
 
   it("ends nothing where it is the Secret that names the hub, and goes on when that is back", async () => {

@@ -30,6 +30,27 @@ export function freeze(lab: TestLab, program: string): Disposable {
   return { [Symbol.dispose]: () => void process.kill(pid, "SIGCONT") };
 }
 
+/** A program that stands still most of the time: whatever it is asked takes up to two seconds and a bit. */
+export function slowDown(lab: TestLab, program: string): Disposable {
+  const pid = pidOf(lab, program);
+  let timer: Disposable | undefined;
+  const stand = (): void => {
+    process.kill(pid, "SIGSTOP");
+    timer = systemClock.after(2000, run);
+  };
+  const run = (): void => {
+    process.kill(pid, "SIGCONT");
+    timer = systemClock.after(300, stand);
+  };
+  stand();
+  return {
+    [Symbol.dispose]() {
+      timer?.[Symbol.dispose]();
+      process.kill(pid, "SIGCONT");
+    },
+  };
+}
+
 /**
  * Makes a dead API server forget its past, not its objects, as one whose watch cache or etcd was compacted meanwhile:
  * when it is back every watch that goes on from before gets 410 Gone.

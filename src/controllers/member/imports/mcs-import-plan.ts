@@ -21,14 +21,19 @@ export function isOurs({ metadata }: { readonly metadata: ObjectMeta }): boolean
   );
 }
 
-/** @param derived - The Service with the VIP as it is now; undefined before there is one, and for Headless. */
+/**
+ * @param derived - The Service with the VIP as it is now; undefined while there is none, and for Headless.
+ * @param current - The import as it is: while that Service is missing its address stays, to be asked for again.
+ */
 export function planMcsImport(
   spec: ImportedService["spec"],
   derived: Service | undefined,
+  current?: ServiceImport,
 ): Applied<ServiceImport> {
   const { namespace, name } = spec.service;
   const isVirtual = spec.type === "ClusterSetIP";
-  const vip = vipOf(derived);
+  const { ips = [], ipFamilies = [] } = current?.spec ?? {};
+  const vip = derived === undefined ? { ips, ipFamilies } : vipOf(derived);
   const families = isVirtual ? vip.ipFamilies : (spec.ipFamilies ?? []);
   return {
     metadata: {
@@ -43,9 +48,6 @@ export function planMcsImport(
       ...(isVirtual && vip.ips.length > 0 ? { ips: vip.ips } : {}),
       ...(families.length > 0 ? { ipFamilies: families } : {}),
       ...(spec.sessionAffinity === undefined ? {} : { sessionAffinity: spec.sessionAffinity }),
-      ...(spec.sessionAffinityConfig === undefined
-        ? {}
-        : { sessionAffinityConfig: spec.sessionAffinityConfig }),
       ...trafficOf(spec),
     },
   };
@@ -63,10 +65,15 @@ function annotationsOf(
   return Object.keys(annotations).length === 0 ? {} : { annotations };
 }
 
-function trafficOf(
-  spec: ImportedService["spec"],
-): Pick<ImportedService["spec"], "internalTrafficPolicy" | "trafficDistribution"> {
+function trafficOf({
+  sessionAffinityConfig,
+  ...spec
+}: ImportedService["spec"]): Pick<
+  ImportedService["spec"],
+  "sessionAffinityConfig" | "internalTrafficPolicy" | "trafficDistribution"
+> {
   return {
+    ...(sessionAffinityConfig === undefined ? {} : { sessionAffinityConfig }),
     ...(spec.internalTrafficPolicy === undefined
       ? {}
       : { internalTrafficPolicy: spec.internalTrafficPolicy }),
@@ -83,7 +90,8 @@ function vipOf(
 
 /**
  * The Service that the cluster's own proxy gives the VIP. Dual-stack as far as the cluster and all exporters are; a
- * family that it has stays, because a VIP has to be stable for the life of the import (KEP-1645).
+ * family that it has stays, because a VIP has to be stable for the life of the import (KEP-1645). So where somebody
+ * deleted it, it is to have the address again that the import tells.
  */
 export function planDerivedService(
   spec: ImportedService["spec"],
@@ -91,9 +99,6 @@ export function planDerivedService(
   current: Service | undefined,
 ): Applied<Service> {
   const { namespace, name } = spec.service;
-  const [only, ...others] = spec.ipFamilies ?? [];
-  const isSingle =
-    only !== undefined && others.length === 0 && current?.spec?.ipFamilyPolicy !== "PreferDualStack";
   return {
     metadata: {
       namespace,
@@ -112,19 +117,36 @@ export function planDerivedService(
     },
     spec: {
       type: "ClusterIP",
-      ipFamilyPolicy: isSingle ? "SingleStack" : "PreferDualStack",
-      ...(isSingle ? { ipFamilies: [only] } : {}),
+      ...addressesOf(spec, owner, current),
       ports: spec.ports.map(({ name: said = "", ...port }) => {
         const known = derivedPortName(said, spec.ports);
         return known === "" ? port : { name: known, ...port };
       }),
       sessionAffinity: spec.sessionAffinity ?? "None",
-      ...(spec.sessionAffinityConfig === undefined
-        ? {}
-        : { sessionAffinityConfig: spec.sessionAffinityConfig }),
       ...trafficOf(spec),
     },
   };
+}
+
+function addressesOf(
+  spec: ImportedService["spec"],
+  owner: ServiceImport,
+  current: Service | undefined,
+): Partial<Service["spec"]> {
+  const [only, ...others] = spec.ipFamilies ?? [];
+  const lost = current === undefined ? lostAddresses(owner) : undefined;
+  const isDual = (lost?.clusterIPs ?? []).length > 1 || current?.spec?.ipFamilyPolicy === "PreferDualStack";
+  const isSingle = only !== undefined && others.length === 0 && !isDual;
+  return isSingle
+    ? { ipFamilyPolicy: "SingleStack", ipFamilies: [only], ...lost }
+    : { ipFamilyPolicy: "PreferDualStack", ...lost };
+}
+
+/** Those of a Service that somebody deleted. */
+function lostAddresses({ spec }: ServiceImport): Partial<Service["spec"]> | undefined {
+  const { ips: clusterIPs = [], ipFamilies = [] } = spec ?? {};
+  const [clusterIP] = clusterIPs;
+  return clusterIP === undefined ? undefined : { clusterIP, clusterIPs, ipFamilies };
 }
 
 /** Why the Service with the VIP cannot be had. */

@@ -111,7 +111,7 @@ async function importService(
   const known = spec.type === "ClusterSetIP" ? before : undefined;
   const object = await applyIfChanged(local, MCS_SERVICE_IMPORTS, {
     current,
-    desired: planMcsImport(spec, known),
+    desired: planMcsImport(spec, known, current),
     ...by,
   });
   if (spec.type === "Headless") {
@@ -144,12 +144,19 @@ async function makeDerived(
   { spec, owner, before }: Wanted,
   signal: AbortSignal,
 ): Promise<Derived> {
-  try {
-    const derived = await applyIfChanged(local, SERVICES, {
+  const make = (importing: ServiceImport): Promise<Service> =>
+    applyIfChanged(local, SERVICES, {
       current: before,
-      desired: planDerivedService(spec, owner, before),
+      desired: planDerivedService(spec, importing, before),
       fieldManager: MEMBER_MANAGER,
       signal,
+    });
+  try {
+    const derived = await make(owner).catch((error: unknown) => {
+      if (before !== undefined || owner.spec?.ips === undefined || !hasCode(error, "API_INVALID"))
+        throw error;
+      // Somebody else has the address by now.
+      return make({ metadata: owner.metadata });
     });
     return { derived, refusal: undefined };
   } catch (error) {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Service } from "#api/core/v1/types.ts";
+import type { ServiceImport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { planDerivedService, planMcsImport, planReady, planRefusal } from "./mcs-import-plan.ts";
 
@@ -93,6 +94,21 @@ describe("the Service that carries the address of an import", () => {
     const kept = planDerivedService(single, owner, now).spec;
     expect(kept).toMatchObject({ ipFamilyPolicy: "PreferDualStack" });
     expect(kept).not.toHaveProperty("ipFamilies");
+  });
+
+  it("that somebody deleted has its addresses again, of which the import goes on telling", () => {
+    const single = { ...spec, ipFamilies: ["IPv4" as const] };
+    const before = derived(["10.96.0.9", "fd00::9"], { ipFamilyPolicy: "PreferDualStack" });
+    const told = { ...planMcsImport(single, before), metadata: owner.metadata } as ServiceImport;
+    expect(planMcsImport(single, undefined, told).spec).toEqual(told.spec);
+    expect(planDerivedService(single, told, undefined).spec).toMatchObject({
+      clusterIP: "10.96.0.9",
+      clusterIPs: ["10.96.0.9", "fd00::9"],
+      ipFamilies: ["IPv4", "IPv6"],
+      ipFamilyPolicy: "PreferDualStack",
+    });
+    // The server knows the address of one that is there.
+    expect(planDerivedService(single, told, before).spec).not.toHaveProperty("clusterIP");
   });
 
   it("selects no pods: its endpoints are slices of ours", () => {

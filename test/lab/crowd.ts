@@ -1,0 +1,93 @@
+/** Somebody without rights who keeps an API server of a lab so busy that it refuses others. */
+
+import { Agent, type RequestOptions, request } from "node:https";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { systemClock } from "#base/clock.ts";
+import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import { found, type TestLab } from "./lab-fixture.ts";
+import { restarted, restartWith } from "./odd-programs.ts";
+
+/** How many requests that write the server takes at once. */
+const PLACES = 4;
+/** How long all of them are taken, and then free. Unit: milliseconds. */
+const TURN_MS = 1000;
+
+export interface Crowd extends AsyncDisposable {
+  /** How many requests of others were told to come later, by user. */
+  refused(): Readonly<Record<string, number>>;
+}
+
+/**
+ * Half of the time all places for requests that write are taken, by requests that never end: anybody who may sign in may
+ * send one. Administrators get through.
+ */
+export async function crowd(lab: TestLab, cluster: string): Promise<Crowd> {
+  await using stack = new AsyncDisposableStack();
+  const log = join(lab.layout.cluster(cluster), "crowd.audit.log");
+  const program = `${cluster}/apiserver`;
+  await restartWith(lab, program, [`--max-mutating-requests-inflight=${PLACES}`, `--audit-log-path=${log}`]);
+  stack.defer(() => restarted(lab, program));
+  const options = await asStranger(lab, cluster);
+  const agent = stack.adopt(new Agent({ keepAlive: false }), (it) => it.destroy());
+  let turn: Disposable | undefined;
+  let isOver = false;
+  let held: readonly Disposable[] = [];
+  const come = (): void => {
+    if (isOver) return;
+    held = Array.from({ length: PLACES }, () => hold({ ...options, agent }));
+    turn = systemClock.after(TURN_MS, go);
+  };
+  const go = (): void => {
+    for (const it of held) it[Symbol.dispose]();
+    turn = systemClock.after(TURN_MS, come);
+  };
+  stack.defer(() => {
+    isOver = true;
+    turn?.[Symbol.dispose]();
+    for (const it of held) it[Symbol.dispose]();
+  });
+  come();
+  const moved = stack.move();
+  return {
+    refused: () => refusedOf(readFileSync(log, "utf8")),
+    [Symbol.asyncDispose]: () => moved.disposeAsync(),
+  };
+}
+
+/** A request that the server reads, and whose body never ends. */
+function hold(options: RequestOptions): Disposable {
+  const sent = request({ ...options, method: "POST" });
+  sent.on("error", () => {});
+  sent.on("response", (it) => it.resume());
+  sent.write("{");
+  return { [Symbol.dispose]: () => void sent.destroy() };
+}
+
+/** An account that may do nothing but ask what it may do. */
+async function asStranger(lab: TestLab, cluster: string): Promise<RequestOptions> {
+  const { server, ca } = await loadKubeconfig(lab.layout.kubeconfig, { context: cluster });
+  const metadata = { namespace: "default", name: "stranger" };
+  await lab.apply(cluster, { apiVersion: "v1", kind: "ServiceAccount", metadata });
+  const { stdout } = await lab.kubectl(cluster, ["-n", "default", "create", "token", "stranger"]);
+  const { hostname, port } = new URL(server);
+  return {
+    hostname,
+    port,
+    path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+    ca: found(ca),
+    headers: { authorization: `Bearer ${stdout.trim()}`, "content-type": "application/json" },
+  };
+}
+
+function refusedOf(log: string): Record<string, number> {
+  const refused: Record<string, number> = {};
+  for (const line of log.split("\n").filter((it) => it.includes('"code":429'))) {
+    const { user, responseStatus } = JSON.parse(line) as {
+      user: { username: string };
+      responseStatus?: { code: number };
+    };
+    if (responseStatus?.code === 429) refused[user.username] = (refused[user.username] ?? 0) + 1;
+  }
+  return refused;
+}
