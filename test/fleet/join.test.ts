@@ -172,7 +172,7 @@ describe("fairlead status", () => {
         },
       ],
     });
-    const text = renderStatus(status, "table", Date.now());
+    const text = renderStatus(status, "text", Date.now());
     expect(text).toMatch(/^CLUSTER +JOINED +HEALTHY +EXPORTS +IMPORTS +ENDPOINTS +LAST SYNC +AGE\na +True/);
     expect(renderStatus(status, "name", 0)).toBe(
       "membercluster.cluster.kubernetes-fleet.io/a\nserviceimport.networking.fleet.azure.com/work/hello",

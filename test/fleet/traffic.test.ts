@@ -393,7 +393,7 @@ describe("a cluster that is drained", () => {
       expect([ns, "alone", "near"].map((it) => sourcesOf(items, it))).toEqual(["b", "a", "b"]);
     }
     const status = summarizeFleet(await readFleet(fleet.client("hub"), AbortSignal.timeout(PATIENCE_MS)));
-    expect(renderStatus(status, "table", 0)).toMatch(/DRAINED[^]*\na .*Soft/);
+    expect(renderStatus(status, "text", 0)).toMatch(/DRAINED[^]*\na .*Soft/);
     await setReady(ns, "b", false);
     await untilServedBy(ns, everywhere("a"));
     await setReady(ns, "b", true);

@@ -1,29 +1,8 @@
-import { stringify } from "yaml";
-import { FleetError } from "#base/errors.ts";
+import { renderData, type ResultOutput } from "../output.ts";
 import type { DrainResult } from "./drain.ts";
 
-const OUTPUTS = ["text", "json", "yaml"] as const;
-export type DrainOutput = (typeof OUTPUTS)[number];
-
-/** @throws {FleetError} `OPTION_INVALID` */
-export function parseDrainOutput(text: string): DrainOutput {
-  const output = OUTPUTS.find((it) => it === text);
-  if (output === undefined)
-    throw new FleetError("OPTION_INVALID", `--output must be one of ${OUTPUTS.join(", ")}, got ${text}`);
-  return output;
-}
-
-export function renderDrain(result: DrainResult, output: DrainOutput): string {
-  switch (output) {
-    case "json":
-      return JSON.stringify(result, undefined, 2);
-    case "yaml":
-      return stringify(result).trimEnd();
-    case "text":
-      return sentences(result).join("\n");
-    default:
-      return output satisfies never;
-  }
+export function renderDrain(result: DrainResult, output: ResultOutput): string {
+  return output === "text" ? sentences(result).join("\n") : renderData(result, output);
 }
 
 function sentences({ cluster, mode, carriedOutBy, servedOnlyHere }: DrainResult): string[] {

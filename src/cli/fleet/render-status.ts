@@ -1,29 +1,16 @@
-import { stringify } from "yaml";
-import { FleetError } from "#base/errors.ts";
+import { type ListOutput, renderData } from "../output.ts";
 import { type Column, renderAge, renderTable } from "../table.ts";
 import type { ClusterStatus, FleetStatus, ServiceStatus } from "./status.ts";
 
-const OUTPUTS = ["table", "wide", "json", "yaml", "name"] as const;
-export type StatusOutput = (typeof OUTPUTS)[number];
-
-/** @throws {FleetError} `OPTION_INVALID` */
-export function parseOutput(text: string): StatusOutput {
-  const output = OUTPUTS.find((it) => it === text);
-  if (output === undefined)
-    throw new FleetError("OPTION_INVALID", `--output must be one of ${OUTPUTS.join(", ")}, got ${text}`);
-  return output;
-}
-
 /** @param nowMs - For ages. Unit: milliseconds since the Unix epoch. */
-export function renderStatus(status: FleetStatus, output: StatusOutput, nowMs: number): string {
+export function renderStatus(status: FleetStatus, output: ListOutput, nowMs: number): string {
   switch (output) {
     case "json":
-      return JSON.stringify(status, undefined, 2);
     case "yaml":
-      return stringify(status).trimEnd();
+      return renderData(status, output);
     case "name":
       return names(status).join("\n");
-    case "table":
+    case "text":
       return tables(status, false, nowMs);
     case "wide":
       return tables(status, true, nowMs);

@@ -1,5 +1,4 @@
 import { Command } from "@commander-js/extra-typings";
-import { stringify } from "yaml";
 import type { CustomResourceDefinition } from "#api/apiextensions/v1/types.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
 import { FleetError } from "#base/errors.ts";
@@ -8,7 +7,9 @@ import { MEMBER_MANAGER } from "#controllers/member/informers.ts";
 import { connect } from "#kube/client.ts";
 import { installCrds, missingCrds } from "#kube/crds.ts";
 import { clusterConfig } from "../cluster-config.ts";
+import { renderData } from "#cli/output.ts";
 import { parseWhole } from "../numbers.ts";
+import { objectsOption } from "../output.ts";
 import { runForPeople, sayStep } from "../people.ts";
 
 interface Role {
@@ -65,14 +66,17 @@ export function command(): Command {
     );
   crds
     .command("print")
-    .description("print the kinds as YAML")
+    .description("print the kinds, as kubectl apply takes them")
     .requiredOption(...ROLE_FLAG)
+    .addOption(objectsOption())
     .action((flags) =>
       runForPeople("crds print", async () => {
-        const documents = parseRole(flags.role).crds.map((it) =>
-          stringify(it, { aliasDuplicateObjects: false }),
-        );
-        process.stdout.write(documents.join("---\n"));
+        const items = parseRole(flags.role).crds;
+        const text =
+          flags.output === "json"
+            ? renderData({ apiVersion: "v1", kind: "List", items }, "json")
+            : items.map((it) => renderData(it, "yaml")).join("\n---\n");
+        process.stdout.write(`${text}\n`);
         await Promise.resolve();
       }),
     );

@@ -4,6 +4,7 @@ import { foldName, parseName } from "#dnswire/name.ts";
 import { createClusterSetSync } from "#dns/sync.ts";
 import { createTrafficSync } from "#dns/traffic-sync.ts";
 import { parseWhole } from "../numbers.ts";
+import { resultOption } from "../output.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "../program.ts";
 import { collect, type DnsParts, runDns } from "./compose.ts";
 
@@ -39,6 +40,7 @@ export function command(): Command {
     .option("--timeout <seconds>", "how long the cluster's DNS may take to know the zone, 1 to 600", "180")
     .option("--dry-run", "print what would be written")
     .option("--undo", "take away what was written")
+    .addOption(resultOption())
     .action(async (flags) => (await import("./setup.ts")).setup(flags));
   return dns;
 }

@@ -4,7 +4,9 @@ import { FleetError } from "#base/errors.ts";
 import { tryParseAddress } from "#netaddr/address.ts";
 import { connect } from "#kube/client.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import type { ResultOutput } from "#cli/output.ts";
 import { parseWhole } from "../numbers.ts";
+import { printResult } from "../output.ts";
 import { runForPeople, sayStep } from "../people.ts";
 
 interface SetupFlags {
@@ -17,6 +19,7 @@ interface SetupFlags {
   readonly timeout: string;
   readonly dryRun?: true | undefined;
   readonly undo?: true | undefined;
+  readonly output: ResultOutput;
 }
 
 export async function setup(flags: SetupFlags): Promise<void> {
@@ -33,10 +36,24 @@ export async function setup(flags: SetupFlags): Promise<void> {
       throw new FleetError("OPTION_INVALID", "give --kubeconfig FILE, or set KUBECONFIG");
     const config = await loadKubeconfig(path, flags.context === undefined ? {} : { context: flags.context });
     await using client = connect(config, deps);
-    const telling = { ...deps, progress: sayStep };
-    if (flags.undo === true) await undoDns(client, telling, signal);
-    else if (flags.dryRun === true) printPlan(await previewDns(client, options, signal));
-    else await setUpDns(client, options, telling, signal);
+    if (flags.dryRun === true && flags.undo !== true) {
+      const plan = await previewDns(client, options, signal);
+      if (flags.output === "text") printPlan(plan);
+      else printResult(plan, flags.output);
+      return;
+    }
+    const steps: string[] = [];
+    const progress = (step: string): void => {
+      steps.push(step);
+      sayStep(step);
+    };
+    try {
+      if (flags.undo === true) await undoDns(client, { ...deps, progress }, signal);
+      else await setUpDns(client, options, { ...deps, progress }, signal);
+    } finally {
+      // As far as it came: the exit code says whether that was to the end.
+      printResult({ steps: steps.map((step) => ({ step, status: "done" })) }, flags.output);
+    }
   });
 }
 

@@ -1,9 +1,10 @@
 import { Command } from "@commander-js/extra-typings";
 import { drainCluster } from "#cli/fleet/drain.ts";
-import { parseDrainOutput, renderDrain } from "#cli/fleet/render-drain.ts";
+import { renderDrain } from "#cli/fleet/render-drain.ts";
 import { FleetError } from "#base/errors.ts";
 import { KUBECONFIG_FLAG, loadContext } from "../contexts.ts";
 import { parseWhole } from "../numbers.ts";
+import { resultOption } from "../output.ts";
 import { runForPeople, sayStep } from "../people.ts";
 
 /** Only parsed, never extended: its options are its own affair. */
@@ -21,12 +22,11 @@ export function command(): Program {
     .option("--undo", "let requests go to the cluster again", false)
     .option("--no-wait", "do not wait until the other clusters have carried it out")
     .option("--timeout <seconds>", "how long that may take, 1 to 3600", "60")
-    .option("-o, --output <format>", "text, json or yaml", "text")
+    .addOption(resultOption())
     .action((name, flags) =>
       runForPeople("drain", async ({ deps, signal }) => {
         const { hubContext, hard, undo, wait } = flags;
         if (hard && undo) throw new FleetError("OPTION_INVALID", "give --hard or --undo, not both");
-        const output = parseDrainOutput(flags.output);
         const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: 3600 }) * 1000;
         const named = { file: flags.hubKubeconfig, context: hubContext };
         const hub = await loadContext(named, flags.kubeconfig, process.env);
@@ -36,7 +36,7 @@ export function command(): Program {
           { ...deps, progress: sayStep },
           signal,
         );
-        console.log(renderDrain(result, output));
+        console.log(renderDrain(result, flags.output));
       }),
     );
 }

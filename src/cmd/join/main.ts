@@ -10,6 +10,7 @@ import type { Change, Report } from "#cli/fleet/steps.ts";
 import { KUBECONFIG_FLAG, loadContext, refuseSameDefault } from "../contexts.ts";
 import { VERSION } from "../fairlead/version.ts";
 import { parseWhole } from "../numbers.ts";
+import { printResult, resultOption } from "../output.ts";
 import { runForPeople, sayReport } from "../people.ts";
 
 /** Only parsed, never extended: its options are its own affair. */
@@ -67,10 +68,10 @@ export function command(): Program {
     .option("--heartbeat-seconds <seconds>", "how often the member's agents report, 1 to 600", "60")
     .option("--no-wait", "do not wait until the member's agents say that they joined")
     .option("--timeout <seconds>", "how long each wait may take, 1 to 3600", "60")
-    .option("-o, --output <format>", "text or json", "text")
+    .addOption(resultOption())
     .action((name, flags) =>
       runForPeople("join", async ({ deps, signal }) => {
-        const isJson = parseOneOf("--output", flags.output, ["text", "json"] as const) === "json";
+        const { output } = flags;
         const options = await readOptions(name, flags);
         const said: { findings: Finding[]; steps: Report[] } = { findings: [], steps: [] };
         const progress = (report: Report): void => {
@@ -84,14 +85,15 @@ export function command(): Program {
         const own = { ...deps, progress, onFinding };
         if (flags.dryRun) {
           const plan = await planJoin(options, own, signal);
-          process.stdout.write(isJson ? `${JSON.stringify(plan, undefined, 2)}\n` : renderPlan(plan));
+          if (output === "text") process.stdout.write(renderPlan(plan));
+          else printResult(plan, output);
           return;
         }
         try {
           const member = await joinCluster(options, own, signal);
-          if (isJson) process.stdout.write(`${JSON.stringify({ ...said, member }, undefined, 2)}\n`);
+          printResult({ ...said, member }, output);
         } catch (error) {
-          if (isJson) process.stdout.write(`${JSON.stringify(said, undefined, 2)}\n`);
+          printResult(said, output);
           throw error;
         }
       }),

@@ -1,4 +1,5 @@
 import { Command } from "@commander-js/extra-typings";
+import { listOption } from "../output.ts";
 
 /** `fairlead lab`: the commands; what they do is in the files beside this one, loaded when asked for. */
 export function command(): Command {
@@ -29,7 +30,7 @@ export function command(): Command {
     .command("status")
     .description("what runs")
     .option(...name)
-    .option("-o, --output <format>", "table, wide or json", "table")
+    .addOption(listOption())
     .action(async (options) => (await import("./status.ts")).status(options));
   lab
     .command("logs")

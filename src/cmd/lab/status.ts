@@ -1,25 +1,36 @@
+import { type ListOutput, renderData } from "#cli/output.ts";
 import { renderTable } from "#cli/table.ts";
 import { type ClusterStatus, type LabStatus, readLabStatus } from "#lab/status.ts";
-import { FleetError } from "#base/errors.ts";
 import { openLab, untilInterrupted } from "./context.ts";
 import { inOwnNamespace } from "./user-namespace.ts";
 
 interface StatusOptions {
   readonly name: string;
-  readonly output: string;
+  readonly output: ListOutput;
 }
 
 export async function status(options: StatusOptions): Promise<void> {
-  if (!["table", "wide", "json"].includes(options.output)) {
-    throw new FleetError("OPTION_INVALID", `--output must be table, wide or json, got ${options.output}`);
-  }
   if (await inOwnNamespace()) return;
   const found = await readLabStatus(openLab(options.name), untilInterrupted());
-  if (options.output === "json") console.log(JSON.stringify(found, null, 2));
-  else console.log(renderStatus(found, options.output === "wide"));
+  console.log(render(found, options.output));
 }
 
-function renderStatus(found: LabStatus, isWide: boolean): string {
+function render(found: LabStatus, output: ListOutput): string {
+  switch (output) {
+    case "json":
+    case "yaml":
+      return renderData(found, output);
+    case "name":
+      return found.clusters.map((it) => it.name).join("\n");
+    case "text":
+    case "wide":
+      return tables(found, output === "wide");
+    default:
+      return output satisfies never;
+  }
+}
+
+function tables(found: LabStatus, isWide: boolean): string {
   const clusters = renderTable<ClusterStatus>(
     [
       { head: "CLUSTER", cell: (it) => it.name },

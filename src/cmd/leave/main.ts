@@ -1,9 +1,10 @@
-import { Command, Option } from "@commander-js/extra-typings";
+import { Command } from "@commander-js/extra-typings";
 import { FleetError } from "#base/errors.ts";
 import { leaveFleet } from "#cli/fleet/leave.ts";
 import type { Report } from "#cli/fleet/steps.ts";
 import { KUBECONFIG_FLAG, loadContext, type Named, refuseSameDefault } from "../contexts.ts";
 import { parseWhole } from "../numbers.ts";
+import { printResult, resultOption } from "../output.ts";
 import { runForPeople, sayReport } from "../people.ts";
 
 /** Only parsed, never extended: its options are its own affair. */
@@ -32,7 +33,7 @@ export function command(): Program {
       false,
     )
     .option("--timeout <seconds>", "how long hub and agents may take, 1 to 3600", "60")
-    .addOption(new Option("-o, --output <format>", "text or json").choices(["text", "json"]).default("text"))
+    .addOption(resultOption())
     .action((name, flags) =>
       runForPeople("leave", async ({ deps, signal }) => {
         const { force, deleteExports, hubGone } = flags;
@@ -60,7 +61,7 @@ export function command(): Program {
           );
         } finally {
           // As far as it came: the exit code says whether that was to the end.
-          if (flags.output === "json") process.stdout.write(`${JSON.stringify({ steps }, undefined, 2)}\n`);
+          printResult({ steps }, flags.output);
         }
       }),
     );

@@ -1,10 +1,11 @@
 import { Command } from "@commander-js/extra-typings";
-import { parseOutput, renderStatus } from "#cli/fleet/render-status.ts";
+import { renderStatus } from "#cli/fleet/render-status.ts";
 import { readFleet, summarizeFleet } from "#cli/fleet/status.ts";
 import { checkReachable } from "#cli/fleet/clusters.ts";
 import { connect } from "#kube/client.ts";
 import { FleetError, hasCode } from "#base/errors.ts";
 import { KUBECONFIG_FLAG, loadContext } from "../contexts.ts";
+import { listOption } from "../output.ts";
 import { runForPeople } from "../people.ts";
 
 /** Only parsed, never extended: its options are its own affair. */
@@ -17,10 +18,9 @@ export function command(): Program {
     .option(...KUBECONFIG_FLAG)
     .option("--hub-context <name>", "who may read the hub; default: the current context")
     .option("--hub-kubeconfig <file>", "where the hub's context is; default: as --kubeconfig")
-    .option("-o, --output <format>", "table, wide, json, yaml or name", "table")
+    .addOption(listOption())
     .action((flags) =>
       runForPeople("status", async ({ deps, signal }) => {
-        const output = parseOutput(flags.output);
         const named = { file: flags.hubKubeconfig, context: flags.hubContext };
         const config = await loadContext(named, flags.kubeconfig, process.env);
         await using hub = connect(config, deps);
@@ -35,7 +35,7 @@ export function command(): Program {
             },
           );
         });
-        console.log(renderStatus(summarizeFleet(snapshot), output, deps.clock.now()));
+        console.log(renderStatus(summarizeFleet(snapshot), flags.output, deps.clock.now()));
       }),
     );
 }

@@ -1,0 +1,21 @@
+import { stringify } from "yaml";
+
+/** What `-o` means. A command takes the words of one of these lists, all of it, so that each means the same everywhere. */
+
+/** Of commands that do something, and say what came of it. The first is for people. */
+export const RESULT_OUTPUTS = ["text", "json", "yaml"] as const;
+export type ResultOutput = (typeof RESULT_OUTPUTS)[number];
+
+/** Of commands that show things. `wide` has more columns; `name` is a name a line, for scripts. */
+export const LIST_OUTPUTS = ["text", "wide", "json", "yaml", "name"] as const;
+export type ListOutput = (typeof LIST_OUTPUTS)[number];
+
+/** Of commands that print Kubernetes objects. */
+export const OBJECT_OUTPUTS = ["yaml", "json"] as const;
+export type ObjectsOutput = (typeof OBJECT_OUTPUTS)[number];
+
+/** For programs: no word of it goes to where people look. Ends without a line break. */
+export function renderData(data: object, output: "json" | "yaml"): string {
+  if (output === "json") return JSON.stringify(data, undefined, 2);
+  return stringify(data, { aliasDuplicateObjects: false }).trimEnd();
+}
