@@ -1,6 +1,7 @@
 /** Bundles the programs: what the lab, the CLI of a checkout and the images start. */
+import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { build, type Plugin } from "esbuild";
+import { build, type Metafile, type Plugin } from "esbuild";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -18,9 +19,27 @@ const plainHttp: Plugin = {
   },
 };
 
-/** Makes `fairlead.mjs` and, beside it, the chunks that its commands load when they are asked for. */
-export async function buildBundle(outdir: string): Promise<void> {
-  await build({
+/** Where a package is loaded when it is first used, at once: by `load`, which `createRequire` made. */
+const LOADS_LATE = /[\\/]src[\\/]apiserver[\\/]schema[\\/]patterns\.ts$/;
+
+/** Takes such a package into the bundle, still to be loaded late: esbuild does so for the word `require`, and no other. */
+const latePackages: Plugin = {
+  name: "late-packages",
+  setup({ onLoad }) {
+    onLoad({ filter: LOADS_LATE }, async ({ path }) => {
+      const contents = (await readFile(path, "utf8")).replace(/\bload\("/, 'require("');
+      return { contents, loader: "ts" };
+    });
+  },
+};
+
+/**
+ * Makes `fairlead.mjs` and, beside it, the chunks that its commands load when they are asked for.
+ *
+ * @returns What went into each.
+ */
+export async function buildBundle(outdir: string): Promise<Metafile> {
+  const { metafile } = await build({
     absWorkingDir: root,
     entryPoints: { fairlead: "src/cmd/fairlead/main.ts" },
     outdir,
@@ -31,9 +50,10 @@ export async function buildBundle(outdir: string): Promise<void> {
     format: "esm",
     target: "node24",
     sourcemap: true,
+    metafile: true,
     minifySyntax: true,
     minifyWhitespace: true,
-    plugins: [plainHttp],
+    plugins: [plainHttp, latePackages],
     legalComments: "none",
     logLevel: "warning",
     // koffi finds its native library beside itself.
@@ -42,4 +62,5 @@ export async function buildBundle(outdir: string): Promise<void> {
       js: 'import { createRequire as __createRequire } from "node:module";const require=__createRequire(import.meta.url);',
     },
   });
+  return metafile;
 }

@@ -1,12 +1,25 @@
-import { rmSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { VERSION } from "../../src/cmd/fairlead/version.ts";
-import { nodeFiles, pinnedNode, programFiles, systemFiles, USER } from "./content.ts";
+import {
+  authorities,
+  libraries,
+  LICENSE,
+  nodeContent,
+  pinnedNode,
+  programContent,
+  USER,
+  withFolders,
+} from "./content.ts";
 import { writeLayout } from "./layout.ts";
+import type { Part } from "./parts.ts";
+import { renderSbom } from "./sbom.ts";
 
 export interface BuildImageOptions {
   /** Folder with the bundle, and nothing of an older one. */
   readonly bundle: string;
-  /** Folder of the layout; made anew. */
+  /** What is bundled in it. */
+  readonly packages: readonly Part[];
+  /** Folder of the layout; made anew. What is in the image is said beside it, in a file of this name and `.spdx.json`. */
   readonly folder: string;
   /** Of all files in the image. Unit: seconds since the Unix epoch. Default: 0. */
   readonly modified?: number;
@@ -21,16 +34,20 @@ const ARCHITECTURES: Readonly<Record<string, "amd64" | "arm64">> = { x64: "amd64
 export async function buildImage(options: BuildImageOptions): Promise<string> {
   const architecture = ARCHITECTURES[process.arch];
   if (architecture === undefined) throw new Error(`there is no Node of ours for ${process.arch}`);
-  const node = pinnedNode();
-  rmSync(options.folder, { recursive: true, force: true });
-  return writeLayout(options.folder, {
+  const program = pinnedNode();
+  const [node, libc] = await Promise.all([nodeContent(program), libraries(program)]);
+  const fairlead = programContent(options.bundle, options.packages);
+  const system = [...libc, authorities()];
+  const { modified = 0, folder } = options;
+  rmSync(folder, { recursive: true, force: true });
+  const digest = writeLayout(folder, {
     name: IMAGE_NAME,
     version: VERSION,
     architecture,
     layers: [
-      { what: "C library and what it looks for", entries: await systemFiles(node) },
-      { what: `Node ${process.versions.node}`, entries: nodeFiles(node) },
-      { what: `Fairlead ${VERSION}`, entries: programFiles(options.bundle) },
+      { what: "C library and authorities", entries: withFolders(system.flatMap((it) => it.files)) },
+      { what: `Node ${node.part.version}`, entries: withFolders(node.files) },
+      { what: `Fairlead ${VERSION}`, entries: withFolders(fairlead.files) },
     ],
     entrypoint: ["/usr/local/bin/fairlead"],
     env: ["PATH=/usr/local/bin"],
@@ -39,9 +56,12 @@ export async function buildImage(options: BuildImageOptions): Promise<string> {
       "org.opencontainers.image.title": "fairlead",
       "org.opencontainers.image.description": "Fleet networking for Kubernetes.",
       "org.opencontainers.image.version": VERSION,
-      "org.opencontainers.image.licenses": "Apache-2.0",
+      "org.opencontainers.image.licenses": LICENSE,
     },
-    modified: options.modified ?? 0,
+    modified,
     compression: options.compression ?? 9,
   });
+  const facts = { name: IMAGE_NAME, version: VERSION, digest, license: LICENSE, modified };
+  writeFileSync(`${folder}.spdx.json`, renderSbom(facts, [fairlead, node, ...system]));
+  return digest;
 }

@@ -4,11 +4,16 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { rootCertificates } from "node:tls";
 import { exec } from "#base/exec.ts";
+import { VERSION } from "../../src/cmd/fairlead/version.ts";
+import { debianParts, nodeParts, noticesOf, type Part } from "./parts.ts";
+import type { Content } from "./sbom.ts";
 import type { TarEntry } from "./tar.ts";
 
 /** What is in the image: a dynamically linked Node with what it links to, the bundle, and what a C library looks for. */
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
+
+export const LICENSE = "Apache-2.0";
 
 /** Not root, and nobody that a node has. */
 export const USER = 65_532;
@@ -21,40 +26,83 @@ const file = (path: string, data: string | Uint8Array, mode = 0o644): TarEntry =
 });
 
 /** C library, its loader and the C++ library, from the machine that builds: Debian's, for the Node that is built on it. */
-export async function systemFiles(node: string): Promise<readonly TarEntry[]> {
-  const libraries = (await linkedBy(node)).map((path) => file(path.slice(1), readFileSync(path), 0o755));
-  return withFolders([
-    ...libraries,
+export async function libraries(node: string): Promise<readonly Content[]> {
+  const parts = await debianParts(await linkedBy(node));
+  const contents = new Map<string, Content>();
+  for (const [path, part] of parts) {
+    const { files = noticeOf(part) } = contents.get(part.name) ?? {};
+    const library = file(path.slice(1), readFileSync(path), 0o755);
+    contents.set(part.name, { part, within: [], files: [...files, library] });
+  }
+  return [...contents.values()].toSorted((a, b) => (a.part.name < b.part.name ? -1 : 1));
+}
+
+function noticeOf({ name, notice }: Part): readonly TarEntry[] {
+  return notice === undefined ? [] : [file(`usr/share/doc/${name}/copyright`, notice)];
+}
+
+/** What a C library looks for. */
+export function systemFiles(): readonly TarEntry[] {
+  return [
     file(
       "etc/passwd",
       `root:x:0:0:root:/:/sbin/nologin\nfairlead:x:${USER}:${USER}:fairlead:/:/sbin/nologin\n`,
     ),
     file("etc/group", `root:x:0:\nfairlead:x:${USER}:\n`),
     file("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
-    // Mozilla's, as this Node has them built in.
-    file("etc/ssl/certs/ca-certificates.crt", `${rootCertificates.toSorted().join("\n")}\n`),
     { type: "directory", path: "tmp", mode: 0o1777 },
-  ]);
+  ];
 }
 
-export function nodeFiles(node: string): readonly TarEntry[] {
-  const license = join(dirname(node), "..", "LICENSE");
-  return withFolders([
-    file("usr/local/bin/node", readFileSync(node), 0o755),
-    file("usr/share/doc/node/LICENSE", readFileSync(license)),
-  ]);
+/** Mozilla's authorities, as this Node has them built in. */
+export function authorities(): Content {
+  const part: Part = {
+    name: "mozilla-ca-certificates",
+    version: `of-node-${process.versions.node}`,
+    license: "MPL-2.0",
+    purl: undefined,
+    notice: undefined,
+  };
+  const text = `${rootCertificates.toSorted().join("\n")}\n`;
+  return { part, within: [], files: [file("etc/ssl/certs/ca-certificates.crt", text)] };
+}
+
+export async function nodeContent(program: string): Promise<Content> {
+  const { node, within } = await nodeParts(program);
+  const license = join(dirname(program), "..", "LICENSE");
+  return {
+    part: node,
+    within,
+    files: [
+      file("usr/local/bin/node", readFileSync(program), 0o755),
+      file("usr/share/doc/node/LICENSE", readFileSync(license)),
+    ],
+  };
 }
 
 /** The program, without the maps of its sources. */
-export function programFiles(bundle: string): readonly TarEntry[] {
+export function programContent(bundle: string, packages: readonly Part[]): Content {
   const modules = readdirSync(bundle)
     .filter((it) => it.endsWith(".mjs"))
     .toSorted();
-  return withFolders([
-    ...modules.map((it) => file(`opt/fairlead/${it}`, readFileSync(join(bundle, it)))),
-    file("usr/local/bin/fairlead", '#!/usr/local/bin/node\nimport "/opt/fairlead/fairlead.mjs";\n', 0o755),
-    file("usr/share/doc/fairlead/LICENSE", readFileSync(join(root, "LICENSE"))),
-  ]);
+  const part: Part = {
+    name: "fairlead",
+    version: VERSION,
+    license: LICENSE,
+    purl: undefined,
+    notice: undefined,
+  };
+  return {
+    part,
+    within: packages,
+    files: [
+      ...systemFiles(),
+      ...modules.map((it) => file(`opt/fairlead/${it}`, readFileSync(join(bundle, it)))),
+      file("usr/local/bin/fairlead", '#!/usr/local/bin/node\nimport "/opt/fairlead/fairlead.mjs";\n', 0o755),
+      file("usr/share/doc/fairlead/LICENSE", readFileSync(join(root, "LICENSE"))),
+      file("usr/share/doc/fairlead/NOTICES", noticesOf(packages)),
+    ],
+  };
 }
 
 /** The Node that is pinned for this machine's architecture. */
@@ -72,7 +120,7 @@ async function linkedBy(program: string): Promise<readonly string[]> {
 }
 
 /** With a directory before whatever lies in it, each once. A library is stored under the name it is asked for by. */
-function withFolders(entries: readonly TarEntry[]): readonly TarEntry[] {
+export function withFolders(entries: readonly TarEntry[]): readonly TarEntry[] {
   const seen = new Set(entries.map((it) => it.path));
   const all: TarEntry[] = [];
   for (const entry of entries) {

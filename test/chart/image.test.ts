@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
 import { MEMBER_CRDS } from "#api/crds/all.ts";
@@ -17,6 +17,7 @@ import { systemDeps } from "#kube/deps.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import { buildBundle } from "../../scripts/bundle.ts";
 import { buildImage, IMAGE_NAME } from "../../scripts/image/build.ts";
+import { bundledParts } from "../../scripts/image/parts.ts";
 import { type TarEntry, writeTar } from "../../scripts/image/tar.ts";
 import { VERSION } from "../../src/cmd/fairlead/version.ts";
 import { startTestServer } from "../apiserver/support.ts";
@@ -39,10 +40,9 @@ beforeAll(async () => {
   // The user of the image goes through it.
   chmodSync(work, 0o755);
   for (const name of ["first", "second"]) {
-    await buildBundle(join(work, name));
-    digests.push(
-      await buildImage({ bundle: join(work, name), folder: join(work, `${name}.oci`), compression: 1 }),
-    );
+    const packages = bundledParts(await buildBundle(join(work, name)));
+    const options = { bundle: join(work, name), packages, folder: join(work, `${name}.oci`) };
+    digests.push(await buildImage({ ...options, compression: 1 }));
   }
   image = join(work, "first.oci");
   root = join(work, "root");
@@ -139,6 +139,100 @@ describe("the image", () => {
     for (const [, sources = ""] of text.matchAll(/^COPY ((?:[\w./-]+ )+)[\w./-]+$/gm))
       for (const source of sources.trim().split(" "))
         expect({ source, there: existsSync(join(checkout, source)) }).toEqual({ source, there: true });
+  });
+});
+
+interface Sbom {
+  readonly SPDXID: string;
+  readonly packages: readonly SbomPackage[];
+  readonly files: readonly {
+    readonly SPDXID: string;
+    readonly fileName: string;
+    readonly checksums: readonly { readonly algorithm: string; readonly checksumValue: string }[];
+  }[];
+  readonly relationships: readonly {
+    readonly spdxElementId: string;
+    readonly relatedSpdxElement: string;
+    readonly relationshipType: string;
+  }[];
+}
+
+interface SbomPackage {
+  readonly SPDXID: string;
+  readonly name: string;
+  readonly versionInfo?: string;
+  readonly licenseDeclared: string;
+  readonly checksums?: readonly { readonly checksumValue: string }[];
+}
+
+describe("what is said of the image's content", () => {
+  const sbom = (): Sbom => json(`${image}.spdx.json`) as Sbom;
+
+  it("is the same each time, and says of which image it is", () => {
+    expect(readFileSync(join(work, "second.oci.spdx.json"))).toEqual(readFileSync(`${image}.spdx.json`));
+    const [first] = sbom().packages;
+    expect(first).toMatchObject({ name: IMAGE_NAME, versionInfo: VERSION });
+    expect(`sha256:${first?.checksums?.[0]?.checksumValue}`).toBe(digests[0]);
+  });
+
+  it("names every file that is in it, with its digest, and no other", () => {
+    const said = new Map(
+      sbom().files.map((it) => [it.fileName, it.checksums.map((sum) => sum.checksumValue)]),
+    );
+    const present = readdirSync(root, { recursive: true, withFileTypes: true }).filter((it) => it.isFile());
+    expect(present.length).toBeGreaterThan(30);
+    for (const it of present) {
+      const path = join(it.parentPath, it.name);
+      const name = `./${relative(root, path)}`;
+      const sum = createHash("sha256").update(readFileSync(path)).digest("hex");
+      expect({ name, sum: said.get(name)?.[1] }).toEqual({ name, sum });
+    }
+    expect(said.size).toBe(present.length);
+  });
+
+  it("names what is bundled as the lock file has it, Node and what that is made of, with versions and licences", () => {
+    const { packages } = sbom();
+    const at = new Set(packages.map((it) => `${it.name} ${it.versionInfo}`));
+    const lock = json(join(checkout, "package-lock.json")) as {
+      packages: Record<string, { version?: string; dev?: boolean }>;
+    };
+    const { dependencies } = json(join(checkout, "package.json")) as { dependencies: Record<string, string> };
+    // The lab's alone, which needs a checkout; and types.
+    const apart = new Set(["koffi", "@commander-js/extra-typings"]);
+    for (const name of Object.keys(dependencies).filter((it) => !apart.has(it)))
+      expect([...at]).toContain(`${name} ${lock.packages[`node_modules/${name}`]?.version}`);
+    expect([...at]).toContain(`node ${process.versions.node}`);
+    expect([...at]).toContain(`openssl ${process.versions.openssl}`);
+    for (const it of packages) expect(it).toHaveProperty("versionInfo");
+    const bundled = packages.filter((it) => it.SPDXID.startsWith(`SPDXRef-fairlead-${VERSION}`));
+    expect(bundled.length).toBeGreaterThan(20);
+    for (const it of bundled)
+      expect(it.licenseDeclared).toMatch(/^(MIT|ISC|0BSD|Apache-2\.0|BSD-[23]-Clause)$/);
+  });
+
+  it("hangs together: every part is of something, and what is referred to is there", () => {
+    const { SPDXID, packages, files, relationships } = sbom();
+    const ids = [SPDXID, ...packages.map((it) => it.SPDXID), ...files.map((it) => it.SPDXID)];
+    expect(new Set(ids).size).toBe(ids.length);
+    for (const it of ids) expect(it).toMatch(/^SPDXRef-[A-Za-z0-9.-]+$/);
+    for (const it of relationships) {
+      expect(ids).toContain(it.spdxElementId);
+      expect(ids).toContain(it.relatedSpdxElement);
+    }
+    const contained = new Set(
+      relationships
+        .filter((it) => it.relationshipType !== "GENERATED_FROM")
+        .map((it) => it.relatedSpdxElement),
+    );
+    expect(ids.filter((it) => it !== SPDXID && !contained.has(it))).toEqual([]);
+  });
+
+  it("comes with the texts under which others' work may be handed on", () => {
+    const text = readFileSync(join(root, "usr/share/doc/fairlead/NOTICES"), "utf8");
+    for (const { SPDXID, name, versionInfo } of sbom().packages)
+      if (SPDXID.startsWith(`SPDXRef-fairlead-${VERSION}-`))
+        expect(text).toContain(`\n${name} ${versionInfo} (`);
+    expect(text).toContain("Permission is hereby granted, free of charge");
   });
 });
 
