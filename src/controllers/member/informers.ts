@@ -102,6 +102,7 @@ export function createLocalInformers(
         exportName: (it) => exportNameOf(it, cluster),
         imported: (it) => (isImported(it) ? [it.metadata.name] : []),
         importedService: (it) => serviceOfImportedSlice(it),
+        balancer: (it) => balancerOfSlice(it),
       },
     }),
     fleetExports: make(FLEET_SERVICE_EXPORTS),
@@ -230,6 +231,13 @@ export function serviceOfLocalSlice(slice: EndpointSlice): ObjectKey[] {
 export function serviceOfImportedSlice({ metadata }: EndpointSlice): ObjectKey[] {
   const name = metadata.labels?.[MCS_SERVICE_NAME_LABEL];
   return name === undefined ? [] : [objectKey(metadata.namespace, name)];
+}
+
+/** The LoadBalancer Service that an imported slice stands behind. */
+function balancerOfSlice({ metadata: { namespace, labels } }: EndpointSlice): string[] {
+  const balancer = labels?.[SERVICE_NAME_LABEL];
+  const isBalanced = labels?.[SLICE_MANAGER_LABEL] === FLEET_SLICE_MANAGER;
+  return isBalanced && balancer !== undefined ? [objectKey(namespace, balancer)] : [];
 }
 
 function exportNameOf(slice: EndpointSlice, cluster: string): string[] {

@@ -89,25 +89,23 @@ export function unitOf(family: IPFamily, port: string): Unit {
   return `${family} ${port}`;
 }
 
-/** The units of the import that a slice serves. */
-function unitsOf(
-  spec: Pick<ImportedService["spec"], "type" | "clusters">,
-  { cluster, facts }: Pick<OfferedSlice, "cluster" | "facts">,
-): Unit[] {
-  if (spec.type === "Headless") return [unitOf(facts.addressType, "")];
-  const exposed = spec.clusters.find((it) => it.cluster === cluster)?.ports ?? [];
-  return importPorts(facts.ports ?? [], exposed).map((it) => unitOf(facts.addressType, it.name ?? ""));
-}
-
 /** How ready each cluster is, by unit. */
 export function readinessOf(
   spec: Pick<ImportedService["spec"], "type" | "clusters">,
   slices: Iterable<OfferedSlice>,
 ): ReadonlyMap<Unit, ReadonlyMap<string, Readiness>> {
   const units = new Map<Unit, Map<string, Readiness>>();
+  const exposed = new Map(spec.clusters.map((it) => [it.cluster, it.ports]));
+  /** The units of the import that a slice serves. */
+  const unitsOf = ({ cluster, facts }: OfferedSlice): Unit[] =>
+    spec.type === "Headless"
+      ? [unitOf(facts.addressType, "")]
+      : importPorts(facts.ports ?? [], exposed.get(cluster) ?? []).map((it) =>
+          unitOf(facts.addressType, it.name ?? ""),
+        );
   for (const slice of slices) {
     const found = readinessOfEndpoints(slice.facts.endpoints, slice.isAlive);
-    for (const unit of unitsOf(spec, slice)) {
+    for (const unit of unitsOf(slice)) {
       const clusters = units.get(unit) ?? new Map<string, Readiness>();
       units.set(unit, clusters);
       const before = clusters.get(slice.cluster) ?? "none";
@@ -135,17 +133,16 @@ export function readinessOfEndpoints(
 /** Whether a cluster serves a unit of the service. */
 export type Serves = (cluster: string, unit: Unit) => boolean;
 
-/** Decides for each unit once. @param slices - Looked at only where it matters what is ready. */
+/** Decides for each unit once. @param readinessNow - Asked only where it matters what is ready. */
 export function chooseClusters(
   rules: TrafficRules,
-  spec: Pick<ImportedService["spec"], "type" | "clusters">,
-  slices: () => Iterable<OfferedSlice>,
+  readinessNow: () => ReturnType<typeof readinessOf>,
 ): Serves {
   if (isSettled(rules)) {
     const all = eligibleClusters(rules, new Map());
     return (cluster) => all.has(cluster);
   }
-  const readiness = readinessOf(spec, slices());
+  const readiness = readinessNow();
   const chosen = new Map<Unit, ReadonlySet<string>>();
   return (cluster, unit) => {
     const known = chosen.get(unit) ?? eligibleClusters(rules, readiness.get(unit) ?? new Map());

@@ -4,6 +4,7 @@ import {
   chooseClusters,
   isSettled,
   type OfferedSlice,
+  readinessOf,
   readinessOfEndpoints,
   type TrafficRules,
   unitOf,
@@ -81,7 +82,7 @@ export function portsForOlderAgent(
   if (contest === undefined) return () => true;
   const cluster = clusterOfMailbox(source.metadata.namespace) ?? "";
   const { rules, spec } = contest;
-  const serves = chooseClusters(rules, spec, () => offered(informers, service));
+  const serves = chooseClusters(rules, () => readinessOf(spec, offered(informers, service)));
   const exposed = spec.clusters.find((it) => it.cluster === cluster)?.ports ?? [];
   return (port) => {
     const unit = unitOf(source.spec.addressType, exposed.find((it) => it.name === port)?.importedAs ?? port);

@@ -15,11 +15,13 @@ import {
   isSettled,
   openClusters,
   type OfferedSlice,
+  readinessOf,
   readinessOfEndpoints,
   type TrafficRules,
   unitOf,
 } from "#api/fairlead.dev/model/eligible.ts";
-import type { SliceImportView } from "./import-plan.ts";
+import { importPorts } from "#api/fairlead.dev/model/slice.ts";
+import type { SliceImportView, SourceSlice } from "./import-plan.ts";
 import { type FoundSlice, namesOf, sourcesOf } from "./sources.ts";
 
 /** Whether an endpoint of a cluster answers, or nobody has reason to doubt it. */
@@ -30,32 +32,118 @@ export type Choice = Pick<SliceImportView, "serves" | "servesBalanced">;
 /** For services of which only the endpoints are known: nothing else is said of them. */
 const ALL: Choice = { serves: () => true, servesBalanced: () => true };
 
-/** Which ports a slice's cluster serves here, going by all slices of its service. */
-export function choiceFor(
+/** What all slices of a service go by. */
+export interface ServiceChoice {
+  /** What the service looks like in the fleet; undefined: only its endpoints are known. */
+  readonly spec: ImportedService["spec"] | undefined;
+  readonly isAlive: IsAlive;
+  /** Which ports a slice's cluster serves here. */
+  readonly forSlice: (source: SourceSlice) => Choice;
+  /** The slices that have an endpoint that gets traffic, and perhaps a few more. */
+  readonly serving: () => readonly FoundSlice[];
+}
+
+/**
+ * The choice of each service, made once for all of its slices and anew when it is needed after something of what it is made
+ * of changed. Whoever follows that has to call `forget`; what probes find is looked at here.
+ */
+export class Choices {
+  readonly #session: Session;
+  readonly #probes: Probes;
+  readonly #made = new Map<ObjectKey, ServiceChoice>();
+  #findings = 0;
+
+  constructor(session: Session, probes: Probes) {
+    this.#session = session;
+    this.#probes = probes;
+  }
+
+  of(service: ObjectKey): ServiceChoice {
+    if (this.#findings !== this.#probes.findings) this.forgetAll();
+    const known = this.#made.get(service);
+    if (known !== undefined) return known;
+    const made = choose(this.#session, this.#probes, service);
+    // Of services that are no longer imported nothing may be kept: nobody would say that it can go.
+    if (made.spec !== undefined) this.#made.set(service, made);
+    return made;
+  }
+
+  forget(services: Iterable<ObjectKey>): void {
+    for (const it of services) this.#made.delete(it);
+  }
+
+  forgetAll(): void {
+    this.#made.clear();
+    this.#findings = this.#probes.findings;
+  }
+}
+
+function choose(session: Session, probes: Probes, service: ObjectKey): ServiceChoice {
+  const spec = importedService(session, service)?.spec;
+  const isAlive = aliveIn(session, service, probes);
+  const forSlice = spec === undefined ? () => ALL : choicesFor(session, service, { spec, isAlive });
+  let serving: readonly FoundSlice[] | undefined;
+  return {
+    spec,
+    isAlive,
+    forSlice,
+    serving: () =>
+      (serving ??= sourcesOf(session, service).filter((it) => {
+        const { cluster, facts, isAlive: answers } = offer(it, isAlive);
+        const isReady = readinessOfEndpoints(facts.endpoints, answers) === "ready";
+        return (
+          isReady &&
+          servesAny(
+            forSlice(it.source),
+            facts,
+            spec?.clusters.find((one) => one.cluster === cluster),
+          )
+        );
+      })),
+  };
+}
+
+function servesAny(
+  { serves, servesBalanced }: Choice,
+  { ports = [] }: SourceSlice["facts"],
+  exposed: ImportedService["spec"]["clusters"][number] | undefined,
+): boolean {
+  const imported = importPorts(ports, exposed?.ports ?? []);
+  return (
+    ports.length === 0 ||
+    serves("") ||
+    imported.some((it) => serves(it.name ?? "")) ||
+    ports.some((it) => servesBalanced(it.name ?? ""))
+  );
+}
+
+function choicesFor(
   session: Session,
-  { source, service }: FoundSlice,
-  known: { readonly spec: ImportedService["spec"] | undefined; readonly isAlive: IsAlive },
-): Choice {
-  const { spec } = known;
-  if (spec === undefined) return ALL;
-  const offered = (): OfferedSlice[] => sourcesOf(session, service).map((it) => offer(it, known.isAlive));
-  const { cluster, facts } = source;
+  service: ObjectKey,
+  { spec, isAlive }: { readonly spec: ImportedService["spec"]; readonly isAlive: IsAlive },
+): ServiceChoice["forSlice"] {
+  let readiness: ReturnType<typeof readinessOf> | undefined;
+  const readinessNow = (): ReturnType<typeof readinessOf> =>
+    (readiness ??= readinessOf(
+      spec,
+      sourcesOf(session, service).map((it) => offer(it, isAlive)),
+    ));
   const rules = rulesFor(session, spec);
-  const shared = chooseClusters(rules, spec, offered);
+  const shared = chooseClusters(rules, readinessNow);
   // Behind the load balancer stand only clusters that agree on the ports.
   const accepted = new Set(
     session.here.fleetImports.store.get(service)?.status?.clusters?.map((it) => it.cluster),
   );
   const clusters = rules.clusters.filter((it) => accepted.has(it.cluster));
-  const balanced = chooseClusters({ ...rules, clusters }, spec, offered);
-  const exposed = spec.clusters.find((it) => it.cluster === cluster)?.ports ?? [];
-  return {
+  const balanced = chooseClusters({ ...rules, clusters }, readinessNow);
+  const exposed = new Map(spec.clusters.map((it) => [it.cluster, it.ports]));
+  return ({ cluster, facts }) => ({
     serves: (port) => shared(cluster, unitOf(facts.addressType, port)),
     servesBalanced: (port) => {
-      const importedAs = exposed.find((it) => it.name === port)?.importedAs ?? port;
+      const importedAs = exposed.get(cluster)?.find((it) => it.name === port)?.importedAs ?? port;
       return balanced(cluster, unitOf(facts.addressType, importedAs));
     },
-  };
+  });
 }
 
 function offer({ source }: FoundSlice, isAlive: IsAlive): OfferedSlice {
@@ -77,7 +165,7 @@ function rulesFor({ cluster, mailbox }: Session, spec: ImportedService["spec"]):
  * What probes found, but for one thing: what only this member doubts is used where no other endpoint of the service is
  * left. Its probes may fail where clients do not, for example by a NetworkPolicy.
  */
-export function aliveIn(session: Session, service: ObjectKey, probes: Probes): IsAlive {
+function aliveIn(session: Session, service: ObjectKey, probes: Probes): IsAlive {
   if (!probes.isInDoubt) return (cluster, addresses) => probes.isAlive(cluster, addresses);
   const spec = importedService(session, service)?.spec;
   const isOpenCluster = spec === undefined ? () => true : openClusters(rulesFor(session, spec));

@@ -19,7 +19,6 @@ import { createController } from "#kube/controller.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { both, watching } from "#kube/source.ts";
 import type { Change, Controller } from "#kube/types.ts";
-import { importedService } from "../imports/mcs-import.ts";
 import { isOurs } from "../imports/mcs-import-plan.ts";
 import { hasNamespace } from "../imports/namespace-report.ts";
 import {
@@ -27,6 +26,7 @@ import {
   multiClusterServiceOf,
   serviceOfExport,
   serviceOfImported,
+  serviceOfLocalSlice,
   serviceOfSliceImport,
 } from "../informers.ts";
 import type { Probes } from "../probes/probes.ts";
@@ -38,15 +38,7 @@ import {
   type Session,
 } from "../session.ts";
 import { ignoreVanishing } from "../vanishing.ts";
-import {
-  aliveIn,
-  type Choice,
-  choiceFor,
-  type IsAlive,
-  rivalsIn,
-  rivalsOfImport,
-  rivalsOfLocal,
-} from "./choice.ts";
+import { type Choice, Choices, type IsAlive, rivalsIn, rivalsOfImport, rivalsOfLocal } from "./choice.ts";
 import type { Drains } from "./drains.ts";
 import { planImportedSlices, type SliceImportView } from "./import-plan.ts";
 import { putReplacements } from "./replacement.ts";
@@ -65,28 +57,33 @@ import {
  */
 export function createEndpointImport(session: Session, probes: Probes, drains: Drains): Controller {
   const { here, mailbox, fleet, deps } = session;
-  const slicesOf = (service: ObjectKey): ObjectKey[] => namesOf(session, service);
+  const choices = new Choices(session, probes);
+  /** What concerns a service concerns all of its slices. */
+  const slicesOf = (service: ObjectKey): ObjectKey[] => {
+    choices.forget([service]);
+    return namesOf(session, service);
+  };
   const controller = createController(
     {
       name: "endpointsliceimport",
       async reconcile(key, signal) {
         const { order } = drains;
-        await reconcile(session, probes, key, signal).catch(ignoreVanishing);
+        await reconcile(session, choices, key, signal).catch(ignoreVanishing);
         drains.passed(key, order);
       },
       concurrency: 16,
       sources: [
-        watching(fleet.sliceImports, (change) => [
-          ...namesOfObjects(change.before, change.after),
-          ...rivalsOfImport(session, probes, change),
-        ]),
+        watching(fleet.sliceImports, (change) => {
+          choices.forget(both((it: EndpointSliceImport) => [serviceOfSliceImport(it)])(change));
+          return [...namesOfObjects(change.before, change.after), ...rivalsOfImport(session, probes, change)];
+        }),
         watching(mailbox.sliceImports, ({ after }) =>
           after !== undefined && isDeleting(after) ? namesOfObjects(after) : [],
         ),
-        watching(here.slices, (change) => [
-          ...namesOfLocal(session, change),
-          ...rivalsOfLocal(session, probes, change),
-        ]),
+        watching(here.slices, (change) => {
+          choices.forget(both(serviceOfLocalSlice)(change));
+          return [...namesOfLocal(session, change), ...rivalsOfLocal(session, probes, change)];
+        }),
         watching(fleet.importedServices, (change) => both(serviceKeys)(change).flatMap(slicesOf)),
         watching(here.mcsImports, (change) => (isIdentityChanged(change) ? slicesOf(change.key) : [])),
         watching(here.fleetImports, (change) =>
@@ -101,15 +98,19 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
         watching(here.multiClusterServices, (change) => importKeysOf(change).flatMap(slicesOf)),
         watching(here.fleetExports, ({ key }) => slicesOf(key)),
         watching(here.mcsExports, ({ key }) => slicesOf(key)),
-        watching(mailbox.orders, (change) => [
-          ...drains.follow(change),
-          ...(isMembershipChanged(change) ? importedSliceKeys(session) : []),
-        ]),
+        watching(mailbox.orders, (change) => {
+          choices.forgetAll();
+          return [
+            ...drains.follow(change),
+            ...(isMembershipChanged(change) ? importedSliceKeys(session) : []),
+          ];
+        }),
         watching(here.namespaces, () => []),
         // Without a last valid weight an export with one that cannot be read is none, and has no endpoints.
-        watching(mailbox.exports, (change) =>
-          isPresenceChanged(change) ? both(serviceOfExport)(change).flatMap(slicesOf) : [],
-        ),
+        watching(mailbox.exports, (change) => {
+          const names = both(serviceOfExport)(change).flatMap(slicesOf);
+          return isPresenceChanged(change) ? names : [];
+        }),
       ],
     },
     deps,
@@ -175,7 +176,7 @@ function findLoadBalancer(
 
 async function reconcile(
   session: Session,
-  probes: Probes,
+  choices: Choices,
   key: ObjectKey,
   signal: AbortSignal,
 ): Promise<void> {
@@ -183,14 +184,15 @@ async function reconcile(
   if (membership === "none") return;
   const found = membership === "leave" ? undefined : findSource(session, key);
   const plan = (it: FoundSlice): ReturnType<typeof planImportedSlices> => {
-    const isAlive = aliveIn(session, it.service, probes);
-    const spec = importedService(session, it.service)?.spec;
-    return planFound(session, it, { spec, isAlive, ...choiceFor(session, it, { spec, isAlive }) });
+    const choice = choices.of(it.service);
+    return planFound(session, it, { ...choice, ...choice.forSlice(it.source) });
   };
+  const coming = (service: ObjectKey): Iterable<ReturnType<typeof plan>[number]> =>
+    Iterator.from(choices.of(service).serving()).flatMap(plan);
   const wanted = found === undefined ? [] : plan(found);
   if (found?.source.isLocal === false && wanted.length > 0) await hold(session, key, signal);
   if (membership === "join")
-    await putReplacements(session, { key, service: found?.service, wanted, plan }, signal).catch(
+    await putReplacements(session, { key, service: found?.service, wanted, coming }, signal).catch(
       (error: unknown) => {
         // Endpoints that are gone are withdrawn whatever happens.
         if (found !== undefined) throw error;

@@ -63,26 +63,12 @@ async function written(
         },
       },
     },
-    fleet: {
-      sliceImports: {
-        byIndex: () => planned,
-        get: (name: string) => ({
-          metadata: { name },
-          spec: {
-            endpointSliceReference: { clusterId: "x" },
-            ownerServiceReference: { namespace: "work", name: "hello" },
-          },
-        }),
-      },
-    },
   } as unknown as Session;
-  const plan = (found: { source: { name: string } }): readonly Applied<EndpointSlice>[] =>
-    planned.filter((it) => it.metadata.name === found.source.name);
   const withdrawal = {
     key: objectKey(undefined, "old"),
     service: service ?? undefined,
     wanted: wanted as readonly Applied<EndpointSlice>[],
-    plan,
+    coming: (of: ObjectKey) => (of === objectKey("work", "hello") ? planned : []),
   };
   await putReplacements(session, withdrawal, AbortSignal.timeout(5000));
   return names;

@@ -4,7 +4,6 @@ import { applyIfChanged } from "#kube/apply.ts";
 import type { Applied } from "#kube/types.ts";
 import { importOf, MEMBER_MANAGER, multiClusterServiceOf, serviceOfImportedSlice } from "../informers.ts";
 import type { Session } from "../session.ts";
-import { type FoundSlice, sourcesOf } from "./sources.ts";
 
 export interface Withdrawal {
   /** Name of the slices that change. */
@@ -12,8 +11,8 @@ export interface Withdrawal {
   /** Of their source; undefined where that is gone. */
   readonly service: ObjectKey | undefined;
   readonly wanted: readonly Applied<EndpointSlice>[];
-  /** What any slice of the service becomes. */
-  readonly plan: (found: FoundSlice) => readonly Applied<EndpointSlice>[];
+  /** What the slices of a service become that have ready endpoints, as far as it is asked for. */
+  readonly coming: (service: ObjectKey) => Iterable<Applied<EndpointSlice>>;
 }
 
 /**
@@ -22,14 +21,14 @@ export interface Withdrawal {
  */
 export async function putReplacements(
   session: Session,
-  { key, service: known, wanted, plan }: Withdrawal,
+  { key, service: known, wanted, coming }: Withdrawal,
   signal: AbortSignal,
 ): Promise<void> {
   for (const leaving of session.here.slices.store.byIndex("imported", key)) {
     const kept = wanted.find((it) => it.metadata.namespace === leaving.metadata.namespace);
     const service = serviceOfImportedSlice(leaving)[0] ?? known ?? serviceBehind(session, leaving);
     if (service === undefined || !isReady(leaving) || !losesPorts(leaving, kept)) continue;
-    const missing = findReplacement(session, leaving, sourcesOf(session, service).flatMap(plan));
+    const missing = findReplacement(session, leaving, coming(service));
     if (missing !== undefined)
       await applyIfChanged(session.local, ENDPOINT_SLICES, {
         current: currentOf(session, missing),
@@ -58,20 +57,21 @@ function losesPorts(leaving: EndpointSlice, kept: Applied<EndpointSlice> | undef
 function findReplacement(
   session: Session,
   { metadata, addressType }: EndpointSlice,
-  planned: readonly Applied<EndpointSlice>[],
+  coming: Iterable<Applied<EndpointSlice>>,
 ): Applied<EndpointSlice> | undefined {
-  const candidates = planned.filter(
-    (it) =>
+  let missing: Applied<EndpointSlice> | undefined;
+  for (const it of coming) {
+    const isFit =
       it.metadata.namespace === metadata.namespace &&
       it.metadata.name !== metadata.name &&
       it.addressType === addressType &&
-      isReady(it),
-  );
-  const isThere = candidates.some((it) => {
+      isReady(it);
+    if (!isFit) continue;
     const current = currentOf(session, it);
-    return current !== undefined && isReady(current);
-  });
-  return isThere ? undefined : candidates[0];
+    if (current !== undefined && isReady(current)) return undefined;
+    missing ??= it;
+  }
+  return missing;
 }
 
 function currentOf({ here }: Session, { metadata }: Applied<EndpointSlice>): EndpointSlice | undefined {

@@ -1,12 +1,15 @@
 import type { EndpointSlice } from "#api/discovery/v1/types.ts";
 import { readPort } from "#api/fairlead.dev/model/exported-service.ts";
 import { exposedPorts } from "#api/fairlead.dev/model/merge.ts";
+import { TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { type ObjectKey, splitKey } from "#api/meta/key.ts";
+import { type ObjectKey, objectKey, splitKey } from "#api/meta/key.ts";
 import { MCS_SOURCE_CLUSTER_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { DERIVED_SERVICE_LABEL, FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { createController } from "#kube/controller.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller } from "#kube/types.ts";
+import { planFor } from "../exports/reconcile.ts";
 import { isOurs } from "../imports/mcs-import-plan.ts";
 import type { Session } from "../session.ts";
 import { ignoreVanishing } from "../vanishing.ts";
@@ -22,11 +25,11 @@ import { findOwnSource, type FoundSlice, namesOf, namesOfLocal } from "./sources
 export function createOwnEndpoints(session: Session): Controller {
   const { here, deps } = session;
   const slicesOf = ({ key }: { readonly key: ObjectKey }): ObjectKey[] => namesOf(session, key);
-  const serving = new Map<ObjectKey, boolean>();
+  const found = new Map<ObjectKey, Found>();
   return createController(
     {
       name: "member-own-endpoints",
-      reconcile: (key, signal) => reconcile(session, serving, key, signal).catch(ignoreVanishing),
+      reconcile: (key, signal) => reconcile(session, found, key, signal).catch(ignoreVanishing),
       sources: [
         watching(here.slices, (change) => namesOfLocal(session, change)),
         watching(here.services, slicesOf),
@@ -39,63 +42,94 @@ export function createOwnEndpoints(session: Session): Controller {
   );
 }
 
-/** @param serving - By service: whether this cluster served it when it was first looked at. */
+/** What the slices of a service showed when they were first looked at. */
+interface Found extends Choice {
+  /** The hub gave this cluster's endpoints this weight. */
+  readonly weight: number | undefined;
+}
+
 async function reconcile(
   session: Session,
-  serving: Map<ObjectKey, boolean>,
+  found: Map<ObjectKey, Found>,
   key: ObjectKey,
   signal: AbortSignal,
 ): Promise<void> {
   const [local] = session.here.slices.store.byIndex("exportName", key);
-  const found = local === undefined ? undefined : findOwnSource(session, key, local);
-  const wanted =
-    found === undefined
-      ? []
-      : planFound(session, found, {
-          spec: readSpec(session, found.service),
-          isAlive: () => true,
-          ...choiceOf(session, serving, found),
-        });
+  const source = local === undefined ? undefined : findOwnSource(session, key, local);
+  const wanted = source === undefined ? [] : plan(session, found, source);
   const isFromHere = (it: EndpointSlice): boolean =>
     it.metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] === session.cluster;
   await writeSlices(session, { key, wanted, isOurs: isFromHere }, signal);
 }
 
-/**
- * Who served goes on serving, and who did not because others came first, or because it is drained, does not begin: what
- * was asked of the clusters only the hub tells.
- */
-function choiceOf(session: Session, serving: Map<ObjectKey, boolean>, { service }: FoundSlice): Choice {
-  const isServing = serving.get(service) ?? isServingNow(session, service);
-  serving.set(service, isServing);
-  return { serves: () => isServing, servesBalanced: () => true };
+function plan(
+  session: Session,
+  found: Map<ObjectKey, Found>,
+  source: FoundSlice,
+): ReturnType<typeof planFound> {
+  const { service } = source;
+  const before = found.get(service) ?? look(session, service);
+  found.set(service, before);
+  const spec = readSpec(session, service, before.weight);
+  return planFound(session, source, { ...before, spec, isAlive: () => true });
 }
 
-function isServingNow({ here, cluster }: Session, service: ObjectKey): boolean {
-  const slices = [...here.slices.store.byIndex("importedService", service)];
+/**
+ * Who served goes on serving, and who did not because others came first, or because it is drained, does not begin: what
+ * was asked of other clusters only the hub tells.
+ */
+function look(session: Session, service: ObjectKey): Found {
+  const { here, cluster } = session;
   const isOwn = (it: EndpointSlice): boolean => it.metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] === cluster;
-  return slices.some(isOwn) || slices.every((it) => it.endpoints.length === 0);
+  const isAsked = planFor(session, service).spec?.weight !== 0;
+  const isServing = (slices: readonly EndpointSlice[]): boolean =>
+    slices.some(isOwn) || (isAsked && slices.every((it) => it.endpoints.length === 0));
+  const shared = [...here.slices.store.byIndex("importedService", service)];
+  const weight = shared.find(isOwn)?.metadata.annotations?.[TRAFFIC_ANNOTATIONS.weight];
+  const serves = isServing(shared);
+  const servesBalanced = isServing(balancedSlices(session, service));
+  return {
+    serves: () => serves,
+    servesBalanced: () => servesBalanced,
+    weight: weight === undefined ? undefined : Number(weight),
+  };
+}
+
+/** What stands behind the load balancers that import a service. */
+function balancedSlices({ here }: Session, service: ObjectKey): EndpointSlice[] {
+  return [...here.multiClusterServices.store.byIndex("import", service)].flatMap(({ metadata }) => {
+    const balancer = objectKey(FLEET_SYSTEM_NAMESPACE, metadata.labels?.[DERIVED_SERVICE_LABEL] ?? "");
+    return [...here.slices.store.byIndex("balancer", balancer)];
+  });
 }
 
 /** What the hub said of a service, as far as its import tells and this cluster's own endpoints need it. */
-function readSpec({ here, cluster }: Session, key: ObjectKey): ImportedService["spec"] | undefined {
-  const object = here.mcsImports.store.get(key);
-  const { spec, status } = object ?? {};
-  const isExporter = status?.clusters?.some((it) => it.cluster === cluster) === true;
-  if (object === undefined || spec === undefined || !isOurs(object) || !isExporter) return undefined;
+function readSpec(
+  session: Session,
+  key: ObjectKey,
+  weight: number | undefined,
+): ImportedService["spec"] | undefined {
+  const object = session.here.mcsImports.store.get(key);
+  const isExporter = object?.status?.clusters?.some((it) => it.cluster === session.cluster) === true;
+  if (object?.spec === undefined || !isOurs(object) || !isExporter) return undefined;
   const { namespace = "", name } = splitKey(key);
-  const own = (here.services.store.get(key)?.spec?.ports ?? []).map((it) => readPort(it));
+  const { spec } = object;
+  return { ...spec, service: { namespace, name }, clusters: [ownCluster(session, key, spec.ports, weight)] };
+}
+
+function ownCluster(
+  { here, cluster }: Session,
+  key: ObjectKey,
+  imported: ImportedService["spec"]["ports"],
+  weight: number | undefined,
+): ImportedService["spec"]["clusters"][number] {
+  const { ports = [] } = here.services.store.get(key)?.spec ?? {};
   return {
-    ...spec,
-    service: { namespace, name },
-    clusters: [
-      {
-        cluster,
-        ports: exposedPorts(
-          own,
-          spec.ports.map((it) => readPort(it)),
-        ),
-      },
-    ],
+    cluster,
+    ...(weight === undefined ? {} : { weight }),
+    ports: exposedPorts(
+      ports.map((it) => readPort(it)),
+      imported.map((it) => readPort(it)),
+    ),
   };
 }

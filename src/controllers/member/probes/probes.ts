@@ -47,6 +47,7 @@ export class Probes implements AsyncDisposable {
   #subscription: Disposable | undefined;
   #running = AbortSignal.abort();
   #isHubSilent = false;
+  #findings = 0;
   /** When doubt ends at the latest, on the monotonic clock. */
   #trustedAtMs = 0;
   /** Called with a cluster when one of its endpoints changed sides, or all came back. */
@@ -70,6 +71,11 @@ export class Probes implements AsyncDisposable {
 
   isAlive(cluster: string, addresses: readonly string[]): boolean {
     return this.#suspects.get(cluster)?.tally.isAlive(addresses[0] ?? "") ?? true;
+  }
+
+  /** A number that grows with everything that the answers of the others may depend on. */
+  get findings(): number {
+    return this.#findings;
   }
 
   /** Whether this member alone thinks that a cluster may be gone. */
@@ -111,6 +117,7 @@ export class Probes implements AsyncDisposable {
         if (it.isNamed) this.#end(it);
       } else if (!it.isNamed) {
         it.isNamed = true;
+        this.#findings += 1;
         this.onChange(it.cluster);
       }
     }
@@ -121,6 +128,7 @@ export class Probes implements AsyncDisposable {
   #begin(cluster: string, isNamed: boolean): Promise<void> {
     const suspect = { cluster, tally: new ProbeTally(), stop: new AbortController(), isNamed, asked: 0 };
     this.#suspects.set(cluster, suspect);
+    this.#findings += 1;
     const firstRound = Promise.withResolvers<void>();
     const signal = AbortSignal.any([this.#running, suspect.stop.signal]);
     const done = this.#rounds(suspect, firstRound.resolve, signal).finally(() => {
@@ -134,6 +142,7 @@ export class Probes implements AsyncDisposable {
   #end(suspect: Suspect): void {
     suspect.stop.abort();
     this.#suspects.delete(suspect.cluster);
+    this.#findings += 1;
     this.onChange(suspect.cluster);
   }
 
@@ -185,7 +194,7 @@ export class Probes implements AsyncDisposable {
       (await this.#askAll(of, rest, signal)) ||
       askable.length === 0;
     // Of those that cannot be asked the others tell: the hub says nothing.
-    const untold = targets.filter((it) => it.ports.length === 0 && of.tally.note(it.address, lives));
+    const untold = targets.filter((it) => it.ports.length === 0 && this.#note(of, it.address, lives));
     if (untold.length > 0 && !signal.aborted) this.onChange(of.cluster);
   }
 
@@ -210,13 +219,19 @@ export class Probes implements AsyncDisposable {
         const answered = await this.#ask(target, signal);
         if (signal.aborted) return;
         hasAnswer ||= answered;
-        if (of.tally.note(target.address, answered)) isUntold = true;
+        if (this.#note(of, target.address, answered)) isUntold = true;
         if (clock.monotonic() - toldAtMs >= TELL_MS) tell();
       }
     };
     await Promise.all(Array.from({ length: Math.min(MAX_AT_A_TIME, targets.length) }, work));
     if (!signal.aborted) tell();
     return hasAnswer;
+  }
+
+  #note({ tally }: Suspect, address: string, answered: boolean): boolean {
+    const isChanged = tally.note(address, answered);
+    if (isChanged) this.#findings += 1;
+    return isChanged;
   }
 
   /** One port that answers is proof enough. Where there is none to ask, the hub's word counts. */
