@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
 import { SERVICES, type ServiceSpec } from "#api/core/v1/types.ts";
 import { type Endpoint, ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { delay, systemClock } from "#base/clock.ts";
+import { systemClock } from "#base/clock.ts";
 import { silentLogger } from "#base/log.ts";
 import { seededRng } from "#base/rng.ts";
 import { createFlowTable } from "#lab/proxy/flows.ts";
@@ -11,6 +11,7 @@ import { diffTable } from "#nft/diff.ts";
 import { createExecNft } from "#nft/exec.ts";
 import { createNft } from "#nft/netlink/driver.ts";
 import { makeNode, makeService, makeSlice, manualInformer, nodeInformer, ready } from "../proxy/objects.ts";
+import { until } from "./lab-fixture.ts";
 import { describeOnKernel } from "./netns-fixture.ts";
 import { createProxyWorld, type Peer, POD_CIDRS, type ProxyWorld } from "./proxy-world.ts";
 
@@ -205,12 +206,15 @@ describeOnKernel("a Service seen from outside", () => {
     await serve(spec(3600), { v4: [ready(b.v4)] });
     expect(await askOften(client, VIP.v4, 80)).toEqual(new Set(["b"]));
     await serve(spec(1), { v4: [ready(a.v4), ready(b.v4)] });
+    const nft = createExecNft({ prefix: world.nodePrefix });
+    const affinities = async (): Promise<number | undefined> =>
+      (await nft.read(PROXY_TABLE, signal))?.sets.get("affinity-4")?.elements.size;
     const seen = new Set<string>();
     // By chance every other idle time ends at the other endpoint.
     for (let at = 0; at < 12 && seen.size < 2; at++) {
       const [given = ""] = await askOften(client, VIP.v4, 80, 4);
       seen.add(given);
-      await delay(systemClock, 1100, signal);
+      await until("no client remembered", affinities, (it) => it === 0);
     }
     expect(seen).toEqual(new Set(["a", "b"]));
   });
