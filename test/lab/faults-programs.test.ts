@@ -1,10 +1,22 @@
-/** Flows that go on while the programs of a fleet die, stand still and forget. */
+/** Flows that go on while the programs of a fleet die, stand still and forget, and people delete what they made. */
 
-import { afterAll, beforeAll, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { SERVICES } from "#api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
+import { MANAGED_BY, MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
+import { keyOf, objectKey } from "#api/meta/key.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+  MCS_SERVICE_NAME_LABEL,
+} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { ENDPOINT_SLICE_IMPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { eventually } from "../fleet/fleet.ts";
 import { die, forgetPast, freeze, revive } from "./fault-tools.ts";
 import { EXPORTERS, type FaultyLab, HELLO, IMPORTER, MEMBERS, startFaultyLab } from "./faulty-lab.ts";
+import { found, until } from "./lab-fixture.ts";
+import { shellPod } from "./lab-manifests.ts";
 import { describeOnKernel } from "./netns-fixture.ts";
 
 const [ONE, TWO] = EXPORTERS;
@@ -24,7 +36,37 @@ async function untilInView(cluster: string, count: number): Promise<void> {
   });
 }
 
-describeOnKernel("a fleet whose programs die", () => {
+/** Addresses of the derived Service. */
+async function addressesOf(member: string): Promise<readonly string[]> {
+  const imported = await (
+    await world.lab.client(member)
+  ).get(MCS_SERVICE_IMPORTS, objectKey(HELLO.namespace, HELLO.name));
+  return found(imported.spec?.ips);
+}
+
+/** Deletes objects as a person may, and waits until flows go to all clusters again. */
+async function rob(member: string, of: Resource, labelSelector: string): Promise<void> {
+  const client = await world.lab.client(member);
+  const { items } = await client.list(of, { namespace: HELLO.namespace, labelSelector });
+  expect(items).not.toEqual([]);
+  const end = world.checker.mark("robbed", member);
+  await Promise.all(items.map((it) => client.delete(of, keyOf(it))));
+  end();
+  await world.checker.untilAnsweredBy(EXPORTERS);
+}
+
+async function leaveAndReturn(member: string, meanwhile: () => Promise<void>): Promise<void> {
+  const client = await world.lab.client(member);
+  await client.delete(MCS_SERVICE_EXPORTS, objectKey(HELLO.namespace, HELLO.name));
+  await meanwhile();
+  await client.create(MCS_SERVICE_EXPORTS, { metadata: HELLO });
+  await world.checker.untilAnsweredBy(EXPORTERS);
+}
+
+/** What the name of the service stands for, over and over again. */
+const LOOK_UPS = `while :; do echo "is $(dig +short +tries=1 +timeout=2 ${HELLO.name}.${HELLO.namespace}.svc.clusterset.local A)"; sleep 0.03; done`;
+
+describeOnKernel("a fleet whose programs die, and whose objects are deleted", () => {
   beforeAll(async () => {
     world = await startFaultyLab("efprog");
   });
@@ -93,6 +135,36 @@ describeOnKernel("a fleet whose programs die", () => {
       }
       end();
       await untilInView(ONE, 1);
+    });
+  });
+
+  it("is out for half a second at most where somebody deletes what an importer made, and keeps its address", async () => {
+    await world.suffer(async () => {
+      const addresses = await addressesOf(IMPORTER);
+      for (const member of [IMPORTER, ONE]) {
+        await rob(member, SERVICES, `${MANAGED_BY_LABEL}=${MANAGED_BY}`);
+        await rob(member, ENDPOINT_SLICES, `${MCS_SERVICE_NAME_LABEL}=${HELLO.name}`);
+      }
+      expect(await addressesOf(IMPORTER)).toEqual(addresses);
+    });
+  });
+
+  it("has a name that answers all the time while exporters leave and return at once", async () => {
+    await world.suffer(async () => {
+      const [address] = await addressesOf(IMPORTER);
+      await world.lab.apply(IMPORTER, shellPod({ namespace: HELLO.namespace, name: "names" }, LOOK_UPS));
+      // All that it printed: a line that is empty is an answer, too.
+      const answers = async (): Promise<readonly string[]> => {
+        const { stdout } = await world.lab.kubectl(IMPORTER, ["-n", HELLO.namespace, "logs", "names"]);
+        return stdout.split("\n").slice(0, -1);
+      };
+      await until("answers of the name", answers, (it) => it.length > 0);
+      for (const member of EXPORTERS) {
+        await leaveAndReturn(member, () => Promise.resolve());
+        await leaveAndReturn(member, () => untilInView(member, 0));
+      }
+      expect(new Set(await answers())).toEqual(new Set([`is ${address}`]));
+      await world.lab.kubectl(IMPORTER, ["-n", HELLO.namespace, "delete", "pod", "names", "--wait=false"]);
     });
   });
 });

@@ -57,6 +57,7 @@ export class FlowChecker implements AsyncDisposable {
       flowMs: FLOW_MS,
       withdrawnMs: 1000,
       deadMs: lab.topology.spec.leaseSeconds * 1000 + 5000,
+      remadeMs: 500,
     };
   }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type EndpointChange, type Flow, type FlowRecord, judge, type Mark } from "./flow-judge.ts";
 
-const LIMITS = { flowMs: 20, withdrawnMs: 1000, deadMs: 8000 };
+const LIMITS = { flowMs: 20, withdrawnMs: 1000, deadMs: 8000, remadeMs: 500 };
 const X = { cluster: "a", address: "10.0.0.1" };
 const Y = { cluster: "b", address: "10.0.0.2" };
 const from = (atMs: number, it: typeof X): EndpointChange => ({ ...it, atMs, isThere: true });
@@ -94,5 +94,14 @@ describe("a flow that fails", () => {
     const marks = [mark("unmanaged", "c", 3000, 50_000)];
     const flows = [40_000, 55_000, 60_000].map((it) => flow(it, undefined));
     expect(verdict(flows, { own, marks })).toEqual(["failed at 60000"]);
+  });
+
+  it("is right while the importer makes anew what somebody deleted there, and for half a second after", () => {
+    const marks = [mark("robbed", "c", 3000, 3010)];
+    const flows = [2970, 2990, 3005, 3500, 3520].map((it) => flow(it, undefined));
+    expect(verdict(flows, { marks })).toEqual(["failed at 2970", "failed at 3520"]);
+    expect(verdict([flow(3100, undefined)], { marks: [mark("robbed", "a", 3000, 3010)] })).toEqual([
+      "failed at 3100",
+    ]);
   });
 });

@@ -27,9 +27,9 @@ export interface Mark {
   readonly cluster: string;
   /**
    * "unreachable": no packet of other clusters gets to its pods and back. "unheard": nothing of the hub gets to its
-   * manager. "unmanaged": its manager is dead, nobody there can act.
+   * manager. "unmanaged": its manager is dead, nobody there can act. "robbed": somebody deletes what its manager made.
    */
-  readonly kind: "unreachable" | "unheard" | "unmanaged";
+  readonly kind: "unreachable" | "unheard" | "unmanaged" | "robbed";
   readonly fromMs: number;
   /** undefined: still. */
   readonly untilMs: number | undefined;
@@ -53,6 +53,8 @@ export interface Limits {
   readonly withdrawnMs: number;
   /** How long flows may go to what is dead and could not say so. Unit: milliseconds. */
   readonly deadMs: number;
+  /** How long flows may fail where somebody deleted what serves them. Unit: milliseconds. */
+  readonly remadeMs: number;
 }
 
 export interface Violation {
@@ -84,6 +86,8 @@ function judgeFlow(record: FlowRecord, flow: Flow, limits: Limits): Violation | 
   return { what: "to a withdrawn endpoint", flow, why: `gone ${flow.startedAtMs - goneMs} ms before` };
 }
 
+const DEAFENING: ReadonlySet<Mark["kind"]> = new Set(["unheard", "unmanaged"]);
+
 /** When the importer was told that an endpoint went, which is so at that time; undefined: it is in use. */
 function receivedWithdrawal(
   { imported, view, own, marks }: FlowRecord,
@@ -95,7 +99,7 @@ function receivedWithdrawal(
   const told = lastOf(cluster === importer ? own : view, address, atMs);
   const isHeard =
     told !== undefined &&
-    !marks.some((it) => it.cluster === importer && it.kind !== "unreachable" && isDuring(it, told.atMs));
+    !marks.some((it) => it.cluster === importer && DEAFENING.has(it.kind) && isDuring(it, told.atMs));
   const gone = [here, isHeard ? told : undefined].filter((it) => it?.isThere === false);
   return gone.length === 0 ? undefined : Math.min(...gone.map((it) => it?.atMs ?? 0));
 }
@@ -103,7 +107,8 @@ function receivedWithdrawal(
 /** A flow may fail where it may have gone to what died just before, and where nobody could have answered. */
 function judgeFailure(record: FlowRecord, flow: Flow, limits: Limits): Violation | undefined {
   const { from, startedAtMs } = flow;
-  if (!isServable(record, from, startedAtMs)) return undefined;
+  if (!isServable(record, from, startedAtMs) || isRobbed(record, from, { atMs: startedAtMs, limits }))
+    return undefined;
   const offered = offeredAt(record.imported.get(from) ?? [], startedAtMs, limits.withdrawnMs);
   if (offered.some((it) => isExcused(record, from, it, { atMs: startedAtMs, limits }))) return undefined;
   const recent = offeredAt(record.imported.get(from) ?? [], startedAtMs, RECENTLY_MS);
@@ -114,6 +119,20 @@ function judgeFailure(record: FlowRecord, flow: Flow, limits: Limits): Violation
     return `${address}: ${since({ cluster: "", address, isThere, atMs })}, in its own cluster ${since(own)}`;
   });
   return { what: "failed", flow, why: `${flow.error ?? ""}; ${known.join("; ")}` };
+}
+
+/** Whether a flow may have met an importer before it made anew what somebody deleted. */
+function isRobbed(
+  { marks }: FlowRecord,
+  importer: string,
+  { atMs, limits }: { readonly atMs: number; readonly limits: Limits },
+): boolean {
+  return marks.some(
+    ({ kind, cluster, fromMs, untilMs = Number.POSITIVE_INFINITY }) =>
+      kind === "robbed" &&
+      cluster === importer &&
+      isDuring({ fromMs: fromMs - limits.flowMs, untilMs: untilMs + limits.remadeMs }, atMs),
+  );
 }
 
 function isServable({ own, marks }: FlowRecord, from: string, atMs: number): boolean {

@@ -31,6 +31,13 @@ const BOTH = [ONE, TWO] as const;
 const HELLO = { namespace: "work", name: "hello" };
 /** Exported by the fleet's kind. */
 const LEGACY = { namespace: "work", name: "legacy" };
+const PORTS = [
+  { name: "http", protocol: "TCP", port: 80, targetPort: 8080 },
+  { name: "packets", protocol: "UDP", port: 81, targetPort: 8081 },
+];
+/** Pods that make new flows to what is exported by the multi-cluster kind: over IPv4, and the others for a while. */
+const OTHERS = ["stream-v6", "stream-udp", "stream-udp-v6"] as const;
+const STREAMS = ["stream", ...OTHERS] as const;
 /** From the answer of the command until the last proxy has heard of it. Unit: milliseconds. */
 const PROXY_MS = 1000;
 
@@ -40,16 +47,40 @@ let lab: TestLab;
 const streamScript = (to: string): string =>
   `while :; do t=$(date +%s%3N); a=$(curl -s -m 2 -H 'Accept: application/json' ${to}) || a=-; echo "$t $a"; sleep 0.03; done`;
 
+/** The same with packets: each from a socket of its own, which gives up when nothing came back for two seconds. */
+const packetScript = (host: string): string =>
+  `exec bash -c 'while :; do t=$(date +%s%3N); exec 3<>/dev/udp/${host}/81; echo ask >&3; a=$(timeout 2 head -n 1 <&3) || a=-; echo "$t $a"; sleep 0.1; done' 2>/dev/null`;
+
 /** Requests over one connection, as long as it stands; a line tells how many connections the one before it took. */
 const heldScript = (to: string): string =>
   `curl -s -m 3600 --rate 5/s -H 'Accept: application/json' -w '%{num_connects}\\n' '${to}?n=[1-100000]'`;
 
-async function vipOf(cluster: string, name: string): Promise<string> {
+async function vipOf(cluster: string, name: string, separator = "."): Promise<string> {
   const client = await lab.client(cluster);
   const hasAddress = (it: { readonly spec?: { readonly ips?: readonly string[] } }): boolean =>
     (it.spec?.ips?.length ?? 0) > 0;
   const { spec } = await eventuallyOne(client, MCS_SERVICE_IMPORTS, objectKey("work", name), hasAddress);
-  return `http://${found(spec?.ips?.find((it) => it.includes(".")))}/`;
+  return found(spec?.ips?.find((it) => it.includes(separator)));
+}
+const urlOf = async (cluster: string, name: string): Promise<string> =>
+  `http://${await vipOf(cluster, name)}/`;
+
+/** The echo server answers packets, too. */
+function withPackets(deployment: ReturnType<typeof echoDeployment>): object {
+  const spec = deployment["spec"] as { template: { spec: { containers: { env: object[] }[] } } };
+  for (const { env } of spec.template.spec.containers) env.push({ name: "ECHO_UDP_PORT", value: "8081" });
+  return deployment;
+}
+
+async function startOthers(cluster: string): Promise<void> {
+  const pod = (name: string, script: string): object => shellPod({ namespace: "work", name }, script);
+  const [v4, v6] = [await vipOf(cluster, "hello"), await vipOf(cluster, "hello", ":")];
+  await lab.apply(
+    cluster,
+    pod("stream-v6", streamScript(`http://[${v6}]/`)),
+    pod("stream-udp", packetScript(v4)),
+    pod("stream-udp-v6", packetScript(v6)),
+  );
 }
 
 const logsOf = async (cluster: string, pod: string): Promise<string> =>
@@ -156,8 +187,8 @@ describeOnKernel("a fleet whose traffic is steered", () => {
       await lab.apply(
         cluster,
         shellPod({ namespace: "work", name: "client" }),
-        echoDeployment(HELLO, 1),
-        service(HELLO),
+        withPackets(echoDeployment(HELLO, 1)),
+        service(HELLO, {}, { ports: PORTS }),
         mcsExport(HELLO),
         echoDeployment(LEGACY, 1),
         service(LEGACY),
@@ -167,23 +198,27 @@ describeOnKernel("a fleet whose traffic is steered", () => {
     for (const cluster of BOTH)
       await lab.apply(
         cluster,
-        shellPod({ namespace: "work", name: "stream" }, streamScript(await vipOf(cluster, "hello"))),
-        shellPod({ namespace: "work", name: "stream-legacy" }, streamScript(await vipOf(cluster, "legacy"))),
+        shellPod({ namespace: "work", name: "stream" }, streamScript(await urlOf(cluster, "hello"))),
+        shellPod({ namespace: "work", name: "stream-legacy" }, streamScript(await urlOf(cluster, "legacy"))),
       );
     for (const pod of ["stream", "stream-legacy"]) await untilAnsweredBy(pod, everywhere(ONE, TWO));
   });
   afterAll(() => lab?.[Symbol.asyncDispose]());
 
-  it("loses no request while a cluster is drained, keeps its connections, and can lose its pods then", async () => {
+  it("loses no request and no packet, in either family, while a cluster is drained, keeps its connections, and can lose its pods then", async () => {
+    for (const cluster of BOTH) await startOthers(cluster);
+    const each = (check: (pod: string) => Promise<unknown>) => Promise.all(STREAMS.map(check));
+    await each((pod) => untilAnsweredBy(pod, everywhere(ONE, TWO)));
     const beganMs = systemClock.now();
     const { stdout } = await drain(TWO, "-o", "json");
     expect(JSON.parse(stdout)).toMatchObject({ cluster: TWO, mode: "Soft", carriedOutBy: [ONE, TWO] });
-    await untilAllAnsweredBy("stream", systemClock.now() + PROXY_MS, [ONE]);
+    const undrainedMs = systemClock.now() + PROXY_MS;
+    await each((pod) => untilAllAnsweredBy(pod, undrainedMs, [ONE]));
     // These connect to the only cluster that is left, and stay there when it is drained itself.
     for (const cluster of BOTH) {
       await lab.apply(
         cluster,
-        shellPod({ namespace: "work", name: "held" }, heldScript(await vipOf(cluster, "hello"))),
+        shellPod({ namespace: "work", name: "held" }, heldScript(await urlOf(cluster, "hello"))),
       );
       await until(
         `a connection in ${cluster}`,
@@ -196,7 +231,7 @@ describeOnKernel("a fleet whose traffic is steered", () => {
 
     await drain(ONE);
     const drainedMs = systemClock.now();
-    await untilAllAnsweredBy("stream", drainedMs + PROXY_MS, [TWO]);
+    await each((pod) => untilAllAnsweredBy(pod, drainedMs + PROXY_MS, [TWO]));
     for (const cluster of BOTH) {
       const { length } = (await held(cluster)).answers;
       const now = await until(
@@ -215,10 +250,12 @@ describeOnKernel("a fleet whose traffic is steered", () => {
 
     await scale(ONE, "hello", 0);
     await scale(ONE, "hello", 1);
-    await untilAllAnsweredBy("stream", drainedMs + PROXY_MS, [TWO]);
+    await each((pod) => untilAllAnsweredBy(pod, drainedMs + PROXY_MS, [TWO]));
     await drain(ONE, "--undo");
-    await untilAnsweredBy("stream", everywhere(ONE, TWO));
-    await expectNoneFailed("stream", beganMs);
+    await each((pod) => untilAnsweredBy(pod, everywhere(ONE, TWO)));
+    await each((pod) => expectNoneFailed(pod, beganMs));
+    for (const cluster of BOTH)
+      await lab.kubectl(cluster, ["-n", "work", "delete", "pod", ...OTHERS, "--wait=false"]);
   });
 
   it("goes on with a drained cluster where no other has the service, and says so (C3)", async () => {

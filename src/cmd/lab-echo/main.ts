@@ -18,6 +18,11 @@ export function command(): Program {
       process.env["ECHO_TCP_PORT"] ?? "0",
     )
     .option(
+      "--udp-port <number>",
+      "port on which packets are answered with who answers, 0 for none (ECHO_UDP_PORT)",
+      process.env["ECHO_UDP_PORT"] ?? "0",
+    )
+    .option(
       "--ready-delay <ms>",
       "time until it is ready (ECHO_READY_DELAY_MS)",
       process.env["ECHO_READY_DELAY_MS"] ?? "0",
@@ -32,6 +37,7 @@ export function command(): Program {
         identity: identity(),
         port: wholeNumber("--port", flags.port),
         tcpPort: wholeNumber("--tcp-port", flags.tcpPort),
+        udpPort: wholeNumber("--udp-port", flags.udpPort),
         readyDelayMs: wholeNumber("--ready-delay", flags.readyDelay),
         clock: systemClock,
       });

@@ -1,3 +1,4 @@
+import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTcpServer, type Server as TcpServer, type Socket } from "node:net";
 import { delay, type Clock } from "#base/clock.ts";
@@ -10,6 +11,8 @@ export interface EchoOptions {
   readonly port: number;
   /** Of the server that sends back every byte. 0 means none. */
   readonly tcpPort: number;
+  /** Of the server that answers each packet with a line of JSON: who it is and whom it saw. 0 means none. */
+  readonly udpPort: number;
   /** How long after the start `/readyz` says no. Unit: milliseconds. */
   readonly readyDelayMs: number;
   readonly clock: Clock;
@@ -25,6 +28,7 @@ export class EchoServer implements Component {
   readonly #options: EchoOptions;
   readonly #http: Server;
   readonly #tcp: TcpServer;
+  readonly #udp: UdpSocket;
   readonly #stop = new AbortController();
   #isReady = false;
 
@@ -36,12 +40,19 @@ export class EchoServer implements Component {
     });
     this.#http.keepAliveTimeout = 5000;
     this.#tcp = createTcpServer({ allowHalfOpen: true }, echoBytes);
+    this.#udp = createSocket("udp6");
+    this.#udp.on("message", (_, { address, port }) => {
+      const answer = { ...options.identity, clientAddress: plainAddress(address), clientPort: port };
+      // Whoever asked may have gone.
+      this.#udp.send(`${JSON.stringify(answer)}\n`, port, address, () => {});
+    });
   }
 
   async start(): Promise<void> {
-    const { port, tcpPort, readyDelayMs, clock } = this.#options;
+    const { port, tcpPort, udpPort, readyDelayMs, clock } = this.#options;
     await listen(this.#http, port);
     if (tcpPort > 0) await listen(this.#tcp, tcpPort);
+    if (udpPort > 0) await bind(this.#udp, udpPort);
     if (readyDelayMs === 0) this.#isReady = true;
     else clock.after(readyDelayMs, () => (this.#isReady = true));
   }
@@ -58,6 +69,7 @@ export class EchoServer implements Component {
     const closed = [this.#http, this.#tcp].map(
       (server) => new Promise<void>((resolve) => server.close(() => resolve())),
     );
+    this.#udp.close();
     this.#http.closeIdleConnections();
     await Promise.all(closed);
   }
@@ -104,6 +116,16 @@ function listen(server: Server | TcpServer, port: number): Promise<void> {
     // "::" takes IPv4 too; where the kernel has no IPv6, the unspecified address falls back by itself.
     server.listen({ port }, () => {
       server.off("error", reject);
+      resolve();
+    });
+  });
+}
+
+function bind(socket: UdpSocket, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    socket.once("error", reject);
+    socket.bind(port, () => {
+      socket.off("error", reject);
       resolve();
     });
   });
