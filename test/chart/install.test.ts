@@ -1,22 +1,16 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type Job, JOBS } from "#api/batch/v1/types.ts";
 import { HUB_CRDS } from "#api/crds/all.ts";
-import { keyOf } from "#api/meta/key.ts";
-import { systemClock } from "#base/clock.ts";
-import { exec } from "#base/exec.ts";
 import { silentLogger } from "#base/log.ts";
 import { connect } from "#kube/client.ts";
 import { systemDeps } from "#kube/deps.ts";
-import { createInformer } from "#kube/informer.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import type { KubeClient } from "#kube/types.ts";
-import { renderKubeconfig } from "#pki/kubeconfig.ts";
 import { KUBECTL, startTestServer, type TestServer } from "../apiserver/support.ts";
-import { checkout } from "../lab/lab-fixture.ts";
 import { type Chart, chartFolder, HELMS, runHelm } from "./helm.ts";
+import { runJobs, runProgram } from "./jobs.ts";
 
 /**
  * The charts in a cluster that has an API server and no nodes. Jobs are run as processes here, with the rights of their
@@ -26,7 +20,6 @@ import { type Chart, chartFolder, HELMS, runHelm } from "./helm.ts";
 let server: TestServer;
 let client: KubeClient;
 let home = "";
-let stop: AbortController;
 let jobs: AsyncDisposable;
 /** What Jobs printed, in order. */
 let printed: string[];
@@ -35,76 +28,19 @@ beforeEach(async () => {
   home = await mkdtemp(join(tmpdir(), "charts-"));
   server = await startTestServer();
   client = connect(await loadKubeconfig(server.server.kubeconfig), systemDeps(silentLogger));
-  stop = new AbortController();
   printed = [];
-  jobs = await runJobs();
+  jobs = await runJobs({ server: server.server, client, home }, async (args, kubeconfig) => {
+    const result = await runProgram([...args, "--kubeconfig", kubeconfig]);
+    printed.push(result.stdout + result.stderr);
+    return result.exitCode === 0;
+  });
 });
 afterEach(async () => {
-  stop.abort();
   await jobs[Symbol.asyncDispose]();
   await client[Symbol.asyncDispose]();
   await server[Symbol.asyncDispose]();
   await rm(home, { recursive: true, force: true });
 });
-
-/** Runs each Job once, as soon as it is there. */
-async function runJobs(): Promise<AsyncDisposable> {
-  const informer = createInformer(client, JOBS, {}, systemDeps(silentLogger));
-  const running: Promise<void>[] = [];
-  const watch = informer.subscribe(({ before, after }) => {
-    if (before === undefined && after !== undefined) running.push(runJob(after));
-  });
-  informer.start(stop.signal);
-  await informer.synced(stop.signal);
-  return {
-    async [Symbol.asyncDispose]() {
-      watch[Symbol.dispose]();
-      await Promise.allSettled(running);
-      await informer[Symbol.asyncDispose]();
-    },
-  };
-}
-
-async function runJob(job: Job): Promise<void> {
-  const spec = job.spec?.template.spec;
-  const container = spec?.containers[0];
-  const kubeconfig = join(home, `${job.metadata.uid}.kubeconfig`);
-  const token = await tokenOf(job.metadata.namespace ?? "", spec?.serviceAccountName ?? "default");
-  await writeFile(kubeconfig, renderKubeconfig({ server: server.server.url, ca: server.server.ca, token }));
-  const result = await exec(
-    `${checkout}bin/fairlead`,
-    [...(container?.args ?? []), "--kubeconfig", kubeconfig],
-    { allowFailure: true, timeoutMs: 60_000 },
-  );
-  printed.push(result.stdout + result.stderr);
-  const now = new Date(systemClock.now()).toISOString().replace(/\.\d+/, "");
-  const succeeded = result.exitCode === 0;
-  const type = succeeded ? "Complete" : "Failed";
-  const conditions = [succeeded ? "SuccessCriteriaMet" : "FailureTarget", type].map((it) => ({
-    type: it,
-    status: "True",
-    reason: succeeded ? "CompletionsReached" : "BackoffLimitExceeded",
-    lastTransitionTime: now,
-    lastProbeTime: now,
-  }));
-  const counts = succeeded ? { succeeded: 1, completionTime: now } : { failed: 1 };
-  const status = {
-    startTime: now,
-    conditions,
-    ...counts,
-    uncountedTerminatedPods: {},
-    ready: 0,
-    terminating: 0,
-  };
-  await client.mergePatch(JOBS, keyOf(job), { status }, { subresource: "status" });
-}
-
-async function tokenOf(namespace: string, name: string): Promise<string> {
-  const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`;
-  const body = { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: {} };
-  const answer = await client.request("POST", path, body);
-  return (answer as { status: { token: string } }).status.token;
-}
 
 describe.skipIf(KUBECTL === undefined || HELMS.length === 0).for(HELMS)(
   "Helm $version on an API server",

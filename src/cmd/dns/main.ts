@@ -3,6 +3,7 @@ import { FleetError } from "#base/errors.ts";
 import { foldName, parseName } from "#dnswire/name.ts";
 import { createClusterSetSync } from "#dns/sync.ts";
 import { createTrafficSync } from "#dns/traffic-sync.ts";
+import { KUBECONFIG_FLAG } from "../contexts.ts";
 import { parseWhole } from "../numbers.ts";
 import { resultOption } from "../output.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "../program.ts";
@@ -31,8 +32,8 @@ export function command(): Command {
   dns
     .command("setup")
     .description("make the cluster's own DNS ask for the names of the cluster set, and see that it does")
-    .option("--kubeconfig <file>", "an administrator of the member; default: the file that KUBECONFIG names")
-    .option("--context <name>", "context in it; default: its current one")
+    .option(...KUBECONFIG_FLAG)
+    .option("--context <name>", "an administrator of the member; default: the current context")
     .option(...ZONE_FLAG)
     .option("--dns-address <address>", "who answers; default: the Service of the chart (repeatable)", collect)
     .option("--image <name>", "what the pod that verifies runs; default: the image of that Service's pods")

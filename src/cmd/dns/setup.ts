@@ -3,8 +3,8 @@ import type { DnsPlan } from "#cli/dns-setup/plan.ts";
 import { FleetError } from "#base/errors.ts";
 import { tryParseAddress } from "#netaddr/address.ts";
 import { connect } from "#kube/client.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import type { ResultOutput } from "#cli/output.ts";
+import { loadContext } from "../contexts.ts";
 import { parseWhole } from "../numbers.ts";
 import { printResult } from "../output.ts";
 import { runForPeople, sayStep } from "../people.ts";
@@ -31,10 +31,8 @@ export async function setup(flags: SetupFlags): Promise<void> {
       verify: flags.verify,
       seconds: parseWhole("--timeout", flags.timeout, { min: 1, max: 600 }),
     };
-    const path = flags.kubeconfig ?? process.env["KUBECONFIG"];
-    if (path === undefined || path === "")
-      throw new FleetError("OPTION_INVALID", "give --kubeconfig FILE, or set KUBECONFIG");
-    const config = await loadKubeconfig(path, flags.context === undefined ? {} : { context: flags.context });
+    const named = { file: undefined, context: flags.context };
+    const config = await loadContext(named, flags.kubeconfig, process.env);
     await using client = connect(config, deps);
     if (flags.dryRun === true && flags.undo !== true) {
       const plan = await previewDns(client, options, signal);
