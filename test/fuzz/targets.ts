@@ -1,7 +1,7 @@
 import { EventEmitter } from "node:events";
 import type { WebSocket } from "ws";
 import { FleetError } from "#base/errors.ts";
-import { parseQuantity } from "#apiserver/builtin/quantity.ts";
+import { parseQuantity } from "#api/meta/quantity.ts";
 import { compileExpression } from "#apiserver/cel/environment.ts";
 import { ProgramError } from "#apiserver/cel/eval/program.ts";
 import { toCel } from "#apiserver/cel/json.ts";

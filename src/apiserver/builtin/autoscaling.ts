@@ -4,7 +4,7 @@ import type { FieldError } from "../status.ts";
 import { invalid, notAllowed, notSupported, required } from "./field-errors.ts";
 import { ensureFields, type Fields, fieldsAt, itemsAt, numberAt, setDefault, textAt } from "./fields.ts";
 import { dnsLabel } from "./names.ts";
-import { parseQuantity } from "./quantity.ts";
+import { parseQuantity } from "#api/meta/quantity.ts";
 import { containerResourceName } from "./resources.ts";
 import { all, fields, filled, number, oneOf, present, type Rule, whole } from "./rules.ts";
 

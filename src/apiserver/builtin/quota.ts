@@ -4,7 +4,7 @@ import type { ApiObject, Strategy } from "../registry/types.ts";
 import type { FieldError } from "../status.ts";
 import { duplicate, invalid, notAllowed, required } from "./field-errors.ts";
 import { ensureFields, type Fields, fieldsAt, itemsAt, stringsAt, textAt } from "./fields.ts";
-import { parseQuantity } from "./quantity.ts";
+import { parseQuantity } from "#api/meta/quantity.ts";
 import {
   containerResourceName,
   isExtendedResource,

@@ -2,7 +2,7 @@ import { qualifiedNameProblems } from "../registry/names.ts";
 import type { FieldError } from "../status.ts";
 import { invalid, notAllowed, required } from "./field-errors.ts";
 import { type Fields, fieldsAt } from "./fields.ts";
-import { parseQuantity } from "./quantity.ts";
+import { parseQuantity } from "#api/meta/quantity.ts";
 
 /** Names and amounts of what is used up. Source: k8s.io/kubernetes, pkg/apis/core/helper and core/validation. */
 

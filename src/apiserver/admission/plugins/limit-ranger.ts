@@ -1,6 +1,6 @@
 import { cloneJson } from "#base/json.ts";
 import { ensureFields, type Fields, fieldsAt, itemsAt, stringMapAt, textAt } from "../../builtin/fields.ts";
-import { parseQuantity } from "../../builtin/quantity.ts";
+import { parseQuantity } from "#api/meta/quantity.ts";
 import type { Attributes } from "../../registry/admission.ts";
 import type { ApiObject } from "../../registry/types.ts";
 import { canonicalQuantity } from "../../schema/quantity.ts";

@@ -3,7 +3,7 @@ import { invalid, notSupported, required } from "../field-errors.ts";
 import { fieldsAt, textAt } from "../fields.ts";
 import { qualifiedName } from "../labels.ts";
 import { dataKeyProblems, environmentNameProblems } from "../names.ts";
-import { parseQuantity } from "../quantity.ts";
+import { parseQuantity } from "#api/meta/quantity.ts";
 import { all, each, fields, filled, optional, type Rule, text, whole } from "../rules.ts";
 
 /** Environments of containers, and what of a pod they may show. Source: k8s.io/kubernetes, pkg/apis/core/validation. */

@@ -1,5 +1,5 @@
 import { type Fields, fieldsAt, itemsAt } from "../fields.ts";
-import { parseQuantity } from "../quantity.ts";
+import { parseQuantity } from "#api/meta/quantity.ts";
 
 type QosClass = "Guaranteed" | "Burstable" | "BestEffort";
 

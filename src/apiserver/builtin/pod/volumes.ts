@@ -3,7 +3,7 @@ import type { FieldError } from "../../status.ts";
 import { duplicate, invalid, notAllowed, required } from "../field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, numberAt, stringAt, textAt } from "../fields.ts";
 import { dnsLabel } from "../names.ts";
-import { parseQuantity } from "../quantity.ts";
+import { parseQuantity } from "#api/meta/quantity.ts";
 import { all, choice, each, fields, filled, number, oneOf, present, type Rule, whole } from "../rules.ts";
 import { claimSpec } from "../storage/claim-spec.ts";
 import { downwardItem } from "./environment.ts";

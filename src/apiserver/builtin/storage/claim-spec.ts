@@ -4,7 +4,7 @@ import { invalid, notSupported, required } from "../field-errors.ts";
 import { type Fields, fieldsAt, stringAt, stringsAt, textAt } from "../fields.ts";
 import { labelSelector } from "../labels.ts";
 import { subdomain } from "../names.ts";
-import { parseQuantity } from "../quantity.ts";
+import { parseQuantity } from "#api/meta/quantity.ts";
 import { all, fields, filled, oneOf, optional, present, type Rule, whole } from "../rules.ts";
 
 /** What a claim asks for, by itself and in templates. Source: k8s.io/kubernetes, pkg/apis/core/validation. */

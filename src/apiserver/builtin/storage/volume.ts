@@ -7,7 +7,7 @@ import { ensureFields, type Fields, fieldsAt, setDefault, setDefaults, stringAt,
 import { dnsLabel, subdomain } from "../names.ts";
 import { nodeSelector } from "../pod/scheduling.ts";
 import { driverName, hostPath, nfs } from "../pod/volumes.ts";
-import { parseQuantity } from "../quantity.ts";
+import { parseQuantity } from "#api/meta/quantity.ts";
 import { all, fields, filled, oneOf, optional, present, type Rule, whole } from "../rules.ts";
 import { protect } from "./protection.ts";
 import { accessModes, claimSpec, defaultSources, volumeMode } from "./claim-spec.ts";

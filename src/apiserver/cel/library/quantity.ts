@@ -1,7 +1,13 @@
 import type { Declaration } from "../function.ts";
 import { type CelType, structOf } from "../type.ts";
 import { CelError, type CelValue, Opaque } from "../value.ts";
-import { BINARY, exponentOf, parseQuantity } from "../../builtin/quantity.ts";
+import {
+  BINARY,
+  exponentOf,
+  type Quantity as QuantityText,
+  isQuantity,
+  readQuantity,
+} from "#api/meta/quantity.ts";
 
 /** Amounts of resources. Source: k8s.io/apiserver, pkg/cel/library/quantity.go; apimachinery, pkg/api/resource. */
 
@@ -39,15 +45,14 @@ class Quantity extends Opaque {
   }
 }
 
-const FORM = /^[+-]?(\d*)(?:\.(\d*))?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+)?$/;
 /** Digits that an int64 surely holds. */
 const DIGITS = 18;
 
 /** The scale in which an amount is held: as it is written, where that fits. */
-function scaleOf(text: string): number | undefined {
-  const [, num = "", denom = "", suffix = ""] = FORM.exec(text) ?? [];
-  const whole = num.replace(/^0+/, "") || "0";
-  return suffix in BINARY ? binaryScale(whole, denom, suffix) : decimalScale(whole, denom, suffix);
+function scaleOf({ nanos, whole, fraction, suffix }: QuantityText): number | undefined {
+  if (nanos === 0n) return 0;
+  const digits = whole.replace(/^0+/, "") || "0";
+  return suffix in BINARY ? binaryScale(digits, fraction, suffix) : decimalScale(digits, fraction, suffix);
 }
 
 function binaryScale(whole: string, denom: string, suffix: string): number | undefined {
@@ -71,9 +76,9 @@ function problemOf(text: string): string {
 }
 
 function toQuantity(text: string): Quantity {
-  const nanos = parseQuantity(text);
-  if (nanos === undefined) throw new CelError(problemOf(text));
-  return new Quantity(nanos, nanos === 0n ? 0 : scaleOf(text));
+  const quantity = readQuantity(text);
+  if (quantity === undefined) throw new CelError(problemOf(text));
+  return new Quantity(quantity.nanos, scaleOf(quantity));
 }
 
 function add(a: Quantity, b: Quantity, sign: 1n | -1n = 1n): Quantity {
@@ -99,10 +104,7 @@ const T = "kubernetes.Quantity";
 
 export const QUANTITIES: readonly Declaration[] = [
   ["quantity", [`string_to_quantity(string) -> ${T}`, toQuantity]],
-  [
-    "isQuantity",
-    ["is_quantity_string(string) -> bool", (text: string) => FORM.test(text) && /\d/.test(text)],
-  ],
+  ["isQuantity", ["is_quantity_string(string) -> bool", isQuantity]],
   ["sign", [`quantity_sign(${T}) -> int`, (it: Quantity) => BigInt(order(it, ofInt(0n)))]],
   [
     "isGreaterThan",

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { Node, Pod, PodSpec, Taint, Toleration } from "#api/core/v1/types.ts";
 import { tolerates } from "../taints.ts";
 import { planSchedule, type SchedulePlan } from "./plan.ts";
-import { parseAmount, requestsOf } from "./resources.ts";
+import { requestsOf } from "./resources.ts";
 import { NodeView } from "./snapshot.ts";
 
 interface NodeParts {
@@ -94,6 +94,13 @@ describe("a pod", () => {
     );
   });
 
+  it("fits where there is just enough room, which fractions of a CPU leave exactly", () => {
+    const third = pod(asking({ cpu: "100m" }));
+    const room = { cpu: "300m" };
+    expect(plan(third, [node("a", { room, pods: [third, third] })])).toMatchObject(bound("a"));
+    expect(why(third, [node("a", { room, pods: [third, third, third] })])).toContain("1 Insufficient cpu");
+  });
+
   it("needs what its init containers need at their worst, beside the sidecars that started before", () => {
     const init = (cpu: string, restartPolicy?: "Always") => ({
       name: cpu,
@@ -101,7 +108,7 @@ describe("a pod", () => {
       ...(restartPolicy === undefined ? {} : { restartPolicy }),
     });
     const spec = { ...asking({ cpu: "1" }), initContainers: [init("3"), init("1", "Always"), init("2500m")] };
-    expect(requestsOf(pod(spec)).get("cpu")).toBe(3.5);
+    expect(requestsOf(pod(spec)).get("cpu")).toBe(3500);
   });
 
   it("goes nowhere where its host port is taken", () => {
@@ -215,19 +222,6 @@ describe("a pod", () => {
         expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(1);
       }),
     );
-  });
-});
-
-describe("a quantity", () => {
-  it.each([
-    ["100m", 0.1],
-    ["2", 2],
-    ["1.5Gi", 1.5 * 2 ** 30],
-    ["12e6", 12e6],
-    ["1E", 1e18],
-    ["250k", 250_000],
-  ])("%s is %d", (text, amount) => {
-    expect(parseAmount(text)).toBeCloseTo(amount, 6);
   });
 });
 

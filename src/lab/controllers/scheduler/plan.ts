@@ -105,7 +105,7 @@ function refusedResources(pod: Pod, view: NodeView): Refusal | undefined {
     ([name, amount]) =>
       amount > freeOf(view, name) && (name !== "ephemeral-storage" || view.allocatable.has(name)),
   );
-  const isFull = view.pods.length + 1 > (view.allocatable.get("pods") ?? Number.POSITIVE_INFINITY);
+  const isFull = (view.pods.length + 1) * 1000 > (view.allocatable.get("pods") ?? Number.POSITIVE_INFINITY);
   const reasons = [...(isFull ? ["Too many pods"] : []), ...lacking.map(([name]) => `Insufficient ${name}`)];
   if (reasons.length === 0) return undefined;
   const isFinal = lacking.some(([name, amount]) => amount > (view.allocatable.get(name) ?? 0));

@@ -1,23 +1,10 @@
 import type { Container, Pod } from "#api/core/v1/types.ts";
+import { countQuantity } from "#api/meta/quantity.ts";
 
 /** What pods ask of a node and what it has. Source: KEP-753 (sidecars), pkg/scheduler/framework/plugins/noderesources. */
 
+/** By resource. Unit: thousandths, of which sums are exact. */
 export type Amounts = ReadonlyMap<string, number>;
-
-const SUFFIXES: ReadonlyMap<string, number> = new Map([
-  ["", 1],
-  ...["n", "u", "m"].map((suffix, at) => [suffix, 1000 ** (at - 3)] as const),
-  ...["k", "M", "G", "T", "P", "E"].map((suffix, at) => [suffix, 1000 ** (at + 1)] as const),
-  ...["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].map((suffix, at) => [suffix, 1024 ** (at + 1)] as const),
-]);
-
-/** A quantity as a number; 0 where it cannot be read: an API server lets none such through. */
-export function parseAmount(text: string): number {
-  const [, digits = "", exponent = "", suffix = ""] =
-    /^([+\-]?[\d.]+)(?:[eE]([+\-]?\d+)|([a-zA-Z]{0,2}))$/v.exec(text) ?? [];
-  const value = Number(digits) * 10 ** Number(exponent) * (SUFFIXES.get(suffix) ?? 0);
-  return Number.isFinite(value) ? value : 0;
-}
 
 /**
  * What the pod needs at its worst moment: all that runs in the end, or an init container beside the sidecars that
@@ -43,8 +30,9 @@ function isSidecar(container: Container): boolean {
   return container.restartPolicy === "Always";
 }
 
+/** What cannot be read is nothing: an API server lets none such through. */
 export function amountsOf(quantities: Readonly<Record<string, string>> = {}): Amounts {
-  return new Map(Object.entries(quantities).map(([name, text]) => [name, parseAmount(text)]));
+  return new Map(Object.entries(quantities).map(([name, text]) => [name, countQuantity(text, 1000) ?? 0]));
 }
 
 export function sum(a: Amounts, b: Amounts): Amounts {

@@ -1,6 +1,6 @@
 import type { Container, Pod, ResourceFieldSelector } from "#api/core/v1/types.ts";
+import { ceilDivide, ONE, parseQuantity } from "#api/meta/quantity.ts";
 import { byText } from "#base/text.ts";
-import { parseQuantity } from "./quantity.ts";
 
 /** What a pod may be told of itself: fields and resources. Pure. */
 
@@ -57,10 +57,10 @@ export function readResource(
   if (name === undefined) return undefined;
   const wanted = kind === "limits" ? limitOf(name, container, capacity) : requestOf(name, container);
   const value = parseQuantity(wanted);
-  const unit = parseQuantity(divisor) ?? 0;
+  const unit = parseQuantity(divisor) ?? 0n;
   if (value === undefined) return undefined;
-  // "0" stands for a divisor that was not given. A quotient such as 0.3 / 0.1 must not be rounded up for its last bit.
-  return String(Math.ceil(Number((value / (unit === 0 ? 1 : unit)).toFixed(6))));
+  // "0" stands for a divisor that was not given.
+  return String(ceilDivide(value, unit > 0n ? unit : ONE));
 }
 
 function limitOf(name: string, { resources }: Container, capacity: Readonly<Record<string, string>>): string {

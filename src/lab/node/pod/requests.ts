@@ -1,5 +1,5 @@
 import type { Container, Pod } from "#api/core/v1/types.ts";
-import { parseQuantity } from "./quantity.ts";
+import { countQuantity } from "#api/meta/quantity.ts";
 import { isSidecar } from "./restart.ts";
 
 /** What a pod asks of its node. Pure. */
@@ -16,7 +16,7 @@ export function podRequests(pod: Pod): ReadonlyMap<string, number> {
 }
 
 export function inUnits(resource: string, text: string | undefined): number {
-  return Math.ceil((parseQuantity(text ?? "0") ?? 0) * (UNITS[resource] ?? 1));
+  return countQuantity(text, UNITS[resource]) ?? 0;
 }
 
 function requestOf({ spec }: Pod, resource: string): number {

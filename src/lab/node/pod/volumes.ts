@@ -1,8 +1,8 @@
 import type { DownwardFile, KeyToPath, Pod, Volume, VolumeProjection } from "#api/core/v1/types.ts";
 import { type PodPlace, readField, readResource } from "./downward.ts";
+import { countQuantity } from "#api/meta/quantity.ts";
 import { ConfigError, type ConfigSources } from "./environment.ts";
 import { fsGroupOf, fsUserOf } from "./identity.ts";
-import { parseQuantity } from "./quantity.ts";
 
 /** What a pod's volumes hold. Pure. */
 
@@ -61,7 +61,7 @@ function checkKind(volume: Volume): void {
 }
 
 function planEmpty({ emptyDir }: Volume): VolumePlan {
-  const sizeBytes = emptyDir?.sizeLimit === undefined ? undefined : parseQuantity(emptyDir.sizeLimit);
+  const sizeBytes = emptyDir?.sizeLimit === undefined ? undefined : countQuantity(emptyDir.sizeLimit);
   const isBounded = sizeBytes !== undefined && sizeBytes > 0;
   const inMemory = emptyDir?.medium === "Memory" || isBounded;
   return { kind: "empty", inMemory, sizeBytes: isBounded ? sizeBytes : undefined };

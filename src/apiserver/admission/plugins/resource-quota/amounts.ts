@@ -1,6 +1,6 @@
 import { byText } from "#base/text.ts";
 import { type Fields, stringMapAt } from "../../../builtin/fields.ts";
-import { parseQuantity } from "../../../builtin/quantity.ts";
+import { parseQuantity } from "#api/meta/quantity.ts";
 import { renderQuantity } from "../../../schema/quantity.ts";
 
 /** Lists of resources, to be reckoned with. Source: k8s.io/apiserver, pkg/quota/v1/resources.go. */

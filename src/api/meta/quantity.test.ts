@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseQuantity } from "./quantity.ts";
+import { countQuantity, parseQuantity } from "./quantity.ts";
 
 const ONE = 10n ** 9n;
 
@@ -39,5 +39,18 @@ describe("a quantity", () => {
         expect(parseQuantity(`${count}Mi`)).toBe(parseQuantity(`${count * 1024}Ki`));
       }),
     );
+  });
+
+  it.each([
+    ["1100m", 1000, 1100],
+    ["1.1", 1000, 1100],
+    ["100u", 1000, 1],
+    ["1.5Gi", 1, 1.5 * 2 ** 30],
+    ["1", undefined, 1],
+    ["1m", undefined, 1],
+    ["8Pi", 1, 2 ** 53],
+    ["a", 1, undefined],
+  ])("%s in parts of 1/%s is %s, what is begun counting as whole", (text, parts, count) => {
+    expect(countQuantity(text, parts)).toBe(count);
   });
 });
