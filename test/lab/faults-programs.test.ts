@@ -145,6 +145,7 @@ describeOnKernel("a fleet whose programs die, and whose objects are deleted", ()
         await rob(member, SERVICES, `${MANAGED_BY_LABEL}=${MANAGED_BY}`);
         await rob(member, ENDPOINT_SLICES, `${MCS_SERVICE_NAME_LABEL}=${HELLO.name}`);
       }
+      await rob(IMPORTER, MCS_SERVICE_IMPORTS, `${MANAGED_BY_LABEL}=${MANAGED_BY}`);
       expect(await addressesOf(IMPORTER)).toEqual(addresses);
     });
   });

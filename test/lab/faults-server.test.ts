@@ -18,10 +18,7 @@ describeOnKernel("a fleet whose API servers are overloaded", () => {
   it("drops nothing that serves, and passes changes on, while the hub takes two seconds for each answer", async () => {
     await world.suffer(async () => {
       using _slow = slowDown(world.lab, "hub/apiserver");
-      await world.scale(ONE, 3);
-      await untilMet(ONE, 3);
-      await world.scale(TWO, 1);
-      await untilMet(TWO, 1);
+      await change();
     });
   });
 
@@ -31,10 +28,7 @@ describeOnKernel("a fleet whose API servers are overloaded", () => {
       const end = world.checker.mark("unmanaged", IMPORTER);
       {
         using _slow = slowDown(world.lab, `${IMPORTER}/apiserver`);
-        await world.scale(ONE, 3);
-        await untilMet(ONE, 3);
-        await world.scale(TWO, 1);
-        await untilMet(TWO, 1);
+        await change();
       }
       end();
     });
@@ -43,10 +37,7 @@ describeOnKernel("a fleet whose API servers are overloaded", () => {
   it("drops nothing that serves, and passes changes on, while the hub refuses half of what is written", async () => {
     await world.suffer(async () => {
       await using crowded = await crowd(world.lab, "hub");
-      await world.scale(ONE, 3);
-      await untilMet(ONE, 3);
-      await world.scale(TWO, 1);
-      await untilMet(TWO, 1);
+      await change();
       expect(Object.keys(crowded.refused())).toEqual(
         expect.arrayContaining([expect.stringContaining(ONE), expect.stringContaining(TWO)]),
       );
@@ -54,10 +45,12 @@ describeOnKernel("a fleet whose API servers are overloaded", () => {
   });
 });
 
-/** Waits until the importer without pods of its own meets so many pods of an exporter, and no others. */
-async function untilMet(exporter: string, pods: number): Promise<void> {
+/** One exporter gets more pods, and the other loses one, which the importer without pods of its own comes to know. */
+async function change(): Promise<void> {
+  await Promise.all([world.scale(ONE, 3), world.scale(TWO, 1)]);
   await world.checker.untilFlows((last, from) => {
-    const met = new Set(last.filter((it) => it.to?.cluster === exporter).map((it) => it.to?.address));
-    return from !== IMPORTER || met.size === pods;
+    const met = (exporter: string): number =>
+      new Set(last.filter((it) => it.to?.cluster === exporter).map((it) => it.to?.address)).size;
+    return from !== IMPORTER || (met(ONE) === 3 && met(TWO) === 1);
   }, 60);
 }
