@@ -44,6 +44,16 @@ async function problemOf([name = "", ...rest]: readonly string[]): Promise<strin
   return sub === undefined ? misuse(top, rest) : misuse(sub, rest.slice(1));
 }
 
+/** The first word of a call that is no command or flag; what flags and commands take is left out of sentences. */
+async function unknownIn([name = "", ...rest]: readonly string[]): Promise<string | undefined> {
+  const entry = COMMANDS.get(name);
+  if (entry === undefined) return name;
+  const top = await loadCommand(name, entry);
+  const sub = top.commands.find((it) => it.name() === rest[0]);
+  const flags = new Set((sub ?? top).options.flatMap((it) => [it.short, it.long]));
+  return rest.find((it) => it.startsWith("-") && !flags.has(it));
+}
+
 function misuse(
   command: Pick<CommandUnknownOpts, "parseOptions" | "registeredArguments">,
   argv: readonly string[],
@@ -78,6 +88,25 @@ describe("the documents", () => {
       if (problem !== undefined) wrong.push(`${page}: fairlead ${call.join(" ")}: ${problem}`);
     }
     expect(wrong).toEqual([]);
+  });
+
+  it("speak in their sentences only of commands and flags that exist", async () => {
+    const calls = guides.flatMap((page) => {
+      const text = read(page).replaceAll(/```.*?```/gs, "");
+      return [...text.matchAll(/`fairlead ([a-z][^`]*)`/g)].map((match) => ({
+        page,
+        call: (match[1] ?? "").split(/\s+/),
+      }));
+    });
+    expect(calls.length).toBeGreaterThan(20);
+    const wrong: string[] = [];
+    for (const { page, call } of calls) {
+      const unknown = await unknownIn(call);
+      if (unknown !== undefined) wrong.push(`${page}: fairlead ${call.join(" ")}: no ${unknown}`);
+    }
+    expect(wrong).toEqual([]);
+    expect(await unknownIn(["dns", "setup", "--nonsense"])).toBe("--nonsense");
+    expect(await unknownIn(["nonsense"])).toBe("nonsense");
   });
 
   it.each([

@@ -42,7 +42,7 @@ function noticeOf({ name, notice }: Part): readonly TarEntry[] {
 }
 
 /** What a C library looks for. */
-export function systemFiles(): readonly TarEntry[] {
+function systemFiles(): readonly TarEntry[] {
   return [
     file(
       "etc/passwd",
