@@ -29,6 +29,7 @@ import {
   type InternalServiceExport,
   type InternalServiceImport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import type { Members } from "#api/fairlead.dev/model/audience.ts";
 import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES, type Role, type RoleBinding } from "#api/rbac/v1/types.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
@@ -64,8 +65,8 @@ export interface HubInformers extends IdentityInformers {
   readonly sliceImports: Informer<EndpointSliceImport>;
 }
 
-/** Of mailboxes that make a member by being there. */
-const MAILBOXES = "mailboxes";
+/** Of mailboxes that make a member by being there: the member. */
+const MAILBOX_OF = "mailboxOf";
 
 interface Membership {
   /** Whether a mailbox makes a member, with or without a MemberCluster. Default: false. */
@@ -91,8 +92,10 @@ export function createHubInformers(
     namespaces: make(NAMESPACES, {
       ...optional,
       indexes: {
-        [MAILBOXES]: ({ metadata: { name } }) =>
-          areMembersByNamespace && clusterOfMailbox(name) !== undefined ? [MAILBOXES] : [],
+        [MAILBOX_OF]: ({ metadata: { name } }) => {
+          const cluster = areMembersByNamespace ? clusterOfMailbox(name) : undefined;
+          return cluster === undefined ? [] : [cluster];
+        },
       },
     }),
     roles: make(ROLES, ofFleet),
@@ -136,16 +139,16 @@ export function neededInformers(
   return Object.values(isBesideOthers ? services : { ...services, ...membership });
 }
 
-/** Members that belong to the fleet: those that are leaving do no longer. */
-export function currentMembers({ members, namespaces }: HubInformers): Set<string> {
-  const current = new Set<string>();
-  for (const member of members.store.list()) if (!isDeleting(member)) current.add(member.metadata.name);
-  for (const mailbox of namespaces.store.byIndex(MAILBOXES, MAILBOXES)) {
-    const cluster = clusterOfMailbox(mailbox.metadata.name) ?? "";
-    const isLeaving = isDeleting(mailbox) || members.store.get(objectKey(undefined, cluster)) !== undefined;
-    if (!isLeaving) current.add(cluster);
-  }
-  return current;
+/** Members that belong to the fleet, as things are when it is asked: those that are leaving do no longer. */
+export function currentMembers({ members, namespaces }: HubInformers): Members {
+  return {
+    has(cluster) {
+      const member = members.store.get(objectKey(undefined, cluster));
+      if (member !== undefined) return !isDeleting(member);
+      const [mailbox] = namespaces.store.byIndex(MAILBOX_OF, cluster);
+      return mailbox !== undefined && !isDeleting(mailbox);
+    },
+  };
 }
 
 /** Keys of services, "namespace/name". References are read by their parts: the joined text is the sender's word. */

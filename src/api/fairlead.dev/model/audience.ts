@@ -4,6 +4,9 @@ import { ALLOWED_IMPORTERS_ANNOTATION } from "../names.ts";
 import { type ExportedService, isFor } from "./exported-service.ts";
 import { type MergedService, mergeExports } from "./merge.ts";
 
+/** Who belongs to the fleet. */
+export type Members = Pick<ReadonlySet<string>, "has">;
+
 /** Who sees what of a service whose exports are not all for everyone. */
 
 export interface Audiences {
@@ -35,10 +38,7 @@ export function narrowed(
  *
  * @param members - Those of the fleet; other names get nothing.
  */
-export function mergeForAudiences(
-  exports: readonly ExportedService[],
-  members: ReadonlySet<string>,
-): Audiences {
+export function mergeForAudiences(exports: readonly ExportedService[], members: Members): Audiences {
   const open = exports.filter((it) => it.exportTo === undefined);
   const narrow = exports.filter((it) => it.exportTo !== undefined);
   const named = new Set(narrow.flatMap((it) => [it.cluster, ...(it.exportTo ?? [])]));
@@ -55,6 +55,6 @@ export function mergeForAudiences(
 }
 
 /** Names in an export that are no members, sorted. */
-export function strangersOf({ exportTo = [] }: ExportedService, members: ReadonlySet<string>): string[] {
+export function strangersOf({ exportTo = [] }: ExportedService, members: Members): string[] {
   return exportTo.filter((it) => !members.has(it)).toSorted(byText);
 }

@@ -3,7 +3,12 @@ import { sameJson } from "#base/json.ts";
 import { byText } from "#base/text.ts";
 import { type Claim, parseClaims, planClaims } from "#api/fairlead.dev/model/claim.ts";
 import { type ExportedService, isFor, readExport } from "#api/fairlead.dev/model/exported-service.ts";
-import { type Audiences, mergeForAudiences, narrowed } from "#api/fairlead.dev/model/audience.ts";
+import {
+  type Audiences,
+  mergeForAudiences,
+  narrowed,
+  type Members,
+} from "#api/fairlead.dev/model/audience.ts";
 import { type MergedService, mergeExports } from "#api/fairlead.dev/model/merge.ts";
 import { IMPORT_ANNOTATION, SHARED_IMPORT } from "#api/fairlead.dev/multi-cluster-service.ts";
 import { isClusterName, isServiceName } from "#api/fairlead.dev/model/names.ts";
@@ -29,7 +34,7 @@ export interface ServiceView {
   readonly imports: readonly InternalServiceImport[];
   readonly serviceImport: FleetServiceImport | undefined;
   /** Members that belong to the fleet now. */
-  readonly members: ReadonlySet<string>;
+  readonly members: Members;
   /** Of the namespace: who may import from it. Undefined: everyone. */
   readonly allowed?: readonly string[] | undefined;
 }
@@ -60,10 +65,7 @@ export interface ServicePlan {
  * What is wrong with an export, going by the namespace that it lies in: that is all the hub trusts. Undefined when
  * nothing is.
  */
-export function findExportProblem(
-  object: InternalServiceExport,
-  members: ReadonlySet<string>,
-): string | undefined {
+export function findExportProblem(object: InternalServiceExport, members: Members): string | undefined {
   const owner = clusterOfMailbox(object.metadata.namespace);
   const reference = object.spec?.serviceReference;
   if (owner === undefined || !members.has(owner)) return "its namespace belongs to no member";
@@ -127,7 +129,7 @@ interface SortedOut {
 }
 
 /** A cluster exports a service once: of two objects the first by name counts. */
-function sortOut(exports: readonly InternalServiceExport[], members: ReadonlySet<string>): SortedOut {
+function sortOut(exports: readonly InternalServiceExport[], members: Members): SortedOut {
   const accepted = new Map<InternalServiceExport, ExportedService>();
   const refused = new Map<InternalServiceExport, string>();
   const byCluster = new Map<string, string>();

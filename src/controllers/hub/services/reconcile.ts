@@ -1,5 +1,5 @@
 import { NAMESPACES } from "#api/core/v1/types.ts";
-import { allowedImporters } from "#api/fairlead.dev/model/audience.ts";
+import { allowedImporters, type Members } from "#api/fairlead.dev/model/audience.ts";
 import { mailboxName } from "#api/fairlead.dev/model/names.ts";
 import { type Claim, renderClaims } from "#api/fairlead.dev/model/claim.ts";
 import type { MergedService } from "#api/fairlead.dev/model/merge.ts";
@@ -221,7 +221,7 @@ class Pass {
   }
 
   /** The service as the fleet sees it: once in the view, and in the mailboxes of those who do not read that. */
-  async writeImportedServices(plan: ServicePlan, members: ReadonlySet<string>): Promise<void> {
+  async writeImportedServices(plan: ServicePlan, members: Members): Promise<void> {
     const { client, informers } = this.#parts;
     const signal = this.#signal;
     const name = mailboxName(this.#namespace, this.#name);
@@ -252,7 +252,7 @@ class Pass {
   /** By namespace. */
   #importedSpecs(
     { audiences: { everyone, special } }: ServicePlan,
-    members: ReadonlySet<string>,
+    members: Members,
   ): Map<string, MergedService["spec"]> {
     const { informers } = this.#parts;
     const specs = new Map<string, MergedService["spec"]>();
@@ -266,11 +266,7 @@ class Pass {
 }
 
 /** Members that asked for the services of a namespace. */
-export function reportersOf(
-  informers: HubInformers,
-  namespace: string,
-  members: ReadonlySet<string>,
-): string[] {
+export function reportersOf(informers: HubInformers, namespace: string, members: Members): string[] {
   return [...informers.reports.store.byIndex("namespace", namespace)].flatMap((report) => {
     const cluster = clusterOfMailbox(report.metadata.namespace);
     return cluster !== undefined && report.metadata.name === cluster && members.has(cluster) ? [cluster] : [];

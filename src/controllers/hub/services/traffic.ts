@@ -1,4 +1,4 @@
-import { strangersOf } from "#api/fairlead.dev/model/audience.ts";
+import { strangersOf, type Members } from "#api/fairlead.dev/model/audience.ts";
 import { type ExportedService, isFor } from "#api/fairlead.dev/model/exported-service.ts";
 import { planStrictImport } from "#api/fairlead.dev/model/strict.ts";
 import { TRAFFIC } from "#api/fairlead.dev/names.ts";
@@ -10,7 +10,7 @@ import type { FleetServiceImportStatus } from "#api/networking.fleet.azure.com/v
 export interface TrafficFacts {
   /** Undefined where exports agree. */
   readonly affinityConflict: string | undefined;
-  readonly members: ReadonlySet<string>;
+  readonly members: Members;
 }
 
 /** Nothing where nothing is wrong: the member says what holds. */

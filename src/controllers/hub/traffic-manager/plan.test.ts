@@ -54,6 +54,17 @@ describe("weights of endpoints", () => {
     expect(weights(view(exports, { backends: [backend(500)] }))).toEqual([167, 334]);
   });
 
+  it("are those of the export that the hub accepts, where a cluster sent two of one service", () => {
+    const of = view({ a: { ...PUBLIC, weight: 3 }, b: PUBLIC });
+    const refused = { metadata: { namespace: "fleet-member-a", name: "work-hello-2" } };
+    const spec = { ports: [], serviceReference: {} as never, ...PUBLIC, weight: 500 };
+    for (const exports of [
+      [...of.exports("hello"), { ...refused, spec }],
+      [{ ...refused, spec }, ...of.exports("hello")],
+    ])
+      expect(weights({ ...of, exports: () => exports })).toEqual([75, 25]);
+  });
+
   it("count 1 where nobody gave any", () => {
     expect(weights(view({ a: PUBLIC, b: PUBLIC }, { backends: [backend(undefined)] }))).toEqual([1, 1]);
   });

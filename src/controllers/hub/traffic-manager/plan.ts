@@ -83,6 +83,8 @@ function planBackend(view: BackendsView, backend: TrafficManagerBackend): Planne
     view
       .exports(service)
       .filter((it) => !isDeleting(it))
+      // Of two objects of one cluster the first by name is the one that the hub accepts: it comes last here, and stays.
+      .toSorted((a, b) => byText(b.metadata.name, a.metadata.name))
       .map((it) => [clusterOfMailbox(it.metadata.namespace) ?? "", it.spec] as const),
   );
   const missing = clusters.find((cluster) => exports.get(cluster) === undefined);
