@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { LEASES } from "#api/coordination/v1/types.ts";
 import { FakeClock } from "#base/clock.fake.ts";
-import { offsetClock } from "#base/clock.ts";
+import { delay, offsetClock } from "#base/clock.ts";
 import { silentLogger } from "#base/log.ts";
 import { createMetrics } from "#base/metrics.ts";
 import { noMetrics } from "#base/metrics.none.ts";
@@ -9,6 +9,9 @@ import { seededRng } from "#base/rng.ts";
 import { FakeKubeClient } from "./client.fake.ts";
 import { runAsLeader, runAsLeaderOfAll } from "./leader.ts";
 import { objectKey } from "#api/meta/key.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import type { WriteOptions } from "./types.ts";
 
 let clock: FakeClock;
 let client: FakeKubeClient;
@@ -49,9 +52,47 @@ function candidate(
   return { state, stop: () => stop.abort(), running };
 }
 
+/** A server, or a way to it, that lets some renewals wait: for so many milliseconds each. */
+class SlowClient extends FakeKubeClient {
+  waits: number[] = [];
+  override async update<T extends KubeObject>(
+    of: Resource<T>,
+    object: T,
+    options: WriteOptions = {},
+  ): Promise<T> {
+    const waitMs = this.waits.shift() ?? 0;
+    if (waitMs > 0) await delay(clock, waitMs, options.signal ?? new AbortController().signal);
+    return super.update(of, object, options);
+  }
+}
+
 const lease = () => client.objects(LEASES)[0]?.spec;
 
 describe("leader election", () => {
+  it.each([
+    ["a connection swallows a renewal", [Number.POSITIVE_INFINITY]],
+    ["the server takes 5.5 s for each", Array.from({ length: 40 }, () => 5500)],
+  ])("goes on where %s", async (_, waits) => {
+    const slow = new SlowClient(clock);
+    const one = candidate("one", slow);
+    await clock.advance(0);
+    slow.waits = [...waits];
+    await clock.advance(60_000);
+    expect(one.state).toEqual({ leads: true, ended: "" });
+    slow.waits = [];
+    one.stop();
+    await one.running;
+  });
+
+  it("ends where every renewal is swallowed, before anyone else may lead", async () => {
+    const slow = new SlowClient(clock);
+    const one = candidate("one", slow);
+    await clock.advance(0);
+    slow.waits = Array.from({ length: 9 }, () => Number.POSITIVE_INFINITY);
+    await clock.advance(10_000);
+    expect(one.state.leads).toBe(false);
+  });
+
   it("takes a lease that is not there, with times of six digits, and renews it", async () => {
     const one = candidate("one");
     await clock.advance(0);

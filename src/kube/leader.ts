@@ -5,7 +5,7 @@ import { FleetError, hasCode, messageOf } from "#base/errors.ts";
 import type { Metrics } from "#base/metrics.ts";
 import { microTimestamp } from "./conditions.ts";
 import type { RuntimeDeps } from "./deps.ts";
-import type { KubeClient } from "./types.ts";
+import type { CallOptions, KubeClient } from "./types.ts";
 
 export interface LeaderElectionOptions {
   readonly namespace: string;
@@ -178,19 +178,41 @@ class Candidate {
     }
   }
 
+  /** Where no answer came in half of the time the connection may be dead: it is tried once more, on a new one. */
   async #within(limitMs: number, signal: AbortSignal): Promise<boolean> {
-    const limit = new AbortController();
-    using _timer = this.#deps.clock.after(limitMs, () =>
-      limit.abort(new FleetError("TIMED_OUT", `no answer for ${Math.round(limitMs)} ms`)),
+    const { clock } = this.#deps;
+    const over = new AbortController();
+    using _timer = clock.after(limitMs, () =>
+      over.abort(new FleetError("TIMED_OUT", `no answer for ${Math.round(limitMs)} ms`)),
     );
-    return this.#tryOnce(AbortSignal.any([signal, limit.signal]));
+    const within = AbortSignal.any([signal, over.signal]);
+    try {
+      const first = this.#tryOnce(within, limitMs / 2);
+      const late = delay(clock, limitMs / 2, within).then(
+        () => true,
+        () => false,
+      );
+      const isLate = await Promise.race([first.then(() => false), late]);
+      if (!isLate) return await first;
+      const both = [first, this.#tryOnce(within)];
+      return await Promise.any(
+        both.map(async (it) => (await it) || Promise.reject(new Error("not renewed"))),
+      );
+    } catch {
+      return false;
+    } finally {
+      over.abort();
+    }
   }
 
   /** One attempt to take or renew the Lease. False when someone else holds it or the server did not take ours. */
-  async #tryOnce(signal: AbortSignal): Promise<boolean> {
+  async #tryOnce(signal: AbortSignal, silentAfterMs?: number): Promise<boolean> {
     try {
       // The holder knows the Lease: it writes without reading first, and reads only when that fails.
-      if (this.#isOurs() && this.#seen !== undefined) return await this.#write(this.#seen, signal);
+      if (this.#isOurs() && this.#seen !== undefined) {
+        const silence = silentAfterMs === undefined ? {} : { silentAfterMs };
+        return await this.#write(this.#seen, { signal, ...silence });
+      }
       return await this.#readAndTake(signal);
     } catch (error) {
       if (hasCode(error, "API_CONFLICT", "API_ALREADY_EXISTS", "API_NOT_FOUND"))
@@ -212,7 +234,7 @@ class Candidate {
     const silentMs = this.#deps.clock.monotonic() - this.#seenAtMs;
     const limitMs = (lease.spec?.leaseDurationSeconds ?? this.#options.leaseSeconds) * 1000;
     const isFree = holder === "" || holder === this.#options.identity || silentMs > limitMs;
-    return isFree ? this.#write(lease, signal) : this.#isColleagues(lease);
+    return isFree ? this.#write(lease, { signal }) : this.#isColleagues(lease);
   }
 
   async #look(signal: AbortSignal): Promise<Lease | undefined> {
@@ -226,8 +248,8 @@ class Candidate {
     return lease;
   }
 
-  async #write(lease: Lease, signal: AbortSignal): Promise<boolean> {
-    this.#note(await this.#client.update(LEASES, { ...lease, spec: this.#spec(lease) }, { signal }));
+  async #write(lease: Lease, options: CallOptions): Promise<boolean> {
+    this.#note(await this.#client.update(LEASES, { ...lease, spec: this.#spec(lease) }, options));
     return true;
   }
 

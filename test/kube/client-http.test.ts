@@ -323,6 +323,27 @@ describe("a watch", () => {
     expect(await error).toMatchObject({ code: "API_UNAVAILABLE", retriable: true });
   });
 
+  it("without a bookmark for ninety seconds is given up, and one that gets them is not", async () => {
+    let send: (type: string) => void = () => {};
+    handlers = [
+      (_, response) => {
+        send = (type) => void response.write(line(type, "1"));
+        send("ADDED");
+      },
+    ];
+    const options = { timeoutSeconds: 300, allowWatchBookmarks: true };
+    const events = client.watch(CONFIG_MAPS, options, forever)[Symbol.asyncIterator]();
+    await events.next();
+    for (let minute = 0; minute < 3; minute++) {
+      await clock.advance(60_000);
+      send("BOOKMARK");
+      expect((await events.next()).value).toMatchObject({ type: "BOOKMARK" });
+    }
+    const error = events.next().catch((thrown: unknown) => thrown);
+    await clock.advance(91_000);
+    expect(await error).toMatchObject({ code: "API_UNAVAILABLE", retriable: true });
+  });
+
   it("is refused as a call is", async () => {
     handlers = [json(410, status(410, "Expired"))];
     const events = client.watch(CONFIG_MAPS, { resourceVersion: "1" }, forever)[Symbol.asyncIterator]();
