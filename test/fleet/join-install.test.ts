@@ -1,12 +1,21 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Deployment, DEPLOYMENTS } from "#api/apps/v1/types.ts";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { EVENTS, type Pod, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "#api/core/v1/types.ts";
+import {
+  EVENTS,
+  NAMESPACES,
+  type Pod,
+  PODS,
+  SECRETS,
+  SERVICE_ACCOUNTS,
+  SERVICES,
+} from "#api/core/v1/types.ts";
 import { accessManifests } from "#api/fairlead.dev/access/manifests.ts";
 import { MEMBER_ACCESS } from "#api/fairlead.dev/access/programs.ts";
 import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
 import { keyOf, objectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { POD_DISRUPTION_BUDGETS } from "#api/policy/v1/types.ts";
 import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES } from "#api/rbac/v1/types.ts";
 import { reachHub } from "#cli/fleet/checks/reach.ts";
@@ -15,9 +24,19 @@ import { joinCluster, planJoin } from "#cli/fleet/join.ts";
 import type { JoinOptions } from "#cli/fleet/join-options.ts";
 import type { Report } from "#cli/fleet/steps.ts";
 import { leaveFleet } from "#cli/fleet/leave.ts";
+import { isConditionTrue } from "#kube/conditions.ts";
 import { issueAuthority } from "#pki/issue.ts";
 import { userOf } from "./access.ts";
-import { eventually, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "./fleet.ts";
+import {
+  deploy,
+  eventually,
+  eventuallyOne,
+  exportBy,
+  PATIENCE_MS,
+  startFleet,
+  testDeps,
+  type TestFleet,
+} from "./fleet.ts";
 import { rolledOut, type Said, sayOfWorkloads } from "./workloads.ts";
 
 /** What a join makes in its member, and the pods that it looks at. */
@@ -221,6 +240,30 @@ describe("a join that installs", () => {
     await eventually(client, PODS, (all) => all.length === 0);
     expect(await objects()).toEqual(before);
     await eventually(fleet.client("hub"), MEMBER_CLUSTERS, (all) => all.length === 0);
+  });
+
+  it("and fails after its agent began to take part takes imports back, and tells users' objects", async () => {
+    const client = fleet.client(NAME);
+    await deploy(client, { addresses: ["10.1.0.1"] });
+    await exportBy("mcs", client);
+    const hello = objectKey("work", "hello");
+    const stop = new AbortController();
+    // Its pods are never rolled out, and yet the agent runs.
+    const options = optionsFor({ install, skipChecks, timeoutMs: LIMIT_MS });
+    const failing = joinCluster(options, testDeps("join"), stop.signal);
+    failing.catch(() => {});
+    await eventuallyOne(client, MCS_SERVICE_IMPORTS, hello);
+    await eventuallyOne(client, MCS_SERVICE_EXPORTS, hello, (it) =>
+      isConditionTrue(it.status?.conditions, "Ready"),
+    );
+    stop.abort(new Error("interrupted"));
+    await expect(failing).rejects.toThrow("interrupted");
+    expect((await client.list(MCS_SERVICE_IMPORTS)).items).toEqual([]);
+    const { status } = await client.get(MCS_SERVICE_EXPORTS, hello);
+    const told = status?.conditions?.map((it) => `${it.type} ${it.status}`);
+    expect(told?.toSorted()).toEqual(["Ready False", "Valid True", "fairlead.dev/Active False"]);
+    await eventually(fleet.client("hub"), MEMBER_CLUSTERS, (all) => all.length === 0);
+    await client.delete(NAMESPACES, objectKey(undefined, "work"));
   });
 
   it("leaves a Helm release alone, waits for its pods, and so does leaving", async () => {

@@ -37,7 +37,7 @@ import {
 } from "./identity.ts";
 import { takesCredential } from "./clusters.ts";
 import { forgetMember } from "./leave.ts";
-import { listOrNone, removeImports } from "./leave-member.ts";
+import { listOrNone, markInactive, removeImports } from "./leave-member.ts";
 import { DEFAULT_TIMEOUT_MS, type JoinDeps, type JoinOptions } from "./join-options.ts";
 import {
   applyWanted,
@@ -309,7 +309,7 @@ export function equipStep(joining: Joining): Step {
       const before = await member.client.find(SECRETS, SECRET_KEY, { signal });
       const proof = await proofFor(joining, registered.spec.identity, before, undo);
       undo.add(`Secret ${SECRET_KEY} of ${member.who}`, () =>
-        before === undefined ? forgetHub(member.client) : restore(member.client, SECRETS, before),
+        before === undefined ? forgetHub(joining) : restore(member.client, SECRETS, before),
       );
       if (before !== undefined && proof.isNew) await dropProof(joining);
       const fields = { ...whereabouts(joining), ...proof.fields };
@@ -326,9 +326,10 @@ export function equipStep(joining: Joining): Step {
 }
 
 /** An agent that had begun to take part ends with its Secret, and takes nothing back any more. */
-async function forgetHub(member: Side["client"]): Promise<void> {
-  await member.delete(SECRETS, SECRET_KEY);
-  await removeImports(member);
+async function forgetHub({ options, deps, member: { client } }: Joining): Promise<void> {
+  await client.delete(SECRETS, SECRET_KEY);
+  await removeImports(client);
+  await markInactive(client, { name: options.name, clock: deps.clock });
 }
 
 function whereabouts({ options, followCa }: Joining): Record<string, string> {

@@ -38,20 +38,18 @@ import { INSTALLED_BY, INSTALLED_BY_LABEL, memberManifests } from "./install/mem
 
 const SECRET_KEY = objectKey(FLEET_SYSTEM_NAMESPACE, HUB_SECRET);
 
-export interface Left {
+interface Left {
   readonly name: string;
   readonly clock: Clock;
-  readonly signal: AbortSignal;
+  readonly signal?: AbortSignal;
 }
 
 /** Ends the agent's part in the fleet, takes back what it and `fairlead join` made, and tells users' objects. */
 export async function cleanMember(member: KubeClient, left: Left): Promise<void> {
   const { signal } = left;
-  await member.delete(SECRETS, SECRET_KEY, { signal });
+  await member.delete(SECRETS, SECRET_KEY, optional(signal));
   await removeImports(member, signal);
   await removeInstalled(member, signal);
-  // Once more: the agent may have been about to write when its Secret went.
-  await removeImports(member, signal);
   await markInactive(member, left);
 }
 
@@ -64,7 +62,7 @@ export async function checkSaysItIs(
   member: KubeClient,
   { name, signal }: Omit<Left, "clock">,
 ): Promise<void> {
-  const secret = await member.find(SECRETS, SECRET_KEY, { signal });
+  const secret = await member.find(SECRETS, SECRET_KEY, optional(signal));
   const said = Buffer.from(secret?.data?.["cluster"] ?? "", "base64").toString("utf8");
   if (said === "" || said === name) return;
   throw new FleetError(
@@ -73,8 +71,19 @@ export async function checkSaysItIs(
   );
 }
 
-/** What an agent made and could not take back. */
+/** Of what others hold by a finalizer, so many looks see nothing go. */
+const MOST_LOOKS = 5;
+
+/**
+ * What an agent made and could not take back. Looks again until there is nothing: the agent may have been about to write
+ * when its Secret went.
+ */
 export async function removeImports(member: KubeClient, signal?: AbortSignal): Promise<void> {
+  for (let look = 0; look < MOST_LOOKS; look++) if ((await removeSeenImports(member, signal)) === 0) return;
+}
+
+/** @returns How many there were. */
+async function removeSeenImports(member: KubeClient, signal: AbortSignal | undefined): Promise<number> {
   const kinds: readonly (readonly [Resource, string])[] = [
     [ENDPOINT_SLICES, `${SLICE_MANAGER_LABEL} in (${MCS_SLICE_MANAGER},${FLEET_SLICE_MANAGER})`],
     [MCS_SERVICE_IMPORTS, `${MANAGED_BY_LABEL}=${MANAGED_BY}`],
@@ -82,10 +91,13 @@ export async function removeImports(member: KubeClient, signal?: AbortSignal): P
     [SERVICES, MULTI_CLUSTER_SERVICE_NAME_LABEL],
     [TRAFFIC_ROUTES, `${MANAGED_BY_LABEL}=${MANAGED_BY}`],
   ];
-  const options = signal === undefined ? {} : { signal };
+  const options = optional(signal);
+  let seen = 0;
   for (const [of, labelSelector] of kinds)
-    for (const it of await listOrNone(member, of, { labelSelector, ...options }))
+    for (const it of await listOrNone(member, of, { labelSelector, ...options })) {
+      seen++;
       await member.delete(of, keyOf(it), options);
+    }
   for (const it of await listOrNone(member, FLEET_SERVICE_IMPORTS, options)) {
     await removeFinalizer(member, FLEET_SERVICE_IMPORTS, it, {
       finalizer: FINALIZERS.serviceImport,
@@ -93,18 +105,21 @@ export async function removeImports(member: KubeClient, signal?: AbortSignal): P
     });
     const isDerived =
       it.metadata.ownerReferences?.some((owner) => owner.kind === "MultiClusterService") === true;
-    if (isDerived) await member.delete(FLEET_SERVICE_IMPORTS, keyOf(it), options);
+    if (!isDerived) continue;
+    seen++;
+    await member.delete(FLEET_SERVICE_IMPORTS, keyOf(it), options);
   }
+  return seen;
 }
 
 /** What `fairlead join` installed, last first; what a chart manages stays. */
-async function removeInstalled(member: KubeClient, signal: AbortSignal): Promise<void> {
+async function removeInstalled(member: KubeClient, signal: AbortSignal | undefined): Promise<void> {
   const manifests = memberManifests({ image: "", imagePullPolicy: "Always", replicas: 2, dns: true });
   for (const { of, object } of manifests.toReversed()) {
     const key = keyOf(object);
-    const present = await member.find(of, key, { signal });
+    const present = await member.find(of, key, optional(signal));
     if (present?.metadata.labels?.[INSTALLED_BY_LABEL] === INSTALLED_BY)
-      await member.delete(of, key, { signal });
+      await member.delete(of, key, optional(signal));
   }
 }
 
@@ -145,9 +160,9 @@ const USERS: readonly UsersKind[] = [
 ];
 
 /** Tells users' objects that nothing comes of them any more, as an agent does that leaves. */
-async function markInactive(member: KubeClient, left: Left): Promise<void> {
+export async function markInactive(member: KubeClient, left: Left): Promise<void> {
   for (const kind of USERS)
-    for (const it of await listOrNone(member, kind.of, { signal: left.signal }))
+    for (const it of await listOrNone(member, kind.of, optional(left.signal)))
       await tell(member, kind, it, left);
 }
 
@@ -157,7 +172,8 @@ async function tell(
   object: Told,
   { name: cluster, clock, signal }: Left,
 ): Promise<void> {
-  if (finalizer !== undefined) await removeFinalizer(member, of, object, { finalizer, signal });
+  const options = optional(signal);
+  if (finalizer !== undefined) await removeFinalizer(member, of, object, { finalizer, ...options });
   const before = object.status?.conditions ?? [];
   // Who was told nothing of a fleet needs not be told that it is gone.
   const isToldSo = before.length === 0 || before.some((it) => it.type === ACTIVE_CONDITION);
@@ -169,14 +185,18 @@ async function tell(
       of,
       keyOf(object),
       { metadata: { labels: Object.fromEntries(stale.map((label) => [label, null])) } },
-      { signal },
+      options,
     );
   const inactive = inactiveCondition(cluster);
   const said = says === undefined ? [] : [{ ...says, message: inactive.message }];
   let conditions = before.filter((it) => keeps.includes(it.type) || it.type === says?.type);
   for (const it of [...said, inactive]) conditions = setCondition(conditions, it, clock);
   const applied = { metadata: { namespace, name }, status: { conditions } } as Applied<Told>;
-  await member.apply(of, applied, { fieldManager: MEMBER_MANAGER, subresource: "status", signal });
+  await member.apply(of, applied, { fieldManager: MEMBER_MANAGER, subresource: "status", ...options });
+}
+
+function optional(signal: AbortSignal | undefined): { readonly signal?: AbortSignal } {
+  return signal === undefined ? {} : { signal };
 }
 
 export async function listOrNone<T extends KubeObject>(
