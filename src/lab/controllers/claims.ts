@@ -1,10 +1,10 @@
 import { type Pod, PODS } from "#api/core/v1/types.ts";
-import { keyOf } from "#api/meta/key.ts";
-import type { KubeObject, OwnerReference } from "#api/meta/types.ts";
+import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
+import type { KubeObject, LabelSelector, OwnerReference } from "#api/meta/types.ts";
 import { hasCode } from "#base/errors.ts";
 import { isDeleting } from "#kube/finalizers.ts";
-import type { Matcher } from "#kube/selector.ts";
-import type { KubeClient } from "#kube/types.ts";
+import { type Matcher, matcherOf } from "#kube/selector.ts";
+import type { Change, Informer, KubeClient } from "#kube/types.ts";
 import { controllerOf, isActive, isControlledBy } from "./pods.ts";
 
 /** Which pods a workload takes for its own. Source: k8s.io/kubernetes, pkg/controller/controller_ref_manager.go. */
@@ -57,4 +57,28 @@ async function setController(
   } catch (error) {
     if (!hasCode(error, "API_NOT_FOUND")) throw error;
   }
+}
+
+/** The workload of a kind that owns an object, or owned it. */
+export function ownerOf(kind: string, object: KubeObject | undefined): ObjectKey[] {
+  const owner = object === undefined ? undefined : controllerOf(object);
+  return owner?.kind === kind ? [objectKey(object?.metadata.namespace, owner.name)] : [];
+}
+
+/**
+ * The workload of a kind that owns a pod or owned it, and for an orphan all that may take it in: by their selector, and
+ * by what else they go by.
+ */
+export function claimantsOf<T extends KubeObject & { spec?: { selector?: LabelSelector } }>(
+  { of, store }: Informer<T>,
+  { before, after }: Change<Pod>,
+  mayBeOf: (workload: T, pod: Pod) => boolean = () => true,
+): ObjectKey[] {
+  return [before, after].flatMap((pod) => {
+    if (pod === undefined) return [];
+    if (controllerOf(pod) !== undefined) return ownerOf(of.kind, pod);
+    return [...store.byIndex("namespace", pod.metadata.namespace ?? "")]
+      .filter((it) => mayBeOf(it, pod) && matcherOf(it.spec?.selector)(pod.metadata.labels))
+      .map((it) => keyOf(it));
+  });
 }

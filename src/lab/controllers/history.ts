@@ -1,8 +1,10 @@
-import type { ControllerRevision } from "#api/apps/v1/types.ts";
+import { CONTROLLER_REVISIONS, type ControllerRevision } from "#api/apps/v1/types.ts";
 import type { PodTemplateSpec } from "#api/core/v1/types.ts";
 import type { KubeObject, OwnerReference } from "#api/meta/types.ts";
+import { hasCode } from "#base/errors.ts";
 import { isObject, sameJson } from "#base/json.ts";
 import { byText } from "#base/text.ts";
+import type { KubeClient } from "#kube/types.ts";
 import { templateHash } from "./names.ts";
 
 /**
@@ -47,6 +49,21 @@ export function planRevisions(of: Versioned, revisions: readonly ControllerRevis
     update,
     write: equal === undefined ? "create" : update === equal ? undefined : "renumber",
   };
+}
+
+export async function writeRevision(
+  client: KubeClient,
+  { update, write }: RevisionPlan,
+  signal: AbortSignal,
+): Promise<void> {
+  if (write === "renumber") await client.update(CONTROLLER_REVISIONS, update, { signal });
+  if (write !== "create") return;
+  try {
+    await client.create(CONTROLLER_REVISIONS, update, { signal });
+  } catch (error) {
+    // The name says what is in it: it was made in a pass before, and the cache does not show it yet.
+    if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
+  }
 }
 
 /** Those that nothing needs any more: beyond the limit the oldest, never one that a pod has or is to have. */

@@ -5,8 +5,7 @@ import {
   type DaemonSet,
 } from "#api/apps/v1/types.ts";
 import type { Node, Pod } from "#api/core/v1/types.ts";
-import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
-import { hasCode } from "#base/errors.ts";
+import { keyOf, type ObjectKey } from "#api/meta/key.ts";
 import { sameJson } from "#base/json.ts";
 import { createController } from "#kube/controller.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
@@ -14,14 +13,13 @@ import type { EventRecorder } from "#kube/events.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { matcherOf } from "#kube/selector.ts";
 import { watching } from "#kube/source.ts";
-import type { Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
-import { planClaims, settleClaims } from "../claims.ts";
+import type { Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
+import { claimantsOf, ownerOf, planClaims, settleClaims } from "../claims.ts";
 import { untilEnding } from "../ending.ts";
 import { Expectations } from "../expectations.ts";
-import { planHistory, planRevisions, type RevisionPlan, type Versioned } from "../history.ts";
+import { planHistory, planRevisions, type RevisionPlan, type Versioned, writeRevision } from "../history.ts";
 import type { LabInformers } from "../informers.ts";
 import { randomSuffix } from "../names.ts";
-import { controllerOf } from "../pods.ts";
 import { ownerReferenceTo } from "../templates.ts";
 import { WorkloadPods } from "../workload-pods.ts";
 import { FailureBackoff } from "./backoff.ts";
@@ -46,8 +44,8 @@ export function daemonSetController(parts: Parts, deps: RuntimeDeps): Controller
       reconcile: untilEnding((key, signal) => reconciler.reconcile(key, signal)),
       sources: [
         watching(daemonSets),
-        watching(controllerRevisions, ({ before, after }) => ownersOf(after ?? before)),
-        watching(pods, (change) => setsOfPod(parts.informers, change)),
+        watching(controllerRevisions, ({ before, after }) => ownerOf("DaemonSet", after ?? before)),
+        watching(pods, (change) => claimantsOf(parts.informers.daemonSets, change)),
         watching(nodes, ({ before, after }) =>
           sameJson(facetsOf(before), facetsOf(after))
             ? []
@@ -96,7 +94,7 @@ class Reconciler {
     ];
     const versioned = versionedOf(set);
     const revision = planRevisions(versioned, revisions);
-    await this.#writeRevision(revision, signal);
+    await writeRevision(this.#client, revision, signal);
     const view = await this.#view(set, revision, signal);
     const waitMs = isSettled ? await this.#changePods(key, view, signal) : undefined;
     const { status, checkInMs } = planStatus(view);
@@ -115,17 +113,6 @@ class Reconciler {
     const hash = revision.update.metadata.labels?.[HASH_LABEL] ?? "";
     const nodes = [...this.#informers.nodes.store.list()];
     return { set, nodes, own: claims.own, hash, nowMs: this.#deps.clock.now() };
-  }
-
-  async #writeRevision({ update, write }: RevisionPlan, signal: AbortSignal): Promise<void> {
-    if (write === "renumber") await this.#client.update(CONTROLLER_REVISIONS, update, { signal });
-    if (write !== "create") return;
-    try {
-      await this.#client.create(CONTROLLER_REVISIONS, update, { signal });
-    } catch (error) {
-      // The name says what is in it: it was made in a pass before, and the cache does not show it yet.
-      if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
-    }
   }
 
   /** @returns When a failed pod may be replaced, if one has to wait. Unit: milliseconds from now. */
@@ -198,20 +185,4 @@ function revisionsInUse(revisions: readonly ControllerRevision[], own: readonly 
 /** A server may leave out counts of zero, as Go's encoder does. */
 function withDefaults(status: DaemonSet["status"]): object {
   return { numberAvailable: 0, numberUnavailable: 0, updatedNumberScheduled: 0, ...status };
-}
-
-function ownersOf(object: Pod | ControllerRevision | undefined): ObjectKey[] {
-  const owner = object === undefined ? undefined : controllerOf(object);
-  return owner?.kind === "DaemonSet" ? [objectKey(object?.metadata.namespace, owner.name)] : [];
-}
-
-/** The set that owns the pod or owned it, and for an orphan all whose selector may take it in. */
-function setsOfPod({ daemonSets }: Needs, { before, after }: Change<Pod>): ObjectKey[] {
-  return [before, after].flatMap((pod) => {
-    if (pod === undefined) return [];
-    if (controllerOf(pod) !== undefined) return ownersOf(pod);
-    return [...daemonSets.store.byIndex("namespace", pod.metadata.namespace ?? "")]
-      .filter((set) => matcherOf(set.spec?.selector)(pod.metadata.labels))
-      .map((set) => keyOf(set));
-  });
 }

@@ -1,6 +1,6 @@
 import { isTracked, JOB_TRACKING_FINALIZER, type Job, JOBS } from "#api/batch/v1/types.ts";
 import { type Pod, PODS } from "#api/core/v1/types.ts";
-import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
+import { keyOf, type ObjectKey } from "#api/meta/key.ts";
 import { hasCode } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
 import { createController } from "#kube/controller.ts";
@@ -9,13 +9,12 @@ import type { EventRecorder } from "#kube/events.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { matcherOf } from "#kube/selector.ts";
 import { watching } from "#kube/source.ts";
-import type { Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
-import { planClaims, settleClaims } from "../claims.ts";
+import type { Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
+import { claimantsOf, ownerOf, planClaims, settleClaims } from "../claims.ts";
 import { untilEnding } from "../ending.ts";
 import { Expectations } from "../expectations.ts";
 import type { LabInformers } from "../informers.ts";
 import { randomSuffix } from "../names.ts";
-import { controllerOf } from "../pods.ts";
 import { ownerReferenceTo } from "../templates.ts";
 import { OwnWrites } from "../own-writes.ts";
 import { WorkloadPods } from "../workload-pods.ts";
@@ -40,7 +39,7 @@ export function jobController(parts: Parts, deps: RuntimeDeps): Controller {
       reconcile: untilEnding((key, signal) => reconciler.reconcile(key, signal)),
       sources: [
         watching(parts.informers.jobs),
-        watching(parts.informers.pods, (change) => jobsOfPod(parts.informers, change)),
+        watching(parts.informers.pods, (change) => claimantsOf(parts.informers.jobs, change)),
       ],
     },
     deps,
@@ -145,7 +144,7 @@ class Reconciler {
   async #releaseOrphans(key: ObjectKey, signal: AbortSignal): Promise<void> {
     const [namespace = ""] = key.split("/");
     const orphans = [...this.#informers.pods.store.byIndex("namespace", namespace)].filter(
-      (pod) => isTracked(pod) && jobOf(pod) === key,
+      (pod) => isTracked(pod) && ownerOf("Job", pod)[0] === key,
     );
     if (orphans.length === 0) return;
     // The cache of Jobs may be behind the one of pods: only the server knows that a Job is not there.
@@ -174,20 +173,4 @@ const OWN_NAME = "kubernetes.io/job-controller";
 /** A server may leave out counts of zero, as Go's encoder does. */
 function withDefaults(status: Job["status"]): object {
   return { active: 0, succeeded: 0, failed: 0, ...status };
-}
-
-function jobOf(pod: Pod): ObjectKey | undefined {
-  const owner = controllerOf(pod);
-  return owner?.kind === "Job" ? objectKey(pod.metadata.namespace, owner.name) : undefined;
-}
-
-/** The Job that owns the pod or owned it, and for an orphan all whose selector may take it in. */
-function jobsOfPod({ jobs }: Needs, { before, after }: Change<Pod>): ObjectKey[] {
-  return [before, after].flatMap((pod) => {
-    if (pod === undefined) return [];
-    if (controllerOf(pod) !== undefined) return jobOf(pod) ?? [];
-    return [...jobs.store.byIndex("namespace", pod.metadata.namespace ?? "")]
-      .filter((job) => matcherOf(job.spec?.selector)(pod.metadata.labels))
-      .map((job) => keyOf(job));
-  });
 }

@@ -1,6 +1,6 @@
 import { REPLICA_SETS, type ReplicaSet, type WorkloadCondition } from "#api/apps/v1/types.ts";
 import type { Pod } from "#api/core/v1/types.ts";
-import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
+import { type ObjectKey } from "#api/meta/key.ts";
 import { messageOf } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
 import { removeCondition, setCondition } from "#kube/conditions.ts";
@@ -9,8 +9,8 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import type { EventRecorder } from "#kube/events.ts";
 import { matcherOf } from "#kube/selector.ts";
 import { watching } from "#kube/source.ts";
-import type { Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
-import { planClaims, settleClaims } from "../claims.ts";
+import type { Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
+import { claimantsOf, planClaims, settleClaims } from "../claims.ts";
 import { untilEnding } from "../ending.ts";
 import { Expectations } from "../expectations.ts";
 import type { LabInformers } from "../informers.ts";
@@ -34,7 +34,7 @@ export function replicaSetController(
       reconcile: untilEnding((key, signal) => reconciler.reconcile(key, signal)),
       sources: [
         watching(parts.informers.replicaSets),
-        watching(parts.informers.pods, (change) => setsOfPod(parts.informers, change)),
+        watching(parts.informers.pods, (change) => claimantsOf(parts.informers.replicaSets, change)),
       ],
     },
     deps,
@@ -160,17 +160,4 @@ function withDefaults(status: ReplicaSet["status"]): object {
     terminatingReplicas: 0,
     ...status,
   };
-}
-
-/** The set that owns the pod or owned it, and for an orphan all whose selector may take it in. */
-function setsOfPod({ replicaSets }: Needs, { before, after }: Change<Pod>): ObjectKey[] {
-  return [before, after].flatMap((pod) => {
-    if (pod === undefined) return [];
-    const { namespace } = pod.metadata;
-    const owner = controllerOf(pod);
-    if (owner !== undefined) return owner.kind === "ReplicaSet" ? [objectKey(namespace, owner.name)] : [];
-    return [...replicaSets.store.byIndex("namespace", namespace ?? "")]
-      .filter((set) => matcherOf(set.spec?.selector)(pod.metadata.labels))
-      .map((set) => keyOf(set));
-  });
 }

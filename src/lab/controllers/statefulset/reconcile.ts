@@ -1,11 +1,6 @@
-import {
-  CONTROLLER_REVISIONS,
-  type ControllerRevision,
-  STATEFUL_SETS,
-  type StatefulSet,
-} from "#api/apps/v1/types.ts";
+import { CONTROLLER_REVISIONS, STATEFUL_SETS, type StatefulSet } from "#api/apps/v1/types.ts";
 import { type Pod, PODS } from "#api/core/v1/types.ts";
-import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
+import { keyOf, type ObjectKey } from "#api/meta/key.ts";
 import { hasCode, messageOf } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
 import { createController } from "#kube/controller.ts";
@@ -14,10 +9,17 @@ import type { EventRecorder } from "#kube/events.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { matcherOf } from "#kube/selector.ts";
 import { watching } from "#kube/source.ts";
-import type { Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
-import { planClaims, settleClaims } from "../claims.ts";
+import type { Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
+import { claimantsOf, ownerOf, planClaims, settleClaims } from "../claims.ts";
 import { untilEnding } from "../ending.ts";
-import { planHistory, planRevisions, type RevisionPlan, templateOf, type Versioned } from "../history.ts";
+import {
+  planHistory,
+  planRevisions,
+  type RevisionPlan,
+  templateOf,
+  type Versioned,
+  writeRevision,
+} from "../history.ts";
 import type { LabInformers } from "../informers.ts";
 import { controllerOf } from "../pods.ts";
 import { ownerReferenceTo } from "../templates.ts";
@@ -42,8 +44,10 @@ export function statefulSetController(parts: Parts, deps: RuntimeDeps): Controll
       reconcile: untilEnding((key, signal) => reconciler.reconcile(key, signal)),
       sources: [
         watching(statefulSets),
-        watching(controllerRevisions, ({ before, after }) => ownersOf(after ?? before)),
-        watching(pods, (change) => setsOfPod(parts.informers, change)),
+        watching(controllerRevisions, ({ before, after }) => ownerOf("StatefulSet", after ?? before)),
+        watching(pods, (change) =>
+          claimantsOf(parts.informers.statefulSets, change, (set, pod) => ordinalOf(set, pod) !== undefined),
+        ),
       ],
     },
     deps,
@@ -75,7 +79,7 @@ class Reconciler {
     const revisions = [...this.#informers.controllerRevisions.store.byIndex("controller", uidOf(set))];
     const versioned = versionedOf(set);
     const plan = planRevisions(versioned, revisions);
-    await this.#writeRevision(plan, signal);
+    await writeRevision(this.#client, plan, signal);
     const { current, update } = plan;
     const nowMs = this.#deps.clock.now();
     const view = { set, own, current: current.metadata.name, update: update.metadata.name, nowMs };
@@ -95,17 +99,6 @@ class Reconciler {
     const claims = planClaims(set, candidates, matcherOf(set.spec?.selector));
     await settleClaims(this.#client, ownerReferenceTo(STATEFUL_SETS, set), claims, signal);
     return claims.own;
-  }
-
-  async #writeRevision({ update, write }: RevisionPlan, signal: AbortSignal): Promise<void> {
-    if (write === "renumber") await this.#client.update(CONTROLLER_REVISIONS, update, { signal });
-    if (write !== "create") return;
-    try {
-      await this.#client.create(CONTROLLER_REVISIONS, update, { signal });
-    } catch (error) {
-      // The name says what is in it: it was made in a pass before, and the cache does not show it yet.
-      if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
-    }
   }
 
   async #changePods(view: View, revisions: RevisionPlan, signal: AbortSignal): Promise<void> {
@@ -180,22 +173,4 @@ function uidOf(set: StatefulSet): string {
 function withDefaults(status: StatefulSet["status"]): object {
   const zero = { readyReplicas: 0, availableReplicas: 0, currentReplicas: 0, updatedReplicas: 0 };
   return { ...zero, collisionCount: 0, ...status };
-}
-
-function ownersOf(object: Pod | ControllerRevision | undefined): ObjectKey[] {
-  const owner = object === undefined ? undefined : controllerOf(object);
-  return owner?.kind === "StatefulSet" ? [objectKey(object?.metadata.namespace, owner.name)] : [];
-}
-
-/** The set that owns the pod or owned it, and for an orphan all whose selector may take it in. */
-function setsOfPod({ statefulSets }: Needs, { before, after }: Change<Pod>): ObjectKey[] {
-  return [before, after].flatMap((pod) => {
-    if (pod === undefined) return [];
-    if (controllerOf(pod) !== undefined) return ownersOf(pod);
-    return [...statefulSets.store.byIndex("namespace", pod.metadata.namespace ?? "")]
-      .filter(
-        (set) => ordinalOf(set, pod) !== undefined && matcherOf(set.spec?.selector)(pod.metadata.labels),
-      )
-      .map((set) => keyOf(set));
-  });
 }
