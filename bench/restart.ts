@@ -6,15 +6,11 @@
  *   npm run bench -- restart [--slices 10000]
  */
 import { parseArgs } from "node:util";
-import { NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
-import { type EndpointSlice, ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
+import { SERVICES } from "#api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
-import {
-  MCS_SERVICE_EXPORTS,
-  MCS_SERVICE_IMPORTS,
-  MCS_SOURCE_CLUSTER_LABEL,
-} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
@@ -22,32 +18,29 @@ import {
   INTERNAL_SERVICE_EXPORTS,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { delay, systemClock } from "#base/clock.ts";
-import { silentLogger } from "#base/log.ts";
 import { renderTable } from "#cli/table.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { createInformer } from "#kube/informer.ts";
-import type { Informer, KubeClient } from "#kube/types.ts";
 import type { Program } from "./fleet/programs.ts";
-import { Trio } from "./fleet/trio.ts";
+import {
+  exportService,
+  NAMESPACE,
+  sliceOf,
+  startWorld,
+  Trio,
+  untilImported,
+  type World as TrioWorld,
+} from "./fleet/trio.ts";
 import { quantile } from "./lab/lab.ts";
 import { countWrites } from "./lab/writes.ts";
 
 const SLICES_PER_SERVICE = 10;
-const NAMESPACE = "bench";
 const AT_A_TIME = 16;
 /** Between two changes while a program restarts. Unit: milliseconds. */
 const CHANGE_EVERY_MS = 20;
 /** Changes go on for so long after the program is up again. Unit: milliseconds. */
 const AFTER_MS = 5000;
-const deps = systemDeps(silentLogger);
 
-interface World {
-  readonly hub: KubeClient;
-  readonly exporter: KubeClient;
-  readonly importer: KubeClient;
-  readonly imported: Informer<EndpointSlice>;
+interface World extends TrioWorld {
   readonly slices: number;
-  readonly signal: AbortSignal;
 }
 
 interface Figures {
@@ -72,12 +65,8 @@ export async function run(argv: readonly string[]): Promise<void> {
   const slices = Number(values.slices);
   const signal = AbortSignal.timeout(1_500_000);
   await using trio = await Trio.start(signal);
-  const [hub, exporter, importer] = [trio.hub.client, trio.exporter.client, trio.importer.client];
-  const options = { labelSelector: `${MCS_SOURCE_CLUSTER_LABEL}=exporter` };
-  await using imported = createInformer(importer, ENDPOINT_SLICES, options, deps);
-  imported.start(signal);
-  await imported.synced(signal);
-  const world: World = { hub, exporter, importer, imported, slices, signal };
+  await using stack = new AsyncDisposableStack();
+  const world: World = { ...(await startWorld(trio, stack, signal)), slices };
   const filledMs = await fill(world);
   console.log(`${slices} slices exported and imported in ${(filledMs / 1000).toFixed(1)} s`);
   const listMs = await measureList(world);
@@ -88,53 +77,24 @@ export async function run(argv: readonly string[]): Promise<void> {
   print(rows, listMs);
 }
 
-/** Services without selectors: their slices are ours to change. */
-async function fill({ exporter, importer, imported, slices, signal }: World): Promise<number> {
-  for (const client of [exporter, importer])
-    await client.create(NAMESPACES, { metadata: { name: NAMESPACE } }, { signal });
+async function fill(world: World): Promise<number> {
+  const { exporter, slices, signal } = world;
   const startedMs = systemClock.monotonic();
   const numbers = Array.from({ length: slices }, (_, at) => at).values();
   const work = async (): Promise<void> => {
     for (const at of numbers) {
-      await exporter.create(
-        ENDPOINT_SLICES,
-        sliceOf(at, `10.${(at >> 16) & 255}.${(at >> 8) & 255}.${at & 255}`),
-        {
-          signal,
-        },
-      );
-      if (at % SLICES_PER_SERVICE !== 0) continue;
-      const metadata = { namespace: NAMESPACE, name: serviceOf(at) };
-      await exporter.create(
-        SERVICES,
-        { metadata, spec: { ports: [{ name: "http", port: 80 }] } },
-        { signal },
-      );
-      await exporter.create(MCS_SERVICE_EXPORTS, { metadata }, { signal });
+      const service = `service-${Math.floor(at / SLICES_PER_SERVICE)}`;
+      const address = `10.${(at >> 16) & 255}.${(at >> 8) & 255}.${at & 255}`;
+      const slice = sliceOf({ name: `slice-${at}`, service }, [
+        { addresses: [address], conditions: { ready: true } },
+      ]);
+      await exporter.create(ENDPOINT_SLICES, slice, { signal });
+      if (at % SLICES_PER_SERVICE === 0) await exportService(world, service);
     }
   };
   await Promise.all(Array.from({ length: AT_A_TIME }, work));
-  await new Promise<void>((resolve) => {
-    const look = (): void => {
-      if (imported.store.size >= slices) resolve();
-    };
-    imported.subscribe(look);
-    look();
-  });
+  await untilImported(world, slices);
   return systemClock.monotonic() - startedMs;
-}
-
-function serviceOf(at: number): string {
-  return `service-${Math.floor(at / SLICES_PER_SERVICE)}`;
-}
-
-function sliceOf(at: number, address: string): EndpointSlice {
-  return {
-    metadata: { namespace: NAMESPACE, name: `slice-${at}`, labels: { [SERVICE_NAME_LABEL]: serviceOf(at) } },
-    addressType: "IPv4",
-    ports: [{ name: "http", port: 80, protocol: "TCP" }],
-    endpoints: [{ addresses: [address], conditions: { ready: true } }],
-  };
 }
 
 async function measureList({ importer, signal }: World): Promise<number> {

@@ -6,11 +6,10 @@
 
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { CONFIG_MAPS, NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
-import { type EndpointSlice, ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
+import { CONFIG_MAPS } from "#api/core/v1/types.ts";
+import { type EndpointSlice, ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SOURCE_CLUSTER_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
@@ -22,13 +21,21 @@ import { connect } from "#kube/client.ts";
 import { systemDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import type { Informer, KubeClient } from "#kube/types.ts";
 import { quantile } from "../lab/lab.ts";
 import { countWrites } from "../lab/writes.ts";
 import { addressOf, changeOf, nowMs } from "./changes.ts";
 import type { CrowdOrder, CrowdReport, Sightings } from "./crowd.ts";
 import { startApi, usageOfAll } from "./programs.ts";
-import { type Role, Trio } from "./trio.ts";
+import {
+  exportService,
+  NAMESPACE,
+  type Role,
+  sliceOf,
+  startWorld,
+  Trio,
+  untilImported,
+  type World as TrioWorld,
+} from "./trio.ts";
 
 export interface CrowdFigures {
   readonly importers: number;
@@ -44,7 +51,6 @@ export interface CrowdFigures {
   readonly cpu: string;
 }
 
-const NAMESPACE = "bench";
 const SLICES = 50;
 const SECONDS = 10;
 /** Before anything counts: a compiler that has not seen the code yet takes twice as long for it. Unit: changes a second. */
@@ -53,14 +59,9 @@ const WARM_UP_RATE = 50;
 const SETTLE_MS = 2000;
 const deps = systemDeps(silentLogger);
 
-interface World {
-  readonly exporter: KubeClient;
-  readonly hub: KubeClient;
-  readonly importer: KubeClient;
-  readonly imported: Informer<EndpointSlice>;
+interface World extends TrioWorld {
   readonly crowd: ChildProcess;
   readonly pids: ReadonlyMap<string, readonly number[]>;
-  readonly signal: AbortSignal;
 }
 
 export async function measureCrowd(
@@ -69,19 +70,15 @@ export async function measureCrowd(
   { withRealHub, signal }: { readonly withRealHub: boolean; readonly signal: AbortSignal },
 ): Promise<CrowdFigures[]> {
   await using trio = await Trio.start(signal, withRealHub);
-  const [hub, exporter, importer] = [trio.hub.client, trio.exporter.client, trio.importer.client];
-  for (const client of [exporter, importer])
-    await client.create(NAMESPACES, { metadata: { name: NAMESPACE } }, { signal });
-  for (let at = 0; at < SLICES; at += 1) await deploy(exporter, at, signal);
-  const options = { labelSelector: `${MCS_SOURCE_CLUSTER_LABEL}=exporter` };
-  await using imported = createInformer(importer, ENDPOINT_SLICES, options, deps);
-  imported.start(signal);
-  await until(imported, () => imported.store.size >= SLICES);
+  await using stack = new AsyncDisposableStack();
+  const clusters = await startWorld(trio, stack, signal);
+  for (let at = 0; at < SLICES; at += 1) await deploy(clusters, at);
+  await untilImported(clusters, SLICES);
   const crowd = fork(fileURLToPath(new URL("crowd.ts", import.meta.url)));
   using _end = { [Symbol.dispose]: () => crowd.disconnect() };
   await ask(crowd, { do: "watch", kubeconfig: trio.hub.api.kubeconfig, importers });
   const pids = pidsOf(trio).set("crowd", [crowd.pid ?? 0]);
-  const world: World = { hub, exporter, importer, imported, crowd, pids, signal };
+  const world: World = { ...clusters, crowd, pids };
   await measure(world, importers, WARM_UP_RATE);
   const figures: CrowdFigures[] = [];
   for (const rate of rates) figures.push(await measure(world, importers, rate));
@@ -98,29 +95,19 @@ function pidsOf(trio: Trio): Map<string, readonly number[]> {
   );
 }
 
-async function deploy(client: KubeClient, at: number, signal: AbortSignal): Promise<void> {
-  const metadata = { namespace: NAMESPACE, name: `service-${at}` };
-  await client.create(SERVICES, { metadata, spec: { ports: [{ name: "http", port: 80 }] } }, { signal });
-  await client.create(ENDPOINT_SLICES, sliceOf(at, "10.0.0.1"), { signal });
-  await client.create(MCS_SERVICE_EXPORTS, { metadata }, { signal });
+async function deploy(world: TrioWorld, at: number): Promise<void> {
+  const slice = sliceOf({ name: `slice-${at}`, service: `service-${at}` }, endpointsOf(at, "10.0.0.1"));
+  await world.exporter.create(ENDPOINT_SLICES, slice, { signal: world.signal });
+  await exportService(world, `service-${at}`);
 }
 
 /** Ten endpoints, as a busy Service has; the first tells of the change. */
-function sliceOf(at: number, address: string): EndpointSlice {
-  return {
-    metadata: {
-      namespace: NAMESPACE,
-      name: `slice-${at}`,
-      labels: { [SERVICE_NAME_LABEL]: `service-${at}` },
-    },
-    addressType: "IPv4",
-    ports: [{ name: "http", port: 80, protocol: "TCP" }],
-    endpoints: [address, ...Array.from({ length: 9 }, (_, other) => `10.${at}.0.${other + 1}`)].map((it) => ({
-      addresses: [it],
-      conditions: { ready: true, serving: true, terminating: false },
-      zone: "zone-1",
-    })),
-  };
+function endpointsOf(at: number, address: string): EndpointSlice["endpoints"] {
+  return [address, ...Array.from({ length: 9 }, (_, other) => `10.${at}.0.${other + 1}`)].map((it) => ({
+    addresses: [it],
+    conditions: { ready: true, serving: true, terminating: false },
+    zone: "zone-1",
+  }));
 }
 
 let lastChange = 0;
@@ -145,7 +132,7 @@ async function measure(world: World, importers: number, rate: number): Promise<C
     if (leftMs > 1) await delay(systemClock, leftMs, signal);
     lastChange += 1;
     const slice = lastChange % SLICES;
-    const { endpoints } = sliceOf(slice, addressOf(lastChange));
+    const endpoints = endpointsOf(slice, addressOf(lastChange));
     asked.set(lastChange, nowMs());
     pending.push(
       exporter.mergePatch(ENDPOINT_SLICES, objectKey(NAMESPACE, `slice-${slice}`), { endpoints }, { signal }),
@@ -210,18 +197,6 @@ function latenciesOf(asked: ReadonlyMap<number, number>, sightings: Sightings): 
     next.set(slice, waiting);
   }
   return latencies;
-}
-
-function until(informer: Informer<EndpointSlice>, isSo: () => boolean): Promise<void> {
-  return new Promise((resolve) => {
-    const subscription = informer.subscribe(() => look());
-    const look = (): void => {
-      if (!isSo()) return;
-      subscription[Symbol.dispose]();
-      resolve();
-    };
-    look();
-  });
 }
 
 async function tell(crowd: ChildProcess): Promise<Extract<CrowdReport, { done: "tell" }>> {

@@ -1,12 +1,16 @@
 /** The smallest fleet: a hub, an exporter and an importer, each an API server and a manager as programs of their own. */
 
+import { NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
+import { type EndpointSlice, ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SOURCE_CLUSTER_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { silentLogger } from "#base/log.ts";
 import { joinCluster } from "#cli/fleet/join.ts";
 import { connect } from "#kube/client.ts";
 import type { ClusterConfig } from "#kube/config.ts";
 import { systemDeps } from "#kube/deps.ts";
+import { createInformer } from "#kube/informer.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import type { KubeClient } from "#kube/types.ts";
+import type { Informer, KubeClient } from "#kube/types.ts";
 import { type Program, type ServedApi, startApi, startProgram, startRealApi } from "./programs.ts";
 
 export type Role = "hub" | "exporter" | "importer";
@@ -66,4 +70,66 @@ export class Trio implements AsyncDisposable {
 
 function begin(role: Role, api: ServedApi): Promise<Program> {
   return startProgram([role === "hub" ? "hub" : "member", "--kubeconfig", api.kubeconfig]);
+}
+
+/** Where the exporter's services are, and the importer's of them. */
+export const NAMESPACE = "bench";
+
+/** The three clusters of a trio whose importer imports from the exporter. */
+export interface World {
+  readonly hub: KubeClient;
+  readonly exporter: KubeClient;
+  readonly importer: KubeClient;
+  /** What the importer has of the exporter's slices. Ends with the stack that it was started for. */
+  readonly imported: Informer<EndpointSlice>;
+  readonly signal: AbortSignal;
+}
+
+/** With the namespace in both members. */
+export async function startWorld(
+  trio: Trio,
+  stack: AsyncDisposableStack,
+  signal: AbortSignal,
+): Promise<World> {
+  const [hub, exporter, importer] = [trio.hub.client, trio.exporter.client, trio.importer.client];
+  for (const client of [exporter, importer])
+    await client.create(NAMESPACES, { metadata: { name: NAMESPACE } }, { signal });
+  const options = { labelSelector: `${MCS_SOURCE_CLUSTER_LABEL}=exporter` };
+  const imported = stack.use(createInformer(importer, ENDPOINT_SLICES, options, deps));
+  imported.start(signal);
+  await imported.synced(signal);
+  return { hub, exporter, importer, imported, signal };
+}
+
+/** Exports a Service without a selector: its slices are ours to change. */
+export async function exportService({ exporter, signal }: World, name: string): Promise<void> {
+  const metadata = { namespace: NAMESPACE, name };
+  await exporter.create(SERVICES, { metadata, spec: { ports: [{ name: "http", port: 80 }] } }, { signal });
+  await exporter.create(MCS_SERVICE_EXPORTS, { metadata }, { signal });
+}
+
+/** A slice of such a Service. */
+export function sliceOf(
+  { name, service }: { readonly name: string; readonly service: string },
+  endpoints: EndpointSlice["endpoints"],
+): EndpointSlice {
+  return {
+    metadata: { namespace: NAMESPACE, name, labels: { [SERVICE_NAME_LABEL]: service } },
+    addressType: "IPv4",
+    ports: [{ name: "http", port: 80, protocol: "TCP" }],
+    endpoints,
+  };
+}
+
+/** Resolves once the importer has so many slices. */
+export function untilImported({ imported }: World, count: number): Promise<void> {
+  return new Promise((resolve) => {
+    const subscription = imported.subscribe(() => look());
+    const look = (): void => {
+      if (imported.store.size < count) return;
+      subscription[Symbol.dispose]();
+      resolve();
+    };
+    look();
+  });
 }
