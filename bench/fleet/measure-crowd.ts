@@ -77,7 +77,9 @@ export async function measureCrowd(
   const crowd = fork(fileURLToPath(new URL("crowd.ts", import.meta.url)));
   using _end = { [Symbol.dispose]: () => crowd.disconnect() };
   await ask(crowd, { do: "watch", kubeconfig: trio.hub.api.kubeconfig, importers });
-  const pids = pidsOf(trio).set("crowd", [crowd.pid ?? 0]);
+  const pids = pidsOf(trio)
+    .set("crowd", [crowd.pid ?? 0])
+    .set("this bench", [process.pid]);
   const world: World = { ...clusters, crowd, pids };
   await measure(world, importers, WARM_UP_RATE);
   const figures: CrowdFigures[] = [];
