@@ -8,12 +8,25 @@ const REFUSED = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNR
 
 let clock: FakeClock;
 let suspicions: number;
+let probes: { readonly atMs: number; readonly signal: AbortSignal }[];
+let onProbe: (signal: AbortSignal) => Promise<void>;
 let reach: Reachability;
 
 beforeEach(() => {
   clock = new FakeClock();
   suspicions = 0;
-  reach = new Reachability(clock, () => suspicions++);
+  probes = [];
+  onProbe = async () => reach.noteFailure(REFUSED);
+  const startMs = clock.now();
+  reach = new Reachability({
+    clock,
+    rng: { random: () => 0 },
+    onSuspicion: () => suspicions++,
+    probe: async (signal) => {
+      probes.push({ atMs: clock.now() - startMs, signal });
+      await onProbe(signal);
+    },
+  });
 });
 
 const begin = (silentAfterMs?: number): Exchange => reach.begin(undefined, silentAfterMs);
@@ -127,4 +140,53 @@ it("tells those who wait once for each outage, until they do not wait any more",
   reach.noteFailure(REFUSED);
   answer();
   expect(calls).toBe(1);
+});
+
+describe("a server that is away, while somebody waits for it,", () => {
+  it("is asked twice a second, for all who wait, until it answers", async () => {
+    using _one = reach.onReachable(() => {});
+    using _other = reach.onReachable(() => {});
+    reach.noteFailure(REFUSED);
+    reach.noteFailure(REFUSED);
+    await clock.advance(2000);
+    onProbe = async () => answer();
+    await clock.advance(10_000);
+    expect(probes.map((it) => it.atMs)).toEqual([200, 600, 1100, 1600, 2100]);
+    expect(reach.isAway).toBe(false);
+    reach.noteFailure(REFUSED);
+    await clock.advance(300);
+    expect(probes.at(-1)?.atMs).toBe(12_200);
+  });
+
+  it("is asked again only when it was silent for five seconds, and told that it is taken for dead", async () => {
+    onProbe = (signal) => new Promise((resolve) => signal.addEventListener("abort", () => resolve()));
+    using _waits = reach.onReachable(() => {});
+    reach.noteFailure(REFUSED);
+    await clock.advance(5700);
+    expect(probes.map((it) => it.atMs)).toEqual([200, 5600]);
+    expect(probes[0]?.signal.reason).toMatchObject({ code: "TIMED_OUT" });
+  });
+
+  it("is asked from when somebody waits, and no longer", async () => {
+    reach.noteFailure(REFUSED);
+    await clock.advance(10_000);
+    const waiting = reach.onReachable(() => {});
+    await clock.advance(300);
+    expect(probes.map((it) => it.atMs)).toEqual([10_200]);
+    waiting[Symbol.dispose]();
+    await clock.advance(10_000);
+    expect(probes).toHaveLength(1);
+  });
+
+  it("is not asked what another call finds out, nor once nobody can wait any more", async () => {
+    using _waits = reach.onReachable(() => {});
+    reach.noteFailure(REFUSED);
+    answer();
+    await clock.advance(10_000);
+    expect(probes).toEqual([]);
+    reach.noteFailure(REFUSED);
+    reach[Symbol.dispose]();
+    await clock.advance(10_000);
+    expect(probes).toEqual([]);
+  });
 });

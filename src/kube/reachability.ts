@@ -1,5 +1,7 @@
+import { backoffMs } from "#base/backoff.ts";
 import type { Clock } from "#base/clock.ts";
 import { FleetError, hasCode } from "#base/errors.ts";
+import type { Rng } from "#base/rng.ts";
 
 /** Errors of undici and of the system that mean that nothing came back. */
 const SILENCE: ReadonlySet<string> = new Set([
@@ -17,6 +19,10 @@ const FORGOTTEN = "ECONNRESET";
  * 30 s; client-go gives a connection up 45 s after the last sign of life. Unit: milliseconds.
  */
 const OVERTAKEN_MS = 40_000;
+/** Between two questions to a server that is away. A refusal costs nothing; one that restarts is back within seconds. */
+const PROBE_BACKOFF = { initialMs: 200, maxMs: 500, factor: 2, jitter: 0.5 };
+/** A server that takes longer to tell its version is no use to those who wait. Unit: milliseconds. */
+const PROBE_MS = 5000;
 
 interface Outage {
   /** On the monotonic clock. */
@@ -25,21 +31,34 @@ interface Outage {
   readonly isSilent: boolean;
 }
 
+export interface ReachabilityParts {
+  readonly clock: Clock;
+  readonly rng: Rng;
+  /** The connections that are open now may swallow what is sent on them. */
+  readonly onSuspicion: () => void;
+  /** Sends something that does no harm, and notes what becomes of it. Never rejects. */
+  readonly probe: (signal: AbortSignal) => Promise<void>;
+}
+
 /**
  * Whether a server can be reached, and what of that which is under way is lost where it could not be for a while: a
  * network that drops packets, and a load balancer that forgets connections, tell nobody.
+ *
+ * While somebody waits for a server that is away, one question every half second is asked for all who wait: each of them pauses
+ * longer after each failure, half a minute in the end, and would come back so much later than the server.
  */
-export class Reachability {
+export class Reachability implements Disposable {
   readonly #clock: Clock;
-  readonly #onSuspicion: () => void;
+  readonly #parts: ReachabilityParts;
   readonly #listeners = new Set<() => void>();
   readonly #underWay = new Set<Exchange>();
+  readonly #closing = new AbortController();
+  #isProbing = false;
   #outage: Outage | undefined;
 
-  /** @param onSuspicion - The connections that are open now may swallow what is sent on them. */
-  constructor(clock: Clock, onSuspicion: () => void) {
-    this.#clock = clock;
-    this.#onSuspicion = onSuspicion;
+  constructor(parts: ReachabilityParts) {
+    this.#clock = parts.clock;
+    this.#parts = parts;
   }
 
   get isAway(): boolean {
@@ -51,6 +70,7 @@ export class Reachability {
     // Wrapped, so that one function given twice is called twice.
     const own = (): void => listener();
     this.#listeners.add(own);
+    this.#probeLater();
     return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
   }
 
@@ -77,11 +97,41 @@ export class Reachability {
     const code = Error.isError(cause) && "code" in cause ? cause.code : undefined;
     if (typeof code === "string" && (SILENCE.has(code) || code === FORGOTTEN)) this.noteSilence();
     else this.#outage ??= { sinceMs: this.#clock.monotonic(), isSilent: false };
+    this.#probeLater();
   }
 
   noteSilence(): void {
     this.#outage = { sinceMs: this.#outage?.sinceMs ?? this.#clock.monotonic(), isSilent: true };
-    this.#onSuspicion();
+    this.#parts.onSuspicion();
+    this.#probeLater();
+  }
+
+  /** Asks nobody any more. */
+  [Symbol.dispose](): void {
+    this.#closing.abort(new FleetError("ABORTED", "the client is closed"));
+  }
+
+  #probeLater(attempt = 0): void {
+    if (this.#isProbing || !this.#isAwaited) return;
+    this.#isProbing = true;
+    this.#clock.after(backoffMs(PROBE_BACKOFF, attempt, this.#parts.rng), () => void this.#probe(attempt));
+  }
+
+  async #probe(attempt: number): Promise<void> {
+    // Another call may have found out, or all who waited may have gone.
+    if (this.#isAwaited) {
+      const over = new AbortController();
+      using _timer = this.#clock.after(PROBE_MS, () =>
+        over.abort(new FleetError("TIMED_OUT", `no answer for ${PROBE_MS} ms`)),
+      );
+      await this.#parts.probe(AbortSignal.any([over.signal, this.#closing.signal]));
+    }
+    this.#isProbing = false;
+    this.#probeLater(attempt + 1);
+  }
+
+  get #isAwaited(): boolean {
+    return this.isAway && this.#listeners.size > 0 && !this.#closing.signal.aborted;
   }
 
   noteAnswer(answered: Exchange): void {

@@ -86,7 +86,12 @@ export class Transport implements AsyncDisposable {
       serverClock: this.#serverClock,
       now: () => deps.clock.now(),
     });
-    this.#reach = new Reachability(deps.clock, () => this.#abandonConnections());
+    this.#reach = new Reachability({
+      clock: deps.clock,
+      rng: deps.rng,
+      onSuspicion: () => this.#abandonConnections(),
+      probe: (signal) => this.#probe(signal),
+    });
     const problem = (): string | undefined => (this.#reach.isAway ? "cannot be reached" : undefined);
     this.#check = deps.health?.register({ name: `server/${config.name}`, kind: "note", problem });
   }
@@ -162,6 +167,13 @@ export class Transport implements AsyncDisposable {
     return this.#reach.onReachable(listener);
   }
 
+  /** Everybody may ask for the version; whatever comes back is an answer. */
+  async #probe(signal: AbortSignal): Promise<void> {
+    const call: Call = { method: "GET", path: "/version", isIdempotent: true, signal };
+    const answer = await this.#send(call, "calls").catch(() => undefined);
+    if (answer !== undefined) await this.#read(call, answer).catch(() => {});
+  }
+
   /** What a broken connection is to the caller. */
   failure(call: Call, cause: unknown): FleetError {
     if (call.signal?.aborted === true) {
@@ -181,6 +193,7 @@ export class Transport implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new FleetError("ABORTED", "the client is closed"));
+    this.#reach[Symbol.dispose]();
     this.#meters[Symbol.dispose]();
     this.#check?.[Symbol.dispose]();
     const connections = await this.#opened?.connections.catch(() => undefined);

@@ -133,8 +133,9 @@ describeOnKernel("a fleet whose programs die, and whose objects are deleted", ()
         if (isForgetful) forgetPast(world.lab, ONE);
         await revive(world.lab);
       }
-      end();
+      // Its manager has heard of its own API server once it told the hub.
       await untilInView(ONE, 1);
+      end();
     });
   });
 

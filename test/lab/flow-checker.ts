@@ -55,6 +55,8 @@ export class FlowChecker implements AsyncDisposable {
     // The hub hears nothing for a lease, and an endpoint has to leave one question unanswered (1.5 s, one a second).
     this.#limits = {
       flowMs: FLOW_MS,
+      // Whoever waits for a server asks it twice a second.
+      reconnectMs: 1000,
       withdrawnMs: 1000,
       deadMs: lab.topology.spec.leaseSeconds * 1000 + 5000,
       remadeMs: 500,

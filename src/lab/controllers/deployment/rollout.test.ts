@@ -92,6 +92,13 @@ describe("a rolling update", () => {
     const next = set("new", { replicas: 0, revision: 3 });
     expect(shown(planRolling(bounds, next, [old, broken]))).toEqual([["broken", 0]]);
   });
+  it("counts no pod of an old set twice whose status is from before it was made smaller", () => {
+    const three = boundsOf(deployment(3, 1, 0));
+    const smaller = set("old", { replicas: 2, available: 3, exist: 3 });
+    expect(planRolling(three, set("new", { replicas: 2, available: 1, revision: 2 }), [smaller])).toEqual([]);
+    const grown = set("new", { replicas: 2, available: 2, revision: 2 });
+    expect(shown(planRolling(three, grown, [smaller]))).toEqual([["old", 1]]);
+  });
 
   const counts = fc.nat(6);
   it("comes to its end with pods that start at any time, and never has too few available or too many", () => {

@@ -32,7 +32,8 @@ export interface Scaled {
 
 export const replicasOf = (set: ReplicaSet | undefined): number => set?.spec?.replicas ?? 0;
 const existing = (set: ReplicaSet): number => set.status?.replicas ?? 0;
-const available = (set: ReplicaSet): number => set.status?.availableReplicas ?? 0;
+/** Of a set that was just made smaller, the status still counts pods that are about to go. */
+const available = (set: ReplicaSet): number => Math.min(set.status?.availableReplicas ?? 0, replicasOf(set));
 export const sumOf = (sets: readonly ReplicaSet[], count: (set: ReplicaSet) => number): number =>
   sets.reduce((sum, set) => sum + count(set), 0);
 
