@@ -29,7 +29,7 @@ import {
   type InternalServiceExport,
   type InternalServiceImport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import type { Members } from "#api/fairlead.dev/model/audience.ts";
+import { allowedImporters, type Members } from "#api/fairlead.dev/model/audience.ts";
 import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES, type Role, type RoleBinding } from "#api/rbac/v1/types.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
@@ -96,6 +96,7 @@ export function createHubInformers(
           const cluster = areMembersByNamespace ? clusterOfMailbox(name) : undefined;
           return cluster === undefined ? [] : [cluster];
         },
+        names: (it) => allowedImporters(it) ?? [],
       },
     }),
     roles: make(ROLES, ofFleet),
@@ -117,11 +118,15 @@ export function createHubInformers(
       indexes: {
         service: (it) => serviceOfExport(it),
         namespace: (it) => namespaceOfExport(it),
+        in: namespaceOf,
+        names: (it) => it.spec?.exportTo ?? [],
       },
     }),
-    imports: make(INTERNAL_SERVICE_IMPORTS, { indexes: { service: (it) => [serviceOfImport(it)] } }),
+    imports: make(INTERNAL_SERVICE_IMPORTS, {
+      indexes: { service: (it) => [serviceOfImport(it)], in: namespaceOf },
+    }),
     sliceExports: make(ENDPOINT_SLICE_EXPORTS, {
-      indexes: { name: (it) => [it.metadata.name], service: (it) => [serviceOfSlice(it)] },
+      indexes: { name: (it) => [it.metadata.name], service: (it) => [serviceOfSlice(it)], in: namespaceOf },
     }),
     sliceImports: make(ENDPOINT_SLICE_IMPORTS, {
       indexes: { name: (it) => [it.metadata.name], service: (it) => [serviceOfSlice(it)], in: namespaceOf },

@@ -23,6 +23,7 @@ import type { EventRecorder } from "#kube/events.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { both, watching, watchingChanges } from "#kube/source.ts";
 import type { Change, Controller, KubeClient } from "#kube/types.ts";
+import { servicesIn, slicesConcerning } from "../concerned.ts";
 import {
   currentMembers,
   HUB_MANAGER,
@@ -31,8 +32,8 @@ import {
   serviceOfSlice,
 } from "../informers.ts";
 import {
+  changedMailbox,
   changedNamespaces,
-  isMailboxChanged,
   isMemberChanged,
   renamedImporters,
 } from "../services/controller.ts";
@@ -67,11 +68,8 @@ export function createEndpoints(parts: Parts): Controller {
         .map((it) => named(it.metadata.name)),
     );
   const slicesIn = (namespaces: readonly string[]): ObjectKey[] =>
-    slicesOf(
-      namespaces.flatMap((namespace) =>
-        [...informers.exports.store.byIndex("namespace", namespace)].flatMap(serviceOfExport),
-      ),
-    );
+    slicesOf(servicesIn(informers, namespaces));
+  const slicesFor = (member: string): ObjectKey[] => [...slicesConcerning(informers, member)].map(named);
   const allSlices = (): ObjectKey[] => [
     ...[...informers.sliceExports.store.list()].map((it) => named(it.metadata.name)),
     ...[...informers.sliceImports.store.list()].map((it) => named(it.metadata.name)),
@@ -114,16 +112,16 @@ export function createEndpoints(parts: Parts): Controller {
         ),
         watchingChanges(informers.reports, (change) => slicesIn(changedNamespaces(change))),
         watchingChanges(informers.members, (change) => {
-          if (isMemberChanged(change)) return allSlices();
+          if (isMemberChanged(change)) return slicesFor(change.key);
           return isDrainChanged(change.before, change.after)
             ? slicesOf([...informers.serviceImports.store.list()].map(keyOf).filter(isForOlder))
             : [];
         }),
-        watchingChanges(informers.namespaces, (change) =>
-          change.key === VIEW_NAMESPACE || isMailboxChanged(change)
-            ? allSlices()
-            : slicesIn(renamedImporters(change)),
-        ),
+        watchingChanges(informers.namespaces, (change) => {
+          if (change.key === VIEW_NAMESPACE) return allSlices();
+          const member = changedMailbox(change);
+          return member === undefined ? slicesIn(renamedImporters(change)) : slicesFor(member);
+        }),
       ],
     },
     deps,

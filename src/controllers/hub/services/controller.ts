@@ -9,6 +9,7 @@ import { createController } from "#kube/controller.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { both, watching, watchingChanges } from "#kube/source.ts";
 import type { Change, Controller } from "#kube/types.ts";
+import { servicesConcerning, servicesIn } from "../concerned.ts";
 import { type HubInformers, serviceOfExport, serviceOfImport, serviceOfImported } from "../informers.ts";
 import { isIsolated, grantedTo } from "../view.ts";
 import { type ServicesDeps, serviceReconciler } from "./reconcile.ts";
@@ -35,13 +36,15 @@ export function createServices(parts: ServicesDeps): Controller {
         ),
         watchingChanges(informers.reports, (change) => servicesIn(informers, changedNamespaces(change))),
         watchingChanges(informers.members, (change) =>
-          isMemberChanged(change) ? allServices(informers) : [],
+          isMemberChanged(change) ? servicesConcerning(informers, change.key) : [],
         ),
-        watchingChanges(informers.namespaces, (change) =>
-          change.key === VIEW_NAMESPACE || isMailboxChanged(change)
-            ? allServices(informers)
-            : servicesIn(informers, renamedImporters(change)),
-        ),
+        watchingChanges(informers.namespaces, (change) => {
+          if (change.key === VIEW_NAMESPACE) return allServices(informers);
+          const member = changedMailbox(change);
+          return member === undefined
+            ? servicesIn(informers, renamedImporters(change))
+            : servicesConcerning(informers, member);
+        }),
       ],
     },
     deps,
@@ -64,22 +67,16 @@ export function renamedImporters({ key, before, after }: Change<KubeObject>): st
   return allowed(before) === allowed(after) ? [] : [key];
 }
 
-function servicesIn(informers: HubInformers, namespaces: readonly string[]): ObjectKey[] {
-  return namespaces.flatMap((namespace) =>
-    [...informers.exports.store.byIndex("namespace", namespace)].flatMap(serviceOfExport),
-  );
-}
-
 /** Whether a member came, went or began to leave, or is trusted with other things; its status is of no interest here. */
 export function isMemberChanged({ before, after }: Change<MemberCluster>): boolean {
   const [was, is] = [before, after].map((it) => it !== undefined && !isDeleting(it));
   return was !== is || isIsolated(before) !== isIsolated(after) || grantedTo(before) !== grantedTo(after);
 }
 
-/** Whether a mailbox came, went or is going: with it a member that has no MemberCluster. */
-export function isMailboxChanged({ key, before, after }: Change<Namespace>): boolean {
+/** Whose mailbox came, went or is going: with it a member that has no MemberCluster. */
+export function changedMailbox({ key, before, after }: Change<Namespace>): string | undefined {
   const [was, is] = [before, after].map((it) => it !== undefined && !isDeleting(it));
-  return was !== is && clusterOfMailbox(key) !== undefined;
+  return was === is ? undefined : clusterOfMailbox(key);
 }
 
 function allServices(informers: HubInformers): ObjectKey[] {
