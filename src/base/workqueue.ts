@@ -29,10 +29,9 @@ export class WorkQueue<Key extends string> {
   readonly #clock: Clock;
   readonly #bucket: TokenBucket;
   readonly #meters: ReturnType<typeof createMeters>;
-  /** Due, in order. A Set keeps insertion order and coalesces. Values: when it became due. */
-  readonly #due = new Map<Key, number>();
+  readonly #due = new Line<Key>();
   /** Due as well, but others go first. */
-  readonly #behind = new Map<Key, number>();
+  readonly #behind = new Line<Key>();
   #takenFresh = 0;
   /** Worked on. Values: when the work began. */
   readonly #working = new Map<Key, number>();
@@ -142,9 +141,9 @@ export class WorkQueue<Key extends string> {
     return new Promise((resolve) => this.#takers.push(resolve));
   }
 
-  #next(): [Key, number] | undefined {
-    const [fresh] = this.#due;
-    const [behind] = this.#behind;
+  #next(): readonly [Key, number] | undefined {
+    const fresh = this.#due.first();
+    const behind = this.#behind.first();
     if (fresh === undefined || (behind !== undefined && this.#takenFresh >= FRESH_PER_BEHIND)) {
       this.#takenFresh = 0;
       return behind ?? fresh;
@@ -184,7 +183,7 @@ export class WorkQueue<Key extends string> {
     });
   }
 
-  #push(key: Key, waiting: Map<Key, number>): void {
+  #push(key: Key, waiting: Line<Key>): void {
     if (this.#isShutDown) return;
     const nowMs = this.#clock.monotonic();
     const taker = this.#takers.shift();
@@ -215,6 +214,36 @@ export class WorkQueue<Key extends string> {
     if (this.size + this.#working.size + this.#again.size + this.#retries.size > 0) return;
     for (const resolve of this.#idlers) resolve();
     this.#idlers.clear();
+  }
+}
+
+/** Keys in the order in which they became due, each once, and when that was. */
+class Line<Key> extends Map<Key, number> {
+  #entries = this.entries();
+  #first: readonly [Key, number] | undefined;
+
+  /**
+   * The one that waits longest. A Map keeps the places of deleted entries for a while, and a new iterator passes over all
+   * of them: with each key that is taken that would be more.
+   */
+  first(): readonly [Key, number] | undefined {
+    while (this.#first === undefined && this.size > 0) {
+      const next = this.#entries.next();
+      this.#first = next.value;
+      // At its end an iterator stays there, whatever is added.
+      if (next.done === true) this.#entries = this.entries();
+    }
+    return this.#first;
+  }
+
+  override delete(key: Key): boolean {
+    if (this.#first?.[0] === key) this.#first = undefined;
+    return super.delete(key);
+  }
+
+  override clear(): void {
+    this.#first = undefined;
+    super.clear();
   }
 }
 

@@ -13,7 +13,7 @@ import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting } from "#kube/finalizers.ts";
-import { both, watching } from "#kube/source.ts";
+import { both, watching, watchingChanges } from "#kube/source.ts";
 import type { Change, Controller } from "#kube/types.ts";
 import { planFor } from "../exports/reconcile.ts";
 import {
@@ -44,17 +44,18 @@ export function createEndpointExport(session: Session): Controller {
       reconcile: (key, signal) => reconcile(session, key, signal),
       concurrency: 16,
       sources: [
+        // These make every slice due at the start that is or was exported.
         watching(here.slices, (change) => (isOwn(change) ? [change.key] : [])),
-        watching(here.fleetExports, slicesOf),
-        watching(here.mcsExports, slicesOf),
-        watching(here.services, slicesOf),
         watching(
           mailbox.sliceExports,
           both((it) => [sourceOfSliceExport(it)]),
         ),
-        watching(mailbox.orders, (change) => (isMembershipChanged(change) ? sliceKeys(session) : [])),
+        watchingChanges(here.fleetExports, slicesOf),
+        watchingChanges(here.mcsExports, slicesOf),
+        watchingChanges(here.services, slicesOf),
+        watchingChanges(mailbox.orders, (change) => (isMembershipChanged(change) ? sliceKeys(session) : [])),
         // The plan reads the last valid weight there, and from hubs of other origin the verdict that lets endpoints go.
-        watching(mailbox.exports, (change) =>
+        watchingChanges(mailbox.exports, (change) =>
           isOriginalHub(session) || isPresenceChanged(change)
             ? both(serviceOfExport)(change).flatMap((key) => slicesOf({ key }))
             : [],

@@ -17,7 +17,7 @@ import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import { createController } from "#kube/controller.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "#kube/finalizers.ts";
-import { both, watching } from "#kube/source.ts";
+import { both, watching, watchingChanges } from "#kube/source.ts";
 import type { Change, Controller } from "#kube/types.ts";
 import { isOurs } from "../imports/mcs-import-plan.ts";
 import { hasNamespace } from "../imports/namespace-report.ts";
@@ -73,31 +73,34 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
       },
       concurrency: 16,
       sources: [
-        watching(fleet.sliceImports, (change) => {
+        // These make every slice due at the start that is or was imported.
+        watching(fleet.sliceImports, ({ before, after }) => namesOfObjects(before, after)),
+        watching(here.slices, (change) => namesOfLocal(session, change)),
+        watchingChanges(fleet.sliceImports, (change) => {
           choices.forget(both((it: EndpointSliceImport) => [serviceOfSliceImport(it)])(change));
-          return [...namesOfObjects(change.before, change.after), ...rivalsOfImport(session, probes, change)];
+          return rivalsOfImport(session, probes, change);
+        }),
+        watchingChanges(here.slices, (change) => {
+          choices.forget(both(serviceOfLocalSlice)(change));
+          return rivalsOfLocal(session, probes, change);
         }),
         watching(mailbox.sliceImports, ({ after }) =>
           after !== undefined && isDeleting(after) ? namesOfObjects(after) : [],
         ),
-        watching(here.slices, (change) => {
-          choices.forget(both(serviceOfLocalSlice)(change));
-          return [...namesOfLocal(session, change), ...rivalsOfLocal(session, probes, change)];
-        }),
-        watching(fleet.importedServices, (change) => both(serviceKeys)(change).flatMap(slicesOf)),
-        watching(here.mcsImports, (change) => (isIdentityChanged(change) ? slicesOf(change.key) : [])),
-        watching(here.fleetImports, (change) =>
+        watchingChanges(fleet.importedServices, (change) => both(serviceKeys)(change).flatMap(slicesOf)),
+        watchingChanges(here.mcsImports, (change) => (isIdentityChanged(change) ? slicesOf(change.key) : [])),
+        watchingChanges(here.fleetImports, (change) =>
           sameJson(change.before?.status, change.after?.status) ? [] : slicesOf(change.key),
         ),
-        watching(here.services, (change) =>
+        watchingChanges(here.services, (change) =>
           [
             ...both(multiClusterServiceOf)(change).flatMap((key) => importsOf(session, key)),
             change.key,
           ].flatMap(slicesOf),
         ),
-        watching(here.multiClusterServices, (change) => importKeysOf(change).flatMap(slicesOf)),
-        watching(here.fleetExports, ({ key }) => slicesOf(key)),
-        watching(here.mcsExports, ({ key }) => slicesOf(key)),
+        watchingChanges(here.multiClusterServices, (change) => importKeysOf(change).flatMap(slicesOf)),
+        watchingChanges(here.fleetExports, ({ key }) => slicesOf(key)),
+        watchingChanges(here.mcsExports, ({ key }) => slicesOf(key)),
         watching(mailbox.orders, (change) => {
           choices.forgetAll();
           return [
@@ -107,7 +110,7 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
         }),
         watching(here.namespaces, () => []),
         // Without a last valid weight an export with one that cannot be read is none, and has no endpoints.
-        watching(mailbox.exports, (change) => {
+        watchingChanges(mailbox.exports, (change) => {
           const names = both(serviceOfExport)(change).flatMap(slicesOf);
           return isPresenceChanged(change) ? names : [];
         }),

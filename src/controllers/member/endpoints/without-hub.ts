@@ -7,7 +7,7 @@ import { type ObjectKey, objectKey, splitKey } from "#api/meta/key.ts";
 import { MCS_SOURCE_CLUSTER_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { DERIVED_SERVICE_LABEL, FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { createController } from "#kube/controller.ts";
-import { watching } from "#kube/source.ts";
+import { watching, watchingChanges } from "#kube/source.ts";
 import type { Controller } from "#kube/types.ts";
 import { planFor } from "../exports/reconcile.ts";
 import { isOurs } from "../imports/mcs-import-plan.ts";
@@ -32,10 +32,10 @@ export function createOwnEndpoints(session: Session): Controller {
       reconcile: (key, signal) => reconcile(session, found, key, signal).catch(ignoreVanishing),
       sources: [
         watching(here.slices, (change) => namesOfLocal(session, change)),
-        watching(here.services, slicesOf),
-        watching(here.mcsExports, slicesOf),
-        watching(here.fleetExports, slicesOf),
-        watching(here.mcsImports, slicesOf),
+        watchingChanges(here.services, slicesOf),
+        watchingChanges(here.mcsExports, slicesOf),
+        watchingChanges(here.fleetExports, slicesOf),
+        watchingChanges(here.mcsImports, slicesOf),
       ],
     },
     deps,

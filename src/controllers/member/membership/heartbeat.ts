@@ -8,7 +8,7 @@ import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { setCondition, timestamp } from "#kube/conditions.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting } from "#kube/finalizers.ts";
-import { watching } from "#kube/source.ts";
+import { watching, watchingChanges } from "#kube/source.ts";
 import type { Controller, ReconcileResult, Source } from "#kube/types.ts";
 import { importedSliceKeys } from "../endpoints/sources.ts";
 import { mcsImportKeys } from "../imports/mcs-import.ts";
@@ -39,17 +39,20 @@ function leftovers({ mailbox, here, fleet, part }: Session, whenLeaving: () => O
   const sources: Source[] = [];
   if (runs(part, "member-net"))
     sources.push(
-      watching(mailbox.exports, whenLeaving),
-      watching(mailbox.imports, whenLeaving),
-      watching(mailbox.sliceExports, whenLeaving),
-      watching(fleet.reports, whenLeaving),
-      watching(here.mcsImports, whenLeaving),
-      watching(here.slices, whenLeaving),
-      watching(here.fleetExports, whenLeaving),
-      watching(here.mcsExports, whenLeaving),
+      watchingChanges(mailbox.exports, whenLeaving),
+      watchingChanges(mailbox.imports, whenLeaving),
+      watchingChanges(mailbox.sliceExports, whenLeaving),
+      watchingChanges(fleet.reports, whenLeaving),
+      watchingChanges(here.mcsImports, whenLeaving),
+      watchingChanges(here.slices, whenLeaving),
+      watchingChanges(here.fleetExports, whenLeaving),
+      watchingChanges(here.mcsExports, whenLeaving),
     );
   if (runs(part, "mcs"))
-    sources.push(watching(here.services, whenLeaving), watching(here.multiClusterServices, whenLeaving));
+    sources.push(
+      watchingChanges(here.services, whenLeaving),
+      watchingChanges(here.multiClusterServices, whenLeaving),
+    );
   return sources;
 }
 
