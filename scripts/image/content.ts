@@ -98,7 +98,12 @@ export function programContent(bundle: string, packages: readonly Part[]): Conte
     files: [
       ...systemFiles(),
       ...modules.map((it) => file(`opt/fairlead/${it}`, readFileSync(join(bundle, it)))),
-      file("usr/local/bin/fairlead", '#!/usr/local/bin/node\nimport "/opt/fairlead/fairlead.mjs";\n', 0o755),
+      // As bin/fairlead does it.
+      file(
+        "usr/local/bin/fairlead",
+        '#!/usr/local/bin/node --max-semi-space-size=32\nimport "/opt/fairlead/fairlead.mjs";\n',
+        0o755,
+      ),
       file("usr/share/doc/fairlead/LICENSE", readFileSync(join(root, "LICENSE"))),
       file("usr/share/doc/fairlead/NOTICES", noticesOf(packages)),
     ],
