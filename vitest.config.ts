@@ -1,4 +1,7 @@
 import { defineConfig } from "vitest/config";
+import { FAILURES_FILE, FailureReporter } from "./scripts/failures.ts";
+
+const failures = process.env[FAILURES_FILE];
 
 /**
  * Two projects: `unit` needs no privileges and runs in seconds; `lab` makes network namespaces and runs alone.
@@ -6,6 +9,7 @@ import { defineConfig } from "vitest/config";
  */
 export default defineConfig({
   test: {
+    ...(failures === undefined ? {} : { reporters: ["default", new FailureReporter(failures)] }),
     experimental: { viteModuleRunner: false },
     projects: [
       {

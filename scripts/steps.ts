@@ -1,6 +1,10 @@
 /** Runs the steps of a check one after the other and says how each went. */
 import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { FAILURES_FILE } from "./failures.ts";
 
 export const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -12,6 +16,8 @@ export interface Step {
 /** Runs every step, also after one failed, so that all there is to mend is seen at once; false when any failed. */
 export function runSteps(steps: readonly Step[]): boolean {
   const failed: string[] = [];
+  const folder = mkdtempSync(join(tmpdir(), "fairlead-checks-"));
+  const failures = join(folder, "failures");
   for (const step of steps) {
     const [command, ...args] = step.command;
     const startMs = performance.now();
@@ -20,13 +26,17 @@ export function runSteps(steps: readonly Step[]): boolean {
     const result = spawnSync(command, args, {
       cwd: root,
       stdio: ["ignore", "inherit", "inherit"],
-      env: { ...process.env, PATH: path },
+      env: { ...process.env, PATH: path, [FAILURES_FILE]: failures },
     });
     const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
     const isOk = result.status === 0;
     process.stdout.write(`== ${step.name}: ${isOk ? "ok" : "FAILED"} (${seconds} s)\n`);
     if (!isOk) failed.push(step.name);
   }
-  if (failed.length > 0) process.stdout.write(`\nfailed: ${failed.join(", ")}\n`);
+  if (failed.length > 0) {
+    const tests = existsSync(failures) ? readFileSync(failures, "utf8") : "";
+    process.stdout.write(`\nfailed: ${failed.join(", ")}\n${tests}`);
+  }
+  rmSync(folder, { recursive: true, force: true });
   return failed.length === 0;
 }
