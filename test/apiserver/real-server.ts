@@ -1,7 +1,6 @@
 import type { ChildProcess } from "node:child_process";
 import { closeSync, existsSync, openSync } from "node:fs";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -11,6 +10,7 @@ import type { CertificatePair } from "#pki/keys.ts";
 import { renderKubeconfig } from "#pki/kubeconfig.ts";
 import { SERVICE_RANGES } from "../corpus/tokens.ts";
 import { Target } from "../corpus/target.ts";
+import { freePort } from "../free-port.ts";
 
 /** A kube-apiserver and an etcd as envtest starts them: no controllers, RBAC; but with the ServiceAccount admission that clusters have. */
 export interface RealServer extends AsyncDisposable {
@@ -53,7 +53,7 @@ export async function startRealServer(): Promise<RealServer> {
     commonName: "kubernetes-admin",
     organizations: ["system:masters"],
   });
-  const [port = 0, clients = 0, peers = 0] = await freePorts(3);
+  const [port, clients, peers] = [await freePort(), await freePort(), await freePort()];
   const etcd = run(stack, join(assets, "etcd"), etcdFlags(dir, clients, peers), dir);
   const apiserver = run(stack, join(assets, "kube-apiserver"), apiserverFlags(pkiDir, port, clients), dir);
   const server = `https://127.0.0.1:${port}`;
@@ -138,17 +138,4 @@ async function isReady(target: Target): Promise<boolean> {
   } catch {
     return false;
   }
-}
-
-async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer();
-      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-      return server;
-    }),
-  );
-  const ports = servers.map((it) => (it.address() as { port: number }).port);
-  for (const server of servers) server.close();
-  return ports;
 }

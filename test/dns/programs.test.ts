@@ -1,6 +1,5 @@
 import type { ChildProcess } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
@@ -20,6 +19,7 @@ import { TYPE } from "#dnswire/types.ts";
 import { connect } from "#kube/client.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import type { KubeClient } from "#kube/types.ts";
+import { freePort } from "../free-port.ts";
 import { said } from "./harness.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/cmd/fairlead/main.ts", import.meta.url));
@@ -83,18 +83,6 @@ async function stopped(child: ChildProcess): Promise<void> {
     child.once("exit", () => resolve());
     child.kill("SIGTERM");
   });
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => {
-    server.listen(0, "127.0.0.1", resolve);
-  });
-  const address = server.address();
-  await new Promise((resolve) => {
-    server.close(resolve);
-  });
-  return typeof address === "object" && address !== null ? address.port : 0;
 }
 
 async function ask(port: number, name: string, type: number = TYPE.A) {

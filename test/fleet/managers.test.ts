@@ -1,5 +1,4 @@
 import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ChildProcess } from "node:child_process";
@@ -24,6 +23,7 @@ import type { KubeClient } from "#kube/types.ts";
 import { installCrds } from "#kube/crds.ts";
 import { CLUSTER_CRDS } from "#api/crds/cluster.ts";
 import { KubeFleet } from "../compat/kubefleet.ts";
+import { freePort } from "../free-port.ts";
 import { addressesOf, deploy, eventually, eventuallyOne, exportBy, Restartable, testDeps } from "./fleet.ts";
 
 /** The managers under the names, flags and variables that fleet-networking's charts call them by, as processes. */
@@ -160,18 +160,6 @@ function launch(name: string, server: ApiServer, flags: readonly string[]): Prog
     await ended;
   });
   return { child, log, ended };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => {
-    server.listen(0, "127.0.0.1", resolve);
-  });
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => {
-    server.close(resolve);
-  });
-  return port;
 }
 
 async function ask(port: number, path: string): Promise<{ readonly code: number; readonly text: string }> {

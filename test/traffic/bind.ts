@@ -1,12 +1,12 @@
 import type { ChildProcess } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { exec, start } from "#base/exec.ts";
 import { parseTsigKey, type TsigKey } from "#dnswire/tsig.ts";
+import { freePort } from "../free-port.ts";
 
 /** A real BIND on the loopback address, with zones that two keys may update. */
 export interface Bind extends AsyncDisposable {
@@ -54,20 +54,6 @@ ${KEY}
 ${POWERLESS}
 ${zones.map(zone).join("\n")}
 `;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await new Promise<number>((resolve) => {
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      resolve(typeof address === "object" && address !== null ? address.port : 0);
-    });
-  });
-  await new Promise((resolve) => {
-    server.close(resolve);
-  });
-  return port;
 }
 
 export async function startBind(...zones: readonly string[]): Promise<Bind> {

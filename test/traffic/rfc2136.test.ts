@@ -41,7 +41,7 @@ beforeAll(async () => {
   bind = await startBind(ZONE);
   provider = await create();
 }, 60_000);
-afterAll(() => bind[Symbol.asyncDispose]());
+afterAll(() => bind?.[Symbol.asyncDispose]());
 
 /** Remembers what was asked for last, so that it can be asked for again as time goes on. */
 const remembering = (): Pick<TrafficProvider, "program" | "withdraw"> => ({
