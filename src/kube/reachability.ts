@@ -44,8 +44,8 @@ export interface ReachabilityParts {
  * Whether a server can be reached, and what of that which is under way is lost where it could not be for a while: a
  * network that drops packets, and a load balancer that forgets connections, tell nobody.
  *
- * While somebody waits for a server that is away, one question every half second is asked for all who wait: each of them pauses
- * longer after each failure, half a minute in the end, and would come back so much later than the server.
+ * While somebody waits for a server that is away, one question every half second or so is asked for all who wait: each of
+ * them pauses longer after each failure, half a minute in the end, and would come back so much later than the server.
  */
 export class Reachability implements Disposable {
   readonly #clock: Clock;
@@ -96,8 +96,10 @@ export class Reachability implements Disposable {
   noteFailure(cause: unknown): void {
     const code = Error.isError(cause) && "code" in cause ? cause.code : undefined;
     if (typeof code === "string" && (SILENCE.has(code) || code === FORGOTTEN)) this.noteSilence();
-    else this.#outage ??= { sinceMs: this.#clock.monotonic(), isSilent: false };
-    this.#probeLater();
+    else {
+      this.#outage ??= { sinceMs: this.#clock.monotonic(), isSilent: false };
+      this.#probeLater();
+    }
   }
 
   noteSilence(): void {

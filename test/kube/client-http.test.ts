@@ -255,6 +255,16 @@ describe("a call", () => {
     subscription[Symbol.dispose]();
   });
 
+  it("that is not answered has the version asked for, as long as somebody waits for the server", async () => {
+    const back = Promise.withResolvers<void>();
+    using _subscription = client.onReachable(() => back.resolve());
+    handlers = [(_, response) => void response.destroy(), (_, response) => void response.destroy()];
+    await client.get(CONFIG_MAPS, key).catch(() => {});
+    await clock.advance(300);
+    await back.promise;
+    expect(seen.map((it) => it.url).slice(2)).toEqual(["/prefix/version"]);
+  });
+
   it("in flight ends when the client is disposed", async () => {
     handlers = [() => {}];
     const getting = client.get(CONFIG_MAPS, key);

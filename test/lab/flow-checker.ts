@@ -55,8 +55,6 @@ export class FlowChecker implements AsyncDisposable {
     // The hub hears nothing for a lease, and an endpoint has to leave one question unanswered (1.5 s, one a second).
     this.#limits = {
       flowMs: FLOW_MS,
-      // Whoever waits for a server asks it twice a second.
-      reconnectMs: 1000,
       withdrawnMs: 1000,
       deadMs: lab.topology.spec.leaseSeconds * 1000 + 5000,
       remadeMs: 500,
@@ -156,8 +154,13 @@ function parseFlow(from: string, line: string): Flow | undefined {
     from,
     startedAtMs: Number(time),
     to: parseBackend(said),
-    ...(said.startsWith("{") ? {} : { error: said }),
+    ...(said.startsWith("{") ? {} : { error: said, triedMs: parseTriedMs(said) }),
   };
+}
+
+/** As `SAID_OF_FAILURE` has it. */
+function parseTriedMs(said: string): number {
+  return Number(/ after ([\d.]+) s: /.exec(said)?.[1] ?? 0) * 1000;
 }
 
 function parseBackend(text: string): Flow["to"] {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type EndpointChange, type Flow, type FlowRecord, judge, type Mark } from "./flow-judge.ts";
 
-const LIMITS = { flowMs: 20, reconnectMs: 300, withdrawnMs: 1000, deadMs: 8000, remadeMs: 500 };
+const LIMITS = { flowMs: 20, withdrawnMs: 1000, deadMs: 8000, remadeMs: 500 };
 const X = { cluster: "a", address: "10.0.0.1" };
 const Y = { cluster: "b", address: "10.0.0.2" };
 const from = (atMs: number, it: typeof X): EndpointChange => ({ ...it, atMs, isThere: true });
@@ -46,20 +46,6 @@ describe("where new flows may go", () => {
       expect(verdict(flows, { view, imported, marks: [mark(kind, "c", 2500, 8000)] })).toEqual([]);
   });
 
-  it("counts from when the cluster's programs hear its API server again, if it was away", () => {
-    const imported = [...all, gone(3000, X)];
-    const flows = [flow(4600, X), flow(4900, X)];
-    for (const untilMs of [2500, 2800, 3500])
-      expect(
-        verdict(flows, { imported, marks: [mark("unmanaged", "c", 2000, untilMs)] }),
-        `until ${untilMs}`,
-      ).toEqual(
-        untilMs === 3500
-          ? ["to a withdrawn endpoint at 4900"]
-          : ["to a withdrawn endpoint at 4600", "to a withdrawn endpoint at 4900"],
-      );
-  });
-
   it("is an endpoint that is offered between the start of the client and its connection", () => {
     const imported = [from(0, Y), from(100, X)];
     expect(verdict([flow(85, X)], { imported })).toEqual([]);
@@ -85,8 +71,15 @@ describe("a flow that fails", () => {
 
   it("is right for as long as an importer may not know yet that a cluster is dead, and no longer", () => {
     const marks = [mark("unreachable", "a", 10_000)];
-    const flows = [9970, 9990, 10_000, 17_000, 19_000].map((it) => flow(it, undefined));
-    expect(verdict(flows, { marks })).toEqual(["failed at 9970", "failed at 19000"]);
+    const flows = [9000, 10_000, 17_000, 19_000].map((it) => flow(it, undefined));
+    expect(verdict(flows, { marks })).toEqual(["failed at 9000", "failed at 19000"]);
+  });
+
+  it("is right where it was under way when the links of a cluster were cut, and wrong where it had ended", () => {
+    const marks = [mark("unreachable", "a", 10_000)];
+    const flows = [900, 1100].map((triedMs) => ({ ...flow(9000, undefined), triedMs }));
+    expect(verdict(flows.slice(0, 1), { marks })).toEqual(["failed at 9000"]);
+    expect(verdict(flows.slice(1), { marks })).toEqual([]);
   });
 
   it("is wrong where the dead cluster is no longer offered", () => {

@@ -9,6 +9,8 @@ export interface Flow {
   readonly to: Backend | undefined;
   /** What the client said when nobody did. */
   readonly error?: string;
+  /** How long it tried, when nobody did. Unit: milliseconds. */
+  readonly triedMs?: number;
 }
 
 export interface Backend {
@@ -49,8 +51,6 @@ export interface FlowRecord {
 export interface Limits {
   /** From when a flow is noted until it surely met its endpoint. Unit: milliseconds. */
   readonly flowMs: number;
-  /** How long a cluster's programs may take to hear of its API server again after it was away. Unit: milliseconds. */
-  readonly reconnectMs: number;
   /** How long flows may go on to an endpoint of which the importer was told that it went. Unit: milliseconds. */
   readonly withdrawnMs: number;
   /** How long flows may go to what is dead and could not say so. Unit: milliseconds. */
@@ -83,7 +83,7 @@ function judgeFlow(record: FlowRecord, flow: Flow, limits: Limits): Violation | 
   // The client is started before it connects: it may have met what was offered only then.
   if (offers.some((it) => it.atMs > flow.startedAtMs && it.atMs <= flow.startedAtMs + limits.flowMs))
     return undefined;
-  const goneMs = receivedWithdrawal(record, flow.from, flow.to, { atMs: flow.startedAtMs, limits });
+  const goneMs = receivedWithdrawal(record, flow.from, flow.to, flow.startedAtMs);
   if (goneMs === undefined || flow.startedAtMs - goneMs <= limits.withdrawnMs) return undefined;
   return { what: "to a withdrawn endpoint", flow, why: `gone ${flow.startedAtMs - goneMs} ms before` };
 }
@@ -95,7 +95,7 @@ function receivedWithdrawal(
   { imported, view, own, marks }: FlowRecord,
   importer: string,
   { cluster, address }: Backend,
-  { atMs, limits }: { readonly atMs: number; readonly limits: Limits },
+  atMs: number,
 ): number | undefined {
   const here = lastOf(imported.get(importer) ?? [], address, atMs);
   const told = lastOf(cluster === importer ? own : view, address, atMs);
@@ -103,15 +103,7 @@ function receivedWithdrawal(
     told !== undefined &&
     !marks.some((it) => it.cluster === importer && DEAFENING.has(it.kind) && isDuring(it, told.atMs));
   const gone = [here, isHeard ? told : undefined].filter((it) => it?.isThere === false);
-  if (gone.length === 0) return undefined;
-  const goneMs = Math.min(...gone.map((it) => it?.atMs ?? 0));
-  // The nodes of a cluster whose API server was away hear of it a little later than whoever reads it for this record.
-  const heardAgainMs = marks
-    .filter((it) => it.cluster === importer && it.kind === "unmanaged" && it.untilMs !== undefined)
-    .map(({ fromMs, untilMs = 0 }) => ({ fromMs, untilMs: untilMs + limits.reconnectMs }))
-    .filter((it) => isDuring(it, goneMs))
-    .map((it) => it.untilMs);
-  return Math.max(goneMs, ...heardAgainMs);
+  return gone.length === 0 ? undefined : Math.min(...gone.map((it) => it?.atMs ?? 0));
 }
 
 /** A flow may fail where it may have gone to what died just before, and where nobody could have answered. */
@@ -120,7 +112,7 @@ function judgeFailure(record: FlowRecord, flow: Flow, limits: Limits): Violation
   if (!isServable(record, from, startedAtMs) || isRobbed(record, from, { atMs: startedAtMs, limits }))
     return undefined;
   const offered = offeredAt(record.imported.get(from) ?? [], startedAtMs, limits.withdrawnMs);
-  if (offered.some((it) => isExcused(record, from, it, { atMs: startedAtMs, limits }))) return undefined;
+  if (offered.some((it) => isExcused(record, flow, it, limits))) return undefined;
   const recent = offeredAt(record.imported.get(from) ?? [], startedAtMs, RECENTLY_MS);
   const known = recent.map(({ address, isThere, atMs }) => {
     const own = lastOf(record.own, address, startedAtMs);
@@ -156,17 +148,17 @@ function isServable({ own, marks }: FlowRecord, from: string, atMs: number): boo
 /** Whether an endpoint that the importer may have used was dead, and not for so long that it had to know. */
 function isExcused(
   { own, marks }: FlowRecord,
-  importer: string,
+  { from: importer, startedAtMs: atMs, triedMs = 0 }: Flow,
   { cluster, address }: Backend,
-  { atMs, limits }: { readonly atMs: number; readonly limits: Limits },
+  limits: Limits,
 ): boolean {
   const last = lastOf(own, address, atMs);
   const deadSinceMs = [
     ...(last?.isThere === false ? [last.atMs] : []),
-    // Packets between two clusters go through the links of both. A flow may have been under way when they were cut.
+    // Packets between two clusters go through the links of both. A flow may be under way when they are cut.
     ...marks
       .filter((it) => it.kind === "unreachable" && cluster !== importer)
-      .filter((it) => isDuring({ ...it, fromMs: it.fromMs - limits.flowMs }, atMs))
+      .filter((it) => isDuring({ ...it, fromMs: it.fromMs - triedMs }, atMs))
       .filter((it) => it.cluster === cluster || it.cluster === importer)
       .map((it) => it.fromMs),
   ];
