@@ -3,6 +3,7 @@ import { type CustomResourceDefinition, CUSTOM_RESOURCE_DEFINITIONS } from "#api
 import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
 import { type Access, allow, rulesOf } from "#api/fairlead.dev/access/access.ts";
 import {
+  ACT_AS_MEMBERS,
   ASK_FOR_CERTIFICATES,
   DNS_ACCESS,
   HUB_ACCESS,
@@ -16,7 +17,11 @@ export function chartFiles(): ReadonlyMap<string, string> {
   return new Map([
     [
       "charts/fairlead-hub/files/rules.yaml",
-      rules(HUB_ACCESS, HUB_CRDS, { dns: DNS_ACCESS.cluster, certificates: ASK_FOR_CERTIFICATES }),
+      rules(HUB_ACCESS, HUB_CRDS, {
+        dns: DNS_ACCESS.cluster,
+        certificates: ASK_FOR_CERTIFICATES,
+        certifies: ACT_AS_MEMBERS,
+      }),
     ],
     ["charts/fairlead-hub/files/policies.yaml", policies()],
     [

@@ -89,6 +89,21 @@ describe("the two charts", () => {
 });
 
 describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) => {
+  it.each([
+    ["v1.36.0+fairlead", "auto", true],
+    ["v1.36.0", "auto", false],
+    ["v1.36.0", "true", true],
+    ["v1.36.0+fairlead", "false", false],
+  ])(
+    "on an API server %s, with certificates.impersonate=%s, lets the hub act as members: %s",
+    async (version, value, isLet) => {
+      const args = ["template", "fleet", chartFolder("fairlead-hub"), "--kube-version", version];
+      const { stdout } = await runHelm(program, [...args, "--set", `certificates.impersonate=${value}`]);
+      expect(stdout.includes("fleet-fairlead-hub-certifies")).toBe(isLet);
+      expect(stdout.includes("impersonate")).toBe(isLet);
+    },
+  );
+
   describe.for(CHARTS)("on %s", (chart) => {
     it("finds nothing wrong, with the defaults and with everything on", async () => {
       for (const values of [[], ALL_ON[chart]]) {

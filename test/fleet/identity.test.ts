@@ -8,6 +8,7 @@ import {
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "#api/core/v1/types.ts";
 import { CERTIFICATE_SECONDS, MEMBERS_GROUP } from "#api/fairlead.dev/identity.ts";
+import { HUB_ACCESS } from "#api/fairlead.dev/access/programs.ts";
 import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
 import { objectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
@@ -26,6 +27,7 @@ import { generatePrivateKey } from "#pki/keys.ts";
 import { issueAuthority } from "#pki/issue.ts";
 import { createCertificateRequest } from "#pki/request.ts";
 import { eventually, eventuallyOne, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "./fleet.ts";
+import { grant } from "./access.ts";
 import { rolledOut, sayOfWorkloads } from "./workloads.ts";
 
 let fleet: TestFleet;
@@ -250,6 +252,21 @@ describe("a join that fails", () => {
       code: "TIMED_OUT",
       message: expect.stringContaining("b did not get a certificate within 1.5 s") as string,
     });
+    await untilAsBefore("hub", before);
+  });
+
+  it("because the hub may not certify members quotes the API server's refusal", async () => {
+    const hub = fleet.client("hub");
+    const before = await leftovers("hub");
+    await hub.delete(CLUSTER_ROLE_BINDINGS, objectKey(undefined, "fairlead-hub-certifies"));
+    await expect(join(optionsFor("b", { timeoutMs: 3000 }))).rejects.toMatchObject({
+      code: "TIMED_OUT",
+      message: expect.stringMatching(
+        /b did not get a certificate within 3 s\. Its last request .* is neither approved nor denied by the hub: the API server refuses .*fleet:member:b.* may impersonate/,
+      ) as string,
+    });
+    await grant(hub, [HUB_ACCESS]);
+    fleet.hub.asked.forgetRefused("certificatesigningrequests/approval");
     await untilAsBefore("hub", before);
   });
 });

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { actAsMembersManifests } from "#api/fairlead.dev/access/manifests.ts";
 import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
@@ -68,15 +67,6 @@ const install = (cluster: string, chart: Chart): Promise<ExecResult> =>
 describe.skipIf(HELM === undefined)("a fleet out of the charts", () => {
   it("runs the hub in pods, which install its kinds first", async () => {
     await install(HUB, "fairlead-hub");
-    const client = await lab.client(HUB);
-    const subject = {
-      kind: "ServiceAccount",
-      namespace: "fleet-system",
-      name: "shop-fairlead-hub-sa",
-    } as const;
-    // The lab's API server asks more of who has others certified than other servers do.
-    for (const { of, object } of actAsMembersManifests(subject))
-      await client.apply(of, object, { fieldManager: "test" });
     expect((await helm(HUB, ["test", "shop", "--timeout", "60s"])).stdout).toContain("Succeeded");
   });
 

@@ -1,12 +1,14 @@
 import { CERTIFICATE_SIGNING_REQUESTS, type CertificateSigningRequest } from "#api/certificates/v1/types.ts";
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { SECRETS } from "#api/core/v1/types.ts";
+import { EVENTS, SECRETS } from "#api/core/v1/types.ts";
+import { HUB_REFUSED } from "#api/fairlead.dev/identity.ts";
 import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { FleetError, hasCode } from "#base/errors.ts";
 import { readHubSecret } from "#controllers/member/agent/hub-secret.ts";
 import { isConditionTrue } from "#kube/conditions.ts";
+import type { KubeClient } from "#kube/types.ts";
 import { waitFor } from "#kube/wait.ts";
 import { consume, type Joining, timeoutOf } from "./join-steps.ts";
 import type { Step } from "./steps.ts";
@@ -46,8 +48,7 @@ async function awaitProof(joining: Joining): Promise<void> {
         const read = it === undefined ? undefined : readHubSecret(it);
         return read?.kind === "access" && read.access.proof.kind !== "bootstrap";
       },
-      message: () =>
-        `${options.name} did not get a certificate within ${timeoutOf(joining) / 1000} s: is "fairlead member" running in the cluster?`,
+      message: () => `${options.name} did not get a certificate within ${timeoutOf(joining) / 1000} s`,
     },
     deps,
     signal,
@@ -82,13 +83,29 @@ async function diagnose({ options, hub, signal }: Joining): Promise<string> {
     .catch(() => []);
   const own = requests.filter((it) => it.metadata.name.startsWith(`fleet-member-${options.name}-`));
   const last = own.toSorted((a, b) => Date.parse(created(a)) - Date.parse(created(b))).at(-1);
-  if (last !== undefined)
-    found.push(`its last request for a certificate, ${last.metadata.name}, is ${stateOf(last)}`);
+  if (last !== undefined) {
+    const refusal = await refusalOf(last, hub.client, signal);
+    found.push(`Its last request for a certificate, ${last.metadata.name}, is ${stateOf(last)}${refusal}`);
+  } else if (options.install === undefined)
+    found.push('No request for a certificate is on the hub: is "fairlead member" running in the cluster?');
   if (options.install !== undefined)
-    found.push(
-      `its agent runs, and says more: kubectl -n ${FLEET_SYSTEM_NAMESPACE} logs deploy/fairlead-member`,
-    );
-  return found.length === 0 ? "" : `. Besides, ${found.join("; ")}`;
+    found.push(`Its agent runs; see kubectl -n ${FLEET_SYSTEM_NAMESPACE} logs deploy/fairlead-member`);
+  return found.map((it) => `. ${it}`).join("");
+}
+
+/** What the hub reported when its answer was refused. */
+async function refusalOf(
+  { metadata }: CertificateSigningRequest,
+  client: KubeClient,
+  signal: AbortSignal,
+): Promise<string> {
+  const fieldSelector = `involvedObject.name=${metadata.name}`;
+  const events = await client
+    .list(EVENTS, { namespace: "default", fieldSelector, signal })
+    .then((it) => it.items)
+    .catch(() => []);
+  const refused = events.find((it) => it.reason === HUB_REFUSED);
+  return refused?.message === undefined ? "" : `: ${refused.message}`;
 }
 
 function created(request: CertificateSigningRequest): string {
@@ -101,5 +118,5 @@ function stateOf({ status }: CertificateSigningRequest): string {
   if (status?.certificate !== undefined) return "signed";
   return status?.conditions?.some((it) => it.type === "Approved") === true
     ? "approved and not signed: does the hub's kube-controller-manager sign?"
-    : 'neither approved nor denied: is "fairlead hub" running?';
+    : "neither approved nor denied by the hub";
 }

@@ -17,6 +17,7 @@ export type Verb =
   | "approve"
   | "sign"
   | "bind"
+  | "impersonate"
   | "administer";
 
 export interface Access {
@@ -76,6 +77,7 @@ const ORDER: readonly Verb[] = [
   "approve",
   "sign",
   "bind",
+  "impersonate",
   "administer",
 ];
 

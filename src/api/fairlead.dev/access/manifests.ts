@@ -13,7 +13,7 @@ import {
   type Subject,
 } from "../../rbac/v1/types.ts";
 import { rulesOf } from "./access.ts";
-import type { ProgramAccess } from "./programs.ts";
+import { ACT_AS_MEMBERS, type ProgramAccess } from "./programs.ts";
 
 export interface Manifest<T extends KubeObject = KubeObject> {
   readonly of: Resource<T>;
@@ -48,15 +48,11 @@ export function accessManifests(program: ProgramAccess, subject: Subject): Manif
   ];
 }
 
-/**
- * For hubs on an API server of ours, which has nobody certified by who could not act as them (docs/adr/0010). Others do not
- * ask for that, and it is no right to give away where it is not needed: no program's declaration has it.
- */
+/** `ACT_AS_MEMBERS` for `subject`; no program's declaration has it. */
 export function actAsMembersManifests(subject: Subject): Manifest[] {
   const name = "fairlead-hub-certifies";
   const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name } as const;
-  const rules = [{ apiGroups: [""], resources: ["users", "groups"], verbs: ["impersonate"] }];
-  const role: ClusterRole = { metadata: { name }, rules };
+  const role: ClusterRole = { metadata: { name }, rules: rulesOf(ACT_AS_MEMBERS) };
   const binding: ClusterRoleBinding = { metadata: { name }, roleRef, subjects: [subject] };
   return [
     { of: CLUSTER_ROLES, object: role },

@@ -28,6 +28,7 @@ import {
   TRAFFIC_MANAGER_PROFILES,
 } from "../../networking.fleet.azure.com/v1beta1/traffic-manager.ts";
 import { ROLE_BINDINGS, ROLES } from "../../rbac/v1/types.ts";
+import { MEMBERS_GROUP } from "../identity.ts";
 import { LEASES_OF } from "../leases.ts";
 import { HUB_SECRET, VIEW_NAMESPACE } from "../names.ts";
 import { ADMINISTER } from "../policies/cel.ts";
@@ -163,6 +164,15 @@ export const MEMBER_ACCESS: ProgramAccess = {
 /** For members, and for who is about to be one: to ask for a certificate. Whose it may be is for the hub to say. */
 export const ASK_FOR_CERTIFICATES: readonly Access[] = [
   allow(CERTIFICATE_SIGNING_REQUESTS, ["create", ...WATCH]),
+];
+
+/**
+ * For the hub on an API server of ours, which has nobody certified by who could not act as them (docs/adr/0010). Others do
+ * not ask for that, and it is no right to give away where it is not needed.
+ */
+export const ACT_AS_MEMBERS: readonly Access[] = [
+  allow({ group: "", plural: "users" }, ["impersonate"]),
+  allow({ group: "", plural: "groups" }, ["impersonate"], { names: [MEMBERS_GROUP] }),
 ];
 
 export const DNS_ACCESS: ProgramAccess = {

@@ -1,12 +1,18 @@
 import { CERTIFICATE_SIGNING_REQUESTS, type CertificateSigningRequest } from "#api/certificates/v1/types.ts";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { SERVICE_ACCOUNTS, type ServiceAccount } from "#api/core/v1/types.ts";
-import { bootstrapAccount, BOOTSTRAP_SECONDS, USED_BY_ANNOTATION } from "#api/fairlead.dev/identity.ts";
+import {
+  bootstrapAccount,
+  BOOTSTRAP_SECONDS,
+  HUB_REFUSED,
+  USED_BY_ANNOTATION,
+} from "#api/fairlead.dev/identity.ts";
 import { keyOf, type ObjectKey, objectKey, splitKey } from "#api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
-import { hasCode } from "#base/errors.ts";
+import { hasCode, messageOf } from "#base/errors.ts";
 import { createController } from "#kube/controller.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
+import type { EventRecorder } from "#kube/events.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { clockOfServer } from "#kube/server-clock.ts";
 import { watching } from "#kube/source.ts";
@@ -32,6 +38,7 @@ const ACCOUNT_LIFE_MS = 2 * BOOTSTRAP_SECONDS * 1000;
 interface Parts {
   readonly client: KubeClient;
   readonly informers: IdentityInformers;
+  readonly events: EventRecorder;
   readonly deps: RuntimeDeps;
 }
 
@@ -82,10 +89,24 @@ class Identity {
     if (verdict.kind === "ignore") return;
     if (verdict.kind === "approve" && verdict.account !== undefined)
       await claim(client, verdict.account, asked, signal);
-    await answer(client, asked, verdict, signal);
+    try {
+      await answer(client, asked, verdict, signal);
+    } catch (error) {
+      if (hasCode(error, "API_FORBIDDEN")) this.#tellRefusal(asked, messageOf(error));
+      throw error;
+    }
     const fields = { request: asked.metadata.name, by: asked.spec.username, why: verdict.message };
     if (verdict.kind === "approve") deps.log.info("approved a member's certificate", fields);
     else deps.log.warn("denied a certificate", { ...fields, reason: verdict.reason });
+  }
+
+  /** Whoever waits for the certificate cannot read this program's log. */
+  #tellRefusal(asked: CertificateSigningRequest, why: string): void {
+    this.#parts.events.record(CERTIFICATE_SIGNING_REQUESTS, asked, {
+      type: "Warning",
+      reason: HUB_REFUSED,
+      message: `the API server refuses the hub's answer to this request: ${why}`,
+    });
   }
 
   /** What is finished is kept for people to read, and no longer. */
