@@ -166,6 +166,49 @@ describe("a kubelet", () => {
   });
 });
 
+describe("a user who may read one Secret by its name", () => {
+  const SECRETS = "/api/v1/namespaces/default/secrets";
+  const TRICK = encodeURIComponent(String.raw`metadata.namespace!=x\,metadata.name=mine`);
+  let reader: TestClient;
+
+  beforeAll(async () => {
+    reader = await clientFor("reader-of-mine");
+    for (const name of ["mine", "admins"]) await test.call("POST", SECRETS, { body: { metadata: { name } } });
+    const verbs = ["get", "list", "watch", "deletecollection"];
+    const metadata = { name: "reader-of-mine" };
+    const rules = [{ verbs, apiGroups: [""], resources: ["secrets"], resourceNames: ["mine"] }];
+    const roles = `${RBAC}/namespaces/default`;
+    await test.call("POST", `${roles}/roles`, { body: { metadata, rules } });
+    const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: metadata.name };
+    const subjects = [{ kind: "User", apiGroup: "rbac.authorization.k8s.io", name: metadata.name }];
+    await test.call("POST", `${roles}/rolebindings`, { body: { metadata, roleRef, subjects } });
+  });
+
+  it("lists that one", async () => {
+    const { code, json } = await reader.call("GET", `${SECRETS}?fieldSelector=metadata.name%3Dmine`);
+    expect([code, json.items.map((it) => it.metadata.name)]).toEqual([200, ["mine"]]);
+  });
+
+  it.each([
+    ["all of them", "GET", SECRETS],
+    ["others by an escaped comma", "GET", `${SECRETS}?fieldSelector=${TRICK}`],
+    ["others by an escaped comma in a watch", "GET", `${SECRETS}?watch=1&fieldSelector=${TRICK}`],
+    ["others by an escaped comma", "DELETE", `${SECRETS}?dryRun=All&fieldSelector=${TRICK}`],
+    ["even that one as a collection", "DELETE", `${SECRETS}?dryRun=All&fieldSelector=metadata.name%3Dmine`],
+  ])("is refused %s: %s %s", async (_, method, path) => {
+    expect((await reader.call(method, path)).code).toBe(403);
+  });
+
+  it.each(["metadata.namespace!=x\\", "metadata.name=admins", "metadata.namespace=default"])(
+    "watches no other by the old path and the selector %s",
+    async (fields) => {
+      const path = "/api/v1/watch/namespaces/default/secrets/mine";
+      const { code } = await reader.call("GET", `${path}?fieldSelector=${encodeURIComponent(fields)}`);
+      expect(code).toBe(400);
+    },
+  );
+});
+
 describe("roles for people", () => {
   it("contain each other, and take in what operators label for them", async () => {
     const subject = { user: "bob", groups: ["viewers"] };

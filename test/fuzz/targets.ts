@@ -19,6 +19,7 @@ import { applyJsonPatch } from "#apiserver/patch/json-patch.ts";
 import { readManagers } from "#apiserver/patch/managers.ts";
 import { applyMergePatch } from "#apiserver/patch/merge-patch.ts";
 import { applyStrategicMergePatch } from "#apiserver/patch/strategic-merge.ts";
+import { parseFieldSelector } from "#apiserver/registry/field-selector.ts";
 import { parseLabelSelector } from "#apiserver/registry/label-selector.ts";
 import { parseSelection } from "#apiserver/registry/selectors.ts";
 import type { ApiObject, ResourceDefinition } from "#apiserver/registry/types.ts";
@@ -258,7 +259,7 @@ export const TARGETS: readonly Target[] = [
     name: "field selectors",
     seeds: ["metadata.name=a,metadata.namespace!=b", "spec.nodeName==n\\,1", "status.phase=Running", ""],
     words: ["metadata.name", "spec.nodeName", "=", "==", "!=", ",", "\\", " "],
-    run: (input) => parseSelection(PODS, "", text(input)),
+    run: (input) => parseSelection(PODS, "", parseFieldSelector(text(input))),
     refusals: [StatusError],
   },
   {

@@ -5,6 +5,7 @@ import type { Authenticator } from "../auth/authenticate.ts";
 import { denial } from "../auth/denial.ts";
 import { impersonate } from "../auth/impersonate.ts";
 import type { Attributes, Authorizer, ResourceAttributes } from "../auth/types.ts";
+import { authorizedName, type FieldSelector, parseFieldSelector } from "../registry/field-selector.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { UserInfo } from "../registry/types.ts";
 import { internalError, methodNotAllowed, StatusError } from "../status.ts";
@@ -33,6 +34,7 @@ export class Passage {
   /** As whom the request acts. */
   user = NOBODY;
   record: AuditRecord | undefined;
+  #fields: FieldSelector | undefined;
   #error: StatusError | undefined;
   #isUnexpected = false;
 
@@ -53,9 +55,30 @@ export class Passage {
   }
 
   attributes(user: UserInfo): Attributes {
-    const { target, verb, query } = this;
+    const { target, verb } = this;
     if (target.kind === "path") return { user, verb, path: target.path };
-    return { user, verb, resource: accessTo(target, verb, query) };
+    return { user, verb, resource: accessTo(target, this.#selectedName) };
+  }
+
+  /**
+   * What the query selects by fields.
+   *
+   * @throws {StatusError} 400 when it cannot be read.
+   */
+  get fields(): FieldSelector {
+    this.#fields ??= parseFieldSelector(this.query.get("fieldSelector") ?? "");
+    return this.#fields;
+  }
+
+  /** By which a collection is authorized: not its deletion, as upstream. */
+  get #selectedName(): string {
+    if (this.verb !== "list" && this.verb !== "watch") return "";
+    try {
+      return authorizedName(this.fields);
+    } catch {
+      // Whoever is to select by it refuses it.
+      return "";
+    }
   }
 
   refused(error: unknown): void {
@@ -124,23 +147,15 @@ export class Gate {
 }
 
 /** A collection narrowed to one name counts as a request for that name. */
-function accessTo(target: ResourceTarget, verb: string, query: URLSearchParams): ResourceAttributes {
+function accessTo(target: ResourceTarget, selectedName: string): ResourceAttributes {
   const { group, plural, subresource, namespace, name } = target;
   // Deleting or changing a namespace is a matter of that namespace.
   const ownNamespace = group === "" && plural === "namespaces" ? name : undefined;
-  const selected =
-    verb === "list" || verb === "watch" || verb === "deletecollection" ? selectedName(query) : "";
   return {
     group,
     resource: plural,
     subresource,
     namespace: namespace ?? ownNamespace,
-    name: name ?? selected,
+    name: name ?? selectedName,
   };
-}
-
-function selectedName(query: URLSearchParams): string {
-  const terms = (query.get("fieldSelector") ?? "").split(",");
-  const match = terms.map((it) => /^\s*metadata\.name==?([^=].*)$/.exec(it)).find((it) => it !== null);
-  return match?.[1]?.trim() ?? "";
 }

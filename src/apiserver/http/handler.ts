@@ -17,7 +17,7 @@ import type { ServiceAccountTokens } from "../auth/tokens.ts";
 import type { Authorizer } from "../auth/types.ts";
 import type { Catalog } from "../registry/catalog.ts";
 import type { Registry } from "../registry/registry.ts";
-import type { UserInfo, Verb } from "../registry/types.ts";
+import type { UserInfo } from "../registry/types.ts";
 import {
   internalError,
   isPathNotFound,
@@ -120,15 +120,12 @@ export class RequestHandler {
     });
   }
 
-  async #serve(exchange: Exchange, { target, verb }: Passage): Promise<void> {
+  async #serve(exchange: Exchange, passage: Passage): Promise<void> {
+    const { target } = passage;
     if (target.kind === "path") return this.#servePath(exchange);
     const { registry, resources, clock } = this.#options;
     if (await serveReview({ registry, clock }, exchange, target)) return;
-    if (target.isWatch && target.name !== undefined) {
-      const selectors = [exchange.query.get("fieldSelector") ?? "", `metadata.name=${target.name}`];
-      exchange.query.set("fieldSelector", selectors.filter((it) => it !== "").join(","));
-    }
-    await resources.serve(exchange, target, verb as Verb);
+    await resources.serve(exchange, target, passage);
   }
 
   async #servePath(exchange: Exchange): Promise<void> {

@@ -1,5 +1,6 @@
 import type { ListMeta } from "#api/meta/types.ts";
 import { tableId } from "../registry/catalog.ts";
+import type { FieldSelector } from "../registry/field-selector.ts";
 import { invalidValue } from "../registry/metadata.ts";
 import { isInt, isUint, notAnInt, notAUint } from "../registry/numbers.ts";
 import { parseSelection, type Selection } from "../registry/selectors.ts";
@@ -17,7 +18,7 @@ export interface ListQuery {
   readonly definition: ResourceDefinition;
   readonly namespace: string | undefined;
   readonly labelSelector: string;
-  readonly fieldSelector: string;
+  readonly fields: FieldSelector;
   readonly resourceVersion: string;
   readonly resourceVersionMatch: string;
   /** 0: everything. */
@@ -37,12 +38,13 @@ export function parseListQuery(
   definition: ResourceDefinition,
   namespace: string | undefined,
   query: URLSearchParams,
+  fields: FieldSelector,
 ): ListQuery {
   return {
     definition,
     namespace,
     labelSelector: query.get("labelSelector") ?? "",
-    fieldSelector: query.get("fieldSelector") ?? "",
+    fields,
     resourceVersion: query.get("resourceVersion") ?? "",
     resourceVersionMatch: query.get("resourceVersionMatch") ?? "",
     // "0": whatever state is there, and all of it.
@@ -98,7 +100,7 @@ export async function listPage(
 ): Promise<ListPage> {
   checkListOptions(query);
   const table = store.table(tableId(query.definition));
-  const selection = parseSelection(query.definition, query.labelSelector, query.fieldSelector);
+  const selection = parseSelection(query.definition, query.labelSelector, query.fields);
   if (query.continueToken !== "") return continuePage(store, table, query, selection);
   const wanted = parseListRevision(query.resourceVersion);
   if (wanted > store.revision) await awaitRevision(wanted);

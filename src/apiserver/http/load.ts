@@ -1,4 +1,5 @@
 import type { Clock } from "#base/clock.ts";
+import { parseDuration } from "#base/duration.ts";
 import { MASTERS_GROUP } from "../auth/types.ts";
 import type { UserInfo } from "../registry/types.ts";
 import { badRequest, StatusError, tooManyRequests } from "../status.ts";
@@ -108,7 +109,7 @@ export class LoadControl {
     const { requestTimeoutMs } = this.#limits;
     const text = query.get("timeout");
     if (text === null || text === "") return requestTimeoutMs;
-    const wanted = parseDuration(text);
+    const wanted = parseSigned(text);
     if (wanted === undefined) {
       const why = `time: invalid duration ${JSON.stringify(text)}`;
       throw badRequest(`invalid timeout specified in the request URL - ${why}`);
@@ -126,23 +127,8 @@ function timedOut(): StatusError {
   return new StatusError({ code: 504, reason: "Timeout", message, details: {} });
 }
 
-const UNITS_MS: ReadonlyMap<string, number> = new Map([
-  ["ns", 1e-6],
-  ["us", 1e-3],
-  ["µs", 1e-3],
-  ["ms", 1],
-  ["s", 1000],
-  ["m", 60_000],
-  ["h", 3_600_000],
-]);
-
 /** As Go writes durations: "1m30s". Undefined for anything else. */
-function parseDuration(text: string): number | undefined {
-  if (text === "0") return 0;
-  if (!/^[-+]?((\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h))+$/.test(text)) return undefined;
-  let sum = 0;
-  for (const [, number = "0", unit = ""] of text.matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)/g)) {
-    sum += Number(number) * (UNITS_MS.get(unit) ?? 0);
-  }
-  return text.startsWith("-") ? -sum : sum;
+function parseSigned(text: string): number | undefined {
+  const wanted = parseDuration(text.replace(/^-(?!\+)/, ""));
+  return wanted !== undefined && text.startsWith("-") ? -wanted : wanted;
 }

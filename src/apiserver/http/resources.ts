@@ -1,6 +1,7 @@
 import type { ListMeta, Status } from "#api/meta/types.ts";
 import type { Clock } from "#base/clock.ts";
 import { tableId } from "../registry/catalog.ts";
+import { type FieldSelector, narrowedTo } from "../registry/field-selector.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { DeleteOptions, Removal } from "../registry/removal.ts";
 import type { ResourceDefinition, Verb } from "../registry/types.ts";
@@ -32,8 +33,17 @@ export interface ResourceServices extends WatchServices, SpecialServices {
   readonly clock: Clock;
 }
 
+/** A request as it was authorized. */
+interface Admitted {
+  /** One that the resource may not have. */
+  readonly verb: string;
+  /** Throws where it cannot be read. */
+  readonly fields: FieldSelector;
+}
+
 /** One request on a resource, with what it names found. */
 interface Call {
+  readonly admitted: Admitted;
   readonly exchange: Exchange;
   readonly definition: ResourceDefinition;
   readonly target: ResourceTarget;
@@ -50,10 +60,11 @@ export class ResourceHandler {
     this.#services = services;
   }
 
-  async serve(exchange: Exchange, target: ResourceTarget, verb: Verb): Promise<void> {
+  async serve(exchange: Exchange, target: ResourceTarget, admitted: Admitted): Promise<void> {
     const definition = this.#definitionOf(target);
     const accepted = negotiate(exchange.request.headers.accept);
-    const call: Call = { exchange, definition, target, accepted };
+    const call: Call = { exchange, definition, target, accepted, admitted };
+    const verb = admitted.verb as Verb;
     if (definition.deprecationWarning !== undefined) exchange.warn(definition.deprecationWarning);
     if (target.subresource !== "") {
       await this.#serveSubresource(call, verb);
@@ -150,7 +161,7 @@ export class ResourceHandler {
   /** Selectors look at the fields of the version that is asked for. */
   #page({ definition, exchange }: Call, query: ListQuery): Promise<ListPage> {
     const { store, awaitRevision, registry } = this.#services;
-    if (definition.isConverted !== true || query.fieldSelector === "") {
+    if (definition.isConverted !== true || query.fields.terms.length === 0) {
       return listPage(store, query, awaitRevision);
     }
     const read = (): Promise<ListPage> => {
@@ -172,17 +183,18 @@ export class ResourceHandler {
   }
 
   async #list(call: Call): Promise<void> {
-    const { definition, target, exchange, accepted } = call;
-    const query = parseListQuery(definition, target.namespace, exchange.query);
+    const { definition, target, exchange, accepted, admitted } = call;
+    const query = parseListQuery(definition, target.namespace, exchange.query, admitted.fields);
     refuseMetadataOf(call, true);
     const { entries, metadata } = await this.#page(call, query);
     await exchange.sendJson(200, await this.#renderedList(call, entries, metadata), accepted.format);
   }
 
   async #watch(call: Call): Promise<void> {
-    const { definition, target, exchange } = call;
+    const { definition, target, exchange, admitted } = call;
     if (call.accepted.format !== "json") throw notAcceptable(["application/json;stream=watch"]);
-    const of = { definition, namespace: target.namespace, form: this.#form(call) };
+    const fields = narrowedTo(target.name, admitted.fields);
+    const of = { definition, namespace: target.namespace, fields, form: this.#form(call) };
     await serveWatch(this.#services, exchange, of);
   }
 
@@ -237,9 +249,9 @@ export class ResourceHandler {
   }
 
   async #deleteCollection(call: Call): Promise<void> {
-    const { definition, target, exchange, accepted } = call;
+    const { definition, target, exchange, accepted, admitted } = call;
     const options = await readDeleteOptions(exchange.request, exchange.query);
-    const query = parseListQuery(definition, target.namespace, exchange.query);
+    const query = parseListQuery(definition, target.namespace, exchange.query, admitted.fields);
     const { registry } = this.#services;
     const page = await this.#page(call, query);
     for (const { object } of page.entries) {

@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Clock } from "#base/clock.ts";
 import type { Rng } from "#base/rng.ts";
 import { tableId } from "../registry/catalog.ts";
+import type { FieldSelector } from "../registry/field-selector.ts";
 import type { Registry } from "../registry/registry.ts";
 import { parseSelection, type Selection } from "../registry/selectors.ts";
 import type { ResourceDefinition } from "../registry/types.ts";
@@ -44,31 +45,26 @@ interface WatchQuery extends ListQuery {
   readonly allowBookmarks: boolean;
 }
 
-function parseWatchQuery(
-  definition: ResourceDefinition,
-  namespace: string | undefined,
-  query: URLSearchParams,
-): WatchQuery {
+function parseWatchQuery({ definition, namespace, fields }: Watched, query: URLSearchParams): WatchQuery {
   const parsed = {
-    ...parseListQuery(definition, namespace, query),
+    ...parseListQuery(definition, namespace, query, fields),
     allowBookmarks: isTrue(query.get("allowWatchBookmarks")),
   };
   checkWatchOptions(parsed);
   return parsed;
 }
 
+interface Watched {
+  readonly definition: ResourceDefinition;
+  readonly namespace: string | undefined;
+  readonly fields: FieldSelector;
+  readonly form: Form;
+}
+
 /** Answers a watch: headers at once, then events until a timeout, the client or the server ends it. */
-export async function serveWatch(
-  services: WatchServices,
-  exchange: Exchange,
-  of: {
-    readonly definition: ResourceDefinition;
-    readonly namespace: string | undefined;
-    readonly form: Form;
-  },
-): Promise<void> {
-  const query = parseWatchQuery(of.definition, of.namespace, exchange.query);
-  const selection = parseSelection(of.definition, query.labelSelector, query.fieldSelector);
+export async function serveWatch(services: WatchServices, exchange: Exchange, of: Watched): Promise<void> {
+  const query = parseWatchQuery(of, exchange.query);
+  const selection = parseSelection(of.definition, query.labelSelector, query.fields);
   const asked = parseRevision(query.resourceVersion);
   const { response } = exchange;
   exchange.startStream("application/json");

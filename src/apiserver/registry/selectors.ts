@@ -1,15 +1,16 @@
 import { badRequest } from "../status.ts";
 import type { Entry } from "../storage/entry.ts";
+import { type FieldSelector, isOfName } from "./field-selector.ts";
 import { parseLabelSelector } from "./label-selector.ts";
 import type { ApiObject, ResourceDefinition } from "./types.ts";
 import { viewOf } from "./write.ts";
 
-/** Selectors as queries write them. Source: apimachinery, pkg/fields. */
+/** What the selectors of a query select of one kind. */
 
 export interface Selection {
   /** Absent: everything matches. */
   readonly matches: ((entry: Entry) => boolean) | undefined;
-  /** The object named by `metadata.name=`, which narrows the scope. */
+  /** Of the one object that may be selected, which narrows the scope. */
   readonly name: string | undefined;
   readonly namespace: string | undefined;
 }
@@ -17,10 +18,10 @@ export interface Selection {
 export function parseSelection(
   definition: ResourceDefinition,
   labelSelector: string,
-  fieldSelector: string,
+  fieldSelector: FieldSelector,
 ): Selection {
   const labels = labelSelector.trim() === "" ? undefined : parseLabelSelector(labelSelector);
-  const fields = parseFieldSelector(fieldSelector, definition);
+  const fields = fieldTests(fieldSelector, definition);
   const { tests } = fields;
   if (labels === undefined && tests.length === 0) return { ...fields, matches: undefined };
   const matches = (entry: Entry): boolean => {
@@ -40,20 +41,16 @@ interface FieldTests {
   readonly namespace: string | undefined;
 }
 
-/** @throws {StatusError} 400 when the selector cannot be read or the kind does not offer the field. */
-function parseFieldSelector(text: string, definition: ResourceDefinition): FieldTests {
+/** @throws {StatusError} 400 when the kind does not offer a field. */
+function fieldTests({ terms, name }: FieldSelector, definition: ResourceDefinition): FieldTests {
   const tests: ((object: ApiObject) => boolean)[] = [];
-  let name: string | undefined;
   let namespace: string | undefined;
-  for (const { field, value, isEqual } of splitFieldTerms(text)) {
+  for (const term of terms) {
+    const { field, value, isEqual } = term;
     const read = fieldReader(field, definition);
     if (isEqual && field === "metadata.namespace") namespace ??= value;
-    if (isEqual && field === "metadata.name" && name === undefined) {
-      // The scope sees to it.
-      name = value;
-      continue;
-    }
-    tests.push((object) => (read(object) === value) === isEqual);
+    // The scope sees to the name.
+    if (!isOfName(term) || value !== name) tests.push((object) => (read(object) === value) === isEqual);
   }
   return { tests, name, namespace };
 }
@@ -72,15 +69,4 @@ function fieldReader(field: string, definition: ResourceDefinition): (object: Ap
   throw badRequest(
     `${JSON.stringify(field)} is not a known field selector: only "metadata.name", "metadata.namespace"`,
   );
-}
-
-/** Values escape backslash, comma and equals sign with a backslash. */
-function* splitFieldTerms(text: string): Iterable<{ field: string; value: string; isEqual: boolean }> {
-  for (const term of text.match(/(?:\\.|[^,\\])+/g) ?? []) {
-    if (term.trim() === "") continue;
-    const match = /^\s*([^=!\\]*?)\s*(==|=|!=)((?:\\.|[^\\])*)$/.exec(term);
-    if (match === null) throw badRequest(`invalid selector: '${term}'; can't understand '${term}'`);
-    const value = (match[3] ?? "").replaceAll(/\\(.)/g, "$1");
-    yield { field: match[1] ?? "", value, isEqual: match[2] !== "!=" };
-  }
 }
