@@ -4,8 +4,11 @@ import type { Tokens } from "./tokens.ts";
 
 /** Makes answers of two servers comparable: what each may choose for itself becomes a token (see `Tokens`). */
 
-/** Ages that a server computed for a cell of a Table. */
-const AGE = /^(\d{1,3}s|\d{1,2}m(\d{1,2}s)?)$/;
+/**
+ * Ages that a server computed for a cell of a Table: seconds and minutes since the scenario wrote it, days and years since a date that the
+ * scenario names. Hours are neither: they are the time between two such dates, and stay.
+ */
+const AGE = /^(\d{1,3}s|\d{1,2}m(\d{1,2}s)?|\d{1,3}d(\d{1,2}h)?|\d+y(\d{1,3}d)?)$/;
 const MASKS: Readonly<Record<string, string>> = { continue: "<continue>", resourceVersion: "<rv>" };
 /** Fields of a port number that the server allocates. */
 const PORT_FIELDS = new Set(["nodePort", "healthCheckNodePort"]);

@@ -33,16 +33,22 @@ export class Tokens {
   readonly #revisions = new Map<string, string>();
   readonly #counts = new Map<string, number>();
   readonly #sent = new Set<string>();
+  /** The seconds of the times among them, which a server may write with another fraction. */
+  readonly #sentSeconds = new Set<number>();
+
+  readonly #nowMs: () => number;
 
   /** @param fixed - Texts that have a name from the start, longest first. */
-  constructor(fixed: readonly (readonly [text: string, name: string])[]) {
+  constructor(fixed: readonly (readonly [text: string, name: string])[], nowMs: () => number = Date.now) {
+    this.#nowMs = nowMs;
     for (const [text, name] of fixed) this.#names.set(text, name);
   }
 
   /** Notes what a request says: a server that says it back has not made it up. */
   noteSent(text: string): void {
-    for (const pattern of [UUID, TIME, ADDRESS, NODE_PORT])
+    for (const pattern of [UUID, ADDRESS, NODE_PORT])
       for (const [found] of text.matchAll(pattern)) this.#sent.add(found);
+    for (const [time] of text.matchAll(TIME)) this.#sentSeconds.add(secondOf(time));
   }
 
   /** Gives `text` a name, wherever it stands from now on. */
@@ -85,7 +91,8 @@ export class Tokens {
   }
 
   #time(time: string, fraction: string | undefined): string {
-    if (this.#sent.has(time) || Math.abs(Date.parse(time) - Date.now()) > PRESENT) return time;
+    if (this.#sentSeconds.has(secondOf(time))) return time;
+    if (Math.abs(Date.parse(time) - this.#nowMs()) > PRESENT) return time;
     return fraction === undefined ? "<time>" : `<time${"0".repeat(fraction.length - 1)}>`;
   }
 
@@ -94,6 +101,10 @@ export class Tokens {
     this.#counts.set(kind, count);
     return count;
   }
+}
+
+function secondOf(time: string): number {
+  return Math.floor(Date.parse(time) / 1000);
 }
 
 /** Ranges that the servers of the corpus give Services: 10.0.0.0/16 and fd00::/112. */
