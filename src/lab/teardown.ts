@@ -24,23 +24,29 @@ export async function removeLab(
   options: { readonly hostLink: string; readonly clock: Clock },
   signal: AbortSignal,
 ): Promise<Removed> {
-  const namespaces = await listNetns(layout.root);
+  const namespaces = new Set<string>();
   const processes = await endLabProcesses(layout, namespaces, options.clock, signal);
   if (isLinkOf(options.hostLink, layout.root)) await deleteHostLink(options.hostLink, options.clock, signal);
   const mounts = await unmountBelow(layout.root, signal);
   rmSync(layout.root, { recursive: true, force: true });
-  return { processes, namespaces: namespaces.length, mounts };
+  return { processes, namespaces: namespaces.size, mounts };
 }
 
-/** A process may start another while it is looked for: looks again until a look finds none. */
+/**
+ * A process may start another, and make or delete a namespace, while it is looked for: looks again until a look finds none.
+ *
+ * @param seen - Takes the namespaces that were found.
+ */
 async function endLabProcesses(
   layout: LabLayout,
-  namespaces: readonly string[],
+  seen: Set<string>,
   clock: Clock,
   signal: AbortSignal,
 ): Promise<number> {
   const ended = new Set<number>();
   for (;;) {
+    const namespaces = await listNetns(layout.root);
+    for (const it of namespaces) seen.add(it);
     const inside = [...(await pidsByNetns(namespaces)).values()].flat();
     const pids = [...new Set([...findLabProcesses(layout.root), ...inside])].filter(
       (pid) => pid !== process.pid,

@@ -73,12 +73,18 @@ export async function isNetns(path: string): Promise<boolean> {
 }
 
 /**
- * The number that tells one living namespace from another on this machine; used again after its end.
+ * The number that tells one living namespace from another on this machine; used again after its end. Undefined for a path
+ * that is absent.
  *
  * @param path - A namespace file, or `/proc/PID/ns/net`.
  */
-export async function netnsInode(path: string): Promise<number> {
-  return (await stat(path)).ino;
+export async function netnsInode(path: string): Promise<number | undefined> {
+  try {
+    return (await stat(path)).ino;
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
 }
 
 function checkPath(path: string): void {

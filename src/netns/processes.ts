@@ -1,15 +1,16 @@
-import { readdir, stat } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { netnsInode } from "./netns.ts";
 
 /**
  * Ids of the processes in each of the network namespaces, found in one walk through `/proc`. A snapshot: one may have
- * ended, another begun, by the time the caller looks.
+ * ended, another begun, by the time the caller looks. A namespace that is absent has none.
  */
 export async function pidsByNetns(paths: readonly string[]): Promise<ReadonlyMap<string, readonly number[]>> {
   const pathOf = new Map<number, string>();
   const pids = new Map<string, number[]>();
   for (const path of paths) {
-    pathOf.set(await netnsInode(path), path);
+    const inode = await netnsInode(path);
+    if (inode !== undefined) pathOf.set(inode, path);
     pids.set(path, []);
   }
   const entries = await readdir("/proc");
@@ -28,7 +29,7 @@ export async function pidsByNetns(paths: readonly string[]): Promise<ReadonlyMap
 
 async function inodeOfProcess(pid: number): Promise<number | undefined> {
   try {
-    return (await stat(`/proc/${pid}/ns/net`)).ino;
+    return await netnsInode(`/proc/${pid}/ns/net`);
   } catch {
     // Ended meanwhile, or another user's: either way not one that we could have started in there.
     return undefined;

@@ -2,15 +2,15 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { systemClock } from "#base/clock.ts";
-import { exec } from "#base/exec.ts";
+import { type Clock, systemClock } from "#base/clock.ts";
+import { exec, start } from "#base/exec.ts";
 import { buildNetwork, lowerLink, raiseLink } from "#lab/build.ts";
 import { labLayout } from "#lab/layout.ts";
 import { chooseBlock } from "#lab/machine.ts";
 import { FABRIC_NETNS, nodeNetns } from "#lab/programs.ts";
 import { removeLab } from "#lab/teardown.ts";
 import { DEFAULT_SPEC, type LabTopology, planTopology } from "#lab/topology.ts";
-import { inNetns } from "#netns/netns.ts";
+import { createNetns, deleteNetns, inNetns, netnsInode } from "#netns/netns.ts";
 import { type MachineSnapshot, takeSnapshot } from "./machine-snapshot.ts";
 
 const isRoot = process.getuid?.() === 0;
@@ -78,6 +78,37 @@ describe.skipIf(!isRoot)("the network of a lab (needs root)", () => {
     const other = labLayout(join(stateRoot, "other"), "t-net");
     await removeLab(other, { hostLink: topology.host.link, clock: systemClock }, signal);
     expect(await canReach(undefined, topology.clusters[0]?.api.v4 ?? "")).toBe(true);
+  });
+
+  it("is taken down though namespaces of pods come and go while it looks", async () => {
+    const busy = labLayout(join(stateRoot, "busy"), "t-busy");
+    const [going, coming] = ["going", "coming"].map((it) => `${busy.node("n")}/pods/${it}/netns`);
+    if (going === undefined || coming === undefined) throw new Error("unreachable");
+    const startIn = async (path: string): Promise<void> => {
+      await createNetns(path, signal);
+      const { command, args } = inNetns(path, "sleep", ["600"]);
+      const inside = start(command, args);
+      const inode = await netnsInode(path);
+      await expect.poll(() => netnsInode(`/proc/${inside.pid}/ns/net`)).toBe(inode);
+    };
+    await startIn(going);
+    let hasChanged = false;
+    const clock: Clock = {
+      ...systemClock,
+      after: (delayMs, callback) => {
+        const change = async (): Promise<void> => {
+          if (!hasChanged) {
+            hasChanged = true;
+            await deleteNetns(going, signal);
+            await startIn(coming);
+          }
+          callback();
+        };
+        return systemClock.after(delayMs, () => void change());
+      },
+    };
+    const removed = await removeLab(busy, { hostLink: "t-busy-none", clock }, signal);
+    expect(removed).toEqual({ processes: 2, namespaces: 2, mounts: 1 });
   });
 
   it("cuts a cluster off when its link goes down, and brings back all of it with the link", async () => {
