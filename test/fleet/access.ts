@@ -1,6 +1,7 @@
 import { NAMESPACES } from "#api/core/v1/types.ts";
 import { accessManifests, actAsMembersManifests } from "#api/fairlead.dev/access/manifests.ts";
 import { HUB_ACCESS, type ProgramAccess } from "#api/fairlead.dev/access/programs.ts";
+import { isMemberUserLike } from "#api/fairlead.dev/identity.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import type { AuditOptions } from "#apiserver/audit/log.ts";
@@ -28,6 +29,20 @@ export interface AskedFor {
   readonly isAllowed: boolean;
 }
 
+/** At the end of a test, by what its hub has. */
+export interface Standing {
+  readonly namespaces: ReadonlySet<string>;
+  readonly identities: ReadonlySet<string>;
+}
+
+/** Whose mailbox is gone, or who has got another name, has no rights any more, and may still be about to find out. */
+function isOfMember({ namespace, user }: AskedFor, { namespaces, identities }: Standing): boolean {
+  return (
+    (namespace === undefined || namespaces.has(namespace)) &&
+    (!isMemberUserLike(user) || identities.has(user))
+  );
+}
+
 export class AccessLog {
   readonly #byText = new Map<string, AskedFor>();
 
@@ -38,11 +53,18 @@ export class AccessLog {
     return [...this.#byText.values()];
   }
 
-  /** Refusals of what was never allowed later: right after it joined a member may come before its rights do. */
-  refused(): readonly AskedFor[] {
+  /**
+   * Refusals of what was never allowed later: right after it joined a member may come before its rights do.
+   *
+   * @param standing - On a hub: who is a member. What others are refused is what revoking and leaving are for.
+   */
+  refused(standing?: Standing): readonly AskedFor[] {
     return this.all().filter(
       (it) =>
-        !it.isAllowed && !isAttempt(it) && !this.#byText.has(JSON.stringify({ ...it, isAllowed: true })),
+        !it.isAllowed &&
+        !isAttempt(it) &&
+        !this.#byText.has(JSON.stringify({ ...it, isAllowed: true })) &&
+        (standing === undefined || isOfMember(it, standing)),
     );
   }
 

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { type EndpointSlice, ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { NAMESPACES, type Service, SERVICES, type ServicePort } from "#api/core/v1/types.ts";
 import {
@@ -28,7 +29,7 @@ import { type RuntimeDeps, systemDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import type { KubeClient } from "#kube/types.ts";
-import { AccessLog, configAs, grant, PROGRAM_AGENT, tokensOf } from "./access.ts";
+import { AccessLog, configAs, grant, PROGRAM_AGENT, type Standing, tokensOf } from "./access.ts";
 
 /** A hub and members in this process: real API servers, real controllers, no nodes. */
 
@@ -212,21 +213,28 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
     runningHub: () => currentHub,
     client: (name) => (name === "hub" ? hub.client : at(members, name).client),
     async [Symbol.asyncDispose]() {
-      // A test may have ended the hub's server: nobody's mailbox is there then.
-      const mailboxes = await hub.client.list(NAMESPACES).catch(() => ({ items: [] }));
+      const standing = await standingOn(hub.client);
       await held.disposeAsync();
-      const present = new Set(mailboxes.items.map((it) => it.metadata.name));
-      // Whose mailbox is gone has no rights any more, and may still be about to find out.
-      const refused = [hub, ...members.values()].flatMap((it) =>
-        it.asked
-          .refused()
-          .filter(({ namespace }) => namespace === undefined || it !== hub || present.has(namespace)),
-      );
+      const refused = [
+        ...hub.asked.refused(standing),
+        ...[...members.values()].flatMap((it) => it.asked.refused()),
+      ];
       if (refused.length > 0)
         throw new Error(
           `programs were refused what src/api/fairlead.dev/access/ does not declare:\n${refused.map((it) => JSON.stringify(it)).join("\n")}`,
         );
     },
+  };
+}
+
+/** A test may have ended the hub's server: nobody is a member then. */
+async function standingOn(hub: KubeClient): Promise<Standing> {
+  const none = { items: [] };
+  const namespaces = await hub.list(NAMESPACES).catch(() => none);
+  const members = await hub.list(MEMBER_CLUSTERS).catch(() => none);
+  return {
+    namespaces: new Set(namespaces.items.map((it) => it.metadata.name)),
+    identities: new Set(members.items.map((it) => it.spec.identity.name)),
   };
 }
 
