@@ -20,6 +20,8 @@ export class FakeClock implements Clock {
     return this.#nowMs;
   }
   after(delayMs: number, callback: () => void): Disposable {
+    // Node takes it for 1 ms and warns (TimeoutNegativeWarning).
+    if (!(delayMs >= 0)) throw new RangeError(`a timer cannot wait ${delayMs} ms`);
     const timer = { atMs: this.#nowMs + delayMs, callback };
     this.#timers.add(timer);
     return { [Symbol.dispose]: () => void this.#timers.delete(timer) };

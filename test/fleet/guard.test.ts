@@ -18,6 +18,9 @@ import {
   type InternalServiceImport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FleetError } from "#base/errors.ts";
+import { familyOf, formatAddress, type IpAddress } from "#netaddr/address.ts";
+import { lastAddress, parsePrefix } from "#netaddr/prefix.ts";
+import { SPECIAL_RANGES } from "#netaddr/special-purpose.ts";
 import { findExportProblem } from "#controllers/hub/services/plan.ts";
 import type { KubeClient } from "#kube/types.ts";
 import {
@@ -68,6 +71,17 @@ const at = (addressType: "IPv4" | "IPv6", ...addresses: string[]): EndpointSlice
   slice({ addressType, endpoints: [{ addresses }] });
 const many = (count: number): { addresses: string[] }[] =>
   Array.from({ length: count }, (_, index) => ({ addresses: [`10.${index >> 8}.${index & 255}.1`] }));
+
+const micro = (iso: string): string => iso.replace("Z", "000Z");
+/** Undefined where there is none. */
+function neighbour(address: IpAddress, by: 1 | -1): IpAddress | undefined {
+  if (typeof address === "number") {
+    const next = address + by;
+    return next < 0 || next > 0xff_ff_ff_ff ? undefined : next;
+  }
+  const next = address + BigInt(by);
+  return next < 0n || next >= 1n << 128n ? undefined : next;
+}
 
 /** Undefined when it was let in, else by which policy it was refused; RBAC's refusal is "RBAC". */
 async function verdict(what: Promise<unknown>): Promise<string | undefined> {
@@ -127,7 +141,16 @@ describe.each(["embedded", "real"] as const)("what the hub's API server lets int
       ["without ports", slice({ ports: [] })],
       ["that are none", slice({ endpoints: [] })],
       ["as many as fit", slice({ endpoints: many(MAX_ENDPOINTS) })],
-      ["of documentation", at("IPv4", "192.0.2.1")],
+      [
+        "as many of IPv6 as fit",
+        slice({
+          addressType: "IPv6",
+          endpoints: many(MAX_ENDPOINTS).map((it) => ({
+            addresses: [`fd00:1111:2222:3333::${it.addresses[0]}`],
+          })),
+        }),
+      ],
+      ["of carrier-grade NAT", at("IPv4", "100.64.0.1")],
       ["behind NAT64", at("IPv6", "64:ff9b::a01:1")],
     ])("A9: endpoints %s are let in", async (_, object) => {
       expect(await tries(ENDPOINT_SLICE_EXPORTS, object)).toBeUndefined();
@@ -147,6 +170,19 @@ describe.each(["embedded", "real"] as const)("what the hub's API server lets int
         ["IPv4", "fd00::1"],
         ["IPv4", "example.com"],
         ["IPv4", "010.1.0.1"],
+        ["IPv4", "0.1.2.3"],
+        ["IPv4", "240.0.0.1"],
+        ["IPv4", "192.0.2.1"],
+        ["IPv4", "198.18.0.1"],
+        ["IPv6", "::127.0.0.1"],
+        ["IPv6", "64:ff9b:1::7f00:1"],
+        ["IPv6", "64:ff9b:1::a9fe:a9fe"],
+        ["IPv6", "2002:7f00:1::"],
+        ["IPv6", "2001:0:53aa:64c:0:fbff:80ff:fffe"],
+        ["IPv6", "2001:db8::1"],
+        ["IPv6", "fec0::1"],
+        ["IPv6", "100::1"],
+        ["IPv6", "::ffff:10.1.0.1"],
         ["IPv6", "::"],
         ["IPv6", "::1"],
         ["IPv6", "fe80::1"],
@@ -162,6 +198,25 @@ describe.each(["embedded", "real"] as const)("what the hub's API server lets int
     ])("A9: endpoints %s are refused, by the controllers too", async (_, object) => {
       expect(await tries(ENDPOINT_SLICE_EXPORTS, object)).toBe("fairlead-endpoints");
       expect(findEndpointProblem(object.spec)).toBeDefined();
+    });
+
+    it("A9: addresses at the edges of all special-purpose ranges are judged alike by the policy and the controllers", async () => {
+      const prefixes = [...SPECIAL_RANGES.IPv4, ...SPECIAL_RANGES.IPv6, "10.0.0.0/8", "fc00::/7"].map((it) =>
+        parsePrefix(it),
+      );
+      const edges = prefixes.flatMap((it) => {
+        const [first, last] = [it.network, lastAddress(it)];
+        return [first, last, neighbour(first, -1), neighbour(last, 1)].filter((one) => one !== undefined);
+      });
+      const judged = edges.map(async (address) => {
+        const object = at(familyOf(address), formatAddress(address));
+        return {
+          address: formatAddress(address),
+          policy: (await tries(ENDPOINT_SLICE_EXPORTS, object)) !== undefined,
+          controllers: findEndpointProblem(object.spec) !== undefined,
+        };
+      });
+      expect((await Promise.all(judged)).filter((it) => it.policy !== it.controllers)).toEqual([]);
     });
 
     it.each<[string, EndpointSliceExport]>([
@@ -200,6 +255,25 @@ describe.each(["embedded", "real"] as const)("what the hub's API server lets int
       expect(await tries(LEASES, { metadata: named("a"), spec: held("a") })).toBeUndefined();
       expect(await tries(LEASES, { metadata: named("b"), spec: held("a") })).toBe("fairlead-heartbeats");
       expect(await tries(LEASES, { metadata: named("a"), spec: held("b") })).toBe("fairlead-heartbeats");
+    });
+
+    it("a lease is neither of years nor renewed decades ahead, whatever the member's clock shows", async () => {
+      const metadata = { namespace: mailbox("a"), name: "a" };
+      const lease = (leaseDurationSeconds: number, renewTime: string) => ({
+        metadata,
+        spec: { holderIdentity: "a", leaseDurationSeconds, renewTime },
+      });
+      const now = new Date().toISOString();
+      const at2099 = "2099-01-01T00:00:00.000000Z";
+      for (const seconds of [2_147_483_647, 3601, 0, -1])
+        expect(await tries(LEASES, lease(seconds, micro(now)))).toBeDefined();
+      expect(await tries(LEASES, lease(60, at2099))).toBe("fairlead-heartbeats");
+      expect(await tries(LEASES, lease(3600, "1970-01-01T00:00:00.000000Z"))).toBeUndefined();
+      await memberA.create(LEASES, lease(60, micro(now)));
+      const renew = (renewTime: string) =>
+        verdict(memberA.mergePatch(LEASES, keyOf({ metadata }), { spec: { renewTime } }));
+      expect(await renew(at2099)).toBe("fairlead-heartbeats");
+      expect(await renew(micro(new Date(Date.now() + 86_400_000).toISOString()))).toBeUndefined();
     });
 
     it("A9: nobody but its owner, the hub and named administrators writes into a mailbox, whatever RBAC would let them", async () => {

@@ -1,5 +1,5 @@
 import { familyOf, tryParseAddress } from "#netaddr/address.ts";
-import { isEndpointAddress } from "#netaddr/special.ts";
+import { isSpecialPurpose } from "#netaddr/special-purpose.ts";
 import type { IPFamily } from "../../core/v1/types.ts";
 import type { EndpointPort } from "../../discovery/v1/types.ts";
 import type { ServiceImportPort } from "../../multicluster.x-k8s.io/v1beta1/types.ts";
@@ -37,8 +37,8 @@ export const MAX_ADDRESSES = 100;
 export const MAX_PORTS = 1000;
 
 /**
- * What is wrong with endpoints that a member sends; undefined when nothing is. Addresses that lead back to whoever
- * connects, or to a whole network, are refused: they would turn an import into a way into the importer.
+ * What is wrong with endpoints that a member sends; undefined when nothing is. Special-purpose addresses are refused: those
+ * that lead back to whoever connects, or to a whole network, would turn an import into a way into the importer.
  */
 export function findEndpointProblem(spec: EndpointSliceExportSpec): string | undefined {
   if (spec.endpoints.length > MAX_ENDPOINTS)
@@ -57,5 +57,5 @@ export function findEndpointProblem(spec: EndpointSliceExportSpec): string | und
 
 function isEndpointOf(text: string, family: IPFamily): boolean {
   const address = tryParseAddress(text);
-  return address !== undefined && familyOf(address) === family && isEndpointAddress(address);
+  return address !== undefined && familyOf(address) === family && !isSpecialPurpose(address);
 }

@@ -7,6 +7,7 @@ import type {
   Validation,
 } from "../../admissionregistration/v1/types.ts";
 import { INTERNAL_MEMBER_CLUSTERS } from "../../cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { SPECIAL_RANGES } from "#netaddr/special-purpose.ts";
 import { LEASES } from "../../coordination/v1/types.ts";
 import type { Resource } from "../../meta/resource.ts";
 import {
@@ -35,6 +36,13 @@ import {
 /** Most namespaces of one report, and agents of one member. */
 const MAX_NAMESPACES = 10_000;
 const MAX_AGENTS = 16;
+/** The longest lease that a hub can be told to give: `--member-lease-seconds`. */
+const MAX_LEASE_SECONDS = 3600;
+/**
+ * How far a renewal may be ahead of the one before, or of the Lease's creation, which the server dated. A policy knows no
+ * other clock; a cluster's own may be days off, and the cluster away for years.
+ */
+const MAX_LEASE_JUMP_HOURS = 10 * 365 * 24;
 
 function on(operations: readonly Operation[], kinds: readonly Resource[], part = ""): RuleWithOperations[] {
   return kinds.map((it) => ({
@@ -133,14 +141,10 @@ const SLICE_REFERENCE = "object.spec.endpointSliceReference";
 const OWNER = "object.spec.ownerServiceReference";
 const IMPORT_REFERENCE = "object.spec.serviceImportReference";
 
-/** Source of the unusable ranges: `isEndpointAddress`. An IPv4 address in NAT64's prefix counts as what it stands for. */
-const UNUSABLE_NAT64 = [
-  "64:ff9b::/128",
-  "64:ff9b::7f00:0/104",
-  "64:ff9b::a9fe:0/112",
-  "64:ff9b::e000:0/100",
-  "64:ff9b::ffff:ffff/128",
-];
+/** As `isSpecialPurpose`; `isIP` refuses IPv4-mapped addresses. */
+function specialRanges(family: "IPv4" | "IPv6"): string {
+  return `[${SPECIAL_RANGES[family].map((it) => JSON.stringify(it)).join(", ")}]`;
+}
 
 const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
   policy({
@@ -181,6 +185,10 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
         name: "family",
         expression: 'has(object.spec.addressType) && object.spec.addressType == "IPv6" ? 6 : 4',
       },
+      {
+        name: "special",
+        expression: `(variables.family == 6 ? ${specialRanges("IPv6")} : ${specialRanges("IPv4")}).map(it, cidr(it))`,
+      },
     ],
     validations: [
       ...referenceRules(SLICE_REFERENCE),
@@ -198,13 +206,9 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
       },
       {
         expression:
-          "object.spec.endpoints.all(e, e.addresses.all(a, isIP(a) && ip(a).family() == variables.family && ip(a).isGlobalUnicast()))",
+          "object.spec.endpoints.all(e, e.addresses.all(a, isIP(a) && ip(a).family() == variables.family && !variables.special.exists(it, it.containsIP(ip(a)))))",
         message:
-          "addresses must be of the slice's family, and neither unspecified, loopback, link-local, multicast nor broadcast",
-      },
-      {
-        expression: `variables.family == 4 || object.spec.endpoints.all(e, e.addresses.all(a, !a.startsWith("64:") || ![${UNUSABLE_NAT64.map((it) => JSON.stringify(it)).join(", ")}].exists(c, cidr(c).containsIP(a))))`,
-        message: "an address stands for an IPv4 address that cannot be an endpoint",
+          "spec.endpoints[].addresses must be of the slice's family, and none of a special-purpose range (unspecified, loopback, link-local, multicast, reserved, documentation, translation)",
       },
     ],
   }),
@@ -228,7 +232,14 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
     name: "fairlead-heartbeats",
     rules: [...on(WRITES, [LEASES]), ...on(["UPDATE"], [INTERNAL_MEMBER_CLUSTERS], "status")],
     only: [IN_MAILBOX, { name: "lives", expression: "!has(object.metadata.deletionTimestamp)" }],
-    variables: WHOSE,
+    variables: [
+      ...WHOSE,
+      {
+        name: "before",
+        expression:
+          'oldObject != null && object.kind == "Lease" && has(oldObject.spec) && has(oldObject.spec.renewTime) && timestamp(oldObject.spec.renewTime) > timestamp(object.metadata.creationTimestamp) ? timestamp(oldObject.spec.renewTime) : timestamp(object.metadata.creationTimestamp)',
+      },
+    ],
     validations: [
       {
         expression: "object.metadata.name == variables.member",
@@ -238,6 +249,14 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
         expression:
           'object.kind != "Lease" || !has(object.spec) || !has(object.spec.holderIdentity) || object.spec.holderIdentity == variables.member',
         message: "a member renews its own lease only",
+      },
+      {
+        expression: `object.kind != "Lease" || !has(object.spec) || !has(object.spec.leaseDurationSeconds) || (object.spec.leaseDurationSeconds > 0 && object.spec.leaseDurationSeconds <= ${MAX_LEASE_SECONDS})`,
+        message: `spec.leaseDurationSeconds must be 1 to ${MAX_LEASE_SECONDS}`,
+      },
+      {
+        expression: `object.kind != "Lease" || !has(object.spec) || !has(object.spec.renewTime) || timestamp(object.spec.renewTime) <= variables.before + duration("${MAX_LEASE_JUMP_HOURS}h")`,
+        message: "spec.renewTime is more than ten years after the one before",
       },
       {
         expression: `object.kind == "Lease" || !has(object.status) || !has(object.status.agentStatus) || object.status.agentStatus.size() <= ${MAX_AGENTS}`,

@@ -60,7 +60,8 @@ export async function keepLease(session: HubSession, heard: HubListener, signal:
       isAway = true;
     }
     try {
-      await pause(session, nextMs - deps.clock.monotonic(), signal);
+      // A renewal may take more than a pace: then the next is due.
+      await pause(session, Math.max(0, nextMs - deps.clock.monotonic()), signal);
     } catch (error) {
       if (!hasCode(error, "ABORTED")) throw error;
     }
