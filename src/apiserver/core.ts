@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
 import type { Logger } from "#base/log.ts";
+import type { MetricsRegistry } from "#base/metrics.ts";
 import type { Rng } from "#base/rng.ts";
 import type { ClusterPki } from "#pki/cluster.ts";
 import type { AuditOptions } from "./audit/log.ts";
@@ -17,6 +18,7 @@ import { crdStrategy } from "./crd/strategy.ts";
 import { RequestHandler } from "./http/handler.ts";
 import type { HealthCheck } from "./http/health.ts";
 import type { LoadLimits } from "./http/load.ts";
+import type { ServerMeters } from "./http/meters.ts";
 import { ResourceHandler } from "./http/resources.ts";
 import { ChunkFrames } from "./http/watch.ts";
 import { revisionAwaiter } from "./http/revisions.ts";
@@ -43,6 +45,8 @@ export interface CoreOptions {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly log: Logger;
+  readonly metrics: MetricsRegistry;
+  readonly meters: ServerMeters;
 }
 
 /** Everything between the socket and the store. */
@@ -59,7 +63,7 @@ export interface Core extends Disposable {
 /** Puts the parts together over a store, and tells them what it holds. */
 export function composeCore(options: CoreOptions): Core {
   const { store, pki, serviceRanges, resolveService, clock, rng, log } = options;
-  const { authentication = {}, limits, audit } = options;
+  const { authentication = {}, limits, audit, metrics, meters } = options;
   const { serviceAccountIssuer: issuer, apiAudiences: audiences, anonymous } = authentication;
   const serviceAccountTokens = new ServiceAccountTokens({
     privateKey: pki.serviceAccount.privateKey,
@@ -123,6 +127,8 @@ export function composeCore(options: CoreOptions): Core {
       serviceAccountKeysUrl: authentication.serviceAccountKeysUrl,
       health: { checks },
       version: VERSION,
+      metrics,
+      meters,
       limits,
       audit,
     }),

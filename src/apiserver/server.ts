@@ -3,6 +3,8 @@ import { isIPv6 } from "node:net";
 import { join } from "node:path";
 import { type Clock, delay, systemClock } from "#base/clock.ts";
 import { type Logger, silentLogger } from "#base/log.ts";
+import { createMetrics } from "#base/metrics.ts";
+import { createProcessMetrics } from "#base/process-metrics.ts";
 import { type Rng, systemRng } from "#base/rng.ts";
 import { formatAddress } from "#netaddr/address.ts";
 import { hostRange } from "#netaddr/allocator.ts";
@@ -18,6 +20,7 @@ import { bootstrap } from "./bootstrap.ts";
 import { composeCore } from "./core.ts";
 import type { LoadLimits } from "./http/load.ts";
 import { Listener } from "./http/listener.ts";
+import { createServerMeters } from "./http/meters.ts";
 import { lockFolder } from "./storage/lock.ts";
 import type { Registry } from "./registry/registry.ts";
 import { noJournal } from "./storage/journal.ts";
@@ -87,6 +90,9 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   await using stack = new AsyncDisposableStack();
   stack.use(lockFolder(dataDir));
+  const metrics = createMetrics();
+  stack.use(createProcessMetrics(metrics));
+  const meters = createServerMeters(metrics);
   const serviceRanges = options.serviceRanges ?? DEFAULT_RANGES;
   const sans = [advertiseAddress, ...firstAddresses(serviceRanges), ...(options.externalSans ?? [])];
   // TLS goes by the machine's time, whatever clock the server has.
@@ -106,6 +112,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     clock,
     rng,
     log,
+    metrics,
+    meters,
   });
   const { handler, registry, allocations } = core;
   const listener = new Listener({
@@ -115,6 +123,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     port: options.port ?? 0,
     host,
     clock,
+    log,
+    meters,
   });
   // Watches end first: the listener waits for the answers that are under way.
   stack.use(listener);

@@ -16,8 +16,13 @@ export interface Program {
 }
 
 /** Starts the program on `dir` and waits until it says that it serves. */
-export async function launchProgram(dir: string, wantedPort = 0): Promise<Program> {
-  const flags = ["--data", dir, "--port", String(wantedPort), "--ready-fd", "3", "--log-level", "silent"];
+export async function launchProgram(
+  dir: string,
+  wantedPort = 0,
+  further: readonly string[] = [],
+): Promise<Program> {
+  const usual = ["--data", dir, "--port", String(wantedPort), "--ready-fd", "3", "--log-level", "silent"];
+  const flags = [...usual, ...further];
   const child = start(process.execPath, [MAIN, "apiserver", ...flags], {
     stdio: ["ignore", "ignore", "inherit", "pipe"],
   });

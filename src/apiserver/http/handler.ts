@@ -4,6 +4,7 @@ import { STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import { type Clock, systemClock } from "#base/clock.ts";
 import type { Logger } from "#base/log.ts";
+import type { MetricsRegistry } from "#base/metrics.ts";
 import { AuditLog, type AuditOptions } from "../audit/log.ts";
 import type { Authenticator } from "../auth/authenticate.ts";
 import {
@@ -33,6 +34,7 @@ import { Exchange } from "./exchange.ts";
 import { Gate, Passage } from "./gate.ts";
 import { type HealthChecks, isHealthPath, serveHealth } from "./health.ts";
 import { LoadControl, type LoadLimits } from "./load.ts";
+import type { ServerMeters } from "./meters.ts";
 import { negotiateFormat } from "./negotiate.ts";
 import { OpenApiHandler, serveOpenapiV2 } from "./openapi.ts";
 import type { ResourceTarget } from "./path.ts";
@@ -51,6 +53,8 @@ export interface HandlerOptions {
   readonly serviceAccountKeysUrl?: string | undefined;
   readonly health: HealthChecks;
   readonly version: { readonly gitVersion: string };
+  readonly metrics: MetricsRegistry;
+  readonly meters: ServerMeters;
   readonly limits?: LoadLimits | undefined;
   readonly audit?: AuditOptions | undefined;
   readonly clock: Clock;
@@ -137,6 +141,7 @@ export class RequestHandler {
       negotiateFormat(exchange.request.headers.accept, ["json"]);
       return exchange.sendJson(200, JSON.stringify(version));
     }
+    if (pathname === "/metrics") return this.#serveMetrics(exchange);
     if (ISSUER_PATHS.has(pathname)) return this.#serveIssuer(exchange);
     if (pathname === "/openapi/v3" || pathname.startsWith("/openapi/v3/")) {
       return this.#openapi.serve(exchange, clock.now());
@@ -174,6 +179,11 @@ export class RequestHandler {
     await exchange.sendBytes(200, Buffer.from(JSON.stringify(issuerKeys(tokens))), KEYS_TYPE);
   }
 
+  async #serveMetrics(exchange: Exchange): Promise<void> {
+    const { metrics } = this.#options;
+    await exchange.sendText(200, await metrics.render(), metrics.contentType);
+  }
+
   #rootPaths(): string[] {
     const groups = this.#options.registry.catalog.groups().filter((it) => it.group !== "");
     const ofGroups = groups.flatMap(({ group, versions }) => [
@@ -188,6 +198,7 @@ export class RequestHandler {
       ...ofGroups,
       "/healthz",
       "/livez",
+      "/metrics",
       "/openapi/v2",
       "/openapi/v3",
       KEYS_PATH,

@@ -3,8 +3,10 @@ import { createServer, type Server } from "node:https";
 import { type AddressInfo, isIPv6, type Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import { FleetError } from "#base/errors.ts";
+import type { Logger } from "#base/log.ts";
 import type { CertificatePair } from "#pki/keys.ts";
 import { isStream, type RequestHandler } from "./handler.ts";
+import type { ServerMeters } from "./meters.ts";
 import { parsePath } from "./path.ts";
 
 /** How long requests that are being answered may go on once the server stops. Unit: milliseconds. */
@@ -31,6 +33,8 @@ export interface ListenerOptions {
   readonly port: number;
   readonly host: string;
   readonly clock: Clock;
+  readonly log: Logger;
+  readonly meters: ServerMeters;
 }
 
 /** The HTTPS socket: HTTP/1.1, as docs/adr/0002-http1.md says. */
@@ -79,8 +83,22 @@ export class Listener implements AsyncDisposable {
     this.#server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
       void handler.handleUpgrade(request, socket, head);
     });
+    this.#server.on("secureConnection", readByStream);
     this.#server.on("tlsClientError", (_error, socket) => socket.destroy());
-    this.#server.on("clientError", (_error, socket) => socket.destroy());
+    this.#server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
+      this.#noteClientError(error, socket as Socket);
+      socket.destroy();
+    });
+  }
+
+  #noteClientError({ code = "unknown", message }: NodeJS.ErrnoException, socket: Socket): void {
+    const { log, meters } = this.#options;
+    meters.clientErrors.add({ code });
+    log.debug("a connection is closed in the middle of a request", {
+      code,
+      error: message,
+      client: socket.remoteAddress,
+    });
   }
 
   /**
@@ -122,6 +140,19 @@ export class Listener implements AsyncDisposable {
     });
     await this.#closed;
   }
+}
+
+/**
+ * Has the parser fed by the socket's stream, and not by its handle. While an earlier answer is not written yet, Node
+ * pauses socket and parser. A TLS handle that is paused still hands on the records that it has decrypted, and the paused
+ * parser refuses them (HPE_PAUSED), which ends the connection. A stream keeps them until it is resumed.
+ *
+ * Source: node `lib/_http_server.js` (`unconsume`: a listener of "data" is enough), `src/crypto/crypto_tls.cc` (`ClearOut`).
+ */
+function readByStream(socket: Socket): void {
+  const listener = (): void => {};
+  socket.on("data", listener);
+  socket.off("data", listener);
 }
 
 /** Any other request with an `Upgrade` header is answered as if it had none. */
