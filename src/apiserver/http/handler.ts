@@ -4,17 +4,8 @@ import { STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import { type Clock, systemClock } from "#base/clock.ts";
 import type { Logger } from "#base/log.ts";
-import type { MetricsRegistry } from "#base/metrics.ts";
 import { AuditLog, type AuditOptions } from "../audit/log.ts";
 import type { Authenticator } from "../auth/authenticate.ts";
-import {
-  CONFIGURATION_PATH,
-  issuerConfiguration,
-  issuerKeys,
-  KEYS_PATH,
-  KEYS_TYPE,
-} from "../auth/discovery.ts";
-import type { ServiceAccountTokens } from "../auth/tokens.ts";
 import type { Authorizer } from "../auth/types.ts";
 import type { Catalog } from "../registry/catalog.ts";
 import type { Registry } from "../registry/registry.ts";
@@ -22,38 +13,29 @@ import type { UserInfo } from "../registry/types.ts";
 import {
   internalError,
   isPathNotFound,
-  methodNotAllowed,
   notFound,
   pathNotFound,
   StatusError,
   tooManyRequests,
 } from "../status.ts";
 import { admitConnection } from "./connect.ts";
-import { serveDiscovery } from "./discovery.ts";
 import { Exchange } from "./exchange.ts";
 import { Gate, Passage } from "./gate.ts";
-import { type HealthChecks, isHealthPath, serveHealth } from "./health.ts";
+import { isHealthPath } from "./health.ts";
 import { LoadControl, type LoadLimits } from "./load.ts";
 import type { ServerMeters } from "./meters.ts";
-import { negotiateFormat } from "./negotiate.ts";
-import { OpenApiHandler, serveOpenapiV2 } from "./openapi.ts";
 import type { ResourceTarget } from "./path.ts";
+import { PathHandler, type PathServices } from "./paths.ts";
 import type { ResourceHandler } from "./resources.ts";
 import { serveReview } from "./reviews.ts";
 import type { KubeletTunnel } from "./tunnel.ts";
 
-export interface HandlerOptions {
+export interface HandlerOptions extends PathServices {
   readonly registry: Registry;
   readonly resources: ResourceHandler;
   readonly tunnel: KubeletTunnel;
   readonly authenticator: Authenticator;
   readonly authorizer: Authorizer;
-  readonly serviceAccountTokens: ServiceAccountTokens;
-  /** Where others find the keys of ServiceAccount tokens. Default: here, at the address that they came to. */
-  readonly serviceAccountKeysUrl?: string | undefined;
-  readonly health: HealthChecks;
-  readonly version: { readonly gitVersion: string };
-  readonly metrics: MetricsRegistry;
   readonly meters: ServerMeters;
   readonly limits?: LoadLimits | undefined;
   readonly audit?: AuditOptions | undefined;
@@ -64,14 +46,14 @@ export interface HandlerOptions {
 /** What a request goes through: who asks, whether they may, and who serves it. */
 export class RequestHandler {
   readonly #options: HandlerOptions;
-  readonly #openapi: OpenApiHandler;
+  readonly #paths: PathHandler;
   readonly #gate: Gate;
   readonly #load: LoadControl;
   #isStopping = false;
 
   constructor(options: HandlerOptions) {
     this.#options = options;
-    this.#openapi = new OpenApiHandler(options.registry.catalog);
+    this.#paths = new PathHandler(options);
     const { audit, clock } = options;
     const log = audit === undefined ? undefined : new AuditLog(audit, clock);
     this.#gate = new Gate({ ...options, audit: log });
@@ -126,30 +108,10 @@ export class RequestHandler {
 
   async #serve(exchange: Exchange, passage: Passage): Promise<void> {
     const { target } = passage;
-    if (target.kind === "path") return this.#servePath(exchange);
+    if (target.kind === "path") return this.#paths.serve(exchange);
     const { registry, resources, clock } = this.#options;
     if (await serveReview({ registry, clock }, exchange, target)) return;
     await resources.serve(exchange, target, passage);
-  }
-
-  async #servePath(exchange: Exchange): Promise<void> {
-    const { method, pathname } = exchange;
-    const { health, version, registry, clock } = this.#options;
-    if (isHealthPath(pathname)) return serveHealth(health, exchange);
-    if (method !== "GET" && method !== "HEAD") throw methodNotAllowed();
-    if (pathname === "/version" || pathname === "/version/") {
-      negotiateFormat(exchange.request.headers.accept, ["json"]);
-      return exchange.sendJson(200, JSON.stringify(version));
-    }
-    if (pathname === "/metrics") return this.#serveMetrics(exchange);
-    if (ISSUER_PATHS.has(pathname)) return this.#serveIssuer(exchange);
-    if (pathname === "/openapi/v3" || pathname.startsWith("/openapi/v3/")) {
-      return this.#openapi.serve(exchange, clock.now());
-    }
-    if (pathname === "/openapi/v2") return serveOpenapiV2(exchange, version.gitVersion);
-    if (await serveDiscovery(registry.catalog, exchange)) return;
-    if (pathname !== "/") throw pathNotFound();
-    await exchange.sendJson(200, JSON.stringify({ paths: this.#rootPaths() }));
   }
 
   /** Built-in groups answer with a Status; what nobody serves gets plain text, and a part that a custom resource lacks is its own. */
@@ -165,46 +127,6 @@ export class RequestHandler {
     if (isBuiltIn) return exchange.sendError(pathNotFound());
     exchange.response.setHeader("X-Content-Type-Options", "nosniff");
     await exchange.sendText(404, "404 page not found\n");
-  }
-
-  /** For those who check ServiceAccount tokens by OpenID Connect. */
-  async #serveIssuer(exchange: Exchange): Promise<void> {
-    const { serviceAccountTokens: tokens, serviceAccountKeysUrl } = this.#options;
-    const { request, response, pathname } = exchange;
-    const keysUrl = serviceAccountKeysUrl ?? `https://${request.headers.host ?? "localhost"}${KEYS_PATH}`;
-    const configuration = issuerConfiguration(tokens, keysUrl);
-    if (configuration === undefined) throw pathNotFound();
-    response.setHeader("Cache-Control", "public, max-age=3600");
-    if (pathname === CONFIGURATION_PATH) return exchange.sendJson(200, JSON.stringify(configuration));
-    await exchange.sendBytes(200, Buffer.from(JSON.stringify(issuerKeys(tokens))), KEYS_TYPE);
-  }
-
-  async #serveMetrics(exchange: Exchange): Promise<void> {
-    const { metrics } = this.#options;
-    await exchange.sendText(200, await metrics.render(), metrics.contentType);
-  }
-
-  #rootPaths(): string[] {
-    const groups = this.#options.registry.catalog.groups().filter((it) => it.group !== "");
-    const ofGroups = groups.flatMap(({ group, versions }) => [
-      `/apis/${group}`,
-      ...versions.map((it) => `/apis/${group}/${it.version}`),
-    ]);
-    return [
-      CONFIGURATION_PATH,
-      "/api",
-      "/api/v1",
-      "/apis",
-      ...ofGroups,
-      "/healthz",
-      "/livez",
-      "/metrics",
-      "/openapi/v2",
-      "/openapi/v3",
-      KEYS_PATH,
-      "/readyz",
-      "/version",
-    ];
   }
 
   /** exec, attach and port-forward. Never rejects. */
@@ -246,8 +168,6 @@ function isBuiltInGroup(catalog: Catalog, name: string | undefined): boolean {
   const versions = catalog.groups().find(({ group }) => group === name)?.versions ?? [];
   return versions.some((it) => it.reviews.length > 0 || it.resources.some(({ isCustom }) => !isCustom));
 }
-
-const ISSUER_PATHS = new Set([CONFIGURATION_PATH, KEYS_PATH]);
 
 export function isStream(subresource: string): subresource is "exec" | "attach" | "portforward" {
   return subresource === "exec" || subresource === "attach" || subresource === "portforward";
