@@ -9,6 +9,7 @@ import { type RuntimeDeps, systemDeps } from "./deps.ts";
 import { splitLines } from "./lines.ts";
 import { collectionPath, listQuery, objectPath, watchQuery, withQuery, writeQuery } from "./path.ts";
 import { livenessGuard } from "./liveness.ts";
+import { parseAnswer, readObject } from "./read.ts";
 import type { ServerTime } from "./server-clock.ts";
 import { type Call, Transport } from "./transport.ts";
 import type {
@@ -53,7 +54,7 @@ class HttpKubeClient implements KubeClient {
   }
 
   async get<T extends KubeObject>(of: Resource<T>, key: ObjectKey, options: CallOptions = {}): Promise<T> {
-    return this.#json({
+    return this.#object(of, {
       method: "GET",
       path: objectPath(of, key),
       isIdempotent: true,
@@ -82,11 +83,12 @@ class HttpKubeClient implements KubeClient {
       isIdempotent: true,
       ...waiting(options),
     });
-    // Lists of built-in kinds leave out what the list itself says, and Go writes an empty list as null.
+    // Lists of built-in kinds leave out what the list itself says.
     list.items ??= [];
     for (const item of list.items) {
       item.apiVersion ??= apiVersionOf(of);
       item.kind ??= of.kind;
+      readObject(of, item);
     }
     return list;
   }
@@ -103,7 +105,7 @@ class HttpKubeClient implements KubeClient {
     const chunks = await this.#transport.stream(call);
     try {
       for await (const line of splitLines(guard.watchOver(chunks), MAX_EVENT_BYTES))
-        yield parseEvent<T>(path, line);
+        yield parseEvent(of, path, line);
     } catch (cause) {
       throw guard.isDead
         ? new FleetError("API_UNAVAILABLE", `watch ${path}: silent for too long`, { retriable: true })
@@ -145,7 +147,7 @@ class HttpKubeClient implements KubeClient {
     const { name, namespace } = object.metadata;
     const key = keyOf({ metadata: { name, ...(namespace === undefined ? {} : { namespace }) } });
     const query = writeQuery({ ...options, force: options.force ?? true });
-    return this.#json({
+    return this.#object(of, {
       method: "PATCH",
       path: withQuery(objectPath(of, key, options.subresource), query),
       body: JSON.stringify({ ...object, apiVersion: apiVersionOf(of), kind: of.kind }),
@@ -217,7 +219,7 @@ class HttpKubeClient implements KubeClient {
     of: Resource<T>,
     write: { method: "POST" | "PUT"; path: string; object: T; options: WriteOptions },
   ): Promise<T> {
-    return this.#json({
+    return this.#object(of, {
       method: write.method,
       path: write.path,
       body: JSON.stringify({ ...write.object, apiVersion: apiVersionOf(of), kind: of.kind }),
@@ -231,7 +233,7 @@ class HttpKubeClient implements KubeClient {
     write: { key: ObjectKey; patch: object; options: WriteOptions; contentType: string },
   ): Promise<T> {
     const { key, patch, options, contentType } = write;
-    return this.#json({
+    return this.#object(of, {
       method: "PATCH",
       path: withQuery(objectPath(of, key, options.subresource), writeQuery(options)),
       body: JSON.stringify(patch),
@@ -241,10 +243,14 @@ class HttpKubeClient implements KubeClient {
     });
   }
 
+  async #object<T extends KubeObject>(of: Resource<T>, call: Call): Promise<T> {
+    return readObject(of, await this.#json<T>(call));
+  }
+
   async #json<R>(call: Call): Promise<R> {
     const text = await this.#transport.call(call);
     try {
-      return JSON.parse(text) as R;
+      return parseAnswer(text) as R;
     } catch (cause) {
       throw new FleetError("API_UNEXPECTED", `${call.method} ${call.path}: the answer is not JSON`, {
         cause,
@@ -266,9 +272,11 @@ function silenceLimit({ timeoutSeconds, allowWatchBookmarks }: WatchOptions): nu
   return allowWatchBookmarks === true ? Math.min(BOOKMARK_SILENCE_MS, endMs) : endMs;
 }
 
-function parseEvent<T extends KubeObject>(path: string, line: string): WatchEvent<T> {
-  const event: unknown = JSON.parse(line);
-  if (isObject(event) && typeof event["type"] === "string" && isObject(event["object"]))
-    return event as unknown as WatchEvent<T>;
-  throw new FleetError("API_UNEXPECTED", `watch ${path}: a line is no watch event`, { retriable: true });
+function parseEvent<T extends KubeObject>(of: Resource<T>, path: string, line: string): WatchEvent<T> {
+  const event = parseAnswer(line);
+  if (!isObject(event) || typeof event["type"] !== "string" || !isObject(event["object"]))
+    throw new FleetError("API_UNEXPECTED", `watch ${path}: a line is no watch event`, { retriable: true });
+  const read = event as unknown as WatchEvent<T>;
+  if (read.type !== "ERROR") readObject(of, read.object);
+  return read;
 }

@@ -223,18 +223,6 @@ export const ACCEPTED: readonly Acceptance[] = [
     },
   },
   {
-    reason: "Empty lists stay lists",
-    differences: {
-      "crud/a ClusterRole is created, read, labelled, replaced, listed and deleted": [
-        ...["1 POST *", "2 GET *", "3 PATCH *", "4 PUT *"].map((it) => `${it}: body.rules: null -> []`),
-        "5 GET *: body.items[0].rules: null -> []",
-      ],
-      "metadata/names are checked by the rules of their kind": [
-        "11 POST /apis/rbac.authorization.k8s.io/v1/namespaces/$ns/roles: body.rules: null -> []",
-      ],
-    },
-  },
-  {
     reason: "New Nodes have no taint",
     differences: {
       "crud/a Node is created, read, labelled, replaced, listed and deleted": [

@@ -9,6 +9,8 @@ export interface Resource<T extends KubeObject = KubeObject> {
   readonly plural: string;
   readonly kind: string;
   readonly namespaced: boolean;
+  /** Lists that the type says are always there; a server leaves an empty one out, or sends null. */
+  readonly lists?: readonly string[];
   /** Never set: carries the type of the objects. */
   readonly __type?: T;
 }

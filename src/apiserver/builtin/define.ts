@@ -12,7 +12,7 @@ import type { Schema } from "../schema/types.ts";
 import type { FieldError } from "../status.ts";
 import { fallbackColumns } from "./columns/common.ts";
 import { described } from "./columns/descriptions.ts";
-import { fillZeroes } from "./zeroes.ts";
+import { fillStored, fillZeroes } from "./zeroes.ts";
 
 const ALL_VERBS: readonly Verb[] = [
   "create",
@@ -114,11 +114,11 @@ function completed(schema: Schema, group: string, { strategy = {}, warnings }: D
     },
     prepareForCreate: (object, context) => {
       prepareForCreate?.(object, context);
-      fillZeroes(object, schema);
+      fillStored(object, schema);
     },
     prepareForUpdate: (object, old, context) => {
       prepareForUpdate?.(object, old, context);
-      fillZeroes(object, schema);
+      fillStored(object, schema);
     },
     validateCreate: (object, context) =>
       checked(validateCreate?.(object, context) ?? [], { object, context }),

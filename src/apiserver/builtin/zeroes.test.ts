@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { schemaOf } from "./define.ts";
-import { fillZeroes } from "./zeroes.ts";
+import { fillStored, fillZeroes } from "./zeroes.ts";
 
 function filled(apiVersion: string, kind: string, object: Record<string, unknown>): Record<string, unknown> {
   fillZeroes(object, schemaOf(apiVersion, kind));
@@ -39,5 +39,42 @@ describe("what Go writes although nobody set it", () => {
     const set = filled("apps/v1", "ReplicaSet", { spec: {}, status: { replicas: 3 } });
     expect(set["status"]).toEqual({ replicas: 3 });
     expect(set["spec"]).not.toHaveProperty("replicas");
+  });
+});
+
+describe("empty lists and maps", () => {
+  const stored = (apiVersion: string, kind: string, object: Record<string, unknown>): unknown => {
+    fillStored(object, schemaOf(apiVersion, kind));
+    return object;
+  };
+
+  it("are null once stored where their type always writes them, and left out elsewhere", () => {
+    const slice = { addressType: "IPv4", endpoints: [], ports: [] };
+    expect(stored("discovery.k8s.io/v1", "EndpointSlice", slice)).toEqual({
+      metadata: {},
+      addressType: "IPv4",
+      endpoints: null,
+      ports: null,
+    });
+    expect(stored("v1", "ConfigMap", { data: {}, binaryData: {} })).toEqual({ metadata: {} });
+    expect(stored("rbac.authorization.k8s.io/v1", "RoleBinding", { subjects: [] })).not.toHaveProperty(
+      "subjects",
+    );
+  });
+
+  it("stay until then where they are always written: whoever sent them owns them", () => {
+    expect(filled("rbac.authorization.k8s.io/v1", "ClusterRole", { rules: [] })).toMatchObject({ rules: [] });
+  });
+
+  it("are not structs without fields, which say something", () => {
+    const pod = { spec: { containers: [{ name: "a" }], volumes: [{ name: "v", emptyDir: {} }] } };
+    expect(stored("v1", "Pod", pod)).toMatchObject({ spec: { volumes: [{ name: "v", emptyDir: {} }] } });
+  });
+
+  it("stay in definitions of custom resources, which are stored as JSON", () => {
+    const definition = { status: { storedVersions: [] } };
+    expect(stored("apiextensions.k8s.io/v1", "CustomResourceDefinition", definition)).toMatchObject({
+      status: { storedVersions: [] },
+    });
   });
 });

@@ -9,23 +9,47 @@ import type { Fields } from "./fields.ts";
 /**
  * What Go writes of a struct although nobody set it: fields without `omitempty`, and structs that are held by value
  * (`status: {}`). Clients in other languages rely on `replicas: 0` and the like.
+ *
+ * Empty lists and maps are left out like absent ones. Those without `omitempty` stay until the object is stored: as
+ * protobuf, which has no empty list, so that they are read back as null.
  */
 interface Plan {
   /** Values of fields that are absent. */
   readonly zeroes: readonly (readonly [field: string, zero: () => unknown])[];
+  /** Lists and maps that are left out when they are empty. */
+  readonly omitted: readonly string[];
+  /** Those that are null after they were stored empty. */
+  readonly nulled: readonly string[];
   /** Fields whose values have such fields themselves. */
   readonly deeper: readonly (readonly [field: string, ref: string])[];
 }
 
 /** Sets in place what is absent. */
-export function fillZeroes(object: Fields, { $ref = "" }: Schema): void {
+export function fillZeroes(object: Fields, schema: Schema): void {
+  complete(object, schema, false);
+}
+
+/** As `fillZeroes`, for an object that is about to be stored. */
+export function fillStored(object: Fields, schema: Schema): void {
+  complete(object, schema, true);
+}
+
+function complete(object: Fields, { $ref = "" }: Schema, isStored: boolean): void {
   const plan = PLANS.get($ref);
   if (plan === undefined) return;
+  dropEmpty(object, plan.omitted);
+  // What is null by its zero below.
+  if (isStored) dropEmpty(object, plan.nulled);
   for (const [field, zero] of plan.zeroes) object[field] ??= zero();
   for (const [field, ref] of plan.deeper) {
     const value = object[field];
-    for (const it of Array.isArray(value) ? value : [value]) if (isObject(it)) fillZeroes(it, { $ref: ref });
+    for (const it of Array.isArray(value) ? value : [value])
+      if (isObject(it)) complete(it, { $ref: ref }, isStored);
   }
+}
+
+function dropEmpty(object: Fields, fields: readonly string[]): void {
+  for (const field of fields) if (isEmpty(object[field])) delete object[field];
 }
 
 function plans(): ReadonlyMap<string, Plan> {
@@ -33,17 +57,20 @@ function plans(): ReadonlyMap<string, Plan> {
   const planOf = (ref: string): Plan | undefined => {
     const known = made.get(ref);
     const type = GO_TYPES.get(ref);
-    if (known !== undefined || type === undefined || type.bits === undefined || type.special !== undefined) {
-      return known;
-    }
-    const zeroes: (readonly [string, () => unknown])[] = [];
+    if (known !== undefined || type?.bits === undefined || type.special !== undefined) return known;
+    const fields = Object.entries(type.schema.properties ?? {});
+    const collections = fields.map(([field]) => field).filter((it) => isCollection(type, it));
+    const zeroes = fields.flatMap(([field, schema]) => {
+      const zero = zeroOf(type, field, schema);
+      return zero === undefined ? [] : [[field, zero] as const];
+    });
+    const nulled = collections.filter((it) => zeroes.some(([field]) => field === it));
+    const omitted = collections.filter((it) => !nulled.includes(it));
     const deeper: (readonly [string, string])[] = [];
-    const plan = { zeroes, deeper };
+    const plan = { zeroes, omitted, nulled, deeper };
     // A type may hold itself: it is known before its fields are looked at.
     made.set(ref, plan);
-    for (const [field, schema] of Object.entries(type.schema.properties ?? {})) {
-      const zero = zeroOf(type, field, schema);
-      if (zero !== undefined) zeroes.push([field, zero]);
+    for (const [field, schema] of fields) {
       const inner = schema.$ref ?? schema.items?.$ref;
       if (inner !== undefined && !isEmptyPlan(planOf(inner))) deeper.push([field, inner]);
     }
@@ -54,7 +81,26 @@ function plans(): ReadonlyMap<string, Plan> {
 }
 
 function isEmptyPlan(plan: Plan | undefined): boolean {
-  return plan === undefined || plan.zeroes.length + plan.deeper.length === 0;
+  if (plan === undefined) return true;
+  return [plan.zeroes, plan.omitted, plan.nulled, plan.deeper].every((it) => it.length === 0);
+}
+
+/** Kinds of API servers that store JSON: their empty lists stay. */
+const STORED_AS_JSON = /^io\.k8s\.(apiextensions-apiserver|kube-aggregator)\./;
+
+/** Whether the field is a list or map that is lost when it is empty. */
+function isCollection({ name, bits }: GoType, field: string): boolean {
+  const of = bits?.get(field) ?? 0;
+  return (of & (REPEATED | MAP)) !== 0 && !((of & ALWAYS) !== 0 && STORED_AS_JSON.test(name));
+}
+
+function isEmpty(value: unknown): boolean {
+  return Array.isArray(value) ? value.length === 0 : isObject(value) && isEmptyObject(value);
+}
+
+function isEmptyObject(value: object): boolean {
+  for (const _key in value) return false;
+  return true;
 }
 
 /** Fields that their owner leaves out where nothing is set, although they are structs by value (`omitzero`). */

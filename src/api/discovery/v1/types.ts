@@ -1,4 +1,4 @@
-import { resource } from "../../meta/resource.ts";
+import { type Resource, resource } from "../../meta/resource.ts";
 import type { KubeObject } from "../../meta/types.ts";
 import type { ObjectReference, Protocol } from "../../core/v1/types.ts";
 
@@ -37,8 +37,7 @@ export interface EndpointSlice extends KubeObject {
 export const SERVICE_NAME_LABEL = "kubernetes.io/service-name";
 export const MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by";
 
-export const ENDPOINT_SLICES = resource<EndpointSlice>(
-  "discovery.k8s.io/v1",
-  "EndpointSlice",
-  "endpointslices",
-);
+export const ENDPOINT_SLICES: Resource<EndpointSlice> = {
+  ...resource<EndpointSlice>("discovery.k8s.io/v1", "EndpointSlice", "endpointslices"),
+  lists: ["endpoints"],
+};

@@ -1,0 +1,23 @@
+import { describe, expect, it } from "vitest";
+import { CONFIG_MAPS } from "#api/core/v1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
+import { parseAnswer, readObject } from "./read.ts";
+
+describe("an answer as Go writes it", () => {
+  it("has no field that is null, at any depth, and keeps the items of lists", () => {
+    const text = '{"a":null,"b":{"c":null,"d":[{"e":null,"f":1},null]},"g":"null"}';
+    expect(parseAnswer(text)).toEqual({ b: { d: [{ f: 1 }, null] }, g: "null" });
+  });
+
+  it("has the lists that its type says are always there", () => {
+    const empty = parseAnswer(
+      '{"metadata":{"name":"a"},"addressType":"IPv4","endpoints":null,"ports":null}',
+    ) as EndpointSlice;
+    expect(readObject(ENDPOINT_SLICES, empty)).toEqual({
+      metadata: { name: "a" },
+      addressType: "IPv4",
+      endpoints: [],
+    });
+    expect(readObject(CONFIG_MAPS, { metadata: { name: "a" } })).toEqual({ metadata: { name: "a" } });
+  });
+});

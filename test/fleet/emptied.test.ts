@@ -1,0 +1,73 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  addressesOf,
+  deploy,
+  ensureNamespace,
+  eventually,
+  eventuallyOne,
+  exportBy,
+  startFleet,
+  type TestFleet,
+} from "./fleet.ts";
+
+/** API servers answer null for the endpoints of a slice that has none, and for its ports. */
+
+let fleet: TestFleet;
+
+beforeAll(async () => {
+  fleet = await startFleet({ members: ["a", "b"], leaseSeconds: 60 });
+  await ensureNamespace(fleet.client("b"), "work");
+}, 60_000);
+afterAll(() => fleet[Symbol.asyncDispose]());
+
+/** Resolves once the importer has these addresses of the service, and no other. */
+const importedAre = (name: string, ...addresses: readonly string[]): Promise<unknown> =>
+  eventually(fleet.client("b"), ENDPOINT_SLICES, (slices) => {
+    const own = slices.filter((it) => it.metadata.labels?.[MCS_SERVICE_NAME_LABEL] === name);
+    return addressesOf(own).join() === addresses.join();
+  });
+const setEndpoints = (name: string, ...addresses: readonly string[]): Promise<unknown> =>
+  fleet.client("a").mergePatch(ENDPOINT_SLICES, objectKey("work", `${name}-abcde`), {
+    endpoints: addresses.map((it) => ({ addresses: [it] })),
+  });
+
+describe("a slice without endpoints", () => {
+  it.each(["fleet", "mcs"] as const)("is withdrawn from the importer, and fills again: %s", async (door) => {
+    await deploy(fleet.client("a"), { name: door, addresses: ["10.1.0.1", "10.1.0.2"] });
+    await exportBy(door, fleet.client("a"), { name: door });
+    await importedAre(door, "10.1.0.1", "10.1.0.2");
+    await setEndpoints(door);
+    await importedAre(door);
+    await setEndpoints(door, "10.1.0.3");
+    await importedAre(door, "10.1.0.3");
+  });
+
+  it("does not keep a service from being exported before its pods exist", async () => {
+    await deploy(fleet.client("a"), { name: "early", addresses: [] });
+    const path = "/apis/discovery.k8s.io/v1/namespaces/work/endpointslices/early-abcde";
+    expect(await fleet.client("a").request("GET", path)).toMatchObject({ endpoints: null });
+    await exportBy("mcs", fleet.client("a"), { name: "early" });
+    await eventuallyOne(
+      fleet.client("b"),
+      MCS_SERVICE_IMPORTS,
+      objectKey("work", "early"),
+      (it) => it.status?.clusters?.length === 1,
+    );
+    await setEndpoints("early", "10.1.1.1");
+    await importedAre("early", "10.1.1.1");
+  });
+
+  it("does not need ports: a headless Service without any is imported, emptied and filled", async () => {
+    const headless = { name: "headless", headless: true, ports: [] };
+    await deploy(fleet.client("a"), { ...headless, addresses: ["10.1.2.1"] });
+    await exportBy("mcs", fleet.client("a"), { name: "headless" });
+    await importedAre("headless", "10.1.2.1");
+    await setEndpoints("headless");
+    await importedAre("headless");
+    await setEndpoints("headless", "10.1.2.2");
+    await importedAre("headless", "10.1.2.2");
+  });
+});
