@@ -12,21 +12,30 @@ export interface Forward {
   ask(question: Question): Answer | Promise<Answer>;
 }
 
+/** A list that changes is given by a function, which returns the same one until it has changed. */
+export type ForwardList = readonly Forward[] | (() => readonly Forward[]);
+
 export interface ResolverOptions {
   readonly tree: RecordTree;
   readonly rng: Rng;
   /** Until it says yes the zones are not complete, and "no such name" would be a lie. */
   readonly isReady: () => boolean;
-  readonly forwards?: readonly Forward[];
+  readonly forwards?: ForwardList;
 }
 
 /** Answers a question from the own zones or those of others, and refuses what belongs to neither. */
 export type Resolve = (question: Question) => Answer | Promise<Answer>;
 
 export function createResolver({ tree, rng, isReady, forwards = [] }: ResolverOptions): Resolve {
-  // The innermost domain decides.
-  const routes = forwards.toSorted((a, b) => b.domain.length - a.domain.length);
-  const routeOf = (name: string): Forward | undefined => routes.find((it) => isUnder(name, it.domain));
+  let known: readonly Forward[] = [];
+  let routes: readonly Forward[] = [];
+  const routeOf = (name: string): Forward | undefined => {
+    const now = typeof forwards === "function" ? forwards() : forwards;
+    // The innermost domain decides.
+    if (now !== known) routes = now.toSorted((a, b) => b.domain.length - a.domain.length);
+    known = now;
+    return routes.find((it) => isUnder(name, it.domain));
+  };
   const zoneOf = (name: string): Zone | undefined => {
     const zone = tree.zoneOf(name);
     const route = zone === undefined ? undefined : routeOf(name);

@@ -16,6 +16,8 @@ import type { LabLayout } from "./layout.ts";
 import { apiUrl, KUBECONFIG, nodeKubeconfig } from "./programs.ts";
 import type { LabCluster, LabTopology } from "./topology.ts";
 
+export const DNS_USER = "fairlead:lab-dns";
+
 interface Identity {
   readonly file: string;
   readonly user: string;
@@ -25,13 +27,11 @@ interface Identity {
 /** Who calls a cluster's API server, each with rights of its own (see cluster-objects.ts): only people are administrators. */
 function identitiesOf(cluster: LabCluster): readonly Identity[] {
   const admin = { file: KUBECONFIG.admin, user: "admin", groups: ["system:masters"] };
-  if (cluster.isHub) return [admin, { file: KUBECONFIG.hub, user: userOf(HUB_ACCESS), groups: [] }];
+  if (cluster.runs === "hub") return [admin, { file: KUBECONFIG.hub, user: userOf(HUB_ACCESS), groups: [] }];
   return [
     admin,
-    { file: KUBECONFIG.member, user: userOf(MEMBER_ACCESS), groups: [] },
-    { file: KUBECONFIG.fleetDns, user: userOf(DNS_ACCESS), groups: [] },
+    ...(cluster.runs === "member" ? MEMBER_PROGRAMS : []),
     { file: KUBECONFIG.controllers, user: "system:kube-controller-manager", groups: [] },
-    { file: KUBECONFIG.dns, user: DNS_USER, groups: [] },
     ...cluster.nodes.map((node) => ({
       file: nodeKubeconfig(node),
       user: `system:node:${node.name}`,
@@ -40,12 +40,16 @@ function identitiesOf(cluster: LabCluster): readonly Identity[] {
   ];
 }
 
+const MEMBER_PROGRAMS: readonly Identity[] = [
+  { file: KUBECONFIG.member, user: userOf(MEMBER_ACCESS), groups: [] },
+  { file: KUBECONFIG.fleetDns, user: userOf(DNS_ACCESS), groups: [] },
+  { file: KUBECONFIG.dns, user: DNS_USER, groups: [] },
+];
+
 /** As whom a program of ours comes. */
 export function userOf({ name }: ProgramAccess): string {
   return name.replace("-", ":");
 }
-
-export const DNS_USER = "fairlead:lab-dns";
 
 /** Writes what is missing of a cluster's credentials and returns its administrator's kubeconfig. */
 export async function ensureClusterCredentials(cluster: LabCluster, layout: LabLayout): Promise<string> {

@@ -60,7 +60,7 @@ async function grant(
   }
 }
 
-const DNS_PORTS = [
+export const DNS_PORTS = [
   { name: "dns", protocol: "UDP", port: 53 },
   { name: "dns-tcp", protocol: "TCP", port: 53 },
 ] as const;
@@ -84,15 +84,17 @@ export async function applyClusterObjects(
   ]);
 }
 
-function dnsService(addresses: readonly string[]): Applied<Service> {
+/** @param selector - Of its pods; none where the lab's DNS server is not one. */
+export function dnsService(addresses: readonly string[], selector?: Record<string, string>): Service {
   return {
     metadata: { name: "kube-dns", namespace: "kube-system", labels: { "k8s-app": "kube-dns" } },
     spec: {
       clusterIP: addresses[0] ?? "",
       clusterIPs: [...addresses],
       ipFamilies: addresses.map((it) => familyOf(it)),
-      ipFamilyPolicy: "PreferDualStack",
+      ipFamilyPolicy: "PreferDualStack" as const,
       ports: DNS_PORTS.map((it) => ({ ...it, targetPort: it.port })),
+      ...(selector === undefined ? {} : { selector }),
     },
   };
 }
@@ -117,13 +119,12 @@ function dnsSlice(address: string): Applied<EndpointSlice> {
 
 const READ = ["get", "list", "watch"];
 
-const DNS_ROLE = {
-  metadata: { name: "fairlead:lab-dns" },
-  rules: [
-    { apiGroups: [""], resources: ["services", "namespaces", "pods"], verbs: READ },
-    { apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: READ },
-  ],
-};
+export const DNS_RULES = [
+  { apiGroups: [""], resources: ["services", "namespaces", "pods"], verbs: READ },
+  { apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: READ },
+];
+
+const DNS_ROLE = { metadata: { name: "fairlead:lab-dns" }, rules: DNS_RULES };
 
 const DNS_BINDING = {
   metadata: { name: "fairlead:lab-dns" },

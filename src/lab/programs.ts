@@ -91,7 +91,7 @@ function clusterPrograms(
     "service-cluster-ip-range": text(topology.serviceCidr),
     "kubelet-certificate-authority": join(dir, "apiserver", "pki", "ca.crt"),
   });
-  if (cluster.isHub)
+  if (cluster.runs === "hub")
     return [
       apiserver,
       site("hub", {
@@ -100,14 +100,17 @@ function clusterPrograms(
         ...ALONE,
       }),
     ];
+  const controllers = site("lab-controllers", {
+    kubeconfig: join(dir, KUBECONFIG.controllers),
+    "load-balancer-cidr": text(cluster.loadBalancerCidr),
+    "node-lease-seconds": leaseSeconds,
+  });
+  const nodes = cluster.nodes.map((node) => nodeProgram(topology, layout, { cluster, node }));
+  if (cluster.runs === "nothing") return [apiserver, controllers, ...nodes];
   const fleetDns = `${cluster.fleetDns.v4}:53`;
   return [
     apiserver,
-    site("lab-controllers", {
-      kubeconfig: join(dir, KUBECONFIG.controllers),
-      "load-balancer-cidr": text(cluster.loadBalancerCidr),
-      "node-lease-seconds": leaseSeconds,
-    }),
+    controllers,
     site("member", { kubeconfig: join(dir, KUBECONFIG.member), ...ALONE }),
     site("dns", { kubeconfig: join(dir, KUBECONFIG.fleetDns), listen: fleetDns }),
     site("lab-dns", {
@@ -118,7 +121,7 @@ function clusterPrograms(
       "cluster-domain": "cluster.local",
       forward: `clusterset.local=${fleetDns}`,
     }),
-    ...cluster.nodes.map((node) => nodeProgram(topology, layout, { cluster, node })),
+    ...nodes,
   ];
 }
 

@@ -18,6 +18,7 @@ const anySpec = fc.record({
   topology: fc.constant("flat" as const),
   ipFamily: fc.constantFrom("dual" as const, "ipv4" as const),
   leaseSeconds: fc.constant(5),
+  bare: fc.boolean(),
 });
 
 function nodesOf(topology: LabTopology) {
@@ -52,7 +53,7 @@ describe("the address plan of a lab", () => {
   });
 
   it("keeps pods, Services, load balancers and machines apart", () => {
-    const topology = planTopology({ ...DEFAULT_SPEC, members: 100, nodes: 5 }, 64);
+    const topology = planTopology({ ...DEFAULT_SPEC, members: 100, nodes: 5, bare: true }, 64);
     const service = new Address4(topology.serviceCidr.v4);
     for (const node of nodesOf(topology)) {
       expect(new Address4(node.podCidr.v4).isInSubnet(service)).toBe(false);

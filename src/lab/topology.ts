@@ -32,6 +32,11 @@ export interface LabSpec {
   readonly ipFamily: "dual" | "ipv4";
   /** How long a silent cluster or node counts as alive. Unit: seconds. */
   readonly leaseSeconds: number;
+  /**
+   * Clusters without programs of the fleet, all alike: the hub has nodes too, and each has a CoreDNS of its own in pods.
+   * What makes a fleet of them is installed by people.
+   */
+  readonly bare: boolean;
 }
 
 export const DEFAULT_SPEC: LabSpec = {
@@ -41,6 +46,7 @@ export const DEFAULT_SPEC: LabSpec = {
   topology: "flat",
   ipFamily: "dual",
   leaseSeconds: 5,
+  bare: false,
 };
 
 const LIMITS = [
@@ -70,7 +76,8 @@ export interface LabCluster {
   /** "hub" or "member-1"; also the kubeconfig context and, for members, the cluster id. */
   readonly name: string;
   readonly index: number;
-  readonly isHub: boolean;
+  /** What of the fleet the lab itself runs there. */
+  readonly runs: "hub" | "member" | "nothing";
   /** Address of the API server. */
   readonly api: DualAddress;
   /** Address of `fairlead dns`. */
@@ -190,18 +197,18 @@ interface Place {
 
 function planCluster(spec: LabSpec, place: Place): LabCluster {
   const { index, second, prefix } = place;
-  const isHub = index === 0;
-  const name = isHub ? "hub" : `member-${index}`;
+  const name = index === 0 ? "hub" : `member-${index}`;
+  const runs = spec.bare ? "nothing" : index === 0 ? "hub" : "member";
   const at = (host: number): DualAddress => ({
     v4: `10.${second}.${index}.${host}`,
     // RFC 5952: the hub's group of zeros is part of the run that "::" stands for.
     v6: `${prefix}${index === 0 ? "" : `:${index.toString(16)}`}::${host}`,
   });
-  const numbers = isHub ? [] : Array.from({ length: spec.nodes }, (_, node) => node + 1);
+  const numbers = runs === "hub" ? [] : Array.from({ length: spec.nodes }, (_, node) => node + 1);
   return {
     name,
     index,
-    isHub,
+    runs,
     api: at(1),
     fleetDns: at(2),
     clusterDns: at(3),
@@ -220,7 +227,7 @@ function planNode(
   place: Place,
   node: { number: number; name: string; address: DualAddress },
 ): LabNode {
-  const ordinal = (place.index - 1) * spec.nodes + (node.number - 1);
+  const ordinal = (spec.bare ? place.index : place.index - 1) * spec.nodes + (node.number - 1);
   return {
     name: `${node.name}-node-${node.number}`,
     address: node.address,

@@ -14,13 +14,21 @@ import type { KubeClient } from "#kube/types.ts";
 import { buildNetwork } from "./build.ts";
 import { ensureClusterCredentials, writeFleetKubeconfig } from "./certificates.ts";
 import { applyClusterObjects, applyHubObjects } from "./cluster-objects.ts";
+import { applyCoreDns } from "./core-dns.ts";
 import { type LabLayout, labLayout } from "./layout.ts";
 import { chooseBlock, isTmpfs } from "./machine.ts";
 import { endStrays } from "./mend.ts";
 import { isServing, type Launcher, startProgram } from "./processes.ts";
 import { KUBECONFIG, type LabProgram, planPrograms } from "./programs.ts";
 import { blocksOfLabs, type LabState, readState, writeState } from "./state.ts";
-import { checkSpec, type LabCluster, type LabSpec, type LabTopology, planTopology } from "./topology.ts";
+import {
+  checkSpec,
+  type LabCluster,
+  type LabSpec,
+  type LabTopology,
+  planTopology,
+  used,
+} from "./topology.ts";
 
 export interface LabContext {
   /** Folder under which every lab has its own. */
@@ -71,10 +79,10 @@ async function ensureState(spec: LabSpec, layout: LabLayout, signal: AbortSignal
   const found = readState(layout);
   if (found !== undefined) {
     if (sameJson(found.topology.spec, spec)) return found;
-    const { members, nodes } = found.topology.spec;
+    const { members, nodes, bare } = found.topology.spec;
     throw new FleetError(
       "LAB_INVALID",
-      `lab ${spec.name} is up with ${members} members of ${nodes} nodes, not as asked now. Take it down first (fairlead lab down --name ${spec.name}) or give another --name.`,
+      `lab ${spec.name} is up ${bare ? "bare, " : ""}with ${members} members of ${nodes} nodes, not as asked now. Take it down first (fairlead lab down --name ${spec.name}) or give another --name.`,
     );
   }
   const hostLink = `fl-${spec.name}`;
@@ -155,8 +163,9 @@ async function prepareCluster(
   signal: AbortSignal,
 ): Promise<void> {
   await using client = await connectCluster(cluster, layout, context.log);
-  if (cluster.isHub) await applyHubObjects(client, systemDeps(context.log), signal);
-  else await applyClusterObjects(client, cluster, spec, signal);
+  if (cluster.runs === "hub") await applyHubObjects(client, systemDeps(context.log), signal);
+  else if (cluster.runs === "member") await applyClusterObjects(client, cluster, spec, signal);
+  else await applyCoreDns(client, used(spec, cluster.dnsService), signal);
 }
 
 /** A client with administrator's rights. */

@@ -7,34 +7,28 @@ import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.
 import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { KUBEADM } from "#cli/dns-setup/corefiles.fake.ts";
-import { CONFIG_MAPS, SERVICES } from "#api/core/v1/types.ts";
+import { CONFIG_MAPS } from "#api/core/v1/types.ts";
 import { exec, type ExecResult } from "#base/exec.ts";
 import { HELM } from "../apiserver/support.ts";
 import { chartFolder, type Chart } from "../chart/helm.ts";
 import { runFairlead, startLab, type TestLab, until } from "./lab-fixture.ts";
 import { echoDeployment, namespace, service, shellPod } from "./lab-manifests.ts";
 
-/**
- * Everything from the charts, in pods: the hub in a cluster of its own that has a node, and a member. No program of the
- * lab takes part in the fleet. The image is a name for this checkout's bundle.
- */
+/** Everything from the charts, in pods of bare clusters. The image is a name for this checkout's bundle. */
 
-const HUB = "member-1";
-const MEMBER = "member-2";
+const HUB = "hub";
+const MEMBER = "member-1";
 const WEB = { namespace: "shop", name: "web" };
 const SHELL = { namespace: "shop", name: "shell" };
 
-/** The lab's own cluster roles have the names that the charts would give theirs by themselves. */
+/** Not those that the charts are named by: whatever looks for objects must not go by these names. */
 const RELEASES: Readonly<Record<Chart, string>> = { "fairlead-hub": "shop", "fairlead-member": "east" };
 
 let lab: TestLab;
 let home = "";
 beforeAll(async () => {
   home = await mkdtemp(join(tmpdir(), "lab-charts-"));
-  lab = await startLab({ name: "charts", members: 2, nodes: 1, flags: ["--no-fleet"] });
-  for (const program of ["hub/hub", `${HUB}/member`, `${MEMBER}/member`, `${MEMBER}/dns`])
-    await lab.lab("kill", [program]);
+  lab = await startLab({ name: "charts", members: 1, nodes: 1, flags: ["--bare"] });
 });
 afterAll(async () => {
   await lab?.[Symbol.asyncDispose]();
@@ -143,11 +137,7 @@ describe.skipIf(HELM === undefined)("a fleet out of the charts", () => {
     await until("another pod acts", holder, (it) => it !== "" && it !== before);
   });
 
-  /**
-   * The lab's cluster DNS reads no Corefile: it forwards the zone to `member-2/dns`, whatever stands there. So these see what
-   * a pod finds out, and what is made of it; that CoreDNS would do as the Corefile says they cannot see.
-   */
-  describe("fairlead dns setup, in a cluster whose DNS stands in for CoreDNS", () => {
+  describe("fairlead dns setup, in a cluster whose DNS obeys its Corefile", () => {
     const setup = (...flags: readonly string[]): Promise<ExecResult> =>
       runFairlead(
         lab.stateRoot,
@@ -158,25 +148,27 @@ describe.skipIf(HELM === undefined)("a fleet out of the charts", () => {
       (await (await lab.client(MEMBER)).get(CONFIG_MAPS, objectKey("kube-system", "coredns"))).data?.[
         "Corefile"
       ] ?? "";
+    const resolved = (): Promise<string> =>
+      lab.inPod(MEMBER, `${SHELL.namespace}/${SHELL.name}`, "dig +short web.shop.svc.clusterset.local");
 
     it("puts the Corefile back when a pod cannot resolve names of the cluster set", async () => {
-      const metadata = { namespace: "kube-system", name: "coredns" };
-      await lab.apply(MEMBER, { apiVersion: "v1", kind: "ConfigMap", metadata, data: { Corefile: KUBEADM } });
-      const failed = await setup("--timeout", "2");
+      const before = await corefile();
+      const failed = await setup("--timeout", "2", "--dns-address", "192.0.2.53");
       expect(failed.exitCode).toBe(1);
       expect(failed.stderr).toContain("is configured as it was before");
-      expect(await corefile()).toBe(KUBEADM);
+      expect(await corefile()).toBe(before);
     });
 
-    it("is content when one can, and is undone without a trace", async () => {
-      await lab.lab("restore", [`${MEMBER}/dns`]);
+    it("is content when pods resolve them, and is undone without a trace", async () => {
+      const before = await corefile();
       expect(await setup("--timeout", "20")).toMatchObject({ exitCode: 0 });
       const { spec } = await (
         await lab.client(MEMBER)
-      ).get(SERVICES, objectKey("fleet-system", "east-fairlead-member-dns"));
-      expect(await corefile()).toContain(`forward . ${spec?.clusterIP ?? "?"}`);
+      ).get(MCS_SERVICE_IMPORTS, objectKey(WEB.namespace, WEB.name));
+      await until("a pod resolves the name", resolved, (it) => spec?.ips?.includes(it.trim()) ?? false);
       expect(await setup("--undo")).toMatchObject({ exitCode: 0 });
-      expect(await corefile()).toBe(KUBEADM);
+      expect(await corefile()).toBe(before);
+      await until("no pod resolves the name any more", resolved, (it) => it.trim() === "");
     });
   });
 

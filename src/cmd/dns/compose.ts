@@ -2,7 +2,7 @@ import { messageOf } from "#base/errors.ts";
 import { createMetrics } from "#base/metrics.ts";
 import { parseSocketAddress, type SocketAddress } from "#dns/listen-address.ts";
 import { createDnsMeters } from "#dns/meters.ts";
-import { createResolver, type Forward } from "#dns/resolver.ts";
+import { createResolver, type Forward, type ForwardList } from "#dns/resolver.ts";
 import { createResponder } from "#dns/responder.ts";
 import { startDnsServer } from "#dns/server.ts";
 import type { ZoneSync } from "#dns/service-sync.ts";
@@ -28,7 +28,8 @@ export interface DnsParts {
   readonly zones: ((client: KubeClient, tree: RecordTree, deps: RuntimeDeps) => ZoneSync) | undefined;
   /** Makes what keeps the traffic manager's zone. */
   readonly traffic?: ((client: KubeClient, deps: RuntimeDeps) => TrafficSync) | undefined;
-  readonly forwards: (deps: RuntimeDeps) => readonly Forward[];
+  /** What it has to close is added to `stack`. */
+  readonly forwards: (deps: RuntimeDeps, stack: AsyncDisposableStack) => ForwardList;
   /** Whether to say "ready" only once the zones are complete. Otherwise as soon as the sockets are open. */
   readonly readyWhenSynced: boolean;
 }
@@ -46,12 +47,17 @@ export async function runDns(context: ProgramContext, flags: DnsFlags, parts: Dn
   const syncs = [parts.zones?.(client, tree, deps), traffic].filter((it) => it !== undefined);
   for (const sync of syncs) stack.use(sync);
   const hasSynced = (): boolean => syncs.every((it) => it.hasSynced);
-  const others = parts.forwards(deps);
-  const forwards = traffic === undefined ? others : [...others, traffic.zone];
+  const others = parts.forwards(deps, stack);
+  const forwards = withZone(others, traffic);
   const meters = stack.use(createDnsMeters(metrics));
   const isReady = (): boolean => syncs.every((it) => it === traffic || it.hasSynced);
   const resolve = createResolver({ tree, rng: deps.rng, isReady, forwards });
-  const respond = createResponder({ resolve, isRecursive: others.length > 0, meters, log });
+  const respond = createResponder({
+    resolve,
+    isRecursive: typeof others === "function" || others.length > 0,
+    meters,
+    log,
+  });
   stack.use(await startDnsServer({ listen, respond, clock: deps.clock, log }));
   if (flags.metrics !== undefined) {
     const problem = (): string | undefined => (hasSynced() ? undefined : "not complete yet");
@@ -68,6 +74,13 @@ export async function runDns(context: ProgramContext, flags: DnsFlags, parts: Dn
     log.debug("stopped before the zones were complete", { error: messageOf(error) });
   }
   await untilAborted(signal);
+}
+
+function withZone(forwards: ForwardList, traffic: TrafficSync | undefined): ForwardList {
+  if (traffic === undefined) return forwards;
+  return typeof forwards === "function"
+    ? (): readonly Forward[] => [...forwards(), traffic.zone]
+    : [...forwards, traffic.zone];
 }
 
 function clusterConfig(

@@ -5,6 +5,7 @@ import { parseSocketAddress, type SocketAddress } from "#dns/listen-address.ts";
 import { foldName, parseName } from "#dnswire/name.ts";
 import { createClusterSync } from "#lab/dns/sync.ts";
 import { collect, runDns } from "../dns/compose.ts";
+import { followCorefile } from "./corefile.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "../program.ts";
 
 /** Only parsed, never extended: its options are its own affair. */
@@ -21,17 +22,26 @@ export function command(): Program {
     .requiredOption("--listen <address:port>", "where to answer over UDP and TCP (repeatable)", collect)
     .option("--cluster-domain <domain>", "the zone of the cluster", "cluster.local")
     .option("--forward <domain=address:port>", "who answers for another domain (repeatable)", collect, [])
+    .option(
+      "--corefile <file>",
+      "take servers of other domains from a CoreDNS configuration, instead of --forward",
+    )
     .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")
     .option(...LOG_LEVEL_FLAG)
     .option(...READY_FD_FLAG)
     .action((flags) =>
       runProgram("lab-dns", flags, async (context) => {
         const zone = { origin: foldName(parseName(flags.clusterDomain)), ttl: TTL };
+        const { corefile } = flags;
         const routes = parseForwards(flags.forward);
         await runDns(context, flags, {
           zones: (client, tree, deps) => createClusterSync({ client, tree, zone }, deps),
-          forwards: (deps) =>
-            [...routes].map(([domain, servers]) => createForward({ domain, servers }, deps)),
+          forwards: (deps, stack) => {
+            const fixed = [...routes].map(([domain, servers]) => createForward({ domain, servers }, deps));
+            if (corefile === undefined) return fixed;
+            const followed = stack.use(followCorefile(corefile, deps));
+            return () => followed.forwards();
+          },
           readyWhenSynced: true,
         });
       }),

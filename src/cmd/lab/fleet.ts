@@ -17,7 +17,7 @@ export async function joinMembers(
   signal: AbortSignal,
 ): Promise<void> {
   const known = await knownMembers(lab, context, signal);
-  const missing = lab.topology.clusters.filter((it) => !it.isHub && !known.has(it.name));
+  const missing = lab.topology.clusters.filter((it) => it.runs === "member" && !known.has(it.name));
   if (missing.length === 0) return;
   report("members join the hub");
   await Promise.all(missing.map((cluster) => joinMember(lab, context, cluster, signal)));

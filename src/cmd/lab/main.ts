@@ -18,6 +18,7 @@ export function command(): Command {
     .option("--topology <topology>", "flat: pod networks are routed between clusters", "flat")
     .option("--ip-family <family>", "what pods, nodes and Services have: dual or ipv4", "dual")
     .option("--lease-seconds <number>", "how long a silent cluster or node counts as alive", "5")
+    .option("--bare", "clusters alone, the hub with nodes too: install charts and join as on real clusters")
     .option("--no-fleet", "leave the clusters apart: join none to the hub")
     .action(async (options) => (await import("./up.ts")).up(options));
   lab

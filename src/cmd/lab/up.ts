@@ -15,6 +15,7 @@ interface UpOptions {
   readonly ipFamily: string;
   readonly leaseSeconds: string;
   readonly fleet: boolean;
+  readonly bare?: true | undefined;
 }
 
 export async function up(options: UpOptions): Promise<void> {
@@ -25,6 +26,7 @@ export async function up(options: UpOptions): Promise<void> {
     topology: options.topology as "flat", // Checked, with all the rest, by checkSpec.
     ipFamily: options.ipFamily as "dual",
     leaseSeconds: parseCount("--lease-seconds", options.leaseSeconds),
+    bare: options.bare === true,
   };
   checkSpec(spec);
   checkMachine(searchPath());
@@ -35,15 +37,15 @@ export async function up(options: UpOptions): Promise<void> {
   using _lock = lockLab(context.stateRoot, spec.name);
   const report = (step: string): void => console.log(`  ${step}`);
   const lab = await bringUp(spec, context, report, signal);
-  if (options.fleet) await joinMembers(lab, context, report, signal);
+  if (options.fleet && !spec.bare) await joinMembers(lab, context, report, signal);
   const seconds = ((systemClock.monotonic() - startMs) / 1000).toFixed(1);
   console.log(`Lab ${spec.name} is up: ${describe(lab)} (${seconds} s).`);
   console.log(`  export KUBECONFIG=${lab.layout.kubeconfig}`);
 }
 
 function describe(lab: LabUp): string {
-  const { members, nodes } = lab.topology.spec;
-  return `a hub and ${count(members, "member")} of ${count(nodes, "node")}; ${count(lab.started.length, "program")} started`;
+  const { members, nodes, bare } = lab.topology.spec;
+  return `${bare ? "bare, " : ""}a hub and ${count(members, "member")} of ${count(nodes, "node")}; ${count(lab.started.length, "program")} started`;
 }
 
 function count(number: number, what: string): string {

@@ -53,9 +53,13 @@ describe("the catalogue", () => {
         image: "fairlead.dev/echo:latest",
         entrypoint: ["/usr/bin/node", "/opt/fairlead/fairlead.mjs", "lab-echo"],
         cmd: [],
-        env: { NODE_NAME: "east-1" },
+        env: {
+          NODE_NAME: "east-1",
+          PATH: "/run/fairlead/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        },
         needs: ["/usr/bin/node", "/opt/fairlead"],
-        scripts: {},
+        // As the real image has Node on its path.
+        scripts: { node: "#!/bin/sh\nexec '/usr/bin/node' \"$@\"\n" },
       },
     });
   });

@@ -50,7 +50,7 @@ interface Entry {
   readonly requires?: Readonly<Record<string, string>>;
   /** Text of scripts that stand before the machine's programs. */
   readonly scripts?: Readonly<Record<string, string>>;
-  /** Fairlead itself: what its image would be called with. */
+  /** One of Fairlead's programs: what its image would be called with. The image has `node`, too. */
   readonly own?: readonly string[];
 }
 
@@ -94,6 +94,8 @@ const ENTRIES: ReadonlyMap<string, Entry> = new Map<string, Entry>([
       scripts: SOCAT,
     },
   ],
+  // What a lab's clusters have in the place of CoreDNS.
+  ["registry.k8s.io/coredns/coredns", { own: ["lab-dns"] }],
   ["registry.k8s.io/e2e-test-images/jessie-dnsutils", DNS_TOOLS],
   [
     "registry.k8s.io/pause",
@@ -141,6 +143,7 @@ export function resolveImage(text: string, machine: Machine): ImageResult {
     return { found: true, program: { image, entrypoint, cmd, env, needs: [], scripts } };
   }
   const entrypoint = [...machine.fairlead, ...entry.own];
-  const { fairleadFiles: needs, identity: env } = machine;
-  return { found: true, program: { image, entrypoint, cmd: [], env, needs, scripts: {} } };
+  const scripts = { node: `#!/bin/sh\nexec '${machine.fairlead[0] ?? "node"}' "$@"\n` };
+  const env = { ...machine.identity, PATH: `${SCRIPT_FOLDER}:${SYSTEM_PATH}` };
+  return { found: true, program: { image, entrypoint, cmd: [], env, needs: machine.fairleadFiles, scripts } };
 }
