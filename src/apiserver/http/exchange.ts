@@ -4,6 +4,7 @@ import { stringify } from "yaml";
 import type { Status } from "#api/meta/types.ts";
 import type { UserInfo } from "../registry/types.ts";
 import { internalError, StatusError } from "../status.ts";
+import { Warnings } from "./warnings.ts";
 import { type Accepted, negotiateFormat } from "./negotiate.ts";
 
 /** Smaller answers are sent as they are: compressing them costs more than it saves. Unit: bytes. */
@@ -17,7 +18,7 @@ export class Exchange {
   readonly pathname: string;
   readonly query: URLSearchParams;
   readonly user: UserInfo;
-  readonly #warnings = new Set<string>();
+  readonly #warnings = new Warnings();
   #gone: AbortController | undefined;
 
   constructor(request: IncomingMessage, response: ServerResponse, user: UserInfo) {
@@ -51,11 +52,11 @@ export class Exchange {
   }
 
   #setHeaders(): void {
-    const { response } = this;
-    if (this.#warnings.size === 0) return;
-    response.setHeader(
+    const texts = this.#warnings.shown();
+    if (texts.length === 0) return;
+    this.response.setHeader(
       "Warning",
-      [...this.#warnings].map((it) => `299 - "${headerText(it)}"`),
+      texts.map((it) => `299 - "${headerText(it)}"`),
     );
   }
 

@@ -65,6 +65,27 @@ describe("a JSON patch", () => {
     const doubling = Array.from({ length: 100 }, () => ({ op: "copy", from: "", path: "/list/-" }));
     expect(() => applyJsonPatch(document, doubling)).toThrow(expect.objectContaining({ code: 413 }));
   });
+  it.each([
+    ["moves", { op: "move", from: "/x", path: "/x" }],
+    ["shifts", { op: "add", path: "/x/0", value: 1 }],
+  ])("may not look at a big value with each of many operations: one that %s", (_, operation) => {
+    const big = { x: Array.from({ length: 100_000 }, () => []) };
+    const patch = Array.from({ length: 1000 }, () => operation);
+    expect(() => applyJsonPatch(big, patch)).toThrow(expect.objectContaining({ code: 413 }));
+  });
+  it("may not compare a big value with each of many operations", () => {
+    const big = { x: Array.from({ length: 100_000 }, (_, at) => at) };
+    const patch = Array.from({ length: 100 }, () => ({ op: "test", path: "/x", value: big.x }));
+    expect(() => applyJsonPatch(big, patch)).toThrow(expect.objectContaining({ code: 413 }));
+  });
+  it("moves what it moves, and does not copy it", () => {
+    const patch = [
+      { op: "move", from: "/list", path: "/moved" },
+      { op: "add", path: "/moved/-", value: 4 },
+    ];
+    expect(applyJsonPatch(document, patch)).toMatchObject({ moved: [1, 2, 3, 4] });
+    expect(document.list).toEqual([1, 2, 3]);
+  });
   it("may not nest values deeper than what reads them can follow", () => {
     const deep = JSON.parse(`${"[".repeat(400)}${"]".repeat(400)}`) as unknown;
     const patch = [

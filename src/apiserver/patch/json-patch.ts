@@ -7,6 +7,10 @@ import { goTypeName } from "./go-text.ts";
 const MAX_OPERATIONS = 10_000;
 /** `copy` may double an object with each operation: what all of them add is bounded, as in Kubernetes. Unit: bytes. */
 const MAX_COPIED_BYTES = 3 * 1024 * 1024;
+/** An operation of a few bytes may look at a whole object: what all of them look at is bounded. Unit: values. */
+const MAX_VISITED = 2_000_000;
+/** Items of a list that make room for another, or close up, cost this much less than values that are looked at. */
+const SHIFTED_PER_VISIT = 16;
 
 type Operation =
   | { readonly op: "add" | "replace" | "test"; readonly path: Pointer; readonly value: unknown }
@@ -79,6 +83,7 @@ function inapplicable(message: string): StatusError {
 class Document {
   root: unknown;
   #copied = 0;
+  #visited = 0;
 
   constructor(root: unknown) {
     this.root = root;
@@ -105,17 +110,40 @@ class Document {
   }
 
   #add(path: Pointer, value: unknown): void {
-    if (nestsDeeperThan(value, MAX_NESTING - path.length)) {
-      throw inapplicable(`add operation does not apply: ${render(path)}: nested deeper than ${MAX_NESTING}`);
-    }
+    this.#refuseDepth(path, value);
+    this.#put(path, cloneJson(value));
+  }
+
+  /** `value` becomes part of the document. */
+  #put(path: Pointer, value: unknown): void {
     const at = path.at(-1);
     if (at === undefined) {
-      this.root = cloneJson(value);
+      this.root = value;
       return;
     }
     const parent = this.#parent(path, "add");
-    if (Array.isArray(parent)) parent.splice(insertionIndex(parent, at, path), 0, cloneJson(value));
-    else parent[at] = cloneJson(value);
+    if (!Array.isArray(parent)) parent[at] = value;
+    else {
+      const index = insertionIndex(parent, at, path);
+      this.#shift(parent, index);
+      parent.splice(index, 0, value);
+    }
+  }
+
+  #refuseDepth(path: Pointer, value: unknown): void {
+    if (nestsDeeperThan(value, MAX_NESTING - path.length)) {
+      throw inapplicable(`add operation does not apply: ${render(path)}: nested deeper than ${MAX_NESTING}`);
+    }
+  }
+
+  #shift(list: readonly unknown[], from: number): void {
+    this.#visit((list.length - from) / SHIFTED_PER_VISIT);
+  }
+
+  #visit(values: number): void {
+    this.#visited += values;
+    if (this.#visited > MAX_VISITED)
+      throw tooLarge(`the operations of a JSON patch look at more than ${MAX_VISITED} values`);
   }
 
   #replace(path: Pointer, value: unknown): void {
@@ -136,13 +164,18 @@ class Document {
     if (at === undefined) throw inapplicable("the whole document cannot be removed");
     const parent = this.#parent(path, "remove");
     const index = existing(parent, at, path, "remove");
-    if (Array.isArray(parent)) parent.splice(Number(index), 1);
-    else delete parent[index];
+    if (!Array.isArray(parent)) delete parent[index];
+    else {
+      this.#shift(parent, Number(index));
+      parent.splice(Number(index), 1);
+    }
   }
 
   #test(path: Pointer, value: unknown): void {
     // A missing member equals null, as in the Go library.
-    if (!sameJson(this.#find(path) ?? null, value)) throw inapplicable(`testing path ${render(path)} failed`);
+    const found = this.#find(path) ?? null;
+    this.#visit(countValues(found));
+    if (!sameJson(found, value)) throw inapplicable(`testing path ${render(path)} failed`);
   }
 
   #move(from: Pointer, path: Pointer): void {
@@ -150,12 +183,15 @@ class Document {
       throw inapplicable(`${render(from)} cannot be moved into itself`);
     }
     const value = this.#get(from, "move");
+    this.#visit(countValues(value));
     this.#remove(from);
-    this.#add(path, value);
+    this.#refuseDepth(path, value);
+    this.#put(path, value);
   }
 
   #copy(from: Pointer, path: Pointer): void {
     const value = this.#get(from, "copy");
+    this.#visit(countValues(value));
     this.#copied += JSON.stringify(value).length;
     if (this.#copied > MAX_COPIED_BYTES) {
       throw tooLarge(`the copy operations of a JSON patch add more than ${MAX_COPIED_BYTES} bytes`);
@@ -185,6 +221,13 @@ class Document {
     if (!isObject(parent)) throw missing(op, path);
     return parent;
   }
+}
+
+function countValues(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 1;
+  let count = 1;
+  for (const item of Object.values(value)) count += countValues(item);
+  return count;
 }
 
 function missing(op: string, path: Pointer): StatusError {

@@ -2,6 +2,7 @@ import { isObject } from "#base/json.ts";
 import { UndecodableError } from "../status.ts";
 import { SpecialMismatch } from "./builtin-specials.ts";
 import { REF_PREFIX } from "./definitions.ts";
+import { fieldPath, FoundPaths } from "./found-paths.ts";
 import { GO_TYPES, omitsZero, type GoType } from "./go-types.ts";
 import type { Schema } from "./types.ts";
 
@@ -28,7 +29,7 @@ export interface BuiltinKind {
  */
 export function decodeBuiltin(value: unknown, of: BuiltinKind): DecodedBuiltin {
   const decoder = new BuiltinDecoder(of);
-  return { object: decoder.root(value), unknown: decoder.unknown };
+  return { object: decoder.root(value), unknown: decoder.unknown.all };
 }
 
 const APIEXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
@@ -48,7 +49,7 @@ function pathOf(place: Place | undefined): string {
   if (place === undefined) return "";
   const above = pathOf(place.above);
   if (typeof place.step === "number") return `${above}[${place.step}]`;
-  return above === "" ? place.step : `${above}.${place.step}`;
+  return fieldPath(above, place.step);
 }
 
 /** Without indices and keys, as Go tells mismatches: ".spec.ports.name". */
@@ -65,7 +66,7 @@ function structOf(place: Place): string {
 }
 
 class BuiltinDecoder {
-  readonly unknown: string[] = [];
+  readonly unknown = new FoundPaths();
   readonly #of: BuiltinKind;
 
   constructor(of: BuiltinKind) {
@@ -114,7 +115,7 @@ class BuiltinDecoder {
       const item = value[name];
       const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
       const place = { above, step: name, struct };
-      if (schema === undefined) this.unknown.push(pathOf(place));
+      if (schema === undefined) this.unknown.add(() => pathOf(place));
       else if (item !== null && item !== undefined) {
         const field = this.#value(item, schema, place);
         const isKept = field !== undefined && !(omitsZero(type, name) && isLeftOut(field, schema));

@@ -18,6 +18,12 @@ describe("the JSON of a request", () => {
       duplicates: ["spec.ports[1].port", "spec"],
     });
   });
+  it("tells no more double keys than somebody may read, nor keys longer than any that is real", () => {
+    const twice = Array.from({ length: 20_000 }, (_, at) => `"k${at}":1,"k${at}":2`).join();
+    const { duplicates } = parseJson(`{"${"A".repeat(100_000)}":{${twice}}}`);
+    expect(duplicates[0]).toBe(`${"A".repeat(512)}....k0`);
+    expect(duplicates.join("").length).toBeLessThan(70_000);
+  });
   it("refuses an integer that would be rounded, and takes the largest that is not", () => {
     expect(parseJson("[9007199254740991,-9007199254740991,1e300,0.12345678901234567890]").duplicates).toEqual(
       [],

@@ -1,11 +1,12 @@
 import { badRequest } from "../status.ts";
+import { fieldPath, FoundPaths } from "./found-paths.ts";
 
 /** Deeper than any schema of a CRD, and far from where recursion over a value would exhaust the stack. */
 export const MAX_NESTING = 512;
 
 export interface Parsed {
   readonly value: unknown;
-  /** Paths of keys that stand twice in one object ("spec.ports[0].name"); the last one counts. */
+  /** Paths of keys that stand twice in one object ("spec.ports[0].name"), as many as are told; the last one counts. */
   readonly duplicates: readonly string[];
 }
 
@@ -44,7 +45,7 @@ const NINE = 0x39;
 const ZERO = 0x30;
 
 /** Index of the quote that ends the string which begins at `start`. */
-function endOfString(text: string, start: number): number {
+export function endOfString(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
     let slashes = 0;
     while (text.charCodeAt(end - 1 - slashes) === BACKSLASH) slashes++;
@@ -102,8 +103,8 @@ interface Frame {
 }
 
 /** Walks text that is known to be well-formed. */
-function findDuplicates(text: string): string[] {
-  const found = new Set<string>();
+function findDuplicates(text: string): readonly string[] {
+  const found = new FoundPaths();
   const frames: Frame[] = [];
   let lastString = "";
   for (let at = 0; at < text.length; at++) {
@@ -118,7 +119,7 @@ function findDuplicates(text: string): string[] {
     else if (char === ":") enterKey(frame, JSON.parse(lastString) as string, found);
     else if (char === "," && frame !== undefined && frame.keys === undefined) nextItem(frame);
   }
-  return [...found];
+  return found.all;
 }
 
 function open(char: string, around: Frame | undefined): Frame {
@@ -127,10 +128,10 @@ function open(char: string, around: Frame | undefined): Frame {
   return { keys: undefined, base, path: `${base}[0]`, index: 0 };
 }
 
-function enterKey(frame: Frame | undefined, key: string, found: Set<string>): void {
+function enterKey(frame: Frame | undefined, key: string, found: FoundPaths): void {
   if (frame?.keys === undefined) return;
-  frame.path = frame.base === "" ? key : `${frame.base}.${key}`;
-  if (frame.keys.has(key)) found.add(frame.path);
+  frame.path = fieldPath(frame.base, key);
+  if (frame.keys.has(key)) found.add(() => frame.path);
   frame.keys.add(key);
 }
 

@@ -1,4 +1,5 @@
 import { isObject } from "#base/json.ts";
+import { fieldPath, FoundPaths } from "./found-paths.ts";
 import { deref, objectSchema, withObjectFields } from "./definitions.ts";
 import type { Schema, SchemaResolver } from "./types.ts";
 
@@ -27,12 +28,12 @@ export function pruneValue<T>(value: T, schema: Schema, resolve: SchemaResolver)
 
 class Pruner {
   /** In the metadata of the object itself, elsewhere, and in the metadata of objects inside of it. */
-  readonly #unknown: Record<"metadata" | "fields" | "embedded", string[]> = {
-    metadata: [],
-    fields: [],
-    embedded: [],
+  readonly #unknown = {
+    metadata: new FoundPaths(),
+    fields: new FoundPaths(),
+    embedded: new FoundPaths(),
   };
-  #found: string[] = this.#unknown.fields;
+  #found = this.#unknown.fields;
   readonly #resolve: SchemaResolver;
 
   constructor(resolve: SchemaResolver) {
@@ -42,7 +43,7 @@ class Pruner {
   /** In the order in which upstream finds them. */
   get unknown(): readonly string[] {
     const { metadata, fields, embedded } = this.#unknown;
-    return [metadata, fields, embedded].flatMap((it) => it.toSorted());
+    return [metadata, fields, embedded].flatMap((it) => it.all.toSorted());
   }
 
   prune(value: unknown, schema: Schema, path: string): unknown {
@@ -65,20 +66,19 @@ class Pruner {
     const additional = rest.additionalProperties;
     const keepsUnknown = rest["x-kubernetes-preserve-unknown-fields"] === true || additional === true;
     const isWhole = isEmbedded || path === "";
-    const prefix = path === "" ? "" : `${path}.`;
     const pruned: Record<string, unknown> = {};
     for (const [name, item] of Object.entries(value)) {
-      const at = `${prefix}${name}`;
+      const at = fieldPath(path, name);
       const below = Object.hasOwn(properties, name) ? properties[name] : additional;
       if (typeof below === "object") pruned[name] = this.#field(item, below, { at, isWhole });
       else if (keepsUnknown) pruned[name] = item;
-      else this.#found.push(at);
+      else this.#found.add(() => at);
     }
     return Object.entries(value).every(([name, item]) => pruned[name] === item) ? value : pruned;
   }
 
   #field(value: unknown, schema: Schema, { at, isWhole }: { at: string; isWhole: boolean }): unknown {
-    if (!isWhole || !/(^|\.)metadata$/.test(at)) return this.prune(value, schema, at);
+    if (!isWhole || (at !== "metadata" && !at.endsWith(".metadata"))) return this.prune(value, schema, at);
     const found = this.#found;
     this.#found = at === "metadata" ? this.#unknown.metadata : this.#unknown.embedded;
     const pruned = this.prune(value, schema, at);

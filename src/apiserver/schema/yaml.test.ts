@@ -41,6 +41,14 @@ describe("the YAML of a request", () => {
     const text = "base: &b {p: 1, q: 1}\none: {<<: *b, q: 2}\ntwo: *b\n";
     expect(valueOf(text)).toEqual({ base: { p: 1, q: 1 }, one: { p: 1, q: 2 }, two: { p: 1, q: 1 } });
   });
+  it("takes tags that Go does not resolve for what they stand on", () => {
+    expect(valueOf("a: !!set {x, z}\nb: !!omap [{c: 1}]\nd: !t e\nf: !!str 1\n")).toEqual({
+      a: { x: null, z: null },
+      b: [{ c: 1 }],
+      d: "e",
+      f: "1",
+    });
+  });
   it("reads JSON as JSON, and only the first document", () => {
     expect(parseYaml('{"a":1,"a":2}')).toEqual({ value: { a: 2 }, duplicates: ["a"] });
     expect(valueOf("a: 1\n---\nb: 2\n")).toEqual({ a: 1 });
@@ -63,6 +71,21 @@ describe("hostile YAML", () => {
     for (let n = 1; n < 12; n++)
       lines.push(`a${n}: &a${n} [${Array.from({ length: 10 }, () => `*a${n - 1}`).join(",")}]`);
     expect(() => valueOf(lines.join("\n"))).toThrow("excessive aliasing");
+  });
+  it.each(['""', "null", "{}", "[]", "~", "!!str"])(
+    "is refused when aliases multiply %s, which has no text",
+    (item) => {
+      const list = (it: string): string => `[${Array.from({ length: 900 }, () => it).join(",")}]`;
+      const text = `a: &a ${list(item)}\nb: &b ${list("*a")}\nc: ${list("*b")}\n`;
+      expect(() => valueOf(text)).toThrow("excessive aliasing");
+    },
+  );
+  it.each([
+    ["x: [{a]", "at line 1, column 7"],
+    ['a: 1\nb: "\\q"', "at line 2, column 5"],
+    ["a: 1\n\tb: 2", "at line 2, column 1"],
+  ])("that is malformed is refused by its first error: %j", (text, where) => {
+    expect(() => valueOf(text)).toThrow(where);
   });
   it("is refused when an anchor holds itself", () => {
     expect(() => valueOf("a: &a [*a]")).toThrow("contains itself");

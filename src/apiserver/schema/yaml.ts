@@ -1,21 +1,37 @@
-import { isAlias, isMap, isScalar, isSeq, parseDocument, type Node, type Scalar, type YAMLMap } from "yaml";
+import {
+  Composer,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  type Node,
+  Parser,
+  type Scalar,
+  type YAMLMap,
+  type YAMLSeq,
+} from "yaml";
 import { badRequest, tooLarge } from "../status.ts";
+import { fieldPath, FoundPaths } from "./found-paths.ts";
 import { MAX_NESTING, parseJson, type Parsed } from "./json.ts";
 
 /**
- * Longest text that is read as YAML: the parser takes microseconds for each character, during which nobody else is
- * served. Clients that apply send JSON under YAML's media type, which is not bounded by this. Unit: characters.
+ * Longest text that is read as YAML: the parser takes a microsecond or two for each character, during which nobody else
+ * is served. Clients that apply send JSON under YAML's media type, which is not bounded by this. Unit: characters.
  */
-const MAX_YAML = 512 * 1024;
-/** What all aliases of a document may stand for together. Unit: characters. */
-const MAX_EXPANDED = 10 * 1024 * 1024;
+const MAX_YAML = 64 * 1024;
+/**
+ * What a document may stand for with its aliases: each node counts as its text and this much more, as often as it is read.
+ * Unit: characters.
+ */
+const NODE = 8;
+const MAX_EXPANDED = 2 * 1024 * 1024;
 
 /**
  * Parses the YAML text of a request as Go's library does: by version 1.1 of YAML (`yes` is true, `0777` is octal), but
  * without base 60 and dates, which stay text. Keys of other types become text. Only the first document counts.
  *
  * @throws {StatusError} 400 for malformed text, excessive aliases, and what `parseJson` refuses; 413 for YAML beyond
- * 512 Ki characters.
+ * 64 Ki characters.
  */
 export function parseYaml(text: string): Parsed {
   if (/^\s*\{/.test(text)) {
@@ -29,7 +45,7 @@ export function parseYaml(text: string): Parsed {
     throw tooLarge(`YAML of more than ${MAX_YAML} characters is not taken: send JSON`);
   const reader = new Reader();
   const value = reader.read(parseNode(text));
-  return { value, duplicates: [...reader.duplicates] };
+  return { value, duplicates: reader.duplicates.all };
 }
 
 /** Most bodies of this type are JSON; a flow mapping of YAML looks like it at first. */
@@ -42,47 +58,88 @@ function tryJson(text: string): Parsed | undefined {
   return parseJson(text);
 }
 
-const NOT_IN_GO = new Set(["TIME"]);
+/** What Go resolves; the others of version 1.1 (`!!set`, `!!omap`, times) are no more than a mapping, a list or text. */
+const KNOWN_TAGS = new Set(["map", "seq", "str", "null", "bool", "int", "float", "binary", "merge"]);
 
-function parseNode(text: string): Node | null {
-  const document = compose(text);
-  const error = document.errors.find((it) => it.code !== "MULTIPLE_DOCS");
-  if (error !== undefined) throw badRequest(`error decoding YAML: ${error.message.split("\n", 1)[0]}`);
-  return document.contents;
-}
+class YamlError extends Error {
+  readonly offset: number;
 
-function compose(text: string): ReturnType<typeof parseDocument> {
-  try {
-    return parseDocument(text, {
-      version: "1.1",
-      uniqueKeys: false,
-      stringKeys: false,
-      customTags: (tags) =>
-        tags.filter((tag) => {
-          if (typeof tag === "string") return tag !== "timestamp";
-          return !NOT_IN_GO.has(tag.format ?? "") && !tag.tag.endsWith(":timestamp");
-        }),
-    });
-  } catch (error) {
-    // The parser is recursive: what nests without end exhausts the stack.
-    throw badRequest(`error decoding YAML: ${(error as Error).message}`);
+  constructor(message: string, offset: number) {
+    super(message);
+    this.offset = offset;
   }
 }
 
+/** The first document. */
+function parseNode(text: string): Node | null {
+  try {
+    return compose(text);
+  } catch (error) {
+    // The parser is recursive, too: what nests without end exhausts the stack.
+    const { message } = error as Error;
+    const where = error instanceof YamlError ? ` at ${positionIn(text, error.offset)}` : "";
+    throw badRequest(`error decoding YAML: ${message}${where}`);
+  }
+}
+
+function compose(text: string): Node | null {
+  const composer = new Composer({
+    version: "1.1",
+    uniqueKeys: false,
+    stringKeys: false,
+    resolveKnownTags: false,
+    customTags: (tags) =>
+      tags.filter((tag) =>
+        typeof tag === "string"
+          ? KNOWN_TAGS.has(tag)
+          : KNOWN_TAGS.has(tag.tag.replace("tag:yaml.org,2002:", "")) && tag.format !== "TIME",
+      ),
+  });
+  // Of malformed text nothing counts but its first error: to collect all of them costs more than to read as much that is sound.
+  let first: YamlError | undefined;
+  const onError = (source: Source, _code: string, message: string, isWarning?: boolean): void => {
+    if (isWarning === true) return;
+    // The parser tells again, further out, what it was told.
+    first ??= new YamlError(message, offsetOf(source));
+    throw first;
+  };
+  Object.assign(composer, { onError });
+  for (const token of new Parser().parse(text)) {
+    if (token.type === "error") throw new YamlError(token.message, token.offset);
+    for (const document of composer.next(token)) return document.contents;
+  }
+  for (const document of composer.end(true, text.length)) return document.contents;
+  return null;
+}
+
+type Source = number | readonly [number, ...number[]] | { readonly offset: number };
+
+function offsetOf(source: Source): number {
+  if (typeof source === "number") return source;
+  return "offset" in source ? source.offset : source[0];
+}
+
+function positionIn(text: string, offset: number): string {
+  const lines = text.slice(0, offset).split("\n");
+  return `line ${lines.length}, column ${(lines.at(-1) ?? "").length + 1}`;
+}
+
 class Reader {
-  readonly duplicates = new Set<string>();
+  readonly duplicates = new FoundPaths();
   readonly #anchors = new Map<string, Node>();
   readonly #open = new Set<Node>();
-  #expanded = 0;
-  #inAlias = 0;
+  #charged = 0;
 
   read(node: unknown, path = "", depth = 0): unknown {
     if (depth > MAX_NESTING) throw badRequest(`error decoding YAML: exceeded max depth of ${MAX_NESTING}`);
+    this.#charge(NODE + (isScalar(node) ? (node.source ?? "").length : 0));
     if (isAlias(node)) return this.#alias(node.source, path, depth);
     if (!isScalar(node) && !isMap(node) && !isSeq(node)) return null;
     if (node.anchor !== undefined) this.#anchors.set(node.anchor, node);
-    this.#charge(isScalar(node) ? String(node.value).length : 2);
-    if (isScalar(node)) return scalarValue(node);
+    return isScalar(node) ? scalarValue(node) : this.#collection(node, path, depth);
+  }
+
+  #collection(node: YAMLSeq | YAMLMap, path: string, depth: number): unknown {
     this.#open.add(node);
     const value = isSeq(node)
       ? node.items.map((item, at) => this.read(item, `${path}[${at}]`, depth + 1))
@@ -92,8 +149,8 @@ class Reader {
   }
 
   #charge(characters: number): void {
-    if (this.#inAlias > 0) this.#expanded += characters;
-    if (this.#expanded > MAX_EXPANDED) {
+    this.#charged += characters;
+    if (this.#charged > MAX_EXPANDED) {
       throw badRequest("error decoding YAML: document contains excessive aliasing");
     }
   }
@@ -103,10 +160,7 @@ class Reader {
     if (target === undefined) throw badRequest(`error decoding YAML: unknown anchor '${name}' referenced`);
     if (this.#open.has(target))
       throw badRequest(`error decoding YAML: anchor '${name}' value contains itself`);
-    this.#inAlias++;
-    const value = this.read(target, path, depth + 1);
-    this.#inAlias--;
-    return value;
+    return this.read(target, path, depth + 1);
   }
 
   #map(node: YAMLMap, path: string, depth: number): Record<string, unknown> {
@@ -114,11 +168,11 @@ class Reader {
     const merged: Record<string, unknown> = {};
     for (const pair of node.items) {
       const key = keyText(this.read(pair.key, path, depth + 1));
-      const at = path === "" ? key : `${path}.${key}`;
+      const at = fieldPath(path, key);
       const value = this.read(pair.value, at, depth + 1);
       if (isScalar(pair.key) && typeof pair.key.value === "symbol") mergeInto(merged, value);
       else {
-        if (Object.hasOwn(own, key)) this.duplicates.add(at);
+        if (Object.hasOwn(own, key)) this.duplicates.add(() => at);
         own[key] = value;
       }
     }
