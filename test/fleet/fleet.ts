@@ -129,6 +129,8 @@ export interface FleetOptions {
   readonly clocks?: Readonly<Record<string, Clock>>;
   /** Default: all. */
   readonly join?: readonly string[];
+  /** The member whose cluster is the hub's. Default: none. */
+  readonly inHub?: string;
   /** Members that speak to the hub as a ServiceAccount. Default: none. */
   readonly byToken?: readonly string[];
   /** What each program is given in the place of its clients, each time it starts. Default: these. */
@@ -139,7 +141,8 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
   const { wrap = same } = options;
   await using stack = new AsyncDisposableStack();
   const depsOf = (name: string): RuntimeDeps => ({ ...testDeps(name), ...clockOf(options, name) });
-  const hub = stack.use(await startCluster("hub", [HUB_ACCESS], clockOf(options, "hub/apiserver")));
+  const programs = options.inHub === undefined ? [HUB_ACCESS] : [HUB_ACCESS, MEMBER_ACCESS];
+  const hub = stack.use(await startCluster("hub", programs, clockOf(options, "hub/apiserver")));
   let currentHub: Hub | undefined;
   const hubProgram = stack.use(
     new Restartable(async (signal) => {
@@ -165,7 +168,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
       ...clockOf(options, `${name}/apiserver`),
       ...(serviceRanges === undefined ? {} : { serviceRanges }),
     };
-    const cluster = stack.use(await startCluster(name, [MEMBER_ACCESS], more));
+    const cluster = name === options.inHub ? hub : stack.use(await startCluster(name, [MEMBER_ACCESS], more));
     members.set(name, cluster);
     const probe = options.probe?.(name);
     const agent = stack.use(

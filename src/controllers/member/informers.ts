@@ -28,6 +28,7 @@ import {
   type ServiceImport,
 } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
+  clusterOfMailbox,
   FLEET_SLICE_MANAGER,
   mailboxOf,
   MULTI_CLUSTER_SERVICE_NAME_LABEL,
@@ -94,7 +95,7 @@ export function createLocalInformers(
   const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
     createInformer(client, of, { fieldManager: MEMBER_MANAGER, ...options }, deps);
   return {
-    namespaces: make(NAMESPACES, optional),
+    namespaces: make(NAMESPACES, { ...optional, indexes: { mailbox: mailboxIndex } }),
     services: make(SERVICES, { indexes: { multiClusterService: (it) => multiClusterServiceOf(it) } }),
     slices: make(ENDPOINT_SLICES, {
       indexes: {
@@ -189,6 +190,11 @@ export function createSliceImportInformer(
     { ...scope, indexes, lingerMs: LINGER_MS.endpoints },
     deps,
   );
+}
+
+/** For the index `mailbox` of namespaces: a hub has one for each member. */
+export function mailboxIndex({ metadata }: Namespace): string[] {
+  return clusterOfMailbox(metadata.name) === undefined ? [] : [""];
 }
 
 export function serviceOfExport(it: InternalServiceExport): ObjectKey[] {

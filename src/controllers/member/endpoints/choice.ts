@@ -6,6 +6,7 @@ import type { EndpointSliceImport } from "#api/networking.fleet.azure.com/v1alph
 import { sameJson } from "#base/json.ts";
 import { both } from "#kube/source.ts";
 import type { Change } from "#kube/types.ts";
+import { fleetImportOf } from "../hub-cluster.ts";
 import { importedService } from "../imports/mcs-import.ts";
 import { isImported, serviceOfLocalSlice, serviceOfSliceImport } from "../informers.ts";
 import type { Probes } from "../probes/probes.ts";
@@ -131,9 +132,7 @@ function choicesFor(
   const rules = rulesFor(session, spec);
   const shared = chooseClusters(rules, readinessNow);
   // Behind the load balancer stand only clusters that agree on the ports.
-  const accepted = new Set(
-    session.here.fleetImports.store.get(service)?.status?.clusters?.map((it) => it.cluster),
-  );
+  const accepted = new Set(fleetImportOf(session, service)?.status?.clusters?.map((it) => it.cluster));
   const clusters = rules.clusters.filter((it) => accepted.has(it.cluster));
   const balanced = chooseClusters({ ...rules, clusters }, readinessNow);
   const exposed = new Map(spec.clusters.map((it) => [it.cluster, it.ports]));

@@ -19,6 +19,7 @@ import { createController } from "#kube/controller.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { both, watching, watchingChanges } from "#kube/source.ts";
 import type { Change, Controller } from "#kube/types.ts";
+import { fleetImportOf, watchingAnswers, watchingHub } from "../hub-cluster.ts";
 import { isOurs } from "../imports/mcs-import-plan.ts";
 import { hasNamespace } from "../imports/namespace-report.ts";
 import {
@@ -92,6 +93,8 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
         watchingChanges(here.fleetImports, (change) =>
           sameJson(change.before?.status, change.after?.status) ? [] : slicesOf(change.key),
         ),
+        watchingAnswers(session, slicesOf),
+        watchingHub(session, () => importedSliceKeys(session)),
         watchingChanges(here.services, (change) =>
           [
             ...both(multiClusterServiceOf)(change).flatMap((key) => importsOf(session, key)),
@@ -156,11 +159,12 @@ function importKeysOf({
 
 /** The LoadBalancer Service of the MultiClusterService that imports a service, if the cluster is accepted there. */
 function findLoadBalancer(
-  { here }: Session,
+  session: Session,
   service: ObjectKey,
   cluster: string,
 ): Pick<SliceImportView, "loadBalancer" | "balancedPorts"> {
-  const imported = here.fleetImports.store.get(service);
+  const { here } = session;
+  const imported = fleetImportOf(session, service);
   const accepted = imported?.status?.clusters?.find((it) => it.cluster === cluster);
   const balancedPorts = accepted?.ports;
   if (accepted === undefined) return { loadBalancer: undefined };

@@ -1,6 +1,6 @@
 import { IMPORT_ANNOTATION, SHARED_IMPORT } from "#api/fairlead.dev/multi-cluster-service.ts";
 import { mailboxName } from "#api/fairlead.dev/model/names.ts";
-import { type ObjectKey, keyOf } from "#api/meta/key.ts";
+import { type ObjectKey, keyOf, splitKey } from "#api/meta/key.ts";
 import { FINALIZERS, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import {
   type ExportedObjectReference,
@@ -13,9 +13,10 @@ import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
-import { both, watching } from "#kube/source.ts";
+import { both, watching, watchingChanges } from "#kube/source.ts";
 import type { Controller, KubeClient } from "#kube/types.ts";
-import { MEMBER_MANAGER, serviceOfImport } from "../informers.ts";
+import { askersOf, isHubToo, watchingHub } from "../hub-cluster.ts";
+import { importOf, MEMBER_MANAGER, serviceOfImport } from "../informers.ts";
 import { isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
 
 /** ServiceImports of the fleet door to the hub, and its answers back. Keys are services. */
@@ -32,6 +33,10 @@ export function createFleetImport(session: Session): Controller {
           both((it) => [serviceOfImport(it)]),
         ),
         watching(mailbox.orders, (change) => (isMembershipChanged(change) ? fleetImportKeys(session) : [])),
+        watchingChanges(here.multiClusterServices, (change) =>
+          isHubToo(session) ? both(importOf)(change) : [],
+        ),
+        watchingHub(session, () => fleetImportKeys(session)),
       ],
     },
     deps,
@@ -43,6 +48,7 @@ export function fleetImportKeys({ here, mailbox }: Session): ObjectKey[] {
   return [
     ...[...here.fleetImports.store.list()].map(keyOf),
     ...[...mailbox.imports.store.list()].map(serviceOfImport),
+    ...[...here.multiClusterServices.store.list()].flatMap(importOf),
   ];
 }
 
@@ -50,11 +56,35 @@ async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal):
   const { here, mailbox } = session;
   const membership = membershipOf(session);
   if (membership === "none") return;
-  const wanted = here.fleetImports.store.get(key);
+  const wanted = isHubToo(session) ? undefined : here.fleetImports.store.get(key);
   const asked = [...mailbox.imports.store.byIndex("service", key)].filter((it) => !isDeleting(it));
-  if (wanted === undefined || isDeleting(wanted) || membership === "leave")
-    await withdraw(session, wanted, asked, signal);
-  else await ask(session, wanted, asked[0], signal);
+  const asking = isHubToo(session) ? askedByServices(session, key) : wanted;
+  if (asking === undefined || isDeleting(asking) || membership === "leave")
+    return withdraw(session, wanted, asked, signal);
+  const current = await ask(session, asking, asked[0], signal);
+  // One that the hub has not answered says nothing: what it answered to the one before, which somebody deleted, holds on.
+  if (wanted !== undefined && current?.status !== undefined)
+    await answer(session.local, wanted, current.status, signal);
+}
+
+/** In the hub's own cluster: the ServiceImport that would be made elsewhere. */
+function askedByServices(session: Session, key: ObjectKey): FleetServiceImport | undefined {
+  const [first, ...others] = askersOf(session, key);
+  if (first === undefined) return undefined;
+  const { namespace = "", name } = splitKey(key);
+  const { uid = "", creationTimestamp } = first.metadata;
+  const isShared = [first, ...others].every(
+    (it) => it.metadata.annotations?.[IMPORT_ANNOTATION] === SHARED_IMPORT,
+  );
+  return {
+    metadata: {
+      namespace,
+      name,
+      uid,
+      ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
+      ...(isShared ? { annotations: { [IMPORT_ANNOTATION]: SHARED_IMPORT } } : {}),
+    },
+  };
 }
 
 async function withdraw(
@@ -76,8 +106,8 @@ async function ask(
   wanted: FleetServiceImport,
   current: InternalServiceImport | undefined,
   signal: AbortSignal,
-): Promise<void> {
-  const { hub, local, cluster } = session;
+): Promise<InternalServiceImport | undefined> {
+  const { hub, cluster } = session;
   const before = current?.spec.serviceImportReference;
   const isShared =
     wanted.metadata.annotations?.[IMPORT_ANNOTATION] === SHARED_IMPORT && !isOriginalHub(session);
@@ -99,8 +129,7 @@ async function ask(
     fieldManager: MEMBER_MANAGER,
     signal,
   });
-  // One that the hub has not answered says nothing: what it answered to the one before, which somebody deleted, holds on.
-  if (current?.status !== undefined) await answer(local, wanted, current.status, signal);
+  return current;
 }
 
 async function answer(

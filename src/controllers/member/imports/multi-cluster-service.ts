@@ -21,12 +21,14 @@ import { createController } from "#kube/controller.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { both, watching } from "#kube/source.ts";
 import type { Applied, Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
+import { fleetImportOf, isHubToo, watchingAnswers, watchingHub } from "../hub-cluster.ts";
 import {
   importOf,
   MEMBER_MANAGER,
   multiClusterServiceOf,
   multiClusterServiceOfImport,
 } from "../informers.ts";
+import { runs } from "../roles.ts";
 import { isMembershipChanged, membershipOf, type Session } from "../session.ts";
 import { planLeftovers } from "./load-balancer.ts";
 import { planEvents } from "./multi-cluster-service-events.ts";
@@ -49,7 +51,14 @@ export function createMultiClusterServices(session: Session): Controller {
           // One that goes, or asks for another import, lets the next one have it.
           ...[before, after].flatMap((it) => (it === undefined ? [] : rivalsOf(session, it).map(keyOf))),
         ]),
-        watching(here.fleetImports, (change) => [...readersOf(session, change), ...makersOf(change)]),
+        watching(here.fleetImports, (change) => [...readersOf(session, change.key), ...makersOf(change)]),
+        // What the managers of the original names read apart, one of them alone does not.
+        ...(runs(session.part, "member-net")
+          ? [
+              watchingAnswers(session, (key) => readersOf(session, key)),
+              watchingHub(session, () => [...here.multiClusterServices.store.list()].map(keyOf)),
+            ]
+          : []),
         watching(here.services, both(multiClusterServiceOf)),
         watching(mailbox.orders, (change) =>
           isMembershipChanged(change) ? [...here.multiClusterServices.store.list()].map(keyOf) : [],
@@ -61,7 +70,7 @@ export function createMultiClusterServices(session: Session): Controller {
 }
 
 /** The MultiClusterServices that ask for an import: one of them may take it over when its owner lets go. */
-function readersOf({ here }: Session, { key }: Change<FleetServiceImport>): ObjectKey[] {
+function readersOf({ here }: Session, key: ObjectKey): ObjectKey[] {
   return [...here.multiClusterServices.store.byIndex("import", key)].map(keyOf);
 }
 
@@ -119,9 +128,9 @@ async function attend(
   return plan.service.kind === "keep" ? { requeueAfterMs: plan.service.untilMs - nowMs } : undefined;
 }
 
-function importedBy({ here }: Session, object: MultiClusterService): FleetServiceImport | undefined {
+function importedBy(session: Session, object: MultiClusterService): FleetServiceImport | undefined {
   const [key] = importOf(object);
-  return key === undefined ? undefined : here.fleetImports.store.get(key);
+  return key === undefined ? undefined : fleetImportOf(session, key);
 }
 
 async function writeImport(
@@ -133,7 +142,7 @@ async function writeImport(
   },
   signal: AbortSignal,
 ): Promise<void> {
-  const { serviceImport } = it.plan;
+  const serviceImport = isHubToo(session) ? undefined : it.plan.serviceImport;
   const { uid } = it.object.metadata;
   await dropImports(session, keyOf(it.object), { name: serviceImport?.metadata.name, uid }, signal);
   if (serviceImport === undefined || (it.imported !== undefined && isDeleting(it.imported))) return;

@@ -2,6 +2,7 @@ import { delay } from "#base/clock.ts";
 import { hasCode } from "#base/errors.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { fleetImportOf } from "../hub-cluster.ts";
 import { serviceOfSliceImport } from "../informers.ts";
 import type { Session } from "../session.ts";
 import { ProbeTally } from "./tally.ts";
@@ -176,7 +177,8 @@ export class Probes implements AsyncDisposable {
     return planTargets(
       slices.filter((it) => {
         const service = serviceOfSliceImport(it);
-        return [here.mcsImports, here.fleetImports].some(({ store }) => store.get(service) !== undefined);
+        const isOfMcs = here.mcsImports.store.get(service) !== undefined;
+        return isOfMcs || fleetImportOf(this.#session, service) !== undefined;
       }),
     );
   }
