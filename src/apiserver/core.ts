@@ -20,7 +20,7 @@ import type { HealthCheck } from "./http/health.ts";
 import type { LoadLimits } from "./http/load.ts";
 import type { ServerMeters } from "./http/meters.ts";
 import { ResourceHandler } from "./http/resources.ts";
-import { ChunkFrames } from "./http/watch.ts";
+import { ChunkFrames } from "./http/watch-sink.ts";
 import { revisionAwaiter } from "./http/revisions.ts";
 import { KubeletTunnel } from "./http/tunnel.ts";
 import { VERSION } from "./http/version.ts";

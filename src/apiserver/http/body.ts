@@ -1,40 +1,9 @@
-import type { IncomingMessage } from "node:http";
 import { isObject } from "#base/json.ts";
 import { parseJson } from "../schema/json.ts";
 import { parseMerged } from "../schema/json-merged.ts";
 import { decodeProtobuf } from "../schema/protobuf.ts";
 import { parseYaml } from "../schema/yaml.ts";
-import { badRequest, StatusError, tooLarge, unsupportedMediaType } from "../status.ts";
-
-/** As the real server: `--max-request-bytes`. Unit: bytes. */
-const MAX_BODY_BYTES = 3 * 1024 * 1024;
-
-/**
- * The whole body of a request.
- *
- * @throws {StatusError} 413 beyond the limit, 400 when the client goes away in the middle.
- */
-export async function readBody(request: IncomingMessage): Promise<Buffer> {
-  const announced = Number(request.headers["content-length"] ?? 0);
-  if (announced > MAX_BODY_BYTES) throw bodyTooLarge();
-  const chunks: Buffer[] = [];
-  let size = 0;
-  try {
-    for await (const chunk of request as AsyncIterable<Buffer>) {
-      size += chunk.length;
-      if (size > MAX_BODY_BYTES) throw bodyTooLarge();
-      chunks.push(chunk);
-    }
-  } catch (error) {
-    if (error instanceof StatusError) throw error;
-    throw badRequest("the request ended before its body was complete");
-  }
-  return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks);
-}
-
-function bodyTooLarge(): StatusError {
-  return tooLarge(`Request entity too large: limit is ${MAX_BODY_BYTES}`);
-}
+import { badRequest, unsupportedMediaType } from "../status.ts";
 
 export interface ParsedBody {
   readonly value: Record<string, unknown>;

@@ -1,10 +1,10 @@
-import type { IncomingMessage } from "node:http";
 import { isObject } from "#base/json.ts";
 import type { DeleteOptions } from "../registry/removal.ts";
 import { goTypeName } from "../patch/go-text.ts";
 import type { ResourceDefinition } from "../registry/types.ts";
 import { badRequest } from "../status.ts";
-import { mediaType, parseBody, readBody } from "./body.ts";
+import { mediaType, parseBody } from "./body.ts";
+import type { Exchange } from "./exchange.ts";
 import { checkDryRun, notSupported, refuseOptions } from "./options.ts";
 import { isTrue } from "./path.ts";
 
@@ -18,11 +18,7 @@ export interface ParsedDelete extends DeleteOptions {
 const POLICIES = ["Background", "Foreground", "Orphan"] as const;
 
 /** The options in the body, or where there is none, in the query. */
-export async function readDeleteOptions(
-  request: IncomingMessage,
-  query: URLSearchParams,
-): Promise<ParsedDelete> {
-  const body = await readBody(request);
+export function readDeleteOptions({ request, query, body }: Exchange): ParsedDelete {
   const fromBody = body.length === 0 ? {} : parseBody(body, mediaType(request.headers["content-type"])).value;
   const kind = fromBody["kind"] ?? "";
   if (kind !== "" && kind !== "DeleteOptions")

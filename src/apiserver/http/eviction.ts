@@ -7,7 +7,7 @@ import type { ApiObject, ResourceDefinition } from "../registry/types.ts";
 import { editableCopy, viewOf, type Write } from "../registry/write.ts";
 import { methodNotAllowed, notFound } from "../status.ts";
 import { storageKey } from "../storage/table.ts";
-import { mediaType, parseBody, readBody } from "./body.ts";
+import { mediaType, parseBody } from "./body.ts";
 import type { Exchange } from "./exchange.ts";
 import { type Addressed, asObject, writeRequest } from "./objects.ts";
 
@@ -18,8 +18,7 @@ const BUDGETS = { group: "policy", plural: "poddisruptionbudgets" };
 export async function evictPod(registry: Registry, exchange: Exchange, of: Addressed): Promise<void> {
   const { definition, namespace, name = "" } = of;
   if (exchange.method !== "POST") throw methodNotAllowed();
-  const body = await readBody(exchange.request);
-  const { value } = parseBody(body, mediaType(exchange.request.headers["content-type"]));
+  const { value } = parseBody(exchange.body, mediaType(exchange.request.headers["content-type"]));
   const options = deleteOptionsOf(value);
   const asked = writeRequest(exchange, of);
   const request = { ...asked, dryRun: asked.dryRun || options.isDryRun };

@@ -6,10 +6,21 @@ import type { UserInfo } from "../registry/types.ts";
 import { internalError, StatusError } from "../status.ts";
 import { Warnings } from "./warnings.ts";
 import { type Accepted, negotiateFormat } from "./negotiate.ts";
+import { endWith, type Outlet } from "./outlet.ts";
 
 /** Smaller answers are sent as they are: compressing them costs more than it saves. Unit: bytes. */
 const MIN_GZIP_BYTES = 128 * 1024;
 const BROWSERS = /^(curl|Wget|Mozilla)\//;
+
+const NO_BODY = Buffer.alloc(0);
+
+export interface ExchangeParts {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly user: UserInfo;
+  readonly outlet: Outlet;
+  readonly body?: Buffer | undefined;
+}
 
 /** One request with its answer. */
 export class Exchange {
@@ -18,12 +29,17 @@ export class Exchange {
   readonly pathname: string;
   readonly query: URLSearchParams;
   readonly user: UserInfo;
+  readonly outlet: Outlet;
+  /** Of a request that writes. */
+  readonly body: Buffer;
   readonly #warnings = new Warnings();
   #gone: AbortController | undefined;
 
-  constructor(request: IncomingMessage, response: ServerResponse, user: UserInfo) {
+  constructor({ request, response, user, outlet, body = NO_BODY }: ExchangeParts) {
     this.request = request;
     this.response = response;
+    this.outlet = outlet;
+    this.body = body;
     const { pathname, query } = splitUrl(request.url ?? "/");
     this.pathname = pathname;
     this.query = query;
@@ -97,16 +113,15 @@ export class Exchange {
 
   async #send(code: number, body: Buffer): Promise<void> {
     const { response } = this;
-    let bytes = body;
     const accepts = this.request.headers["accept-encoding"] ?? "";
-    if (body.length > MIN_GZIP_BYTES && /\bgzip\b/.test(accepts)) {
-      bytes = await gzipped(body);
-      response.setHeader("Content-Encoding", "gzip");
-    }
+    const isZipped = body.length > MIN_GZIP_BYTES && /\bgzip\b/.test(accepts);
+    const bytes = isZipped ? await gzipped(body) : body;
+    this.outlet.reserve(response, bytes.length);
+    if (isZipped) response.setHeader("Content-Encoding", "gzip");
     response.setHeader("Content-Length", bytes.length);
     response.writeHead(code);
     if (this.method === "HEAD") response.end();
-    else response.end(bytes);
+    else endWith(response, bytes);
   }
 
   /** Sends the head at once; what follows is written to `response` as it comes. */

@@ -22,8 +22,9 @@ import { admitConnection } from "./connect.ts";
 import { Exchange } from "./exchange.ts";
 import { Gate, Passage } from "./gate.ts";
 import { isHealthPath } from "./health.ts";
-import { LoadControl, type LoadLimits } from "./load.ts";
+import { isOpenEnded, LoadControl, type LoadLimits } from "./load.ts";
 import type { ServerMeters } from "./meters.ts";
+import { limitAnswer, onceClosed } from "./outlet.ts";
 import type { ResourceTarget } from "./path.ts";
 import { PathHandler, type PathServices } from "./paths.ts";
 import type { ResourceHandler } from "./resources.ts";
@@ -57,7 +58,8 @@ export class RequestHandler {
     const { audit, clock } = options;
     const log = audit === undefined ? undefined : new AuditLog(audit, clock);
     this.#gate = new Gate({ ...options, audit: log });
-    this.#load = new LoadControl(options.limits ?? {}, clock);
+    this.#load = new LoadControl(options.limits ?? {}, clock, options.meters);
+    options.metrics.onRender(() => this.#load.report());
   }
 
   /** From now on everything but health is refused, so that clients go elsewhere. */
@@ -68,26 +70,49 @@ export class RequestHandler {
   /** Never rejects: every failure is an answer. */
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const passage = new Passage(request, setCommonHeaders(request, response, this.#options.clock));
-    let exchange = new Exchange(request, response, passage.user);
     onceClosed(response, () => passage.over(response.statusCode));
+    let exchange = this.#exchange(passage, response);
     try {
       this.#refuseWhenStopping(passage, response);
       await this.#gate.admit(passage);
-      exchange = new Exchange(request, response, passage.user);
-      const held = this.#load.enter(passage);
-      onceClosed(response, () => held[Symbol.dispose]());
-      await this.#load.within(passage, () => this.#serve(exchange, passage));
+      exchange = await this.#admitted(passage, response);
+      const answer = (): Promise<void> => this.#serve(exchange, passage);
+      await (isHealthPath(passage.pathname) ? answer() : this.#load.within(passage, answer));
       if (passage.verb === "watch" && !response.writableEnded) {
         passage.record?.started({ code: response.statusCode });
       }
     } catch (error) {
-      passage.refused(error);
-      this.#logUnexpected(exchange, error);
-      if (isPathNotFound(error)) await this.#sendPathNotFound(exchange, passage);
-      else await exchange.sendError(error);
-      // What of the body was not read would be taken for the next request.
-      if (!request.complete) request.resume();
+      await this.#refuse(error, exchange, passage);
     }
+    if (response.writableEnded || !isOpenEnded(passage)) limitAnswer(exchange.outlet, request, response);
+  }
+
+  #exchange(passage: Passage, response: ServerResponse, body?: Buffer): Exchange {
+    const { request, user } = passage;
+    return new Exchange({ request, response, user, outlet: this.#load.outlet(user), body });
+  }
+
+  /** With its body, and with a slot of its own until it is answered. Health is told of at any time. */
+  async #admitted(passage: Passage, response: ServerResponse): Promise<Exchange> {
+    if (isHealthPath(passage.pathname)) return this.#exchange(passage, response);
+    const holding = this.#load.holdBody(passage.user);
+    onceClosed(response, () => holding[Symbol.dispose]());
+    const body = await this.#load.bodyOf(passage, passage.request, holding);
+    const slot = this.#load.enter(passage);
+    onceClosed(response, () => slot[Symbol.dispose]());
+    return this.#exchange(passage, response, body);
+  }
+
+  async #refuse(error: unknown, exchange: Exchange, passage: Passage): Promise<void> {
+    const { request, response } = exchange;
+    passage.refused(error);
+    this.#logUnexpected(exchange, error);
+    // Who is too slow once would hold the connection for as long again.
+    if (error instanceof StatusError && error.code === 408) response.setHeader("Connection", "close");
+    if (isPathNotFound(error)) await this.#sendPathNotFound(exchange, passage);
+    else await exchange.sendError(error);
+    // What of the body was not read would be taken for the next request.
+    if (!request.complete) request.resume();
   }
 
   #refuseWhenStopping({ pathname }: Passage, response: ServerResponse): void {
@@ -187,12 +212,6 @@ function setCommonHeaders(request: IncomingMessage, response: ServerResponse, cl
   response.setHeader("Audit-Id", auditId);
   response.setHeader("Cache-Control", "no-cache, private");
   return auditId;
-}
-
-/** Once the answer was sent, or whoever wanted it has gone. */
-function onceClosed(response: ServerResponse, then: () => void): void {
-  if (response.closed) then();
-  else response.once("close", then);
 }
 
 /** @returns The code of the answer. */

@@ -4,7 +4,7 @@ import { checkFields } from "../registry/shape.ts";
 import type { ApiObject, ResourceDefinition } from "../registry/types.ts";
 import { apiVersionOf, type WriteRequest } from "../registry/write.ts";
 import { badRequest, invalid, type StatusError, UndecodableError } from "../status.ts";
-import { mediaType, parseBody, readBody } from "./body.ts";
+import { mediaType, parseBody } from "./body.ts";
 import type { ParsedDelete } from "./delete.ts";
 import type { Exchange } from "./exchange.ts";
 import { optionsKind, parseDryRun, parseFieldManager, parseFieldValidation } from "./options.ts";
@@ -63,10 +63,9 @@ function writeOptions(exchange: Exchange): Readonly<Record<string, unknown>> {
 }
 
 /** The object in the body of a create or update. */
-export async function readObject(exchange: Exchange, definition: ResourceDefinition): Promise<ApiObject> {
-  const { request } = exchange;
+export function readObject(exchange: Exchange, definition: ResourceDefinition): ApiObject {
+  const { request, body } = exchange;
   const validation = parseFieldValidation(exchange);
-  const body = await readBody(request);
   const { value, duplicates } = parseBody(body, mediaType(request.headers["content-type"]), {
     apiVersion: apiVersionOf(definition),
     kind: definition.kind,

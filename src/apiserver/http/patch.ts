@@ -22,7 +22,7 @@ import {
   UndecodableError,
   unsupportedMediaType,
 } from "../status.ts";
-import { mediaType, readBody, utf8 } from "./body.ts";
+import { mediaType, utf8 } from "./body.ts";
 import type { Exchange } from "./exchange.ts";
 import { ofKind, withoutNulls } from "./objects.ts";
 import { parseFieldValidation, refuseOptions } from "./options.ts";
@@ -67,7 +67,7 @@ export async function patchObject(
     );
   }
   checkForce(type, exchange.query);
-  const text = utf8(await readBody(exchange.request));
+  const text = utf8(exchange.body);
   if (type === APPLY_PATCH) return applyPatch(registry, exchange, { request, text, part });
   const shown = shownAs(request, part);
   return registry.change(request, (entry) => {

@@ -201,7 +201,7 @@ export class ResourceHandler {
   async #create(call: Call): Promise<void> {
     const { definition, exchange } = call;
     const request = writeRequest(exchange, this.#addressed(call));
-    const object = await readObject(exchange, definition);
+    const object = readObject(exchange, definition);
     await this.#services.registry.awaitPrerequisites(request, object);
     await this.#sendResult(call, await this.#services.registry.create(request, object));
   }
@@ -209,7 +209,7 @@ export class ResourceHandler {
   async #update(call: Call): Promise<void> {
     const { exchange, definition } = call;
     const request = writeRequest(exchange, this.#addressed(call));
-    const object = await readObject(exchange, definition);
+    const object = readObject(exchange, definition);
     await this.#sendResult(call, await this.#services.registry.put(request, object));
   }
 
@@ -231,7 +231,7 @@ export class ResourceHandler {
 
   async #delete(call: Call): Promise<void> {
     const { definition, exchange, accepted } = call;
-    const options = await readDeleteOptions(exchange.request, exchange.query);
+    const options = readDeleteOptions(exchange);
     const request = deleteRequest(exchange, this.#addressed(call), options);
     const { propagationWarning } = definition.strategy;
     if (propagationWarning !== undefined && options.propagationPolicy === undefined) {
@@ -250,7 +250,7 @@ export class ResourceHandler {
 
   async #deleteCollection(call: Call): Promise<void> {
     const { definition, target, exchange, accepted, admitted } = call;
-    const options = await readDeleteOptions(exchange.request, exchange.query);
+    const options = readDeleteOptions(exchange);
     const query = parseListQuery(definition, target.namespace, exchange.query, admitted.fields);
     const { registry } = this.#services;
     const page = await this.#page(call, query);

@@ -6,7 +6,7 @@ import { checkFields } from "../registry/shape.ts";
 import type { ReviewDefinition } from "../registry/types.ts";
 import { resolveDefinition } from "../schema/definitions.ts";
 import { methodNotAllowed } from "../status.ts";
-import { mediaType, parseBody, readBody } from "./body.ts";
+import { mediaType, parseBody } from "./body.ts";
 import type { Exchange } from "./exchange.ts";
 import { negotiate } from "./negotiate.ts";
 import { asObject } from "./objects.ts";
@@ -24,8 +24,7 @@ export async function serveReview(
   if (definition === undefined) return false;
   if (exchange.method !== "POST") throw methodNotAllowed();
   const { format } = negotiate(exchange.request.headers.accept);
-  const body = await readBody(exchange.request);
-  const { value, duplicates } = parseBody(body, mediaType(exchange.request.headers["content-type"]));
+  const { value, duplicates } = parseBody(exchange.body, mediaType(exchange.request.headers["content-type"]));
   const sent = asObject(value, definition.kind, definition.kindApiVersion ?? versionOf(definition));
   const validation = parseFieldValidation(exchange);
   const warn = (message: string): void => exchange.warn(message);

@@ -12,7 +12,7 @@ import {
   type WriteResult,
 } from "../registry/write.ts";
 import { storageKey } from "../storage/table.ts";
-import { mediaType, parseBody, readBody } from "./body.ts";
+import { mediaType, parseBody } from "./body.ts";
 import { evictPod } from "./eviction.ts";
 import type { Exchange } from "./exchange.ts";
 import { type Addressed, asObject, readObject, writeRequest } from "./objects.ts";
@@ -72,7 +72,7 @@ async function putScale(
   request: WriteRequest,
   part: PatchedPart,
 ): Promise<WriteResult> {
-  const scale = await readObject(exchange, part.definition);
+  const scale = readObject(exchange, part.definition);
   checkBodyPlace({ ...request, definition: part.definition }, scale);
   return registry.change(request, (entry) => {
     if (entry === undefined) return undefined;
@@ -85,10 +85,7 @@ async function putScale(
 /** What a scheduler does: gives a pod its node, once. */
 async function bindPod(registry: Registry, exchange: Exchange, of: Addressed): Promise<void> {
   const request: WriteRequest = { ...writeRequest(exchange, of), subresource: "" };
-  const { value } = parseBody(
-    await readBody(exchange.request),
-    mediaType(exchange.request.headers["content-type"]),
-  );
+  const { value } = parseBody(exchange.body, mediaType(exchange.request.headers["content-type"]));
   const binding = asObject(value, "Binding", "v1");
   const target = binding["target"];
   const node = isObject(target) ? target["name"] : undefined;

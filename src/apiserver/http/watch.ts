@@ -1,4 +1,3 @@
-import type { ServerResponse } from "node:http";
 import type { Clock } from "#base/clock.ts";
 import type { Rng } from "#base/rng.ts";
 import { tableId } from "../registry/catalog.ts";
@@ -9,7 +8,7 @@ import type { ResourceDefinition } from "../registry/types.ts";
 import { StatusError } from "../status.ts";
 import type { Store } from "../storage/store.ts";
 import type { WatchHub } from "../watch/hub.ts";
-import type { WatchSink, WatchSpec, Watcher } from "../watch/watcher.ts";
+import type { WatchSpec, Watcher } from "../watch/watcher.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Form } from "./forms.ts";
 import {
@@ -22,6 +21,7 @@ import {
 } from "./list.ts";
 import { checkWatchOptions } from "./list-options.ts";
 import { isTrue } from "./path.ts";
+import { type ChunkFrames, sinkOf } from "./watch-sink.ts";
 
 /** Unit: milliseconds. */
 const BOOKMARK_EVERY_MS = 60_000;
@@ -75,7 +75,7 @@ export async function serveWatch(services: WatchServices, exchange: Exchange, of
     const plan = (): WatchSpec => planWatch(services.store, query, selection, of.form);
     const isConverted = of.definition.isConverted === true;
     const spec = isConverted ? await prepared(services, exchange, { ...of, plan }) : plan();
-    run(services, response, spec, query);
+    run(services, exchange, spec, query);
   } catch (error) {
     if (!(error instanceof StatusError)) throw error;
     response.end(of.form.events.error(error));
@@ -118,53 +118,15 @@ function planWatch(store: Store, query: WatchQuery, selection: Selection, form: 
   };
 }
 
-function run(services: WatchServices, response: ServerResponse, spec: WatchSpec, query: WatchQuery): void {
+function run(services: WatchServices, exchange: Exchange, spec: WatchSpec, query: WatchQuery): void {
+  const { response, outlet } = exchange;
   if (response.destroyed || response.closed) return;
-  const watcher = services.hub.open(spec, sinkOf(response, services.frames));
+  const watcher = services.hub.open(spec, sinkOf(response, outlet, services.frames));
   const timers = scheduleWatch(services, watcher, query);
   response.once("close", () => {
     timers[Symbol.dispose]();
     watcher.end();
   });
-}
-
-/**
- * Frames of the chunked coding (RFC 9112, 7.1), each made once for all watchers that are sent the same bytes, one after
- * the other. The response would make three pieces of each chunk, for each watcher anew.
- */
-export class ChunkFrames {
-  #last: { readonly chunk: Buffer; readonly frame: Buffer } | undefined;
-
-  of(chunk: Buffer): Buffer {
-    if (this.#last?.chunk !== chunk) {
-      const frame = Buffer.concat([Buffer.from(`${chunk.length.toString(16)}\r\n`, "latin1"), chunk, CRLF]);
-      this.#last = { chunk, frame };
-    }
-    return this.#last.frame;
-  }
-}
-
-const CRLF = Buffer.from("\r\n", "latin1");
-
-function sinkOf(response: ServerResponse, frames: ChunkFrames): WatchSink {
-  const { socket } = response;
-  const end = (): void => void response.end();
-  // A response that waits behind another one of its connection has no socket yet.
-  if (socket === null || !response.chunkedEncoding) {
-    return {
-      write: (chunk) => response.write(chunk),
-      onDrain: (drained) => void response.on("drain", drained),
-      end,
-    };
-  }
-  return {
-    write: (chunk) => socket.write(frames.of(chunk)),
-    onDrain(drained) {
-      socket.on("drain", drained);
-      response.once("close", () => socket.off("drain", drained));
-    },
-    end,
-  };
 }
 
 /** Bookmarks now and then, one shortly before the end, and the end. */

@@ -79,6 +79,8 @@ export class Watcher {
       const bytes = this.#encode(event);
       this.#position = event.revision;
       if (bytes !== undefined) this.#gather(bytes);
+      // What a commit has more is read from the log once this was taken.
+      if (this.#chunkBytes >= CHUNK_BYTES) this.flush();
     });
   }
 
