@@ -79,6 +79,7 @@ const runtimeClass: Rule = fields({
 export const runtimeClassStrategy: Partial<Strategy> = {
   generation: "none",
   allowUnconditionalUpdate: false,
+  allowCreateOnUpdate: true,
   validateCreate: (object) => runtimeClass(object, ""),
   validateUpdate: (object, old) => [...runtimeClass(object, ""), ...immutable(object, old, "", "handler")],
 };
@@ -111,6 +112,7 @@ function defaultWebhook(webhook: Fields, kind: string): void {
 }
 
 export const admissionPolicyStrategy: Partial<Strategy> = {
+  allowUnconditionalUpdate: false,
   applyDefaults: (object) => {
     const spec = ensureFields(object, "spec");
     setDefault(spec, "failurePolicy", "Fail");
@@ -121,6 +123,7 @@ export const admissionPolicyStrategy: Partial<Strategy> = {
 };
 
 export const admissionPolicyBindingStrategy: Partial<Strategy> = {
+  allowUnconditionalUpdate: false,
   applyDefaults: (object) => defaultMatch(fieldsAt(fieldsAt(object, "spec"), "matchResources")),
   validateCreate: validateBinding,
   validateUpdate: validateBinding,

@@ -112,6 +112,7 @@ const BOUNDS = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio
 
 export const limitRangeStrategy: Partial<Strategy> = {
   generation: "none",
+  allowCreateOnUpdate: true,
   applyDefaults: (object) => {
     for (const limit of itemsAt(fieldsAt(object, "spec"), "limits")) defaultLimit(limit);
   },

@@ -95,7 +95,7 @@ export class Catalog {
     return this.#resources.values();
   }
 
-  /** Groups by name, the core group first. */
+  /** The built-in groups in the order of a real server, then those of CRDs by name. */
   groups(): readonly ServedGroup[] {
     this.#groups ??= this.#collectGroups();
     return this.#groups;
@@ -118,7 +118,7 @@ export class Catalog {
     for (const it of this.#resources.values()) versionOf(it.group, it.version).resources.push(it);
     for (const it of this.#reviews.values()) versionOf(it.group, it.version).reviews.push(it);
     return [...versions]
-      .toSorted(([a], [b]) => byText(a, b))
+      .toSorted(([a], [b]) => rankGroup(a) - rankGroup(b) || byText(a, b))
       .map(([group, ofGroup]) => ({
         group,
         versions: [...ofGroup]
@@ -148,6 +148,39 @@ function pathOf(group: string, version: string, plural: string): string {
 
 function reviewPath(parent: string | undefined, plural: string): string {
   return parent === undefined ? plural : `${parent}/${plural}`;
+}
+
+/**
+ * Built-in groups in the order in which a real server lists them: where several groups have a resource of one name, kubectl takes the
+ * first. Source: k8s.io/kubernetes, pkg/controlplane/apiserver, `DefaultGenericAPIServicePriorities`, and what 1.36 answers.
+ */
+const GROUPS: readonly string[] = [
+  "",
+  "apiregistration.k8s.io",
+  "apps",
+  "events.k8s.io",
+  "authentication.k8s.io",
+  "authorization.k8s.io",
+  "autoscaling",
+  "batch",
+  "certificates.k8s.io",
+  "networking.k8s.io",
+  "policy",
+  "rbac.authorization.k8s.io",
+  "storage.k8s.io",
+  "admissionregistration.k8s.io",
+  "apiextensions.k8s.io",
+  "scheduling.k8s.io",
+  "coordination.k8s.io",
+  "node.k8s.io",
+  "discovery.k8s.io",
+  "resource.k8s.io",
+  "flowcontrol.apiserver.k8s.io",
+];
+
+function rankGroup(group: string): number {
+  const at = GROUPS.indexOf(group);
+  return at < 0 ? GROUPS.length : at;
 }
 
 const STAGES = ["alpha", "beta"];

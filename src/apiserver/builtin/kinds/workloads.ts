@@ -81,7 +81,6 @@ export function workloadResources(): readonly ResourceDefinition[] {
         validateCreate: validateStatefulSet,
         validateUpdate: validateStatefulSetUpdate,
         applyDefaults: defaultStatefulSet,
-        allowUnconditionalUpdate: false,
       },
     }),
     define("apps/v1", "DaemonSet", {
@@ -99,7 +98,6 @@ export function workloadResources(): readonly ResourceDefinition[] {
         },
         validateCreate: validateDaemonSet,
         validateUpdate: validateWorkloadUpdate(validateDaemonSet),
-        allowUnconditionalUpdate: false,
       },
     }),
     define("apps/v1", "ControllerRevision", {

@@ -27,7 +27,7 @@ export function defaultPodSpec(spec: Fields): void {
   spec["securityContext"] ??= {};
   alignServiceAccount(spec);
   for (const list of ["containers", "initContainers", "ephemeralContainers"]) {
-    for (const container of itemsAt(spec, list)) defaultContainer(container, spec["hostNetwork"] === true);
+    for (const container of itemsAt(spec, list)) defaultContainer(container);
   }
   for (const volume of itemsAt(spec, "volumes")) defaultVolume(volume);
 }
@@ -45,7 +45,10 @@ export function defaultPod(pod: Fields): void {
   const spec = ensureFields(pod, "spec");
   setDefault(spec, "enableServiceLinks", true);
   for (const list of ["containers", "initContainers"]) {
-    for (const container of itemsAt(spec, list)) defaultRequests(container);
+    for (const container of itemsAt(spec, list)) {
+      defaultRequests(container);
+      if (spec["hostNetwork"] === true) defaultHostPorts(container);
+    }
   }
   // The pod as a whole is as a container.
   if (spec["resources"] !== undefined) defaultRequests(spec);
@@ -60,18 +63,22 @@ function defaultRequests(container: Fields): void {
   for (const key of Object.keys(limits)) requests[key] ??= limits[key];
 }
 
-function defaultContainer(container: Fields, isOnHostNetwork: boolean): void {
+/** On the host's network a port of a container is the host's. */
+function defaultHostPorts(container: Fields): void {
+  for (const port of itemsAt(container, "ports")) {
+    const number = numberAt(port, "containerPort") ?? 0;
+    if (number !== 0 && (numberAt(port, "hostPort") ?? 0) === 0) port["hostPort"] = number;
+  }
+}
+
+function defaultContainer(container: Fields): void {
   setDefaults(container, {
     terminationMessagePath: "/dev/termination-log",
     terminationMessagePolicy: "File",
     imagePullPolicy: pullPolicyOf(textAt(container, "image")),
   });
   container["resources"] ??= {};
-  for (const port of itemsAt(container, "ports")) {
-    setDefault(port, "protocol", "TCP");
-    const number = numberAt(port, "containerPort") ?? 0;
-    if (isOnHostNetwork && number !== 0 && (numberAt(port, "hostPort") ?? 0) === 0) port["hostPort"] = number;
-  }
+  for (const port of itemsAt(container, "ports")) setDefault(port, "protocol", "TCP");
   for (const env of itemsAt(container, "env")) defaultFieldRef(fieldsAt(env, "valueFrom"));
   for (const probe of ["livenessProbe", "readinessProbe", "startupProbe"]) {
     defaultProbe(fieldsAt(container, probe));

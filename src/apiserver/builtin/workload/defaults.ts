@@ -51,7 +51,7 @@ export function defaultStatefulSet(object: Fields): void {
   const retention = ensureFields(spec, "persistentVolumeClaimRetentionPolicy");
   setDefaults(retention, { whenDeleted: "Retain", whenScaled: "Retain" });
   for (const claim of itemsAt(spec, "volumeClaimTemplates")) {
-    setDefaults(claim, { apiVersion: "v1", kind: "PersistentVolumeClaim" });
+    Object.assign(claim, { apiVersion: "v1", kind: "PersistentVolumeClaim" });
     setDefault(ensureFields(claim, "spec"), "volumeMode", "Filesystem");
     setDefault(ensureFields(claim, "status"), "phase", "Pending");
   }

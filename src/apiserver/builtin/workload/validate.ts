@@ -16,20 +16,24 @@ import { claimSpec } from "../storage/claim-spec.ts";
 /** A template whose pods the selector finds and that run until they are stopped. */
 function validateTemplate(spec: Fields | undefined, path: string): FieldError[] {
   const template = fieldsAt(spec, "template");
-  const selector = fieldsAt(spec, "selector");
-  const errors: FieldError[] = [];
-  if (!isEmptySelector(selector)) errors.push(...validateMatch(spec, path));
-  errors.push(...validatePodTemplate(template, `${path}.template`));
-  const policy = textAt(fieldsAt(template, "spec"), "restartPolicy");
-  if (policy !== "Always") {
-    errors.push(notSupported(`${path}.template.spec.restartPolicy`, policy, ["Always"]));
-  }
-  const deadline = fieldsAt(template, "spec")?.["activeDeadlineSeconds"];
-  if (deadline !== undefined) {
-    const detail = "activeDeadlineSeconds in ReplicaSet is not Supported";
-    errors.push(notAllowed(`${path}.template.spec.activeDeadlineSeconds`, detail));
-  }
-  return errors;
+  return [
+    ...(isEmptySelector(fieldsAt(spec, "selector")) ? [] : validateMatch(spec, path)),
+    ...validatePodTemplate(template, `${path}.template`),
+    ...runsOn(template, `${path}.template`, "ReplicaSet"),
+  ];
+}
+
+/** Pods of workloads that keep a number of them run until they are stopped. */
+function runsOn(template: Fields | undefined, path: string, kind: string): FieldError[] {
+  const spec = fieldsAt(template, "spec");
+  const policy = textAt(spec, "restartPolicy");
+  const deadline = `activeDeadlineSeconds in ${kind} is not Supported`;
+  return [
+    ...(policy === "Always" ? [] : [notSupported(`${path}.spec.restartPolicy`, policy, ["Always"])]),
+    ...(spec?.["activeDeadlineSeconds"] === undefined
+      ? []
+      : [notAllowed(`${path}.spec.activeDeadlineSeconds`, deadline)]),
+  ];
 }
 
 /** A selector that is wrong in itself is told of already. */
@@ -194,31 +198,61 @@ const statefulSet: Rule = fields({
 });
 
 export function validateStatefulSet(object: ApiObject): FieldError[] {
-  return [...validateStatefulSetSpec(object), ...newNames(object)];
+  return validateStatefulSetSpec(object, {});
 }
 
-/** Names that are checked when they are given, but not again. */
-function newNames(object: ApiObject): readonly FieldError[] {
-  return fields({ serviceName: optional(dnsLabel) })(fieldsAt(object, "spec"), "spec");
+interface StatefulSetChecks {
+  /** An update tolerates the name of a Service and claim templates that were stored before: they cannot change. */
+  readonly isUpdate?: boolean;
+  /** An update of a StatefulSet whose stored spec is invalid does not validate the template. */
+  readonly skipsTemplate?: boolean;
 }
 
-function validateStatefulSetSpec(object: ApiObject): FieldError[] {
+function validateStatefulSetSpec(
+  object: ApiObject,
+  { isUpdate = false, skipsTemplate = false }: StatefulSetChecks,
+): FieldError[] {
   const spec = fieldsAt(object, "spec") ?? {};
   const management = textAt(spec, "podManagementPolicy");
   const isManaged = ["OrderedReady", "Parallel"].includes(management);
+  const template = templateOfPods(spec);
+  const isUnusableSelector = isUnusable(fieldsAt(spec, "selector") ?? {});
   return [
     ...(isManaged
       ? []
       : [invalid("spec.podManagementPolicy", management, "must be 'OrderedReady' or 'Parallel'")]),
     ...validateUpdateStrategy(spec),
+    ...(isUpdate ? [] : claimTemplates(spec)),
     ...statefulSet(spec, "spec"),
+    ...(isUpdate ? [] : fields({ serviceName: optional(dnsLabel) })(spec, "spec")),
     ...validateSelector(spec, { kind: "statefulset", unusable: "" }),
-    ...(isUnusable(fieldsAt(spec, "selector") ?? {}) ? [] : validateTemplate(spec, "spec")),
-    ...itemsAt(spec, "volumeClaimTemplates").flatMap((it, at) =>
-      claimSpec(it["spec"], `spec.volumeClaimTemplates[${at}].spec`),
-    ),
-    ...history(spec, "spec"),
+    ...(isUnusableSelector || isEmptySelector(fieldsAt(spec, "selector")) ? [] : validateMatch(spec, "spec")),
+    ...(isUnusableSelector || skipsTemplate ? [] : validatePodTemplate(template, "spec.template")),
+    ...runsOn(template, "spec.template", "StatefulSet"),
   ];
+}
+
+function claimTemplates(spec: Fields): readonly FieldError[] {
+  return itemsAt(spec, "volumeClaimTemplates").flatMap((it, at) =>
+    claimSpec(it["spec"], `spec.volumeClaimTemplates[${at}].spec`),
+  );
+}
+
+/**
+ * The template as the controller makes pods of it: with a volume for each claim template in place of one of that name, and without
+ * the host name and the subdomain, which it sets itself. Source: pkg/apis/apps/validation, `ValidateStatefulSetSpec`.
+ */
+function templateOfPods(spec: Fields): Fields | undefined {
+  const template = fieldsAt(spec, "template");
+  if (template === undefined) return undefined;
+  const { hostname: _hostname, subdomain: _subdomain, ...rest } = fieldsAt(template, "spec") ?? {};
+  const names = new Set(
+    itemsAt(spec, "volumeClaimTemplates").map((it) => textAt(fieldsAt(it, "metadata"), "name")),
+  );
+  if (names.size === 0) return { ...template, spec: rest };
+  const claims = [...names].map((name) => ({ name, persistentVolumeClaim: { claimName: name } }));
+  const others = itemsAt(rest, "volumes").filter((it) => !names.has(textAt(it, "name")));
+  return { ...template, spec: { ...rest, volumes: [...claims, ...others] } };
 }
 
 function validateUpdateStrategy(spec: Fields): FieldError[] {
@@ -245,7 +279,8 @@ const STATEFUL_SET_FIELDS = [
 ];
 
 export function validateStatefulSetUpdate(object: ApiObject, old: ApiObject): FieldError[] {
-  const errors = validateStatefulSetSpec(object);
+  const skipsTemplate = validateStatefulSetSpec(old, { isUpdate: true }).length > 0;
+  const errors = validateStatefulSetSpec(object, { isUpdate: true, skipsTemplate });
   const fixedPart = (of: ApiObject): Fields =>
     Object.fromEntries(
       Object.entries(fieldsAt(of, "spec") ?? {}).filter(([key]) => !STATEFUL_SET_FIELDS.includes(key)),
