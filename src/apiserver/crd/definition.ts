@@ -23,17 +23,46 @@ const VERBS: readonly Verb[] = [
 
 /** What a CRD makes the server serve: one definition per served version. */
 export function definitionsOf(crd: Crd, converter: Converter): readonly ResourceDefinition[] {
-  return crd.spec.versions.filter((it) => it.served).map((version) => definitionOf(crd, version, converter));
+  const stored = storedObjects(crd);
+  return crd.spec.versions
+    .filter((it) => it.served)
+    .map((version) => definitionOf(crd, version, { converter, stored }));
 }
 
-function definitionOf(crd: Crd, version: CrdVersion, converter: Converter): ResourceDefinition {
+/**
+ * Stored objects are pruned and defaulted by the version that they were stored in when they are read, because its schema may be newer
+ * than they are. What the schema leaves as it is comes back as itself, and is not looked at twice.
+ */
+interface StoredObjects {
+  readonly read: (object: ApiObject) => ApiObject;
+  /** Says that the schema of its version leaves `object` as it is. */
+  readonly markShaped: (object: ApiObject) => void;
+}
+
+function storedObjects({ spec: { group, versions } }: Crd): StoredObjects {
+  const schemas = new Map(versions.map((it) => [`${group}/${it.name}`, schemaOf(it)]));
+  const storage = schemaOf(versions.find((it) => it.storage) ?? { name: "", served: false, storage: true });
+  const shaped = new WeakMap<ApiObject, ApiObject>();
+  return {
+    read: readerOf(shaped, (object) => shapeCustom(schemas.get(object.apiVersion) ?? storage, object)),
+    markShaped: (object) => void shaped.set(object, object),
+  };
+}
+
+interface Storage {
+  readonly converter: Converter;
+  readonly stored: StoredObjects;
+}
+
+function definitionOf(crd: Crd, version: CrdVersion, { converter, stored }: Storage): ResourceDefinition {
   const { group, scope, versions } = crd.spec;
   const apiVersion = `${group}/${version.name}`;
-  const stored = versions.find((it) => it.storage) ?? version;
-  const storage = `${group}/${stored.name}`;
+  const storedVersion = versions.find((it) => it.storage) ?? version;
+  const storage = `${group}/${storedVersion.name}`;
   const schema = schemaOf(version);
+  const hasStatusDefault = schema.properties?.["status"]?.default !== undefined;
   const { scale, status } = version.subresources ?? {};
-  const shaped = new WeakMap<ApiObject, ApiObject>();
+  const views = new WeakMap<ApiObject, ApiObject>();
   /** Nothing new comes while the rest is cleared out. */
   const refuseNew = ({ metadata }: ApiObject): never => {
     const why = "create not allowed while custom resource definition is terminating";
@@ -65,11 +94,16 @@ function definitionOf(crd: Crd, version: CrdVersion, converter: Converter): Reso
       : {}),
     ...(converter === relabelling || versions.length === 1 ? {} : { isConverted: true }),
     storedVersion: storage,
-    fromStored: readerOf(shaped, (object) => shapeCustom(schema, converter.convert(object, apiVersion))),
-    prepareStored: (objects) => converter.prepare(objects, apiVersion),
+    fromStored: readerOf(views, (object) => {
+      const own = stored.read(object);
+      return own.apiVersion === apiVersion ? own : pruneToSchema(schema, converter.convert(own, apiVersion));
+    }),
+    prepareStored: (objects) => converter.prepare([...objects].map(stored.read), apiVersion),
     toStored(object) {
-      if (apiVersion !== storage) return pruneToSchema(schemaOf(stored), converter.convert(object, storage));
-      shaped.set(object, object);
+      if (apiVersion !== storage)
+        return pruneToSchema(schemaOf(storedVersion), converter.convert(object, storage));
+      // Creation drops the status, and with it what the schema defaults there.
+      if (!hasStatusDefault || object["status"] !== undefined) stored.markShaped(object);
       return object;
     },
   };
@@ -110,10 +144,7 @@ function namesOf(crd: Crd): CrdNames {
   return { ...accepted, plural: accepted.plural, kind: accepted.kind };
 }
 
-/**
- * Objects are pruned and defaulted when they are read, because they may have been stored under another version or an
- * older schema. What the schema leaves as it is comes back as itself, and is not looked at twice.
- */
+/** `shape`, once for each object. */
 function readerOf(
   shaped: WeakMap<ApiObject, ApiObject>,
   shape: (object: ApiObject) => ApiObject,

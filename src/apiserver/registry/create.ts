@@ -34,7 +34,8 @@ export function createObject(write: Write, input: ApiObject, options: CreateOpti
   const { definition } = request;
   checkBodyPlace(request, input);
   const sent = arranged(input, definition.kind, apiVersionOf(definition));
-  refuseServerMetadata(request, sent);
+  refuseForeignUid(request, sent);
+  const hasVersion = request.name === undefined && Number(sent.metadata.resourceVersion ?? "") > 0;
   leaveOwnersOnce(request, sent);
   const object = admitNew(write, sent, options);
   nameObject(env, request, object);
@@ -43,10 +44,13 @@ export function createObject(write: Write, input: ApiObject, options: CreateOpti
   prepare(write, object);
   env.admission.validate(attributesOf(write, { operation: "CREATE", object, old: undefined, name }));
   // Last, as in upstream: what is wrong with the object outweighs that its name is taken.
+  if (hasVersion && !request.dryRun) throw resourceVersionSet();
   const holder = entryOf(env, request, name);
   if (holder !== undefined) throw collision(request, object, holder);
   const stored = storedForm(definition, object);
-  if (request.dryRun) return { object, entry: undefined, isCreated: true };
+  if (request.dryRun) {
+    return { object: viewOf(definition, { object: stored }), entry: undefined, isCreated: true };
+  }
   const entry = tx.put(tableOf(env, definition), storageKey(request.namespace, name), stored);
   return { object: viewOf(definition, entry), entry, isCreated: true };
 }
@@ -82,15 +86,15 @@ function resetStatus({ isCustom }: ResourceDefinition, object: ApiObject): void 
   else object["status"] = {};
 }
 
-function refuseServerMetadata(request: WriteRequest, { metadata }: ApiObject): void {
-  // An update that creates has none to compare with, and a real server does not mind.
-  // What is no revision at all is not read as one.
-  if (Number(metadata.resourceVersion ?? "") > 0 && request.name === undefined) {
-    throw new StatusError({
-      code: 500,
-      message: "resourceVersion should not be set on objects to be created",
-    });
-  }
+/** An update that creates has no revision to compare with, and a text that is not a revision is not read as one. */
+function resourceVersionSet(): StatusError {
+  return new StatusError({
+    code: 500,
+    message: "resourceVersion should not be set on objects to be created",
+  });
+}
+
+function refuseForeignUid(request: WriteRequest, { metadata }: ApiObject): void {
   if ((metadata.uid ?? "") === "" || request.name === undefined) return;
   // An update or patch of a certain object, which is not there any more.
   const why = `Precondition failed: UID in precondition: ${metadata.uid}, UID in object meta: `;

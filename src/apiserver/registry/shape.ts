@@ -2,14 +2,15 @@ import type { ObjectMeta } from "#api/meta/types.ts";
 import { cloneJson, isObject, sameJson } from "#base/json.ts";
 import { apply } from "../patch/apply.ts";
 import { trackUpdate } from "../patch/track-update.ts";
-import { validateRules } from "../cel/rules/validate.ts";
+import { hasRules, validateRules } from "../cel/rules/validate.ts";
+import { invalid } from "../builtin/field-errors.ts";
 import { decodeBuiltin } from "../schema/builtin-decode.ts";
 import { applyDefaults, dropNulls } from "../schema/defaults.ts";
 import { REF_PREFIX, resolveDefinition } from "../schema/definitions.ts";
 import { fieldProblems, pruneObject } from "../schema/prune.ts";
 import { validateValue } from "../schema/validate.ts";
 import type { Schema } from "../schema/types.ts";
-import { type FieldError, UndecodableError } from "../status.ts";
+import { type FieldError, type FieldErrorType, UndecodableError } from "../status.ts";
 import type { ApiObject, ResourceDefinition } from "./types.ts";
 import { timestamp } from "./metadata.ts";
 import { apiVersionOf, type WriteRequest } from "./write.ts";
@@ -105,9 +106,27 @@ export function validateSchema(
   if (!isCustom) return [];
   const before = old === undefined ? {} : { old };
   const errors = validateValue({ value: object, schema, path: "", resolve: resolveDefinition, ...before });
-  // Rules may take for granted that values are of their types.
-  return errors.length > 0 ? errors : validateRules({ value: object, schema, path: "", ...before });
+  if (!hasRules(schema)) return errors;
+  if (errors.some((it) => BLOCKING.has(it.type))) return [...errors, RULES_SKIPPED];
+  return [...errors, ...validateRules({ value: object, schema, path: "", ...before })];
 }
+
+/**
+ * Rules are not evaluated beside these: they may take for granted that values are of their types and within their limits.
+ * Source: apiextensions-apiserver, pkg/registry/customresource, `hasBlockingErr`.
+ */
+const BLOCKING: ReadonlySet<FieldErrorType> = new Set([
+  "FieldValueNotSupported",
+  "FieldValueRequired",
+  "FieldValueTooLong",
+  "FieldValueTooMany",
+  "FieldValueTypeInvalid",
+]);
+const RULES_SKIPPED = invalid(
+  "<nil>",
+  null,
+  "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+);
 
 /** The object with what it changes given to the one who changes it. */
 export function trackChange(

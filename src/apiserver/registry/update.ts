@@ -149,13 +149,14 @@ function commitReplacement(
   const isGone = isReadyToGo(object);
   if (!isGone && isStoredAsNow(definition, entry) && isSameState(object, old))
     return { object: old, entry, isCreated: false };
-  if (dryRun) return { object, entry: undefined, isCreated: false };
+  const form = storedForm(definition, object);
+  if (dryRun) return { object: viewOf(definition, { object: form }), entry: undefined, isCreated: false };
   const table = tableOf(env, definition);
   if (isGone) {
     tx.remove(table, entry.key);
     return { object, entry: undefined, isCreated: false };
   }
-  const stored = tx.put(table, entry.key, storedForm(definition, object));
+  const stored = tx.put(table, entry.key, form);
   return { object: viewOf(definition, stored), entry: stored, isCreated: false };
 }
 

@@ -71,7 +71,7 @@ export function entryOf(env: WriteEnvironment, request: WriteRequest, name: stri
 }
 
 /** A stored object in the version of the request, to be read only. */
-export function viewOf(definition: ResourceDefinition, { object }: Entry): ApiObject {
+export function viewOf(definition: ResourceDefinition, { object }: Pick<Entry, "object">): ApiObject {
   if (definition.fromStored !== undefined) return definition.fromStored(object);
   const apiVersion = apiVersionOf(definition);
   if (object.apiVersion === apiVersion && object.kind === definition.kind) return object;

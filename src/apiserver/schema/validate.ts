@@ -1,6 +1,7 @@
 import { isObject, sameJson } from "#base/json.ts";
 import { duplicate, invalid, notSupported, required, tooLong, tooMany } from "../builtin/field-errors.ts";
 import type { FieldError } from "../status.ts";
+import { countChecks } from "./count-checks.ts";
 import { deref } from "./definitions.ts";
 import { isOfFormat } from "./formats.ts";
 import { matches } from "./patterns.ts";
@@ -97,7 +98,7 @@ class Validator {
     const allowed = schema.enum;
     if (allowed === undefined || allowed.some((it) => sameJson(it, value))) return;
     const texts = allowed.map((it) => (typeof it === "string" ? it : JSON.stringify(it)));
-    this.errors.push(notSupported(path, value, texts.toSorted()));
+    this.errors.push(notSupported(path, value, texts));
   }
 
   #text(subject: Subject, value: string, schema: Schema): void {
@@ -214,13 +215,14 @@ class Validator {
     this.errors.push(...wrong.flat(), invalid(NOWHERE, "", why));
   }
 
-  /** With the errors of the alternative that came closest. */
+  /** With the errors of the first of the alternatives that most checks apply to. */
   #combination(subject: Subject, why: string, alternatives: readonly Schema[]): void {
     this.errors.push(invalid(NOWHERE, "", why));
-    const [closest = []] = alternatives
-      .map((it) => this.#errorsOf(subject, it))
-      .toSorted((a, b) => a.length - b.length);
-    this.errors.push(...closest);
+    const isValid = (value: unknown, schema: Schema): boolean =>
+      this.#errorsOf({ ...subject, value }, schema).length === 0;
+    const counts = alternatives.map((it) => countChecks(subject.value, deref(it, this.#resolve), isValid));
+    const closest = alternatives[counts.indexOf(Math.max(...counts))];
+    if (closest !== undefined) this.errors.push(...this.#errorsOf(subject, closest));
   }
 
   #errorsOf(subject: Subject, schema: Schema): FieldError[] {

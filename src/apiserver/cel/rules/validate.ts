@@ -21,7 +21,7 @@ export interface RulesToCheck {
   readonly old?: unknown;
 }
 
-/** The rules that an object breaks. The object is known to be valid otherwise. */
+/** The rules that an object breaks. Its values are known to be of their types. */
 export function validateRules({ value, schema, path, old }: RulesToCheck): FieldError[] {
   if (!hasRules(schema)) return [];
   const run = new Run();
@@ -33,7 +33,8 @@ export function validateRules({ value, schema, path, old }: RulesToCheck): Field
 const HAS_RULES = new WeakMap<Schema, boolean>();
 const COMPILED = new WeakMap<Schema, readonly CompiledRule[]>();
 
-function hasRules(schema: Schema): boolean {
+/** Whether a rule stands anywhere in `schema`. */
+export function hasRules(schema: Schema): boolean {
   const known = HAS_RULES.get(schema);
   if (known !== undefined) return known;
   const { properties = {}, items, additionalProperties: additional, allOf = [] } = schema;
