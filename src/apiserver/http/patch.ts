@@ -184,6 +184,8 @@ async function applyPatch(
   return registry.change(request, (entry, tx) => {
     if (entry === undefined && subresource !== "") return undefined;
     const live = entry === undefined ? undefined : editableCopy(definition, entry);
+    // What is there is known by the path; what is new says its name.
+    if (live === undefined) refuseOtherPlace({ ...config.metadata }, request);
     const { nowMs } = tx;
     const object = applyConfiguration({ definition, live, config, manager, force, subresource, nowMs });
     refuseOtherUid(definition, object, live);
@@ -208,7 +210,8 @@ function asConfiguration(value: unknown, { definition, namespace, name }: WriteR
   const { kind = "", apiVersion = "", metadata = {} } = config;
   if (kind !== definition.kind || apiVersion !== apiVersionOf(definition))
     throw badRequest(`invalid object type: ${kindText(String(apiVersion), String(kind))}`);
-  refuseOtherPlace(isObject(metadata) ? metadata : {}, { namespace, name });
+  const given = isObject(metadata) ? metadata : {};
+  refuseOtherPlace({ ...given, name: given["name"] ?? name }, { namespace, name });
   config["metadata"] = withoutNulls(metadata);
   return config as ApiObject;
 }

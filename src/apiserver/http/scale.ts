@@ -117,12 +117,13 @@ export function scalePart(definition: ResourceDefinition, paths: ScalePaths): Pa
     configurationOf: (scale) => {
       const { name, namespace, uid, resourceVersion } = scale.metadata;
       const metadata = {
-        name,
+        ...(name === undefined ? {} : { name }),
         ...(namespace === undefined ? {} : { namespace }),
         ...(uid === undefined ? {} : { uid }),
         ...(resourceVersion === undefined ? {} : { resourceVersion }),
       };
-      const config: ApiObject = { apiVersion: apiVersionOf(definition), kind: definition.kind, metadata };
+      const { kind } = definition;
+      const config = { apiVersion: apiVersionOf(definition), kind, metadata } as ApiObject;
       setReplicas(config, wantedReplicas(scale, { definition, paths, name }), paths);
       return config;
     },

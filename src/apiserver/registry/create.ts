@@ -35,7 +35,8 @@ export function createObject(write: Write, input: ApiObject, options: CreateOpti
   checkBodyPlace(request, input);
   const sent = arranged(input, definition.kind, apiVersionOf(definition));
   refuseForeignUid(request, sent);
-  const hasVersion = request.name === undefined && Number(sent.metadata.resourceVersion ?? "") > 0;
+  const { resourceVersion } = sent.metadata;
+  const hasVersion = request.name === undefined && Number(resourceVersion ?? "") > 0;
   leaveOwnersOnce(request, sent);
   const object = admitNew(write, sent, options);
   nameObject(env, request, object);
@@ -49,6 +50,8 @@ export function createObject(write: Write, input: ApiObject, options: CreateOpti
   if (holder !== undefined) throw collision(request, object, holder);
   const stored = storedForm(definition, object);
   if (request.dryRun) {
+    // Who compares it with what is stored sent it to that end.
+    if (hasVersion && resourceVersion !== undefined) stored.metadata.resourceVersion = resourceVersion;
     return { object: viewOf(definition, { object: stored }), entry: undefined, isCreated: true };
   }
   const entry = tx.put(tableOf(env, definition), storageKey(request.namespace, name), stored);
