@@ -155,6 +155,8 @@ const TWO_VERSIONS = widgetDefinition(undefined, {
 const V2 = WIDGETS.replace("/v1/", "/v2/");
 const specOf = (body: unknown): unknown => (body as { spec?: unknown }).spec;
 
+const MIN_READY = { apiVersion: "apps/v1", kind: "StatefulSet", spec: { minReadySeconds: 3 } };
+
 export const scenarios = area("everyday", [
   scenario("a configuration that leaves its name to the path", [
     given(post(`${APPS}/statefulsets`, statefulSet("a", {}))),
@@ -163,16 +165,8 @@ export const scenarios = area("everyday", [
       kind: "Scale",
       spec: { replicas: 2 },
     }),
-    patch("apply", `${APPS}/statefulsets/a?fieldManager=n`, {
-      apiVersion: "apps/v1",
-      kind: "StatefulSet",
-      spec: { minReadySeconds: 3 },
-    }),
-    patch("apply", `${APPS}/statefulsets/none?fieldManager=n`, {
-      apiVersion: "apps/v1",
-      kind: "StatefulSet",
-      spec: { minReadySeconds: 3 },
-    }),
+    patch("apply", `${APPS}/statefulsets/a?fieldManager=n`, MIN_READY, { view: specOf }),
+    patch("apply", `${APPS}/statefulsets/none?fieldManager=n`, MIN_READY),
   ]),
   scenario("StatefulSets whose pods mount claim templates", [
     post(`${APPS}/statefulsets`, statefulSet("a", { volumeClaimTemplates: [claim("data")] }, mounts("data"))),
