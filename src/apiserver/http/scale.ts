@@ -122,8 +122,8 @@ export function scalePart(definition: ResourceDefinition, paths: ScalePaths): Pa
         ...(uid === undefined ? {} : { uid }),
         ...(resourceVersion === undefined ? {} : { resourceVersion }),
       };
-      const { kind } = definition;
-      const config = { apiVersion: apiVersionOf(definition), kind, metadata } as ApiObject;
+      const of = { apiVersion: apiVersionOf(definition), kind: definition.kind };
+      const config = { ...of, metadata } as ApiObject;
       setReplicas(config, wantedReplicas(scale, { definition, paths, name }), paths);
       return config;
     },
