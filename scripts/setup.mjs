@@ -1,7 +1,7 @@
 // Sets up what a checkout needs, on whatever Node started it (20 or newer). Installs only what is missing and says so
 // before; with nothing missing it returns within a fraction of a second and needs no network.
 //
-//   node scripts/setup.mjs [demo|test]
+//   node scripts/setup.mjs [demo|test|full]
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -35,12 +35,16 @@ const DEBIAN_PACKAGES = [
   { name: "unzip", program: "unzip", why: "unpacks kubectl and helm" },
   { name: "knot-dnsutils", program: "kdig", why: "second DNS client", only: "test" },
   { name: "openssl", program: "openssl", why: "checks certificates", only: "test" },
+  { name: "faketime", program: "faketime", why: "unit tests on another day", only: "full" },
 ];
 
 /** A DNS server that tests update. Its package would start a daemon, so it is only unpacked, with the libraries it needs. */
 const bindFolder = join(toolsFolder, "bind9");
 
-const purpose = process.argv[2] === "demo" ? "demo" : "test";
+/** Each is for all that comes before it, too. */
+const PURPOSES = ["demo", "test", "full"];
+const purpose = PURPOSES.includes(process.argv[2]) ? process.argv[2] : "test";
+const isFor = (other) => PURPOSES.indexOf(purpose) >= PURPOSES.indexOf(other);
 
 function fail(message) {
   process.stderr.write(`fairlead: ${message}\n`);
@@ -175,9 +179,8 @@ function unpackBind() {
 checkMachine();
 const stamp = stampNow();
 const npmIsDone = existsSync(stampFile) && readFileSync(stampFile, "utf8") === stamp;
-const missing = DEBIAN_PACKAGES.filter((it) => (it.only ?? purpose) === purpose && !findProgram(it.program));
-const wantsBind =
-  purpose === "test" && !findProgram("named") && !existsSync(join(bindFolder, "usr/sbin/named"));
+const missing = DEBIAN_PACKAGES.filter((it) => isFor(it.only ?? "demo") && !findProgram(it.program));
+const wantsBind = isFor("test") && !findProgram("named") && !existsSync(join(bindFolder, "usr/sbin/named"));
 if (npmIsDone && missing.length === 0 && !wantsBind) process.exit(0);
 
 const wantsTools = process.arch === "x64";

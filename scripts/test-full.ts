@@ -1,4 +1,4 @@
-/** `npm run test:full`: what `npm test` runs, and every run of the conformance suite that we hold ourselves to. */
+/** `npm run test:full`: what `npm test` runs, the unit tests on another day, and every run of the conformance suite that we hold ourselves to. */
 import { CHECKS } from "./check.ts";
 import { runSteps, type Step } from "./steps.ts";
 
@@ -10,6 +10,7 @@ const conformance = (name: string, ...flags: readonly string[]): Step => ({
 const steps: readonly Step[] = [
   ...CHECKS,
   { name: "lab tests", command: ["vitest", "run", "--project", "lab"] },
+  { name: "unit tests on another day", command: ["node", "scripts/another-day.ts"] },
   conformance("dual-stack"),
   conformance("IPv4 only", "--ip-family", "ipv4"),
   conformance("newest version of the suite", "--suite", "latest"),

@@ -55,7 +55,7 @@ interface Run {
   readonly nodeFlags?: readonly string[];
   readonly user?: "nobody";
   /** Default: "demo". */
-  readonly purpose?: "demo" | "test";
+  readonly purpose?: "demo" | "test" | "full";
 }
 
 function setUp({ before = [], nodeFlags = [], user, purpose = "demo" }: Run = {}): {
@@ -182,6 +182,14 @@ describe("the setup of a new checkout", () => {
       "apt-get install --assume-no --no-install-recommends bind9-dnsutils",
       "apt-get install -y -qq --no-install-recommends bind9-dnsutils",
     ]);
+  });
+
+  it.skipIf(!canMount)("installs what only the long tests need for those alone", () => {
+    for (const it of ["kdig", "openssl", "named"]) standIn(it, "exit 0");
+    const before = existsSync("/usr/bin/faketime") ? [without("/usr/bin/faketime")] : [];
+    expect(setUp({ before, purpose: "test" }).stdout).not.toContain("faketime");
+    expect(setUp({ before, purpose: "full" }).stdout).toMatch(/faketime +unit tests on another day/);
+    expect(calls().at(-1)).toBe("apt-get install -y -qq --no-install-recommends faketime");
   });
 
   it.skipIf(!canMount)("says what to mend when the packages cannot be had", () => {

@@ -51,6 +51,8 @@ export function testDeps(name: string): RuntimeDeps {
 
 /** Longest wait for anything in these tests. Unit: milliseconds. */
 export const PATIENCE_MS = 20_000;
+/** All members join at once, each with an authority and keys of its own to make: a busy machine needs its time. Unit: milliseconds. */
+const JOIN_PATIENCE_MS = 45_000;
 
 export async function startCluster(
   name: string,
@@ -199,10 +201,11 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
           member: at(members, name).config,
           heartbeatSeconds: 1,
           ...(options.byToken?.includes(name) === true ? { identity: "token" as const } : {}),
-          timeoutMs: PATIENCE_MS,
+          timeoutMs: JOIN_PATIENCE_MS,
         },
         testDeps("join"),
-        AbortSignal.timeout(PATIENCE_MS),
+        // Later than what says how far the join has come.
+        AbortSignal.timeout(JOIN_PATIENCE_MS + 5000),
       ),
     ),
   );

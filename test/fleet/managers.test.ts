@@ -133,7 +133,7 @@ async function startCluster(name: string): Promise<Cluster> {
 /** Starts a program under its name: through a link to the executable. */
 function launch(name: string, server: ApiServer, flags: readonly string[]): Program {
   const env = {
-    PATH: process.env["PATH"] ?? "",
+    ...process.env,
     KUBECONFIG: server.kubeconfig,
     HUB_SERVER_URL: hub.config.server,
     CONFIG_PATH: tokenFile,

@@ -1,0 +1,65 @@
+/**
+ * The unit tests on the next 29 February, in a time zone that has reached 1 March, in another language, with two busy loops beside them:
+ * no test may depend on the day, the time zone, the locale, the order of files or a machine that is idle.
+ *
+ *   node scripts/another-day.ts [FILE...]
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+
+/** Longest life of a busy loop, should nobody end it. Unit: seconds. */
+const LOOP_SECONDS = 3600;
+
+const ENVIRONMENT: Readonly<Record<string, string>> = {
+  TZ: "Pacific/Kiritimati",
+  LC_ALL: "tr_TR.UTF-8",
+  FAKETIME_DONT_FAKE_MONOTONIC: "1",
+};
+
+/**
+ * libfaketime changes what libc says of the time. Go programs ask the kernel, so certificates made on another day are none that they take;
+ * programs of BIND hang under it.
+ */
+const FILES_BY_OTHER_CLOCKS: Readonly<Record<string, string>> = {
+  "test/apiserver/kubectl.test.ts": "kubectl checks the server's certificate",
+  "test/apiserver/go-clients.test.ts": "so do programs with client-go",
+  "test/chart/install.test.ts": "so does Helm",
+  "test/chart/install-page.test.ts": "so do both",
+  "test/chart/join.test.ts": "so does Helm",
+  "test/traffic/rfc2136.test.ts": "BIND checks the time in signatures, by the kernel's clock",
+};
+/** Tests in other files, by the beginning of their names. */
+const TESTS_BY_OTHER_CLOCKS: Readonly<Record<string, string>> = {
+  "is approved and denied by kubectl": "kubectl checks the server's certificate",
+  "is described by kubectl": "so it does",
+  "is understood by dig": "dig hangs",
+  "runs fairlead": "libfaketime finds no /dev/shm in the image",
+  "installs the kinds of a member in a cluster, and runs": "the same",
+};
+
+const offsetSeconds = Math.round((nextLeapDay(Date.now()) - Date.now()) / 1000);
+const pattern = `^(?!.*(${Object.keys(TESTS_BY_OTHER_CLOCKS).join("|")}))`;
+const faketime = ["--exclude-monotonic", "-f", `+${offsetSeconds}`];
+const vitest = ["vitest", "run", "--project", "unit", "--sequence.shuffle.files", "-t", pattern];
+const excluded = Object.keys(FILES_BY_OTHER_CLOCKS).flatMap((it) => ["--exclude", it]);
+const command = [...faketime, ...vitest, ...excluded, ...process.argv.slice(2)];
+
+const loops = Array.from({ length: 2 }, () =>
+  spawn("timeout", [String(LOOP_SECONDS), "sh", "-c", "while :; do :; done"], { stdio: "ignore" }),
+);
+try {
+  const env = { ...process.env, ...ENVIRONMENT };
+  const run = spawn("faketime", command, { stdio: "inherit", env });
+  await once(run, "exit");
+  if (run.exitCode !== 0) process.exitCode = 1;
+} finally {
+  for (const it of loops) it.kill();
+}
+
+/** Noon of the next 29 February, in UTC. @param nowMs - Both in milliseconds since the Unix epoch. */
+function nextLeapDay(nowMs: number): number {
+  for (let year = new Date(nowMs).getUTCFullYear(); ; year++) {
+    const noonMs = Date.UTC(year, 1, 29, 12);
+    if (new Date(noonMs).getUTCMonth() === 1 && noonMs > nowMs) return noonMs;
+  }
+}
