@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import type { KubeClient } from "#kube/types.ts";
 import {
   addressesOf,
   deploy,
@@ -16,9 +17,25 @@ import {
 /** API servers answer null for the endpoints of a slice that has none, and for its ports. */
 
 let fleet: TestFleet;
+/** The EndpointSlices that programs applied, one entry for each request. */
+const applied: string[] = [];
+
+function counting(client: KubeClient): KubeClient {
+  return new Proxy(client, {
+    get(target, property) {
+      const value: unknown = Reflect.get(target, property, target);
+      if (typeof value !== "function") return value;
+      return (...given: unknown[]): unknown => {
+        const [of, object] = given as Parameters<KubeClient["apply"]>;
+        if (property === "apply" && of.kind === "EndpointSlice") applied.push(object.metadata.name);
+        return Reflect.apply(value, target, given);
+      };
+    },
+  });
+}
 
 beforeAll(async () => {
-  fleet = await startFleet({ members: ["a", "b"], leaseSeconds: 60 });
+  fleet = await startFleet({ members: ["a", "b"], leaseSeconds: 60, wrap: counting });
   await ensureNamespace(fleet.client("b"), "work");
 }, 60_000);
 afterAll(() => fleet[Symbol.asyncDispose]());
@@ -58,6 +75,24 @@ describe("a slice without endpoints", () => {
     );
     await setEndpoints("early", "10.1.1.1");
     await importedAre("early", "10.1.1.1");
+  });
+
+  it("is written once for each change, as one whose endpoints have no conditions (B2)", async () => {
+    await deploy(fleet.client("a"), { name: "once", addresses: ["10.1.3.1"] });
+    await exportBy("mcs", fleet.client("a"), { name: "once" });
+    await importedAre("once", "10.1.3.1");
+    await setEndpoints("once", "10.1.3.2");
+    await importedAre("once", "10.1.3.2");
+    const before = applied.filter((it) => it.includes("once")).length;
+    const changes = [["10.1.3.3"], [], ["10.1.3.4"], ["10.1.3.5"]];
+    for (const addresses of changes) {
+      await setEndpoints("once", ...addresses);
+      await importedAre("once", ...addresses);
+    }
+    expect(applied.filter((it) => it.includes("once")).length - before).toBe(
+      // The exporter imports its own service, too.
+      changes.length * fleet.members.size,
+    );
   });
 
   it("does not need ports: a headless Service without any is imported, emptied and filled", async () => {

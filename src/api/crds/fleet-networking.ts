@@ -115,6 +115,10 @@ const IMPORT_STATUS = object(
       }),
       "The clusters whose exports were accepted.",
     ),
+    ipFamilies: atomicList(
+      oneOf(["IPv4", "IPv6"]),
+      "Addition. The families that the accepted clusters serve.",
+    ),
     message: text("Addition. Why there is nothing to import, in words."),
   },
   "What the accepted exports agree on.",

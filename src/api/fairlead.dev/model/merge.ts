@@ -142,8 +142,8 @@ function affinity(
   return { sessionAffinity: "ClientIP", sessionAffinityConfig: { clientIP: { timeoutSeconds } } };
 }
 
-/** Families that every export serves, in the order of the oldest; where there is none, those of the oldest. */
-function commonFamilies(ordered: readonly ExportedService[]): readonly IPFamily[] {
+/** Families that every export serves that says any, in the order of the oldest; where there is none, those of the oldest. */
+export function commonFamilies(ordered: readonly ExportedService[]): readonly IPFamily[] {
   const said = ordered.filter((it) => it.ipFamilies.length > 0);
   const first = said[0]?.ipFamilies ?? [];
   const common = first.filter((family) => said.every((it) => it.ipFamilies.includes(family)));

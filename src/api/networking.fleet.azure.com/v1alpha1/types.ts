@@ -48,6 +48,8 @@ export interface FleetServiceImportStatus {
   sessionAffinityConfig?: SessionAffinityConfig;
   ports?: FleetServicePort[];
   clusters?: AcceptedCluster[];
+  /** Families that the accepted clusters serve. In the member and its mailbox only. Addition. */
+  ipFamilies?: IPFamily[];
   /** Why there is nothing to import, in words. In the member and its mailbox only. Addition. */
   message?: string;
 }

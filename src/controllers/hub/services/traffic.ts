@@ -1,5 +1,6 @@
 import { strangersOf, type Members } from "#api/fairlead.dev/model/audience.ts";
-import { type ExportedService, isFor } from "#api/fairlead.dev/model/exported-service.ts";
+import { byAge, type ExportedService, isFor } from "#api/fairlead.dev/model/exported-service.ts";
+import { commonFamilies } from "#api/fairlead.dev/model/merge.ts";
 import { planStrictImport } from "#api/fairlead.dev/model/strict.ts";
 import { TRAFFIC } from "#api/fairlead.dev/names.ts";
 import type { Condition } from "#api/meta/types.ts";
@@ -40,6 +41,21 @@ export function trafficVerdict(
 
 /** The import of one member: as if there were no clusters but those that export to it. */
 export function statusFor(
+  status: FleetServiceImportStatus,
+  models: readonly ExportedService[],
+  member: string,
+): FleetServiceImportStatus {
+  const own = narrowedTo(status, models, member);
+  const accepted = new Set(own.clusters?.map((it) => it.cluster));
+  const ordered = models.filter((it) => accepted.has(it.cluster)).toSorted(byAge);
+  // Exports of agents of other origin say nothing of families, and are of IPv4.
+  const said = commonFamilies(
+    ordered.map((it) => (it.ipFamilies.length > 0 ? it : { ...it, ipFamilies: ["IPv4"] })),
+  );
+  return said.length === 0 ? own : { ...own, ipFamilies: [...said] };
+}
+
+function narrowedTo(
   status: FleetServiceImportStatus,
   models: readonly ExportedService[],
   member: string,

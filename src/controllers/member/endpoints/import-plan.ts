@@ -148,7 +148,8 @@ function endpointsOf(
     .filter((it) => isLocal || isAlive(it.addresses))
     .map(({ addresses, conditions, hostname, nodeName, zone }) => ({
       addresses,
-      ...(conditions === undefined ? {} : { conditions }),
+      // Written out, as the server does: it would pass for a difference otherwise.
+      conditions: conditions ?? {},
       ...(hostname === undefined ? {} : { hostname }),
       // A node of another cluster may be named like one of ours, and would pass for local.
       ...(nodeName === undefined || !isLocal ? {} : { nodeName }),

@@ -7,7 +7,11 @@ import { type LoadBalancerPlan, planLeftovers, planLoadBalancer } from "./load-b
 const status: FleetServiceImportStatus = { ports: [{ name: "http", protocol: "TCP", port: 80 }] };
 const plan = (
   annotations: Record<string, string>,
-  more: { readonly status?: FleetServiceImportStatus; readonly derived?: Service } = {},
+  more: {
+    readonly status?: FleetServiceImportStatus;
+    readonly derived?: Service;
+    readonly isOriginalHub?: boolean;
+  } = {},
 ): LoadBalancerPlan =>
   planLoadBalancer({
     object: {
@@ -18,8 +22,38 @@ const plan = (
     name: "work-web",
     derived: more.derived,
     passOn: LOAD_BALANCER_ANNOTATION_PREFIXES,
+    isOriginalHub: more.isOriginalHub ?? false,
   });
 const internal = "service.beta.kubernetes.io/azure-load-balancer-internal";
+
+describe("the families of the load balancer of a MultiClusterService", () => {
+  type Families = NonNullable<FleetServiceImportStatus["ipFamilies"]>;
+  const having = (...ipFamilies: Families): Service => ({
+    metadata: { namespace: "fleet-system", name: "work-web" },
+    spec: { ipFamilies },
+  });
+  const single = (family: Families[number]) => ({ ipFamilyPolicy: "SingleStack", ipFamilies: [family] });
+  const dual = { ipFamilyPolicy: "PreferDualStack" };
+  it.each<readonly [Families, Service | undefined, object]>([
+    [["IPv4"], undefined, single("IPv4")],
+    [["IPv6"], undefined, single("IPv6")],
+    [["IPv4", "IPv6"], undefined, dual],
+    // An address once given stays, and one more may come.
+    [["IPv4"], having("IPv4", "IPv6"), dual],
+    [["IPv6"], having("IPv4"), dual],
+    [["IPv4", "IPv6"], having("IPv4"), dual],
+    [["IPv4"], having("IPv4"), single("IPv4")],
+  ])("are those that the exports serve, %j, beside those that it has", (ipFamilies, derived, expected) => {
+    const { service } = plan({}, { status: { ...status, ipFamilies }, ...(derived && { derived }) });
+    const { ipFamilyPolicy, ipFamilies: families } = service?.spec ?? {};
+    expect({ ipFamilyPolicy, ...(families && { ipFamilies: families }) }).toEqual(expected);
+  });
+
+  it("are IPv4 alone where the hub is of other origin, and all where an older one does not say", () => {
+    expect(plan({}, { isOriginalHub: true }).service?.spec).toMatchObject(single("IPv4"));
+    expect(plan({}).service?.spec).toMatchObject(dual);
+  });
+});
 
 describe("C6: the load balancer of a MultiClusterService", () => {
   it.each([

@@ -23,6 +23,8 @@ export interface LoadBalancerRequest {
   /** Of the Service. */
   readonly name: string;
   readonly derived: Service | undefined;
+  /** Whether the hub is of other origin: exports of IPv4 alone pass through it. */
+  readonly isOriginalHub: boolean;
   /** Beginnings of the annotations that are passed on. */
   readonly passOn: readonly string[];
 }
@@ -47,10 +49,8 @@ export function planLoadBalancer(request: LoadBalancerRequest): LoadBalancerPlan
   };
 }
 
-function serviceOf(
-  { object, status, name, passOn }: LoadBalancerRequest,
-  options: Partial<ServiceSpec>,
-): Applied<Service> {
+function serviceOf(request: LoadBalancerRequest, options: Partial<ServiceSpec>): Applied<Service> {
+  const { object, status, name, passOn } = request;
   const annotations = annotationsOf(object.metadata.annotations ?? {}, passOn);
   return {
     metadata: {
@@ -64,7 +64,7 @@ function serviceOf(
     },
     spec: {
       type: "LoadBalancer",
-      ipFamilyPolicy: "PreferDualStack",
+      ...familiesOf(request),
       ports: (status.ports ?? []).map((port) => ({
         ...(port.name === undefined ? {} : { name: port.name }),
         protocol: port.protocol ?? "TCP",
@@ -76,6 +76,21 @@ function serviceOf(
       ...options,
     },
   };
+}
+
+/**
+ * The families that the exports serve: behind an address of another one stands nothing. A family that the Service has
+ * stays, because its address is known to others by now.
+ */
+function familiesOf({ status, derived, isOriginalHub }: LoadBalancerRequest): Partial<ServiceSpec> {
+  const served = status.ipFamilies ?? (isOriginalHub ? ["IPv4" as const] : undefined);
+  const given = derived?.spec?.ipFamilies ?? [];
+  const [only, ...others] = new Set([...given, ...(served ?? [])]);
+  // Hubs of ours that are older do not say what is served.
+  const isSingle = served !== undefined && only !== undefined && others.length === 0;
+  return isSingle
+    ? { ipFamilyPolicy: "SingleStack", ipFamilies: [only] }
+    : { ipFamilyPolicy: "PreferDualStack" };
 }
 
 /** The affinity that the exports agree on, and its time-out, unless an annotation wants another one. */

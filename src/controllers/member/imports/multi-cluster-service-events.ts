@@ -17,7 +17,9 @@ export function planEvents(
     if (was?.status === condition.status && was.reason === condition.reason) return [];
     const { message } = condition;
     if (condition.type === LOAD_BALANCER_CONDITION)
-      return [{ type: "Warning", reason: condition.reason, message }];
+      return [
+        { type: condition.reason === "Pending" ? "Normal" : "Warning", reason: condition.reason, message },
+      ];
     if (condition.type !== "Valid") return [];
     if (condition.status === "True") return [{ type: "Normal", reason: "FoundValidService", message }];
     return was?.status === "True" ? [{ type: "Normal", reason: "UnimportedService", message }] : [];

@@ -37,7 +37,10 @@ const imported = (more: Partial<FleetServiceImport> = {}): FleetServiceImport =>
   ...more,
 });
 const byHand = imported({ metadata: { namespace: "work", name: "hello" } });
-const service: Service = { metadata: { namespace: "fleet-system", name: "work-web" } };
+const service: Service = {
+  metadata: { namespace: "fleet-system", name: "work-web" },
+  status: { loadBalancer: { ingress: [{ ip: "192.0.2.1" }] } },
+};
 const plan = (more: Partial<MultiClusterView> = {}): MultiClusterPlan =>
   planMultiClusterService({
     object: object(),
@@ -45,6 +48,7 @@ const plan = (more: Partial<MultiClusterView> = {}): MultiClusterPlan =>
     derived: undefined,
     rivals: [],
     passOn: [],
+    isOriginalHub: false,
     left: undefined,
     nowMs,
     ...more,
@@ -71,7 +75,7 @@ describe("a MultiClusterService", () => {
 
   it("gets a load balancer once clusters export the service", () => {
     const wanted = plan({ imported: imported() });
-    expect(wanted.conditions).toEqual([
+    expect(wanted.conditions.slice(0, 1)).toEqual([
       {
         type: "Valid",
         status: "True",
@@ -98,6 +102,23 @@ describe("a MultiClusterService", () => {
       "networking.fleet.azure.com/service-import": "hello",
       "networking.fleet.azure.com/derived-service": "work-web",
     });
+  });
+
+  it("says that its Service has no address until that has one, once", () => {
+    const pending = plan({ imported: imported() }).conditions;
+    expect(pending[1]).toMatchObject({
+      type: "fairlead.dev/LoadBalancer",
+      status: "False",
+      reason: "Pending",
+    });
+    expect(pending[1]?.message).toMatch(/^Service fleet-system\/work-web has no address yet/);
+    const before = pending.map((it) => ({ ...it, lastTransitionTime: at }));
+    expect(planEvents(undefined, pending)).toContainEqual(
+      expect.objectContaining({ type: "Normal", reason: "Pending" }),
+    );
+    expect(planEvents(before, pending)).toEqual([]);
+    const given = plan({ imported: imported(), derived: service });
+    expect(given.conditions.map((it) => it.type)).toEqual(["Valid"]);
   });
 
   it("keeps the Service, and with it the address, that another agent made", () => {
@@ -155,6 +176,7 @@ describe("a MultiClusterService", () => {
   it("tells that a service proxy knows no weights, where these differ and only there", () => {
     const weighed = (...weights: (number | undefined)[]) =>
       plan({
+        derived: service,
         imported: imported({
           status: {
             type: "ClusterSetIP",
@@ -249,7 +271,7 @@ describe("A7: the Service of a MultiClusterService whose last export went", () =
 
 describe("C9: events of a MultiClusterService", () => {
   it("are told when something came to differ, once", () => {
-    const found = plan({ imported: imported() }).conditions;
+    const found = plan({ imported: imported(), derived: service }).conditions;
     const dated = found.map((it) => ({ ...it, lastTransitionTime: at }));
     expect(planEvents(undefined, found)).toMatchObject([{ type: "Normal", reason: "FoundValidService" }]);
     expect(planEvents(dated, found)).toEqual([]);

@@ -31,6 +31,8 @@ export interface MultiClusterView {
   readonly rivals: readonly MultiClusterService[];
   /** Beginnings of the annotations that are passed on to the Service. */
   readonly passOn: readonly string[];
+  /** Whether the hub is of other origin. */
+  readonly isOriginalHub: boolean;
   /** The cluster leaves its fleet, or has left: by name. */
   readonly left: string | undefined;
   readonly nowMs: number;
@@ -97,13 +99,14 @@ function importing(
   imported: FleetServiceImport,
   known: Pick<MultiClusterPlan, "serviceImport"> & { readonly labels: Readonly<Record<string, string>> },
 ): MultiClusterPlan {
-  const { object, derived, passOn } = view;
+  const { object, derived, passOn, isOriginalHub } = view;
   const { namespace = "", name } = object.metadata;
   const status = imported.status ?? {};
   const clusters = clustersOf(imported);
   // A Service made by an agent of other origin keeps its name, and with it its address.
   const serviceName = derived?.metadata.name ?? loadBalancerServiceName(namespace, name);
-  const { service, problems } = planLoadBalancer({ object, status, name: serviceName, derived, passOn });
+  const request = { object, status, name: serviceName, derived, passOn, isOriginalHub };
+  const { service, problems } = planLoadBalancer(request);
   const valid: NewCondition = {
     type: "Valid",
     status: "True",
@@ -114,15 +117,27 @@ function importing(
     serviceImport: known.serviceImport,
     service: service === undefined ? { kind: "none" } : { kind: "apply", object: service },
     labels: { ...known.labels, [DERIVED_SERVICE_LABEL]: serviceName },
-    conditions: [valid, ...optionsCondition(problems, derived), ...weightsCondition(status)],
+    conditions: [
+      valid,
+      ...(problems.length > 0
+        ? [optionsCondition(problems, derived)]
+        : addressCondition(serviceName, derived)),
+      ...weightsCondition(status),
+    ],
   };
 }
 
-function optionsCondition(problems: readonly string[], derived: Service | undefined): NewCondition[] {
-  if (problems.length === 0) return [];
+/** Why there is no address yet. */
+function addressCondition(name: string, derived: Service | undefined): NewCondition[] {
+  if ((derived?.status?.loadBalancer?.ingress ?? []).length > 0) return [];
+  const message = `Service fleet-system/${name} has no address yet: a load balancer provider of this cluster has to give it one`;
+  return [{ type: LOAD_BALANCER_CONDITION, status: "False", reason: "Pending", message }];
+}
+
+function optionsCondition(problems: readonly string[], derived: Service | undefined): NewCondition {
   const so = derived === undefined ? "the Service is not made" : "what the Service had before stays";
   const message = `${problems.join("; ")}: ${so}`;
-  return [{ type: LOAD_BALANCER_CONDITION, status: "False", reason: "OptionInvalid", message }];
+  return { type: LOAD_BALANCER_CONDITION, status: "False", reason: "OptionInvalid", message };
 }
 
 /** What a server's refusal of the Service means: it is as it was, and people are told. */

@@ -29,7 +29,7 @@ import {
   multiClusterServiceOfImport,
 } from "../informers.ts";
 import { runs } from "../roles.ts";
-import { isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
 import { planLeftovers } from "./load-balancer.ts";
 import { planEvents } from "./multi-cluster-service-events.ts";
 import {
@@ -115,6 +115,7 @@ async function attend(
     derived: services[0],
     rivals: rivalsOf(session, object),
     passOn: session.passOn,
+    isOriginalHub: isOriginalHub(session),
     left: membership === "leave" ? cluster : undefined,
     nowMs,
   });
