@@ -132,7 +132,7 @@ describe.each(["embedded", "real"] as const)("what the hub's API server lets int
       expect(await tries(INTERNAL_SERVICE_EXPORTS, object)).toBe(expected);
       // The controllers refuse no more than the policy does.
       if (expected === undefined && object.spec !== undefined)
-        expect(findExportProblem(object, members)).toBeUndefined();
+        expect(findExportProblem(object, { members })).toBeUndefined();
     });
 
     it.each<[string, EndpointSliceExport]>([

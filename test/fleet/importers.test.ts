@@ -1,12 +1,29 @@
-import { afterAll, beforeAll, describe, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { NAMESPACES } from "#api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { ALLOWED_IMPORTERS_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import {
+  ALLOWED_EXPORTERS_ANNOTATION,
+  ALLOWED_IMPORTERS_ANNOTATION,
+  VIEW_NAMESPACE,
+} from "#api/fairlead.dev/names.ts";
 import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
-import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+  MCS_SERVICE_NAME_LABEL,
+} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { ENDPOINT_SLICE_IMPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { deploy, ensureNamespace, eventually, exportBy, startFleet, type TestFleet } from "./fleet.ts";
+import {
+  addressesOf,
+  deploy,
+  ensureNamespace,
+  eventually,
+  eventuallyOne,
+  exportBy,
+  startFleet,
+  type TestFleet,
+} from "./fleet.ts";
 
 let fleet: TestFleet;
 beforeAll(async () => {
@@ -46,5 +63,50 @@ describe("A9: the hub's namespace says who may import its services", () => {
     await allow(null);
     await untilImported("b", 1);
     await eventually(hub, IMPORTED_SERVICES, (all) => all.length === 1, { namespace: VIEW_NAMESPACE });
+  });
+});
+
+describe("the hub's namespace says who may export its services", () => {
+  const door = objectKey("shop", "hello");
+  const allowExporters = (exporters: string | null) =>
+    fleet.client("hub").mergePatch(NAMESPACES, objectKey(undefined, "shop"), {
+      metadata: { annotations: { [ALLOWED_EXPORTERS_ANNOTATION]: exporters } },
+    });
+  const untilFrom = (clusters: string) =>
+    eventuallyOne(
+      fleet.client("c"),
+      MCS_SERVICE_IMPORTS,
+      door,
+      (it) => it.status?.clusters?.map((one) => one.cluster).join(" ") === clusters,
+    );
+  const untilTold = (name: string, reason: string) =>
+    eventuallyOne(
+      fleet.client(name),
+      MCS_SERVICE_EXPORTS,
+      door,
+      (it) => it.status?.conditions?.some((one) => one.type === "Ready" && one.reason === reason) === true,
+    );
+
+  it("and exports of all others are refused with the reason, whatever was there before", async () => {
+    for (const name of ["hub", "c"]) await ensureNamespace(fleet.client(name), "shop");
+    for (const [at, name] of ["a", "b"].entries()) {
+      await deploy(fleet.client(name), { namespace: "shop", addresses: [`10.${at + 1}.0.1`] });
+      await exportBy("mcs", fleet.client(name), { namespace: "shop" });
+    }
+    await untilFrom("a b");
+    await allowExporters("b");
+    await untilFrom("b");
+    const told = await untilTold("a", "Failed");
+    expect(told.status?.conditions?.find((it) => it.type === "Ready")?.message).toContain(
+      `${ALLOWED_EXPORTERS_ANNOTATION} of namespace shop on the hub does not name a`,
+    );
+    await eventually(
+      fleet.client("c"),
+      ENDPOINT_SLICES,
+      (all) => addressesOf(all.filter((it) => it.metadata.namespace === "shop")).join(" ") === "10.2.0.1",
+    );
+    await allowExporters(null);
+    await untilFrom("a b");
+    await untilTold("a", "Exported");
   });
 });

@@ -2,9 +2,13 @@
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { anyExports } from "./generate.ts";
+import { type Ages, renderAges } from "#api/fairlead.dev/model/ages.ts";
+import { EXPORTED_SINCE_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import type { InternalServiceExport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { planService } from "#controllers/hub/services/plan.ts";
+import { anyExports, anyFacts } from "./generate.ts";
 import { CONFLICT_REASONS, judge, type OracleExport } from "./oracle.ts";
-import { runPipeline } from "./pipeline.ts";
+import { runPipeline, sent } from "./pipeline.ts";
 
 /** The number of the KEP: the cases are the same in every run. */
 const SEED = 1645;
@@ -70,6 +74,64 @@ describe("exports of one service by several clusters", () => {
     );
   });
 });
+
+describe("a cluster that comes later", () => {
+  it("decides nothing of what others export, however old it says that its export is", () => {
+    fc.assert(
+      fc.property(
+        anyExports,
+        anyFacts,
+        fc.constantFrom("1970-01-01T00:00:00Z", "2025-12-31T00:00:00Z", "2026-01-01T00:00:00+14:00"),
+        (exports, facts, createdAt) => {
+          const members = ["a", "b", "c", "d", "mallory"];
+          const present = exports.flatMap((it) => sent(it) ?? []);
+          const before = decide(present, members, undefined);
+          const forged = forge(facts, createdAt);
+          if (forged === undefined || present.length === 0) return;
+          const after = decide([forged, ...present], members, before.ages);
+          const [was, is] = [before, after].map((it) => it.audiences.everyone);
+          // Its own ports join the union, behind those of all others; families are those that all have.
+          expect(is?.ports.slice(0, was?.ports.length)).toEqual(was?.ports);
+          expect({ ...is, ports: [], clusters: [], ipFamilies: [] }).toEqual({
+            ...was,
+            ports: [],
+            clusters: [],
+            ipFamilies: [],
+          });
+          for (const { cluster, ports } of was?.clusters ?? [])
+            expect(is?.clusters.find((it) => it.cluster === cluster)?.ports).toEqual(
+              expect.arrayContaining(ports),
+            );
+        },
+      ),
+      { seed: SEED, numRuns: CASES },
+    );
+  });
+});
+
+/** Sent half a year after the others. */
+function forge(
+  facts: Omit<OracleExport, "cluster" | "createdAt">,
+  createdAt: string,
+): InternalServiceExport | undefined {
+  const object = sent({ ...facts, cluster: "mallory", createdAt: 0 });
+  if (object?.spec?.doors === undefined) return undefined;
+  const doors = object.spec.doors.map((it) => ({ ...it, createdAt }));
+  return {
+    metadata: { ...object.metadata, creationTimestamp: "2026-07-01T00:00:00Z" },
+    spec: { ...object.spec, doors },
+  };
+}
+
+function decide(
+  exports: readonly InternalServiceExport[],
+  members: readonly string[],
+  ages: Ages | undefined,
+): ReturnType<typeof planService> {
+  const annotations = ages === undefined ? {} : { [EXPORTED_SINCE_ANNOTATION]: renderAges(ages) };
+  const serviceImport = ages === undefined ? undefined : { metadata: { name: "hello", annotations } };
+  return planService({ exports, imports: [], serviceImport, members: new Set(members) });
+}
 
 describe("the generated cases", () => {
   const verdicts = cases.map((it) => judge(it));

@@ -62,41 +62,50 @@ function serviceOf(it: OracleExport): Service | undefined {
   };
 }
 
+function dateOf({ createdAt }: OracleExport): string {
+  return new Date(createdAt * 1000).toISOString().replace(".000Z", "Z");
+}
+
 function exportOf(it: OracleExport): ServiceExport {
   return {
     metadata: {
       namespace: NAMESPACE,
       name: NAME,
       labels: { own: "label" },
-      creationTimestamp: new Date(it.createdAt * 1000).toISOString().replace(".000Z", "Z"),
+      creationTimestamp: dateOf(it),
     },
     spec: { exportedLabels: it.exportedLabels, exportedAnnotations: it.exportedAnnotations },
   };
 }
 
-function send(it: OracleExport): InternalServiceExport | undefined {
+/** What its agent sends to the hub. */
+export function sent(it: OracleExport): InternalServiceExport | undefined {
   const view = { namespace: NAMESPACE, name: NAME, fleet: undefined, current: undefined };
   const { spec } = planExport({ ...view, mcs: exportOf(it), service: serviceOf(it) });
   if (spec === undefined) return undefined;
   const service = { namespace: NAMESPACE, name: NAME, namespacedName: `${NAMESPACE}/${NAME}` };
   const version = { kind: "Service", uid: "u", resourceVersion: "1", generation: 1 };
   return {
-    metadata: { namespace: `fleet-member-${it.cluster}`, name: `${NAMESPACE}-${NAME}` },
+    metadata: {
+      namespace: `fleet-member-${it.cluster}`,
+      name: `${NAMESPACE}-${NAME}`,
+      creationTimestamp: dateOf(it),
+    },
     spec: { ...spec, serviceReference: { clusterId: it.cluster, ...service, ...version } },
   };
 }
 
 /** Takes the exports of a service all the way. */
 export function runPipeline(exports: readonly OracleExport[]): Outcome {
-  const sent = new Map(exports.map((it) => [it.cluster, send(it)] as const));
+  const all = new Map(exports.map((it) => [it.cluster, sent(it)] as const));
   const plan = planService({
-    exports: [...sent.values()].filter((it) => it !== undefined),
+    exports: [...all.values()].filter((it) => it !== undefined),
     imports: [],
     serviceImport: undefined,
     members: new Set(exports.map((it) => it.cluster)),
   });
   const answered = exports.map((it) => {
-    const object = sent.get(it.cluster);
+    const object = all.get(it.cluster);
     const verdict = plan.verdicts.find((one) => one.object === object);
     const current =
       object === undefined || verdict === undefined

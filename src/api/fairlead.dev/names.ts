@@ -23,6 +23,10 @@ export const SOURCE_CLUSTER_LABEL = "fairlead.dev/source-cluster";
 export const ISOLATION_ANNOTATION = "fairlead.dev/isolation";
 /** Annotation of a namespace on the hub: names of members, with commas between them, that may import its services. Absent: all. */
 export const ALLOWED_IMPORTERS_ANNOTATION = "fairlead.dev/allowed-importers";
+/** Annotation of a namespace on the hub: names of members, with commas between them, that may export services of it. Absent: all. */
+export const ALLOWED_EXPORTERS_ANNOTATION = "fairlead.dev/allowed-exporters";
+/** Annotation of the hub's ServiceImport, which it alone writes: since when each cluster exports the service (`ages.ts`). */
+export const EXPORTED_SINCE_ANNOTATION = "fairlead.dev/exported-since";
 /** Annotations of a mailbox: whose it is, as the API server knows them. One of both, as `spec.identity` of the MemberCluster says. */
 export const MEMBER_USER_ANNOTATION = "fairlead.dev/member-user";
 export const MEMBER_GROUP_ANNOTATION = "fairlead.dev/member-group";

@@ -1,6 +1,6 @@
 import { byText } from "#base/text.ts";
 import type { KubeObject } from "../../meta/types.ts";
-import { ALLOWED_IMPORTERS_ANNOTATION } from "../names.ts";
+import { ALLOWED_EXPORTERS_ANNOTATION, ALLOWED_IMPORTERS_ANNOTATION } from "../names.ts";
 import { type ExportedService, isFor } from "./exported-service.ts";
 import { type MergedService, mergeExports } from "./merge.ts";
 
@@ -18,7 +18,15 @@ export interface Audiences {
 
 /** Members that may import the services of a namespace, as the hub's people say; undefined: all. Each sees its own always. */
 export function allowedImporters(namespace: KubeObject | undefined): readonly string[] | undefined {
-  const text = namespace?.metadata.annotations?.[ALLOWED_IMPORTERS_ANNOTATION];
+  return membersIn(namespace?.metadata.annotations?.[ALLOWED_IMPORTERS_ANNOTATION]);
+}
+
+/** Members that may export services of a namespace, as the hub's people say; undefined: all. */
+export function allowedExporters(namespace: KubeObject | undefined): readonly string[] | undefined {
+  return membersIn(namespace?.metadata.annotations?.[ALLOWED_EXPORTERS_ANNOTATION]);
+}
+
+function membersIn(text: string | undefined): readonly string[] | undefined {
   return text
     ?.split(",")
     .map((it) => it.trim())

@@ -3,8 +3,12 @@ import { isSpecialPurpose } from "#netaddr/special-purpose.ts";
 import type { IPFamily } from "../../core/v1/types.ts";
 import type { EndpointPort } from "../../discovery/v1/types.ts";
 import type { ServiceImportPort } from "../../multicluster.x-k8s.io/v1beta1/types.ts";
-import type { EndpointSliceExportSpec } from "../../networking.fleet.azure.com/v1alpha1/types.ts";
+import type {
+  EndpointSliceExportSpec,
+  ExportedEndpoint,
+} from "../../networking.fleet.azure.com/v1alpha1/types.ts";
 import type { ImportedCluster } from "../v1alpha1/types.ts";
+import { isDnsLabel, isLabelValue, isPortNumber, isQualifiedName, isSubdomain, shown } from "./formats.ts";
 
 /** The ports of a cluster's slice as an import names them. Ports that the cluster does not truly expose are left out. */
 export function importPorts(
@@ -35,6 +39,7 @@ export const MAX_ENDPOINTS = 1000;
 export const MAX_ADDRESSES = 100;
 /** Most ports of a slice or a service: far more than anybody has been seen to use. */
 export const MAX_PORTS = 1000;
+export const PROTOCOLS: readonly string[] = ["TCP", "UDP", "SCTP"];
 
 /**
  * What is wrong with endpoints that a member sends; undefined when nothing is. Special-purpose addresses are refused: those
@@ -45,12 +50,40 @@ export function findEndpointProblem(spec: EndpointSliceExportSpec): string | und
     return `${spec.endpoints.length} endpoints; at most ${MAX_ENDPOINTS} fit one slice`;
   if ((spec.ports?.length ?? 0) > MAX_PORTS)
     return `${spec.ports?.length} ports; at most ${MAX_PORTS} fit one slice`;
-  for (const { addresses } of spec.endpoints) {
+  for (const endpoint of spec.endpoints) {
+    const { addresses } = endpoint;
     if (addresses.length === 0 || addresses.length > MAX_ADDRESSES)
       return `an endpoint has ${addresses.length} addresses; 1 to ${MAX_ADDRESSES} are allowed`;
     const bad = addresses.find((it) => !isEndpointOf(it, spec.addressType));
-    if (bad !== undefined)
-      return `${JSON.stringify(bad.slice(0, 60))} cannot be the ${spec.addressType} address of an endpoint`;
+    if (bad !== undefined) return `${shown(bad)} cannot be the ${spec.addressType} address of an endpoint`;
+    const problem = findFactsProblem(endpoint);
+    if (problem !== undefined) return `an endpoint has ${problem}`;
+  }
+  return findSlicePortsProblem(spec.ports ?? []);
+}
+
+function findFactsProblem({ hostname, nodeName, zone }: ExportedEndpoint): string | undefined {
+  if (hostname !== undefined && !isDnsLabel(hostname))
+    return `hostname ${shown(hostname)}, which is not a DNS label`;
+  if (nodeName !== undefined && !isSubdomain(nodeName))
+    return `nodeName ${shown(nodeName)}, which is not a node's`;
+  // The value of a node's label topology.kubernetes.io/zone.
+  if (zone !== undefined && !isLabelValue(zone)) return `zone ${shown(zone)}, which is not a label value`;
+  return undefined;
+}
+
+function findSlicePortsProblem(ports: readonly EndpointPort[]): string | undefined {
+  const names = new Set<string>();
+  for (const [at, { name = "", protocol = "TCP", port, appProtocol }] of ports.entries()) {
+    const field = `spec.ports[${at}]`;
+    if (name !== "" && !isDnsLabel(name)) return `${field}.name ${shown(name)} is not a DNS label (RFC 1123)`;
+    if (names.has(name)) return `${field}.name ${shown(name)} is there twice`;
+    if (!PROTOCOLS.includes(protocol))
+      return `${field}.protocol ${shown(protocol)} is not one of ${PROTOCOLS.join(", ")}`;
+    if (port !== undefined && !isPortNumber(port)) return `${field}.port ${shown(port)} is not 1 to 65535`;
+    if (appProtocol !== undefined && !isQualifiedName(appProtocol))
+      return `${field}.appProtocol ${shown(appProtocol)} is not a qualified name`;
+    names.add(name);
   }
   return undefined;
 }

@@ -8,7 +8,7 @@ import { MEMBER_GROUP_ANNOTATION, MEMBER_USER_ANNOTATION } from "../names.ts";
 
 /** Parts of which the policies are made: CEL texts, from the constants by which the controllers decide. */
 
-function quoted(text: string): string {
+export function quoted(text: string): string {
   return JSON.stringify(text);
 }
 

@@ -16,8 +16,9 @@ import {
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
 } from "../../networking.fleet.azure.com/v1alpha1/types.ts";
-import { MAX_ADDRESSES, MAX_ENDPOINTS, MAX_PORTS } from "../model/slice.ts";
+import { MAX_ADDRESSES, MAX_ENDPOINTS } from "../model/slice.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "../v1alpha1/types.ts";
+import { EXPORT_FORMATS, SLICE_FORMATS } from "./formats.ts";
 import {
   IN_MAILBOX,
   IN_MAILBOX_OR_VIEW,
@@ -155,14 +156,7 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
     validations: [
       ...referenceRules(EXPORT_REFERENCE),
       { expression: isLabel(`${EXPORT_REFERENCE}.name`), message: "the Service has no valid name" },
-      {
-        expression: `object.spec.ports.size() <= ${MAX_PORTS}`,
-        message: `a service has at most ${MAX_PORTS} ports`,
-      },
-      {
-        expression: "!has(object.spec.weight) || (object.spec.weight >= 0 && object.spec.weight <= 1000)",
-        message: "weight must be 0 to 1000",
-      },
+      ...EXPORT_FORMATS,
     ],
   }),
   policy({
@@ -200,10 +194,7 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
         expression: `object.spec.endpoints.size() <= ${MAX_ENDPOINTS} && object.spec.endpoints.all(e, e.addresses.size() > 0 && e.addresses.size() <= ${MAX_ADDRESSES})`,
         message: `a slice has at most ${MAX_ENDPOINTS} endpoints, each with 1 to ${MAX_ADDRESSES} addresses`,
       },
-      {
-        expression: `!has(object.spec.ports) || object.spec.ports.size() <= ${MAX_PORTS}`,
-        message: `a slice has at most ${MAX_PORTS} ports`,
-      },
+      ...SLICE_FORMATS,
       {
         expression:
           "object.spec.endpoints.all(e, e.addresses.all(a, isIP(a) && ip(a).family() == variables.family && !variables.special.exists(it, it.containsIP(ip(a)))))",

@@ -24,21 +24,15 @@ import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { both, watching, watchingChanges } from "#kube/source.ts";
 import type { Change, Controller, KubeClient } from "#kube/types.ts";
 import { servicesIn, slicesConcerning } from "../concerned.ts";
-import {
-  currentMembers,
-  HUB_MANAGER,
-  type HubInformers,
-  serviceOfExport,
-  serviceOfSlice,
-} from "../informers.ts";
+import { HUB_MANAGER, type HubInformers, serviceOfExport, serviceOfSlice } from "../informers.ts";
 import {
   changedMailbox,
   changedNamespaces,
   isMemberChanged,
-  renamedImporters,
+  changedAudience,
 } from "../services/controller.ts";
 import { findExportProblem } from "../services/plan.ts";
-import { allowedIn, reportersOf } from "../services/reconcile.ts";
+import { allowedIn, exportersIn, reportersOf } from "../services/reconcile.ts";
 import { hasView, isModernMember, grantedTo, readsView } from "../view.ts";
 import {
   contestedBy,
@@ -120,7 +114,7 @@ export function createEndpoints(parts: Parts): Controller {
         watchingChanges(informers.namespaces, (change) => {
           if (change.key === VIEW_NAMESPACE) return allSlices();
           const member = changedMailbox(change);
-          return member === undefined ? slicesIn(renamedImporters(change)) : slicesFor(member);
+          return member === undefined ? slicesIn(changedAudience(change)) : slicesFor(member);
         }),
       ],
     },
@@ -220,16 +214,17 @@ function labelsOf({ endpointSliceReference, ownerServiceReference }: EndpointSli
 
 function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport): SlicePlan {
   const service = serviceOfSlice(slice);
-  const members = currentMembers(informers);
+  const { namespace } = slice.spec.ownerServiceReference;
+  const exporters = exportersIn(informers, namespace);
+  const { members } = exporters;
   const cluster = clusterOfMailbox(slice.metadata.namespace);
   const serviceImport = informers.serviceImports.store.get(service);
   const exported = [...informers.exports.store.byIndex("service", service)].find(
     (it) =>
       it.metadata.namespace === slice.metadata.namespace &&
       !isDeleting(it) &&
-      findExportProblem(it, members) === undefined,
+      findExportProblem(it, exporters) === undefined,
   );
-  const namespace = slice.spec.ownerServiceReference.namespace;
   const plan = planSlice({
     slice,
     isExported: exported !== undefined,

@@ -1,3 +1,4 @@
+import { withAge } from "#api/fairlead.dev/model/ages.ts";
 import { narrowed } from "#api/fairlead.dev/model/audience.ts";
 import { drainedMembers } from "#api/fairlead.dev/model/drain.ts";
 import {
@@ -28,9 +29,9 @@ import type {
 import { sameJson } from "#base/json.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import type { Change } from "#kube/types.ts";
-import { currentMembers, type HubInformers, serviceOfSlice } from "../informers.ts";
-import { findExportProblem } from "../services/plan.ts";
-import { allowedIn } from "../services/reconcile.ts";
+import { type HubInformers, serviceOfSlice } from "../informers.ts";
+import { agesOf, findExportProblem } from "../services/plan.ts";
+import { allowedIn, exportersIn } from "../services/reconcile.ts";
 import { statusFor } from "../services/traffic.ts";
 import { isModernMember } from "../view.ts";
 
@@ -60,11 +61,17 @@ function contestFor(informers: HubInformers, service: ObjectKey, importer: strin
 }
 
 function exportsOf(informers: HubInformers, service: ObjectKey): ExportedService[] {
-  const members = currentMembers(informers);
-  const allowed = allowedIn(informers, splitKey(service).namespace ?? "");
+  const { namespace = "" } = splitKey(service);
+  const exporters = exportersIn(informers, namespace);
+  const allowed = allowedIn(informers, namespace);
+  const serviceImport = informers.serviceImports.store.get(service);
+  const ages = (serviceImport === undefined ? undefined : agesOf(serviceImport)) ?? new Map();
   return [...informers.exports.store.byIndex("service", service)].flatMap((it) => {
-    const model = isDeleting(it) || findExportProblem(it, members) !== undefined ? undefined : readExport(it);
-    return model === undefined ? [] : [{ ...model, exportTo: narrowed(model.exportTo, allowed) }];
+    const model =
+      isDeleting(it) || findExportProblem(it, exporters) !== undefined ? undefined : readExport(it);
+    return model === undefined
+      ? []
+      : [{ ...withAge(model, ages), exportTo: narrowed(model.exportTo, allowed) }];
   });
 }
 

@@ -1,6 +1,10 @@
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { Namespace } from "#api/core/v1/types.ts";
-import { ALLOWED_IMPORTERS_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import {
+  ALLOWED_EXPORTERS_ANNOTATION,
+  ALLOWED_IMPORTERS_ANNOTATION,
+  VIEW_NAMESPACE,
+} from "#api/fairlead.dev/names.ts";
 import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf } from "#api/meta/key.ts";
 import type { KubeObject } from "#api/meta/types.ts";
@@ -42,7 +46,7 @@ export function createServices(parts: ServicesDeps): Controller {
           if (change.key === VIEW_NAMESPACE) return allServices(informers);
           const member = changedMailbox(change);
           return member === undefined
-            ? servicesIn(informers, renamedImporters(change))
+            ? servicesIn(informers, changedAudience(change))
             : servicesConcerning(informers, member);
         }),
       ],
@@ -60,11 +64,12 @@ export function changedNamespaces({ before, after }: Change<NamespaceReport>): s
   return [...(before?.spec.view === after?.spec.view ? was.symmetricDifference(is) : was.union(is))];
 }
 
-/** The namespace itself, where other members may import from it now. */
-export function renamedImporters({ key, before, after }: Change<KubeObject>): string[] {
-  const allowed = (it: KubeObject | undefined): string | undefined =>
-    it?.metadata.annotations?.[ALLOWED_IMPORTERS_ANNOTATION];
-  return allowed(before) === allowed(after) ? [] : [key];
+/** The namespace itself, where other members may import or export its services now. */
+export function changedAudience({ key, before, after }: Change<KubeObject>): string[] {
+  const isSame = [ALLOWED_IMPORTERS_ANNOTATION, ALLOWED_EXPORTERS_ANNOTATION].every(
+    (it) => before?.metadata.annotations?.[it] === after?.metadata.annotations?.[it],
+  );
+  return isSame ? [] : [key];
 }
 
 /** Whether a member came, went or began to leave, or is trusted with other things; its status is of no interest here. */

@@ -136,7 +136,7 @@ describe("what the hub makes of the exports of a service", () => {
       metadata: { name: "x", namespace },
       spec: { ports: [{ port: 80 }], serviceReference },
     };
-    expect(findExportProblem(object, members)).toBeDefined();
+    expect(findExportProblem(object, { members })).toBeDefined();
     expect(plan([object]).status).toBeUndefined();
   });
 });

@@ -1,6 +1,13 @@
-import { ACCEPTED, ALLOWED_IMPORTERS_ANNOTATION, MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
+import {
+  ACCEPTED,
+  ALLOWED_EXPORTERS_ANNOTATION,
+  ALLOWED_IMPORTERS_ANNOTATION,
+  EXPORTED_SINCE_ANNOTATION,
+  MCS_CONFLICT,
+} from "#api/fairlead.dev/names.ts";
 import { sameJson } from "#base/json.ts";
 import { byText } from "#base/text.ts";
+import { type Ages, parseAges, planAges, withAge } from "#api/fairlead.dev/model/ages.ts";
 import { type Claim, parseClaims, planClaims } from "#api/fairlead.dev/model/claim.ts";
 import { type ExportedService, isFor, readExport } from "#api/fairlead.dev/model/exported-service.ts";
 import {
@@ -11,6 +18,7 @@ import {
 } from "#api/fairlead.dev/model/audience.ts";
 import { type MergedService, mergeExports } from "#api/fairlead.dev/model/merge.ts";
 import { IMPORT_ANNOTATION, SHARED_IMPORT } from "#api/fairlead.dev/multi-cluster-service.ts";
+import { findExportFormatProblem } from "#api/fairlead.dev/model/export-problem.ts";
 import { isClusterName, isServiceName } from "#api/fairlead.dev/model/names.ts";
 import { type StrictImport, planStrictImport } from "#api/fairlead.dev/model/strict.ts";
 import type { Condition } from "#api/meta/types.ts";
@@ -37,6 +45,8 @@ export interface ServiceView {
   readonly members: Members;
   /** Of the namespace: who may import from it. Undefined: everyone. */
   readonly allowed?: readonly string[] | undefined;
+  /** Of the namespace: who may export services of it. Undefined: everyone. */
+  readonly exporters?: readonly string[] | undefined;
 }
 
 type NewCondition = Omit<Condition, "lastTransitionTime">;
@@ -46,6 +56,8 @@ export interface ServicePlan {
   readonly status: FleetServiceImportStatus | undefined;
   /** Of the members that import it through the fleet door. */
   readonly claims: readonly Claim[];
+  /** Since when each cluster exports it, for the hub's ServiceImport. */
+  readonly ages: Ages;
   /** For the view, and for ImportedServices in mailboxes. */
   readonly audiences: Audiences;
   /** For the exports, one entry each. A type of ours that is not in it is taken away. */
@@ -61,35 +73,55 @@ export interface ServicePlan {
   }[];
 }
 
+/** By whom exports of a namespace are taken. */
+export interface Exporters {
+  readonly members: Members;
+  /** Undefined: every member. */
+  readonly exporters?: readonly string[] | undefined;
+}
+
 /**
  * What is wrong with an export, going by the namespace that it lies in: that is all the hub trusts. Undefined when
  * nothing is.
  */
-export function findExportProblem(object: InternalServiceExport, members: Members): string | undefined {
+export function findExportProblem(
+  object: InternalServiceExport,
+  { members, exporters }: Exporters,
+): string | undefined {
   const owner = clusterOfMailbox(object.metadata.namespace);
-  const reference = object.spec?.serviceReference;
   if (owner === undefined || !members.has(owner)) return "its namespace belongs to no member";
-  if (reference === undefined) return "it says nothing";
+  if (object.spec === undefined) return "it says nothing";
+  const reference = object.spec.serviceReference;
   if (reference.clusterId !== owner)
     return `it claims to come from cluster ${reference.clusterId.slice(0, 63)}, but this is the mailbox of ${owner}`;
   if (!isClusterName(reference.namespace) || !isServiceName(reference.name))
     return "namespace and name of its Service are not valid";
   if (isReservedNamespace(reference.namespace))
     return `namespace ${reference.namespace} is reserved, nothing is exported from it`;
-  return undefined;
+  if (exporters?.includes(owner) === false)
+    return `the annotation ${ALLOWED_EXPORTERS_ANNOTATION} of namespace ${reference.namespace} on the hub does not name ${owner}`;
+  return findExportFormatProblem(object.spec);
 }
 
 export function planService(view: ServiceView): ServicePlan {
   const present = view.exports.filter((it) => it.metadata.deletionTimestamp === undefined);
-  const { accepted, refused } = sortOut(present, view.members);
-  const models = [...accepted.values()];
-  const offered = models.map((it) => ({ ...it, exportTo: narrowed(it.exportTo, view.allowed) }));
+  const { accepted: said, refused } = sortOut(present, view);
+  const ages = planAges(
+    view.serviceImport === undefined ? new Map() : agesOf(view.serviceImport),
+    [...said].map(([object, model]) => ({ model, seenAt: object.metadata.creationTimestamp ?? "" })),
+  );
+  const accepted = new Map([...said].map(([object, model]) => [object, withAge(model, ages)] as const));
+  const offered = [...accepted.values()].map((it) => ({
+    ...it,
+    exportTo: narrowed(it.exportTo, view.allowed),
+  }));
   const strict = planStrictImport(offered, view.serviceImport?.status);
   const whole = mergeExports(offered);
   const claims = strict.status?.type === "ClusterSetIP" ? planClaimsFor(view) : [];
   return {
     status: strict.status,
     claims,
+    ages,
     audiences: mergeForAudiences(offered, view.members),
     verdicts: present.map((object) => {
       const problem = refused.get(object);
@@ -123,18 +155,23 @@ export function planService(view: ServiceView): ServicePlan {
   };
 }
 
+/** Undefined where the hub's ServiceImport says none. */
+export function agesOf({ metadata }: FleetServiceImport): Ages | undefined {
+  return parseAges(metadata.annotations?.[EXPORTED_SINCE_ANNOTATION]);
+}
+
 interface SortedOut {
   readonly accepted: ReadonlyMap<InternalServiceExport, ExportedService>;
   readonly refused: ReadonlyMap<InternalServiceExport, string>;
 }
 
 /** A cluster exports a service once: of two objects the first by name counts. */
-function sortOut(exports: readonly InternalServiceExport[], members: Members): SortedOut {
+function sortOut(exports: readonly InternalServiceExport[], allowed: Exporters): SortedOut {
   const accepted = new Map<InternalServiceExport, ExportedService>();
   const refused = new Map<InternalServiceExport, string>();
   const byCluster = new Map<string, string>();
   for (const object of exports.toSorted((a, b) => byText(a.metadata.name, b.metadata.name))) {
-    const problem = findExportProblem(object, members);
+    const problem = findExportProblem(object, allowed);
     const model = readExport(object);
     if (problem !== undefined || model === undefined) {
       refused.set(object, problem ?? "it says nothing");

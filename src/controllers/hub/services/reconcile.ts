@@ -1,10 +1,12 @@
 import { NAMESPACES } from "#api/core/v1/types.ts";
-import { allowedImporters, type Members } from "#api/fairlead.dev/model/audience.ts";
+import { type Ages, renderAges } from "#api/fairlead.dev/model/ages.ts";
+import { allowedExporters, allowedImporters, type Members } from "#api/fairlead.dev/model/audience.ts";
 import { mailboxName } from "#api/fairlead.dev/model/names.ts";
 import { type Claim, renderClaims } from "#api/fairlead.dev/model/claim.ts";
 import type { MergedService } from "#api/fairlead.dev/model/merge.ts";
 import {
   ACCEPTED,
+  EXPORTED_SINCE_ANNOTATION,
   MCS_CONFLICT,
   SERVICE_NAMESPACE_LABEL,
   TRAFFIC,
@@ -33,7 +35,7 @@ import { addFinalizer, isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { currentMembers, HUB_MANAGER, type HubInformers, serviceOfImported } from "../informers.ts";
 import { hasView, readsView } from "../view.ts";
-import { planService, sameStatus, type ServicePlan } from "./plan.ts";
+import { type Exporters, planService, sameStatus, type ServicePlan } from "./plan.ts";
 
 export interface ServicesDeps {
   readonly client: KubeClient;
@@ -49,18 +51,26 @@ export function allowedIn(informers: HubInformers, namespace: string): readonly 
   return allowedImporters(informers.namespaces.store.get(objectKey(undefined, namespace)));
 }
 
+/** Whose exports of a namespace count. */
+export function exportersIn(informers: HubInformers, namespace: string): Exporters {
+  const object = informers.namespaces.store.get(objectKey(undefined, namespace));
+  return { members: currentMembers(informers), exporters: allowedExporters(object) };
+}
+
 /** One pass for one service, "namespace/name": reads all that is said of it, decides, writes what differs. */
 export function serviceReconciler(parts: ServicesDeps) {
   return async function reconcile(key: ObjectKey, signal: AbortSignal): Promise<void> {
     const { informers } = parts;
-    const members = currentMembers(informers);
+    const { namespace = "" } = splitKey(key);
+    const exporters = exportersIn(informers, namespace);
+    const { members } = exporters;
     const serviceImport = informers.serviceImports.store.get(key);
     const plan = planService({
+      ...exporters,
       exports: [...informers.exports.store.byIndex("service", key)],
       imports: [...informers.imports.store.byIndex("service", key)],
       serviceImport,
-      members,
-      allowed: allowedIn(informers, splitKey(key).namespace ?? ""),
+      allowed: allowedIn(informers, namespace),
     });
     const pass = new Pass(parts, key, signal);
     await pass.writeServiceImport(plan, serviceImport);
@@ -100,8 +110,8 @@ class Pass {
       await this.#writeClaims(current, []);
       return;
     }
-    const present = current ?? (await this.#createServiceImport());
-    const claimed = await this.#writeClaims(present, plan.claims);
+    const present = current ?? (await this.#createServiceImport(plan.ages));
+    const claimed = await this.#writeClaims(present, plan.claims, plan.ages);
     if (sameStatus(claimed.status, plan.status)) return;
     await applyIfChanged(client, FLEET_SERVICE_IMPORTS, {
       current: claimed,
@@ -112,10 +122,11 @@ class Pass {
     });
   }
 
-  async #createServiceImport(): Promise<FleetServiceImport> {
+  async #createServiceImport(ages: Ages): Promise<FleetServiceImport> {
     const { client, informers, events } = this.#parts;
     const signal = this.#signal;
-    const object = { metadata: { namespace: this.#namespace, name: this.#name } };
+    const annotations = { [EXPORTED_SINCE_ANNOTATION]: renderAges(ages) };
+    const object = { metadata: { namespace: this.#namespace, name: this.#name, annotations } };
     const isMissing = informers.namespaces.store.get(objectKey(undefined, this.#namespace)) === undefined;
     const isMade = isMissing && (await this.#createNamespace());
     try {
@@ -150,17 +161,30 @@ class Pass {
     }
   }
 
-  /** The claims and their finalizer change together. */
-  async #writeClaims(current: FleetServiceImport, claims: readonly Claim[]): Promise<FleetServiceImport> {
+  /**
+   * The claims and their finalizer change together, and with them since when the exporters are known.
+   *
+   * @param ages - Undefined: as they are.
+   */
+  async #writeClaims(
+    current: FleetServiceImport,
+    claims: readonly Claim[],
+    ages?: Ages,
+  ): Promise<FleetServiceImport> {
     const annotation = current.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION];
     const before = current.metadata.finalizers ?? [];
     const others = before.filter((it) => it !== FINALIZERS.serviceImport);
     const isHeld = before.length !== others.length;
     const wanted = renderClaims(claims);
-    if (annotation === wanted && isHeld === (wanted !== undefined)) return current;
+    const since = current.metadata.annotations?.[EXPORTED_SINCE_ANNOTATION];
+    const wantedSince = ages === undefined ? since : renderAges(ages);
+    if (annotation === wanted && isHeld === (wanted !== undefined) && since === wantedSince) return current;
     const { uid, resourceVersion } = current.metadata;
     const finalizers = wanted === undefined ? others : [...others, FINALIZERS.serviceImport];
-    const annotations = { [SERVICE_IN_USE_BY_ANNOTATION]: wanted ?? null };
+    const annotations = {
+      [SERVICE_IN_USE_BY_ANNOTATION]: wanted ?? null,
+      [EXPORTED_SINCE_ANNOTATION]: wantedSince ?? null,
+    };
     const metadata = { uid, resourceVersion, finalizers, annotations };
     return this.#parts.client.mergePatch(
       FLEET_SERVICE_IMPORTS,

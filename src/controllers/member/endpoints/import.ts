@@ -23,6 +23,7 @@ import { fleetImportOf, watchingAnswers, watchingHub } from "../hub-cluster.ts";
 import { isOurs } from "../imports/mcs-import-plan.ts";
 import { hasNamespace } from "../imports/namespace-report.ts";
 import {
+  isImported,
   MEMBER_MANAGER,
   multiClusterServiceOf,
   serviceOfExport,
@@ -241,17 +242,24 @@ interface Writing {
 
 /** @returns Whether a slice was written, and whether none of that name had been there before. */
 export async function writeSlices(
-  { here, local }: Session,
+  { here, local, deps }: Session,
   { key, wanted, isOurs: mayGo }: Writing,
   signal: AbortSignal,
 ): Promise<"first" | "again" | undefined> {
   let written: "first" | "again" | undefined;
   const keep = new Set(wanted.map((it) => it.metadata.namespace));
-  for (const it of here.slices.store.byIndex("imported", key))
-    if (!keep.has(it.metadata.namespace ?? "") && !isDeleting(it) && mayGo(it))
-      await local.delete(ENDPOINT_SLICES, keyOf(it), { signal });
+  const isLeft = (it: EndpointSlice): boolean =>
+    !keep.has(it.metadata.namespace ?? "") && !isDeleting(it) && mayGo(it);
+  for (const it of [...here.slices.store.byIndex("imported", key)].filter(isLeft))
+    await local.delete(ENDPOINT_SLICES, keyOf(it), { signal });
   for (const desired of wanted) {
     const current = here.slices.store.get(objectKey(desired.metadata.namespace, desired.metadata.name));
+    if (current !== undefined && isForeign(current)) {
+      deps.log.warn("an EndpointSlice of this cluster has the name of one to import", {
+        slice: keyOf(current),
+      });
+      continue;
+    }
     const after = await applyIfChanged(local, ENDPOINT_SLICES, {
       current,
       desired,
@@ -262,6 +270,11 @@ export async function writeSlices(
       written = current === undefined ? "first" : (written ?? "again");
   }
   return written;
+}
+
+/** The name is the exporter's choice: it must not be the way to the endpoints of a Service of this cluster. */
+function isForeign(slice: EndpointSlice): boolean {
+  return !isImported(slice) && !isOurs(slice);
 }
 
 interface Known extends Choice {

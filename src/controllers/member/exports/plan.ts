@@ -29,6 +29,8 @@ export interface ExportView {
   readonly current: InternalServiceExport | undefined;
   /** By name: the cluster leaves its fleet, or has left. */
   readonly left?: string | undefined;
+  /** Why the hub's API server did not take what was sent last, in its words. */
+  readonly refused?: string | undefined;
 }
 
 export interface ExportPlan {
@@ -217,10 +219,10 @@ function verdict(view: ExportView, type: string): Condition | undefined {
 /** None for exports that do not get as far as being compared. */
 function fleetConflict(view: ExportView, isExported: boolean): NewCondition[] {
   if (!isExported) return [];
-  const found = verdict(view, "Conflict");
+  const found = view.refused === undefined ? verdict(view, "Conflict") : undefined;
   if (found !== undefined) return [copyOf(found, "Conflict")];
-  const refused = verdict(view, ACCEPTED);
-  const why = refused?.status === "False" ? `: the hub refused it, ${refused.message}` : "";
+  const refused = refusalOf(view);
+  const why = refused === undefined ? "" : `: the hub refused it, ${refused}`;
   return [
     {
       type: "Conflict",
@@ -237,21 +239,20 @@ function mcsProgress(view: ExportView, isExported: boolean): NewCondition[] {
     const message = "nothing is exported until the export is valid";
     return [{ type: "Ready", status: "False", reason: "Pending", message }];
   }
-  const accepted = verdict(view, ACCEPTED);
+  const refused = refusalOf(view);
+  if (refused !== undefined)
+    return [{ type: "Ready", status: "False", reason: "Failed", message: `the hub refused it: ${refused}` }];
   const conflict = verdict(view, MCS_CONFLICT);
   const shared = conflict === undefined ? [] : [copyOf(conflict, "Conflict")];
-  if (accepted === undefined)
-    return [{ type: "Ready", status: "False", reason: "Pending", message: "waiting for the hub" }, ...shared];
-  return accepted.status === "True"
-    ? [{ type: "Ready", status: "True", reason: "Exported", message: "the hub has the export" }, ...shared]
-    : [
-        {
-          type: "Ready",
-          status: "False",
-          reason: "Failed",
-          message: `the hub refused it: ${accepted.message}`,
-        },
-      ];
+  return verdict(view, ACCEPTED) === undefined
+    ? [{ type: "Ready", status: "False", reason: "Pending", message: "waiting for the hub" }, ...shared]
+    : [{ type: "Ready", status: "True", reason: "Exported", message: "the hub has the export" }, ...shared];
+}
+
+/** By the hub's API server, or by its controllers. */
+function refusalOf(view: ExportView): string | undefined {
+  const accepted = verdict(view, ACCEPTED);
+  return view.refused ?? (accepted?.status === "False" ? accepted.message : undefined);
 }
 
 function copyOf({ status, reason, message }: Condition, type: string): NewCondition {

@@ -13,6 +13,7 @@ import {
   type InternalServiceExportSpec,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import { hasCode, messageOf } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import { setCondition } from "#kube/conditions.ts";
@@ -30,10 +31,11 @@ import { type ExportPlan, type NewCondition, planExport } from "./plan.ts";
 /** ServiceExports of both kinds to InternalServiceExports, and verdicts back. Keys are services. */
 export function createExports(session: Session): Controller {
   const { here, mailbox, deps } = session;
+  const refusals: Refusals = new Map();
   return createController(
     {
       name: "serviceexport",
-      reconcile: (key, signal) => reconcile(session, key, signal),
+      reconcile: (key, signal) => reconcile(session, refusals, key, signal),
       sources: [
         watching(here.fleetExports),
         watching(here.mcsExports),
@@ -60,8 +62,11 @@ export function exportKeys({ here, mailbox }: Session): ObjectKey[] {
   ];
 }
 
+/** By service, why the hub's API server did not take what was sent last. */
+type Refusals = Map<ObjectKey, string>;
+
 /** What this cluster exports of a service, as things are now. */
-export function planFor(session: Session, key: ObjectKey): ExportPlan {
+export function planFor(session: Session, key: ObjectKey, refused?: string): ExportPlan {
   const { here } = session;
   const { namespace, name } = splitKey(key);
   const live = <T extends KubeObject>(object: T | undefined): T | undefined =>
@@ -75,6 +80,7 @@ export function planFor(session: Session, key: ObjectKey): ExportPlan {
     service: here.services.store.get(key),
     current,
     left: membershipOf(session) === "leave" ? session.cluster : undefined,
+    refused,
   });
   return isOriginalHub(session) ? planForOriginalHub(plan, current) : plan;
 }
@@ -83,18 +89,34 @@ function currentExport({ mailbox }: Session, key: ObjectKey): InternalServiceExp
   return [...mailbox.exports.store.byIndex("service", key)].find((it) => !isDeleting(it));
 }
 
-async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
+async function reconcile(
+  session: Session,
+  refusals: Refusals,
+  key: ObjectKey,
+  signal: AbortSignal,
+): Promise<void> {
   const { here, local } = session;
-  const plan = planFor(session, key);
+  const plan = planFor(session, key, refusals.get(key));
   const fleet = here.fleetExports.store.get(key);
   const mcs = here.mcsExports.store.get(key);
   const membership = membershipOf(session);
   if (membership !== "none") {
     // Before the hub is asked for anything: what can be told here is told while it is away, too.
-    await report(session, { of: FLEET_SERVICE_EXPORTS, object: fleet, next: plan.fleet }, signal);
-    await report(session, { of: MCS_SERVICE_EXPORTS, object: mcs, next: plan.mcs }, signal);
+    const tell = async ({ fleet: next, mcs: nextMcs }: ExportPlan): Promise<void> => {
+      await report(session, { of: FLEET_SERVICE_EXPORTS, object: fleet, next }, signal);
+      await report(session, { of: MCS_SERVICE_EXPORTS, object: mcs, next: nextMcs }, signal);
+    };
+    await tell(plan);
     session.stopwatch.answered(key, currentExport(session, key));
-    await send(session, key, plan, signal);
+    try {
+      await send(session, key, plan, signal);
+      if (refusals.delete(key)) await tell(planFor(session, key));
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      refusals.set(key, messageOf(error).slice(0, 1024));
+      await tell(planFor(session, key, refusals.get(key)));
+      throw error;
+    }
   }
   // Put there by agents of other origin; ours needs none, because it acts on what is there.
   const finalizer = FINALIZERS.serviceExport;
@@ -119,6 +141,14 @@ async function send(
       await hub.delete(INTERNAL_SERVICE_EXPORTS, keyOf(it), { signal });
   if (spec !== undefined && service !== undefined)
     await upload(session, { key, spec, service, current }, signal);
+}
+
+/** Refused for what is in it, by a schema or a policy, or for how much there is; not for want of rights, which come and go. */
+function isRefusal(error: unknown): boolean {
+  return (
+    hasCode(error, "API_INVALID") ||
+    (hasCode(error, "API_FORBIDDEN") && messageOf(error).includes("exceeded quota"))
+  );
 }
 
 type ExportFacts = Omit<InternalServiceExportSpec, "serviceReference">;

@@ -23,6 +23,7 @@ import {
   type Refusal,
 } from "./mcs-import-plan.ts";
 import { hasNamespace } from "./namespace-report.ts";
+import { soundImport } from "./sound-import.ts";
 
 /** Services of the fleet to multi-cluster ServiceImports, wherever their namespace exists. Keys are services. */
 export function createMcsImport(session: Session): Controller {
@@ -65,10 +66,11 @@ function importOfDerived(service: Service): ObjectKey[] {
   return owner === undefined ? [] : [objectKey(service.metadata.namespace, owner.name)];
 }
 
-/** What the hub says of a service, unless this cluster is leaving. */
-export function importedService(session: Session, key: ObjectKey): ImportedService | undefined {
+/** What the hub says of a service, as far as it can be imported, unless this cluster is leaving. */
+export function importedService(session: Session, key: ObjectKey): Pick<ImportedService, "spec"> | undefined {
   if (membershipOf(session) === "leave") return undefined;
-  return [...session.fleet.importedServices.byIndex("service", key)][0];
+  const [found] = session.fleet.importedServices.byIndex("service", key);
+  return found === undefined ? undefined : { spec: soundImport(found.spec) };
 }
 
 async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
@@ -144,12 +146,19 @@ async function makeDerived(
   { spec, owner, before }: Wanted,
   signal: AbortSignal,
 ): Promise<Derived> {
-  const make = (importing: ServiceImport): Promise<Service> =>
+  const apply = (importing: ServiceImport, wanted: ImportedService["spec"]): Promise<Service> =>
     applyIfChanged(local, SERVICES, {
       current: before,
-      desired: planDerivedService(spec, importing, before),
+      desired: planDerivedService(wanted, importing, before),
       fieldManager: MEMBER_MANAGER,
       signal,
+    });
+  const make = (importing: ServiceImport): Promise<Service> =>
+    apply(importing, spec).catch((error: unknown) => {
+      // An exporter of a newer version may know preferences that this server does not: the service can do without.
+      if (!refuses(error, "spec.trafficDistribution")) throw error;
+      const { trafficDistribution: _unknown, ...known } = spec;
+      return apply(importing, known);
     });
   try {
     const derived = await make(owner).catch((error: unknown) => {
@@ -165,6 +174,10 @@ async function makeDerived(
     const fields = causesOf(error).map((it) => String(it["field"]));
     return { derived: undefined, refusal: planRefusal(fields, messageOf(error)) };
   }
+}
+
+function refuses(error: unknown, field: string): boolean {
+  return hasCode(error, "API_INVALID") && causesOf(error).some((it) => it["field"] === field);
 }
 
 async function writeStatus(
