@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect as connectSocket } from "node:net";
 import type { ChildProcess } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -55,7 +57,7 @@ beforeAll(async () => {
 afterAll(() => stack.disposeAsync());
 
 /** Starts a program of the executable and waits until it says that it serves. */
-async function run(program: string, ...flags: readonly string[]): Promise<void> {
+async function run(program: string, ...flags: readonly string[]): Promise<ChildProcess> {
   const args = [
     MAIN,
     program,
@@ -75,6 +77,7 @@ async function run(program: string, ...flags: readonly string[]): Promise<void> 
     ready.once("end", () => resolve("ended"));
   });
   expect(text).toBe("ready\n");
+  return child;
 }
 
 async function stopped(child: ChildProcess): Promise<void> {
@@ -82,6 +85,8 @@ async function stopped(child: ChildProcess): Promise<void> {
   await new Promise<void>((resolve) => {
     child.once("exit", () => resolve());
     child.kill("SIGTERM");
+    // The second signal ends a program at once.
+    child.kill("SIGINT");
   });
 }
 
@@ -174,9 +179,49 @@ describe("fairlead dns check", () => {
     },
   );
 
+  it(
+    "passes only once every server that is named has the zone, and with --gone once none has",
+    LIMIT,
+    async () => {
+      const late = `127.0.0.1:${await freePort()}`;
+      const both = ["--server", `127.0.0.1:${fleetPort}`, "--also", late];
+      expect((await check(...both)).stderr).toContain(`${late} does not answer for clusterset.local`);
+      const waiting = check(...both, "--timeout", "10");
+      await run("dns", `--listen=${late}`);
+      expect(await waiting).toMatchObject({ exitCode: 0 });
+      expect((await check(...both, "--gone")).stderr).toContain("still answers for clusterset.local");
+      const other = [...both, "--zone", "other.local", "--gone"];
+      expect(await check(...other)).toMatchObject({
+        exitCode: 0,
+        stderr: "other.local is not answered any more\n",
+      });
+    },
+  );
+
   it("fails where they are not, and says who was asked for what", LIMIT, async () => {
     const refused = await check("--server", `127.0.0.1:${clusterPort}`, "--zone", "other.local");
     expect(refused.exitCode).toBe(1);
     expect(refused.stderr).toMatch(/127\.0\.0\.1:\d+ does not answer for other\.local as it has to/);
   });
 });
+
+it(
+  "a DNS that is told to stop says that it is not ready and answers on, until it is told again",
+  LIMIT,
+  async () => {
+    const [port, metrics] = [await freePort(), await freePort()];
+    const child = await run("dns", `--listen=127.0.0.1:${port}`, `--metrics=127.0.0.1:${metrics}`);
+    const readyz = async (): Promise<number> => (await fetch(`http://127.0.0.1:${metrics}/readyz`)).status;
+    await expect.poll(readyz, LIMIT).toBe(200);
+    child.kill("SIGTERM");
+    await expect.poll(readyz, LIMIT).toBe(503);
+    expect((await ask(port, "dns-version.clusterset.local.", TYPE.TXT)).answer).toHaveLength(1);
+    const socket = connectSocket({ host: "127.0.0.1", port });
+    await once(socket, "connect");
+    socket.destroy();
+    expect(child.exitCode).toBeNull();
+    const ended = once(child, "exit");
+    child.kill("SIGINT");
+    expect(await ended).toEqual([130, null]);
+  },
+);

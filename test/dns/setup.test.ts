@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
 import { type Job, JOBS } from "#api/batch/v1/types.ts";
 import { CONFIG_MAPS, NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
+import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { keyOf, objectKey } from "#api/meta/key.ts";
 import { silentLogger } from "#base/log.ts";
 import { AKS, EKS, K3S, KUBEADM, NODE_LOCAL } from "#cli/dns-setup/corefiles.fake.ts";
@@ -100,7 +101,7 @@ const put = async (name: string, data: Record<string, string>) =>
   client.create(CONFIG_MAPS, { metadata: { namespace: "kube-system", name }, data });
 const find = async (name: string) => client.find(CONFIG_MAPS, objectKey("kube-system", name));
 const setUp = async (options = {}) => setUpDns(client, { ...OPTIONS, ...options }, deps(), stop.signal);
-const undo = async () => undoDns(client, deps(), stop.signal);
+const undo = async () => undoDns(client, OPTIONS, deps(), stop.signal);
 
 describe("the setup of a cluster's DNS", () => {
   it.each([
@@ -185,6 +186,41 @@ describe("the setup of a cluster's DNS", () => {
     expect(
       (await client.list(JOBS)).items.filter((it) => it.metadata.deletionTimestamp === undefined),
     ).toEqual([]);
+  });
+
+  it("has the pod ask every replica of the cluster's DNS, until all have the zone or, taken away, none", async () => {
+    await put("coredns", { Corefile: KUBEADM });
+    const metadata = { namespace: "kube-system", name: "kube-dns" };
+    const ports = [{ name: "dns", port: 53, protocol: "UDP" as const }];
+    await client.create(SERVICES, {
+      metadata: { ...metadata, labels: { "k8s-app": "kube-dns" } },
+      spec: { clusterIP: "10.96.0.10", ports },
+    });
+    for (const [name, addressType, addresses] of [
+      ["kube-dns-a", "IPv4", ["10.1.0.5", "10.1.1.5"]],
+      ["kube-dns-b", "IPv6", ["fd00::5"]],
+    ] as const)
+      await client.create(ENDPOINT_SLICES, {
+        metadata: { ...metadata, name, labels: { [SERVICE_NAME_LABEL]: "kube-dns" } },
+        addressType,
+        endpoints: addresses.map((it) => ({ addresses: [it] })),
+        ports,
+      });
+    await setUp();
+    await undo();
+    const [set, gone] = jobs.map((it) => it.spec?.template.spec?.containers[0]?.args ?? []);
+    const replicas = ["10.1.0.5:53", "10.1.1.5:53", "[fd00::5]:53"].flatMap((it) => ["--also", it]);
+    expect(set?.slice(4, 10)).toEqual(replicas);
+    expect(gone?.slice(4, 11)).toEqual([...replicas, "--gone"]);
+    expect(said.at(-1)).toBe("the cluster's DNS does not answer for clusterset.local any more");
+  });
+
+  it("says so when a replica still has the zone that was taken away", async () => {
+    await put("coredns", { Corefile: KUBEADM });
+    await setUp();
+    resolves = () => false;
+    await expect(undo()).rejects.toThrow(/still answers for clusterset.local/);
+    expect((await find("coredns"))?.data).toEqual({ Corefile: KUBEADM });
   });
 
   it.each([

@@ -7,8 +7,10 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 export interface DnsCheck {
   /** The zone of the cluster set. */
   readonly zone: string;
-  /** Who is asked: an address or a name, with a port or without. Undefined: the servers of this machine or pod. */
-  readonly server: string | undefined;
+  /** All who are asked: addresses or names, with a port or without. Undefined: the servers of this machine or pod. */
+  readonly servers: readonly (string | undefined)[];
+  /** Whether none of them is to answer for the zone any more. */
+  readonly isGone: boolean;
   /** A name that has to resolve as well, by the search path of this machine or pod. */
   readonly name: string | undefined;
   /** How long it is tried again. Unit: milliseconds. */
@@ -20,7 +22,7 @@ const ATTEMPT = { timeout: 2000, tries: 2 } as const;
 const RETRY_MS = 1000;
 
 /**
- * Asks for the version record that every server of a cluster set has (KEP-1645: `dns-version`), until it is there.
+ * Asks for the version record that every server of a cluster set has (KEP-1645: `dns-version`), until all have it, or none.
  *
  * @throws {FleetError} `TIMED_OUT` with what was answered last.
  */
@@ -36,22 +38,36 @@ export async function checkDns(
     } catch (error) {
       signal.throwIfAborted();
       if (deps.clock.monotonic() + RETRY_MS > endMs)
-        throw new FleetError(
-          "TIMED_OUT",
-          `${check.server ?? "the DNS of this machine"} does not answer for ${check.zone} as it has to: ${messageOf(error)}`,
-          { cause: error },
-        );
+        throw new FleetError("TIMED_OUT", messageOf(error), { cause: error });
       await delay(deps.clock, RETRY_MS, signal);
     }
   }
 }
 
-async function attempt({ zone, server, name }: DnsCheck): Promise<string> {
-  const resolver = new Resolver(ATTEMPT);
-  if (server !== undefined) resolver.setServers([await addressOf(server)]);
-  const version = (await resolver.resolveTxt(`dns-version.${zone}`)).flat().join(" ");
-  if (name !== undefined) await lookup(name);
-  return version;
+async function attempt({ zone, servers, name, isGone }: DnsCheck): Promise<string> {
+  const versions = await Promise.all(servers.map((server) => ask(zone, server, isGone)));
+  if (name !== undefined)
+    await lookup(name).catch((error: unknown) => {
+      throw new Error(`${name} does not resolve: ${messageOf(error)}`, { cause: error });
+    });
+  return [...new Set(versions)].join(" ");
+}
+
+/** What servers say that know nothing of a zone. Silence is none of these. */
+const UNKNOWN_ZONE = new Set<unknown>(["ENOTFOUND", "ENODATA", "ESERVFAIL", "EREFUSED"]);
+
+async function ask(zone: string, server: string | undefined, isGone: boolean): Promise<string> {
+  const who = server ?? "the DNS of this machine";
+  try {
+    const resolver = new Resolver(ATTEMPT);
+    if (server !== undefined) resolver.setServers([await addressOf(server)]);
+    const version = (await resolver.resolveTxt(`dns-version.${zone}`)).flat().join(" ");
+    if (!isGone) return version;
+  } catch (cause) {
+    if (isGone && UNKNOWN_ZONE.has((cause as { code?: unknown }).code)) return "";
+    throw new Error(`${who} does not answer for ${zone} as it has to: ${messageOf(cause)}`, { cause });
+  }
+  throw new Error(`${who} still answers for ${zone}`);
 }
 
 /** As `setServers` takes it: names are looked up, the port stays. */

@@ -3,7 +3,7 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { type DnsPlan, planDns } from "./plan.ts";
 import type { Stanza } from "./stanza.ts";
-import { fleetDnsAddresses, fleetImage, verifyInPod } from "./verify.ts";
+import { dnsReplicas, fleetDnsAddresses, fleetImage, verifyInPod } from "./verify.ts";
 import { DNS_NAMESPACE, readDns, restartDns, writeEdit } from "./write.ts";
 
 export interface DnsSetupOptions {
@@ -54,17 +54,46 @@ export async function setUpDns(
     return;
   }
   try {
-    await verifyInPod(client, { image, zone: stanza.zone, seconds: options.seconds }, deps, signal);
+    // Pods that are started anew begin with the zone: those that are there now are about to go.
+    const replicas = plan.reloads ? await dnsReplicas(client, signal) : [];
+    const { zone } = stanza;
+    await verifyInPod(
+      client,
+      { image, zone, replicas, isGone: false, seconds: options.seconds },
+      deps,
+      signal,
+    );
   } catch (error) {
     throw await takenBack(client, plan, deps, error);
   }
   deps.progress(`pods resolve names of ${stanza.zone}`);
 }
 
-/** Takes away what `setUpDns` wrote. */
-export async function undoDns(client: KubeClient, deps: DnsSetupDeps, signal: AbortSignal): Promise<void> {
+/**
+ * Takes away what `setUpDns` wrote, and waits until no replica of the cluster's DNS answers for the zone.
+ *
+ * @throws {FleetError} `TIMED_OUT` when one still does; the configuration is without the zone then.
+ */
+export async function undoDns(
+  client: KubeClient,
+  options: DnsSetupOptions,
+  deps: DnsSetupDeps,
+  signal: AbortSignal,
+): Promise<void> {
   const plan = planDns(await readDns(client, signal), undefined);
   await carryOut(client, plan, deps, signal);
+  if (plan.edits.length === 0) return;
+  const image = options.verify ? (options.image ?? (await fleetImage(client, signal))) : undefined;
+  if (image === undefined) {
+    deps.progress(
+      "not verified: each replica of the cluster's DNS knows the zone until it reads its configuration again",
+    );
+    return;
+  }
+  const { zone, seconds } = options;
+  const replicas = plan.reloads ? await dnsReplicas(client, signal) : [];
+  await verifyInPod(client, { image, zone, replicas, isGone: true, seconds }, deps, signal);
+  deps.progress(`the cluster's DNS does not answer for ${zone} any more`);
 }
 
 async function stanzaOf(

@@ -1,6 +1,7 @@
 import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
 import { type Job, JOBS } from "#api/batch/v1/types.ts";
 import { SERVICES } from "#api/core/v1/types.ts";
+import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { keyOf } from "#api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { FleetError } from "#base/errors.ts";
@@ -36,15 +37,38 @@ export async function fleetImage(client: KubeClient, signal: AbortSignal): Promi
   return items[0]?.spec?.template.spec?.containers[0]?.image;
 }
 
+/** The replicas of the cluster's DNS, as servers to ask: each reads its configuration in its own time. */
+export async function dnsReplicas(client: KubeClient, signal: AbortSignal): Promise<readonly string[]> {
+  const at = { namespace: "kube-system", signal };
+  const services = await client.list(SERVICES, { ...at, labelSelector: "k8s-app=kube-dns" });
+  const names = new Set(services.items.map((it) => it.metadata.name));
+  const { items } = await client.list(ENDPOINT_SLICES, at);
+  const found = items
+    .filter((it) => names.has(it.metadata.labels?.[SERVICE_NAME_LABEL] ?? ""))
+    .flatMap(({ endpoints, ports = [] }) => {
+      const port = ports.find((it) => it.protocol === "UDP")?.port;
+      if (port === undefined) return [];
+      return endpoints
+        .filter((it) => it.conditions?.ready !== false)
+        .flatMap(({ addresses }) => addresses.slice(0, 1))
+        .map((it) => (it.includes(":") ? `[${it}]:${port}` : `${it}:${port}`));
+    });
+  return [...new Set(found)].toSorted();
+}
+
 export interface Verification {
   readonly image: string;
   readonly zone: string;
+  /** Servers that are asked beside the pod's own resolver. */
+  readonly replicas: readonly string[];
+  /** Whether the zone is to be known no more. */
+  readonly isGone: boolean;
   /** How long the cluster's DNS may take until it knows the zone. Unit: seconds. */
   readonly seconds: number;
 }
 
 /**
- * Has a pod resolve a name of the zone, and one of the cluster itself, by its own resolver.
+ * Has a pod resolve a name of the zone, and one of the cluster itself, by its own resolver, and the first by each replica.
  *
  * @throws {FleetError} `TIMED_OUT` when it cannot.
  */
@@ -76,14 +100,16 @@ export async function verifyInPod(
     if (!ended(last, "Complete"))
       throw new FleetError(
         "TIMED_OUT",
-        `a pod of Job ${key} could not resolve names of ${verification.zone} and of the cluster within ${verification.seconds} s`,
+        verification.isGone
+          ? `a pod of Job ${key} found within ${verification.seconds} s that some of the cluster's DNS still answers for ${verification.zone}`
+          : `a pod of Job ${key} could not resolve names of ${verification.zone}, by every replica of the cluster's DNS, and of the cluster within ${verification.seconds} s`,
       );
   } finally {
     await client.delete(JOBS, key, { propagationPolicy: "Background" });
   }
 }
 
-function verifier({ image, zone, seconds }: Verification): Job {
+function verifier({ image, zone, seconds, replicas, isGone }: Verification): Job {
   const security = {
     allowPrivilegeEscalation: false,
     readOnlyRootFilesystem: true,
@@ -94,6 +120,8 @@ function verifier({ image, zone, seconds }: Verification): Job {
     "check",
     "--zone",
     zone,
+    ...replicas.flatMap((it) => ["--also", it]),
+    ...(isGone ? ["--gone"] : []),
     "--name",
     "kubernetes.default.svc",
     "--timeout",

@@ -1,3 +1,4 @@
+import { delay } from "#base/clock.ts";
 import { messageOf } from "#base/errors.ts";
 import { createMetrics } from "#base/metrics.ts";
 import { parseSocketAddress, type SocketAddress } from "#dns/listen-address.ts";
@@ -32,6 +33,8 @@ export interface DnsParts {
   readonly forwards: (deps: RuntimeDeps, stack: AsyncDisposableStack) => ForwardList;
   /** Whether to say "ready" only once the zones are complete. Otherwise as soon as the sockets are open. */
   readonly readyWhenSynced: boolean;
+  /** Whether service proxies lead to it, so that it has to answer for a while after it was told to stop. */
+  readonly isBehindProxies: boolean;
 }
 
 /** Runs a DNS server over the zones of one API server until the program is told to stop. */
@@ -60,7 +63,10 @@ export async function runDns(context: ProgramContext, flags: DnsFlags, parts: Dn
   });
   stack.use(await startDnsServer({ listen, respond, clock: deps.clock, log }));
   if (flags.metrics !== undefined) {
-    const problem = (): string | undefined => (hasSynced() ? undefined : "not complete yet");
+    const problem = (): string | undefined => {
+      if (signal.aborted) return "is about to end";
+      return hasSynced() ? undefined : "not complete yet";
+    };
     const checks = [{ name: "zones", kind: "ready", problem } as const];
     stack.use(await serveMetrics({ metrics, address: flags.metrics, checks }));
   }
@@ -74,6 +80,19 @@ export async function runDns(context: ProgramContext, flags: DnsFlags, parts: Dn
     log.debug("stopped before the zones were complete", { error: messageOf(error) });
   }
   await untilAborted(signal);
+  await lameDuck(parts, deps);
+}
+
+/**
+ * Proxies and other servers learn a moment later that this one goes: until then it answers on, not ready any more. As long as
+ * CoreDNS does by default (its plugin health, `lameduck`). Unit: milliseconds.
+ */
+const LAME_DUCK_MS = 5000;
+
+async function lameDuck({ isBehindProxies }: DnsParts, { clock, log }: RuntimeDeps): Promise<void> {
+  if (!isBehindProxies) return;
+  log.info("answers for a while yet, not ready any more", { ms: LAME_DUCK_MS });
+  await delay(clock, LAME_DUCK_MS, new AbortController().signal);
 }
 
 function withZone(forwards: ForwardList, traffic: TrafficSync | undefined): ForwardList {

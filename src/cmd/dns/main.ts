@@ -26,6 +26,8 @@ export function command(): Command {
       "--server <address>",
       "who is asked, and maybe on which port; default: the DNS of this machine or pod",
     )
+    .option("--also <address>", "one more who has to answer, as a replica of that DNS (repeatable)", collect)
+    .option("--gone", "fail while any of them answers for the zone")
     .option("--name <name>", "a name that has to resolve too, such as kubernetes.default.svc")
     .option("--timeout <seconds>", "how long to try again, 0 to 600", "10")
     .action(async (flags) => (await import("./check.ts")).check(flags));
@@ -37,7 +39,10 @@ export function command(): Command {
     .option(...ZONE_FLAG)
     .option("--dns-address <address>", "who answers; default: the Service of the chart (repeatable)", collect)
     .option("--image <name>", "what the pod that verifies runs; default: the image of that Service's pods")
-    .option("--no-verify", "do not have a pod resolve names")
+    .option(
+      "--no-verify",
+      "do not have a pod ask the cluster's DNS whether it has the zone, or has it no more",
+    )
     .option("--timeout <seconds>", "how long the cluster's DNS may take to know the zone, 1 to 600", "180")
     .option("--dry-run", "print what would be written")
     .option("--undo", "take away what was written")
@@ -84,6 +89,7 @@ function addServer(dns: Command): void {
             forwards: () => [],
             // A cluster that has not joined a fleet yet has no imports to wait for.
             readyWhenSynced: false,
+            isBehindProxies: true,
           },
         );
       });

@@ -46,7 +46,7 @@ export async function setup(flags: SetupFlags): Promise<void> {
       sayStep(step);
     };
     try {
-      if (flags.undo === true) await undoDns(client, { ...deps, progress }, signal);
+      if (flags.undo === true) await undoDns(client, options, { ...deps, progress }, signal);
       else await setUpDns(client, options, { ...deps, progress }, signal);
     } finally {
       // As far as it came: the exit code says whether that was to the end.

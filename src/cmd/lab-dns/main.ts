@@ -43,6 +43,7 @@ export function command(): Program {
             return () => followed.forwards();
           },
           readyWhenSynced: true,
+          isBehindProxies: false,
         });
       }),
     );
