@@ -18,7 +18,7 @@ export function parseDuration(text: string): number | undefined {
   if (text === "0") return 0;
   if (text.length > MAX_LENGTH || !WHOLE.test(text)) return undefined;
   let totalMs = 0;
-  for (const [, count = "", unit = ""] of text.matchAll(new RegExp(PART, "g")))
+  for (const [, count = "", unit = ""] of text.replace("+", "").matchAll(new RegExp(PART, "gy")))
     totalMs += Number(count) * (UNIT_MS[unit] ?? 0);
   return totalMs;
 }

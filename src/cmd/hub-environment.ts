@@ -85,13 +85,13 @@ function readHeaders(text: string | undefined): Readonly<Record<string, string>>
   const lines = (text ?? "").split(/\r?\n/).filter((it) => it.trim() !== "");
   return Object.fromEntries(
     lines.map((line) => {
-      const { name, value } = /^(?<name>[!#$%&'*+.^_`|~\w-]+):\s*(?<value>.*?)\s*$/.exec(line)?.groups ?? {};
+      const { name, value } = /^(?<name>[!#$%&'*+.^_`|~\w-]+):(?<value>.*)$/.exec(line)?.groups ?? {};
       // The value may be a secret: the message does not show it.
       if (name === undefined || value === undefined)
         throw invalid("HUB_KUBE_HEADER", 'has a line that is not "Name: value"');
       if (OWN_HEADERS.has(name.toLowerCase()))
         throw invalid("HUB_KUBE_HEADER", `must not set the header ${name}, which the client itself sets`);
-      return [name.toLowerCase(), value] as const;
+      return [name.toLowerCase(), value.trim()] as const;
     }),
   );
 }

@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { withoutTrailing } from "#base/text.ts";
 import { dirname, resolve } from "node:path";
 import { type Clock, systemClock } from "#base/clock.ts";
 import { FleetError } from "#base/errors.ts";
@@ -155,7 +156,7 @@ function parseServer(cluster: Fields): string {
     throw cluster.invalid("server", "must be an http or https URL");
   if (cluster.text("proxy-url") !== undefined)
     throw cluster.invalid("proxy-url", "is not supported; reach the server without a proxy");
-  return server.replace(/\/+$/, "");
+  return withoutTrailing(server, "/");
 }
 
 function parseUser(user: Fields, clock: Clock, server: ServerPart): Credentials {

@@ -107,7 +107,13 @@ function parseExpression(expression: LabelSelectorRequirement): Requirement {
 
 /** Terms are parted by commas outside parentheses. */
 function splitTerms(text: string): string[] {
-  const terms = text.match(/(?:[^,(]|\([^)]*\))+/g) ?? [];
+  const terms = [""];
+  let isWithin = false;
+  for (const char of text) {
+    if (char === "(" || char === ")") isWithin = char === "(";
+    if (char === "," && !isWithin) terms.push("");
+    else terms[terms.length - 1] += char;
+  }
   return terms.map((term) => term.trim()).filter((term) => term !== "");
 }
 

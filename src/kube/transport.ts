@@ -1,4 +1,5 @@
 import type { Agent, Dispatcher } from "undici";
+import { withoutTrailing } from "#base/text.ts";
 import { abortable } from "#base/abortable.ts";
 import { abortError, delay } from "#base/clock.ts";
 import { FleetError, hasCode } from "#base/errors.ts";
@@ -78,7 +79,7 @@ export class Transport implements AsyncDisposable {
     this.#config = config;
     this.#deps = deps;
     this.#origin = url.origin;
-    this.#base = url.pathname.replace(/\/+$/, "");
+    this.#base = withoutTrailing(url.pathname, "/");
     this.#userAgent = userAgent;
     this.#serverClock = new ServerClock(deps.clock);
     this.#meters = createClientMeters(deps.metrics, url.host, {

@@ -1,6 +1,6 @@
 /** Quantities of resources, such as `500m`, `1.5Gi` or `2e3`. Source: k8s.io/apimachinery, pkg/api/resource. */
 
-const FORM = /^([+-]?)(\d+\.?\d*|\.\d+)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+)?$/;
+const FORM = /^([+-]?)(\d+(?:\.\d*)?|\.\d+)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d+)?$/;
 /** Power of ten of a decimal suffix. */
 const DECIMAL: Readonly<Record<string, number>> = {
   n: -9,

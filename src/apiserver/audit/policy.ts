@@ -1,4 +1,5 @@
 import { isObject } from "#base/json.ts";
+import { withoutTrailing } from "#base/text.ts";
 import { FleetError } from "#base/errors.ts";
 import { type Fields, itemsAt, stringsAt, textAt } from "../builtin/fields.ts";
 import type { Attributes } from "../auth/types.ts";
@@ -111,7 +112,7 @@ function isAmong(named: readonly string[], values: readonly string[]): boolean {
 
 function matchesPath(pattern: string, path: string): boolean {
   if (pattern === "*" || pattern === path) return true;
-  return pattern.endsWith("*") && path.startsWith(pattern.replace(/\*+$/, ""));
+  return pattern.endsWith("*") && path.startsWith(withoutTrailing(pattern, "*"));
 }
 
 function matchesResource(rule: PolicyRule, attributes: Attributes): boolean {

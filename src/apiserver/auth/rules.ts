@@ -1,4 +1,5 @@
 import type { PolicyRule } from "#api/rbac/v1/types.ts";
+import { withoutTrailing } from "#base/text.ts";
 import { fullName } from "./denial.ts";
 import type { Attributes, ResourceAttributes } from "./types.ts";
 
@@ -47,7 +48,7 @@ function has(set: ReadonlySet<string>, value: string): boolean {
 /** "*" matches all; a star at the end matches any rest. */
 function matchesPath(pattern: string, path: string): boolean {
   if (pattern === ANY || pattern === path) return true;
-  return pattern.endsWith("*") && path.startsWith(pattern.slice(0, -1).replace(/\*+$/, ""));
+  return pattern.endsWith("*") && path.startsWith(withoutTrailing(pattern.slice(0, -1), "*"));
 }
 
 /**

@@ -79,11 +79,11 @@ function sliceStep(slice: string): Step {
   return (values) => values.flatMap((it) => (Array.isArray(it) ? (it.slice(start, end) as unknown[]) : []));
 }
 
-const FILTER = /^\s*@(?<path>\.[^=!<>\s]+)\s*(?:(?<operator>==|!=|<=|>=|<|>)\s*(?<literal>.+?))?\s*$/;
+const FILTER = /^@(?<path>\.[^=!<>\s]+)(?:\s*(?<operator>==|!=|<=|>=|<|>)\s*(?<literal>\S.*))?$/s;
 
 /** `[?(@.type=="Ready")]`; without a comparison: items that have the field. */
 function filterStep(text: string): Step {
-  const { path, operator, literal } = FILTER.exec(text)?.groups ?? {};
+  const { path, operator, literal } = FILTER.exec(text.trim())?.groups ?? {};
   if (path === undefined)
     throw new FleetError("OPTION_INVALID", `cannot read the JSONPath filter ${JSON.stringify(text)}`);
   const read = parseJsonPath(path);

@@ -281,7 +281,8 @@ class Operations {
 
   #operation(action: string, name: string, body: Operation, kind: Kind = this.#kind): Operation {
     const { namespaced, kind: ownKind } = this.#resource;
-    const [, verb = name, suffix = ""] = /^([a-z]+(?:Collection)?)(.*)$/.exec(name) ?? [];
+    const [verb = name] = /^[a-z]+(?:Collection)?/.exec(name) ?? [];
+    const suffix = name.slice(verb.length);
     const isAll = suffix.endsWith("ForAllNamespaces");
     // A name of its own for what else would have that of a delete.
     const method = verb === "deleteCollection" ? { verb: "delete", method: "Collection" } : { verb };

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { withoutTrailing } from "#base/text.ts";
 
 /** Names of derived objects: deterministic, valid, and never the same for two different sources. */
 
@@ -31,7 +32,7 @@ function joined(namespace: string, name: string, limit: number): string {
   const plain = `${namespace}-${name}`;
   const unambiguous = !namespace.includes("-") && !HASHED.test(name);
   if (unambiguous && plain.length <= limit) return plain;
-  const head = plain.slice(0, limit - HASH_LENGTH - 1).replace(/[-.]+$/, "");
+  const head = withoutTrailing(plain.slice(0, limit - HASH_LENGTH - 1), "-.");
   return `${head}-${shortHash(`${namespace}/${name}`, HASH_LENGTH)}`;
 }
 
@@ -44,7 +45,7 @@ export function mailboxName(namespace: string, name: string): string {
 export function loadBalancerServiceName(namespace: string, name: string): string {
   const plain = joined(namespace, name, LABEL_LIMIT);
   if (DNS_LABEL.test(plain)) return plain;
-  const head = `s-${namespace}-${name}`.slice(0, LABEL_LIMIT - HASH_LENGTH - 1).replace(/-+$/, "");
+  const head = withoutTrailing(`s-${namespace}-${name}`.slice(0, LABEL_LIMIT - HASH_LENGTH - 1), "-");
   return `${head}-${shortHash(`${namespace}/${name}`, HASH_LENGTH)}`;
 }
 
@@ -62,7 +63,7 @@ const SLICE_NAME_LIMIT = 110;
  * people and tests look for, and ends in 65 bits of hash over all three parts.
  */
 export function sliceExportName(cluster: string, namespace: string, slice: string): string {
-  const head = `${cluster}-${namespace}-${slice.slice(0, SLICE_NAME_LIMIT)}`.replace(/[-.]+$/, "");
+  const head = withoutTrailing(`${cluster}-${namespace}-${slice.slice(0, SLICE_NAME_LIMIT)}`, "-.");
   return `${head}-${shortHash(`${cluster}/${namespace}/${slice}`, SLICE_HASH_LENGTH)}`;
 }
 

@@ -1,4 +1,5 @@
 import type { Duration, Timestamp } from "../value.ts";
+import { withoutTrailing } from "#base/text.ts";
 
 /** From here on doubles are written with an exponent, if that is what their digits are. */
 const LARGE = 1e6;
@@ -67,7 +68,7 @@ export function formatTimestamp({ nanos, offset }: Timestamp): string {
   const { year, month, day, hours, minutes, seconds, fraction } = civil(local);
   const two = (it: number): string => String(it).padStart(2, "0");
   const date = `${String(year).padStart(4, "0")}-${two(month)}-${two(day)}`;
-  const digits = fraction === 0 ? "" : `.${String(fraction).padStart(9, "0").replace(/0+$/, "")}`;
+  const digits = fraction === 0 ? "" : `.${withoutTrailing(String(fraction).padStart(9, "0"), "0")}`;
   const distance = Math.abs(offset);
   const zone =
     offset === 0 ? "Z" : `${offset < 0 ? "-" : "+"}${two(Math.floor(distance / 60))}:${two(distance % 60)}`;

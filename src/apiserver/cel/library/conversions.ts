@@ -36,7 +36,7 @@ function parseUint64(text: string): Uint {
 }
 
 const NAMED_DOUBLE = /^([+-]?)(?:(inf|infinity)|nan)$/i;
-const DOUBLE = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i;
+const DOUBLE = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i;
 
 function parseDouble(text: string): number {
   const [found, sign, infinite] = NAMED_DOUBLE.exec(text) ?? [];

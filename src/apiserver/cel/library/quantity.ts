@@ -67,7 +67,7 @@ function decimalScale(whole: string, denom: string, suffix: string): number | un
 }
 
 function problemOf(text: string): string {
-  if (text !== "" && /^[+-]?\d*\.?\d*[eEinumkKMGTP]*[-+]?\d*$/.test(text)) {
+  if (text !== "" && /^[+-]?\d*(?:\.\d*)?(?:[eEinumkKMGTP]+[-+]?\d*|[-+]\d*)?$/.test(text)) {
     return /^[+-]?\.?\d/.test(text)
       ? "unable to parse quantity's suffix"
       : "unable to parse numeric part of quantity";

@@ -176,7 +176,11 @@ const NAMED = new Map([
 /** Thousands apart, as in English. */
 function grouped(text: string): string {
   const [whole = "", ...fraction] = text.split(".");
-  return [whole.replaceAll(/(?<=\d)(?=(\d{3})+$)/g, ","), ...fraction].join(".");
+  const digits = whole.replace("-", "");
+  const groups = digits.slice(digits.length % 3).match(/.{3}/g) ?? [];
+  const first = digits.slice(0, digits.length % 3);
+  const apart = [...(first === "" ? [] : [first]), ...groups].join(",");
+  return [whole.startsWith("-") ? `-${apart}` : apart, ...fraction].join(".");
 }
 
 const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";

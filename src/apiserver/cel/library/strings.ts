@@ -100,7 +100,13 @@ function quote(text: string): string {
 const lower = (text: string): string => text.replaceAll(/[A-Z]+/g, (it) => it.toLowerCase());
 const upper = (text: string): string => text.replaceAll(/[a-z]+/g, (it) => it.toUpperCase());
 /** Of Unicode's white space, which JavaScript adds the byte order mark to. */
-const trim = (text: string): string => text.replaceAll(/^[\s\u0085]+|[\s\u0085]+$/g, trimmed);
+function trim(text: string): string {
+  const inner = text.search(/[^\s\u0085]/);
+  if (inner < 0) return trimmed(text);
+  let end = text.length;
+  while (/[\s\u0085]/.test(text.charAt(end - 1))) end -= 1;
+  return trimmed(text.slice(0, inner)) + text.slice(inner, end) + trimmed(text.slice(end));
+}
 
 function trimmed(space: string): string {
   return space.replaceAll(/[^\uFEFF]/g, "");

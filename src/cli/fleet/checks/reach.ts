@@ -1,4 +1,5 @@
 import { request } from "node:https";
+import { withoutTrailing } from "#base/text.ts";
 import { FleetError } from "#base/errors.ts";
 
 /**
@@ -14,7 +15,7 @@ export function reachHub(
   const { server, ca, timeoutMs } = hub;
   return new Promise((resolve, reject) => {
     const asked = request(
-      `${server.replace(/\/+$/, "")}/version`,
+      `${withoutTrailing(server, "/")}/version`,
       { signal, timeout: timeoutMs, agent: false, ...(ca === undefined ? {} : { ca }) },
       (answer) => {
         answer.resume();

@@ -1,4 +1,5 @@
 import type { Pod } from "#api/core/v1/types.ts";
+import { withoutTrailing } from "#base/text.ts";
 import { ConfigError } from "./environment.ts";
 
 /** The name of a pod's host, and how it resolves other names. Pure. */
@@ -79,7 +80,7 @@ function unique(list: readonly string[]): readonly string[] {
 export function hostnameOf(pod: Pod): string {
   const { hostname: wanted = "", hostnameOverride } = pod.spec ?? {};
   if (hostnameOverride !== undefined) return hostnameOverride;
-  return wanted === "" ? pod.metadata.name.slice(0, 63).replace(/[-.]+$/, "") : wanted;
+  return wanted === "" ? withoutTrailing(pod.metadata.name.slice(0, 63), "-.") : wanted;
 }
 
 /** The pod's name with that of its subdomain; undefined where it has none. */
