@@ -11,6 +11,7 @@ const steps: readonly Step[] = [
   ...CHECKS,
   { name: "lab tests", command: ["vitest", "run", "--project", "lab"] },
   { name: "unit tests on another day", command: ["node", "scripts/another-day.ts"] },
+  { name: "end to end, on a lab", command: ["node", "scripts/e2e.ts"] },
   conformance("dual-stack"),
   conformance("IPv4 only", "--ip-family", "ipv4"),
   conformance("newest version of the suite", "--suite", "latest"),

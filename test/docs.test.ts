@@ -25,11 +25,11 @@ function shellLines(text: string): readonly string[] {
     .map((line) => line.replace(/\s+#.*$/, "").trim());
 }
 
-/** What stands behind `fairlead` on the lines that begin with it, alone or in `$(…)`. */
+/** What stands behind `fairlead` on the lines that begin with it, alone or in `$(…)`, up to a pipe. */
 function fairleadCalls(text: string): readonly (readonly string[])[] {
   return shellLines(text)
-    .flatMap((line) => [...line.matchAll(/(?:^|\$\()(?:\.\/bin\/)?fairlead ([^)]*)/g)])
-    .map((match) => (match[1] ?? "").split(/\s+/));
+    .flatMap((line) => [...line.matchAll(/(?:^|\$\()(?:\.\/bin\/)?fairlead ([^)|]*)/g)])
+    .map((match) => (match[1] ?? "").trim().split(/\s+/));
 }
 
 /** What is wrong with a call, told by the command's own definition, without running it. */

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
+import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
 import { type Deployment, DEPLOYMENTS } from "#api/apps/v1/types.ts";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { CONFIG_MAPS, NAMESPACES, type Pod } from "#api/core/v1/types.ts";
@@ -14,6 +15,7 @@ import { KUBEADM } from "#cli/dns-setup/corefiles.fake.ts";
 import { startHub } from "#controllers/hub/hub.ts";
 import { runAgent } from "#controllers/member/agent/agent.ts";
 import { connect } from "#kube/client.ts";
+import type { Resource } from "#api/meta/resource.ts";
 import { isConditionTrue } from "#kube/conditions.ts";
 import { createInformer } from "#kube/informer.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
@@ -261,9 +263,9 @@ describe.skipIf(KUBECTL === undefined || helm === undefined)("the commands of do
     await world.run(section(upgrade));
     await world.joined();
     await world.run(section(uninstall));
-    expect((await world.hub.list(MEMBER_CLUSTERS)).items).toEqual([]);
     for (const client of [world.hub, world.member])
-      expect((await client.list(DEPLOYMENTS)).items).toEqual([]);
+      for (const kind of [DEPLOYMENTS, CUSTOM_RESOURCE_DEFINITIONS] as readonly Resource[])
+        expect((await client.list(kind)).items.map((it) => it.metadata.name)).toEqual([]);
     expect(await world.corefile()).toBe(KUBEADM);
   });
 

@@ -1,0 +1,112 @@
+/**
+ * `npm run test:e2e`: installs a fleet as docs/install.md says, tries what it promises, and takes all of it away; on a lab of
+ * its own, or on any clusters.
+ *
+ *   npm run test:e2e [-- --hub-context HUB --member-contexts A,B[,…]] [--image IMAGE] [--keep]
+ *                    [--hub-down COMMAND --hub-up COMMAND]
+ */
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { messageOf } from "#base/errors.ts";
+import { exec } from "#base/exec.ts";
+import { findProgram } from "#lab/machine.ts";
+import { VERSION } from "../src/cmd/fairlead/version.ts";
+import { findKubectl } from "../src/cmd/lab/enter.ts";
+import { searchPath, untilInterrupted } from "../src/cmd/lab/context.ts";
+import { inOwnNamespace } from "../src/cmd/lab/user-namespace.ts";
+import { type Settings, SETTINGS_VARIABLE } from "../test/e2e/settings.ts";
+import { root } from "./steps.ts";
+
+const { values: flags } = parseArgs({
+  options: {
+    /** Contexts of the kubeconfig that KUBECONFIG names. Without them a lab is brought up. */
+    "hub-context": { type: "string" },
+    "member-contexts": { type: "string" },
+    /** Fairlead's, as the clusters' nodes find it. */
+    image: { type: "string", default: `fairlead.dev/fairlead:${VERSION}` },
+    /** Shell commands that take the hub's API server away and bring it back. */
+    "hub-down": { type: "string" },
+    "hub-up": { type: "string" },
+    /** Leaves the fleet installed, and the lab up. */
+    keep: { type: "boolean", default: false },
+  },
+});
+
+const LAB = "e2e";
+const MEMBERS = ["member-1", "member-2"];
+const fairlead = join(root, "bin", "fairlead");
+const tools = join(root, "node_modules", ".tools");
+
+function programs(): Pick<Settings, "kubectl" | "helm" | "fairlead"> {
+  const helm = findProgram("helm", `${tools}:${searchPath()}`);
+  if (helm === undefined) throw new Error("there is no helm on the PATH");
+  return { kubectl: findKubectl(tools), helm, fairlead };
+}
+
+async function main(): Promise<void> {
+  const { "hub-context": hub, "member-contexts": contexts, image, keep } = flags;
+  if (hub === undefined && contexts === undefined) return onLab();
+  const members = (contexts ?? "").split(",").filter((it) => it !== "");
+  if (hub === undefined || members.length < 2)
+    throw new Error("give both --hub-context HUB and --member-contexts A,B: a hub, and two members or more");
+  if ((flags["hub-down"] === undefined) !== (flags["hub-up"] === undefined))
+    throw new Error("--hub-down and --hub-up belong together");
+  run({
+    kubeconfig: process.env["KUBECONFIG"] ?? `${process.env["HOME"] ?? ""}/.kube/config`,
+    hub,
+    members,
+    image,
+    hubDown: flags["hub-down"],
+    hubUp: flags["hub-up"],
+    keep,
+    ...programs(),
+  });
+}
+
+async function onLab(): Promise<void> {
+  if (await inOwnNamespace()) return;
+  const signal = untilInterrupted();
+  const { image, keep } = flags;
+  const shape = ["--bare", "--members", String(MEMBERS.length), "--nodes", "2"];
+  const lab = (verb: string, ...args: readonly string[]): string =>
+    `${fairlead} lab ${[verb, "--name", LAB, ...args].join(" ")}`;
+  try {
+    process.stdout.write(await cli(["lab", "up", "--name", LAB, ...shape], signal));
+    const kubeconfig = (await cli(["lab", "kubeconfig", "--name", LAB], signal)).trimEnd();
+    run({
+      kubeconfig,
+      hub: "hub",
+      members: MEMBERS,
+      image,
+      hubDown: lab("kill", "hub/apiserver"),
+      hubUp: lab("restore", "hub/apiserver"),
+      keep,
+      ...programs(),
+    });
+  } finally {
+    // Also after Ctrl-C, whose signal is spent.
+    if (!keep) process.stdout.write(await cli(["lab", "down", "--name", LAB], AbortSignal.timeout(60_000)));
+  }
+}
+
+async function cli(args: readonly string[], signal: AbortSignal): Promise<string> {
+  return (await exec(fairlead, args, { signal, timeoutMs: 180_000 })).stdout;
+}
+
+function run(settings: Settings): void {
+  const vitest = join(root, "node_modules", ".bin", "vitest");
+  const result = spawnSync(vitest, ["run", "--project", "e2e"], {
+    cwd: root,
+    stdio: ["ignore", "inherit", "inherit"],
+    env: { ...process.env, [SETTINGS_VARIABLE]: JSON.stringify(settings) },
+  });
+  process.exitCode = result.status ?? 1;
+}
+
+try {
+  await main();
+} catch (error) {
+  process.stderr.write(`\nThe run ends here: ${messageOf(error)}\n`);
+  process.exitCode = process.exitCode === 130 ? 130 : 1;
+}

@@ -1,0 +1,166 @@
+/** The clusters of a run, through the programs that people use: kubectl, Helm, and Fairlead's commands. */
+
+import { delay, systemClock } from "#base/clock.ts";
+import { exec, type ExecOptions } from "#base/exec.ts";
+import { chartFolder, type Chart } from "../chart/helm.ts";
+import type { Settings } from "./settings.ts";
+
+export const SYSTEM = "fleet-system";
+
+/** Longest wait for anything that a cluster does by itself. Unit: milliseconds. */
+const PATIENCE_MS = 180_000;
+const POLL_MS = 500;
+
+export class Clusters {
+  readonly settings: Settings;
+  readonly #signal: AbortSignal;
+
+  constructor(settings: Settings, signal: AbortSignal) {
+    this.settings = settings;
+    this.#signal = signal;
+  }
+
+  get hub(): string {
+    return this.settings.hub;
+  }
+
+  get members(): readonly string[] {
+    return this.settings.members;
+  }
+
+  /** Every cluster once: the hub's may be a member's, too. */
+  get all(): readonly string[] {
+    return [...new Set([this.hub, ...this.members])];
+  }
+
+  async #run(program: string, args: readonly string[], options: ExecOptions = {}): Promise<string> {
+    const { stdout } = await exec(program, args, {
+      timeoutMs: 300_000,
+      signal: this.#signal,
+      ...options,
+      addEnv: { KUBECONFIG: this.settings.kubeconfig, ...options.addEnv },
+    });
+    return stdout;
+  }
+
+  kubectl(cluster: string, args: readonly string[], options: ExecOptions = {}): Promise<string> {
+    return this.#run(this.settings.kubectl, ["--context", cluster, ...args], options);
+  }
+
+  fairlead(args: readonly string[], options: ExecOptions = {}): Promise<string> {
+    return this.#run(this.settings.fairlead, args, options);
+  }
+
+  helm(cluster: string, args: readonly string[], options: ExecOptions = {}): Promise<string> {
+    return this.#run(
+      this.settings.helm,
+      [...args, "--kube-context", cluster, "--namespace", SYSTEM],
+      options,
+    );
+  }
+
+  /** A chart of this checkout: `install` or `upgrade`, with the image of the run. */
+  async chart(
+    cluster: string,
+    verb: readonly string[],
+    chart: Chart,
+    set: readonly string[] = [],
+  ): Promise<void> {
+    const { image } = this.settings;
+    const colon = image.lastIndexOf(":");
+    const hasTag = colon > image.lastIndexOf("/");
+    const values = [
+      `image.repository=${hasTag ? image.slice(0, colon) : image}`,
+      ...(hasTag ? [`image.tag=${image.slice(colon + 1)}`] : []),
+      ...set,
+    ];
+    await this.helm(cluster, [
+      ...verb,
+      chart,
+      chartFolder(chart),
+      "--wait",
+      "--timeout",
+      "240s",
+      ...values.flatMap((it) => ["--set", it]),
+    ]);
+  }
+
+  /** The hub's side and the member's of a command about a member. */
+  ofMember(member: string): readonly string[] {
+    return [member, "--hub-context", this.hub, "--member-context", member];
+  }
+
+  async apply(cluster: string, ...objects: readonly object[]): Promise<void> {
+    const input = objects.map((it) => JSON.stringify(it)).join("\n---\n");
+    await this.kubectl(cluster, ["apply", "-f", "-"], { input });
+  }
+
+  /** An object or a list; undefined when it is not there. */
+  async find<T>(cluster: string, args: readonly string[]): Promise<T | undefined> {
+    const text = await this.kubectl(cluster, ["get", ...args, "--ignore-not-found", "-o", "json"]);
+    return text.trim() === "" ? undefined : (JSON.parse(text) as T);
+  }
+
+  /** Takes the hub away from its members. @returns Brings it back. */
+  async stopHub(): Promise<() => Promise<void>> {
+    const { hubDown, hubUp } = this.settings;
+    if (hubDown !== undefined && hubUp !== undefined) {
+      await this.#run("/bin/sh", ["-c", hubDown]);
+      return async () => {
+        await this.#run("/bin/sh", ["-c", hubUp]);
+        await eventually(
+          "the hub's API server answers",
+          () => this.kubectl(this.hub, ["get", "--raw", "/readyz"], { timeoutMs: 10_000 }),
+          (it) => it.trim() === "ok",
+        );
+      };
+    }
+    const scale = (replicas: number): Promise<string> =>
+      this.kubectl(this.hub, ["-n", SYSTEM, "scale", "deployment/fairlead-hub", `--replicas=${replicas}`]);
+    await scale(0);
+    await this.kubectl(this.hub, [
+      "-n",
+      SYSTEM,
+      "wait",
+      "--for=delete",
+      "pod",
+      "-l",
+      HUB_PODS,
+      "--timeout=120s",
+    ]);
+    return async () => {
+      await scale(2);
+      await this.rolledOut(this.hub, SYSTEM, "deployment/fairlead-hub");
+    };
+  }
+
+  async rolledOut(cluster: string, namespace: string, workload: string): Promise<void> {
+    await this.kubectl(cluster, ["-n", namespace, "rollout", "status", workload, "--timeout=240s"]);
+  }
+}
+
+const HUB_PODS = "app.kubernetes.io/name=fairlead-hub";
+
+/** Asks until the answer satisfies. The last answer, or the last error, is in the message when the time is over. */
+export async function eventually<T>(
+  what: string,
+  read: () => Promise<T>,
+  isEnough: (value: T) => boolean,
+): Promise<T> {
+  const deadlineMs = systemClock.monotonic() + PATIENCE_MS;
+  for (;;) {
+    let last: unknown;
+    try {
+      const value = await read();
+      if (isEnough(value)) return value;
+      last = value;
+    } catch (error) {
+      last = error;
+    }
+    if (systemClock.monotonic() > deadlineMs) {
+      const found = Error.isError(last) ? last.message : JSON.stringify(last);
+      throw new Error(`${what}: not within ${PATIENCE_MS / 1000} s; at last ${found}`);
+    }
+    await delay(systemClock, POLL_MS, new AbortController().signal);
+  }
+}

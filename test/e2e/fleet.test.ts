@@ -1,0 +1,272 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Clusters, eventually, SYSTEM } from "./clusters.ts";
+import { Fleet, HELLO, REPLICAS, untilOffered } from "./fleet.ts";
+import type { Tally } from "./load.ts";
+import { fleetExport, KINDS, mcsExport, multiClusterService, NAMESPACE } from "./manifests.ts";
+import { readSettings } from "./settings.ts";
+import { differences, takeSnapshot } from "./snapshot.ts";
+
+/**
+ * Fairlead on the clusters of a run, by what any conformant cluster gives: kubectl, Helm and Fairlead's commands. The cases
+ * stand in order, and each leaves the fleet as it found it. One client asks all the time; what fails is what it sees.
+ */
+
+const settings = readSettings();
+const stop = new AbortController();
+const clusters = new Clusters(settings, stop.signal);
+const fleet = new Fleet(clusters);
+const { load, exporter, importer } = fleet;
+const BY_ADDRESS = "address";
+const BY_NAME = "name";
+const NAME = `${HELLO}.${NAMESPACE}.svc.clusterset.local`;
+const imageFlags = ["--image", settings.image];
+let isRemoved = false;
+
+const urlOf = (address: string): string => `http://${address.includes(":") ? `[${address}]` : address}/`;
+
+beforeAll(async () => {
+  await fleet.look();
+  await clusters.chart(clusters.hub, ["install", "--create-namespace"], "fairlead-hub");
+  await clusters.helm(clusters.hub, ["test", "fairlead-hub"]);
+  for (const member of clusters.members) {
+    if (member === exporter) {
+      await clusters.chart(member, ["install", "--create-namespace"], "fairlead-member");
+      await clusters.fairlead(["join", ...clusters.ofMember(member), "--agent", "none", ...imageFlags]);
+      await clusters.helm(member, ["test", "fairlead-member"]);
+    } else await clusters.fairlead(["join", ...clusters.ofMember(member), ...imageFlags]);
+    await clusters.fairlead(["dns", "setup", "--context", member]);
+  }
+});
+
+afterAll(async () => {
+  if (!settings.keep && !isRemoved) await fleet.remove();
+});
+
+describe("a service that one cluster exports", () => {
+  it("is imported, and answered in another by its address and by its name in the cluster's DNS", async () => {
+    for (const member of [exporter, importer]) await fleet.serve(member, HELLO);
+    await clusters.apply(exporter, mcsExport(HELLO));
+    const addresses = await eventually(
+      "the import has an address",
+      () => fleet.importedAddresses(HELLO),
+      (it) => it.length > 0,
+    );
+    await fleet.startClient([`${BY_ADDRESS}=${urlOf(addresses[0] ?? "")}`, `${BY_NAME}=http://${NAME}/`]);
+    expect(await fleet.inClient("resolve", NAME)).toEqual(expect.arrayContaining([addresses[0]]));
+    await load.untilAnsweredBy(exporter);
+  });
+
+  it("is imported by the fleet's kinds, and answered by the address of a MultiClusterService", async () => {
+    const name = "shop";
+    await fleet.serve(exporter, name, { replicas: 1 });
+    await clusters.apply(exporter, fleetExport(name));
+    await clusters.apply(importer, multiClusterService(name));
+    const addresses = await addressesOfMultiClusterService(name);
+    for (const address of addresses)
+      expect({ address, ...(await fleet.inClient<Tally>("ask", `http://${address}/`, "10")) }).toMatchObject({
+        address,
+        failed: 0,
+        by: { [exporter]: 10 },
+      });
+    await clusters.kubectl(importer, ["-n", NAMESPACE, "delete", KINDS.multiClusterService, name]);
+    await clusters.kubectl(exporter, ["-n", NAMESPACE, "delete", KINDS.fleetExport, name]);
+    await clusters.kubectl(exporter, ["-n", NAMESPACE, "delete", "deployment,service", name]);
+  });
+
+  it("has the addresses of its pods as a name where it is headless", async () => {
+    const name = "peers";
+    await fleet.serve(exporter, name, { replicas: 2, spec: { clusterIP: "None" } });
+    await clusters.apply(exporter, mcsExport(name));
+    const pods = await clusters.find<{ items: readonly { status: { podIPs: readonly { ip: string }[] } }[] }>(
+      exporter,
+      ["-n", NAMESPACE, "pods", "-l", `app=${name}`],
+    );
+    const wanted = (pods?.items ?? []).map((it) => it.status.podIPs[0]?.ip ?? "").toSorted();
+    const resolved = (): Promise<readonly string[]> =>
+      fleet.inClient("resolve", `${name}.${NAMESPACE}.svc.clusterset.local`);
+    await eventually("the name has the pods' addresses", resolved, (it) => it.join() === wanted.join());
+    await clusters.kubectl(exporter, ["-n", NAMESPACE, "delete", KINDS.mcsExport, name]);
+    await eventually("the name is gone", resolved, (it) => it.length === 0);
+    await clusters.kubectl(exporter, ["-n", NAMESPACE, "delete", "deployment,service", name]);
+  });
+
+  it("loses no request while its pods are replaced", async () => {
+    await load.withoutFailure([BY_ADDRESS, BY_NAME], async () => {
+      await clusters.kubectl(exporter, ["-n", NAMESPACE, "rollout", "restart", `deployment/${HELLO}`]);
+      await clusters.rolledOut(exporter, NAMESPACE, `deployment/${HELLO}`);
+      await untilOffered(fleet, HELLO, REPLICAS);
+    });
+  });
+
+  it("is offered nowhere while it has no pods, and again when it has some", async () => {
+    await fleet.scale(exporter, HELLO, 0);
+    await untilOffered(fleet, HELLO, 0);
+    await load.until("nobody answers", (it) => it.asked > 0 && it.failed === it.asked);
+    await fleet.scale(exporter, HELLO, REPLICAS);
+    await untilOffered(fleet, HELLO, REPLICAS);
+    await load.untilAnsweredBy(exporter);
+  });
+});
+
+describe("a service that two clusters export", () => {
+  beforeAll(async () => {
+    await clusters.apply(importer, mcsExport(HELLO));
+    await load.untilAnsweredBy(exporter, importer);
+  });
+
+  it("is answered by the other while one has no pods, without a request lost", async () => {
+    await load.withoutFailure([BY_ADDRESS, BY_NAME], async () => {
+      await fleet.scale(exporter, HELLO, 0);
+      await load.untilAnsweredBy(importer);
+      await fleet.scale(exporter, HELLO, REPLICAS);
+      await load.untilAnsweredBy(exporter, importer);
+    });
+  });
+
+  it("is answered by the other while one is drained, without a request lost", async () => {
+    const drain = ["drain", exporter, "--hub-context", clusters.hub];
+    await load.withoutFailure([BY_ADDRESS, BY_NAME], async () => {
+      await clusters.fairlead(drain);
+      await load.untilAnsweredBy(importer);
+      await clusters.fairlead([...drain, "--undo"]);
+      await load.untilAnsweredBy(exporter, importer);
+    });
+  });
+
+  it("loses no request while the hub is away, and follows afterwards what changed meanwhile", async () => {
+    await load.withoutFailure([BY_ADDRESS, BY_NAME], async () => {
+      const restore = await clusters.stopHub();
+      try {
+        await fleet.scale(exporter, HELLO, REPLICAS + 1);
+        await load.pass(15);
+      } finally {
+        await restore();
+      }
+      await untilOffered(fleet, HELLO, 2 * REPLICAS + 1);
+    });
+    await fleet.scale(exporter, HELLO, REPLICAS);
+    await untilOffered(fleet, HELLO, 2 * REPLICAS);
+  });
+
+  it("loses no request by its address while all agents are killed, and is kept up to date by the next", async () => {
+    await load.withoutFailure([BY_ADDRESS], async () => {
+      for (const cluster of clusters.all)
+        await clusters.kubectl(cluster, [
+          "-n",
+          SYSTEM,
+          "delete",
+          "pods",
+          "--all",
+          "--force",
+          "--grace-period=0",
+        ]);
+      for (const cluster of clusters.all) await untilFleetRuns(cluster);
+    });
+    await fleet.scale(exporter, HELLO, REPLICAS - 1);
+    await untilOffered(fleet, HELLO, 2 * REPLICAS - 1);
+    await fleet.scale(exporter, HELLO, REPLICAS);
+    await untilOffered(fleet, HELLO, 2 * REPLICAS);
+    await load.untilAnsweredBy(exporter, importer);
+  });
+
+  it("loses no request while one of the clusters leaves the fleet and joins again", async () => {
+    await load.withoutFailure([BY_ADDRESS, BY_NAME], async () => {
+      await clusters.fairlead(["leave", ...clusters.ofMember(exporter)]);
+      await load.untilAnsweredBy(importer);
+      await clusters.fairlead(["join", ...clusters.ofMember(exporter), "--agent", "none", ...imageFlags]);
+      await load.untilAnsweredBy(exporter, importer);
+    });
+  });
+
+  it("loses no request while the charts are upgraded and rolled back", async () => {
+    const changed = ["podAnnotations.e2e=upgraded"];
+    await load.withoutFailure([BY_ADDRESS, BY_NAME], async () => {
+      await clusters.chart(clusters.hub, ["upgrade"], "fairlead-hub", changed);
+      for (const member of clusters.members) {
+        const takesOver = member === exporter ? [] : ["--install", "--take-ownership"];
+        await clusters.chart(member, ["upgrade", ...takesOver], "fairlead-member", changed);
+      }
+      await clusters.helm(exporter, ["rollback", "fairlead-member", "1", "--wait", "--timeout", "240s"]);
+    });
+    await load.untilAnsweredBy(exporter, importer);
+  });
+
+  it("is gone everywhere once nobody exports it", async () => {
+    for (const member of [exporter, importer])
+      await clusters.kubectl(member, ["-n", NAMESPACE, "delete", KINDS.mcsExport, HELLO]);
+    await eventually(
+      "the import is gone",
+      () => fleet.importedAddresses(HELLO),
+      (it) => it.length === 0,
+    );
+    await eventually(
+      "the name is gone",
+      () => fleet.inClient<readonly string[]>("resolve", NAME),
+      (it) => it.length === 0,
+    );
+  });
+});
+
+describe("Fairlead", () => {
+  it.skipIf(settings.keep)("leaves nothing behind when it is uninstalled", async () => {
+    await fleet.remove();
+    isRemoved = true;
+    for (const cluster of clusters.all)
+      await eventually(
+        `cluster ${cluster} is as it was`,
+        async () =>
+          differences(fleet.before.get(cluster) ?? new Map(), await takeSnapshot(clusters, cluster)),
+        (it) => it.length === 0,
+      );
+  });
+});
+
+async function untilFleetRuns(cluster: string): Promise<void> {
+  const found = await clusters.find<{ items: readonly { metadata: { name: string } }[] }>(cluster, [
+    "-n",
+    SYSTEM,
+    "deployments",
+  ]);
+  for (const { metadata } of found?.items ?? [])
+    await clusters.rolledOut(cluster, SYSTEM, `deployment/${metadata.name}`);
+}
+
+/** By what the cluster gives: an address of a load balancer, else the Service's own; and a port of a node. */
+async function addressesOfMultiClusterService(name: string): Promise<readonly string[]> {
+  const label = "networking.fleet.azure.com/derived-service";
+  const { metadata } = await eventually(
+    "the MultiClusterService is valid",
+    async () =>
+      (await clusters.find<MultiClusterService>(importer, [
+        "-n",
+        NAMESPACE,
+        KINDS.multiClusterService,
+        name,
+      ]))!,
+    (it) =>
+      it.metadata.labels?.[label] !== undefined &&
+      it.status?.conditions?.some((one) => one.type === "Valid" && one.status === "True") === true,
+  );
+  const derived = metadata.labels?.[label] ?? "";
+  const { spec, status } = (await clusters.find<Service>(importer, ["-n", SYSTEM, "service", derived]))!;
+  const nodes = await clusters.find<{ items: readonly NodeObject[] }>(importer, ["nodes"]);
+  const node = nodes?.items[0]?.status.addresses.find((it) => it.type === "InternalIP")?.address ?? "";
+  const port = spec.ports[0]?.nodePort;
+  const balancer = status.loadBalancer.ingress?.[0]?.ip;
+  const host = (address: string): string => (address.includes(":") ? `[${address}]` : address);
+  return [host(balancer ?? spec.clusterIP), ...(port === undefined ? [] : [`${host(node)}:${port}`])];
+}
+
+interface MultiClusterService {
+  readonly metadata: { readonly labels?: Readonly<Record<string, string>> };
+  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
+}
+
+interface Service {
+  readonly spec: { readonly clusterIP: string; readonly ports: readonly { readonly nodePort?: number }[] };
+  readonly status: { readonly loadBalancer: { readonly ingress?: readonly { readonly ip?: string }[] } };
+}
+
+interface NodeObject {
+  readonly status: { readonly addresses: readonly { readonly type: string; readonly address: string }[] };
+}

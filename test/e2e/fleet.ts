@@ -1,0 +1,180 @@
+/** Installs a fleet on the clusters of a run as docs/install.md says, and takes all of it away again. */
+
+import { type Clusters, eventually, SYSTEM } from "./clusters.ts";
+import { Load } from "./load.ts";
+import { client, KINDS, NAMESPACE, namespace, scripts, server, service } from "./manifests.ts";
+import { type AnyObject, type Snapshot, takeSnapshot } from "./snapshot.ts";
+
+export const HELLO = "hello";
+export const REPLICAS = 3;
+
+export class Fleet {
+  readonly clusters: Clusters;
+  /** What each cluster had before. */
+  readonly before = new Map<string, Snapshot>();
+  readonly load: Load;
+
+  constructor(clusters: Clusters) {
+    this.clusters = clusters;
+    this.load = new Load(clusters, this.importer);
+  }
+
+  get exporter(): string {
+    return this.clusters.members[0] ?? "";
+  }
+
+  /** Where the client is. It exports, too, where a case wants two exporters. */
+  get importer(): string {
+    return this.clusters.members[1] ?? "";
+  }
+
+  /** Remembers what is there. @throws Where a fleet, or a run that was not cleared away, is there already. */
+  async look(): Promise<void> {
+    for (const cluster of this.clusters.all) {
+      const snapshot = await takeSnapshot(this.clusters, cluster);
+      for (const name of [SYSTEM, NAMESPACE])
+        if (snapshot.has(`Namespace /${name}`))
+          throw new Error(
+            `cluster ${cluster} has namespace ${name} already: the suite wants clusters without Fairlead`,
+          );
+      this.before.set(cluster, snapshot);
+    }
+  }
+
+  /** A server of each member's own under one name, and its Service. */
+  async serve(
+    cluster: string,
+    name: string,
+    more: { readonly replicas?: number; readonly spec?: object } = {},
+  ): Promise<void> {
+    const { image } = this.clusters.settings;
+    const { replicas = REPLICAS, spec = {} } = more;
+    await this.clusters.apply(
+      cluster,
+      namespace(),
+      scripts(),
+      server({ name, cluster, image, replicas }),
+      service(name, { ...spec }),
+    );
+    await this.clusters.rolledOut(cluster, NAMESPACE, `deployment/${name}`);
+  }
+
+  async startClient(targets: readonly string[]): Promise<void> {
+    const { image } = this.clusters.settings;
+    await this.clusters.apply(this.importer, namespace(), scripts(), client(image, targets));
+    await this.clusters.rolledOut(this.importer, NAMESPACE, "deployment/client");
+  }
+
+  /** Runs the client's script in its pod. */
+  async inClient<T>(...args: readonly string[]): Promise<T> {
+    const exec = ["-n", NAMESPACE, "exec", "deployment/client", "--", "node", "/e2e/client.mjs", ...args];
+    return JSON.parse(await this.clusters.kubectl(this.importer, exec)) as T;
+  }
+
+  async scale(cluster: string, name: string, replicas: number): Promise<void> {
+    await this.clusters.kubectl(cluster, [
+      "-n",
+      NAMESPACE,
+      "scale",
+      `deployment/${name}`,
+      `--replicas=${replicas}`,
+    ]);
+    await this.clusters.rolledOut(cluster, NAMESPACE, `deployment/${name}`);
+  }
+
+  /** The addresses by which the importer has a service. */
+  async importedAddresses(name: string): Promise<readonly string[]> {
+    const found = await this.clusters.find<{ spec?: { ips?: readonly string[] } }>(this.importer, [
+      "-n",
+      NAMESPACE,
+      KINDS.mcsImport,
+      name,
+    ]);
+    return found?.spec?.ips ?? [];
+  }
+
+  /** How many endpoints the importer's service proxy is offered. */
+  async offered(name: string): Promise<number> {
+    const found = await this.clusters.find<{ items: readonly { endpoints?: readonly unknown[] | null }[] }>(
+      this.importer,
+      ["-n", NAMESPACE, "endpointslices", "-l", `multicluster.kubernetes.io/service-name=${name}`],
+    );
+    return (found?.items ?? []).flatMap((it) => it.endpoints ?? []).length;
+  }
+
+  /** Takes away all that the run made. What is not there is fine: the run may have ended anywhere. */
+  async remove(): Promise<void> {
+    const { clusters } = this;
+    for (const cluster of clusters.members) await this.#removeMember(cluster);
+    await clusters.helm(clusters.hub, ["uninstall", "fairlead-hub", "--wait", "--ignore-not-found"]);
+    for (const cluster of clusters.all) await this.#clear(cluster);
+  }
+
+  async #removeMember(cluster: string): Promise<void> {
+    const { clusters } = this;
+    const gone = ["--ignore-not-found", "--timeout=120s"];
+    for (const kind of [KINDS.multiClusterService, KINDS.fleetExport, KINDS.mcsExport])
+      if (await this.#serves(cluster, kind))
+        await clusters.kubectl(cluster, ["-n", NAMESPACE, "delete", kind, "--all", ...gone]);
+    if (await this.#isMember(cluster)) await clusters.fairlead(["leave", ...clusters.ofMember(cluster)]);
+    await clusters.fairlead(["dns", "setup", "--context", cluster, "--undo"]);
+    await clusters.helm(cluster, ["uninstall", "fairlead-member", "--wait", "--ignore-not-found"]);
+  }
+
+  async #isMember(cluster: string): Promise<boolean> {
+    const kind = "memberclusters.cluster.kubernetes-fleet.io";
+    if (!(await this.#serves(this.clusters.hub, kind))) return false;
+    return (await this.clusters.find(this.clusters.hub, [kind, cluster])) !== undefined;
+  }
+
+  async #serves(cluster: string, kind: string): Promise<boolean> {
+    return (await this.clusters.find(cluster, ["crd", kind])) !== undefined;
+  }
+
+  /**
+   * What docs/install.md says of what stays: kinds, namespaces, and the right to ask for certificates; and the requests for
+   * them, which Kubernetes would keep for an hour.
+   */
+  async #clear(cluster: string): Promise<void> {
+    const { clusters } = this;
+    const before = this.before.get(cluster) ?? new Map<string, string>();
+    const named = await clusters.find<{ items: readonly AnyObject[] }>(cluster, ["crd,namespaces,csr"]);
+    const ours = (named?.items ?? []).filter(
+      ({ kind, metadata }) =>
+        (kind === "Namespace" && [NAMESPACE, SYSTEM, VIEW].includes(metadata.name)) ||
+        (kind === "CertificateSigningRequest" && metadata.name.startsWith("fleet-member-")) ||
+        (kind === "CustomResourceDefinition" &&
+          FLEET_GROUPS.test(metadata.name) &&
+          !before.has(`CustomResourceDefinition.apiextensions.k8s.io /${metadata.name}`)),
+    );
+    await clusters.kubectl(cluster, ["delete", "clusterrole,clusterrolebinding", ASK, "--ignore-not-found"]);
+    for (const kind of ["Namespace", "CustomResourceDefinition", "CertificateSigningRequest"]) {
+      const names = ours.filter((it) => it.kind === kind).map((it) => it.metadata.name);
+      if (names.length > 0)
+        await clusters.kubectl(cluster, [
+          "delete",
+          kind.toLowerCase(),
+          ...names,
+          "--ignore-not-found",
+          "--timeout=240s",
+        ]);
+    }
+  }
+}
+
+/** The hub's, of what members can import. */
+const VIEW = "fleet-view-default";
+/** What \`join\` gives members on the hub. */
+const ASK = "fairlead-certificates";
+
+const FLEET_GROUPS =
+  /\.(networking\.fleet\.azure\.com|cluster\.kubernetes-fleet\.io|multicluster\.x-k8s\.io|fairlead\.dev)$/;
+
+/** Waits until the importer offers so many endpoints of a service. */
+export async function untilOffered(fleet: Fleet, name: string, count: number): Promise<void> {
+  await eventually(
+    `${count} endpoints of ${name} in ${fleet.importer}`,
+    () => fleet.offered(name),
+    (it) => it === count,
+  );
+}

@@ -1,0 +1,99 @@
+// A client of the fleet. What it is asked for is its first argument; it prints JSON.
+//
+//   load NAME=URL…      asks each URL without an end, and prints a line a second: what was answered and what failed
+//   ask URL COUNT       asks COUNT times, one after another
+//   resolve NAME        the addresses of a name, by the resolver of the pod
+import { lookup } from "node:dns/promises";
+import { get } from "node:http";
+
+const EVERY_MS = 50;
+const TIMEOUT_MS = 3000;
+/** No more are under way at a time: a service that is gone must not fill the pod's memory. */
+const MAX_UNDER_WAY = 100;
+
+const FIRST_PORT = 2048;
+const LAST_PORT = 65_535;
+
+const nothing = () => ({ asked: 0, failed: 0, by: {}, errors: {} });
+
+/**
+ * Each request is a connection of its own, from a port that none of the last minutes had: conntrack remembers a closed
+ * connection for two minutes, and sends one that begins anew with the same addresses and ports to the endpoint of before,
+ * whatever became of it. The kernel's own choice comes back to a port after some 3,000 connections.
+ */
+let localPort = FIRST_PORT + Math.floor(Math.random() * (LAST_PORT - FIRST_PORT));
+
+function ask(url) {
+  localPort = localPort < LAST_PORT ? localPort + 1 : FIRST_PORT;
+  const options = { agent: false, localPort, signal: AbortSignal.timeout(TIMEOUT_MS) };
+  return new Promise((resolve, reject) => {
+    const request = get(url, options, (response) => {
+      let text = "";
+      response.setEncoding("utf8");
+      response.on("data", (chunk) => (text += chunk));
+      response.on("error", reject);
+      response.on("end", () => {
+        try {
+          resolve(JSON.parse(text).cluster);
+        } catch (error) {
+          reject(error);
+        }
+      });
+    });
+    request.on("error", reject);
+  });
+}
+
+async function askInto(tally, url) {
+  tally.asked++;
+  try {
+    const cluster = await ask(url);
+    tally.by[cluster] = (tally.by[cluster] ?? 0) + 1;
+  } catch (error) {
+    tally.failed++;
+    const code = error.name === "TimeoutError" ? "timeout" : (error.code ?? error.name);
+    tally.errors[code] = (tally.errors[code] ?? 0) + 1;
+  }
+}
+
+function load(targets) {
+  const fresh = () => Object.fromEntries(targets.map(([name]) => [name, nothing()]));
+  let tallies = fresh();
+  let underWay = 0;
+  setInterval(() => {
+    for (const [name, url] of targets) {
+      if (underWay >= MAX_UNDER_WAY) return;
+      underWay++;
+      // What ends in a later second counts there.
+      const tally = nothing();
+      void askInto(tally, url).finally(() => {
+        underWay--;
+        add(tallies[name], tally);
+      });
+    }
+  }, EVERY_MS);
+  setInterval(() => {
+    process.stdout.write(`${JSON.stringify(tallies)}\n`);
+    tallies = fresh();
+  }, 1000);
+}
+
+function add(sum, { asked, failed, by, errors }) {
+  sum.asked += asked;
+  sum.failed += failed;
+  for (const [key, count] of Object.entries(by)) sum.by[key] = (sum.by[key] ?? 0) + count;
+  for (const [key, count] of Object.entries(errors)) sum.errors[key] = (sum.errors[key] ?? 0) + count;
+}
+
+const [verb, ...rest] = process.argv.slice(2);
+if (verb === "load") {
+  process.on("SIGTERM", () => process.exit(0));
+  load(rest.map((it) => [it.slice(0, it.indexOf("=")), it.slice(it.indexOf("=") + 1)]));
+} else if (verb === "ask") {
+  const tally = nothing();
+  for (let left = Number(rest[1]); left > 0; left--) await askInto(tally, rest[0]);
+  process.stdout.write(JSON.stringify(tally));
+} else {
+  const found = await lookup(rest[0], { all: true }).catch(() => []);
+  process.stdout.write(JSON.stringify(found.map((it) => it.address).toSorted()));
+}

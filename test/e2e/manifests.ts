@@ -1,0 +1,137 @@
+/** What the suite installs in a cluster beside Fairlead: servers, Services, and a client. */
+
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+export const NAMESPACE = "fairlead-e2e";
+export const CLIENT = "client";
+const SCRIPTS = "scripts";
+
+type Manifest = Readonly<Record<string, unknown>>;
+
+export function namespace(): Manifest {
+  const labels = { "pod-security.kubernetes.io/enforce": "restricted" };
+  return { apiVersion: "v1", kind: "Namespace", metadata: { name: NAMESPACE, labels } };
+}
+
+export function scripts(): Manifest {
+  const read = (name: string): string =>
+    readFileSync(fileURLToPath(new URL(`in-pod/${name}`, import.meta.url)), "utf8");
+  const data = { "echo.mjs": read("echo.mjs"), "client.mjs": read("client.mjs") };
+  return { apiVersion: "v1", kind: "ConfigMap", metadata: { namespace: NAMESPACE, name: SCRIPTS }, data };
+}
+
+export interface Server {
+  readonly name: string;
+  readonly cluster: string;
+  readonly image: string;
+  readonly replicas: number;
+}
+
+export function server({ name, cluster, image, replicas }: Server): Manifest {
+  return deployment(name, replicas, {
+    name: "echo",
+    image,
+    command: ["node", "/e2e/echo.mjs"],
+    env: [
+      { name: "CLUSTER", value: cluster },
+      { name: "POD", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } },
+    ],
+    ports: [{ name: "http", containerPort: 8080 }],
+    readinessProbe: { httpGet: { path: "/readyz", port: "http" }, periodSeconds: 1 },
+  });
+}
+
+/** @param targets - What it asks without an end, as `NAME=URL`. */
+export function client(image: string, targets: readonly string[]): Manifest {
+  return deployment(CLIENT, 1, {
+    name: "client",
+    image,
+    command: ["node", "/e2e/client.mjs", "load", ...targets],
+    // Lookups of names wait in Node's threads.
+    env: [{ name: "UV_THREADPOOL_SIZE", value: "32" }],
+  });
+}
+
+function deployment(name: string, replicas: number, container: object): Manifest {
+  const labels = { app: name };
+  const securityContext = {
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ["ALL"] },
+  };
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { namespace: NAMESPACE, name },
+    spec: {
+      replicas,
+      selector: { matchLabels: labels },
+      template: {
+        metadata: { labels },
+        spec: {
+          automountServiceAccountToken: false,
+          enableServiceLinks: false,
+          securityContext: {
+            runAsNonRoot: true,
+            runAsUser: 65_532,
+            seccompProfile: { type: "RuntimeDefault" },
+          },
+          containers: [
+            {
+              ...container,
+              imagePullPolicy: "IfNotPresent",
+              securityContext,
+              volumeMounts: [{ name: SCRIPTS, mountPath: "/e2e", readOnly: true }],
+            },
+          ],
+          volumes: [{ name: SCRIPTS, configMap: { name: SCRIPTS } }],
+        },
+      },
+    },
+  };
+}
+
+export function service(name: string, more: Manifest = {}): Manifest {
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { namespace: NAMESPACE, name },
+    spec: {
+      selector: { app: name },
+      ports: [{ name: "http", port: 80, targetPort: "http" }],
+      ...more,
+    },
+  };
+}
+
+/** Names that kubectl takes for one kind alone: two groups have kinds of these names. */
+export const KINDS = {
+  fleetExport: "serviceexports.networking.fleet.azure.com",
+  mcsExport: "serviceexports.multicluster.x-k8s.io",
+  mcsImport: "serviceimports.multicluster.x-k8s.io",
+  multiClusterService: "multiclusterservices.networking.fleet.azure.com",
+} as const;
+
+const metadata = (name: string) => ({ namespace: NAMESPACE, name });
+
+export function mcsExport(name: string): Manifest {
+  return { apiVersion: "multicluster.x-k8s.io/v1beta1", kind: "ServiceExport", metadata: metadata(name) };
+}
+
+export function fleetExport(name: string): Manifest {
+  return {
+    apiVersion: "networking.fleet.azure.com/v1beta1",
+    kind: "ServiceExport",
+    metadata: metadata(name),
+  };
+}
+
+export function multiClusterService(name: string): Manifest {
+  return {
+    apiVersion: "networking.fleet.azure.com/v1alpha1",
+    kind: "MultiClusterService",
+    metadata: metadata(name),
+    spec: { serviceImport: { name } },
+  };
+}

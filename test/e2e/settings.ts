@@ -1,0 +1,29 @@
+/** What a run of the suite is told by `npm run test:e2e` (scripts/e2e.ts), through the environment. */
+
+export interface Settings {
+  /** Where kubectl, Helm and Fairlead find the contexts: as `KUBECONFIG` has it. */
+  readonly kubeconfig: string;
+  readonly hub: string;
+  /** Contexts of the members, which are also their names in the fleet. At least two. */
+  readonly members: readonly string[];
+  /** Of Fairlead; the suite's own pods run it, too. */
+  readonly image: string;
+  /** Paths of the programs. */
+  readonly kubectl: string;
+  readonly helm: string;
+  readonly fairlead: string;
+  /** Shell commands that take the hub's API server away and bring it back. Without them `fairlead hub` is scaled to 0. */
+  readonly hubDown: string | undefined;
+  readonly hubUp: string | undefined;
+  /** Leaves everything installed. */
+  readonly keep: boolean;
+}
+
+export const SETTINGS_VARIABLE = "FAIRLEAD_E2E";
+
+export function readSettings(): Settings {
+  const text = process.env[SETTINGS_VARIABLE];
+  if (text === undefined)
+    throw new Error("this suite is run by: npm run test:e2e [-- --hub-context HUB --member-contexts A,B]");
+  return JSON.parse(text) as Settings;
+}
