@@ -40,6 +40,8 @@ export interface CoreOptions {
   readonly authentication?: AuthenticationOptions | undefined;
   readonly limits?: LoadLimits | undefined;
   readonly audit?: AuditOptions | undefined;
+  /** Admission plugins that are off, by the names that the real server has for them. */
+  readonly disabledAdmissionPlugins?: readonly string[] | undefined;
   /** PEM of the authority of kubelets' serving certificates. Default: these are not checked. */
   readonly kubeletCa?: string | undefined;
   readonly clock: Clock;
@@ -70,6 +72,8 @@ export function composeCore(options: CoreOptions): Core {
     ...(issuer === undefined ? {} : { issuer }),
     ...(audiences === undefined ? {} : { audiences }),
   });
+  const disabled = new Set(options.disabledAdmissionPlugins);
+  const isEnabled = (plugin: string): boolean => !disabled.has(plugin);
   const builtins = builtinResources({
     serviceAccountTokens,
     tokenSources: tokenSources(authentication, serviceAccountTokens.audiences, log),
@@ -78,11 +82,12 @@ export function composeCore(options: CoreOptions): Core {
     rootCa: pki.ca.cert,
     newUid: randomUUID,
     crdStrategy,
+    podAdmission: isEnabled,
   });
   const { authenticator, authorizer, allocations } = builtins;
   const catalog = new Catalog(builtins.resources, builtins.reviews);
   const resolve: ServiceResolver = (service) => resolver(service);
-  const plugins = admissionPlugins({ store, catalog, authorizer, clock, log, resolve });
+  const plugins = admissionPlugins({ store, catalog, authorizer, clock, log, resolve, isEnabled });
   const { admission } = plugins;
   const registry = new Registry({ store, catalog, rng, clock, newUid: randomUUID, admission });
   const resolver = resolveService ?? endpointResolver(registry.reader);

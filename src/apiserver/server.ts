@@ -42,6 +42,12 @@ export interface ApiServerOptions {
   readonly resolveService?: ServiceResolver;
   /** Further names and addresses in the server's certificate. */
   readonly externalSans?: readonly string[];
+  /** The server's certificate, with its chain, where it is not to make one. PEM. */
+  readonly servingCertificate?: CertificatePair;
+  /** PEM of further authorities of client certificates. */
+  readonly clientCa?: string;
+  /** Admission plugins that are off, by the names that the real server has for them. */
+  readonly disabledAdmissionPlugins?: readonly string[];
   /** Who gets in beside holders of client certificates and ServiceAccount tokens. */
   readonly authentication?: AuthenticationOptions;
   /** How much is served at once, and for how long. */
@@ -108,6 +114,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     authentication: options.authentication,
     limits: options.limits,
     audit: options.audit,
+    disabledAdmissionPlugins: options.disabledAdmissionPlugins,
     kubeletCa: options.kubeletCa,
     clock,
     rng,
@@ -117,8 +124,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   });
   const { handler, registry, allocations } = core;
   const listener = new Listener({
-    certificate: pki.apiserver,
-    clientCa: pki.ca.cert,
+    certificate: options.servingCertificate ?? pki.apiserver,
+    clientCa: [pki.ca.cert, ...(options.clientCa === undefined ? [] : [options.clientCa])],
     handler,
     port: options.port ?? 0,
     host,
@@ -138,7 +145,9 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   await bootstrap(registry, { allocations, advertiseAddress, port });
   const url = `https://${isIPv6(advertiseAddress) ? `[${advertiseAddress}]` : advertiseAddress}:${port}`;
   const kubeconfig = join(dataDir, "admin.kubeconfig");
-  await writeSecretFile(kubeconfig, renderKubeconfig({ server: url, ca: pki.ca.cert, ...admin }));
+  // A certificate from outside is an authority of itself: Go's clients, kubectl among them, trust whatever they are given.
+  const ca = options.servingCertificate?.cert ?? pki.ca.cert;
+  await writeSecretFile(kubeconfig, renderKubeconfig({ server: url, ca, ...admin }));
   core.markReady();
   const running = stack.move();
   let closing: Promise<void> | undefined;
@@ -148,7 +157,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     await running.disposeAsync();
   };
   const close = (): Promise<void> => (closing ??= stop());
-  return { url, port, ca: pki.ca.cert, admin, kubeconfig, registry, close, [Symbol.asyncDispose]: close };
+  return { url, port, ca, admin, kubeconfig, registry, close, [Symbol.asyncDispose]: close };
 }
 
 function pause(clock: Clock, delayMs: number): Promise<void> {

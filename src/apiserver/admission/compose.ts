@@ -3,7 +3,7 @@ import type { Logger } from "#base/log.ts";
 import type { Authorizer } from "../auth/types.ts";
 import type { Catalog } from "../registry/catalog.ts";
 import type { Store } from "../storage/store.ts";
-import { AdmissionChain } from "./chain.ts";
+import { AdmissionChain, type AdmissionPlugin } from "./chain.ts";
 import { Conditions } from "./conditions.ts";
 import { namespaceLifecycle } from "./namespace-lifecycle.ts";
 import { defaultIngressClass, defaultStorageClass } from "./plugins/default-classes.ts";
@@ -26,6 +26,8 @@ export interface AdmissionOptions {
   readonly log: Logger;
   /** Where Services are reached from here. */
   readonly resolve: ServiceResolver;
+  /** Which plugins are on. */
+  readonly isEnabled: (plugin: string) => boolean;
 }
 
 export interface AdmissionPlugins extends Disposable {
@@ -35,19 +37,28 @@ export interface AdmissionPlugins extends Disposable {
 
 /** The admission of a server: the plugins that are on by default, in the order of the real one (`AllOrderedPlugins`). */
 export function admissionPlugins(options: AdmissionOptions): AdmissionPlugins {
-  const { store, catalog, authorizer, clock, log, resolve } = options;
+  const { store, catalog, authorizer, clock, log, resolve, isEnabled } = options;
   const client = new WebhookClient({ resolve, clock, userAgent: "kube-apiserver-admission" });
   const services = { catalog, client, conditions: new Conditions(authorizer), log };
-  const admission = new AdmissionChain([
-    namespaceLifecycle,
-    limitRanger,
-    podSecurity,
-    defaultStorageClass,
-    defaultIngressClass,
-    new MutatingWebhooks(new Hooks(store, "mutatingwebhookconfigurations"), services),
-    new ValidatingPolicies(new BoundPolicies(store, "validating"), { store, catalog, authorizer }),
-    new ValidatingWebhooks(new Hooks(store, "validatingwebhookconfigurations"), services),
-    new ResourceQuotas(store, catalog),
-  ]);
+  const policies = new BoundPolicies(store, "validating");
+  const plugins: readonly (readonly [name: string, AdmissionPlugin])[] = [
+    ["NamespaceLifecycle", namespaceLifecycle],
+    ["LimitRanger", limitRanger],
+    ["PodSecurity", podSecurity],
+    ["DefaultStorageClass", defaultStorageClass],
+    ["DefaultIngressClass", defaultIngressClass],
+    [
+      "MutatingAdmissionWebhook",
+      new MutatingWebhooks(new Hooks(store, "mutatingwebhookconfigurations"), services),
+    ],
+    ["ValidatingAdmissionPolicy", new ValidatingPolicies(policies, { store, catalog, authorizer })],
+    [
+      "ValidatingAdmissionWebhook",
+      new ValidatingWebhooks(new Hooks(store, "validatingwebhookconfigurations"), services),
+    ],
+    ["ResourceQuota", new ResourceQuotas(store, catalog)],
+  ];
+  const enabled = plugins.filter(([name]) => isEnabled(name));
+  const admission = new AdmissionChain(enabled.map(([, plugin]) => plugin));
   return { admission, client, [Symbol.dispose]: () => client[Symbol.dispose]() };
 }

@@ -11,6 +11,7 @@ import { flowResources } from "./kinds/flow.ts";
 import { clusterResources, eventResources, networkResources } from "./kinds/other.ts";
 import { storageResources } from "./kinds/storage.ts";
 import { workloadResources } from "./kinds/workloads.ts";
+import type { PodAdmission } from "./pod/admission.ts";
 import { type AllocationOptions, ServiceAllocations } from "./service/allocations.ts";
 
 export interface BuiltinOptions extends AllocationOptions {
@@ -25,6 +26,8 @@ export interface BuiltinOptions extends AllocationOptions {
   readonly rootCa?: string;
   /** Rules of CustomResourceDefinitions. Default: those of any kind. */
   readonly crdStrategy?: Partial<Strategy>;
+  /** Which admission plugins that belong to pods are on. Default: all. */
+  readonly podAdmission?: PodAdmission;
 }
 
 export interface Builtins {
@@ -51,7 +54,11 @@ export function builtinResources(options: BuiltinOptions): Builtins {
   });
   return {
     resources: [
-      ...coreResources(allocations, { key: serviceAccountTokens.key, rootCa: options.rootCa }),
+      ...coreResources(
+        allocations,
+        { key: serviceAccountTokens.key, rootCa: options.rootCa },
+        options.podAdmission ?? (() => true),
+      ),
       ...eventResources(),
       ...workloadResources(),
       ...networkResources(),

@@ -27,8 +27,8 @@ const LISTEN_ERRORS: ReadonlyMap<string, string> = new Map([
 
 export interface ListenerOptions {
   readonly certificate: CertificatePair;
-  /** PEM of the authority that signs client certificates. */
-  readonly clientCa: string;
+  /** PEM of each authority that signs client certificates. */
+  readonly clientCa: readonly string[];
   readonly handler: RequestHandler;
   readonly port: number;
   readonly host: string;
@@ -51,7 +51,7 @@ export class Listener implements AsyncDisposable {
     this.#server = createServer({
       cert: certificate.cert,
       key: certificate.key,
-      ca: clientCa,
+      ca: [...clientCa],
       // Whoever sends no certificate may have a token; a certificate of another authority counts as none.
       requestCert: true,
       rejectUnauthorized: false,

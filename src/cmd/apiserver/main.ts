@@ -9,6 +9,8 @@ import {
   makeFolder,
   parseAddress,
   parseCount,
+  certificateOf,
+  parsePlugins,
   parsePort,
   parseSeconds,
   readFlagFile,
@@ -31,6 +33,14 @@ export function command(): Command {
       "--service-cluster-ip-range <cidrs>",
       "ranges of Service addresses: IPv4, IPv6 or both",
       splitList,
+    )
+    .option("--tls-cert-file <file>", "the server's certificate and its chain, where it is not to make one")
+    .option("--tls-private-key-file <file>", "the key of that certificate")
+    .option("--client-ca-file <file>", "further authorities of client certificates")
+    .option(
+      "--disable-admission-plugins <list>",
+      "admission plugins that are off, such as ServiceAccount",
+      parsePlugins,
     )
     .option("--external-san <name>", "further name or address in the certificate; repeatable", collect, [])
     .option("--token-auth-file <file>", 'bearer tokens: CSV of token, user, uid and "group,group"')
@@ -91,6 +101,8 @@ export function command(): Command {
     runProgram("apiserver", flags, async ({ signal, log, ready }) => {
       makeFolder(flags.data);
       using audit = auditTo(flags, log);
+      const servingCertificate = certificateOf(flags.tlsCertFile, flags.tlsPrivateKeyFile);
+      const clientCa = readFlagFile("--client-ca-file", flags.clientCaFile);
       const kubeletCa = readFlagFile("--kubelet-certificate-authority", flags.kubeletCertificateAuthority);
       await using server = await startApiServer({
         dataDir: flags.data,
@@ -111,6 +123,11 @@ export function command(): Command {
         log,
         ...(audit === undefined ? {} : { audit: audit.options }),
         ...(kubeletCa === undefined ? {} : { kubeletCa }),
+        ...(servingCertificate === undefined ? {} : { servingCertificate }),
+        ...(clientCa === undefined ? {} : { clientCa }),
+        ...(flags.disableAdmissionPlugins === undefined
+          ? {}
+          : { disabledAdmissionPlugins: flags.disableAdmissionPlugins }),
         ...(flags.advertiseAddress === undefined ? {} : { advertiseAddress: flags.advertiseAddress }),
         ...(flags.serviceClusterIpRange === undefined ? {} : { serviceRanges: flags.serviceClusterIpRange }),
       });

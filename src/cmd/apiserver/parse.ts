@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
 import { dirname, resolve } from "node:path";
 import { FleetError } from "#base/errors.ts";
+import type { CertificatePair } from "#pki/keys.ts";
 
 /** What flags of the API server hold, or what is wrong with them, in a person's words. */
 
@@ -24,6 +25,69 @@ export function parsePort(text: string): number {
   const port = Number(text);
   if (/^[0-9]+$/.test(text) && port <= 65_535) return port;
   throw new FleetError("OPTION_INVALID", `--port must be a number from 0 to 65535, got ${text}`);
+}
+
+/** @throws {FleetError} `OPTION_INVALID` where one of the two files is missing or cannot be read. */
+export function certificateOf(
+  certFile: string | undefined,
+  keyFile: string | undefined,
+): CertificatePair | undefined {
+  const cert = readFlagFile("--tls-cert-file", certFile);
+  const key = readFlagFile("--tls-private-key-file", keyFile);
+  if (cert !== undefined && key !== undefined) return { cert, key };
+  if (cert === undefined && key === undefined) return undefined;
+  throw new FleetError("OPTION_INVALID", "--tls-cert-file and --tls-private-key-file must be given together");
+}
+
+/** Every admission plugin of a real server. Source: pkg/kubeapiserver/options, `AllOrderedPlugins`. */
+const ADMISSION_PLUGINS: ReadonlySet<string> = new Set([
+  "AlwaysAdmit",
+  "NamespaceAutoProvision",
+  "NamespaceLifecycle",
+  "NamespaceExists",
+  "LimitPodHardAntiAffinityTopology",
+  "LimitRanger",
+  "ServiceAccount",
+  "NodeRestriction",
+  "TaintNodesByCondition",
+  "AlwaysPullImages",
+  "ImagePolicyWebhook",
+  "PodSecurity",
+  "PodNodeSelector",
+  "Priority",
+  "DefaultTolerationSeconds",
+  "PodTolerationRestriction",
+  "EventRateLimit",
+  "ExtendedResourceToleration",
+  "DefaultStorageClass",
+  "StorageObjectInUseProtection",
+  "OwnerReferencesPermissionEnforcement",
+  "PersistentVolumeClaimResize",
+  "RuntimeClass",
+  "CertificateApproval",
+  "CertificateSigning",
+  "ClusterTrustBundleAttest",
+  "CertificateSubjectRestriction",
+  "DefaultIngressClass",
+  "DenyServiceExternalIPs",
+  "PodTopologyLabels",
+  "MutatingAdmissionPolicy",
+  "MutatingAdmissionWebhook",
+  "ValidatingAdmissionPolicy",
+  "ValidatingAdmissionWebhook",
+  "ResourceQuota",
+  "AlwaysDeny",
+]);
+
+/** A list of admission plugins. Those that this server does not have are off in any case. */
+export function parsePlugins(text: string): readonly string[] {
+  const names = splitList(text).filter((it) => it !== "");
+  const unknown = names.find((it) => !ADMISSION_PLUGINS.has(it));
+  if (unknown === undefined) return names;
+  throw new FleetError(
+    "OPTION_INVALID",
+    `--disable-admission-plugins: there is no admission plugin ${JSON.stringify(unknown)}`,
+  );
 }
 
 export function parseAddress(text: string): string {

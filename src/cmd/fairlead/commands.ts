@@ -60,6 +60,15 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ["dns", { summary: "DNS for the cluster set, in each member", load: () => import("../dns/main.ts") }],
   ["crds", { summary: "the kinds that a cluster needs", load: () => import("../crds/main.ts") }],
   ["apiserver", { summary: "a Kubernetes API server by itself", load: () => import("../apiserver/main.ts") }],
+  [
+    "envtest",
+    { summary: "an API server for test suites that use envtest", load: () => import("../envtest/main.ts") },
+  ],
+  [
+    "kube-apiserver",
+    { summary: "", load: () => import("../envtest/kube-apiserver.ts"), hidden: true, isProgram: true },
+  ],
+  ["etcd", { summary: "", load: () => import("../envtest/etcd.ts"), hidden: true, isProgram: true }],
   ["reach", { summary: "", load: () => import("../reach/main.ts"), hidden: true }],
   ["lab-controllers", { summary: "", load: () => import("../lab-controllers/main.ts"), hidden: true }],
   ["lab-dns", { summary: "", load: () => import("../lab-dns/main.ts"), hidden: true }],

@@ -21,6 +21,7 @@ import { define } from "../define.ts";
 import { endpointsStrategy } from "../endpoints/strategy.ts";
 import { namespaceStrategy } from "../namespace.ts";
 import { nodeStrategy } from "../node.ts";
+import type { PodAdmission } from "../pod/admission.ts";
 import { podStrategy, podTemplateStrategy } from "../pod/strategy.ts";
 import type { ServiceAllocations } from "../service/allocations.ts";
 import { serviceStrategy } from "../service/strategy.ts";
@@ -34,6 +35,7 @@ import { validateReplicationController } from "../workload/validate.ts";
 export function coreResources(
   allocations: ServiceAllocations,
   secretTokens: SecretTokenOptions,
+  podAdmission: PodAdmission,
 ): readonly ResourceDefinition[] {
   return [
     define("v1", "Namespace", {
@@ -87,7 +89,7 @@ export function coreResources(
       columns: podColumns,
       rowConditions: podRowConditions,
       hasStatus: true,
-      strategy: podStrategy,
+      strategy: podStrategy(podAdmission),
       warnings: (object) => podWarnings(fieldsAt(object, "spec"), "spec"),
     }),
     define("v1", "PodTemplate", {

@@ -14,11 +14,15 @@ const TOLERATION = 300;
 const DEFAULT_ACCOUNT = "default";
 const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
 
+/** Whether an admission plugin that belongs to pods is on. */
+export type PodAdmission = (plugin: "ServiceAccount" | "DefaultTolerationSeconds" | "Priority") => boolean;
+
 /** @throws {StatusError} 403 when the ServiceAccount or the PriorityClass does not exist. */
-export function admitPod(pod: ApiObject, context: WriteContext): void {
+export function admitPod(pod: ApiObject, context: WriteContext, isEnabled: PodAdmission): void {
   const spec = ensureFields(pod, "spec");
-  addTolerations(spec);
-  setPriority(pod, spec, context);
+  if (isEnabled("DefaultTolerationSeconds")) addTolerations(spec);
+  if (isEnabled("Priority")) setPriority(pod, spec, context);
+  if (!isEnabled("ServiceAccount")) return;
   if (pod.metadata.annotations?.[MIRROR_ANNOTATION] !== undefined) return;
   addServiceAccount(pod, spec, context);
 }

@@ -4,7 +4,9 @@ import type { ApiObject } from "../../registry/types.ts";
 import { define } from "../define.ts";
 import { FakeKind } from "../strategy.fake.ts";
 import { qosClassOf } from "./qos.ts";
-import { podStrategy } from "./strategy.ts";
+import { podStrategy as strategyOf } from "./strategy.ts";
+
+const podStrategy = strategyOf(() => true);
 
 const definition = define("v1", "Pod", { plural: "pods", strategy: podStrategy });
 const ACCOUNT = { apiVersion: "v1", kind: "ServiceAccount", metadata: { name: "default", namespace: "n" } };

@@ -1,27 +1,41 @@
 import type { ApiObject, Strategy } from "../../registry/types.ts";
 import { ensureFields, type Fields, fieldsAt, itemsAt, numberAt, setDefault, textAt } from "../fields.ts";
-import { addTolerations, admitPod, gatedCondition, lacksServiceAccount, newPodStatus } from "./admission.ts";
+import {
+  addTolerations,
+  admitPod,
+  gatedCondition,
+  lacksServiceAccount,
+  newPodStatus,
+  type PodAdmission,
+} from "./admission.ts";
 import { defaultPod, defaultPodSpec } from "./defaults.ts";
 import { qosClassOf } from "./qos.ts";
 import { validatePodUpdate } from "./update.ts";
 import { validatePodSpec, validatePodTemplate } from "./validate.ts";
 
-export const podStrategy: Partial<Strategy> = {
+/** @param isEnabled - Which of the admission plugins that belong to pods are on. */
+export function podStrategy(isEnabled: PodAdmission): Partial<Strategy> {
+  return {
+    ...POD_STRATEGY,
+    ...(isEnabled("ServiceAccount") ? { lacksPrerequisite: lacksServiceAccount } : {}),
+    prepareForCreate: (pod, context) => {
+      admitPod(pod, context, isEnabled);
+      const spec = fieldsAt(pod, "spec");
+      pod["status"] = newPodStatus(qosClassOf(spec), gatedCondition(spec, context.nowMs));
+    },
+    prepareForUpdate: (pod, old) => {
+      if (isEnabled("DefaultTolerationSeconds")) addTolerations(ensureFields(pod, "spec"));
+      keepPriority(ensureFields(pod, "spec"), fieldsAt(old, "spec") ?? {});
+      const status = ensureFields(pod, "status");
+      setDefault(status, "qosClass", textAt(fieldsAt(old, "status"), "qosClass"));
+    },
+  };
+}
+
+const POD_STRATEGY: Partial<Strategy> = {
   generation: "spec",
   keptByStatus: ["ownerReferences"],
   applyDefaults: defaultPod,
-  lacksPrerequisite: lacksServiceAccount,
-  prepareForCreate: (pod, context) => {
-    admitPod(pod, context);
-    const spec = fieldsAt(pod, "spec");
-    pod["status"] = newPodStatus(qosClassOf(spec), gatedCondition(spec, context.nowMs));
-  },
-  prepareForUpdate: (pod, old) => {
-    addTolerations(ensureFields(pod, "spec"));
-    keepPriority(ensureFields(pod, "spec"), fieldsAt(old, "spec") ?? {});
-    const status = ensureFields(pod, "status");
-    setDefault(status, "qosClass", textAt(fieldsAt(old, "status"), "qosClass"));
-  },
   validateCreate: (pod) => validatePodSpec(fieldsAt(pod, "spec"), "spec", { podName: pod.metadata.name }),
   validateUpdate: validatePodUpdate,
   gracePeriodSeconds,
