@@ -103,6 +103,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const sans = [advertiseAddress, ...firstAddresses(serviceRanges), ...(options.externalSans ?? [])];
   // TLS goes by the machine's time, whatever clock the server has.
   const { pki, admin } = await ensureKeys(dataDir, sans);
+  const { certificate, clientCa, ca } = trustOf(options, pki);
   const journal = options.journal === "none" ? noJournal : openSqliteJournal(join(dataDir, "journal.db"));
   const store = new Store({ journal, clock });
   stack.defer(() => store.close());
@@ -124,8 +125,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   });
   const { handler, registry, allocations } = core;
   const listener = new Listener({
-    certificate: options.servingCertificate ?? pki.apiserver,
-    clientCa: [pki.ca.cert, ...(options.clientCa === undefined ? [] : [options.clientCa])],
+    certificate,
+    clientCa,
     handler,
     port: options.port ?? 0,
     host,
@@ -145,8 +146,6 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   await bootstrap(registry, { allocations, advertiseAddress, port });
   const url = `https://${isIPv6(advertiseAddress) ? `[${advertiseAddress}]` : advertiseAddress}:${port}`;
   const kubeconfig = join(dataDir, "admin.kubeconfig");
-  // A certificate from outside is an authority of itself: Go's clients, kubectl among them, trust whatever they are given.
-  const ca = options.servingCertificate?.cert ?? pki.ca.cert;
   await writeSecretFile(kubeconfig, renderKubeconfig({ server: url, ca, ...admin }));
   core.markReady();
   const running = stack.move();
@@ -170,6 +169,22 @@ function firstAddresses(serviceRanges: readonly string[]): readonly string[] {
     const prefix = tryParsePrefix(range);
     return prefix === undefined ? [] : [formatAddress(hostRange(prefix).first)];
   });
+}
+
+interface Trust {
+  readonly certificate: CertificatePair;
+  /** PEM of each authority of client certificates. */
+  readonly clientCa: readonly string[];
+  /** What clients verify the server by. A certificate from outside stands for itself: Go's clients, kubectl among them, trust it. */
+  readonly ca: string;
+}
+
+function trustOf({ servingCertificate, clientCa }: ApiServerOptions, { apiserver, ca }: ClusterPki): Trust {
+  return {
+    certificate: servingCertificate ?? apiserver,
+    clientCa: clientCa === undefined ? [ca.cert] : [ca.cert, clientCa],
+    ca: servingCertificate?.cert ?? ca.cert,
+  };
 }
 
 async function ensureKeys(
