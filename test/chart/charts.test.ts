@@ -78,6 +78,11 @@ describe.for(CHARTS)("the chart %s", (chart) => {
   });
 });
 
+function preferredApart(spec: Record<string, unknown>): unknown[] {
+  const path = ["affinity", "podAntiAffinity", "preferredDuringSchedulingIgnoredDuringExecution"] as const;
+  return at(spec, ...path) as unknown[];
+}
+
 describe("the two charts", () => {
   it.each(["_common.tpl", "crds.yaml", "rbac.yaml", "monitoring.yaml", "tests/kinds.yaml"])(
     "have the same %s",
@@ -208,9 +213,7 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
           .map((it) => at(it, "spec", "podSelector", "matchLabels")),
         ...manifests.filter((it) => it.kind === "Service").map((it) => at(it, "spec", "selector")),
         ...podsOf(manifests.filter((it) => it.kind === "Deployment")).flatMap(({ spec }) =>
-          (spec["topologySpreadConstraints"] as unknown[]).map((it) =>
-            at(it, "labelSelector", "matchLabels"),
-          ),
+          preferredApart(spec).map((it) => at(it, "podAffinityTerm", "labelSelector", "matchLabels")),
         ),
       ] as Record<string, string>[];
       expect(selectors.length).toBeGreaterThanOrEqual(labels.length * 4);
@@ -220,6 +223,30 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
         );
         expect({ selector, matches: matches.length }).toEqual({ selector, matches: 1 });
       }
+    });
+
+    it("prefers nodes of their own for copies, then zones, without spread constraints, beside the affinity of the values", async () => {
+      const terms = (spec: Record<string, unknown>): unknown[] =>
+        preferredApart(spec).map((it) => [at(it, "weight"), at(it, "podAffinityTerm", "topologyKey")]);
+      const own = [
+        [100, "kubernetes.io/hostname"],
+        [50, "topology.kubernetes.io/zone"],
+      ];
+      const deployments = async (values: readonly string[]) =>
+        podsOf((await render(program, chart, values)).filter((it) => it.kind === "Deployment"));
+      for (const { spec } of await deployments([])) {
+        expect(terms(spec)).toEqual(own);
+        expect(spec).not.toHaveProperty("topologySpreadConstraints");
+      }
+      const said = "affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]";
+      const [main] = await deployments([
+        `${said}.weight=7`,
+        `${said}.podAffinityTerm.topologyKey=rack`,
+        "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].key=a",
+        "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator=Exists",
+      ]);
+      expect(terms(main?.spec ?? {})).toEqual([...own, [7, "rack"]]);
+      expect(at(main?.spec, "affinity", "nodeAffinity")).toBeDefined();
     });
 
     it("lets nobody but the Job of the kinds write them, by name, and nobody read the Secrets of a cluster", async () => {

@@ -90,22 +90,33 @@ nodeSelector: {{- toYaml . | nindent 2 }}
 {{- with $at.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $at.affinity }}
-affinity: {{- toYaml . | nindent 2 }}
+{{- $affinity := deepCopy ($at.affinity | default dict) }}
+{{- $apart := get $affinity "podAntiAffinity" | default dict }}
+{{- $preferred := "preferredDuringSchedulingIgnoredDuringExecution" }}
+{{- $own := include "fairlead.apart" (dict "root" $root "component" .component) | fromYamlArray }}
+{{- $_ := set $apart $preferred (concat $own (get $apart $preferred | default list)) }}
+{{- $_ := set $affinity "podAntiAffinity" $apart }}
+affinity: {{- toYaml $affinity | nindent 2 }}
+{{- with $at.topologySpreadConstraints }}
+topologySpreadConstraints: {{- toYaml . | nindent 2 }}
 {{- end }}
-topologySpreadConstraints:
-{{- if $at.topologySpreadConstraints }}
-{{- toYaml $at.topologySpreadConstraints | nindent 2 }}
-{{- else }}
-{{- range tuple "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
-  - maxSkew: 1
-    topologyKey: {{ . }}
-    whenUnsatisfiable: ScheduleAnyway
+{{- end }}
+
+{{/*
+Copies are on nodes of their own, and in zones of their own, where there are enough. Spread constraints would not do:
+kube-scheduler ignores all of them on nodes that lack a key, as nodes without zones do.
+*/}}
+{{- define "fairlead.apart" -}}
+{{- $root := .root -}}
+{{- $component := .component -}}
+{{- range $key, $weight := dict "kubernetes.io/hostname" 100 "topology.kubernetes.io/zone" 50 }}
+- weight: {{ $weight }}
+  podAffinityTerm:
+    topologyKey: {{ $key }}
     labelSelector:
       matchLabels:
         {{- include "fairlead.selectorLabels" $root | nindent 8 }}
-        app.kubernetes.io/component: {{ $.component }}
-{{- end }}
+        app.kubernetes.io/component: {{ $component }}
 {{- end }}
 {{- end }}
 

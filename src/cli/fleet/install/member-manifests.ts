@@ -1,3 +1,4 @@
+import type { PodAffinityTerm } from "#api/core/v1/affinity.ts";
 import { DEPLOYMENTS, type Deployment } from "#api/apps/v1/types.ts";
 import { type Container, type Probe, SERVICE_ACCOUNTS, type Service, SERVICES } from "#api/core/v1/types.ts";
 import { accessManifests, type Manifest } from "#api/fairlead.dev/access/manifests.ts";
@@ -147,19 +148,23 @@ function deploymentOf(install: MemberInstall, of: Program): Deployment {
           enableServiceLinks: false,
           terminationGracePeriodSeconds: 30,
           securityContext: POD_SECURITY,
-          topologySpreadConstraints: ["topology.kubernetes.io/zone", "kubernetes.io/hostname"].map(
-            (topologyKey) => ({
-              maxSkew: 1,
-              topologyKey,
-              whenUnsatisfiable: "ScheduleAnyway" as const,
-              labelSelector: { matchLabels: selectorOf(component) },
-            }),
-          ),
+          affinity: {
+            podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: apart(component) },
+          },
           containers: [container],
         },
       },
     },
   };
+}
+
+/** Copies are on nodes of their own, and in zones of their own, where there are enough: as in the charts. */
+function apart(component: string): { weight: number; podAffinityTerm: PodAffinityTerm }[] {
+  const labelSelector = { matchLabels: selectorOf(component) };
+  return (["kubernetes.io/hostname", "topology.kubernetes.io/zone"] as const).map((topologyKey, at) => ({
+    weight: at === 0 ? 100 : 50,
+    podAffinityTerm: { topologyKey, labelSelector },
+  }));
 }
 
 /** One copy stays while nodes are drained. A single one could never be moved. */

@@ -203,6 +203,49 @@ describe("a pod", () => {
     expect(why(one, [node("a")])).toContain("(missing required label)");
   });
 
+  it("is not spread at all by constraints of which every node lacks a key, and goes last to a node that lacks one", () => {
+    const topologySpreadConstraints = ["zone", "kubernetes.io/hostname"].map((topologyKey) => ({
+      maxSkew: 1,
+      topologyKey,
+      whenUnsatisfiable: "ScheduleAnyway" as const,
+      labelSelector: { matchLabels: { app: "web" } },
+    }));
+    const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: "r1", controller: true };
+    const owned = (spec: NonNullable<Pod["spec"]>): Pod => {
+      const one = pod(spec, { app: "web" });
+      return { ...one, metadata: { ...one.metadata, ownerReferences: [owner] } };
+    };
+    const spread = owned({ containers: [], topologySpreadConstraints });
+    // What else it has decides: here free room.
+    const unlabelled = [node("a", { pods: [spread] }), node("b", { pods: [pod(), pod(), pod()] })];
+    expect(plan(spread, unlabelled)).toEqual(bound("a"));
+    expect(plan(owned({ containers: [] }), unlabelled)).toEqual(bound("b"));
+    const zoned = node("z", { labels: { zone: "1" }, pods: [spread, spread] });
+    expect(plan(spread, [node("a"), zoned])).toEqual(bound("z"));
+  });
+
+  it("is on a node of its own when copies prefer that, also after a rollout, where nodes have no zones", () => {
+    const apart = ["kubernetes.io/hostname", "zone"].map((topologyKey, at) => ({
+      weight: at === 0 ? 100 : 50,
+      podAffinityTerm: { topologyKey, labelSelector: { matchLabels: { app: "web" } } },
+    }));
+    const preferred = { preferredDuringSchedulingIgnoredDuringExecution: apart };
+    const copy = (uid: string): Pod => {
+      const one = pod({ affinity: { podAntiAffinity: preferred } }, { app: "web" });
+      const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: uid, uid, controller: true };
+      return { ...one, metadata: { ...one.metadata, ownerReferences: [owner] } };
+    };
+    const views = (a: readonly Pod[], b: readonly Pod[]) => [
+      // Free room alone would have all of them on the second one.
+      node("a", { pods: [pod(), ...a] }),
+      node("b", { pods: [...b] }),
+    ];
+    expect(plan(copy("old"), views([], [copy("old")]))).toEqual(bound("a"));
+    expect(plan(copy("old"), views([copy("old")], []))).toEqual(bound("b"));
+    expect(plan(copy("new"), views([copy("new")], [copy("old")]))).toEqual(bound("b"));
+    expect(plan(copy("new"), views([copy("old")], [copy("new")]))).toEqual(bound("a"));
+  });
+
   it("avoids a node that would rather not have it, and goes there when there is no other", () => {
     const shy = node("a", { taints: [{ key: "busy", effect: "PreferNoSchedule" }] });
     expect(plan(pod(), [shy, node("b", { pods: [pod(), pod()] })])).toEqual(bound("b"));

@@ -148,12 +148,13 @@ function bestOf(pod: Pod, cluster: ClusterView, fitting: readonly NodeView[]): N
   const near = podAffinityScore(pod, cluster);
   const crowd = crowding(pod, cluster);
   const owner = controllerOf(pod)?.uid;
+  // The default constraints are for pods that have none of their own.
+  const isAsking = (pod.spec?.topologySpreadConstraints ?? []).length > 0;
   const siblings = (view: NodeView): number =>
-    owner === undefined ? 0 : view.pods.filter((it) => controllerOf(it)?.uid === owner).length;
+    owner === undefined || isAsking ? 0 : view.pods.filter((it) => controllerOf(it)?.uid === owner).length;
   const criteria: readonly (readonly [weight: number, score: (view: NodeView) => number])[] = [
     [3, (view) => -dislikes(pod, view)],
     [2, (view) => preference(pod, view)],
-    // Without constraints of its own a pod keeps away from its siblings.
     [2, (view) => -crowd(view)],
     [2, (view) => -siblings(view)],
     [2, near],

@@ -69,13 +69,21 @@ export function spreadRefusals(
   };
 }
 
-/** How many pods of its kind are where the node is, over all constraints that only ask. */
+/**
+ * How many pods of its kind are where the node is, over all constraints that only ask. A node that lacks one of their
+ * keys is not counted for any of them, and comes last (scoring.go, requireAllTopologies).
+ */
 export function crowding(pod: Pod, cluster: ClusterView): (view: NodeView) => number {
   const spreads = constraintsOf(pod, "ScheduleAnyway").map((it) => spreadOf(pod, cluster, it));
-  return (view) =>
-    spreads.reduce(
-      (total, { constraint, counts }) =>
-        total + (counts.get(view.labelOf(constraint.topologyKey) ?? "") ?? 0),
-      0,
-    );
+  const countOf = (view: NodeView): number | undefined => {
+    let total = 0;
+    for (const { constraint, counts } of spreads) {
+      const value = view.labelOf(constraint.topologyKey);
+      if (value === undefined) return undefined;
+      total += counts.get(value) ?? 0;
+    }
+    return total;
+  };
+  const last = Math.max(0, ...cluster.nodes.map((view) => countOf(view) ?? 0)) + 1;
+  return (view) => countOf(view) ?? last;
 }
