@@ -138,7 +138,7 @@ describe("a service that two clusters export", () => {
       const restore = await clusters.stopHub();
       try {
         await fleet.scale(exporter, HELLO, REPLICAS + 1);
-        await load.pass(15);
+        await load.pass(10);
       } finally {
         await restore();
       }
