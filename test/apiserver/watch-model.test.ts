@@ -287,7 +287,7 @@ describe("watching", () => {
   });
 
   it("cuts off a watcher that the log has left behind", async () => {
-    const world = new World({ minEvents: 4, minAgeMs: 0, maxEvents: 4 });
+    const world = new World({ minEvents: 4, minAgeMs: 0, maxEvents: 4, maxBytes: 1_000_000 });
     await world.run([
       { do: "watch", back: 0, room: 1, spec: { namespace: undefined, name: undefined, onlyRed: false } },
     ]);

@@ -4,6 +4,7 @@ import { storageKey } from "../storage/table.ts";
 import { attributesOf } from "./admission.ts";
 import { arranged, generateName, timestamp, validateMetadata } from "./metadata.ts";
 import { applySchemaDefaults, trackChange, validateSchema } from "./shape.ts";
+import { refuseOversized } from "./size.ts";
 import type { ApiObject, ResourceDefinition } from "./types.ts";
 import {
   apiVersionOf,
@@ -55,6 +56,7 @@ export function createObject(write: Write, input: ApiObject, options: CreateOpti
     return { object: viewOf(definition, { object: stored }), entry: undefined, isCreated: true };
   }
   const entry = tx.put(tableOf(env, definition), storageKey(request.namespace, name), stored);
+  refuseOversized(entry, undefined);
   return { object: viewOf(definition, entry), entry, isCreated: true };
 }
 

@@ -13,6 +13,7 @@ import {
 } from "./metadata.ts";
 import { isReadyToGo } from "./removal.ts";
 import { applySchemaDefaults, trackChange, validateSchema } from "./shape.ts";
+import { refuseOversized } from "./size.ts";
 import type { ApiObject, ResourceDefinition } from "./types.ts";
 import {
   apiVersionOf,
@@ -157,6 +158,7 @@ function commitReplacement(
     return { object, entry: undefined, isCreated: false };
   }
   const stored = tx.put(table, entry.key, form);
+  refuseOversized(stored, entry);
   return { object: viewOf(definition, stored), entry: stored, isCreated: false };
 }
 

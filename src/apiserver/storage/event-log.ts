@@ -21,18 +21,27 @@ export interface Retention {
   /** Events younger than this are kept, up to `maxEvents`. Unit: milliseconds. */
   readonly minAgeMs: number;
   readonly maxEvents: number;
+  /** The newest event is kept whatever its size. */
+  readonly maxBytes: number;
 }
 
 /**
  * A client that lost its watch comes back within its own back-off, or after minutes when a program was restarted. Real
  * servers keep at least 75 s in the watch cache; a quiet resource keeps its last thousands of events for as long as it takes.
  */
-export const DEFAULT_RETENTION: Retention = { minEvents: 4096, minAgeMs: 75_000, maxEvents: 32_768 };
+export const DEFAULT_RETENTION: Retention = {
+  minEvents: 4096,
+  minAgeMs: 75_000,
+  maxEvents: 32_768,
+  maxBytes: 64 * 1024 * 1024,
+};
 
 /** The recent events of one resource, oldest first. */
 export class EventLog {
-  #events: StoreEvent[] = [];
+  /** Those before the head were dropped. */
+  #events: (StoreEvent | undefined)[] = [];
   #head = 0;
+  #bytes = 0;
   #floor: number;
   #completeFrom: number;
   readonly #retention: Retention;
@@ -60,27 +69,35 @@ export class EventLog {
 
   append(event: StoreEvent): void {
     this.#events.push(event);
+    this.#bytes += event.entry.json.length;
     if (event.type === "MODIFIED" && event.before === undefined) this.#completeFrom = event.revision;
   }
 
   /** Takes back the newest event, which nobody has seen. */
   dropNewest(): void {
-    this.#events.pop();
+    this.#bytes -= this.#events.pop()?.entry.json.length ?? 0;
   }
 
   trim(nowMs: number): void {
-    while (this.#isExcess(nowMs)) {
-      this.#floor = this.#events[this.#head]?.revision ?? this.#floor;
-      this.#head += 1;
-    }
+    while (this.#isExcess(nowMs)) this.#floor = this.#dropOldest() ?? this.#floor;
     this.#completeFrom = Math.max(this.#completeFrom, this.#floor);
     if (this.#head < 1024 || this.#head * 2 < this.#events.length) return;
     this.#events = this.#events.slice(this.#head);
     this.#head = 0;
   }
 
+  /** @returns The revision of what was dropped. */
+  #dropOldest(): number | undefined {
+    const oldest = this.#events[this.#head];
+    this.#events[this.#head] = undefined;
+    this.#head += 1;
+    this.#bytes -= oldest?.entry.json.length ?? 0;
+    return oldest?.revision;
+  }
+
   #isExcess(nowMs: number): boolean {
     const { size } = this;
+    if (size > 1 && this.#bytes > this.#retention.maxBytes) return true;
     if (size <= this.#retention.minEvents) return false;
     if (size > this.#retention.maxEvents) return true;
     const oldest = this.#events[this.#head];
@@ -89,7 +106,7 @@ export class EventLog {
 
   /** Forgets everything up to `revision`: tests bring about 410 with it. */
   compact(revision: number): void {
-    while (this.size > 0 && (this.#events[this.#head]?.revision ?? Infinity) <= revision) this.#head += 1;
+    while (this.size > 0 && (this.#events[this.#head]?.revision ?? Infinity) <= revision) this.#dropOldest();
     this.#floor = Math.max(this.#floor, revision);
     this.#completeFrom = Math.max(this.#completeFrom, this.#floor);
   }

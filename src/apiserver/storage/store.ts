@@ -77,6 +77,7 @@ export class Store {
     }
     for (const [id, entries] of loaded) this.table(id).load(entries);
     this.#restoreEvents(state.events);
+    for (const { log } of this.#tables.values()) log.trim(options.clock.now());
   }
 
   #restoreEvents(records: Iterable<JournalRecord>): void {
