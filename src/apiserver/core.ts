@@ -120,6 +120,8 @@ export function composeCore(options: CoreOptions): Core {
   const checks = (): readonly HealthCheck[] => [
     { name: "ping", holds: true },
     { name: "bootstrap", holds: isReady },
+    // Whoever cannot store still reads.
+    { name: "journal", holds: store.journalHolds(), only: "readyz" },
     // Whoever runs is alive; only who is asked whether to send requests here is told of the end.
     { name: "shutdown", holds: !isStopping, only: "readyz" },
   ];

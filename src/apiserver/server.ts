@@ -1,4 +1,4 @@
-import { mkdir } from "node:fs/promises";
+import { mkdir, stat } from "node:fs/promises";
 import { isIPv6 } from "node:net";
 import { join } from "node:path";
 import { type Clock, delay, systemClock } from "#base/clock.ts";
@@ -60,6 +60,8 @@ export interface ApiServerOptions {
   readonly shutdownDelayMs?: number;
   /** "none" forgets everything when the server stops. Default: "sqlite". */
   readonly journal?: "sqlite" | "none";
+  /** Whether to start although the journal has lost writes, without what cannot be read. Default: false. */
+  readonly acceptDamagedJournal?: boolean;
   readonly clock?: Clock;
   readonly rng?: Rng;
   readonly log?: Logger;
@@ -94,6 +96,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const host = options.bindAddress ?? "127.0.0.1";
   const advertiseAddress = options.advertiseAddress ?? (WILDCARDS.has(host) ? "127.0.0.1" : host);
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  await warnOfOpenFolder(dataDir, log);
   await using stack = new AsyncDisposableStack();
   stack.use(lockFolder(dataDir));
   const metrics = createMetrics();
@@ -104,7 +107,13 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   // TLS goes by the machine's time, whatever clock the server has.
   const { pki, admin } = await ensureKeys(dataDir, sans);
   const { certificate, clientCa, ca } = trustOf(options, pki);
-  const journal = options.journal === "none" ? noJournal : openSqliteJournal(join(dataDir, "journal.db"));
+  const journal =
+    options.journal === "none"
+      ? noJournal
+      : openSqliteJournal(join(dataDir, "journal.db"), {
+          acceptsDamage: options.acceptDamagedJournal ?? false,
+          log,
+        });
   const store = new Store({ journal, clock });
   stack.defer(() => store.close());
   const core = composeCore({
@@ -157,6 +166,15 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   };
   const close = (): Promise<void> => (closing ??= stop());
   return { url, port, ca, admin, kubeconfig, registry, close, [Symbol.asyncDispose]: close };
+}
+
+/** The files in it are their owner's alone; who may write to the folder can put others in their place. */
+async function warnOfOpenFolder(dataDir: string, log: Logger): Promise<void> {
+  const { mode } = await stat(dataDir);
+  const open = mode & 0o077;
+  if (open === 0) return;
+  const how = (open & 0o022) === 0 ? "read" : "changed";
+  log.warn(`the data folder can be ${how} by other users of this machine: chmod 700 it`, { folder: dataDir });
 }
 
 function pause(clock: Clock, delayMs: number): Promise<void> {

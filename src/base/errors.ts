@@ -20,6 +20,7 @@ export type ErrorCode =
   | "DNS_MALFORMED"
   | "DNS_REFUSED"
   | "EXEC_FAILED"
+  | "JOURNAL_DAMAGED"
   | "KUBECONFIG_INVALID"
   | "LAB_INVALID"
   | "LAB_NOT_FOUND"

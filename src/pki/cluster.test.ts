@@ -26,6 +26,15 @@ describe("the PKI of a cluster", () => {
     );
   }
 
+  it.each(["sa.key", "ca.crt", "ca.key"])("is refused by its name when %s is damaged", async (file) => {
+    await ensureClusterPki(dir);
+    await writeFile(join(dir, file), "");
+    await expect(ensureClusterPki(dir)).rejects.toMatchObject({
+      code: "OPTION_INVALID",
+      message: expect.stringMatching(new RegExp(`${dir}.*|${file}`)) as string,
+    });
+  });
+
   it("is made once, and every later call reads the same", async () => {
     const first = await ensureClusterPki(dir, { serverSans: ["10.0.0.1", "api.example"] });
     const files = await filesOf(dir);

@@ -89,7 +89,10 @@ async function ensureAuthority(dir: string, clock: Clock): Promise<CertificatePa
     },
   });
   if (belongTogether(pair)) return pair;
-  throw new FleetError("OPTION_INVALID", `ca.crt and ca.key in ${dir} do not belong together`);
+  throw new FleetError(
+    "OPTION_INVALID",
+    `ca.crt and ca.key in ${dir} do not belong together, or one of them is damaged: restore both`,
+  );
 }
 
 interface Sans {
@@ -118,10 +121,20 @@ async function ensureServiceAccountKey(dir: string): Promise<ClusterPki["service
     privateKey = generatePrivateKey();
     await writeSecretFile(path, privateKey);
   }
-  const publicKey = publicKeyOf(privateKey);
+  const publicKey = readablePublicKey(path, privateKey);
   const publicPath = join(dir, "sa.pub");
   if ((await readIfPresent(publicPath)) !== publicKey) await writeSecretFile(publicPath, publicKey);
   return { privateKey, publicKey };
+}
+
+/** Tokens that were signed with another key are good for nobody: a person must decide. */
+function readablePublicKey(path: string, privateKey: string): string {
+  try {
+    return publicKeyOf(privateKey);
+  } catch (cause) {
+    const message = `${path} is not a private key: restore it, or remove it, and with it every ServiceAccount token`;
+    throw new FleetError("OPTION_INVALID", message, { cause });
+  }
 }
 
 interface PairSource {

@@ -84,6 +84,16 @@ describe("a client certificate", () => {
     for (const { json } of answers) expect(json.status["userInfo"]).toMatchObject({ username: "ada" });
   });
 
+  it("that ends lets nobody in from then on, over a connection that was opened before", async () => {
+    const days = 1;
+    const ago = new FakeClock(Date.now() - days * 86_400_000 + 2000);
+    const client = clientWith(
+      await issueClientCertificate(authority, { commonName: "ada", days, clock: ago }),
+    );
+    expect((await whoami(client)).code).toBe(201);
+    await expect.poll(async () => (await whoami(client)).code, { timeout: 10_000 }).toBe(401);
+  });
+
   it("of another authority, out of date, or made for servers lets nobody in", async () => {
     const stranger = await issueAuthority({ commonName: "kubernetes" });
     const past = new FakeClock(Date.UTC(2020, 0, 1));

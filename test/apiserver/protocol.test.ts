@@ -508,6 +508,21 @@ describe("the rest of the surface", () => {
     });
   });
 
+  it.skipIf(process.env["TEST_API_SERVER"] === "real")(
+    "is not ready while the journal fails, and alive and read from all the same",
+    async () => {
+      const { store } = test.server.registry;
+      const holds = store.journalHolds.bind(store);
+      store.journalHolds = () => false;
+      const codes = ["/readyz", "/readyz/journal", "/livez", `/api/v1/namespaces/${namespace}`].map(
+        async (it) => (await get(it)).code,
+      );
+      expect(await Promise.all(codes)).toEqual([500, 500, 200, 200]);
+      store.journalHolds = holds;
+      expect((await get("/readyz")).code).toBe(200);
+    },
+  );
+
   it("tells namespaces' own subresources from what lies in them", async () => {
     expect((await get(`/api/v1/namespaces/${namespace}/status`)).json.kind).toBe("Namespace");
     expect((await get("/api/v1/namespaces/absent/configmaps")).json.items).toEqual([]);

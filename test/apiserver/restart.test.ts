@@ -1,10 +1,11 @@
 import { type ChildProcess } from "node:child_process";
 import { X509Certificate } from "node:crypto";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { startApiServer } from "#apiserver/server.ts";
+import { silentLogger } from "#base/log.ts";
 import { launchProgram, type Program } from "./program.ts";
 import { startTestServer } from "./support.ts";
 
@@ -113,6 +114,20 @@ describe("a restarted server", () => {
     expect(slice.json["ports"]).toMatchObject([{ port: third.server.port }]);
     const service = await third.call("GET", "/api/v1/namespaces/default/services/kubernetes");
     expect(service.json.spec["ports"]).toMatchObject([{ port: 443, targetPort: third.server.port }]);
+  });
+
+  it("keeps all that it writes to its owner, and warns of a folder that others may look into", async () => {
+    await chmod(dir, 0o755);
+    const warnings: string[] = [];
+    const log = { ...silentLogger, warn: (message: string) => void warnings.push(message) };
+    await using _test = await startTestServer({ dataDir: dir, journal: "sqlite", log });
+    expect(warnings).toEqual([expect.stringContaining("chmod 700")]);
+    const files = await readdir(dir, { recursive: true, withFileTypes: true });
+    const names = files.filter((it) => it.isFile()).map((it) => join(it.parentPath, it.name));
+    expect(names.map((it) => basename(it))).toEqual(
+      expect.arrayContaining(["admin.kubeconfig", "journal.db", "journal.db-wal", "lock.db", "sa.key"]),
+    );
+    for (const name of names) expect([name, (await stat(name)).mode & 0o777]).toEqual([name, 0o600]);
   });
 
   it("refuses a folder that another server uses", async () => {

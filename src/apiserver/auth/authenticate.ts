@@ -1,4 +1,5 @@
 import { TLSSocket } from "node:tls";
+import { systemClock } from "#base/clock.ts";
 import type { UserInfo } from "../registry/types.ts";
 import { unauthorized } from "../status.ts";
 import {
@@ -47,7 +48,7 @@ export class Authenticator {
    */
   authenticate(request: AuthenticRequest, context: TokenContext): UserInfo | Promise<UserInfo> {
     const byCertificate = this.#userOfSocket(request.socket);
-    if (typeof byCertificate === "object") return byCertificate;
+    if (typeof byCertificate === "object") return unlessOver(byCertificate);
     const token = bearerTokenOf(request.headersDistinct);
     if (token === undefined) {
       if (byCertificate === "invalid") throw unauthorized();
@@ -85,8 +86,23 @@ export class Authenticator {
   }
 }
 
+interface CertifiedUser {
+  readonly user: UserInfo;
+  readonly notAfterMs: number;
+}
+
 /** "none": no certificate, or one that names nobody. "invalid": one that the authority did not sign for clients. */
-type CertificateUser = UserInfo | "none" | "invalid";
+type CertificateUser = CertifiedUser | "none" | "invalid";
+
+/**
+ * TLS looks at a certificate once, when the connection is opened, and by the machine's time, whatever clock the server has.
+ *
+ * @throws {StatusError} 401 when the certificate has ended since.
+ */
+function unlessOver({ user, notAfterMs }: CertifiedUser): UserInfo {
+  if (systemClock.now() > notAfterMs) throw unauthorized();
+  return user;
+}
 
 /** Common name and organizations of a client certificate that the TLS layer checked against the authority. */
 function userOfCertificate(socket: TLSSocket): CertificateUser {
@@ -99,11 +115,12 @@ function userOfCertificate(socket: TLSSocket): CertificateUser {
   const name = [CN ?? []].flat().at(-1);
   if (name === undefined || name === "") return "none";
   const fingerprint = certificate.fingerprint256.replaceAll(":", "").toLowerCase();
-  return authenticated({
+  const user = authenticated({
     name,
     groups: [O ?? []].flat(),
     extra: { "authentication.kubernetes.io/credential-id": [`X509SHA256=${fingerprint}`] },
   });
+  return { user, notAfterMs: Date.parse(certificate.valid_to) };
 }
 
 function completed(found: TokenIdentity | undefined): TokenIdentity {

@@ -1,3 +1,4 @@
+import { FleetError } from "#base/errors.ts";
 import type { ApiObject } from "../registry/types.ts";
 
 /** One object at one revision, in its stored form. Never changed once made, so that readers may keep it. */
@@ -30,8 +31,17 @@ export class Entry {
   }
 
   get object(): ApiObject {
-    this.#object ??= JSON.parse((this.#json ?? Buffer.alloc(0)).toString("utf8")) as ApiObject;
+    this.#object ??= this.#parse();
     return this.#object;
+  }
+
+  #parse(): ApiObject {
+    try {
+      return JSON.parse((this.#json ?? Buffer.alloc(0)).toString("utf8")) as ApiObject;
+    } catch (cause) {
+      const message = `the stored object ${this.key} at revision ${this.revision} is not JSON: the journal is damaged`;
+      throw new FleetError("JOURNAL_DAMAGED", message, { cause });
+    }
   }
 
   /** Serialised once, for the journal and for every reader. */

@@ -1,6 +1,7 @@
 import type { Entry } from "./entry.ts";
 
-export type EventType = "ADDED" | "MODIFIED" | "DELETED";
+export const EVENT_TYPES = ["ADDED", "MODIFIED", "DELETED"] as const;
+export type EventType = (typeof EVENT_TYPES)[number];
 
 /** One change of one object. The same event serves every watcher. */
 export interface StoreEvent {

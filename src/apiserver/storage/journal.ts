@@ -27,11 +27,14 @@ export interface Journal extends Disposable {
   load(): JournalState;
   /** All or nothing: when it throws, none of the records is kept. */
   commit(records: readonly JournalRecord[]): void;
+  /** Writes something that stands for nothing, as a commit does; throws where that fails. */
+  probe(): void;
 }
 
 /** Keeps nothing: for tests, and for whoever wants a server that forgets. */
 export const noJournal: Journal = {
   load: () => ({ revision: 0, floor: 0, objects: [], events: [] }),
   commit() {},
+  probe() {},
   [Symbol.dispose]() {},
 };

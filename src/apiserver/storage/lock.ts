@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { FleetError } from "#base/errors.ts";
+import { makePrivate } from "./sqlite-file.ts";
 
 /**
  * Takes a data folder for one server. The kernel gives the lock back when the process ends, however it does.
@@ -10,7 +11,9 @@ import { FleetError } from "#base/errors.ts";
  * @throws {FleetError} `OPTION_INVALID` while another server runs on the folder.
  */
 export function lockFolder(dataDir: string): Disposable {
-  const db = new DatabaseSync(join(dataDir, "lock.db"));
+  const path = join(dataDir, "lock.db");
+  makePrivate(path);
+  const db = new DatabaseSync(path);
   try {
     db.exec("PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;");
   } catch (error) {

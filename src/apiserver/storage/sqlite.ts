@@ -1,96 +1,156 @@
-import { DatabaseSync, type StatementSync } from "node:sqlite";
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { crc32 } from "node:zlib";
 import { FleetError } from "#base/errors.ts";
-import type { EventType } from "./event-log.ts";
+import { type Logger, silentLogger } from "#base/log.ts";
+import { EVENT_TYPES } from "./event-log.ts";
 import type { Journal, JournalRecord, JournalState } from "./journal.ts";
+import { RevisionMark } from "./mark.ts";
+import { damageOf, openJournalFile } from "./sqlite-file.ts";
 
 /** This many of the newest events stay in the file whatever their age; younger ones than 75 s stay anyway. */
 const KEPT_EVENTS = 8192;
 const KEPT_AGE_MS = 75_000;
-/** Rows written between two trims. */
+const KEPT_BYTES = 128 * 1024 * 1024;
+/** Rows written between two trims; half the bytes that are kept bring about one as well. */
 const TRIM_EVERY = 1024;
-const FORMAT = 1;
+const FLAG = "--accept-damaged-journal";
+
+export interface SqliteOptions {
+  /** Whether to start although writes are lost, without the objects that cannot be read. Default: false. */
+  readonly acceptsDamage?: boolean;
+  readonly log?: Logger;
+  /** Beyond so many bytes events go whatever their age. Default: 128 MiB. */
+  readonly keptBytes?: number;
+}
+
+type KnownOptions = Required<SqliteOptions> & { readonly path: string };
 
 /**
- * `cur` holds each object's present state, `log` the recent changes, both written in one transaction.
+ * Opens the journal, or makes it.
  *
- * WAL with `synchronous=NORMAL`: a killed process loses nothing that was committed; a machine that loses power may lose
- * the last commits, never the consistency (SQLite, "Write-Ahead Logging"). FULL halves the rate.
+ * @throws {FleetError} as `openJournalFile`; `load` throws `JOURNAL_DAMAGED` when it is not what it was.
  */
-const SCHEMA = `
-  CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS cur (
-    resource TEXT NOT NULL, key TEXT NOT NULL, rv INTEGER NOT NULL, value BLOB NOT NULL,
-    PRIMARY KEY (resource, key)
-  ) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS log (
-    rv INTEGER PRIMARY KEY, at INTEGER NOT NULL, type TEXT NOT NULL,
-    resource TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL
-  );
-`;
-
-/**
- * Opens the journal at `path`, or makes it.
- *
- * @throws {FleetError} `OPTION_INVALID` when another process has it open, or a newer version wrote it.
- */
-export function openSqliteJournal(path: string): Journal {
-  const db = new DatabaseSync(path);
+export function openSqliteJournal(path: string, options: SqliteOptions = {}): Journal {
+  const { acceptsDamage = false, log = silentLogger, keptBytes = KEPT_BYTES } = options;
+  const db = openJournalFile(path);
   try {
-    // One server per file: the second one would give out the same revisions.
-    db.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
-    db.exec("PRAGMA wal_autocheckpoint = 4000; BEGIN IMMEDIATE;");
-    db.exec(SCHEMA);
-    checkFormat(db);
-    db.exec("COMMIT");
+    return new SqliteJournal(db, { path, acceptsDamage, log, keptBytes });
   } catch (error) {
     db.close();
-    if (Error.isError(error) && error.message.includes("locked")) {
-      throw new FleetError("OPTION_INVALID", `${path} is in use by another process`, { cause: error });
-    }
-    throw error;
+    throw damageOf(path, error);
   }
-  return new SqliteJournal(db);
 }
 
-function checkFormat(db: DatabaseSync): void {
-  const found = db.prepare("SELECT value FROM meta WHERE name = 'format'").get()?.["value"];
-  if (found === undefined) db.prepare("INSERT INTO meta VALUES ('format', ?), ('floor', 0)").run(FORMAT);
-  else if (found !== FORMAT) {
-    const message = `the journal has format ${String(found)}, this program reads ${FORMAT}: use the version that wrote it`;
-    throw new FleetError("OPTION_INVALID", message);
-  }
-}
+type Row = Readonly<Record<string, unknown>>;
 
 class SqliteJournal implements Journal {
+  readonly #options: KnownOptions;
   readonly #db: DatabaseSync;
   readonly #put: StatementSync;
   readonly #remove: StatementSync;
   readonly #append: StatementSync;
+  readonly #mark: RevisionMark;
   #untilTrim = TRIM_EVERY;
+  #writtenBytes = 0;
 
-  constructor(db: DatabaseSync) {
+  constructor(db: DatabaseSync, options: KnownOptions) {
     this.#db = db;
+    this.#options = options;
     this.#put = db.prepare(
-      "INSERT INTO cur VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET rv = excluded.rv, value = excluded.value",
+      "INSERT INTO cur VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET rv = excluded.rv, value = excluded.value, sum = excluded.sum",
     );
     this.#remove = db.prepare("DELETE FROM cur WHERE resource = ? AND key = ?");
-    this.#append = db.prepare("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)");
+    this.#append = db.prepare("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?)");
+    this.#mark = new RevisionMark(`${options.path}-revision`);
   }
 
   load(): JournalState {
-    const floor = Number(this.#db.prepare("SELECT value FROM meta WHERE name = 'floor'").get()?.["value"]);
+    const { path, acceptsDamage } = this.#options;
+    try {
+      if (acceptsDamage) this.#dropDamaged();
+      this.#checkRevision(this.#newest());
+    } catch (error) {
+      throw damageOf(path, error);
+    }
+    const revision = this.#newest();
+    if (revision > 0) this.#mark.set(revision);
+    return { revision, floor: this.#floor(), objects: this.#objects(), events: this.#events() };
+  }
+
+  /** The log is never trimmed to nothing, so its newest revision is the last one given out. */
+  #newest(): number {
     const newest = Number(this.#db.prepare("SELECT max(rv) AS rv FROM log").get()?.["rv"] ?? 0);
-    return {
-      // The log is never trimmed to nothing, so its newest revision is the last one given out.
-      revision: Math.max(newest, floor),
-      floor,
-      objects: this.#objects(),
-      events: this.#events(),
-    };
+    return Math.max(newest, this.#floor());
+  }
+
+  #floor(): number {
+    return Number(this.#db.prepare("SELECT value FROM meta WHERE name = 'floor'").get()?.["value"]);
+  }
+
+  /** Whether all that was given out is there. Where it is not, and that is accepted, nothing is given out twice. */
+  #checkRevision(revision: number): void {
+    const { path, acceptsDamage, log } = this.#options;
+    const mark = this.#mark.read();
+    if (mark === undefined) return;
+    if (mark === "unreadable") {
+      if (acceptsDamage) return;
+      throw this.#damage(
+        `${path}-revision does not hold a revision, so that nobody knows whether writes are lost`,
+      );
+    }
+    if (mark.revision <= revision) return;
+    const what = `the journal ${path} ends at revision ${revision}, and revision ${mark.revision} was given out`;
+    if (!acceptsDamage && !mark.isOfEarlierBoot) throw this.#damage(`${what}: writes are lost`);
+    log.warn("writes are lost, the server goes on from an older state", {
+      path,
+      revision,
+      given: mark.revision,
+    });
+    this.#forgetPast(mark.revision);
+  }
+
+  #damage(what: string): FleetError {
+    const message = `${what}. Restore the data folder from a copy, or start with ${FLAG} to go on with what is there`;
+    return new FleetError("JOURNAL_DAMAGED", message);
+  }
+
+  /** Whoever watched from before has to list again. */
+  #forgetPast(revision: number): void {
+    this.#db.exec("BEGIN IMMEDIATE; DELETE FROM log;");
+    this.#db.prepare("UPDATE meta SET value = ? WHERE name = 'floor'").run(revision);
+    this.#db.exec("COMMIT");
+  }
+
+  #dropDamaged(): void {
+    const { path, log } = this.#options;
+    const damaged = (table: string): Row[] => [
+      ...this.#db
+        .prepare(`SELECT * FROM ${table}`)
+        .iterate()
+        .filter((it) => !isSound(it)),
+    ];
+    const objects = damaged("cur");
+    for (const row of objects) {
+      log.warn("an object is lost, its row in the journal is damaged", { path, row: nameOf(row) });
+      this.#remove.run(String(row["resource"]), String(row["key"]));
+    }
+    if (objects.length > 0 || damaged("log").length > 0) this.#forgetPast(this.#newest());
+  }
+
+  *#rows(query: string): Iterable<Row> {
+    try {
+      for (const row of this.#db.prepare(query).iterate()) {
+        if (!isSound(row))
+          throw this.#damage(`the journal ${this.#options.path} is damaged at ${nameOf(row)}`);
+        yield row;
+      }
+    } catch (error) {
+      throw damageOf(this.#options.path, error);
+    }
   }
 
   *#objects(): Iterable<{ table: string; key: string; revision: number; value: Buffer }> {
-    for (const row of this.#db.prepare("SELECT * FROM cur").iterate()) {
+    for (const row of this.#rows("SELECT * FROM cur")) {
       yield {
         table: String(row["resource"]),
         key: String(row["key"]),
@@ -101,11 +161,14 @@ class SqliteJournal implements Journal {
   }
 
   *#events(): Iterable<JournalRecord> {
-    for (const row of this.#db.prepare("SELECT * FROM log ORDER BY rv").iterate()) {
+    for (const row of this.#rows("SELECT * FROM log ORDER BY rv")) {
+      const type = EVENT_TYPES.find((it) => it === row["type"]);
+      if (type === undefined)
+        throw this.#damage(`the journal ${this.#options.path} is damaged at ${nameOf(row)}`);
       yield {
         revision: Number(row["rv"]),
         atMs: Number(row["at"]),
-        type: String(row["type"]) as EventType,
+        type,
         table: String(row["resource"]),
         key: String(row["key"]),
         value: bytesOf(row["value"]),
@@ -114,10 +177,18 @@ class SqliteJournal implements Journal {
   }
 
   commit(records: readonly JournalRecord[]): void {
-    this.#db.exec("BEGIN IMMEDIATE");
-    try {
+    this.#inTransaction(() => {
       for (const it of records) this.#write(it);
       this.#trim(records);
+    });
+    const newest = records.at(-1);
+    if (newest !== undefined) this.#mark.set(newest.revision);
+  }
+
+  #inTransaction(work: () => void): void {
+    this.#db.exec("BEGIN IMMEDIATE");
+    try {
+      work();
       this.#db.exec("COMMIT");
     } catch (error) {
       // After some failures (a full disk) SQLite has rolled back by itself.
@@ -126,32 +197,67 @@ class SqliteJournal implements Journal {
     }
   }
 
+  probe(): void {
+    this.#inTransaction(() => {
+      this.#db.exec("INSERT INTO meta VALUES ('probe', 1) ON CONFLICT DO UPDATE SET value = value + 1");
+    });
+  }
+
   #write(it: JournalRecord): void {
-    if (it.type === "DELETED") this.#remove.run(it.table, it.key);
-    else this.#put.run(it.table, it.key, it.revision, it.value);
-    this.#append.run(it.revision, it.atMs, it.type, it.table, it.key, it.value);
+    const { revision, table, key, value } = it;
+    const sum = sumOf(revision, table, key, value);
+    if (it.type === "DELETED") this.#remove.run(table, key);
+    else this.#put.run(table, key, revision, value, sum);
+    this.#append.run(revision, it.atMs, it.type, table, key, value, sum);
+    this.#writtenBytes += value.length;
   }
 
   #trim(records: readonly JournalRecord[]): void {
     this.#untilTrim -= records.length;
     const newest = records.at(-1);
-    if (this.#untilTrim > 0 || newest === undefined) return;
+    const isDue = this.#untilTrim <= 0 || this.#writtenBytes > this.#options.keptBytes / 2;
+    if (!isDue || newest === undefined) return;
     this.#untilTrim = TRIM_EVERY;
-    const bound = this.#db
-      .prepare("SELECT max(rv) AS rv FROM log WHERE rv <= ? AND at < ?")
-      .get(newest.revision - KEPT_EVENTS, newest.atMs - KEPT_AGE_MS)?.["rv"];
-    if (typeof bound !== "number") return;
+    this.#writtenBytes = 0;
+    const bound = Math.max(this.#boundByAge(newest), this.#boundBySize());
+    if (bound === 0) return;
     this.#db.prepare("DELETE FROM log WHERE rv <= ?").run(bound);
     this.#db.prepare("UPDATE meta SET value = ? WHERE name = 'floor'").run(bound);
   }
 
+  #boundByAge({ revision, atMs }: JournalRecord): number {
+    const query = this.#db.prepare("SELECT max(rv) AS rv FROM log WHERE rv <= ? AND at < ?");
+    return Number(query.get(revision - KEPT_EVENTS, atMs - KEPT_AGE_MS)?.["rv"] ?? 0);
+  }
+
+  #boundBySize(): number {
+    const query = this.#db.prepare(
+      "SELECT max(rv) AS rv FROM (SELECT rv, sum(length(value)) OVER (ORDER BY rv DESC) AS newer FROM log) WHERE newer > ?",
+    );
+    return Number(query.get(this.#options.keptBytes)?.["rv"] ?? 0);
+  }
+
   [Symbol.dispose](): void {
-    if (this.#db.isOpen) this.#db.close();
+    if (!this.#db.isOpen) return;
+    this.#db.close();
+    this.#mark[Symbol.dispose]();
   }
 }
 
+function sumOf(revision: number, table: string, key: string, value: Uint8Array): number {
+  return crc32(value, crc32(`${revision}\n${table}\n${key}`));
+}
+
+function isSound({ rv, resource, key, value, sum }: Row): boolean {
+  if (!(value instanceof Uint8Array)) return false;
+  return sum === null || sum === sumOf(Number(rv), String(resource), String(key), value);
+}
+
+function nameOf({ resource, key, rv }: Row): string {
+  return `${String(resource)} ${String(key)} (revision ${String(rv)})`;
+}
+
 function bytesOf(value: unknown): Buffer {
-  if (!(value instanceof Uint8Array))
-    throw new FleetError("OPTION_INVALID", "the journal holds a value that is no blob");
+  if (!(value instanceof Uint8Array)) return Buffer.alloc(0);
   return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
 }

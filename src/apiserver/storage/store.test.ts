@@ -63,6 +63,38 @@ async function apply(store: Store, writes: readonly Write[]): Promise<void> {
 }
 
 describe("a store", () => {
+  it("says that its journal does not hold from a commit that fails on, until one succeeds, and tries by itself", async () => {
+    const clock = new FakeClock();
+    let isFull = true;
+    let probes = 0;
+    const attempt = (): void => {
+      if (isFull) throw new Error("database or disk is full");
+    };
+    const probe = (): void => {
+      probes += 1;
+      attempt();
+    };
+    const store = new Store({ journal: { ...noJournal, commit: attempt, probe }, clock });
+    const put = () =>
+      store.write((tx) => {
+        const object = { apiVersion: "v1", kind: "Thing", metadata: { name: "a" } };
+        tx.put(store.table("things"), "a", object);
+      });
+    expect(store.journalHolds()).toBe(true);
+    await expect(put()).rejects.toMatchObject({ code: 500 });
+    expect([store.journalHolds(), store.journalHolds(), probes]).toEqual([false, false, 0]);
+    await clock.advance(1000);
+    expect([store.journalHolds(), store.journalHolds(), probes]).toEqual([false, false, 1]);
+    isFull = false;
+    await put();
+    expect([store.journalHolds(), probes]).toEqual([true, 1]);
+    isFull = true;
+    await expect(put()).rejects.toMatchObject({ code: 500 });
+    isFull = false;
+    await clock.advance(1000);
+    expect([store.journalHolds(), probes]).toEqual([true, 2]);
+  });
+
   it("is the same after it was closed and opened again, its events included", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.array(write, { maxLength: 5 }), { maxLength: 6 }), async (batches) => {

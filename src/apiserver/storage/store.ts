@@ -44,6 +44,8 @@ interface Job {
 
 /** How long one turn may work on writes before it commits and lets others run. Unit: milliseconds. */
 const TURN_MS = 8;
+/** Unit: milliseconds. */
+const PROBE_EVERY_MS = 1000;
 
 /**
  * All objects, in memory. Writes that arrive in one turn of the event loop share one journal transaction: they run one
@@ -60,6 +62,8 @@ export class Store {
   #jobs: Job[] = [];
   #isScheduled = false;
   #isClosed = false;
+  /** When a commit failed last, on the monotonic clock; none has succeeded since. */
+  #failedMs: number | undefined;
   /** What the turn at work has done and not committed yet. */
   #uncommitted: { readonly table: Table; readonly event: StoreEvent }[] = [];
 
@@ -138,6 +142,21 @@ export class Store {
     });
   }
 
+  /** False after a commit has failed, until one succeeds. Where nobody else writes, it is tried now and then. */
+  journalHolds(): boolean {
+    const { clock, journal } = this.#options;
+    if (this.#failedMs === undefined) return true;
+    if (this.#isClosed || clock.monotonic() - this.#failedMs < PROBE_EVERY_MS) return false;
+    try {
+      journal.probe();
+      this.#failedMs = undefined;
+      return true;
+    } catch {
+      this.#failedMs = clock.monotonic();
+      return false;
+    }
+  }
+
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
@@ -163,8 +182,12 @@ export class Store {
     }
     this.#jobs = jobs.slice(count);
     try {
-      if (this.#uncommitted.length > 0) journal.commit(this.#uncommitted.map(recordOf));
+      if (this.#uncommitted.length > 0) {
+        journal.commit(this.#uncommitted.map(recordOf));
+        this.#failedMs = undefined;
+      }
     } catch (error) {
+      this.#failedMs = clock.monotonic();
       this.#rollBackTo(0);
       // Refusals too may rest on what was not stored after all.
       const refusal = internalError(`cannot store: ${Error.isError(error) ? error.message : String(error)}`);

@@ -94,6 +94,11 @@ export function command(): Command {
     .addOption(
       new Option("--journal <kind>", "where changes are kept").choices(["sqlite", "none"]).default("sqlite"),
     )
+    .option(
+      "--accept-damaged-journal",
+      "start although the journal has lost writes, without what cannot be read",
+      false,
+    )
     .addOption(new Option(CLOCK_OFFSET_FLAG).hideHelp())
     .option(...LOG_LEVEL_FLAG)
     .option(...READY_FD_FLAG);
@@ -109,6 +114,7 @@ export function command(): Command {
         port: flags.port,
         bindAddress: flags.bindAddress,
         journal: flags.journal === "none" ? "none" : "sqlite",
+        acceptDamagedJournal: flags.acceptDamagedJournal,
         externalSans: flags.externalSan,
         authentication: authenticationOf(flags),
         limits: {
