@@ -23,7 +23,7 @@ import { Listener } from "./http/listener.ts";
 import { createServerMeters } from "./http/meters.ts";
 import { lockFolder } from "./storage/lock.ts";
 import type { Registry } from "./registry/registry.ts";
-import { noJournal } from "./storage/journal.ts";
+import { type Journal, noJournal } from "./storage/journal.ts";
 import { openSqliteJournal } from "./storage/sqlite.ts";
 import { Store } from "./storage/store.ts";
 
@@ -107,14 +107,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   // TLS goes by the machine's time, whatever clock the server has.
   const { pki, admin } = await ensureKeys(dataDir, sans);
   const { certificate, clientCa, ca } = trustOf(options, pki);
-  const journal =
-    options.journal === "none"
-      ? noJournal
-      : openSqliteJournal(join(dataDir, "journal.db"), {
-          acceptsDamage: options.acceptDamagedJournal ?? false,
-          log,
-        });
-  const store = new Store({ journal, clock });
+  const store = new Store({ journal: openJournal(options, log), clock });
   stack.defer(() => store.close());
   const core = composeCore({
     store,
@@ -166,6 +159,12 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   };
   const close = (): Promise<void> => (closing ??= stop());
   return { url, port, ca, admin, kubeconfig, registry, close, [Symbol.asyncDispose]: close };
+}
+
+function openJournal({ dataDir, journal, acceptDamagedJournal }: ApiServerOptions, log: Logger): Journal {
+  if (journal === "none") return noJournal;
+  const acceptsDamage = acceptDamagedJournal ?? false;
+  return openSqliteJournal(join(dataDir, "journal.db"), { acceptsDamage, log });
 }
 
 /** The files in it are their owner's alone; who may write to the folder can put others in their place. */

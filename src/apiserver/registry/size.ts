@@ -2,7 +2,7 @@ import { tooLarge } from "../status.ts";
 import type { Entry } from "../storage/entry.ts";
 
 /** As etcd: `--max-request-bytes`. Unit: bytes. */
-export const MAX_OBJECT_BYTES = 1.5 * 1024 * 1024;
+const MAX_OBJECT_BYTES = 1.5 * 1024 * 1024;
 
 /**
  * Bounds what one object may cost everybody who reads it. One that is larger from earlier times may be made smaller.

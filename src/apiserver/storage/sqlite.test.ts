@@ -69,7 +69,7 @@ function flip(path: string, at: number, count: number): void {
   closeSync(file);
 }
 
-const DAMAGED = expect.objectContaining({ code: "JOURNAL_DAMAGED" });
+const DAMAGED: unknown = expect.objectContaining({ code: "JOURNAL_DAMAGED" });
 
 describe("the journal", () => {
   it("of a process that was killed is whole, and the next one goes on", () => {

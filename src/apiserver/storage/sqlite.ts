@@ -123,12 +123,13 @@ class SqliteJournal implements Journal {
 
   #dropDamaged(): void {
     const { path, log } = this.#options;
-    const damaged = (table: string): Row[] => [
-      ...this.#db
-        .prepare(`SELECT * FROM ${table}`)
-        .iterate()
-        .filter((it) => !isSound(it)),
-    ];
+    const damaged = (table: string): Row[] =>
+      Array.from(
+        this.#db
+          .prepare(`SELECT * FROM ${table}`)
+          .iterate()
+          .filter((it) => !isSound(it)),
+      );
     const objects = damaged("cur");
     for (const row of objects) {
       log.warn("an object is lost, its row in the journal is damaged", { path, row: nameOf(row) });
