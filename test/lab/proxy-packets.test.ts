@@ -21,6 +21,7 @@ import {
   ready,
   terminating,
 } from "../proxy/objects.ts";
+import { until } from "./lab-fixture.ts";
 import { describeOnKernel } from "./netns-fixture.ts";
 import { createProxyWorld, type Peer, POD_CIDRS, type ProxyWorld } from "./proxy-world.ts";
 
@@ -70,7 +71,7 @@ describeOnKernel("the service proxy, with real packets", () => {
       health: { set() {}, async [Symbol.asyncDispose]() {} },
       clusterCidrs: POD_CIDRS,
       nft: createNft({ netns: world.nodeNetns }),
-      flows: createFlowTable({ netns: world.nodeNetns, log: silentLogger, ...libc }),
+      flows: createFlowTable({ netns: world.nodeNetns, clock: systemClock, log: silentLogger, ...libc }),
       clock: systemClock,
       rng: seededRng(1),
       log: silentLogger,
@@ -241,6 +242,116 @@ describeOnKernel("the service proxy, with real packets", () => {
     const [nsenter = "", ...rest] = world.nodePrefix;
     const listed = await exec(nsenter, [...rest, "conntrack", "-L", "-p", "udp", "--orig-dst", kept.host]);
     expect(listed.stdout).toContain(`src=${a.v4}`);
+  });
+
+  /** Lines of `conntrack -L` about a Service's address. */
+  async function remembered(host: string): Promise<readonly string[]> {
+    const [nsenter = "", ...rest] = world.nodePrefix;
+    const family = host.includes(":") ? "ipv6" : "ipv4";
+    const args = [...rest, "conntrack", "-L", "-f", family, "-p", "tcp", "--orig-dst", host];
+    return (await exec(nsenter, args)).stdout.split("\n").filter((it) => it !== "");
+  }
+
+  /** Puts a flow into conntrack's memory as if packets had made it. */
+  async function remember(
+    state: string,
+    { host, from, of, service: port = 80 }: { host: string; from: number; of: Peer; service?: number },
+  ): Promise<void> {
+    const [nsenter = "", ...rest] = world.nodePrefix;
+    const [source, endpoint] = host.includes(":") ? [client.v6, of.v6] : [client.v4, of.v4];
+    const original = ["-s", source, "-d", host, "--sport", String(from), "--dport", String(port)];
+    const reply = ["--reply-src", endpoint, "--reply-dst", source, "--reply-port-src", "8080"];
+    const flow = [...original, ...reply, "--reply-port-dst", String(from)];
+    const args = ["-I", "-p", "tcp", ...flow, "--state", state, "-t", "110"];
+    await exec(nsenter, [...rest, "conntrack", ...args, "-u", "SEEN_REPLY"]);
+  }
+
+  const stateOf = (line: string): string => line.trim().split(/ +/)[3] ?? "";
+
+  it.each([
+    ["netlink", {}, ["CLOSE_WAIT", "ESTABLISHED", "FIN_WAIT"]],
+    ["the conntrack program", { loadLibC: async () => undefined }, ["CLOSE_WAIT", "ESTABLISHED", "FIN_WAIT"]],
+  ])(
+    "ends TCP flows of an endpoint that went in every state but those that may carry data, by %s",
+    async (_, libc, kept) => {
+      await proxy[Symbol.asyncDispose]();
+      proxy = await startProxy(libc);
+      services.set(web);
+      slices.set(slice([ready(a.v4), ready(b.v4)]));
+      slices.set(slice([ready(a.v6), ready(b.v6)], "web-2"));
+      await proxy.idle(signal);
+      const states = [...kept, "SYN_SENT", "SYN_RECV", "LAST_ACK", "TIME_WAIT", "CLOSE"];
+      for (const host of [VIP.v4, VIP.v6])
+        for (const [at, state] of states.entries()) {
+          await remember(state, { host, from: 44_000 + at, of: a });
+          await remember(state, { host, from: 44_100 + at, of: b });
+        }
+      slices.set(slice([ready(b.v4)]));
+      slices.set(slice([ready(b.v6)], "web-2"));
+      await proxy.idle(signal);
+      for (const host of [VIP.v4, VIP.v6]) {
+        const of = (peer: Peer, lines: readonly string[]): readonly string[] =>
+          lines.filter((it) => it.includes(`src=${host === VIP.v4 ? peer.v4 : peer.v6} `)).map(stateOf);
+        const lines = await until(
+          "what carries no data is forgotten",
+          () => remembered(host),
+          (it) => of(a, it).length <= kept.length,
+        );
+        expect(of(a, lines).toSorted()).toEqual(kept);
+        expect(of(b, lines).toSorted()).toEqual(states.toSorted());
+      }
+      const [nsenter = "", ...rest] = world.nodePrefix;
+      for (const family of ["ipv4", "ipv6"])
+        await exec(nsenter, [...rest, "conntrack", "-D", "-f", family, "-p", "tcp"]);
+    },
+  );
+
+  it("refuses a client whose SYN was never answered, and not a pod of another Service that was given the address since", async () => {
+    services.set(web);
+    services.set(makeService("other", { clusterIPs: ["10.96.0.12", "fd00:96::12"], ports: [{ port: 80 }] }));
+    const dead = { v4: "10.244.0.99", v6: "fd00:244::99" };
+    for (const address of [dead.v4, dead.v6]) await world.lead(address, a, "has it not");
+    slices.set(slice([ready(dead.v4)]));
+    slices.set(slice([ready(dead.v6)], "web-2"));
+    await proxy.idle(signal);
+    const requests = [VIP.v4, VIP.v6].map((host) => ({ host, port: 80, from: 45_000 }));
+    const unanswered = await Promise.all(requests.map((it) => client.ask("tcp", it)));
+    for (const it of unanswered)
+      expect(it).toMatchObject({ from: "", error: expect.not.stringMatching(/REFUSED/) as string });
+    for (const { host } of requests) expect((await remembered(host)).map(stateOf)).toEqual(["SYN_SENT"]);
+    slices.set(slice([]));
+    slices.set(slice([], "web-2"));
+    slices.set(makeSlice("other-1", "other", { endpoints: [ready(dead.v4)], ports: [...bothPorts] }));
+    slices.set(makeSlice("other-2", "other", { endpoints: [ready(dead.v6)], ports: [...bothPorts] }));
+    await proxy.idle(signal);
+    for (const address of [dead.v4, dead.v6]) await world.lead(address, b, "has it");
+    for (const request of requests) {
+      await until(
+        "the SYN is forgotten",
+        () => remembered(request.host),
+        (it) => it.length === 0,
+      );
+      expect(await client.ask("tcp", request)).toMatchObject({ from: "", error: "ECONNREFUSED" });
+    }
+    expect(await askOften(client, "10.96.0.12", 2)).toEqual(new Set(["b"]));
+  });
+
+  it("ends what a proxy left that died before it could", async () => {
+    services.set(web);
+    slices.set(slice([ready(b.v4)]));
+    await proxy.idle(signal);
+    await proxy[Symbol.asyncDispose]();
+    await remember("SYN_SENT", { host: VIP.v4, from: 46_000, of: a });
+    await remember("SYN_SENT", { host: VIP.v4, from: 46_001, of: b });
+    // No Service has this port.
+    await remember("SYN_SENT", { host: VIP.v4, from: 46_002, of: a, service: 8443 });
+    proxy = await startProxy();
+    const left = await until(
+      "the flow to what is not an endpoint is forgotten",
+      () => remembered(VIP.v4),
+      (it) => it.length < 3,
+    );
+    expect(left.map((it) => /sport=(\d+)/.exec(it)?.[1]).toSorted()).toEqual(["46001", "46002"]);
   });
 
   it("keeps connections, and changes nothing, when it is started again", async () => {

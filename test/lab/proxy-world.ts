@@ -44,6 +44,8 @@ export interface ProxyWorld extends AsyncDisposable {
   readonly nodePrefix: readonly string[];
   readonly nodeNetns: string;
   pod(name: string, ports: readonly number[]): Promise<Peer>;
+  /** Leads an address to a pod. One that the pod does not have is asked in vain. */
+  lead(address: string, to: Peer, has: "has it" | "has it not"): Promise<void>;
   outside(): Promise<Peer>;
 }
 
@@ -62,6 +64,14 @@ export async function createProxyWorld(): Promise<ProxyWorld> {
       const at = { v4: `10.244.0.${number}`, v6: `fd00:244::${number}` };
       const netns = await addPod(fixture, node, { name, ...at });
       return startPeer({ name, ...at }, { netns, ports, children });
+    },
+    async lead(address, { name }, has) {
+      const length = address.includes(":") ? 128 : 32;
+      await ip(node, [`route replace ${address}/${length} dev p-${name}`, `neigh flush dev p-${name}`]);
+      if (has === "has it")
+        await ip(await fixture.netns(name), [
+          `addr add ${address}/${length} dev eth0${length === 128 ? " nodad" : ""}`,
+        ]);
     },
     async outside() {
       const netns = await fixture.netns("outside");

@@ -6,9 +6,9 @@ import { FakeClock } from "#base/clock.fake.ts";
 import { FleetError } from "#base/errors.ts";
 import { silentLogger } from "#base/log.ts";
 import { seededRng } from "#base/rng.ts";
-import type { StaleFlow } from "#lab/proxy/changes.ts";
 import { PROXY_TABLE } from "#lab/proxy/names.ts";
 import { createServiceProxy, type ServiceProxy } from "#lab/proxy/proxy.ts";
+import { type Choices, flowText, type ServiceFlow } from "#lab/proxy/stale-flows.ts";
 import { createFakeNft, type FakeNft } from "#nft/fake.ts";
 import { makeNode, makeService, makeSlice, manualInformer, nodeInformer, ready } from "./objects.ts";
 
@@ -17,7 +17,8 @@ const signal = AbortSignal.timeout(25_000);
 class World {
   readonly services = manualInformer(SERVICES);
   readonly slices = manualInformer(ENDPOINT_SLICES);
-  readonly forgotten: StaleFlow[] = [];
+  readonly ended: ServiceFlow[] = [];
+  choices: (() => Choices) | undefined;
   readonly clock = new FakeClock();
   readonly nft: FakeNft;
 
@@ -35,7 +36,10 @@ class World {
       clusterCidrs: ["10.244.0.0/16", "10.244.3.0/24", "fd00::/64"],
       nft: this.nft,
       flows: {
-        forget: async (flows) => void this.forgotten.push(...flows),
+        end: async ({ gone }, choices) => {
+          this.ended.push(...gone);
+          this.choices = choices;
+        },
         [Symbol.dispose]() {},
       },
       clock: this.clock,
@@ -178,21 +182,45 @@ describe("the service proxy", () => {
     expect(world.nft.transactions.length).toBe(before);
   });
 
-  it("forgets the UDP flows of an endpoint that a port lost, and those from before it had any", async () => {
+  it("ends the flows of an endpoint that a port lost, and those of UDP from before it had any", async () => {
     const world = new World();
     await using proxy = world.proxy();
     await proxy.start(signal);
+    const taken = (): readonly string[] => world.ended.splice(0).map(flowText);
     world.services.set(dns);
     world.slices.set(dnsSlice("10.244.0.1", "10.244.0.2"));
+    world.services.set(web);
+    world.slices.set(makeSlice("web-1", "web", { endpoints: [ready("10.244.0.1")] }));
     await proxy.idle(signal);
-    const port = { address: "10.96.0.2", port: 53 };
-    expect(world.forgotten.splice(0)).toEqual([{ ...port, endpoint: port }]);
+    expect(taken()).toEqual(["10.96.0.2 . udp . 53 10.96.0.2 53"]);
     world.slices.set(dnsSlice("10.244.0.2", "10.244.0.3"));
+    world.slices.set(makeSlice("web-1", "web", { endpoints: [ready("10.244.0.7")] }));
     await proxy.idle(signal);
-    expect(world.forgotten.splice(0)).toEqual([{ ...port, endpoint: { address: "10.244.0.1", port: 53 } }]);
+    const [tcp = "", ...udp] = taken().toSorted();
+    expect(tcp).toMatch(/ \. tcp \. \d+ 10\.244\.0\.1 \d+$/);
+    expect(udp).toEqual(["10.96.0.2 . udp . 53 10.244.0.1 53"]);
     world.services.delete(dns);
     await proxy.idle(signal);
-    expect(world.forgotten.map((it) => it.endpoint.address)).toEqual(["10.244.0.2", "10.244.0.3"]);
+    expect(taken().map((it) => it.split(" ").at(-2))).toEqual(["10.244.0.2", "10.244.0.3"]);
+  });
+
+  it("takes an endpoint that came back meanwhile for one that is used", async () => {
+    const world = new World();
+    await using proxy = world.proxy();
+    await proxy.start(signal);
+    world.services.set(web);
+    const serve = async (...addresses: readonly string[]): Promise<void> => {
+      world.slices.set(makeSlice("web-1", "web", { endpoints: addresses.map((it) => ready(it)) }));
+      await proxy.idle(signal);
+    };
+    await serve("10.244.0.1", "10.244.0.2");
+    await serve("10.244.0.2");
+    const gone = world.ended.find((it) => it.endpoint.address === "10.244.0.1");
+    expect(gone).toBeDefined();
+    const asked = (): unknown => gone && [world.choices?.().isService(gone), world.choices?.().isUsed(gone)];
+    expect(asked()).toEqual([true, false]);
+    await serve("10.244.0.1", "10.244.0.2");
+    expect(asked()).toEqual([true, true]);
   });
 
   it("gathers changes that come at once into one transaction", async () => {

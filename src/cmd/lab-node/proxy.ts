@@ -25,7 +25,7 @@ export function composeProxy(
   const nodes = createInformer(client, NODES, { fieldSelector: `metadata.name=${node.name}` }, deps);
   const health = createHealthChecks(deps.log);
   const nft = createNft();
-  const flows = createFlowTable({ log: deps.log });
+  const flows = createFlowTable({ clock: deps.clock, log: deps.log });
   const proxy = createServiceProxy({
     services,
     endpointSlices,

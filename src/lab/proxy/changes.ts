@@ -1,7 +1,7 @@
 import type { NftElementOp } from "#nft/diff.ts";
 import type { NftTable } from "#nft/state.ts";
 import type { Elements, Keys } from "./desired.ts";
-import { LOCAL_BASE, SET_SPECS } from "./names.ts";
+import { SET_SPECS } from "./names.ts";
 
 /** From what is wanted to the steps of one transaction, for the keys that may have changed only. Pure. */
 
@@ -64,76 +64,4 @@ export function staleClients(
       return !remember.has([...frontend, endpoint].join(" . "));
     })
     .map(([key]) => key);
-}
-
-/** UDP flows to forget: those of the client side of a Service port that go to `endpoint`. */
-export interface StaleFlow {
-  readonly address: string;
-  readonly port: number;
-  readonly endpoint: { readonly address: string; readonly port: number };
-}
-
-/**
- * UDP has no end that conntrack could see: a client that goes on sending keeps its flow, and its endpoint, for ever. So
- * the flows of endpoints that a port lost are forgotten, and those that went out untranslated before the port had any.
- *
- * @param before - Values as they were, for the keys in `changed`.
- */
-export function staleFlows(before: Elements, desired: Elements, changed: Keys): readonly StaleFlow[] {
-  return ["4", "6"].flatMap((family) => {
-    const set = `endpoints-${family}`;
-    const keys = [...(changed.get(set) ?? [])].filter((key) => key.includes(" . udp . "));
-    return staleFlowsOf(keys, before.get(set), desired.get(set));
-  });
-}
-
-function staleFlowsOf(
-  keys: readonly string[],
-  before: ReadonlyMap<string, string> | undefined,
-  desired: ReadonlyMap<string, string> | undefined,
-): readonly StaleFlow[] {
-  const stale = new Map<string, StaleFlow>();
-  const chosen = new Map<string, ReadonlySet<string>>();
-  for (const key of keys) {
-    const { frontend, address, port, isFirst } = parseSlot(key);
-    // The first slot appears with the port's first endpoint.
-    const target = before?.get(key) ?? (isFirst ? `${address} . ${port}` : undefined);
-    if (target === undefined) continue;
-    const backends = chosen.get(frontend) ?? backendsOf(desired, frontend);
-    chosen.set(frontend, backends);
-    if (backends.has(target)) continue;
-    const [to = "", toPort] = target.split(" . ");
-    const endpoint = { address: to, port: Number(toPort) };
-    stale.set(`${frontend} ${target}`, { address, port, endpoint });
-  }
-  return [...stale.values()];
-}
-
-interface Slot {
-  readonly frontend: string;
-  readonly address: string;
-  readonly port: number;
-  readonly isFirst: boolean;
-}
-
-function parseSlot(key: string): Slot {
-  const [slot = "", address = "", protocol = "", port = ""] = key.split(" . ");
-  const frontend = `${address} . ${protocol} . ${port}`;
-  return { frontend, address, port: Number(port), isFirst: Number(slot) % LOCAL_BASE === 0 };
-}
-
-/** The endpoints that a port has now. */
-function backendsOf(
-  endpoints: ReadonlyMap<string, string> | undefined,
-  frontend: string,
-): ReadonlySet<string> {
-  const backends = new Set<string>();
-  for (const base of [0, LOCAL_BASE]) {
-    for (let slot = base; ; slot++) {
-      const backend = endpoints?.get(`${slot} . ${frontend}`);
-      if (backend === undefined) break;
-      backends.add(backend);
-    }
-  }
-  return backends;
 }

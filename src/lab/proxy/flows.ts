@@ -1,29 +1,57 @@
-import { hasCode } from "#base/errors.ts";
+import type { Clock } from "#base/clock.ts";
+import { hasCode, messageOf } from "#base/errors.ts";
 import { exec } from "#base/exec.ts";
 import type { Logger } from "#base/log.ts";
-import { type AddressFamily, familyOfText } from "#netaddr/address.ts";
-import { forgetUdpFlows, type UdpFlow } from "#nft/netlink/conntrack.ts";
+import { familyOfText } from "#netaddr/address.ts";
+import { endFlows, type Flow, type FlowFilter } from "#nft/netlink/conntrack.ts";
 import { type LibC, loadLibC, type NetlinkSocket, openNetlinkSocket } from "#nft/netlink/socket.ts";
-import type { StaleFlow } from "./changes.ts";
+import { type Choices, flowText, type Protocol, type ServiceFlow } from "./stale-flows.ts";
+
+/** Which flows may have to be ended. */
+export interface Sweep {
+  /** Flows of endpoints that went. */
+  readonly gone: readonly ServiceFlow[];
+  /** Flows of every Service are looked at, whatever is known to have gone. */
+  readonly isWhole: boolean;
+}
 
 /** Flows that conntrack holds. */
 export interface FlowTable extends Disposable {
-  /** Forgets flows, if there are any: their next packet is treated as the first of a new one. */
-  forget(flows: readonly StaleFlow[], signal: AbortSignal): Promise<void>;
+  /**
+   * Ends flows to endpoints that are not used any more: their next packet is treated as the first of a new one.
+   *
+   * UDP has no end that conntrack could see: a client that goes on sending keeps its flow, and its endpoint, for ever. Of
+   * TCP those that carry no data are ended, some time later: conntrack keeps an unanswered SYN and a closed connection for
+   * two minutes, and sends a client that uses its source port again to the endpoint of before, or to the pod that has its
+   * address by then. Connections that carry data go on.
+   *
+   * @param choices - What is used now; asked again when the time of TCP has come.
+   */
+  end(sweep: Sweep, choices: () => Choices, signal: AbortSignal): Promise<void>;
 }
 
 export interface FlowTableOptions {
   /** File of the network namespace to work in. Default: that of this process. */
   readonly netns?: string;
+  readonly clock: Clock;
   readonly log: Logger;
   /** How the C library is reached. Default: by the foreign function interface, where it is installed. */
   readonly loadLibC?: () => Promise<LibC | undefined>;
 }
 
 /**
+ * How long a TCP handshake that was under way when its endpoint went has to be completed; and so often at most the table
+ * of flows is read for TCP. Unit: milliseconds.
+ */
+const HANDSHAKE_MS = 100;
+
+/** The kernel is asked so often for the flows of one address; for more addresses it is asked for all flows once. */
+const MAX_FILTERS = 8;
+
+/**
  * By netlink, which reads the table once for any number of flows; where there is none, by the `conntrack` program, which
- * costs a process for each. With neither, such flows live on until they were silent for 30 s (nf_conntrack_udp_timeout),
- * and a line in the log says so.
+ * costs a process or more for each. With neither, such flows live on until conntrack forgets them by itself (UDP: after
+ * 30 s of silence; TCP: up to 2 min), and a line in the log says so.
  */
 export function createFlowTable(options: FlowTableOptions): FlowTable {
   return new ConntrackFlows(options);
@@ -31,28 +59,64 @@ export function createFlowTable(options: FlowTableOptions): FlowTable {
 
 class ConntrackFlows implements FlowTable {
   readonly #options: FlowTableOptions;
+  readonly #stop = new AbortController();
   #socket: NetlinkSocket | undefined;
   #isTried = false;
+  /** What is to be swept of TCP. */
+  #later: Sweep | undefined;
+  #timer: Disposable | undefined;
 
   constructor(options: FlowTableOptions) {
     this.#options = options;
   }
 
-  async forget(flows: readonly StaleFlow[], signal: AbortSignal): Promise<void> {
-    const socket = await this.#open();
-    if (socket === undefined) {
-      await forgetByProgram(flows, this.#options, signal);
-      return;
+  async end(sweep: Sweep, choices: () => Choices, signal: AbortSignal): Promise<void> {
+    const { gone = [], isWhole = false } = this.#later ?? {};
+    if (sweep.isWhole || sweep.gone.some((it) => it.protocol === "tcp")) {
+      this.#later = { gone: [...gone, ...sweep.gone], isWhole: isWhole || sweep.isWhole };
+      this.#timer ??= this.#options.clock.after(HANDSHAKE_MS, () => void this.#endTcp(choices()));
     }
-    const stale = new Set(flows.map((it) => flowText(it)));
-    for (const family of new Set(flows.map((it) => familyOf(it))))
-      forgetUdpFlows(socket, family, (flow) => stale.has(flowText(staleFlowOf(flow))));
+    await this.#sweep("udp", sweep, choices(), signal);
   }
 
   [Symbol.dispose](): void {
+    this.#stop.abort();
+    this.#timer?.[Symbol.dispose]();
     this.#socket?.[Symbol.dispose]();
     this.#socket = undefined;
     this.#isTried = true;
+  }
+
+  async #endTcp(choices: Choices): Promise<void> {
+    const sweep = this.#later;
+    this.#later = undefined;
+    this.#timer = undefined;
+    const { signal } = this.#stop;
+    try {
+      if (sweep !== undefined) await this.#sweep("tcp", sweep, choices, signal);
+    } catch (error) {
+      if (!signal.aborted)
+        this.#options.log.warn("TCP flows of removed endpoints could not be ended", {
+          error: messageOf(error),
+        });
+    }
+  }
+
+  async #sweep(protocol: Protocol, sweep: Sweep, choices: Choices, signal: AbortSignal): Promise<void> {
+    const gone = sweep.gone.filter((it) => it.protocol === protocol && !choices.isUsed(it));
+    if (gone.length === 0 && !sweep.isWhole) return;
+    const socket = await this.#open();
+    if (socket === undefined) {
+      await endByProgram(gone, this.#options, signal);
+      return;
+    }
+    const stale = new Set(gone.map(flowText));
+    const isStale = (found: Flow): boolean => {
+      const flow = serviceFlowOf(found, protocol);
+      return stale.has(flowText(flow)) || (sweep.isWhole && choices.isService(flow) && !choices.isUsed(flow));
+    };
+    for (const filter of sweep.isWhole ? everything(protocol) : filtersOf(gone, protocol))
+      endFlows(socket, filter, isStale);
   }
 
   async #open(): Promise<NetlinkSocket | undefined> {
@@ -68,42 +132,69 @@ class ConntrackFlows implements FlowTable {
   }
 }
 
-function familyOf(flow: StaleFlow): AddressFamily {
-  return familyOfText(flow.address) ?? "IPv4";
-}
-
-function flowText({ address, port, endpoint }: StaleFlow): string {
-  return `${address} ${port} ${endpoint.address} ${endpoint.port}`;
-}
-
-function staleFlowOf(flow: UdpFlow): StaleFlow {
+function serviceFlowOf(flow: Flow, protocol: Protocol): ServiceFlow {
   const endpoint = { address: flow.answerer, port: flow.answererPort };
-  return { address: flow.destination, port: flow.destinationPort, endpoint };
+  return { protocol, address: flow.destination, port: flow.destinationPort, endpoint };
 }
 
-async function forgetByProgram(
-  flows: readonly StaleFlow[],
+function everything(protocol: Protocol): readonly FlowFilter[] {
+  return [
+    { family: "IPv4", protocol },
+    { family: "IPv6", protocol },
+  ];
+}
+
+/**
+ * What the kernel is asked for: the flows of endpoints, or of Services, whichever are fewer; of many, all flows. All of
+ * IPv6: ctnetlink_filter_match_tuple has that comparison the wrong way round, and leaves out the address that is asked for
+ * (seen in Linux 6.18).
+ */
+function filtersOf(gone: readonly ServiceFlow[], protocol: Protocol): readonly FlowFilter[] {
+  const v4 = gone.filter((it) => familyOf(it.address) === "IPv4");
+  const v6: readonly FlowFilter[] = v4.length < gone.length ? [{ family: "IPv6", protocol }] : [];
+  const answerers = [...new Set(v4.map((it) => it.endpoint.address))];
+  const destinations = [...new Set(v4.map((it) => it.address))];
+  if (Math.min(answerers.length, destinations.length) > MAX_FILTERS)
+    return [{ family: "IPv4", protocol }, ...v6];
+  return answerers.length <= destinations.length
+    ? [...v6, ...answerers.map((answerer) => ({ family: "IPv4", protocol, answerer }) as const)]
+    : [...v6, ...destinations.map((destination) => ({ family: "IPv4", protocol, destination }) as const)];
+}
+
+function familyOf(address: string): FlowFilter["family"] {
+  return familyOfText(address) ?? "IPv4";
+}
+
+/** What `conntrack` is asked to delete of a protocol. It cannot tell who closed a connection in CLOSE_WAIT. */
+const DELETED: Readonly<Record<Protocol, readonly (readonly string[])[]>> = {
+  udp: [[]],
+  tcp: ["SYN_SENT", "SYN_RECV", "LAST_ACK", "TIME_WAIT", "CLOSE"].map((it) => ["--state", it]),
+};
+
+async function endByProgram(
+  flows: readonly ServiceFlow[],
   options: FlowTableOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const prefix = options.netns === undefined ? [] : ["nsenter", `--net=${options.netns}`, "--"];
   const [command, ...before] = [...prefix, "conntrack"];
-  for (const flow of flows) {
-    try {
-      // Code 1 says that there was no such flow.
-      await exec(command, [...before, ...deleteArgs(flow)], { signal, allowFailure: true });
-    } catch (error) {
-      if (!hasCode(error, "EXEC_FAILED")) throw error;
-      options.log.warn("conntrack is not installed; UDP flows of removed endpoints end by time-out");
-      return;
+  for (const flow of flows)
+    for (const state of DELETED[flow.protocol]) {
+      try {
+        // Code 1 says that there was no such flow.
+        const args = [...before, ...deleteArgs(flow), ...state];
+        await exec(command, args, { signal, allowFailure: true });
+      } catch (error) {
+        if (!hasCode(error, "EXEC_FAILED")) throw error;
+        options.log.warn("conntrack is not installed; flows of removed endpoints end by time-out");
+        return;
+      }
     }
-  }
 }
 
-function deleteArgs(flow: StaleFlow): readonly string[] {
-  const { address, port, endpoint } = flow;
-  const family = familyOf(flow) === "IPv6" ? "ipv6" : "ipv4";
+function deleteArgs({ protocol, address, port, endpoint }: ServiceFlow): readonly string[] {
+  const family = familyOf(address) === "IPv6" ? "ipv6" : "ipv4";
   const client = ["--orig-dst", address, "--orig-port-dst", String(port)];
   const server = ["--reply-src", endpoint.address, "--reply-port-src", String(endpoint.port)];
-  return ["-D", "-f", family, "-p", "udp", ...client, ...server];
+  return ["-D", "-f", family, "-p", protocol, ...client, ...server];
 }

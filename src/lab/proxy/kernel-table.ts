@@ -3,18 +3,11 @@ import { messageOf } from "#base/errors.ts";
 import { diffTable, type NftElementOp } from "#nft/diff.ts";
 import type { NftDriver } from "#nft/driver.ts";
 import type { NftTable } from "#nft/state.ts";
-import {
-  changeOps,
-  type KernelRecord,
-  noteOps,
-  recordOf,
-  staleClients,
-  staleFlows,
-  type StaleFlow,
-} from "./changes.ts";
+import { changeOps, type KernelRecord, noteOps, recordOf, staleClients } from "./changes.ts";
 import { DesiredElements, type Elements, type Keys } from "./desired.ts";
 import type { FlowTable } from "./flows.ts";
 import { PROXY_TABLE, SET_SPECS, setName } from "./names.ts";
+import { choicesOf, goneFlows, type ServiceFlow } from "./stale-flows.ts";
 import { renderTable } from "./table.ts";
 
 const REMEMBER = setName("remember", "4");
@@ -31,8 +24,8 @@ export class KernelTable {
   readonly #flows: FlowTable;
   readonly #log: Logger;
   #record: KernelRecord | undefined;
-  /** Flows to be forgotten once no new one can choose the old endpoint. */
-  #stale: readonly StaleFlow[] = [];
+  /** Flows to be ended once no new one can choose the old endpoint. */
+  #gone: readonly ServiceFlow[] = [];
 
   constructor(options: { readonly nft: NftDriver; readonly flows: FlowTable; readonly log: Logger }) {
     this.#nft = options.nft;
@@ -47,11 +40,11 @@ export class KernelTable {
     this.#record = undefined;
     const next = record === undefined ? await this.#syncWhole(signal) : record;
     if (record !== undefined) {
-      const stale = staleFlows(record, this.desired.elements, changed);
+      const gone = goneFlows(record, this.desired.elements, changed);
       await this.#apply(changeOps(record, this.desired.elements, changed), record, signal);
-      this.#stale = [...this.#stale, ...stale];
+      this.#gone = [...this.#gone, ...gone];
     }
-    await this.#forgetStale(signal);
+    await this.#endFlows(record === undefined, signal);
     await this.#forgetClients(changed, record === undefined, signal);
     this.#record = next;
   }
@@ -78,7 +71,7 @@ export class KernelTable {
     const ops = diffTable(actual, wanted);
     await this.#nft.apply(PROXY_TABLE, ops, signal);
     const before = elementsOf(actual);
-    this.#stale = staleFlows(before, this.desired.elements, allKeys(before, this.desired.elements));
+    this.#gone = goneFlows(before, this.desired.elements, allKeys(before, this.desired.elements));
     this.#log.info("the kernel's table was compared as a whole", { steps: ops.length });
     return recordOf(wanted);
   }
@@ -89,15 +82,16 @@ export class KernelTable {
     noteOps(record, ops);
   }
 
-  async #forgetStale(signal: AbortSignal): Promise<void> {
-    const stale = this.#stale;
-    this.#stale = [];
-    if (stale.length === 0) return;
+  /** @param isWhole - What was changed is not known: an earlier proxy may have died before it ended flows. */
+  async #endFlows(isWhole: boolean, signal: AbortSignal): Promise<void> {
+    const gone = this.#gone;
+    this.#gone = [];
+    if (gone.length === 0 && !isWhole) return;
     try {
-      await this.#flows.forget(stale, signal);
+      await this.#flows.end({ gone, isWhole }, () => choicesOf(this.desired.elements), signal);
     } catch (error) {
       // The table is right; what is left are flows that end by time-out.
-      this.#log.warn("UDP flows of removed endpoints could not be ended", { error: messageOf(error) });
+      this.#log.warn("flows of removed endpoints could not be ended", { error: messageOf(error) });
     }
   }
 }
