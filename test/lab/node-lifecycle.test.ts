@@ -1,7 +1,8 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Container, ContainerStatus, Pod } from "#api/core/v1/types.ts";
+import { systemClock } from "#base/clock.ts";
 import { describeOnKernel } from "./netns-fixture.ts";
 import { ECHO, IDLE, isReady, NodeWorld, script } from "./node-world.ts";
 
@@ -62,6 +63,20 @@ describeOnKernel("the life of a pod", () => {
       "first ends",
     ]);
     await world.deletePod("sidecars");
+  });
+
+  it("waits with an event for an address that has been free for two minutes", async () => {
+    await world.killNode();
+    const all = Array.from({ length: 254 }, (_, at) => [`10.97.0.${at + 1}`, systemClock.now() - 116_000]);
+    writeFileSync(join(world.dataDir, "free-addresses.json"), JSON.stringify(all));
+    await world.startNode();
+    await world.createPod("addressless", [script(IDLE)]);
+    const { status } = await world.untilReady("addressless");
+    expect(status?.podIP).toMatch(/^10\.97\.0\./);
+    const waited =
+      "FailedCreatePodSandBox: Failed to create pod sandbox: no address of the node's pod CIDR 10.97.0.0/24 has been free for 2 minutes";
+    expect((await world.events("addressless")).filter((it) => it.startsWith("Failed"))).toEqual([waited]);
+    await world.deletePod("addressless");
   });
 
   it("counts a sidecar's readiness as the pod's", async () => {

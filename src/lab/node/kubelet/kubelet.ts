@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { CONFIG_MAPS, type Pod, PODS, SECRETS, type Service } from "#api/core/v1/types.ts";
 import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
 import { hasCode } from "#base/errors.ts";
@@ -123,7 +124,7 @@ export class Kubelet implements Component {
   }
 
   #createContext(): NodeContext {
-    const { client, deps, machine, dns, nodeIPs, capacity, podCidrs } = this.#options;
+    const { client, deps, machine, dns, nodeIPs, capacity, podCidrs, dataDir } = this.#options;
     return {
       client,
       deps,
@@ -134,7 +135,10 @@ export class Kubelet implements Component {
       runtime: this.#runtime,
       stops: this.#stops,
       events: this.#events,
-      addresses: new PodAddresses(podCidrs),
+      addresses: new PodAddresses(podCidrs, {
+        clock: deps.clock,
+        file: join(dataDir, "free-addresses.json"),
+      }),
       configMaps: new ObjectCache(client, CONFIG_MAPS, deps),
       secrets: new ObjectCache(client, SECRETS, deps),
       servicesFor: (pod) => this.#servicesFor(pod),

@@ -4,6 +4,7 @@ import { hasCode } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
 import type { ContainerView } from "../container/runtime.ts";
 import { DEADLINE_EXCEEDED, deadlineOf, nextToEnd } from "../pod/ending.ts";
+import { NoAddressError } from "../network/pod-addresses.ts";
 import { ConfigError } from "../pod/environment.ts";
 import { planContainers, type PodPlan } from "../pod/plan.ts";
 import { sandboxProblem } from "../pod/refusals.ts";
@@ -145,6 +146,11 @@ export class PodRunner implements AsyncDisposable {
       this.#problem = undefined;
       return true;
     } catch (error) {
+      if (error instanceof NoAddressError) {
+        due.push(error.retryAtMs);
+        this.#tellProblem(pod, "FailedCreatePodSandBox", `Failed to create pod sandbox: ${error.message}`);
+        return false;
+      }
       if (!(error instanceof ConfigError)) throw error;
       this.#tellProblem(pod, "FailedMount", error.message);
       // What runs goes on with its volumes as they are, and starts again with them.

@@ -54,7 +54,11 @@ export class PodSandbox {
     return isOnHostNetwork(pod) ? undefined : this.#netns;
   }
 
-  /** Makes the pod's network, or finds it as an earlier kubelet left it. Pods keep their addresses. */
+  /**
+   * Makes the pod's network, or finds it as an earlier kubelet left it. Pods keep their addresses.
+   *
+   * @throws {NoAddressError} while there is no address for it.
+   */
   async ensureNetwork(pod: Pod, signal: AbortSignal): Promise<void> {
     if (this.#hasNetwork) return;
     if (isOnHostNetwork(pod)) writePodRecord(this.#context.runtime.pods, this.#record);
@@ -113,10 +117,10 @@ export class PodSandbox {
     await deletePodLink({ podUid: this.#record.uid, netns: this.#netns }, signal);
     await unmountMemory(this.volumes, signal);
     rmSync(this.volumes, { recursive: true, force: true });
-    const { addresses } = this.#record;
+    // They rest before nobody holds them.
+    this.#context.addresses.release(this.#record.addresses);
     this.#record = { ...this.#record, addresses: [] };
     writePodRecord(this.#context.runtime.pods, this.#record);
-    this.#context.addresses.release(addresses);
     this.#hasNetwork = false;
   }
 
@@ -130,7 +134,7 @@ export class PodSandbox {
     const { addresses, runtime, deps } = this.#context;
     const { uid } = this.#record;
     if (this.#record.addresses.length === 0) {
-      this.#record = { ...this.#record, addresses: addresses.allocate(uid) };
+      this.#record = { ...this.#record, addresses: addresses.allocate() };
       writePodRecord(runtime.pods, this.#record);
     } else if ((await isNetns(this.#netns)) && (await hasPodLink(uid, signal))) return;
     // Containers in a namespace that lost its link would be cut off for ever: they start again in the new one.

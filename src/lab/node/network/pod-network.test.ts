@@ -1,6 +1,5 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { PodAddresses } from "./pod-addresses.ts";
 import { linkName, nodeEndLines, podEndLines } from "./pod-network.ts";
 
 const link = {
@@ -42,35 +41,5 @@ describe("the network of a pod", () => {
         expect(linkName(uid)).toMatch(/^pod[0-9a-f]{12}$/);
       }),
     );
-  });
-});
-
-describe("addresses of pods", () => {
-  it("are never given to two pods, and come back when a pod is gone", () => {
-    const uids = fc.uniqueArray(fc.uuid(), { minLength: 1, maxLength: 6 });
-    fc.assert(
-      fc.property(uids, (pods) => {
-        const addresses = new PodAddresses(["10.1.0.0/29", "fd00::/120"]);
-        const given = pods.map((uid) => addresses.allocate(uid));
-        expect(new Set(given.flat()).size).toBe(pods.length * 2);
-        for (const it of given) addresses.release(it);
-        for (const it of given) expect(addresses.reserve(it)).toBe(true);
-      }),
-    );
-  });
-
-  it("are refused when the range is used up, and then none of the other family is lost", () => {
-    const addresses = new PodAddresses(["fd00::/120", "10.1.0.0/30"]);
-    for (const uid of ["a", "b"]) addresses.allocate(uid);
-    expect(() => addresses.allocate("c")).toThrow("no address is left in the node's pod CIDR 10.1.0.0/30");
-    addresses.release(["fd00::1", "10.1.0.1"]);
-    expect(addresses.allocate("c")).toHaveLength(2);
-  });
-
-  it("that a pod had are not taken twice", () => {
-    const addresses = new PodAddresses(["10.1.0.0/24"]);
-    expect(addresses.reserve(["10.1.0.9"])).toBe(true);
-    expect(addresses.reserve(["10.1.0.9"])).toBe(false);
-    expect(addresses.reserve(["10.2.0.9"])).toBe(false);
   });
 });

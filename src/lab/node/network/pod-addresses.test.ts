@@ -1,0 +1,129 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import * as fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { FakeClock } from "#base/clock.fake.ts";
+import { NoAddressError, PodAddresses } from "./pod-addresses.ts";
+
+let folder: string;
+let count = 0;
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "fairlead-addresses-"));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+function node(cidrs: readonly string[], clock = new FakeClock()) {
+  const file = join(folder, String(count++));
+  return { clock, file, start: () => new PodAddresses(cidrs, { clock, file }) };
+}
+
+describe("addresses of pods", () => {
+  it("are never given to two pods, nor again within two minutes, whatever comes and goes and dies", async () => {
+    const event = fc.oneof(
+      { weight: 4, arbitrary: fc.constant("start" as const) },
+      { weight: 3, arbitrary: fc.nat(5).map((at) => ({ end: at })) },
+      { weight: 1, arbitrary: fc.constant("restart" as const) },
+      { weight: 2, arbitrary: fc.integer({ min: 1, max: 90_000 }).map((ms) => ({ wait: ms })) },
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(event, { maxLength: 60 }), async (events) => {
+        const { clock, start } = node(["10.1.0.0/29", "fd00::/125"]);
+        let addresses = start();
+        const held: (readonly string[])[] = [];
+        const freedAtMs = new Map<string, number>();
+        for (const it of events) {
+          if (it === "start") {
+            const given = tryAllocate(addresses);
+            for (const address of given ?? []) {
+              expect(held.flat()).not.toContain(address);
+              const freed = freedAtMs.get(address);
+              if (freed === undefined) continue;
+              expect(clock.now() - freed).toBeGreaterThanOrEqual(120_000);
+              freedAtMs.delete(address);
+            }
+            // With six addresses of IPv4 and seven of IPv6 one is refused only for good reason.
+            if (given === undefined)
+              expect(
+                held.length + [...freedAtMs.values()].filter((at) => clock.now() - at < 120_000).length / 2,
+              ).toBeGreaterThanOrEqual(6);
+            else held.push(given);
+          } else if (it === "restart") {
+            addresses = start();
+            for (const known of held) expect(addresses.reserve(known)).toBe(true);
+          } else if ("wait" in it) await clock.advance(it.wait);
+          else {
+            const [gone = []] = held.splice(it.end, 1);
+            addresses.release(gone);
+            for (const address of gone) freedAtMs.set(address, clock.now());
+          }
+        }
+      }),
+    );
+  });
+
+  it("that nobody had come first, then the one that has been free for longest", async () => {
+    const { clock, start } = node(["10.1.0.0/29"]);
+    const addresses = start();
+    const given = ["1", "2", "3", "4"].map(() => addresses.allocate());
+    for (const at of [2, 0, 3]) {
+      addresses.release(given[at] ?? []);
+      await clock.advance(1000);
+    }
+    await clock.advance(200_000);
+    const next = Array.from({ length: 5 }, () => addresses.allocate()[0]);
+    expect(next).toEqual(["10.1.0.5", "10.1.0.6", "10.1.0.3", "10.1.0.1", "10.1.0.4"]);
+  });
+
+  it("are refused while none has been free for two minutes, with when to ask again, and none of the other family is lost", async () => {
+    const { clock, start } = node(["fd00::/120", "10.1.0.0/30"]);
+    const addresses = start();
+    const [first = []] = [addresses.allocate(), addresses.allocate()];
+    addresses.release(first);
+    await clock.advance(118_000);
+    const error = refusal(addresses);
+    expect(error?.message).toBe("no address of the node's pod CIDR 10.1.0.0/30 has been free for 2 minutes");
+    expect(error?.retryAtMs).toBe(clock.now() + 2000);
+    await clock.advance(2000);
+    expect(addresses.allocate()).toEqual(["fd00::3", "10.1.0.1"]);
+  });
+
+  it("that a pod had are not taken twice", () => {
+    const addresses = node(["10.1.0.0/24"]).start();
+    expect(addresses.reserve(["10.1.0.9"])).toBe(true);
+    expect(addresses.reserve(["10.1.0.9"])).toBe(false);
+    expect(addresses.reserve(["10.2.0.9"])).toBe(false);
+  });
+
+  it("are there in a clock that was set back, and with a file that is broken", async () => {
+    const { clock, file, start } = node(["10.1.0.0/30"]);
+    const addresses = start();
+    addresses.release([...addresses.allocate(), ...addresses.allocate()]);
+    const earlier = new FakeClock(clock.now() - 86_400_000);
+    const set = new PodAddresses(["10.1.0.0/30"], { clock: earlier, file });
+    expect(refusal(set)).toBeDefined();
+    await earlier.advance(120_000);
+    expect(set.allocate()).toEqual(["10.1.0.1"]);
+    writeFileSync(file, '[["10.1.0.1",');
+    expect(start().allocate()).toEqual(["10.1.0.1"]);
+  });
+});
+
+function tryAllocate(addresses: PodAddresses): readonly string[] | undefined {
+  try {
+    return addresses.allocate();
+  } catch (error) {
+    expect(error).toBeInstanceOf(NoAddressError);
+    return undefined;
+  }
+}
+
+function refusal(addresses: PodAddresses): NoAddressError | undefined {
+  try {
+    addresses.allocate();
+    return undefined;
+  } catch (error) {
+    return error instanceof NoAddressError ? error : undefined;
+  }
+}
