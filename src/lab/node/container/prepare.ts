@@ -4,7 +4,7 @@ import { SCRIPT_FOLDER } from "../../images/catalogue.ts";
 import { type Identity, identityCommand } from "../pod/identity.ts";
 import { EXEC_CONTEXT_FILE } from "./exec-context.ts";
 import type { ContainerRecord } from "./folder.ts";
-import { type BindMount, planRoot, readOnlyFolders } from "./root.ts";
+import { type BindMount, type KernelFiles, planRoot, readOnlyFolders } from "./root.ts";
 import { renderWords } from "./shim.ts";
 import { TERMINATION_FILE } from "./termination.ts";
 
@@ -35,10 +35,16 @@ export interface PrepareOptions {
   readonly system: readonly string[];
   /** Folders hidden from the container. */
   readonly hidden: readonly string[];
+  /** Files of the machine in /etc that only root may read: no image would have them. */
+  readonly rootOnly: readonly string[];
+  readonly kernel: KernelFiles;
   readonly shimEnv: Readonly<Record<string, string>>;
   /** Path of the program's end of its terminal. */
   readonly terminal: string | undefined;
 }
+
+/** Nobody has a password (shadow(5)). */
+const SHADOW = "root:*::0:99999:7:::\n";
 
 /** Writes what the shim reads into the container's folder, which is new. */
 export function prepareFolder(folder: string, spec: ContainerSpec, options: PrepareOptions): void {
@@ -51,7 +57,9 @@ export function prepareFolder(folder: string, spec: ContainerSpec, options: Prep
     fileBind(join(folder, TERMINATION_FILE), spec.terminationMessagePath),
     ...(options.terminal === undefined ? [] : [fileBind(options.terminal, "/dev/console")]),
   ];
-  const root = planRoot({ binds: [...own, ...spec.binds], system: options.system, hidden: options.hidden });
+  const { system, hidden, kernel } = options;
+  const binds = [...own, ...spec.binds];
+  const root = planRoot({ binds, system, hidden, ...(identity.isPrivileged ? {} : { kernel }) });
   const env = [...spec.env].map(([key, value]) => `${key}=${value}`);
   const prefix = [...identityCommand(identity), "/usr/bin/env", "-i", "--"];
   const terminal = spec.tty ? ["/usr/bin/setsid", "--ctty"] : [];
@@ -59,12 +67,14 @@ export function prepareFolder(folder: string, spec: ContainerSpec, options: Prep
   const record: ContainerRecord = { podUid, name, attempt, image, tty, user, fallsBackToLogs };
   mkdirSync(join(folder, "etc"), { recursive: true, mode: 0o700 });
   for (const [file, text] of Object.entries(spec.etc)) writeFileSync(join(folder, "etc", file), text);
+  writeFileSync(join(folder, "etc", "shadow"), SHADOW, { mode: 0o640 });
   if (scripts.length > 0) mkdirSync(join(folder, "scripts"), { mode: 0o755 });
   for (const [file, text] of scripts) writeFileSync(join(folder, "scripts", file), text, { mode: 0o755 });
   const files: Readonly<Record<string, string>> = {
     mounts: root.mounts,
     files: root.files,
     "file-mounts": root.fileMounts,
+    "root-only": options.rootOnly.map((it) => `${it}\0`).join(""),
     "read-only": identity.readOnlyRoot ? readOnlyFolders(spec.binds).join("\n") : "",
     owner: identity.uid === 0 ? "" : String(identity.uid),
     command: renderWords([...terminal, ...prefix, ...env, ...spec.argv]),

@@ -7,6 +7,14 @@ export interface BindMount {
   readonly target: string;
   readonly readOnly: boolean;
   readonly isFile?: boolean;
+  /** Not the whole source is mounted, but what this names in it. */
+  readonly subPath?: SubPath;
+}
+
+export interface SubPath {
+  readonly path: string;
+  /** Whether a folder is made where there is nothing. */
+  readonly canCreate: boolean;
 }
 
 export interface RootPlan {
@@ -25,6 +33,39 @@ const MACHINE = "/.fairlead-machine";
 const EMPTY_FOLDERS = ["/home", "/media", "/mnt", "/root", "/run", "/tmp"];
 
 const DEVICES = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/** Files of the kernel that change the machine, not the container. Source: containerd, oci.WithDefaultSpec. */
+const READ_ONLY_KERNEL = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/** Files of the kernel that tell of the machine what no container has to know. Source: as before. */
+const MASKED_KERNEL = [
+  "/proc/acpi",
+  "/proc/asound",
+  "/proc/interrupts",
+  "/proc/kcore",
+  "/proc/keys",
+  "/proc/latency_stats",
+  "/proc/scsi",
+  "/proc/sched_debug",
+  "/proc/timer_list",
+  "/proc/timer_stats",
+];
+
+/** What of the kernel's files is kept from containers that are not privileged, as far as this machine has it. */
+export interface KernelFiles {
+  readonly readOnly: readonly string[];
+  readonly maskedFiles: readonly string[];
+  readonly maskedFolders: readonly string[];
+}
+
+/** @param kindOf - What there is at a path of the machine. */
+export function kernelFiles(kindOf: (path: string) => "file" | "folder" | undefined): KernelFiles {
+  return {
+    readOnly: READ_ONLY_KERNEL.filter((it) => kindOf(it) !== undefined),
+    maskedFiles: MASKED_KERNEL.filter((it) => kindOf(it) === "file"),
+    maskedFolders: MASKED_KERNEL.filter((it) => kindOf(it) === "folder"),
+  };
+}
 
 /** Top-level folders whose mounts below them belong to a container's programs. */
 const SYSTEM_FOLDERS = [
@@ -46,6 +87,8 @@ export function planRoot(options: {
   readonly system: readonly string[];
   /** Folders hidden from the container, such as the kubelet's own. */
   readonly hidden: readonly string[];
+  /** Absent for a privileged container. */
+  readonly kernel?: KernelFiles;
 }): RootPlan {
   const folders = options.binds.filter((it) => it.isFile !== true).toSorted(byDepth);
   const files = options.binds.filter((it) => it.isFile === true);
@@ -66,6 +109,7 @@ export function planRoot(options: {
       fstabLine("tmpfs", path, "tmpfs", `mode=${path === "/tmp" ? "1777" : "755"},X-mount.mkdir`),
     ),
     ...folders.map(bindLine),
+    ...(options.kernel === undefined ? [] : kernelLines(options.kernel)),
   ];
   const devices = DEVICES.map((name) => ({
     source: `/dev/${name}`,
@@ -79,6 +123,15 @@ export function planRoot(options: {
     files: onFiles.map((it) => `${it.target}\n`).join(""),
     fileMounts: onFiles.map(bindLine).join(""),
   };
+}
+
+function kernelLines({ readOnly, maskedFiles, maskedFolders }: KernelFiles): readonly string[] {
+  const flags = "ro,nosuid,nodev,noexec";
+  return [
+    ...readOnly.map((path) => fstabLine(path, path, "none", `bind,${flags}`)),
+    ...maskedFiles.map((path) => fstabLine(`${MACHINE}/dev/null`, path, "none", "bind")),
+    ...maskedFolders.map((path) => fstabLine("tmpfs", path, "tmpfs", flags)),
+  ];
 }
 
 /** What becomes read-only with `readOnlyRootFilesystem`: all but volumes and the file systems of the kernel. */

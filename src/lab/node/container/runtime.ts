@@ -7,7 +7,6 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
-  statSync,
   writeFileSync,
 } from "node:fs";
 import { Socket } from "node:net";
@@ -27,7 +26,7 @@ import { watchLogTimes } from "./log-times.ts";
 import { isRunning, type ProcessIdentity, signalProcess } from "./process.ts";
 import { type ContainerSpec, prepareFolder } from "./prepare.ts";
 import { openTerminal } from "./pty.ts";
-import { systemMounts } from "./root.ts";
+import { type MachineFiles, readMachineFiles } from "./machine-files.ts";
 import { installShim } from "./shim.ts";
 import { terminationMessage } from "./termination.ts";
 
@@ -70,7 +69,7 @@ export class ContainerRuntime implements Disposable {
   readonly #ends = new Map<string, PromiseWithResolvers<number>>();
   readonly #stage: string;
   readonly #hold: string;
-  readonly #system: readonly string[];
+  readonly #machine: MachineFiles;
   readonly pods: string;
 
   constructor(options: RuntimeOptions) {
@@ -80,9 +79,7 @@ export class ContainerRuntime implements Disposable {
     mkdirSync(this.pods, { recursive: true, mode: 0o700 });
     mkdirSync(this.#stage, { recursive: true, mode: 0o700 });
     this.#hold = installShim(join(options.dataDir, "shim")).hold;
-    this.#system = systemMounts(readFileSync("/proc/self/mountinfo", "utf8")).filter((it) =>
-      statSync(it).isDirectory(),
-    );
+    this.#machine = readMachineFiles();
     const isSameBoot = this.#noteBoot();
     for (const folder of this.#folders()) {
       // Ids and start times count from the machine's start: after another one they name other processes.
@@ -128,7 +125,7 @@ export class ContainerRuntime implements Disposable {
     const terminal = spec.tty ? await openTerminal("/dev/pts", "/dev/ptmx") : undefined;
     const { shimEnv } = this.#options;
     const hidden = [dirname(this.pods)];
-    prepareFolder(folder, spec, { system: this.#system, hidden, shimEnv, terminal: terminal?.path });
+    prepareFolder(folder, spec, { ...this.#machine, hidden, shimEnv, terminal: terminal?.path });
     if (spec.stdin) await exec("mkfifo", ["-m", "600", join(folder, "stdin")]);
     const ends: readonly (number | "ignore")[] = terminal ? [terminal.master, terminal.slave] : [];
     const holder = start("/bin/sh", [this.#hold, folder, this.#stage, ...holdArguments(spec)], {

@@ -1,8 +1,10 @@
 import { type Container, type Pod, PODS } from "#api/core/v1/types.ts";
+import { messageOf } from "#base/errors.ts";
 import { resolveImage } from "../../images/catalogue.ts";
 import type { ContainerView } from "../container/runtime.ts";
 import { ConfigError, UnsupportedError } from "../pod/environment.ts";
 import { fullName } from "../pod/identity.ts";
+import { pinSubPaths } from "../pod/sub-path.ts";
 import { renderSeconds, type RestartBackoff } from "../pod/restart.ts";
 import type { Waiting } from "../pod/status.ts";
 import type { ProbeTarget } from "../probe/attempt.ts";
@@ -75,18 +77,24 @@ export class ContainerStarter {
         },
         this.#context,
       );
-      const run = await runtime.run(spec);
+      await using pinned = await pinSubPaths(spec.binds, { volumes: this.#sandbox.volumes, container: name });
+      const run = await runtime.run({ ...spec, binds: pinned.binds });
       this.#waiting.delete(name);
       this.#onStarted(pod, container, run);
     } catch (error) {
+      this.#noteFailure(pod, name, error);
       if (!(error instanceof ConfigError)) throw error;
-      const reason =
-        error instanceof UnsupportedError ? "CreateContainerError" : "CreateContainerConfigError";
-      const { message } = error;
-      const isKnown = this.#waiting.get(name)?.message === message;
-      this.#waiting.set(name, { reason, message });
-      if (!isKnown) this.#record(pod, { type: "Warning", reason: "Failed", message: `Error: ${message}` });
     }
+  }
+
+  /** Whatever keeps a container from starting shows in its status. */
+  #noteFailure(pod: Pod, name: string, error: unknown): void {
+    const isConfig = error instanceof ConfigError && !(error instanceof UnsupportedError);
+    const reason = isConfig ? "CreateContainerConfigError" : "CreateContainerError";
+    const message = messageOf(error);
+    const isKnown = this.#waiting.get(name)?.message === message;
+    this.#waiting.set(name, { reason, message });
+    if (!isKnown) this.#record(pod, { type: "Warning", reason: "Failed", message: `Error: ${message}` });
   }
 
   target(pod: Pod, container: Container, run: ContainerView): ProbeTarget {

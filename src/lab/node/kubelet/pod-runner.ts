@@ -92,13 +92,15 @@ export class PodRunner implements AsyncDisposable {
     if (await this.#prepare(pod, due, signal)) {
       const plan = this.#plan(pod);
       this.#noteBackoffs(pod, plan);
-      await Promise.all(plan.start.map((it) => this.#starter.start(pod, it)));
+      const starts = await Promise.allSettled(plan.start.map((it) => this.#starter.start(pod, it)));
       this.#beginProbes(pod);
       const after = this.#plan(pod);
       if (after.isOver) this.#stopAll(pod, graceOf(pod));
       else this.#deadlineMs = undefined;
       due.push(after.dueAtMs, this.#starter.dueAtMs);
       await this.#report(pod, after, signal);
+      // One that failed for no reason of the pod's is tried again, and tells meanwhile why it waits.
+      for (const it of starts) if (it.status === "rejected") throw it.reason;
       if (after.start.length > plan.start.length) this.#context.enqueue(this.key);
     } else await this.#report(pod, this.#plan(pod), signal);
     return earliest(due);

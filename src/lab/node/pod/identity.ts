@@ -16,6 +16,8 @@ export interface Identity extends User {
   readonly capabilities: readonly string[] | undefined;
   readonly noNewPrivileges: boolean;
   readonly readOnlyRoot: boolean;
+  /** The kernel's files are not kept from it. */
+  readonly isPrivileged: boolean;
 }
 
 /** What container engines leave to a container that asks for nothing. Source: containerd, oci.WithDefaultSpec. */
@@ -53,6 +55,7 @@ export function identityOf(pod: Pod, container: Container): Identity {
     capabilities: isPrivileged ? undefined : capabilitiesOf(own["capabilities"]),
     noNewPrivileges: own["allowPrivilegeEscalation"] === false,
     readOnlyRoot: own["readOnlyRootFilesystem"] === true,
+    isPrivileged,
   };
 }
 

@@ -1,10 +1,8 @@
-import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Container, Volume, VolumeMount } from "#api/core/v1/types.ts";
 import type { BindMount } from "../container/root.ts";
 import { ConfigError } from "./environment.ts";
 import { expandVariables } from "./expand.ts";
-import { resolveSubPath } from "./volume-writer.ts";
 
 /** What of the pod's volumes a container mounts, and where. The volumes' folders exist already. */
 export function volumeBinds(
@@ -21,13 +19,12 @@ export function volumeBinds(
     checkMountPath(mountPath);
     const folder = folderOf(mount.name);
     const isEmptyVolume = Object.keys(volume).every((key) => key === "name" || key === "emptyDir");
-    const source = subPath === "" ? folder : resolveSubPath(folder, subPath, isEmptyVolume);
     return {
-      source,
+      source: folder,
+      ...(subPath === "" ? {} : { subPath: { path: subPath, canCreate: isEmptyVolume } }),
       target: join("/", mountPath),
       // What the kubelet writes is not the container's to change.
       readOnly: readOnly === true || !isEmptyVolume,
-      isFile: statSync(source).isFile(),
     };
   });
 }

@@ -7,7 +7,6 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
-  realpathSync,
   renameSync,
   rmSync,
   statSync,
@@ -15,7 +14,6 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join, relative } from "node:path";
-import { ConfigError } from "./environment.ts";
 import type { VolumeFile, VolumePlan } from "./volumes.ts";
 
 /**
@@ -45,23 +43,6 @@ export function writeVolume(folder: string, plan: VolumePlan, group?: number): b
   linkNames(folder, plan.files);
   if (before !== undefined) rmSync(join(folder, before), { recursive: true, force: true });
   return true;
-}
-
-/**
- * The file or folder that `subPath` names in a volume. In an empty volume it is made as a folder when it is missing.
- *
- * @throws {ConfigError} when it does not exist or leads out of the volume.
- */
-export function resolveSubPath(folder: string, subPath: string, canCreate: boolean): string {
-  if (subPath.startsWith("/") || subPath.split("/").includes(".."))
-    throw new ConfigError(`subPath ${JSON.stringify(subPath)} must be relative and without ".."`);
-  const wanted = join(folder, subPath);
-  if (canCreate && !existsSync(wanted)) mkdirSync(wanted, { recursive: true });
-  if (!existsSync(wanted)) throw new ConfigError(`subPath ${JSON.stringify(subPath)} is not in the volume`);
-  const real = realpathSync(wanted);
-  if (real !== realpathSync(folder) && !real.startsWith(`${realpathSync(folder)}/`))
-    throw new ConfigError(`subPath ${JSON.stringify(subPath)} leads out of the volume`);
-  return real;
 }
 
 /** The bits of an entry beside its kind that a group of its own brings. Source: pkg/volume, SetVolumeOwnership. */

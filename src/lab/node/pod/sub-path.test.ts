@@ -1,0 +1,69 @@
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { openSubPath } from "./sub-path.ts";
+import { writeVolume } from "./volume-writer.ts";
+
+let root: string;
+let volume: string;
+let outside: string;
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "fairlead-sub-path-"));
+  volume = join(root, "volume");
+  outside = join(root, "outside");
+  mkdirSync(volume);
+  mkdirSync(outside);
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+/** The path of what was opened. */
+function opened(path: string, canCreate = true): string {
+  const fd = openSubPath(volume, { path, canCreate });
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+describe("what a subPath names", () => {
+  it("is made where it is missing in an empty volume, and only there", () => {
+    expect(opened("new/folder")).toBe(join(volume, "new", "folder"));
+    expect(opened("./new//folder/")).toBe(join(volume, "new", "folder"));
+    expect(() => opened("other", false)).toThrow('subPath "other" is not in the volume');
+  });
+
+  it("may be reached by links inside the volume, as those of a ConfigMap are", () => {
+    const file = { content: Buffer.from("1"), mode: 0o644 };
+    writeVolume(volume, { kind: "files", files: new Map([["a", file]]) });
+    expect(opened("a", false)).toMatch(/\/volume\/\.\.files-\w+\/a$/);
+    mkdirSync(join(volume, "real"));
+    symlinkSync("real", join(volume, "link"));
+    expect(opened("link/made")).toBe(join(volume, "real", "made"));
+  });
+
+  it("never lies outside the volume, and nothing is made there on the way", () => {
+    symlinkSync(outside, join(volume, "out"));
+    symlinkSync("../outside", join(volume, "up"));
+    symlinkSync(join(root, "nowhere"), join(volume, "nowhere"));
+    symlinkSync("loop", join(volume, "loop"));
+    writeFileSync(join(volume, "file"), "");
+    const made = ["out/made", "up/made", "out", "nowhere/made", "nowhere", "loop/made", "loop", "file/made"];
+    for (const path of [...made, "../outside", "/etc", "a/../../outside"])
+      for (const canCreate of [true, false]) expect(() => opened(path, canCreate), path).toThrow();
+    expect(readdirSync(outside)).toEqual([]);
+    expect(existsSync(join(root, "nowhere"))).toBe(false);
+  });
+});
