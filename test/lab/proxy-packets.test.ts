@@ -351,7 +351,8 @@ describeOnKernel("the service proxy, with real packets", () => {
       () => remembered(VIP.v4),
       (it) => it.length < 3,
     );
-    expect(left.map((it) => /sport=(\d+)/.exec(it)?.[1]).toSorted()).toEqual(["46001", "46002"]);
+    const ports = left.map((it) => /sport=(\d+)/.exec(it)?.[1]);
+    expect(new Set(ports)).toEqual(new Set(["46001", "46002"]));
   });
 
   it("keeps connections, and changes nothing, when it is started again", async () => {

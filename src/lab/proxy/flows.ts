@@ -178,18 +178,19 @@ async function endByProgram(
 ): Promise<void> {
   const prefix = options.netns === undefined ? [] : ["nsenter", `--net=${options.netns}`, "--"];
   const [command, ...before] = [...prefix, "conntrack"];
-  for (const flow of flows)
-    for (const state of DELETED[flow.protocol]) {
-      try {
-        // Code 1 says that there was no such flow.
-        const args = [...before, ...deleteArgs(flow), ...state];
-        await exec(command, args, { signal, allowFailure: true });
-      } catch (error) {
-        if (!hasCode(error, "EXEC_FAILED")) throw error;
-        options.log.warn("conntrack is not installed; flows of removed endpoints end by time-out");
-        return;
-      }
+  const lines = flows.flatMap((it) =>
+    DELETED[it.protocol].map((state) => [...before, ...deleteArgs(it), ...state]),
+  );
+  for (const args of lines) {
+    try {
+      // Code 1 says that there was no such flow.
+      await exec(command, args, { signal, allowFailure: true });
+    } catch (error) {
+      if (!hasCode(error, "EXEC_FAILED")) throw error;
+      options.log.warn("conntrack is not installed; flows of removed endpoints end by time-out");
+      return;
     }
+  }
 }
 
 function deleteArgs({ protocol, address, port, endpoint }: ServiceFlow): readonly string[] {

@@ -59,7 +59,7 @@ export function prepareFolder(folder: string, spec: ContainerSpec, options: Prep
   ];
   const { system, hidden, kernel } = options;
   const binds = [...own, ...spec.binds];
-  const root = planRoot({ binds, system, hidden, ...(identity.isPrivileged ? {} : { kernel }) });
+  const root = planRoot({ binds, system, hidden, kernel: identity.isPrivileged ? undefined : kernel });
   const env = [...spec.env].map(([key, value]) => `${key}=${value}`);
   const prefix = [...identityCommand(identity), "/usr/bin/env", "-i", "--"];
   const terminal = spec.tty ? ["/usr/bin/setsid", "--ctty"] : [];
@@ -68,8 +68,7 @@ export function prepareFolder(folder: string, spec: ContainerSpec, options: Prep
   mkdirSync(join(folder, "etc"), { recursive: true, mode: 0o700 });
   for (const [file, text] of Object.entries(spec.etc)) writeFileSync(join(folder, "etc", file), text);
   writeFileSync(join(folder, "etc", "shadow"), SHADOW, { mode: 0o640 });
-  if (scripts.length > 0) mkdirSync(join(folder, "scripts"), { mode: 0o755 });
-  for (const [file, text] of scripts) writeFileSync(join(folder, "scripts", file), text, { mode: 0o755 });
+  writeScripts(folder, scripts);
   const files: Readonly<Record<string, string>> = {
     mounts: root.mounts,
     files: root.files,
@@ -93,6 +92,11 @@ export function prepareFolder(folder: string, spec: ContainerSpec, options: Prep
   // Whoever the program runs as may write it.
   writeFileSync(join(folder, TERMINATION_FILE), "", { mode: 0o666 });
   chmodSync(join(folder, TERMINATION_FILE), 0o666);
+}
+
+function writeScripts(folder: string, scripts: readonly (readonly [name: string, text: string])[]): void {
+  if (scripts.length > 0) mkdirSync(join(folder, "scripts"), { mode: 0o755 });
+  for (const [file, text] of scripts) writeFileSync(join(folder, "scripts", file), text, { mode: 0o755 });
 }
 
 function fileBind(source: string, target: string): BindMount {

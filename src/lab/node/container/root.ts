@@ -88,7 +88,7 @@ export function planRoot(options: {
   /** Folders hidden from the container, such as the kubelet's own. */
   readonly hidden: readonly string[];
   /** Absent for a privileged container. */
-  readonly kernel?: KernelFiles;
+  readonly kernel?: KernelFiles | undefined;
 }): RootPlan {
   const folders = options.binds.filter((it) => it.isFile !== true).toSorted(byDepth);
   const files = options.binds.filter((it) => it.isFile === true);
