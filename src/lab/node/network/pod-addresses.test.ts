@@ -29,29 +29,12 @@ describe("addresses of pods", () => {
     );
     await fc.assert(
       fc.asyncProperty(fc.array(event, { maxLength: 60 }), async (events) => {
-        const { clock, start } = node(["10.1.0.0/29", "fd00::/125"]);
-        let addresses = start();
-        const held: (readonly string[])[] = [];
-        const freedAtMs = new Map<string, number>();
+        const model = new Model();
         for (const it of events) {
-          if (it === "start") {
-            const given = tryAllocate(addresses);
-            const resting = [...freedAtMs].filter(([, atMs]) => clock.now() - atMs < 120_000);
-            const taken = new Set([...held.flat(), ...resting.map(([address]) => address)]);
-            // With six addresses of IPv4 and seven of IPv6 one is refused only for good reason.
-            if (given === undefined) expect(taken.size).toBeGreaterThanOrEqual(6);
-            else held.push(given);
-            expect(given?.filter((address) => taken.has(address)) ?? []).toEqual([]);
-            for (const address of given ?? []) freedAtMs.delete(address);
-          } else if (it === "restart") {
-            addresses = start();
-            for (const known of held) expect(addresses.reserve(known)).toBe(true);
-          } else if ("wait" in it) await clock.advance(it.wait);
-          else {
-            const [gone = []] = held.splice(it.end, 1);
-            addresses.release(gone);
-            for (const address of gone) freedAtMs.set(address, clock.now());
-          }
+          if (it === "start") model.begin();
+          else if (it === "restart") model.restart();
+          else if ("wait" in it) await model.clock.advance(it.wait);
+          else model.end(it.end);
         }
       }),
     );
@@ -103,6 +86,36 @@ describe("addresses of pods", () => {
     expect(start().allocate()).toEqual(["10.1.0.1"]);
   });
 });
+
+/** What has to hold of a node's addresses. With six of IPv4 and seven of IPv6 one is refused only for good reason. */
+class Model {
+  readonly #node = node(["10.1.0.0/29", "fd00::/125"]);
+  readonly clock = this.#node.clock;
+  #addresses = this.#node.start();
+  readonly #held: (readonly string[])[] = [];
+  readonly #freedAtMs = new Map<string, number>();
+
+  begin(): void {
+    const given = tryAllocate(this.#addresses);
+    const resting = [...this.#freedAtMs].filter(([, atMs]) => this.clock.now() - atMs < 120_000);
+    const taken = new Set([...this.#held.flat(), ...resting.map(([address]) => address)]);
+    if (given === undefined) expect(taken.size).toBeGreaterThanOrEqual(6);
+    else this.#held.push(given);
+    expect(given?.filter((address) => taken.has(address)) ?? []).toEqual([]);
+    for (const address of given ?? []) this.#freedAtMs.delete(address);
+  }
+
+  restart(): void {
+    this.#addresses = this.#node.start();
+    for (const known of this.#held) expect(this.#addresses.reserve(known)).toBe(true);
+  }
+
+  end(at: number): void {
+    const [gone = []] = this.#held.splice(at, 1);
+    this.#addresses.release(gone);
+    for (const address of gone) this.#freedAtMs.set(address, this.clock.now());
+  }
+}
 
 function tryAllocate(addresses: PodAddresses): readonly string[] | undefined {
   try {
