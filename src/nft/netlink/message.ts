@@ -7,7 +7,7 @@
 
 const NLMSG_ERROR = 2;
 export const NLM_F_REQUEST = 0x1;
-export const NLM_F_ACK = 0x4;
+const NLM_F_ACK = 0x4;
 export const NLM_F_DUMP = 0x300;
 const NLM_F_EXCL = 0x200;
 const NLM_F_CREATE = 0x400;

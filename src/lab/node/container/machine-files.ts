@@ -22,7 +22,7 @@ export function readMachineFiles(): MachineFiles {
 }
 
 /** Files and folders below a folder that others than their owner and group may not read. */
-export function rootOnlyBelow(folder: string): readonly string[] {
+function rootOnlyBelow(folder: string): readonly string[] {
   try {
     return readdirSync(folder).flatMap((name) => {
       const path = join(folder, name);
