@@ -25,6 +25,7 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import type { Applied, KubeClient } from "#kube/types.ts";
 import { DNS_USER, userOf } from "./certificates.ts";
 import { type LabCluster, type LabSpec, used } from "./topology.ts";
+import { applyWarnings } from "./warnings.ts";
 
 const MANAGER = { fieldManager: "fairlead-lab" } as const;
 /** What whoever installs a hub does: its kinds, its policies, and the rights of its program. */
@@ -81,6 +82,7 @@ export async function applyClusterObjects(
     client.apply(CLUSTER_ROLES, DNS_ROLE, options),
     client.apply(CLUSTER_ROLE_BINDINGS, DNS_BINDING, options),
     grant(client, [MEMBER_ACCESS, DNS_ACCESS], signal),
+    applyWarnings(client, options),
   ]);
 }
 

@@ -43,18 +43,23 @@ export async function kill(lab: Lab, name: string, signal: AbortSignal): Promise
   }
 }
 
-/** Brings back what `name` means and whatever of it was killed apart. */
-export async function restore(lab: Lab, name: string, report: Report, signal: AbortSignal): Promise<void> {
+/**
+ * Brings back what `name` means and whatever of it was killed apart.
+ *
+ * @returns Whether there was anything to bring back.
+ */
+export async function restore(lab: Lab, name: string, report: Report, signal: AbortSignal): Promise<boolean> {
   const { topology } = lab.state;
   const target = resolveTarget(name, topology, planPrograms(topology, lab.layout));
   await restoreLinks(lab, target, signal);
-  await startMissing(topology, lab.layout, lab.context, {
+  const started = await startMissing(topology, lab.layout, lab.context, {
     report,
     signal,
     only: (program) => belongsTo(program, target),
   });
   const killed = lab.state.killed.filter((it) => it !== name && !isPartOf(it, target));
-  writeState(lab.layout, { ...lab.state, killed });
+  if (killed.length < lab.state.killed.length) writeState(lab.layout, { ...lab.state, killed });
+  return started.length > 0 || killed.length < lab.state.killed.length;
 }
 
 async function restoreLinks(lab: Lab, target: Target, signal: AbortSignal): Promise<void> {

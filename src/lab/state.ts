@@ -1,6 +1,8 @@
 /** What is kept of a lab on disk, and the lock that keeps two commands from working on it at once. */
 
 import {
+  accessSync,
+  constants,
   existsSync,
   linkSync,
   mkdirSync,
@@ -10,7 +12,9 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { FleetError } from "#base/errors.ts";
+import { dirname } from "node:path";
+import { type Clock, delay } from "#base/clock.ts";
+import { FleetError, hasCode, messageOf } from "#base/errors.ts";
 import { isObject } from "#base/json.ts";
 import { type LabLayout, labLayout } from "./layout.ts";
 import { startTicksOf } from "./processes.ts";
@@ -44,9 +48,11 @@ export function readState(layout: LabLayout): LabState | undefined {
 export function requireState(layout: LabLayout, name: string): LabState {
   const state = readState(layout);
   if (state !== undefined) return state;
+  const others = listLabs(dirname(layout.root));
+  const up = others.length === 0 ? "No lab is up." : `Labs that are up: ${others.join(" ")}.`;
   throw new FleetError(
     "LAB_NOT_FOUND",
-    `there is no lab ${name}. Bring it up: fairlead lab up --name ${name}`,
+    `there is no lab ${name}. ${up} Bring it up: fairlead lab up --name ${name}`,
   );
 }
 
@@ -71,13 +77,48 @@ export function blocksOfLabs(stateRoot: string): readonly string[] {
     .flatMap((block) => (block === undefined ? [] : [block.v4, block.v6]));
 }
 
+/** Makes the folder in which labs are kept. @throws {FleetError} `LAB_UNSUPPORTED` where that is not allowed. */
+export function makeStateRoot(stateRoot: string, mode = 0o755): void {
+  try {
+    mkdirSync(stateRoot, { recursive: true, mode });
+    accessSync(stateRoot, constants.W_OK);
+  } catch (cause) {
+    throw new FleetError(
+      "LAB_UNSUPPORTED",
+      `labs are kept in ${stateRoot}, which cannot be written (${messageOf(cause)}). Set FAIRLEAD_STATE, or XDG_RUNTIME_DIR where you are not root, to a folder that you may write.`,
+      { cause },
+    );
+  }
+}
+
+/** How long a command waits for another one that works on the same lab. Unit: milliseconds. */
+const LOCK_PATIENCE_MS = 10_000;
+const LOCK_PACE_MS = 50;
+
 /**
- * Takes the lab's lock, which a process that ended without giving it back does not keep.
+ * Takes the lab's lock, which a process that ended without giving it back does not keep; waits for some seconds while
+ * another command has it. What was read of the lab before may be out of date.
  *
- * @throws {FleetError} `LAB_INVALID` when another command works on the lab right now.
+ * @throws {FleetError} `LAB_INVALID` when another command works on the lab for longer.
  */
-export function lockLab(stateRoot: string, name: string): Disposable {
-  mkdirSync(stateRoot, { recursive: true, mode: 0o755 });
+export async function lockLab(
+  stateRoot: string,
+  name: string,
+  { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+): Promise<Disposable> {
+  const deadlineMs = clock.monotonic() + LOCK_PATIENCE_MS;
+  for (;;) {
+    try {
+      return tryLock(stateRoot, name);
+    } catch (error) {
+      if (!hasCode(error, "LAB_INVALID") || clock.monotonic() >= deadlineMs) throw error;
+    }
+    await delay(clock, LOCK_PACE_MS, signal);
+  }
+}
+
+function tryLock(stateRoot: string, name: string): Disposable {
+  makeStateRoot(stateRoot);
   const { lockFile } = labLayout(stateRoot, name);
   const mine = `${lockFile}.${process.pid}`;
   writeFileSync(mine, JSON.stringify({ pid: process.pid, startTicks: startTicksOf(process.pid) }));

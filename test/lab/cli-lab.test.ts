@@ -106,6 +106,90 @@ describeOnKernel("the commands of a lab", () => {
     expect(here).toMatchObject({ exitCode: 7, stdout: "hub\n" });
   });
 
+  it("shell takes what stands behind -- for a command, with a place and without one", async () => {
+    const at = await output("lab", "shell", "--name", "ecli", "member-1-node-1", "--", "hostname", "-I");
+    expect(at.stdout).toContain(lab.cluster("member-1").nodes[0]?.address.v4);
+    const nowhere = await output("lab", "shell", "--name", "ecli", "--", "sh", "-c", "echo $KUBECONFIG");
+    expect(nowhere).toMatchObject({ exitCode: 0, stdout: `${lab.layout.kubeconfig}\n` });
+  });
+
+  it("list names the labs, and so do a command that meant another one and down of all, which asks", async () => {
+    expect((await output("lab", "list", "-o", "name")).stdout).toBe("ecli\n");
+    const { stdout } = await output("lab", "list");
+    expect(stdout).toMatch(
+      /^LAB +MEMBERS +PROCESSES +AGE +KUBECONFIG\necli +1 +\d+ +\d+\w+ +\/.+\/kubeconfig\n$/,
+    );
+    const other = await output("lab", "status", "--name", "enone");
+    expect(other.stderr).toContain("there is no lab enone. Labs that are up: ecli. Bring it up: ");
+    const all = await output("lab", "down", "--all");
+    expect(all.exitCode).not.toBe(0);
+    expect(all.stderr).toContain("ecli");
+    expect(all.stderr).toContain("Give --yes.");
+    expect((await output("lab", "status", "--name", "ecli")).exitCode).toBe(0);
+  });
+
+  it("kill and restore wait for one another", async () => {
+    const programs = ["member-1/lab-dns", "member-1/dns", "hub/hub", "member-1/member"];
+    const all = async (verb: string) =>
+      Promise.all(programs.map(async (it) => (await output("lab", verb, "--name", "ecli", it)).stdout));
+    const killed = await all("kill");
+    expect(killed.map((it) => it.split(" ").slice(0, 3).join(" "))).toEqual(
+      programs.map((it) => `${it} is dead.`),
+    );
+    const status = async () => (await output("lab", "status", "--name", "ecli", "-o", "json")).stdout;
+    expect(new Set((JSON.parse(await status()) as { killed: string[] }).killed)).toEqual(new Set(programs));
+    expect(await all("restore")).toEqual(programs.map((it) => `${it} is back.\n`));
+    expect(JSON.parse(await status())).toMatchObject({ killed: [] });
+  });
+
+  it("restore says of what was not dead that it was not", async () => {
+    const { stdout } = await output("lab", "restore", "--name", "ecli", "member-1/dns");
+    expect(stdout).toBe("member-1/dns was not dead.\n");
+  });
+
+  it("up that is interrupted says how to go on", async () => {
+    const child = start(`${checkout}bin/fairlead`, ["lab", "up", "--name", "ehalf", "--members", "1"], {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { PATH: process.env["PATH"] ?? "", FAIRLEAD_STATE: lab.stateRoot },
+    });
+    const ended = new Promise<number | null>((resolve) => {
+      child.once("close", resolve);
+    });
+    let said = "";
+    child.stderr?.on("data", (chunk: Buffer) => (said += chunk.toString("utf8")));
+    child.stdout?.once("data", () => child.kill("SIGINT"));
+    expect(await ended).toBe(130);
+    expect(said).toBe(
+      "fairlead lab: interrupted. Lab ehalf may be partly up: run fairlead lab up again to go on, or fairlead lab down to take it away.\n",
+    );
+    await output("lab", "down", "--name", "ehalf");
+  });
+
+  it("up that cannot write its folder says which, and how to choose another", async () => {
+    const folder = join(checkout, "package.json", "labs");
+    const { exitCode, stderr } = await runFairlead(folder, ["lab", "up", "--name", "enone"], {
+      allowFailure: true,
+    });
+    expect(exitCode).toBe(1);
+    expect(stderr).toContain(`labs are kept in ${folder}, which cannot be written (`);
+    expect(stderr).toContain("Set FAIRLEAD_STATE");
+  });
+
+  it("kubectl debug of a node is told that there is no hostPath", async () => {
+    const volumes = [{ name: "host-root", hostPath: { path: "/" } }];
+    const spec = {
+      containers: [{ name: "debugger", image: "busybox" }],
+      volumes,
+      nodeName: "member-1-node-1",
+    };
+    const pod = { apiVersion: "v1", kind: "Pod", metadata: { name: "node-debugger" }, spec };
+    await lab.kubectl("member-1", ["wait", "--for=create", "serviceaccount/default"]);
+    const { stderr } = await lab.kubectl("member-1", ["apply", "-f", "-"], { input: JSON.stringify(pod) });
+    expect(stderr).toContain("Warning: ");
+    expect(stderr).toContain("nodes of a lab have no hostPath");
+    await lab.kubectl("member-1", ["delete", "pod", "node-debugger", "--grace-period=0", "--force"]);
+  });
+
   it("kill and restore refuse what is not there, and say what is", async () => {
     for (const verb of ["kill", "restore"]) {
       const odd = await output("lab", verb, "--name", "ecli", "member-1/nothing");

@@ -260,6 +260,7 @@ describeOnKernel("a lab without root", () => {
           ...args,
         ],
         {
+          cwd: join(folder, "checkout"),
           env: { PATH: process.env["PATH"] ?? "", HOME: folder, FAIRLEAD_STATE: state },
           timeoutMs: 100_000,
           allowFailure: true,
@@ -279,8 +280,15 @@ describeOnKernel("a lab without root", () => {
         cpSync(join(checkout, part), join(folder, "checkout", part), { recursive: true });
       symlinkSync(join(checkout, "node_modules"), join(folder, "checkout", "node_modules"));
       await exec("chown", ["-R", "-h", `${UID}:${UID}`, folder]);
+      for (const verb of ["status", "down", "list"]) await asUser("lab", verb);
+      expect([existsSync(state), processesOf(UID)]).toEqual([false, []]);
       const up = await asUser("lab", "up", "--name", "euser", "--members", "1", "--nodes", "1");
       expect(`${up.exitCode} ${up.stdout}${up.stderr}`).toMatch(/^0 .*Lab euser is up/s);
+      expect(up.stdout).toContain("fairlead lab shell --name euser");
+      expect(up.stdout).not.toContain("export KUBECONFIG");
+      expect((await asUser("lab", "list", "-o", "name")).stdout).toBe("euser\n");
+      const here = await asUser("lab", "shell", "--name", "euser", "--", "sh", "-c", "pwd; ls bin/fairlead");
+      expect(here.stdout).toBe(`${folder}/checkout\nbin/fairlead\n`);
       expect((await asUser("lab", "status", "--name", "euser")).stdout).toMatch(/member-1 .*6\/6/);
       const nodes = await asUser(
         "lab",

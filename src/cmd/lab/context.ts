@@ -65,10 +65,10 @@ export function parseCount(flag: string, text: string): number {
 /** Aborts on Ctrl-C, so that what was begun is undone or left in a state that can be mended. */
 export function untilInterrupted(): AbortSignal {
   const stop = new AbortController();
-  const onSignal = (signal: NodeJS.Signals): void => {
+  const onSignal = (): void => {
     if (stop.signal.aborted) process.exit(130);
     process.exitCode = 130;
-    stop.abort(new FleetError("ABORTED", `${signal} received`));
+    stop.abort(new FleetError("ABORTED", "interrupted"));
   };
   process.on("SIGINT", onSignal);
   process.on("SIGTERM", onSignal);

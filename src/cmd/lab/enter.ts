@@ -37,13 +37,10 @@ export async function kubeconfig(options: EnterOptions): Promise<void> {
 }
 
 /** A shell with KUBECONFIG set and kubectl at hand; in a place's network when one is named. */
-export async function shell(
-  place: string | undefined,
-  args: readonly string[],
-  options: EnterOptions,
-): Promise<void> {
+export async function shell(words: readonly string[], options: EnterOptions): Promise<void> {
   if (await inOwnNamespace()) return;
   const lab = openLab(options.name);
+  const { place, args } = placeAndCommand(words, process.argv);
   const command = args.length > 0 ? args : [process.env["SHELL"] ?? "/bin/sh"];
   const env = {
     KUBECONFIG: lab.layout.kubeconfig,
@@ -53,6 +50,22 @@ export async function shell(
   const line =
     place === undefined ? { command: program, args: rest } : inNetns(netnsOfPlace(lab, place), program, rest);
   await run(line.command, line.args, env);
+}
+
+/**
+ * Tells a place from a command: with "--" before all of them the words are a command, in no place.
+ *
+ * @param words - As the parser gives them: it drops a "--" that comes first.
+ * @param argv - As they were typed.
+ */
+export function placeAndCommand(
+  words: readonly string[],
+  argv: readonly string[],
+): { readonly place: string | undefined; readonly args: readonly string[] } {
+  const at = argv.indexOf("--");
+  if (at >= 0 && argv.length - at - 1 === words.length) return { place: undefined, args: words };
+  const [place, ...rest] = words;
+  return { place, args: rest[0] === "--" ? rest.slice(1) : rest };
 }
 
 function netnsOfPlace(lab: Lab, place: string): string {

@@ -1,3 +1,4 @@
+import { systemClock } from "#base/clock.ts";
 import * as faults from "#lab/faults.ts";
 import { lockLab } from "#lab/state.ts";
 import { DEFAULT_SPEC } from "#lab/topology.ts";
@@ -10,17 +11,23 @@ interface FaultOptions {
 
 export async function kill(target: string, options: FaultOptions): Promise<void> {
   if (await inOwnNamespace()) return;
-  const lab = openLab(options.name);
-  using _lock = lockLab(stateRoot(), options.name);
-  await faults.kill(lab, target, untilInterrupted());
+  const signal = untilInterrupted();
+  using _lock = await lockExisting(options, signal);
+  await faults.kill(openLab(options.name), target, signal);
   const named = options.name === DEFAULT_SPEC.name ? "" : `--name ${options.name} `;
   console.log(`${target} is dead. fairlead lab restore ${named}${target} brings it back.`);
 }
 
 export async function restore(target: string, options: FaultOptions): Promise<void> {
   if (await inOwnNamespace()) return;
-  const lab = openLab(options.name);
-  using _lock = lockLab(stateRoot(), options.name);
-  await faults.restore(lab, target, () => {}, untilInterrupted());
-  console.log(`${target} is back.`);
+  const signal = untilInterrupted();
+  using _lock = await lockExisting(options, signal);
+  const wasDead = await faults.restore(openLab(options.name), target, () => {}, signal);
+  console.log(wasDead ? `${target} is back.` : `${target} was not dead.`);
+}
+
+/** The lock of a lab that is there: nothing is made for another. */
+async function lockExisting({ name }: FaultOptions, signal: AbortSignal): Promise<Disposable> {
+  openLab(name);
+  return await lockLab(stateRoot(), name, { clock: systemClock, signal });
 }

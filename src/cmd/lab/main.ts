@@ -25,8 +25,14 @@ export function command(): Command {
     .command("down")
     .description("take a lab away; nothing of it stays")
     .option(...name)
-    .option("--all", "every lab on this machine")
+    .option("--all", "every lab of this machine's user, after it has named them and asked")
+    .option("-y, --yes", "do not ask")
     .action(async (options) => (await import("./down.ts")).down(options));
+  lab
+    .command("list")
+    .description("the labs of this machine's user")
+    .addOption(listOption())
+    .action(async (options) => (await import("./list.ts")).list(options));
   lab
     .command("status")
     .description("what runs")
@@ -60,11 +66,11 @@ export function command(): Command {
     .description(
       "open a shell in the network of a cluster or node; without one, where the lab's addresses answer",
     )
-    .argument("[place]")
-    .argument("[arguments...]", "a command to run instead")
+    .usage("[options] [place] [[--] command...]")
+    .argument("[place-and-command...]", "where, and a command to run instead; after -- the command alone")
     .option(...name)
     .passThroughOptions()
-    .action(async (place, args, options) => (await import("./enter.ts")).shell(place, args, options));
+    .action(async (words, options) => (await import("./enter.ts")).shell(words, options));
   for (const verb of ["kill", "restore"] as const) {
     lab
       .command(verb)

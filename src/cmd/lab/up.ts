@@ -1,11 +1,12 @@
 import { systemClock } from "#base/clock.ts";
+import { FleetError } from "#base/errors.ts";
 import { checkMachine } from "#lab/machine.ts";
 import { lockLab } from "#lab/state.ts";
-import { checkSpec, type LabSpec } from "#lab/topology.ts";
+import { checkSpec, DEFAULT_SPEC, type LabSpec } from "#lab/topology.ts";
 import { bringUp, type LabUp } from "#lab/up.ts";
 import { labContext, parseCount, searchPath, untilInterrupted } from "./context.ts";
 import { joinMembers } from "./fleet.ts";
-import { inOwnNamespace } from "./user-namespace.ts";
+import { inOwnNamespace, isInUserNamespace } from "./user-namespace.ts";
 
 interface UpOptions {
   readonly name: string;
@@ -30,17 +31,37 @@ export async function up(options: UpOptions): Promise<void> {
   };
   checkSpec(spec);
   checkMachine(searchPath());
-  if (await inOwnNamespace()) return;
+  if (await inOwnNamespace("start it")) return;
   const signal = untilInterrupted();
   const startMs = systemClock.monotonic();
-  const context = labContext();
-  using _lock = lockLab(context.stateRoot, spec.name);
-  const report = (step: string): void => console.log(`  ${step}`);
-  const lab = await bringUp(spec, context, report, signal);
-  if (options.fleet && !spec.bare) await joinMembers(lab, context, report, signal);
+  const lab = await bringUpOrSayWhatToDo(spec, options, signal);
   const seconds = ((systemClock.monotonic() - startMs) / 1000).toFixed(1);
   console.log(`Lab ${spec.name} is up: ${describe(lab)} (${seconds} s).`);
-  console.log(`  export KUBECONFIG=${lab.layout.kubeconfig}`);
+  const named = spec.name === DEFAULT_SPEC.name ? "" : ` --name ${spec.name}`;
+  console.log(
+    isInUserNamespace()
+      ? `  fairlead lab shell${named}    # its addresses answer in there`
+      : `  export KUBECONFIG=${lab.layout.kubeconfig}`,
+  );
+}
+
+async function bringUpOrSayWhatToDo(
+  spec: LabSpec,
+  { fleet }: UpOptions,
+  signal: AbortSignal,
+): Promise<LabUp> {
+  const context = labContext();
+  try {
+    using _lock = await lockLab(context.stateRoot, spec.name, { clock: systemClock, signal });
+    const report = (step: string): void => console.log(`  ${step}`);
+    const lab = await bringUp(spec, context, report, signal);
+    if (fleet && !spec.bare) await joinMembers(lab, context, report, signal);
+    return lab;
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    const message = `interrupted. Lab ${spec.name} may be partly up: run fairlead lab up again to go on, or fairlead lab down to take it away.`;
+    throw new FleetError("ABORTED", message);
+  }
 }
 
 function describe(lab: LabUp): string {

@@ -3,12 +3,13 @@
  * every lab command goes on inside it.
  */
 
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { FleetError } from "#base/errors.ts";
 import { exec, start } from "#base/exec.ts";
 import { endProcesses, LAB_VARIABLE, signalProcess, startTicksOf } from "#lab/processes.ts";
 import { systemClock } from "#base/clock.ts";
+import { makeStateRoot } from "#lab/state.ts";
 import { stateRoot } from "./context.ts";
 
 const HOLDER_FILE = ".user-namespace.json";
@@ -21,15 +22,26 @@ interface Holder {
   readonly startTicks: number;
 }
 
+/** Whether this command was started again inside the user namespace. */
+export function isInUserNamespace(): boolean {
+  return process.env["FAIRLEAD_USERNS"] !== undefined;
+}
+
+/** Goes to the folder in which the command was called. One that is not there inside makes no difference. */
+const HERE = 'cd -- "$1" 2>/dev/null; shift; exec "$@"';
+
 /**
  * For people who are not root: runs this very command inside the user namespace and says true when that is done.
- * For root, and inside, says false: the caller does the work.
+ * For root, inside, and where there is no such namespace, says false: the caller does the work, or finds no lab.
+ *
+ * @param otherwise - What to do where there is no such namespace. Default: nothing.
  */
-export async function inOwnNamespace(): Promise<boolean> {
+export async function inOwnNamespace(otherwise?: "start it"): Promise<boolean> {
   const uid = process.getuid?.() ?? 0;
-  if (uid === 0 || process.env["FAIRLEAD_USERNS"] !== undefined) return false;
+  if (uid === 0 || isInUserNamespace()) return false;
   const root = stateRoot();
-  const holder = findHolder(root) ?? (await startHolder(root));
+  const holder = findHolder(root) ?? (otherwise === undefined ? undefined : await startHolder(root));
+  if (holder === undefined) return false;
   const child = start(
     "nsenter",
     [
@@ -39,6 +51,11 @@ export async function inOwnNamespace(): Promise<boolean> {
       "--net",
       "--preserve-credentials",
       "--",
+      "/bin/sh",
+      "-c",
+      HERE,
+      "sh",
+      process.cwd(),
       process.execPath,
       ...process.argv.slice(1),
     ],
@@ -56,7 +73,7 @@ export async function inOwnNamespace(): Promise<boolean> {
 
 /** Ends the holder once no lab is left; called inside. */
 export function leaveUserNamespace(root: string): void {
-  if (process.env["FAIRLEAD_USERNS"] === undefined || !existsSync(root)) return;
+  if (!isInUserNamespace() || !existsSync(root)) return;
   if (readdirSync(root).some((it) => it !== HOLDER_FILE)) return;
   const holder = findHolder(root);
   rmSync(root, { recursive: true, force: true });
@@ -73,7 +90,7 @@ function findHolder(root: string): Holder | undefined {
 }
 
 async function startHolder(root: string): Promise<Holder> {
-  mkdirSync(root, { recursive: true, mode: 0o700 });
+  makeStateRoot(root, 0o700);
   const flags = ["--user", "--map-root-user", "--mount", "--net"];
   const probe = await exec("unshare", [...flags, "true"], { allowFailure: true });
   if (probe.exitCode !== 0) {
