@@ -37,6 +37,7 @@ it("every command that prints data takes -o with the same words", async () => {
       words.set(name, argChoices);
     }
   expect(Object.fromEntries(words)).toEqual({
+    "lab list": LIST_OUTPUTS,
     "lab status": LIST_OUTPUTS,
     status: LIST_OUTPUTS,
     join: RESULT_OUTPUTS,
