@@ -8,8 +8,12 @@ import { expect } from "vitest";
 import { objectKey } from "#api/meta/key.ts";
 import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { systemClock } from "#base/clock.ts";
+import { PROXY_TABLE, setName } from "#lab/proxy/names.ts";
+import { nodeNetns } from "#lab/programs.ts";
+import { createExecNft } from "#nft/exec.ts";
+import { inNetns } from "#netns/netns.ts";
 import { eventuallyOne } from "../fleet/fleet.ts";
-import { type Flow, judge, type Limits, type Mark } from "./flow-judge.ts";
+import { type Flow, judge, type Limits, type Mark, tally } from "./flow-judge.ts";
 import { FlowRecorder } from "./flow-recorder.ts";
 import { found, type TestLab, until } from "./lab-fixture.ts";
 import { shellPod } from "./lab-manifests.ts";
@@ -23,6 +27,10 @@ export interface Checked {
   /** Where pods make flows: all of them importers. */
   readonly members: readonly string[];
   readonly service: Named;
+  /** Default: ports of their own. */
+  readonly ports?: Ports;
+  /** Other limits than those of a lab in which one thing breaks at a time. */
+  readonly limits?: Partial<Limits>;
 }
 
 /** A flow gives up after this. Unit: milliseconds. */
@@ -34,17 +42,24 @@ const FLOW_MS = 2000;
  * the same addresses and ports to the endpoint of before, whatever became of it (tcp_packet in the kernel's
  * nf_conntrack_proto_tcp.c). The kernel's own choice comes back to a port after some 3,000 flows.
  */
-const flowScript = (to: string): string =>
-  `p=1024; while :; do p=$((p < 65535 ? p + 1 : 1024)); t=$(date +%s%3N); a=$(curl -s -m ${FLOW_MS / 1000} --local-port $p -w '${SAID_OF_FAILURE}' -H 'Accept: application/json' ${to}); echo "$t $a"; sleep 0.03; done`;
+const flowScript = (to: string, ports: Ports): string => {
+  const curl = `curl -s -m ${FLOW_MS / 1000} -w '${SAID_OF_FAILURE}' -H 'Accept: application/json'`;
+  const chosen = ports === "own" ? "" : `a=$(${curl} ${to}); echo "$t $a"; t=$(date +%s%3N); `;
+  return `p=1024; while :; do p=$((p < 65535 ? p + 1 : 1024)); t=$(date +%s%3N); ${chosen}a=$(${curl} --local-port $p ${to}); echo "$t $a"; sleep 0.03; done`;
+};
 
-const SAID_OF_FAILURE = "%{onerror}curl exit %{exitcode} after %{time_total} s: %{errormsg}";
+/** Whether all flows have a port of their own, or every other one is left to the kernel. */
+type Ports = "own" | "own and the kernel's";
 
-const POD = "flows";
+const SAID_OF_FAILURE =
+  "%{onerror}curl exit %{exitcode} after %{time_total} s: %{errormsg}; from port %{local_port}";
 
 export class FlowChecker implements AsyncDisposable {
   readonly #lab: TestLab;
   readonly #of: Checked;
   readonly #recorder: FlowRecorder;
+  /** Where the Service is, by importer. */
+  readonly #addresses = new Map<string, string>();
   readonly #marks: Mark[] = [];
   readonly #limits: Limits;
 
@@ -58,6 +73,9 @@ export class FlowChecker implements AsyncDisposable {
       withdrawnMs: 1000,
       deadMs: lab.topology.spec.leaseSeconds * 1000 + 5000,
       remadeMs: 500,
+      ownLagMs: 0,
+      announcedMs: 0,
+      ...of.limits,
     };
   }
 
@@ -65,6 +83,7 @@ export class FlowChecker implements AsyncDisposable {
   static async start(lab: TestLab, of: Checked): Promise<FlowChecker> {
     const { namespace, name } = of.service;
     const recorder = await FlowRecorder.start(lab, of.members, of.service);
+    const checker = new FlowChecker(lab, of, recorder);
     for (const member of of.members) {
       const imported = await eventuallyOne(
         await lab.client(member),
@@ -73,11 +92,27 @@ export class FlowChecker implements AsyncDisposable {
         (it) => (it.spec?.ips?.length ?? 0) > 0,
       );
       const address = found(imported.spec?.ips?.find((it) => it.includes(".")));
-      await lab.apply(member, shellPod({ namespace, name: POD }, flowScript(`http://${address}/`)));
+      checker.#addresses.set(member, address);
+      const script = flowScript(`http://${address}/`, of.ports ?? "own");
+      await lab.apply(member, shellPod({ namespace, name: podOf(of.service) }, script));
     }
-    const checker = new FlowChecker(lab, of, recorder);
     await checker.untilFlows(() => true);
     return checker;
+  }
+
+  /** What new flows of an importer are given by the proxy of its first node. Noted for whoever reads of a violation. */
+  async endpointsOf(importer: string): Promise<readonly string[]> {
+    const node = found(this.#lab.cluster(importer).nodes[0]);
+    const { command, args } = inNetns(this.#lab.layout.netnsOf(nodeNetns(node)), "nsenter");
+    const nft = createExecNft({ prefix: [command, ...args.slice(0, -1)] });
+    const map = await nft.readMap(PROXY_TABLE, setName("endpoints", "4"), AbortSignal.timeout(10_000));
+    const address = found(this.#addresses.get(importer));
+    const endpoints = [...map]
+      .filter(([key]) => key.includes(` . ${address} . tcp . `))
+      .map(([, to]) => to.split(" ")[0] ?? "");
+    const unique = [...new Set(endpoints)].toSorted();
+    this.#recorder.noteTable(importer, unique);
+    return unique;
   }
 
   /** How long flows may go to what is dead and could not say so. Unit: milliseconds. */
@@ -100,7 +135,8 @@ export class FlowChecker implements AsyncDisposable {
 
   /** @param last - So many lines: whoever asks often must not keep the node from its work. Default: all. */
   async #flowsOf(from: string, last = -1): Promise<readonly Flow[]> {
-    const args = ["-n", this.#of.service.namespace, "logs", POD, `--tail=${last}`];
+    const { service } = this.#of;
+    const args = ["-n", service.namespace, "logs", podOf(service), `--tail=${last}`];
     const { stdout } = await this.#lab.kubectl(from, args);
     return stdout.split("\n").flatMap((line) => parseFlow(from, line) ?? []);
   }
@@ -134,16 +170,35 @@ export class FlowChecker implements AsyncDisposable {
     const shown = violations.slice(0, 20).map(({ what, flow, why }) => ({
       what,
       from: flow.from,
+      port: flow.port,
       afterMs: flow.startedAtMs - sinceMs,
       to: flow.to,
       why,
+      said: this.#recorder.saidOf(flow.to?.address ?? "", flow.from, {
+        fromMs: flow.startedAtMs - TOLD_MS,
+        untilMs: flow.startedAtMs + 1000,
+      }),
     }));
     expect({ count: violations.length, shown }).toEqual({ count: 0, shown: [] });
+  }
+
+  /** How many flows there were of each kind. */
+  async tally(sinceMs: number): Promise<Readonly<Record<string, number>>> {
+    const { imported, view, own } = this.#recorder;
+    const flows = await this.flowsSince(sinceMs);
+    return tally({ flows, imported, view, own, marks: this.#marks }, this.#limits);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#recorder[Symbol.asyncDispose]();
   }
+}
+
+/** What was said of an endpoint for so long before a flow is shown with it. Unit: milliseconds. */
+const TOLD_MS = 120_000;
+
+function podOf({ name }: Named): string {
+  return `flows-${name}`;
 }
 
 function parseFlow(from: string, line: string): Flow | undefined {
@@ -153,8 +208,7 @@ function parseFlow(from: string, line: string): Flow | undefined {
   return {
     from,
     startedAtMs: Number(time),
-    to: parseBackend(said),
-    ...(said.startsWith("{") ? {} : { error: said, triedMs: parseTriedMs(said) }),
+    ...parseAnswer(said),
   };
 }
 
@@ -163,8 +217,19 @@ function parseTriedMs(said: string): number {
   return Number(/ after ([\d.]+) s: /.exec(said)?.[1] ?? 0) * 1000;
 }
 
-function parseBackend(text: string): Flow["to"] {
-  if (!text.startsWith("{")) return undefined;
-  const { cluster, serverAddress } = JSON.parse(text) as { cluster: string; serverAddress: string };
-  return { cluster, address: serverAddress };
+function parseAnswer(text: string): Pick<Flow, "to" | "port" | "error" | "triedMs"> {
+  // An answer that was cut off is not one.
+  if (!text.startsWith("{") || !text.endsWith("}"))
+    return {
+      to: undefined,
+      port: Number(/; from port (\d+)/.exec(text)?.[1] ?? 0),
+      error: text,
+      triedMs: parseTriedMs(text),
+    };
+  const { cluster, serverAddress, clientPort } = JSON.parse(text) as {
+    cluster: string;
+    serverAddress: string;
+    clientPort: number;
+  };
+  return { to: { cluster, address: serverAddress }, port: clientPort };
 }

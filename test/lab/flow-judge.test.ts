@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type EndpointChange, type Flow, type FlowRecord, judge, type Mark } from "./flow-judge.ts";
 
-const LIMITS = { flowMs: 20, withdrawnMs: 1000, deadMs: 8000, remadeMs: 500 };
+const LIMITS = { flowMs: 20, withdrawnMs: 1000, deadMs: 8000, remadeMs: 500, ownLagMs: 0, announcedMs: 0 };
 const X = { cluster: "a", address: "10.0.0.1" };
 const Y = { cluster: "b", address: "10.0.0.2" };
 const from = (atMs: number, it: typeof X): EndpointChange => ({ ...it, atMs, isThere: true });

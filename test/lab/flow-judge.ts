@@ -7,6 +7,8 @@ export interface Flow {
   readonly startedAtMs: number;
   /** Who answered; undefined: nobody did. */
   readonly to: Backend | undefined;
+  /** The port that it came from, as far as it is known. */
+  readonly port?: number;
   /** What the client said when nobody did. */
   readonly error?: string;
   /** How long it tried, when nobody did. Unit: milliseconds. */
@@ -30,8 +32,9 @@ export interface Mark {
   /**
    * "unreachable": no packet of other clusters gets to its pods and back. "unheard": nothing of the hub gets to its
    * manager. "unmanaged": its manager is dead, nobody there can act. "robbed": somebody deletes what its manager made.
+   * "stalled": its API server, controllers or proxies do not follow what happens. "withheld": it does not export.
    */
-  readonly kind: "unreachable" | "unheard" | "unmanaged" | "robbed";
+  readonly kind: "unreachable" | "unheard" | "unmanaged" | "robbed" | "stalled" | "withheld";
   readonly fromMs: number;
   /** undefined: still. */
   readonly untilMs: number | undefined;
@@ -57,6 +60,13 @@ export interface Limits {
   readonly deadMs: number;
   /** How long flows may fail where somebody deleted what serves them. Unit: milliseconds. */
   readonly remadeMs: number;
+  /** How long after an endpoint died its own cluster may say so. Unit: milliseconds. */
+  readonly ownLagMs: number;
+  /**
+   * How long an endpoint has to be there, with nothing wrong anywhere on its way, until an importer that uses no other has
+   * to use it. 0: there is always one in use. Unit: milliseconds.
+   */
+  readonly announcedMs: number;
 }
 
 export interface Violation {
@@ -71,11 +81,34 @@ const RECENTLY_MS = 10_000;
 
 /** Flows that went where they must not go, or failed though they could have been served. */
 export function judge(record: FlowRecord, limits: Limits): readonly Violation[] {
-  return record.flows.flatMap((flow) => judgeFlow(record, flow, limits) ?? []);
+  return record.flows.flatMap((flow) => {
+    const verdict = judgeFlow(record, flow, limits);
+    return typeof verdict === "object" ? verdict : [];
+  });
 }
 
-function judgeFlow(record: FlowRecord, flow: Flow, limits: Limits): Violation | undefined {
+/** How many flows there were of each kind: answered, wrong, or failed for which reason. */
+export function tally(record: FlowRecord, limits: Limits): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const flow of record.flows) {
+    const verdict = judgeFlow(record, flow, limits) ?? "answered";
+    const name = typeof verdict === "string" ? verdict : verdict.what;
+    counts[name] = (counts[name] ?? 0) + 1;
+  }
+  return counts;
+}
+
+/** Why a flow may fail. */
+type Excuse =
+  | "failed: there was nobody"
+  | "failed: the importer made anew what was deleted"
+  | "failed: the importer's own programs stood still"
+  | "failed: it may have met what died or could not say so";
+
+/** A violation, or why a flow that failed may; undefined: it was answered as it should be. */
+function judgeFlow(record: FlowRecord, flow: Flow, limits: Limits): Violation | Excuse | undefined {
   if (flow.to === undefined) return judgeFailure(record, flow, limits);
+  if (hasMark(record, "stalled", flow.from, flow.startedAtMs)) return undefined;
   const { address } = flow.to;
   const offers = (record.imported.get(flow.from) ?? []).filter((it) => it.address === address && it.isThere);
   if (!offers.some((it) => it.atMs <= flow.startedAtMs + limits.flowMs))
@@ -107,12 +140,17 @@ function receivedWithdrawal(
 }
 
 /** A flow may fail where it may have gone to what died just before, and where nobody could have answered. */
-function judgeFailure(record: FlowRecord, flow: Flow, limits: Limits): Violation | undefined {
+function judgeFailure(record: FlowRecord, flow: Flow, limits: Limits): Violation | Excuse {
   const { from, startedAtMs } = flow;
-  if (!isServable(record, from, startedAtMs) || isRobbed(record, from, { atMs: startedAtMs, limits }))
-    return undefined;
   const offered = offeredAt(record.imported.get(from) ?? [], startedAtMs, limits.withdrawnMs);
-  if (offered.some((it) => isExcused(record, flow, it, limits))) return undefined;
+  const isServed = limits.announcedMs > 0 && offered.some((it) => it.isThere);
+  if (!isServed && !isServable(record, from, { atMs: startedAtMs, limits }))
+    return "failed: there was nobody";
+  if (isRobbed(record, from, { atMs: startedAtMs, limits }))
+    return "failed: the importer made anew what was deleted";
+  if (hasMark(record, "stalled", from, startedAtMs)) return "failed: the importer's own programs stood still";
+  if (offered.some((it) => isExcused(record, flow, it, limits)))
+    return "failed: it may have met what died or could not say so";
   const recent = offeredAt(record.imported.get(from) ?? [], startedAtMs, RECENTLY_MS);
   const known = recent.map(({ address, isThere, atMs }) => {
     const own = lastOf(record.own, address, startedAtMs);
@@ -137,22 +175,40 @@ function isRobbed(
   );
 }
 
-function isServable({ own, marks }: FlowRecord, from: string, atMs: number): boolean {
-  const isCutOff = (cluster: string): boolean =>
-    marks.some((it) => it.kind === "unreachable" && it.cluster === cluster && isDuring(it, atMs));
-  return offeredAt(own, atMs, 0).some(
-    ({ cluster }) => cluster === from || (!isCutOff(cluster) && !isCutOff(from)),
+function isServable(
+  record: FlowRecord,
+  from: string,
+  { atMs, limits }: { readonly atMs: number; readonly limits: Limits },
+): boolean {
+  const isCutOff = (cluster: string): boolean => hasMark(record, "unreachable", cluster, atMs);
+  const sinceMs = atMs - limits.announcedMs;
+  const isTold = (it: EndpointChange): boolean =>
+    limits.announcedMs === 0 ||
+    (it.atMs <= sinceMs &&
+      !record.marks.some(
+        ({ cluster, fromMs, untilMs = Number.POSITIVE_INFINITY }) =>
+          [it.cluster, from, "hub"].includes(cluster) && fromMs <= atMs && untilMs >= sinceMs,
+      ));
+  return offeredAt(record.own, atMs, 0).some(
+    (it) => isTold(it) && (it.cluster === from || (!isCutOff(it.cluster) && !isCutOff(from))),
   );
+}
+
+function hasMark({ marks }: FlowRecord, kind: Mark["kind"], cluster: string, atMs: number): boolean {
+  return marks.some((it) => it.kind === kind && it.cluster === cluster && isDuring(it, atMs));
 }
 
 /** Whether an endpoint that the importer may have used was dead, and not for so long that it had to know. */
 function isExcused(
-  { own, marks }: FlowRecord,
+  record: FlowRecord,
   { from: importer, startedAtMs: atMs, triedMs = 0 }: Flow,
   { cluster, address }: Backend,
   limits: Limits,
 ): boolean {
-  const last = lastOf(own, address, atMs);
+  const { own, marks } = record;
+  // What its own cluster says of it may be out of date.
+  if (hasMark(record, "stalled", cluster, atMs)) return true;
+  const last = lastOf(own, address, atMs + (limits.ownLagMs === 0 ? 0 : triedMs + limits.ownLagMs));
   const deadSinceMs = [
     ...(last?.isThere === false ? [last.atMs] : []),
     // Packets between two clusters go through the links of both. A flow may be under way when they are cut.

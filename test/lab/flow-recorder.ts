@@ -29,39 +29,83 @@ interface Named {
   readonly name: string;
 }
 
-/** The endpoints that objects of one kind name, as they come and go. */
+/** What an object said of an endpoint, for whoever reads why a flow went where it went. */
+export interface Said {
+  readonly atMs: number;
+  readonly address: string;
+  readonly what: string;
+}
+
+type NamedEndpoints = { readonly cluster: string; readonly endpoints: ReadonlyMap<string, State> };
+type State = "ready" | "serving and terminating" | "not ready";
+
+/**
+ * The endpoints that objects of one kind offer to proxies, as they come and go: the ready ones, or where none is ready
+ * those that still serve while they terminate (KEP-1669). Of IPv4, by which all flows go.
+ */
 class Ledger {
   readonly changes: EndpointChange[] = [];
-  /** Addresses, by the object that names them: one that another takes over does not go. */
-  readonly #named = new Map<string, { readonly cluster: string; readonly addresses: ReadonlySet<string> }>();
+  readonly said: Said[] = [];
+  /** Endpoints, by the object that names them: one that another takes over does not go. */
+  readonly #named = new Map<string, NamedEndpoints>();
+  readonly #of: "one service" | "a service of each cluster";
 
-  note(object: string, cluster: string, addresses: readonly string[]): void {
-    const before = this.#all();
-    if (addresses.length === 0) this.#named.delete(object);
-    else this.#named.set(object, { cluster, addresses: new Set(addresses) });
-    const after = this.#all();
+  constructor(of: "one service" | "a service of each cluster") {
+    this.#of = of;
+  }
+
+  note(object: string, cluster: string, endpoints: readonly Endpoint[] = []): void {
     const atMs = systemClock.now();
+    const before = this.#all();
+    const states = new Map(
+      endpoints.flatMap((it) => it.addresses.filter((at) => at.includes(".")).map((at) => [at, stateOf(it)])),
+    );
+    const known = this.#named.get(object)?.endpoints ?? new Map<string, State>();
+    for (const address of new Set([...known.keys(), ...states.keys()])) {
+      const what = states.get(address) ?? "not named";
+      if (what !== known.get(address)) this.said.push({ atMs, address, what: `${what} in ${object}` });
+    }
+    if (states.size === 0) this.#named.delete(object);
+    else this.#named.set(object, { cluster, endpoints: states });
+    const after = this.#all();
     for (const [address, of] of before)
       if (!after.has(address)) this.changes.push({ atMs, address, cluster: of, isThere: false });
     for (const [address, of] of after)
       if (!before.has(address)) this.changes.push({ atMs, address, cluster: of, isThere: true });
   }
 
+  /** Addresses that are offered, with their clusters. */
   #all(): ReadonlyMap<string, string> {
-    const all = [...this.#named.values()];
-    return new Map(
-      all.flatMap(({ cluster, addresses }) => [...addresses].map((it) => [it, cluster] as const)),
-    );
+    const groups = Map.groupBy(this.#named.values(), (it) => (this.#of === "one service" ? "" : it.cluster));
+    return new Map([...groups.values()].flatMap((it) => offered(it)));
   }
 }
 
-const readyOf = (endpoints: readonly Endpoint[] = []): string[] =>
-  endpoints.filter((it) => it.conditions?.ready !== false).flatMap((it) => it.addresses);
+function offered(
+  objects: readonly NamedEndpoints[],
+): readonly (readonly [address: string, cluster: string])[] {
+  const all = objects.flatMap(({ cluster, endpoints }) =>
+    [...endpoints].map(([address, state]) => ({ address, cluster, state })),
+  );
+  const isAnyReady = all.some((it) => it.state === "ready");
+  return all
+    .filter((it) => it.state === (isAnyReady ? "ready" : "serving and terminating"))
+    .map(({ address, cluster }) => [address, cluster]);
+}
+
+function stateOf({ conditions }: Endpoint): State {
+  if (conditions?.ready !== false) return "ready";
+  return conditions.serving === true && conditions.terminating === true
+    ? "serving and terminating"
+    : "not ready";
+}
 
 export class FlowRecorder implements AsyncDisposable {
   readonly #imported = new Map<string, Ledger>();
-  readonly #own = new Ledger();
-  readonly #view = new Ledger();
+  readonly #own = new Ledger("a service of each cluster");
+  readonly #view = new Ledger("one service");
+  /** What proxies had, by importer. */
+  readonly #tables = new Map<string, { readonly atMs: number; readonly endpoints: string }[]>();
   readonly #informers: Informer<KubeObject>[] = [];
   readonly #stop = new AbortController();
 
@@ -88,16 +132,40 @@ export class FlowRecorder implements AsyncDisposable {
     return this.#view.changes;
   }
 
+  /** What was said of an address in some time, as an importer, the hub and its own cluster have it. */
+  saidOf(address: string, importer: string, range: { readonly fromMs: number; readonly untilMs: number }) {
+    const of = (where: string, ledger: Ledger | undefined): readonly string[] =>
+      (ledger?.said ?? [])
+        .filter((it) => it.address === address && it.atMs >= range.fromMs && it.atMs <= range.untilMs)
+        .map((it) => `${it.atMs - range.untilMs} ms ${where}: ${it.what}`);
+    return [
+      ...of("importer", this.#imported.get(importer)),
+      ...of("hub", this.#view),
+      ...of("own cluster", this.#own),
+      ...(this.#tables.get(importer) ?? [])
+        .filter((it) => it.atMs >= range.fromMs && it.atMs <= range.untilMs)
+        .map((it) => `${it.atMs - range.untilMs} ms proxy: ${it.endpoints}`),
+    ];
+  }
+
+  /** Writes down what the proxy of an importer's first node has for the Service, when it is something else. */
+  noteTable(importer: string, endpoints: readonly string[]): void {
+    const known = this.#tables.get(importer) ?? [];
+    const text = endpoints.toSorted().join(" ");
+    if (known.at(-1)?.endpoints !== text) known.push({ atMs: systemClock.now(), endpoints: text });
+    this.#tables.set(importer, known);
+  }
+
   #followMember(client: KubeClient, member: string, { namespace, name }: Named): void {
-    const imported = new Ledger();
+    const imported = new Ledger("one service");
     this.#imported.set(member, imported);
     const slices = createInformer(client, ENDPOINT_SLICES, { namespace }, systemDeps(silentLogger));
     slices.subscribe(({ key, before, after }: Change<EndpointSlice>) => {
       const labels = (after ?? before)?.metadata.labels ?? {};
-      const addresses = readyOf(after?.endpoints);
+      const endpoints = after?.endpoints;
       if (labels[MCS_SERVICE_NAME_LABEL] === name)
-        imported.note(key, labels[MCS_SOURCE_CLUSTER_LABEL] ?? "", addresses);
-      else if (labels[SERVICE_NAME_LABEL] === name) this.#own.note(`${member} ${key}`, member, addresses);
+        imported.note(key, labels[MCS_SOURCE_CLUSTER_LABEL] ?? "", endpoints);
+      else if (labels[SERVICE_NAME_LABEL] === name) this.#own.note(`${member} ${key}`, member, endpoints);
     });
     this.#informers.push(slices);
   }
@@ -109,7 +177,7 @@ export class FlowRecorder implements AsyncDisposable {
       const spec = (after ?? before)?.spec;
       const owner = spec?.ownerServiceReference;
       if (owner?.namespace !== namespace || owner.name !== name) return;
-      this.#view.note(key, spec?.endpointSliceReference.clusterId ?? "", readyOf(after?.spec.endpoints));
+      this.#view.note(key, spec?.endpointSliceReference.clusterId ?? "", after?.spec.endpoints);
     });
     this.#informers.push(slices);
   }

@@ -1,0 +1,118 @@
+/**
+ * A lab in which programs die and stand still, links are cut, Deployments are scaled, exports withdrawn and pods deleted,
+ * at random and all at once: no new flow goes where it must not go, each that fails has a reason, and after it all is
+ * exactly as it should be.
+ *
+ * `npm run test:chaos -- --minutes 60 --seed 7` goes on for longer.
+ */
+
+import { afterAll, beforeAll, it } from "vitest";
+import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
+import { systemClock } from "#base/clock.ts";
+import { reign } from "./chaos.ts";
+import { heal, revive } from "./fault-tools.ts";
+import { FlowChecker } from "./flow-checker.ts";
+import { startLab, type TestLab, until } from "./lab-fixture.ts";
+import { echoDeployment, mcsExport, namespace, service } from "./lab-manifests.ts";
+import { describeOnKernel } from "./netns-fixture.ts";
+
+const SEED = Number(process.env["CHAOS_SEED"] ?? 1);
+const LASTS_MS = Number(process.env["CHAOS_MINUTES"] ?? 1.5) * 60_000;
+/** After so long everything is mended and looked at. Unit: milliseconds. */
+const ROUND_MS = 90_000;
+/** For the lab, and for what comes after each round. Unit: milliseconds. */
+const MORE_MS = 180_000;
+const ROUNDS = Math.ceil(LASTS_MS / ROUND_MS);
+
+const EXPORTERS = ["member-1", "member-2"];
+const MEMBERS = [...EXPORTERS, "member-3"];
+const NAMES = ["s0", "s1"];
+const REPLICAS = 2;
+
+describeOnKernel("a lab in chaos", () => {
+  let lab: TestLab;
+  const checkers = new Map<string, FlowChecker>();
+  const stack = new AsyncDisposableStack();
+
+  beforeAll(async () => {
+    lab = stack.use(await startLab({ name: "echaos", members: MEMBERS.length }));
+    for (const member of MEMBERS) {
+      await lab.apply(member, namespace("work"));
+      await lab.kubectl(member, ["-n", "work", "wait", "--for=create", "serviceaccount/default"]);
+    }
+    const named = NAMES.map((name) => ({ namespace: "work", name }));
+    for (const member of EXPORTERS)
+      await lab.apply(
+        member,
+        ...named.flatMap((it) => [echoDeployment(it, REPLICAS), service(it), mcsExport(it)]),
+      );
+    for (const it of named) {
+      const checker = await FlowChecker.start(lab, {
+        members: ["member-3", "member-1"],
+        service: it,
+        ports: "own and the kernel's",
+        limits: { ownLagMs: 1500, announcedMs: 10_000 },
+      });
+      checkers.set(it.name, stack.use(checker));
+    }
+  }, MORE_MS);
+  afterAll(() => stack.disposeAsync());
+
+  it.each(Array.from({ length: ROUNDS }, (_, at) => SEED + 10 * at))(
+    "sends no flow where it must not go, loses none without a reason, and is as it should be afterwards (seed %d)",
+    async (seed) => {
+      const beganMs = systemClock.now();
+      const plan = { lab, exporters: EXPORTERS, members: MEMBERS, checkers, namespace: "work" };
+      const log = await reign(plan, seed, Math.min(ROUND_MS, LASTS_MS));
+      await heal(lab);
+      await revive(lab);
+      for (const name of NAMES)
+        for (const member of EXPORTERS)
+          await lab.kubectl(member, ["-n", "work", "scale", `deployment/${name}`, `--replicas=${REPLICAS}`]);
+      for (const [name, checker] of checkers) {
+        await untilExact(name, checker);
+        await checker.untilAnsweredBy(EXPORTERS);
+      }
+      for (const [name, checker] of checkers) {
+        const counts = await checker.tally(beganMs);
+        process.stdout.write(`${name}, seed ${seed}: ${JSON.stringify(counts)}\n`);
+      }
+      try {
+        for (const checker of checkers.values()) await checker.expectSound(beganMs);
+      } catch (error) {
+        for (const { atMs, what } of log) process.stdout.write(`${atMs - beganMs} ms: ${what}\n`);
+        throw error;
+      }
+    },
+    ROUND_MS + MORE_MS,
+  );
+
+  /** Ready pods of the exporters, imported slices and proxies name the same addresses. */
+  async function untilExact(name: string, checker: FlowChecker): Promise<void> {
+    for (const importer of MEMBERS.filter((it) => it !== "member-2"))
+      await until(
+        `${name} in ${importer} is what its exporters have`,
+        async () => {
+          const own = await Promise.all(EXPORTERS.map((it) => addressesIn(it, SERVICE_NAME_LABEL, name)));
+          const imported = await addressesIn(importer, "multicluster.kubernetes.io/service-name", name);
+          const table = await checker.endpointsOf(importer);
+          return { own: own.flat().toSorted(), imported, table };
+        },
+        ({ own, imported, table }) =>
+          own.length === EXPORTERS.length * REPLICAS &&
+          own.join() === imported.join() &&
+          own.join() === table.join(),
+      );
+  }
+
+  async function addressesIn(cluster: string, label: string, name: string): Promise<readonly string[]> {
+    const options = { namespace: "work", labelSelector: `${label}=${name}` };
+    const { items } = await (await lab.client(cluster)).list(ENDPOINT_SLICES, options);
+    return items
+      .flatMap((it) => it.endpoints ?? [])
+      .filter((it) => it.conditions?.ready !== false)
+      .flatMap((it) => it.addresses)
+      .filter((it) => it.includes("."))
+      .toSorted();
+  }
+});
