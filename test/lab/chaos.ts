@@ -144,7 +144,7 @@ class Chaos {
       await wait(lastsMs);
     } finally {
       await this.#exportAgain(cluster, name);
-      void wait(SETTLE_MS).then(end);
+      void this.#settle([end]);
     }
   }
 
@@ -178,10 +178,12 @@ class Chaos {
     const ends = [...this.#plan.checkers.values()].flatMap((checker) =>
       marks.map(([kind, cluster]) => checker.mark(kind, cluster)),
     );
-    return () =>
-      void wait(SETTLE_MS).then(() => {
-        for (const end of ends) end();
-      });
+    return () => void this.#settle(ends);
+  }
+
+  async #settle(ends: readonly (() => void)[]): Promise<void> {
+    await wait(SETTLE_MS);
+    for (const end of ends) end();
   }
 
   #note(what: string): void {

@@ -133,7 +133,11 @@ export class FlowRecorder implements AsyncDisposable {
   }
 
   /** What was said of an address in some time, as an importer, the hub and its own cluster have it. */
-  saidOf(address: string, importer: string, range: { readonly fromMs: number; readonly untilMs: number }) {
+  saidOf(
+    address: string,
+    importer: string,
+    range: { readonly fromMs: number; readonly untilMs: number },
+  ): readonly string[] {
     const of = (where: string, ledger: Ledger | undefined): readonly string[] =>
       (ledger?.said ?? [])
         .filter((it) => it.address === address && it.atMs >= range.fromMs && it.atMs <= range.untilMs)
