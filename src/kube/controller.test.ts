@@ -3,7 +3,7 @@ import { CONFIG_MAPS, type ConfigMap } from "#api/core/v1/types.ts";
 import { objectKey, type ObjectKey } from "#api/meta/key.ts";
 import { FakeClock } from "#base/clock.fake.ts";
 import { FleetError } from "#base/errors.ts";
-import { silentLogger } from "#base/log.ts";
+import { type Logger, silentLogger } from "#base/log.ts";
 import { createMetrics } from "#base/metrics.ts";
 import { seededRng } from "#base/rng.ts";
 import { FakeKubeClient } from "./client.fake.ts";
@@ -30,8 +30,11 @@ function configMap(name: string, data: Record<string, string> = {}): ConfigMap {
   return { metadata: { name, namespace: "work" }, data };
 }
 
-async function started(reconcile: ControllerOptions["reconcile"], options: Partial<ControllerOptions> = {}) {
-  const deps = { clock, rng: seededRng(1), log: silentLogger, metrics };
+async function started(
+  reconcile: ControllerOptions["reconcile"],
+  { log = silentLogger, ...options }: Partial<ControllerOptions> & { readonly log?: Logger } = {},
+) {
+  const deps = { clock, rng: seededRng(1), log, metrics };
   const informer = createInformer(client, CONFIG_MAPS, {}, deps);
   const controller = createController(
     { name: "copier", sources: [watching(informer)], reconcile, ...options },
@@ -50,6 +53,31 @@ const note = async (key: ObjectKey): Promise<void> => {
 };
 
 describe("a controller", () => {
+  it("tells an operator once that its passes find no API server, however many fail and how often", async () => {
+    client.seed(CONFIG_MAPS, ...["one", "two", "three"].map((it) => configMap(it)));
+    const lines: string[] = [];
+    const tell = (level: string) => (message: string) => void lines.push(`${level} ${message}`);
+    const log: Logger = {
+      debug: () => {},
+      info: tell("info"),
+      warn: tell("warn"),
+      error: tell("error"),
+      child: () => log,
+    };
+    let isAway = true;
+    // Its pass asks no server, and says nothing of whether there is one.
+    const reconcile = async (key: ObjectKey): Promise<void> => {
+      await Promise.resolve();
+      if (isAway && key !== one) throw new FleetError("API_UNAVAILABLE", "no route");
+    };
+    await started(reconcile, { log });
+    for (let second = 0; second < 120; second++) await clock.advance(1000);
+    expect(lines.splice(0)).toEqual(["error passes fail until an API server answers"]);
+    isAway = false;
+    for (let second = 0; second < 60; second++) await clock.advance(1000);
+    expect(lines).toEqual(["info no pass waits for an API server any more"]);
+  });
+
   it("passes over every object that is there, and over each that changes", async () => {
     client.seed(CONFIG_MAPS, configMap("one"), configMap("two"));
     await started(note);

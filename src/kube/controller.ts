@@ -30,6 +30,8 @@ class QueueController implements Controller {
   readonly #meters: ControllerMeters;
   /** When a change that no pass has acted on yet made a key due, on the monotonic clock. */
   readonly #seenMs = new Map<ObjectKey, number>();
+  /** Keys whose last pass found no API server. */
+  readonly #waiting = new Set<ObjectKey>();
   readonly #stop = new AbortController();
   #subscriptions: Disposable[] = [];
   #workers: Promise<void>[] = [];
@@ -117,6 +119,7 @@ class QueueController implements Controller {
 
   #onSuccess(key: ObjectKey, result: ReconcileResult): void {
     this.#queue.forget(key);
+    this.#noteEndOfOutage(key);
     // This pass saw all there is: a deadline of an earlier one no longer counts.
     if (result.requeueAfterMs === undefined) this.#queue.cancelAfter(key);
     else this.#queue.addAfter(key, result.requeueAfterMs);
@@ -129,9 +132,24 @@ class QueueController implements Controller {
     const retryInMs = Math.round(delayMs);
     this.#meters.result("error");
     this.#meters.failed();
+    if (!isOutage) this.#noteEndOfOutage(key);
     const fields = { key, retryInMs, failures: this.#queue.failures(key), error: messageOf(error) };
     // Someone else wrote first: the next pass sees it. No operator needs to know.
     if (hasCode(error, "API_CONFLICT")) this.#deps.log.debug("a pass met a conflict", fields);
+    else if (isOutage) this.#noteOutage(key, fields);
     else this.#deps.log.error("a pass failed", fields);
+  }
+
+  /** All keys fail for the one reason, each again and again: an operator is told once. */
+  #noteOutage(key: ObjectKey, fields: object): void {
+    const isTold = this.#waiting.size > 0;
+    this.#waiting.add(key);
+    if (isTold) this.#deps.log.debug("a pass failed", { ...fields });
+    else this.#deps.log.error("passes fail until an API server answers", { ...fields });
+  }
+
+  #noteEndOfOutage(key: ObjectKey): void {
+    if (this.#waiting.delete(key) && this.#waiting.size === 0)
+      this.#deps.log.info("no pass waits for an API server any more");
   }
 }
