@@ -12,14 +12,14 @@ export interface Hostility {
 }
 
 const BREAKOUT = 'x" } ; flush ruleset\n';
-const TEXTS = ["", BREAKOUT, "A_B".repeat(100), "../../x", "\u001B[31m", "-", "a".repeat(20_000)];
-const NUMBERS = [-1, 0, 1.5, 65_536, 2_147_483_647, 2 ** 53];
-const TIMES = ["1970-01-01T00:00:00Z", "2099-01-01T00:00:00Z", "2026-01-01T00:00:00+14:00", "never"];
-const FOREIGN = ["a", "fleet-system", "fleet-member-a", "kubernetes", "work/hello"];
+const TEXTS = ["", BREAKOUT, "a".repeat(20_000)];
+const NUMBERS = [-1, 1.5, 2_147_483_647];
+const TIMES = ["1970-01-01T00:00:00Z", "2099-01-01T00:00:00Z", "never"];
+const FOREIGN = ["a", "fleet-member-a"];
 
 /** Values of every type, those of other types among them. */
 function valuesFor(schema: JsonSchema, now: unknown): unknown[] {
-  const other = [null, {}, [], -7];
+  const other = [null, {}];
   const { type } = schema;
   if (schema.format === "date-time") return [...TIMES, ...other];
   if (schema["x-kubernetes-int-or-string"] === true) return [...TEXTS, ...NUMBERS, ...other];

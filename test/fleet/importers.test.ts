@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { RESOURCE_QUOTAS } from "#api/core/v1/quota.ts";
 import { NAMESPACES } from "#api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
 import {
@@ -108,5 +109,39 @@ describe("the hub's namespace says who may export its services", () => {
     await allowExporters(null);
     await untilFrom("a b");
     await untilTold("a", "Exported");
+  });
+});
+
+describe("the quota of a mailbox", () => {
+  const key = objectKey("fleet-member-b", "fairlead-mailbox");
+  const counted = "count/internalserviceexports.networking.fleet.azure.com";
+  /** An administrator, and the quota controller of the hub's cluster. */
+  const limit = async (count: string, used: string): Promise<void> => {
+    const hub = fleet.client("hub");
+    await hub.mergePatch(RESOURCE_QUOTAS, key, { spec: { hard: { [counted]: count } } });
+    const status = { hard: { [counted]: count }, used: { [counted]: used } };
+    await hub.mergePatch(RESOURCE_QUOTAS, key, { status }, { subresource: "status" });
+  };
+  const untilTold = (reason: string) =>
+    eventuallyOne(
+      fleet.client("b"),
+      MCS_SERVICE_EXPORTS,
+      objectKey("shop", "late"),
+      (it) => it.status?.conditions?.some((one) => one.type === "Ready" && one.reason === reason) === true,
+    );
+
+  it("is the administrator's to change, keeps a member from making more, and is told at the ServiceExport", async () => {
+    const made = await fleet.client("hub").get(RESOURCE_QUOTAS, key);
+    expect(made.spec?.hard?.[counted]).toBe("5k");
+    await limit("1", "1");
+    await deploy(fleet.client("b"), { namespace: "shop", name: "late", addresses: ["10.2.0.7"] });
+    await exportBy("mcs", fleet.client("b"), { namespace: "shop", name: "late" });
+    const told = await untilTold("Failed");
+    expect(told.status?.conditions?.find((it) => it.type === "Ready")?.message).toContain(
+      "exceeded quota: fairlead-mailbox",
+    );
+    await limit("9", "1");
+    await untilTold("Exported");
+    expect((await fleet.client("hub").get(RESOURCE_QUOTAS, key)).spec?.hard?.[counted]).toBe("9");
   });
 });

@@ -7,6 +7,7 @@ import {
   type MemberCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES, type Lease } from "#api/coordination/v1/types.ts";
+import { RESOURCE_QUOTAS, type ResourceQuota } from "#api/core/v1/quota.ts";
 import { NAMESPACES, type Namespace } from "#api/core/v1/types.ts";
 import {
   IMPORTED_SERVICES,
@@ -54,6 +55,7 @@ export interface HubInformers extends IdentityInformers {
   readonly namespaces: Informer<Namespace>;
   readonly roles: Informer<Role>;
   readonly roleBindings: Informer<RoleBinding>;
+  readonly quotas: Informer<ResourceQuota>;
   readonly orders: Informer<InternalMemberCluster>;
   readonly leases: Informer<Lease>;
   readonly reports: Informer<NamespaceReport>;
@@ -101,6 +103,7 @@ export function createHubInformers(
     }),
     roles: make(ROLES, ofFleet),
     roleBindings: make(ROLE_BINDINGS, ofFleet),
+    quotas: make(RESOURCE_QUOTAS, ofFleet),
     orders: make(INTERNAL_MEMBER_CLUSTERS),
     leases: make(LEASES, { labelSelector: MEMBER_NAME_LABEL }),
     reports: make(NAMESPACE_REPORTS, {
@@ -139,8 +142,9 @@ export function neededInformers(
   all: HubInformers,
   { isBesideOthers }: { readonly isBesideOthers: boolean },
 ): readonly Informer<KubeObject>[] {
-  const { signingRequests, bootstrapAccounts, roles, roleBindings, orders, leases, ...services } = all;
-  const membership = { signingRequests, bootstrapAccounts, roles, roleBindings, orders, leases };
+  const { signingRequests, bootstrapAccounts, roles, roleBindings, quotas, orders, leases, ...services } =
+    all;
+  const membership = { signingRequests, bootstrapAccounts, roles, roleBindings, quotas, orders, leases };
   return Object.values(isBesideOthers ? services : { ...services, ...membership });
 }
 

@@ -10,6 +10,7 @@ import {
 } from "../../cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "../../coordination/v1/types.ts";
 import { EVENTS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "../../core/v1/types.ts";
+import { RESOURCE_QUOTAS } from "../../core/v1/quota.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "../../crds/all.ts";
 import { ENDPOINT_SLICES } from "../../discovery/v1/types.ts";
 import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "../../multicluster.x-k8s.io/v1beta1/types.ts";
@@ -80,6 +81,8 @@ export const HUB_ACCESS: ProgramAccess = {
     allow(ROLES, [...WATCH, "create", "patch"]),
     // Deletes those of members that read the view no longer.
     allow(ROLE_BINDINGS, [...WATCH, "create", "patch", "delete"]),
+    // Made once for each mailbox; what it says then is the administrator's.
+    allow(RESOURCE_QUOTAS, [...WATCH, "create"]),
     allow(INTERNAL_MEMBER_CLUSTERS, [...WATCH, "create", "patch", "delete"]),
     allow(LEASES, [...WATCH, "delete"]),
     allow(NAMESPACE_REPORTS, [...WATCH, "delete"]),

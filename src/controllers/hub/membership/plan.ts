@@ -8,12 +8,19 @@ import {
   NETWORKING_AGENTS,
   type SuspectCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import type { Namespace } from "#api/core/v1/types.ts";
+import type { ResourceQuota } from "#api/core/v1/quota.ts";
+import { EVENTS, type Namespace } from "#api/core/v1/types.ts";
 import { rulesOf } from "#api/fairlead.dev/access/access.ts";
 import { MAILBOX, RENEW_TOKEN } from "#api/fairlead.dev/access/mailbox.ts";
 import { MEMBER_ACCOUNT, MEMBER_GROUP_ANNOTATION, MEMBER_USER_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import type { Condition, OwnerReference } from "#api/meta/types.ts";
+import type { Resource } from "#api/meta/resource.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  INTERNAL_SERVICE_EXPORTS,
+  INTERNAL_SERVICE_IMPORTS,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { Role, RoleBinding, Subject } from "#api/rbac/v1/types.ts";
 import type { Applied } from "#kube/types.ts";
 import type { Liveness } from "./leases.ts";
@@ -73,6 +80,33 @@ export function planRoleBinding(member: MemberCluster): Applied<RoleBinding> {
     },
     subjects: [subjectOf(member)],
     roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: `fleet-role-${name}` },
+  };
+}
+
+/** How many objects of each kind a member may have in its mailbox: far more than clusters have been seen to have. */
+const QUOTA: readonly (readonly [Pick<Resource, "group" | "plural">, number])[] = [
+  [INTERNAL_SERVICE_EXPORTS, 5000],
+  [INTERNAL_SERVICE_IMPORTS, 5000],
+  [ENDPOINT_SLICE_EXPORTS, 20_000],
+  [EVENTS, 5000],
+];
+
+/** Of the mailbox. It is made once, and people may change it; by its name, what refuses a member says what refused it. */
+export const MAILBOX_QUOTA = "fairlead-mailbox";
+
+/** Source of the names: Kubernetes, "Quota on object count". */
+export function planQuota(member: MemberCluster): ResourceQuota {
+  const hard = QUOTA.map(([{ group, plural }, count]) => [
+    `count/${plural}${group === "" ? "" : `.${group}`}`,
+    String(count),
+  ]);
+  return {
+    metadata: {
+      name: MAILBOX_QUOTA,
+      namespace: mailboxOf(member.metadata.name),
+      labels: labelsOf(member),
+    },
+    spec: { hard: Object.fromEntries(hard) as Record<string, string> },
   };
 }
 

@@ -6,6 +6,7 @@ import {
   type MemberCluster,
   type SuspectCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { RESOURCE_QUOTAS } from "#api/core/v1/quota.ts";
 import { NAMESPACES } from "#api/core/v1/types.ts";
 import { drainedMembers, isDrainChanged } from "#api/fairlead.dev/model/drain.ts";
 import { FORCE_LEAVE_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
@@ -13,6 +14,7 @@ import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES } from "#api/rbac/v1/types.ts";
+import { hasCode } from "#base/errors.ts";
 import { byText } from "#base/text.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import { isConditionTrue, setCondition, timestamp } from "#kube/conditions.ts";
@@ -31,6 +33,7 @@ import {
   planConditions,
   planNamespace,
   planOrders,
+  planQuota,
   planRole,
   planRoleBinding,
 } from "./plan.ts";
@@ -73,6 +76,7 @@ export function createMembership(parts: Parts): Controller {
           return isDrainChanged(change.before, change.after) ? everyone() : [change.key];
         }),
         watching(informers.namespaces, ({ key }) => (key === VIEW_NAMESPACE ? everyone() : ofMailbox(key))),
+        watching(informers.quotas, ofChange),
         watching(informers.roles, (change) => (isIn(VIEW_NAMESPACE, change) ? everyone() : ofChange(change))),
         watching(informers.roleBindings, (change) =>
           isIn(VIEW_NAMESPACE, change) ? readerOf(change) : ofChange(change),
@@ -150,8 +154,21 @@ class Membership {
       desired: planRoleBinding(member),
       ...by,
     });
+    await this.#limit(member, signal);
     await provideView(this.#parts, member, signal);
     await this.#order(member, "Join", signal);
+  }
+
+  /** Only where there is none: what people made of it stays. */
+  async #limit(member: MemberCluster, signal: AbortSignal): Promise<void> {
+    const { client, informers } = this.#parts;
+    const wanted = planQuota(member);
+    if (informers.quotas.store.get(keyOf(wanted)) !== undefined) return;
+    try {
+      await client.create(RESOURCE_QUOTAS, wanted, { fieldManager: HUB_MANAGER, signal });
+    } catch (error) {
+      if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
+    }
   }
 
   async #order(member: MemberCluster, state: "Join" | "Leave", signal: AbortSignal): Promise<void> {
