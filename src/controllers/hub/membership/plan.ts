@@ -92,7 +92,7 @@ const QUOTA: readonly (readonly [Pick<Resource, "group" | "plural">, number])[] 
 ];
 
 /** Of the mailbox. It is made once, and people may change it; by its name, what refuses a member says what refused it. */
-export const MAILBOX_QUOTA = "fairlead-mailbox";
+const MAILBOX_QUOTA = "fairlead-mailbox";
 
 /** Source of the names: Kubernetes, "Quota on object count". */
 export function planQuota(member: MemberCluster): ResourceQuota {
