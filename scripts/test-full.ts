@@ -12,6 +12,10 @@ const steps: readonly Step[] = [
   { name: "lab tests", command: ["vitest", "run", "--project", "lab"] },
   { name: "unit tests on another day", command: ["node", "scripts/another-day.ts"] },
   { name: "end to end, on a lab", command: ["node", "scripts/e2e.ts"] },
+  {
+    name: "cost of inputs up to their limits",
+    command: ["env", "GROWTH=full", "vitest", "run", "--project", "unit", "test/growth"],
+  },
   conformance("dual-stack"),
   conformance("IPv4 only", "--ip-family", "ipv4"),
   conformance("newest version of the suite", "--suite", "latest"),

@@ -1,3 +1,5 @@
+import { byText } from "./text.ts";
+
 /** What JSON can say. */
 export type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject;
 export interface JsonObject {
@@ -24,6 +26,13 @@ export function sameJson(a: unknown, b: unknown): boolean {
   for (const key of Object.keys(a)) if (!sameJson(a[key], own(b, key))) return false;
   for (const key of Object.keys(b)) if (b[key] !== undefined && own(a, key) === undefined) return false;
   return true;
+}
+
+/** A text that two JSON values share exactly when they say the same (`sameJson`). */
+export function jsonKey(value: unknown): string {
+  return JSON.stringify(value, (_, it: unknown) =>
+    isObject(it) ? Object.fromEntries(Object.entries(it).toSorted(([a], [b]) => byText(a, b))) : it,
+  );
 }
 
 /** A deep copy of a JSON value. */

@@ -8,7 +8,7 @@ const MAX_OPERATIONS = 10_000;
 /** `copy` may double an object with each operation: what all of them add is bounded, as in Kubernetes. Unit: bytes. */
 const MAX_COPIED_BYTES = 3 * 1024 * 1024;
 /** An operation of a few bytes may look at a whole object: what all of them look at is bounded. Unit: values. */
-const MAX_VISITED = 2_000_000;
+const MAX_VISITED = 1_000_000;
 /** Items of a list that make room for another, or close up, cost this much less than values that are looked at. */
 const SHIFTED_PER_VISIT = 16;
 

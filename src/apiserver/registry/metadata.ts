@@ -1,4 +1,4 @@
-import { isObject, sameJson } from "#base/json.ts";
+import { isObject, jsonKey, sameJson } from "#base/json.ts";
 import type { ObjectMeta, OwnerReference } from "#api/meta/types.ts";
 import type { FieldError } from "../status.ts";
 import { labelValueProblems, qualifiedNameProblems, subdomainProblems } from "./names.ts";
@@ -120,11 +120,11 @@ function validateOwner(owner: Partial<OwnerReference>): FieldError[] {
 export function withoutRepeatedOwners(metadata: ObjectMeta): string | undefined {
   const { ownerReferences: owners = [] } = metadata;
   if (owners.length < 2) return undefined;
-  const isRepeated = (owner: OwnerReference, at: number): boolean =>
-    owners.findIndex((it) => it.uid === owner.uid && sameJson(it, owner)) < at;
-  const repeated = new Set(owners.filter(isRepeated).map((it) => it.uid));
+  const first = new Map(owners.map((it) => [jsonKey(it), it] as const).toReversed());
+  const kept = new Set(first.values());
+  const repeated = new Set(owners.filter((it) => !kept.has(it)).map((it) => it.uid));
   if (repeated.size === 0) return undefined;
-  metadata.ownerReferences = owners.filter((it, at) => !isRepeated(it, at));
+  metadata.ownerReferences = owners.filter((it) => kept.has(it));
   return (
     ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, " +
     "and may reject such requests as early as 1.24; please fix your requests; " +

@@ -12,7 +12,7 @@ const RECURSIVE = ["Disabled", "Enabled", "IfPossible"];
 
 export function validateMounts(container: Fields, path: string, volumes: VolumesByName): FieldError[] {
   const seen = new Set<string>();
-  const devices = itemsAt(container, "volumeDevices");
+  const devices = namesAndPaths(itemsAt(container, "volumeDevices"), "devicePath");
   const isPrivileged = fieldsAt(container, "securityContext")?.["privileged"] === true;
   return itemsAt(container, "volumeMounts").flatMap((mount, index) => {
     const at = `${path}[${index}]`;
@@ -25,10 +25,10 @@ export function validateMounts(container: Fields, path: string, volumes: Volumes
       ...(volumes.has(name) ? [] : [absent(`${at}.name`, name)]),
       ...(mountPath === "" ? [required(`${at}.mountPath`)] : []),
       ...(isSeen ? [invalid(`${at}.mountPath`, mountPath, "must be unique")] : []),
-      ...(devices.some((it) => textAt(it, "name") === name)
+      ...(devices.names.has(name)
         ? [invalid(`${at}.name`, name, "must not already exist in volumeDevices")]
         : []),
-      ...(devices.some((it) => textAt(it, "devicePath") === mountPath)
+      ...(devices.paths.has(mountPath)
         ? [invalid(`${at}.mountPath`, mountPath, "must not already exist as a path in volumeDevices")]
         : []),
       ...validateSubPaths(mount, at, path),
@@ -77,7 +77,7 @@ function validateRecursion(mount: Fields, path: string): FieldError[] {
 export function validateDevices(container: Fields, path: string, volumes: VolumesByName): FieldError[] {
   const names = new Set<string>();
   const paths = new Set<string>();
-  const mounts = itemsAt(container, "volumeMounts");
+  const mounts = namesAndPaths(itemsAt(container, "volumeMounts"), "mountPath");
   return itemsAt(container, "volumeDevices").flatMap((device, index) => {
     const at = `${path}[${index}]`;
     const name = textAt(device, "name");
@@ -94,14 +94,22 @@ export function validateDevices(container: Fields, path: string, volumes: Volume
       ...(devicePath === "" ? [required(`${at}.devicePath`)] : []),
       ...(isPathSeen ? [invalid(`${at}.devicePath`, devicePath, "must be unique")] : []),
       ...(climbs ? [invalid(`${at}.devicePath`, devicePath, "can not contain backsteps ('..')")] : []),
-      ...(mounts.some((it) => textAt(it, "name") === name)
+      ...(mounts.names.has(name)
         ? [invalid(`${at}.name`, name, "must not already exist in volumeMounts")]
         : []),
-      ...(mounts.some((it) => textAt(it, "mountPath") === devicePath)
+      ...(mounts.paths.has(devicePath)
         ? [invalid(`${at}.devicePath`, devicePath, "must not already exist as a path in volumeMounts")]
         : []),
     ];
   });
+}
+
+function namesAndPaths(
+  items: readonly Fields[],
+  path: string,
+): { names: ReadonlySet<string>; paths: ReadonlySet<string> } {
+  const textsOf = (field: string): Set<string> => new Set(items.map((it) => textAt(it, field)));
+  return { names: textsOf("name"), paths: textsOf(path) };
 }
 
 function validateBlock(volume: Fields | undefined, name: string, path: string): FieldError[] {

@@ -1,4 +1,3 @@
-import { sameJson } from "#base/json.ts";
 import { dnsLabelProblems, labelValueProblems, subdomainProblems } from "../../registry/names.ts";
 import type { FieldError } from "../../status.ts";
 import { duplicate, invalid, notAllowed, notSupported, required } from "../field-errors.ts";
@@ -93,9 +92,9 @@ function labelKeys(of: Fields, path: string, key: string): FieldError[] {
 }
 
 const matchLabelKeys: Rule = whole((of, path) => {
-  const other = stringsAt(of, "mismatchLabelKeys");
+  const other = new Set(stringsAt(of, "mismatchLabelKeys"));
   const both = stringsAt(of, "matchLabelKeys").flatMap((it, at) =>
-    other.includes(it)
+    other.has(it)
       ? [invalid(`${path}.matchLabelKeys[${at}]`, it, "exists in both matchLabelKeys and mismatchLabelKeys")]
       : [],
   );
@@ -167,12 +166,13 @@ const minDomains: Rule = whole((of, path) => {
 
 export const topologySpreadConstraints: Rule = (constraints, path) => {
   const list = itemsAt({ constraints }, "constraints");
+  const pairOf = (of: Fields): readonly string[] => [
+    textAt(of, "topologyKey"),
+    textAt(of, "whenUnsatisfiable"),
+  ];
+  const last = new Map(list.map((it, at) => [JSON.stringify(pairOf(it)), at]));
   return list.flatMap((it, at) => {
-    const pairOf = (of: Fields): readonly string[] => [
-      textAt(of, "topologyKey"),
-      textAt(of, "whenUnsatisfiable"),
-    ];
-    const isRepeated = list.slice(at + 1).some((other) => sameJson(pairOf(other), pairOf(it)));
+    const isRepeated = last.get(JSON.stringify(pairOf(it))) !== at;
     const here = `${path}[${at}]`;
     return [
       ...fields({

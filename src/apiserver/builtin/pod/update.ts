@@ -1,4 +1,4 @@
-import { cloneJson, sameJson } from "#base/json.ts";
+import { cloneJson, jsonKey, sameJson } from "#base/json.ts";
 import type { ApiObject, WriteContext } from "../../registry/types.ts";
 import type { FieldError } from "../../status.ts";
 import { invalid, notAllowed } from "../field-errors.ts";
@@ -60,10 +60,8 @@ function validateDeadline(
 function validateTolerations(spec: Fields, before: Fields): readonly FieldError[] {
   const path = "spec.tolerations";
   const untimed = (it: Fields): Fields => ({ ...it, tolerationSeconds: undefined });
-  const kept = itemsAt(spec, "tolerations").map(untimed);
-  const isMissing = itemsAt(before, "tolerations").some(
-    (it) => !kept.some((other) => sameJson(other, untimed(it))),
-  );
+  const kept = new Set(itemsAt(spec, "tolerations").map((it) => jsonKey(untimed(it))));
+  const isMissing = itemsAt(before, "tolerations").some((it) => !kept.has(jsonKey(untimed(it))));
   if (!isMissing) return each(toleration)(spec["tolerations"], path);
   return [notAllowed(path, "existing toleration can not be modified except its tolerationSeconds")];
 }

@@ -103,43 +103,45 @@ interface Port {
 function portWarnings(spec: Fields | undefined, path: string): string[] {
   const lists = ["initContainers", "containers"] as const;
   const ports = lists.flatMap((list) =>
-    itemsAt(spec, list)
-      .filter((it) => list === "containers" || it["restartPolicy"] === "Always")
-      .flatMap((it) => {
-        const at = itemsAt(spec, list).indexOf(it);
-        return itemsAt(it, "ports").map((port, index) => ({
-          path: `${path}.${list}[${at}].ports[${index}]`,
-          port,
-        }));
-      }),
+    itemsAt(spec, list).flatMap((it, at) => {
+      if (list !== "containers" && it["restartPolicy"] !== "Always") return [];
+      return itemsAt(it, "ports").map((port, index) => ({
+        path: `${path}.${list}[${at}].ports[${index}]`,
+        port,
+      }));
+    }),
   );
-  return ports.flatMap((it, at) => [
-    ...sameNumber(it, ports.slice(0, at)),
-    ...sameName(it, ports.slice(0, at)),
-  ]);
+  const byNumber = new Map<string, Port[]>();
+  const byName = new Map<string, Port>();
+  return ports.flatMap((it) => {
+    const number = `${numberAt(it.port, "containerPort") ?? 0}/${textAt(it.port, "protocol")}`;
+    const name = textAt(it.port, "name");
+    const before = byNumber.get(number) ?? [];
+    const found = [...sameNumber(it, before), ...sameName(it, byName.get(name))];
+    byNumber.set(number, before);
+    if (before.length < MAX_TOLD) before.push(it);
+    if (name !== "" && !byName.has(name)) byName.set(name, it);
+    return found;
+  });
 }
+
+/** With as many others a port is compared; more warnings are not shown anyway. */
+const MAX_TOLD = 20;
 
 function sameNumber({ path, port }: Port, before: readonly Port[]): string[] {
-  const keyOf = (of: Fields): string => `${numberAt(of, "containerPort") ?? 0}/${textAt(of, "protocol")}`;
   const bindingOf = (of: Fields): string => `${numberAt(of, "hostPort") ?? 0}/${textAt(of, "hostIP")}`;
-  return before
-    .filter((other) => keyOf(other.port) === keyOf(port))
-    .flatMap((other) => {
-      if (bindingOf(other.port) === bindingOf(port))
-        return [`${path}: duplicate port definition with ${other.path}`];
-      const hosts = [other.port, port].map((it) => numberAt(it, "hostPort") ?? 0);
-      if (hosts.includes(0)) return [`${path}: overlapping port definition with ${other.path}`];
-      return hosts[0] === hosts[1]
-        ? [`${path}: dangerously ambiguous port definition with ${other.path}`]
-        : [];
-    });
+  return before.flatMap((other) => {
+    if (bindingOf(other.port) === bindingOf(port))
+      return [`${path}: duplicate port definition with ${other.path}`];
+    const hosts = [other.port, port].map((it) => numberAt(it, "hostPort") ?? 0);
+    if (hosts.includes(0)) return [`${path}: overlapping port definition with ${other.path}`];
+    return hosts[0] === hosts[1] ? [`${path}: dangerously ambiguous port definition with ${other.path}`] : [];
+  });
 }
 
-function sameName({ path, port }: Port, before: readonly Port[]): string[] {
-  const name = textAt(port, "name");
-  const other = name === "" ? undefined : before.find((it) => textAt(it.port, "name") === name);
+function sameName({ path, port }: Port, other: Port | undefined): string[] {
   if (other === undefined) return [];
-  const quoted = JSON.stringify(name);
+  const quoted = JSON.stringify(textAt(port, "name"));
   return [
     `${path}: duplicate port name ${quoted} with ${other.path}, services and probes that select ports by name will use ${other.path}`,
   ];

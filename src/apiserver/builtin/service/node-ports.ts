@@ -1,4 +1,4 @@
-import type { ServicePort, ServiceSpec } from "#api/core/v1/types.ts";
+import type { ServiceSpec } from "#api/core/v1/types.ts";
 import type { ObjectKey } from "#api/meta/key.ts";
 import { type FieldError, internalError, StatusError } from "../../status.ts";
 import { invalid } from "../field-errors.ts";
@@ -61,11 +61,18 @@ export function choosePorts(
 
 function choosePortsByNumber(spec: ServiceSpec, taking: Taking, held: Set<number>): readonly FieldError[] {
   const byNumber = new Map<number, number>();
+  // The node port that any port of the same number names.
+  const named = new Map(
+    portsOf(spec)
+      .filter((it) => (it.nodePort ?? 0) !== 0)
+      .map((it) => [it.port, it.nodePort] as const)
+      .toReversed(),
+  );
   for (const [at, port] of portsOf(spec).entries()) {
     const asked = port.nodePort ?? 0;
     if (asked === 0 && !needsNodePort(spec)) continue;
     const shared = byNumber.get(port.port);
-    const wanted = shared === undefined ? namedFor(port, spec) : asked || shared;
+    const wanted = shared === undefined ? named.get(port.port) : asked || shared;
     const isNew = wanted !== undefined && wanted !== shared;
     const why = isNew ? taking.refuse(wanted, held) : undefined;
     if (why !== undefined) return [invalid(`spec.ports[${at}].nodePort`, wanted, why)];
@@ -75,11 +82,6 @@ function choosePortsByNumber(spec: ServiceSpec, taking: Taking, held: Set<number
     if (shared === undefined) byNumber.set(port.port, nodePort);
   }
   return [];
-}
-
-/** The node port that any port of the same number names. */
-function namedFor({ port }: ServicePort, spec: ServiceSpec): number | undefined {
-  return portsOf(spec).find((it) => it.port === port && (it.nodePort ?? 0) !== 0)?.nodePort;
 }
 
 /** For a Service that has some: its own may stay and move between its ports. */

@@ -1,0 +1,75 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startTestServer, type TestServer } from "../apiserver/support.ts";
+import { DECODERS } from "./decoders.ts";
+import { type Growth, growthOf, isLinear } from "./measure.ts";
+import { REQUESTS } from "./requests.ts";
+
+/** `npm run test:full` takes each input up to its limit; otherwise it is as long as shows what grows beyond its length. */
+const IS_FULL = process.env["GROWTH"] === "full";
+const LENGTH = IS_FULL ? Infinity : 60_000;
+/** What a request may keep all others waiting, with its body at the limit, on a slow and busy machine. Unit: milliseconds of CPU. */
+const MAX_MS = 5000;
+/** What a real server answers with 500, too. */
+const FAILS_UPSTREAM: ReadonlySet<string> = new Set([
+  "an applied configuration with items of one key",
+  '/configmaps?watch=1 resourceVersion of "x"',
+]);
+const TIMEOUT_MS = 120_000;
+
+function expectLinear(growth: Growth): void {
+  expect(growth, "costs more than it is long").toSatisfy(isLinear);
+  expect(growth.wholeMs).toBeLessThan(MAX_MS);
+}
+
+describe("what reads text takes no longer than the text is long", () => {
+  it.each(DECODERS)(
+    "$name",
+    async (decoder) => {
+      const attempt = (input: string | Buffer): void => {
+        try {
+          decoder.run(input);
+        } catch {
+          // Taken or refused: here it is a matter of time alone.
+        }
+      };
+      expectLinear(await growthOf(decoder, Math.min(decoder.limit, LENGTH), attempt));
+    },
+    TIMEOUT_MS,
+  );
+});
+
+describe("a request takes no longer than it is long", () => {
+  const ENVIRONMENT = IS_FULL ? 20_000 : 200;
+  let test: TestServer;
+
+  beforeAll(async () => {
+    test = await startTestServer();
+    const metadata = { name: "target" };
+    const env = Array.from({ length: ENVIRONMENT }, (_, at) => ({ name: `E${at}`, value: "w" }));
+    const labels = { a: "b" };
+    const template = { metadata: { labels }, spec: { containers: [{ name: "c", image: "i", env }] } };
+    const made = [
+      ["/api/v1/namespaces/default/serviceaccounts", { metadata: { name: "default" } }],
+      ["/api/v1/namespaces/default/configmaps", { metadata, data: { a: "b" } }],
+      [
+        "/apis/apps/v1/namespaces/default/deployments",
+        { metadata, spec: { selector: { matchLabels: labels }, template } },
+      ],
+    ] as const;
+    for (const [path, body] of made) expect((await test.call("POST", path, { body })).code).toBe(201);
+  });
+  afterAll(() => test[Symbol.asyncDispose]());
+
+  it.each(REQUESTS)(
+    "$name",
+    async (request) => {
+      const codes = new Set<number>();
+      const growth = await growthOf(request, Math.min(request.limit, LENGTH), async (sent) => {
+        codes.add((await test.call(sent.method, sent.path, sent)).code);
+      });
+      if (!FAILS_UPSTREAM.has(request.name)) expect(Math.max(...codes)).toBeLessThan(500);
+      expectLinear(growth);
+    },
+    TIMEOUT_MS,
+  );
+});

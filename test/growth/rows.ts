@@ -1,0 +1,33 @@
+import { type Hostile, numbered, repeated } from "./measure.ts";
+
+export interface Decoder extends Hostile<string | Buffer> {
+  readonly run: (input: string | Buffer) => unknown;
+}
+
+export const BODY = 3 * 1024 * 1024;
+/** Of a request line with all headers. */
+export const HEAD = 15_000;
+
+/** Rows of one decoder: name and input. */
+export function rows(
+  decoder: string,
+  limit: number,
+  run: (input: string) => unknown,
+  inputs: Readonly<Record<string, (length: number) => string>>,
+): Decoder[] {
+  return Object.entries(inputs).map(([name, make]) => ({
+    name: `${decoder}: ${name}`,
+    limit,
+    make,
+    run: (input) => run(String(input)),
+  }));
+}
+
+export const of =
+  (part: string, before = "", after = "") =>
+  (length: number): string =>
+    before + repeated(part, length) + after;
+export const list =
+  (make: (at: number) => string, before = "", after = "") =>
+  (length: number): string =>
+    before + numbered(make, length) + after;
