@@ -91,7 +91,7 @@ export function composeCore(options: CoreOptions): Core {
   const { admission } = plugins;
   const registry = new Registry({ store, catalog, rng, clock, newUid: randomUUID, admission });
   const resolver = resolveService ?? endpointResolver(registry.reader);
-  const hub = new WatchHub(store);
+  const hub = new WatchHub(store, clock);
   const { kubeletCa: ca } = options;
   const tunnel = new KubeletTunnel(registry, { ...pki.kubeletClient, ...(ca === undefined ? {} : { ca }) });
   const expiry = new EventExpiry(store, clock, () => registry.wake());

@@ -121,7 +121,7 @@ class World {
   constructor(retention?: Retention) {
     const shared = { journal: noJournal, clock: this.clock };
     this.store = new Store(retention === undefined ? shared : { ...shared, retention });
-    this.hub = new WatchHub(this.store);
+    this.hub = new WatchHub(this.store, this.clock);
     this.store.onCommit((events) => {
       for (const { event } of events) {
         const { revision, type, key } = event;

@@ -1,6 +1,8 @@
+import type { Clock } from "#base/clock.ts";
 import type { StoreEvent } from "../storage/event-log.ts";
 import type { Store, TableEvent } from "../storage/store.ts";
 import type { Table } from "../storage/table.ts";
+import { Pace } from "./pace.ts";
 import { Watcher, type WatchSink, type WatchSpec } from "./watcher.ts";
 
 /** Hands committed events to watchers: to those of the object, of its namespace, and of the whole table. */
@@ -8,9 +10,13 @@ export class WatchHub {
   readonly #store: Store;
   readonly #scopes = new Map<string, Set<Watcher>>();
   readonly #all = new Set<Watcher>();
+  /** Those with events to be sent: under load those of several commits, in one write for each. */
+  #due = new Set<Watcher>();
+  readonly #pace: Pace;
 
-  constructor(store: Store) {
+  constructor(store: Store, clock: Clock) {
     this.#store = store;
+    this.#pace = new Pace(clock, () => this.#flush());
     store.onCommit((events) => this.#publish(events));
   }
 
@@ -45,12 +51,17 @@ export class WatchHub {
   }
 
   #publish(events: readonly TableEvent[]): void {
-    const touched = new Set<Watcher>();
-    for (const { table, event } of events) this.#offer(table, event, touched);
-    for (const watcher of touched) watcher.flush();
+    for (const { table, event } of events) this.#offer(table, event);
+    if (this.#due.size > 0) this.#pace.request();
   }
 
-  #offer(table: Table, event: StoreEvent, touched: Set<Watcher>): void {
+  #flush(): void {
+    const due = this.#due;
+    this.#due = new Set();
+    for (const watcher of due) watcher.flush();
+  }
+
+  #offer(table: Table, event: StoreEvent): void {
     const slash = event.key.indexOf("/");
     const namespace = slash < 0 ? undefined : event.key.slice(0, slash);
     const name = event.key.slice(slash + 1);
@@ -60,7 +71,7 @@ export class WatchHub {
     for (const scope of scopes) {
       for (const watcher of this.#scopes.get(scope) ?? []) {
         watcher.offer(event);
-        touched.add(watcher);
+        this.#due.add(watcher);
       }
     }
   }
