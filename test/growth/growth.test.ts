@@ -57,7 +57,7 @@ describe("a request takes no longer than it is long", () => {
       ],
     ] as const;
     for (const [path, body] of made) expect((await test.call("POST", path, { body })).code).toBe(201);
-  });
+  }, TIMEOUT_MS);
   afterAll(() => test[Symbol.asyncDispose]());
 
   it.each(REQUESTS)(
