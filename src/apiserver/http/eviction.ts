@@ -5,7 +5,7 @@ import { timestamp } from "../registry/metadata.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ApiObject, ResourceDefinition } from "../registry/types.ts";
 import { editableCopy, viewOf, type Write } from "../registry/write.ts";
-import { methodNotAllowed, notFound } from "../status.ts";
+import { badRequest, methodNotAllowed, notFound } from "../status.ts";
 import { storageKey } from "../storage/table.ts";
 import { mediaType, parseBody } from "./body.ts";
 import type { Exchange } from "./exchange.ts";
@@ -22,7 +22,11 @@ export async function evictPod(registry: Registry, exchange: Exchange, of: Addre
   const options = deleteOptionsOf(value);
   const asked = writeRequest(exchange, of);
   const request = { ...asked, dryRun: asked.dryRun || options.isDryRun };
-  const eviction = asObject(value, "Eviction", "policy/v1");
+  // Older clients evict by the version before, which says the same.
+  const version =
+    isObject(value) && value["apiVersion"] === "policy/v1beta1" ? "policy/v1beta1" : "policy/v1";
+  const eviction = asObject(value, "Eviction", version);
+  if (eviction.metadata.name !== name) throw badRequest("name in URL does not match name in Eviction object");
   await registry.attempt(request, (write) => {
     registry.admit(write, { operation: "CREATE", object: eviction, old: undefined, kind: EVICTION });
     const pod = viewOf(definition, registry.get(definition, namespace, name));

@@ -102,7 +102,12 @@ function parseTransform(type: string, text: string, { definition }: WriteRequest
       return { apply: (object) => applyMergePatch(object, patch), duplicates };
     default:
       return {
-        apply: (object) => applyStrategicMergePatch(object, patch, definition.schema, resolveDefinition),
+        // What the patch says of the kind changes nothing.
+        apply: (object) => ({
+          ...applyStrategicMergePatch(object, patch, definition.schema, resolveDefinition),
+          kind: object.kind,
+          apiVersion: object.apiVersion,
+        }),
         duplicates,
         shown: goText(patch),
       };

@@ -257,8 +257,8 @@ export class ResourceHandler {
     for (const { object } of page.entries) {
       const { name, namespace, uid = "" } = object.metadata;
       try {
-        // Another object may have taken the name by now: that one was not listed.
-        const guarded = { ...options, preconditions: { ...options.preconditions, uid } };
+        // Another object may have taken the name by now: that one was not listed. A uid that the client names is the one that counts.
+        const guarded = { ...options, preconditions: { uid, ...options.preconditions } };
         const of = { ...this.#addressed(call), namespace, name };
         // Admission is told of the collection, whose request names no object.
         const request = { ...deleteRequest(exchange, of, options), isCollection: true };

@@ -1,4 +1,6 @@
-import { conflict, pathNotFound } from "../status.ts";
+import { badRequest, conflict, pathNotFound, StatusError } from "../status.ts";
+import { notSupported, required } from "../builtin/field-errors.ts";
+import { type Fields, textAt } from "../builtin/fields.ts";
 import { isObject } from "#base/json.ts";
 import { tableId } from "../registry/catalog.ts";
 import { timestamp } from "../registry/metadata.ts";
@@ -87,10 +89,9 @@ async function bindPod(registry: Registry, exchange: Exchange, of: Addressed): P
   const request: WriteRequest = { ...writeRequest(exchange, of), subresource: "" };
   const { value } = parseBody(exchange.body, mediaType(exchange.request.headers["content-type"]));
   const binding = asObject(value, "Binding", "v1");
-  const target = binding["target"];
-  const node = isObject(target) ? target["name"] : undefined;
-  if (typeof node !== "string" || node === "")
-    throw conflict(of.definition, of.name ?? "", "target.name is required");
+  if (binding.metadata.name !== of.name)
+    throw badRequest("name in URL does not match name in Binding object");
+  const node = nodeOf(isObject(binding["target"]) ? binding["target"] : {});
   const { definition, namespace, name = "" } = of;
   const kind = { group: "", version: "v1", kind: "Binding" };
   await registry.attempt({ ...request, subresource: of.subresource }, (write) => {
@@ -116,6 +117,22 @@ async function bindPod(registry: Registry, exchange: Exchange, of: Addressed): P
   });
   const status = { kind: "Status", apiVersion: "v1", metadata: {}, status: "Success", code: 201 };
   await exchange.sendJson(201, JSON.stringify(status));
+}
+
+/** @throws {StatusError} 500, as upstream answers, for a target that is not a node. */
+function nodeOf(target: Fields): string {
+  const kind = textAt(target, "kind");
+  const name = textAt(target, "name");
+  const errors = [
+    ...(kind === "" || kind === "Node" ? [] : [notSupported("target.kind", kind, ["Node", "<empty>"])]),
+    ...(name === "" ? [required("target.name")] : []),
+  ];
+  if (errors.length === 0) return name;
+  const texts = errors.map((it) => `${it.field}: ${it.message}`);
+  throw new StatusError({
+    code: 500,
+    message: texts.length === 1 ? (texts[0] ?? "") : `[${texts.join(", ")}]`,
+  });
 }
 
 function setScheduled(pod: ApiObject, nowMs: number): void {

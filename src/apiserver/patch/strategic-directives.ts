@@ -37,14 +37,15 @@ function isDirective(key: string): boolean {
   );
 }
 
-/** A value of a patch that has nothing to merge with: directives gone, and objects that were to be deleted. */
+/** A value of a patch that has nothing to merge with: directives gone, and objects that have a `$patch`. */
 export function withoutDirectives(value: unknown): unknown {
-  if (Array.isArray(value)) return value.filter((item) => !isDeletion(item)).map(withoutDirectives);
+  if (Array.isArray(value)) return value.filter((item) => !isDirected(item)).map(withoutDirectives);
   if (!isObject(value)) return value;
-  const entries = Object.entries(value).filter(([key, item]) => !isDirective(key) && !isDeletion(item));
+  const entries = Object.entries(value).filter(([key, item]) => !isDirective(key) && !isDirected(item));
   return Object.fromEntries(entries.map(([key, item]) => [key, withoutDirectives(item)]));
 }
 
-function isDeletion(value: unknown): boolean {
-  return isObject(value) && value[DIRECTIVE] === "delete";
+/** Whether an object says itself what is to be done with it; with nothing to merge with, it is left out. */
+export function isDirected(value: unknown): boolean {
+  return isObject(value) && Object.hasOwn(value, DIRECTIVE);
 }

@@ -7,6 +7,7 @@ import {
   DELETE_FROM_LIST,
   DIRECTIVE,
   directiveOf,
+  isDirected,
   RETAIN_KEYS,
   retainKeys,
   SET_ORDER,
@@ -83,7 +84,8 @@ class Merger {
         : this.map(existing, value, rule.schema);
     } else if (Array.isArray(existing) && Array.isArray(value)) {
       original[key] = this.#list(existing, value, this.#ruleOf(schema, key));
-    } else original[key] = withoutNulls(withoutDirectives(value));
+    } else if (isDirected(value)) delete original[key];
+    else original[key] = withoutNulls(withoutDirectives(value));
   }
 
   /** Merges the lists whose order the patch sets. Returns the names of those fields. */

@@ -422,6 +422,12 @@ export function violations(level: string, pod: PodLike): string | undefined {
   return found.length === 0 ? undefined : found.join(", ");
 }
 
+/** As `violations`, without the details of single containers. */
+export function violatedRules(level: string, pod: PodLike): string | undefined {
+  const found = (LEVELS[level] ?? []).flatMap((check) => check(pod)?.split(" (", 1) ?? []);
+  return found.length === 0 ? undefined : found.join(", ");
+}
+
 export function podLike(metadata: Fields | undefined, spec: Fields): PodLike {
   return { annotations: stringMapAt(metadata, "annotations"), spec };
 }

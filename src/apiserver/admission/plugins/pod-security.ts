@@ -3,6 +3,8 @@ import type { Attributes } from "../../registry/admission.ts";
 import type { ApiObject } from "../../registry/types.ts";
 import { forbidden } from "../../status.ts";
 import type { AdmissionPlugin } from "../chain.ts";
+import { validateNamespace } from "./pod-security-namespace.ts";
+import { type Policy, policyFor, policyOf, PREFIX, strictness } from "./pod-security-policy.ts";
 import { type PodLike, podLike, violations } from "./pod-security-checks.ts";
 
 /**
@@ -13,6 +15,10 @@ export const podSecurity: AdmissionPlugin = {
   validate(attributes) {
     const { object, operation } = attributes;
     if (object === undefined || (operation !== "CREATE" && operation !== "UPDATE")) return;
+    if (attributes.definition.group === "" && attributes.definition.plural === "namespaces") {
+      validateNamespace(attributes);
+      return;
+    }
     const isPod = attributes.definition.group === "" && attributes.definition.plural === "pods";
     const pod = isPod ? podItself(attributes, object) : podOf(attributes);
     if (pod !== undefined) evaluate(attributes, pod, isPod);
@@ -58,33 +64,14 @@ function changesImages(object: ApiObject, old: ApiObject): boolean {
   return imagesOf(object) !== imagesOf(old);
 }
 
-const PREFIX = "pod-security.kubernetes.io/";
-
-/** From the least to the most strict. */
-const STRICTNESS: readonly string[] = ["privileged", "baseline", "restricted"];
-
-interface Policy {
-  readonly level: string;
-  /** "restricted:latest". */
-  readonly text: string;
-}
-
-function policyOf(namespace: ApiObject, mode: "enforce" | "warn" | "audit"): Policy {
-  const labels = namespace.metadata.labels ?? {};
-  const asked = labels[`${PREFIX}${mode}`] ?? "privileged";
-  // What cannot be read is held to the strictest, but for enforcement of a version that is none.
-  const level = STRICTNESS.includes(asked) ? asked : "restricted";
-  return { level, text: `${level}:${labels[`${PREFIX}${mode}-version`] ?? "latest"}` };
-}
-
 /** Who enforces and says nothing of warnings wants them too. */
 function warningPolicy(namespace: ApiObject, enforce: Policy): Policy {
   const warn = policyOf(namespace, "warn");
   const labels = namespace.metadata.labels ?? {};
-  const isStricter = STRICTNESS.indexOf(enforce.level) > STRICTNESS.indexOf(warn.level);
+  const isStricter = strictness(enforce.level) > strictness(warn.level);
   if (!isStricter || labels[`${PREFIX}warn`] !== undefined) return warn;
   const version = labels[`${PREFIX}warn-version`];
-  return version === undefined ? enforce : { level: enforce.level, text: `${enforce.level}:${version}` };
+  return version === undefined ? enforce : policyFor(enforce.level, version);
 }
 
 /** Pods are refused; what makes them is warned of. */

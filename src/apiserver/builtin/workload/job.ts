@@ -4,6 +4,7 @@ import type { FieldError } from "../../status.ts";
 import { invalid, required } from "../field-errors.ts";
 import { ensureFields, type Fields, fieldsAt, numberAt, stringAt, stringMapAt, textAt } from "../fields.ts";
 import { fields, filled, nonNegative, oneOf, present, type Rule } from "../rules.ts";
+import { cronProblem } from "./cron.ts";
 import { defaultCronJob, defaultJob } from "./defaults.ts";
 import { validateJob, validateJobSpec, validateJobUpdate } from "./validate-job.ts";
 
@@ -110,17 +111,12 @@ function isTimeZone(zone: string): boolean {
   }
 }
 
-const NAMED_SCHEDULE = /^@(?:yearly|annually|monthly|weekly|daily|midnight|hourly|every \d.*)$/;
-const FIELD = /^[\d*/,\-?a-zA-Z]+$/;
-
 function validateSchedule(schedule: string): FieldError[] {
   if (schedule.includes("TZ")) {
     return [
       invalid("spec.schedule", schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"),
     ];
   }
-  const parts = schedule.trim().split(/\s+/);
-  if (NAMED_SCHEDULE.test(schedule) || (parts.length === 5 && parts.every((it) => FIELD.test(it)))) return [];
-  const detail = `expected exactly 5 fields, found ${parts.length}: [${parts.join(" ")}]`;
-  return [invalid("spec.schedule", schedule, detail)];
+  const problem = cronProblem(schedule);
+  return problem === undefined ? [] : [invalid("spec.schedule", schedule, problem)];
 }
