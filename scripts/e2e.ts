@@ -34,7 +34,8 @@ const { values: flags } = parseArgs({
 });
 
 const LAB = "e2e";
-const MEMBERS = ["member-1", "member-2"];
+/** The hub's cluster is a member of its own fleet, too. */
+const MEMBERS = ["member-1", "member-2", "hub"];
 const fairlead = join(root, "bin", "fairlead");
 const tools = join(root, "node_modules", ".tools");
 
@@ -68,7 +69,7 @@ async function onLab(): Promise<void> {
   if (await inOwnNamespace()) return;
   const signal = untilInterrupted();
   const { image, keep } = flags;
-  const shape = ["--bare", "--members", String(MEMBERS.length), "--nodes", "2"];
+  const shape = ["--bare", "--members", "2", "--nodes", "2"];
   const lab = (verb: string, ...args: readonly string[]): string =>
     `${fairlead} lab ${[verb, "--name", LAB, ...args].join(" ")}`;
   try {
@@ -96,7 +97,7 @@ async function cli(args: readonly string[], signal: AbortSignal): Promise<string
 
 function run(settings: Settings): void {
   const vitest = join(root, "node_modules", ".bin", "vitest");
-  const result = spawnSync(vitest, ["run", "--project", "e2e"], {
+  const result = spawnSync(vitest, ["run", "--project", "e2e", "--reporter", "verbose"], {
     cwd: root,
     stdio: ["ignore", "inherit", "inherit"],
     env: { ...process.env, [SETTINGS_VARIABLE]: JSON.stringify(settings) },

@@ -1,8 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Clusters, eventually, SYSTEM } from "./clusters.ts";
 import { Fleet, HELLO, REPLICAS, untilOffered } from "./fleet.ts";
-import type { Tally } from "./load.ts";
-import { fleetExport, KINDS, mcsExport, multiClusterService, NAMESPACE } from "./manifests.ts";
+import {
+  fleetExport,
+  KINDS,
+  mcsExport,
+  multiClusterService,
+  NAMESPACE,
+  namespace,
+  service,
+} from "./manifests.ts";
 import { readSettings } from "./settings.ts";
 import { differences, takeSnapshot } from "./snapshot.ts";
 
@@ -45,15 +52,27 @@ afterAll(async () => {
 describe("a service that one cluster exports", () => {
   it("is imported, and answered in another by its address and by its name in the cluster's DNS", async () => {
     for (const member of [exporter, importer]) await fleet.serve(member, HELLO);
+    for (const member of clusters.members) await clusters.apply(member, namespace());
     await clusters.apply(exporter, mcsExport(HELLO));
-    const addresses = await eventually(
-      "the import has an address",
-      () => fleet.importedAddresses(HELLO),
-      (it) => it.length > 0,
-    );
+    for (const member of clusters.members)
+      await eventually(
+        `${member} has an address of the service`,
+        () => fleet.importedAddresses(HELLO, member),
+        (it) => it.length > 0,
+      );
+    const addresses = await fleet.importedAddresses(HELLO);
     await fleet.startClient([`${BY_ADDRESS}=${urlOf(addresses[0] ?? "")}`, `${BY_NAME}=http://${NAME}/`]);
-    expect(await fleet.inClient("resolve", NAME)).toEqual(expect.arrayContaining([addresses[0]]));
+    // The client may be younger than what its resolver knows.
+    const resolved = (): Promise<readonly string[]> => fleet.inClient("resolve", NAME);
+    await eventually(
+      "the name has the addresses",
+      resolved,
+      (it) => it.join() === addresses.toSorted().join(),
+    );
     await load.untilAnsweredBy(exporter);
+    for (const address of addresses) await fleet.expectAnswers(urlOf(address), exporter);
+    const status = await clusters.fairlead(["status", "--hub-context", clusters.hub]);
+    for (const member of clusters.members) expect(status).toContain(member);
   });
 
   it("is imported by the fleet's kinds, and answered by the address of a MultiClusterService", async () => {
@@ -61,33 +80,35 @@ describe("a service that one cluster exports", () => {
     await fleet.serve(exporter, name, { replicas: 1 });
     await clusters.apply(exporter, fleetExport(name));
     await clusters.apply(importer, multiClusterService(name));
-    const addresses = await addressesOfMultiClusterService(name);
-    for (const address of addresses)
-      expect({ address, ...(await fleet.inClient<Tally>("ask", `http://${address}/`, "10")) }).toMatchObject({
-        address,
-        failed: 0,
-        by: { [exporter]: 10 },
-      });
+    for (const address of await addressesOfMultiClusterService(name))
+      await fleet.expectAnswers(`http://${address}/`, exporter);
     await clusters.kubectl(importer, ["-n", NAMESPACE, "delete", KINDS.multiClusterService, name]);
     await clusters.kubectl(exporter, ["-n", NAMESPACE, "delete", KINDS.fleetExport, name]);
     await clusters.kubectl(exporter, ["-n", NAMESPACE, "delete", "deployment,service", name]);
   });
 
-  it("has the addresses of its pods as a name where it is headless", async () => {
+  it("has the addresses of its pods as a name where it is headless, and each pod a name of its own", async () => {
     const name = "peers";
-    await fleet.serve(exporter, name, { replicas: 2, spec: { clusterIP: "None" } });
+    await fleet.serve(exporter, name, { replicas: 2, kind: "StatefulSet", spec: { clusterIP: "None" } });
     await clusters.apply(exporter, mcsExport(name));
-    const pods = await clusters.find<{ items: readonly { status: { podIPs: readonly { ip: string }[] } }[] }>(
-      exporter,
-      ["-n", NAMESPACE, "pods", "-l", `app=${name}`],
-    );
-    const wanted = (pods?.items ?? []).map((it) => it.status.podIPs[0]?.ip ?? "").toSorted();
-    const resolved = (): Promise<readonly string[]> =>
-      fleet.inClient("resolve", `${name}.${NAMESPACE}.svc.clusterset.local`);
+    const pods = await clusters.find<{ items: readonly Pod[] }>(exporter, [
+      "-n",
+      NAMESPACE,
+      "pods",
+      "-l",
+      `app=${name}`,
+    ]);
+    const domain = `${name}.${NAMESPACE}.svc.clusterset.local`;
+    const resolved = (): Promise<readonly string[]> => fleet.inClient("resolve", domain);
+    const wanted = (pods?.items ?? []).flatMap((it) => addressesOf(it)).toSorted();
     await eventually("the name has the pods' addresses", resolved, (it) => it.join() === wanted.join());
+    for (const pod of pods?.items ?? [])
+      expect(await fleet.inClient("resolve", `${pod.metadata.name}.${exporter}.${domain}`)).toEqual(
+        addressesOf(pod).toSorted(),
+      );
     await clusters.kubectl(exporter, ["-n", NAMESPACE, "delete", KINDS.mcsExport, name]);
     await eventually("the name is gone", resolved, (it) => it.length === 0);
-    await clusters.kubectl(exporter, ["-n", NAMESPACE, "delete", "deployment,service", name]);
+    await clusters.kubectl(exporter, ["-n", NAMESPACE, "delete", "statefulset,service", name]);
   });
 
   it("loses no request while its pods are replaced", async () => {
@@ -121,6 +142,37 @@ describe("a service that two clusters export", () => {
       await fleet.scale(exporter, HELLO, REPLICAS);
       await load.untilAnsweredBy(exporter, importer);
     });
+  });
+
+  it("is answered by the other while one has a lower priority, does not export, or exports nothing new", async () => {
+    const changes = [
+      () => clusters.apply(exporter, mcsExport(HELLO, { "fairlead.dev/priority": "1" })),
+      () => clusters.apply(exporter, mcsExport(HELLO, { "fairlead.dev/weight": "0" })),
+      () => clusters.kubectl(exporter, ["-n", NAMESPACE, "delete", KINDS.mcsExport, HELLO]),
+    ];
+    await load.withoutFailure([BY_ADDRESS, BY_NAME], async () => {
+      for (const change of changes) {
+        await change();
+        await load.untilAnsweredBy(importer);
+        await clusters.apply(exporter, mcsExport(HELLO));
+        await load.untilAnsweredBy(exporter, importer);
+      }
+    });
+  });
+
+  it("has a condition in both clusters while they disagree about its ports", async () => {
+    const name = "odd";
+    const withPort = (port: number) => service(name, { ports: [{ name: "http", port, targetPort: "http" }] });
+    const disagree = (): Promise<readonly (string | undefined)[]> =>
+      Promise.all([exporter, importer].map((it) => conditionOf(it, name, "Conflict")));
+    await clusters.apply(exporter, withPort(80), mcsExport(name));
+    await clusters.apply(importer, withPort(81), mcsExport(name));
+    await eventually("both are told", disagree, (it) => it.every((status) => status === "True"));
+    await clusters.apply(importer, withPort(80));
+    await eventually("both agree", disagree, (it) => it.every((status) => status !== "True"));
+    for (const member of [exporter, importer])
+      for (const kind of [KINDS.mcsExport, "service"])
+        await clusters.kubectl(member, ["-n", NAMESPACE, "delete", kind, name]);
   });
 
   it("is answered by the other while one is drained, without a request lost", async () => {
@@ -167,6 +219,23 @@ describe("a service that two clusters export", () => {
     await fleet.scale(exporter, HELLO, REPLICAS);
     await untilOffered(fleet, HELLO, 2 * REPLICAS);
     await load.untilAnsweredBy(exporter, importer);
+  });
+
+  it("loses no request while the identity of a cluster is replaced", async () => {
+    await load.withoutFailure([BY_ADDRESS, BY_NAME], async () => {
+      await clusters.fairlead([
+        "join",
+        ...clusters.ofMember(exporter),
+        "--agent",
+        "none",
+        "--rotate",
+        ...imageFlags,
+      ]);
+      await fleet.scale(exporter, HELLO, REPLICAS + 1);
+      await untilOffered(fleet, HELLO, 2 * REPLICAS + 1);
+    });
+    await fleet.scale(exporter, HELLO, REPLICAS);
+    await untilOffered(fleet, HELLO, 2 * REPLICAS);
   });
 
   it("loses no request while one of the clusters leaves the fleet and joins again", async () => {
@@ -221,6 +290,15 @@ describe("Fairlead", () => {
   });
 });
 
+async function conditionOf(member: string, name: string, type: string): Promise<string | undefined> {
+  const found = await clusters.find<WithConditions>(member, ["-n", NAMESPACE, KINDS.mcsExport, name]);
+  return found?.status?.conditions?.find((it) => it.type === type)?.status;
+}
+
+function addressesOf(pod: Pod): readonly string[] {
+  return pod.status.podIPs.map((it) => it.ip);
+}
+
 async function untilFleetRuns(cluster: string): Promise<void> {
   const found = await clusters.find<{ items: readonly { metadata: { name: string } }[] }>(cluster, [
     "-n",
@@ -237,12 +315,7 @@ async function addressesOfMultiClusterService(name: string): Promise<readonly st
   const { metadata } = await eventually(
     "the MultiClusterService is valid",
     async () =>
-      (await clusters.find<MultiClusterService>(importer, [
-        "-n",
-        NAMESPACE,
-        KINDS.multiClusterService,
-        name,
-      ]))!,
+      (await clusters.find<WithConditions>(importer, ["-n", NAMESPACE, KINDS.multiClusterService, name]))!,
     (it) =>
       it.metadata.labels?.[label] !== undefined &&
       it.status?.conditions?.some((one) => one.type === "Valid" && one.status === "True") === true,
@@ -257,7 +330,12 @@ async function addressesOfMultiClusterService(name: string): Promise<readonly st
   return [host(balancer ?? spec.clusterIP), ...(port === undefined ? [] : [`${host(node)}:${port}`])];
 }
 
-interface MultiClusterService {
+interface Pod {
+  readonly metadata: { readonly name: string };
+  readonly status: { readonly podIPs: readonly { readonly ip: string }[] };
+}
+
+interface WithConditions {
   readonly metadata: { readonly labels?: Readonly<Record<string, string>> };
   readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
 }

@@ -1,12 +1,25 @@
 /** Installs a fleet on the clusters of a run as docs/install.md says, and takes all of it away again. */
 
+import { expect } from "vitest";
 import { type Clusters, eventually, SYSTEM } from "./clusters.ts";
-import { Load } from "./load.ts";
+import { Load, type Tally } from "./load.ts";
 import { client, KINDS, NAMESPACE, namespace, scripts, server, service } from "./manifests.ts";
 import { type AnyObject, type Snapshot, takeSnapshot } from "./snapshot.ts";
 
 export const HELLO = "hello";
 export const REPLICAS = 3;
+
+interface Slice {
+  readonly addressType: string;
+  readonly endpoints?: readonly unknown[] | null;
+}
+
+interface Serving {
+  readonly replicas?: number;
+  readonly kind?: "Deployment" | "StatefulSet";
+  /** More of the Service. */
+  readonly spec?: object;
+}
 
 export class Fleet {
   readonly clusters: Clusters;
@@ -41,22 +54,18 @@ export class Fleet {
     }
   }
 
-  /** A server of each member's own under one name, and its Service. */
-  async serve(
-    cluster: string,
-    name: string,
-    more: { readonly replicas?: number; readonly spec?: object } = {},
-  ): Promise<void> {
+  /** A server and its Service. */
+  async serve(cluster: string, name: string, more: Serving = {}): Promise<void> {
     const { image } = this.clusters.settings;
-    const { replicas = REPLICAS, spec = {} } = more;
+    const { replicas = REPLICAS, kind = "Deployment", spec = {} } = more;
     await this.clusters.apply(
       cluster,
       namespace(),
       scripts(),
-      server({ name, cluster, image, replicas }),
+      server({ name, cluster, image, replicas, kind }),
       service(name, { ...spec }),
     );
-    await this.clusters.rolledOut(cluster, NAMESPACE, `deployment/${name}`);
+    await this.clusters.rolledOut(cluster, NAMESPACE, `${kind.toLowerCase()}/${name}`);
   }
 
   async startClient(targets: readonly string[]): Promise<void> {
@@ -71,6 +80,12 @@ export class Fleet {
     return JSON.parse(await this.clusters.kubectl(this.importer, exec)) as T;
   }
 
+  /** That ten requests of the client are all answered by this cluster. */
+  async expectAnswers(url: string, cluster: string): Promise<void> {
+    const { by, errors } = await this.inClient<Tally>("ask", url, "10");
+    expect({ url, by, errors }).toEqual({ url, by: { [cluster]: 10 }, errors: {} });
+  }
+
   async scale(cluster: string, name: string, replicas: number): Promise<void> {
     await this.clusters.kubectl(cluster, [
       "-n",
@@ -82,9 +97,9 @@ export class Fleet {
     await this.clusters.rolledOut(cluster, NAMESPACE, `deployment/${name}`);
   }
 
-  /** The addresses by which the importer has a service. */
-  async importedAddresses(name: string): Promise<readonly string[]> {
-    const found = await this.clusters.find<{ spec?: { ips?: readonly string[] } }>(this.importer, [
+  /** The addresses by which a member has a service. */
+  async importedAddresses(name: string, member = this.importer): Promise<readonly string[]> {
+    const found = await this.clusters.find<{ spec?: { ips?: readonly string[] } }>(member, [
       "-n",
       NAMESPACE,
       KINDS.mcsImport,
@@ -93,13 +108,19 @@ export class Fleet {
     return found?.spec?.ips ?? [];
   }
 
-  /** How many endpoints the importer's service proxy is offered. */
+  /** How many endpoints the importer's service proxy is offered, in the family that has most. */
   async offered(name: string): Promise<number> {
-    const found = await this.clusters.find<{ items: readonly { endpoints?: readonly unknown[] | null }[] }>(
-      this.importer,
-      ["-n", NAMESPACE, "endpointslices", "-l", `multicluster.kubernetes.io/service-name=${name}`],
-    );
-    return (found?.items ?? []).flatMap((it) => it.endpoints ?? []).length;
+    const found = await this.clusters.find<{ items: readonly Slice[] }>(this.importer, [
+      "-n",
+      NAMESPACE,
+      "endpointslices",
+      "-l",
+      `multicluster.kubernetes.io/service-name=${name}`,
+    ]);
+    const counts = new Map<string, number>();
+    for (const { addressType, endpoints } of found?.items ?? [])
+      counts.set(addressType, (counts.get(addressType) ?? 0) + (endpoints ?? []).length);
+    return Math.max(0, ...counts.values());
   }
 
   /** Takes away all that the run made. What is not there is fine: the run may have ended anywhere. */

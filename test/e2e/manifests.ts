@@ -26,34 +26,45 @@ export interface Server {
   readonly cluster: string;
   readonly image: string;
   readonly replicas: number;
+  /** Default: Deployment. The pods of a StatefulSet have host names. */
+  readonly kind?: "Deployment" | "StatefulSet";
 }
 
-export function server({ name, cluster, image, replicas }: Server): Manifest {
-  return deployment(name, replicas, {
-    name: "echo",
-    image,
-    command: ["node", "/e2e/echo.mjs"],
-    env: [
-      { name: "CLUSTER", value: cluster },
-      { name: "POD", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } },
-    ],
-    ports: [{ name: "http", containerPort: 8080 }],
-    readinessProbe: { httpGet: { path: "/readyz", port: "http" }, periodSeconds: 1 },
-  });
+export function server({ name, cluster, image, replicas, kind = "Deployment" }: Server): Manifest {
+  return workload(
+    { kind, name, replicas },
+    {
+      name: "echo",
+      image,
+      command: ["node", "/e2e/echo.mjs"],
+      env: [
+        { name: "CLUSTER", value: cluster },
+        { name: "POD", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } },
+      ],
+      ports: [{ name: "http", containerPort: 8080 }],
+      readinessProbe: { httpGet: { path: "/readyz", port: "http" }, periodSeconds: 1 },
+    },
+  );
 }
 
 /** @param targets - What it asks without an end, as `NAME=URL`. */
 export function client(image: string, targets: readonly string[]): Manifest {
-  return deployment(CLIENT, 1, {
-    name: "client",
-    image,
-    command: ["node", "/e2e/client.mjs", "load", ...targets],
-    // Lookups of names wait in Node's threads.
-    env: [{ name: "UV_THREADPOOL_SIZE", value: "32" }],
-  });
+  return workload(
+    { kind: "Deployment", name: CLIENT, replicas: 1 },
+    {
+      name: "client",
+      image,
+      command: ["node", "/e2e/client.mjs", "load", ...targets],
+      // Lookups of names wait in Node's threads.
+      env: [{ name: "UV_THREADPOOL_SIZE", value: "32" }],
+    },
+  );
 }
 
-function deployment(name: string, replicas: number, container: object): Manifest {
+function workload(
+  { kind, name, replicas }: Pick<Server, "name" | "replicas"> & { readonly kind: string },
+  container: object,
+): Manifest {
   const labels = { app: name };
   const securityContext = {
     allowPrivilegeEscalation: false,
@@ -62,10 +73,11 @@ function deployment(name: string, replicas: number, container: object): Manifest
   };
   return {
     apiVersion: "apps/v1",
-    kind: "Deployment",
+    kind,
     metadata: { namespace: NAMESPACE, name },
     spec: {
       replicas,
+      ...(kind === "StatefulSet" ? { serviceName: name, podManagementPolicy: "Parallel" } : {}),
       selector: { matchLabels: labels },
       template: {
         metadata: { labels },
@@ -99,6 +111,7 @@ export function service(name: string, more: Manifest = {}): Manifest {
     metadata: { namespace: NAMESPACE, name },
     spec: {
       selector: { app: name },
+      ipFamilyPolicy: "PreferDualStack",
       ports: [{ name: "http", port: 80, targetPort: "http" }],
       ...more,
     },
@@ -115,8 +128,12 @@ export const KINDS = {
 
 const metadata = (name: string) => ({ namespace: NAMESPACE, name });
 
-export function mcsExport(name: string): Manifest {
-  return { apiVersion: "multicluster.x-k8s.io/v1beta1", kind: "ServiceExport", metadata: metadata(name) };
+export function mcsExport(name: string, annotations: Readonly<Record<string, string>> = {}): Manifest {
+  return {
+    apiVersion: "multicluster.x-k8s.io/v1beta1",
+    kind: "ServiceExport",
+    metadata: { ...metadata(name), annotations },
+  };
 }
 
 export function fleetExport(name: string): Manifest {
