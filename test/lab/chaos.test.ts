@@ -9,6 +9,7 @@
 import { afterAll, beforeAll, it } from "vitest";
 import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { systemClock } from "#base/clock.ts";
+import { isObject } from "#base/json.ts";
 import { reign } from "./chaos.ts";
 import { heal, revive } from "./fault-tools.ts";
 import { FlowChecker } from "./flow-checker.ts";
@@ -49,6 +50,7 @@ describeOnKernel("a lab in chaos", () => {
     for (const it of named) {
       const checker = await FlowChecker.start(lab, {
         members: ["member-3", "member-1"],
+        others: ["member-2"],
         service: it,
         ports: "own and the kernel's",
         limits: { ownLagMs: 1500, announcedMs: 10_000 },
@@ -81,6 +83,8 @@ describeOnKernel("a lab in chaos", () => {
         for (const checker of checkers.values()) await checker.expectSound(beganMs);
       } catch (error) {
         for (const { atMs, what } of log) process.stdout.write(`${atMs - beganMs} ms: ${what}\n`);
+        // All of it, and at once: a run of hours shows its errors at its end, and shortens them.
+        if (isObject(error)) process.stdout.write(`${JSON.stringify(error["actual"], undefined, 1)}\n`);
         throw error;
       }
     },

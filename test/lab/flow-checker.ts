@@ -27,6 +27,8 @@ export interface Checked {
   /** Where pods make flows: all of them importers. */
   readonly members: readonly string[];
   readonly service: Named;
+  /** Those of the exporters that make no flows: what they say of their own endpoints counts too. */
+  readonly others?: readonly string[];
   /** Default: ports of their own. */
   readonly ports?: Ports;
   /** Other limits than those of a lab in which one thing breaks at a time. */
@@ -82,7 +84,7 @@ export class FlowChecker implements AsyncDisposable {
   /** The service has to be imported by all of them; `from` has to hold namespaces in which pods may be made. */
   static async start(lab: TestLab, of: Checked): Promise<FlowChecker> {
     const { namespace, name } = of.service;
-    const recorder = await FlowRecorder.start(lab, of.members, of.service);
+    const recorder = await FlowRecorder.start(lab, [...of.members, ...(of.others ?? [])], of.service);
     const checker = new FlowChecker(lab, of, recorder);
     for (const member of of.members) {
       const imported = await eventuallyOne(

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type EndpointChange, type Flow, type FlowRecord, judge, type Mark } from "./flow-judge.ts";
+import { type EndpointChange, type Flow, type FlowRecord, judge, type Mark, tally } from "./flow-judge.ts";
 
 const LIMITS = { flowMs: 20, withdrawnMs: 1000, deadMs: 8000, remadeMs: 500, ownLagMs: 0, announcedMs: 0 };
 const X = { cluster: "a", address: "10.0.0.1" };
@@ -16,10 +16,14 @@ function verdict(
     view = all,
     own = all,
     marks = [],
-  }: Partial<Omit<FlowRecord, "imported">> & { imported?: readonly EndpointChange[] } = {},
+    limits = LIMITS,
+  }: Partial<Omit<FlowRecord, "imported">> & {
+    imported?: readonly EndpointChange[];
+    limits?: typeof LIMITS;
+  } = {},
 ): string[] {
   const record = { flows, imported: new Map([["c", imported]]), view, own, marks };
-  return judge(record, LIMITS).map((it) => `${it.what} at ${it.flow.startedAtMs}`);
+  return judge(record, limits).map((it) => `${it.what} at ${it.flow.startedAtMs}`);
 }
 
 const mark = (kind: Mark["kind"], cluster: string, fromMs: number, untilMs?: number): Mark => ({
@@ -110,5 +114,46 @@ describe("a flow that fails", () => {
     expect(verdict([flow(3100, undefined)], { marks: [mark("robbed", "a", 3000, 3010)] })).toEqual([
       "failed at 3100",
     ]);
+  });
+});
+
+describe("flows while many things break at once", () => {
+  const limits = { ...LIMITS, ownLagMs: 1500, announcedMs: 10_000 };
+  const failed = (atMs: number): Flow => flow(atMs, undefined);
+
+  it("may go anywhere, or nowhere, while the importer's own programs stand still, and not afterwards", () => {
+    const imported = [...all, gone(5000, X)];
+    const marks = [mark("stalled", "c", 5000, 20_000)];
+    const flows = [flow(9000, X), failed(9000), flow(20_100, X), failed(20_100)];
+    expect(verdict(flows, { imported, marks, limits })).toEqual([
+      "to a withdrawn endpoint at 20100",
+      "failed at 20100",
+    ]);
+  });
+
+  it("may fail where an endpoint's cluster cannot say that it died, or says so only shortly after", () => {
+    expect(verdict([failed(9000)], { limits })).toEqual(["failed at 9000"]);
+    expect(verdict([failed(9000)], { marks: [mark("stalled", "a", 8000)], limits })).toEqual([]);
+    expect(verdict([failed(9000)], { own: [...all, gone(10_400, X)], limits })).toEqual([]);
+    expect(verdict([failed(9000)], { own: [...all, gone(10_600, X)], limits })).toEqual(["failed at 9000"]);
+  });
+
+  it("may fail where the last endpoint is just withdrawn, and where another is not there for long enough", () => {
+    const only = [from(0, X)];
+    const marks = [mark("withheld", "a", 20_000, 30_000)];
+    expect(verdict([failed(20_050)], { imported: only, own: only, view: only, marks, limits })).toEqual([]);
+    const other = { imported: only, own: [...only, from(15_000, Y)], marks, limits };
+    expect(verdict([failed(24_900), failed(25_100)], other)).toEqual(["failed at 25100"]);
+  });
+
+  it("are counted by what became of them", () => {
+    const record = {
+      flows: [flow(1, X), failed(2)],
+      imported: new Map([["c", all]]),
+      view: all,
+      own: [],
+      marks: [],
+    };
+    expect(tally(record, LIMITS)).toEqual({ answered: 1, "failed: there was nobody": 1 });
   });
 });

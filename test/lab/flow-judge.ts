@@ -143,7 +143,10 @@ function receivedWithdrawal(
 function judgeFailure(record: FlowRecord, flow: Flow, limits: Limits): Violation | Excuse {
   const { from, startedAtMs } = flow;
   const offered = offeredAt(record.imported.get(from) ?? [], startedAtMs, limits.withdrawnMs);
-  const isServed = limits.announcedMs > 0 && offered.some((it) => it.isThere);
+  // An export that is withdrawn may be gone before the record says so.
+  const isServed =
+    limits.announcedMs > 0 &&
+    offered.some((it) => it.isThere && !hasMark(record, "withheld", it.cluster, startedAtMs));
   if (!isServed && !isServable(record, from, { atMs: startedAtMs, limits }))
     return "failed: there was nobody";
   if (isRobbed(record, from, { atMs: startedAtMs, limits }))
