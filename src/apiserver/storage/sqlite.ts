@@ -52,6 +52,7 @@ class SqliteJournal implements Journal {
   readonly #mark: RevisionMark;
   #untilTrim = TRIM_EVERY;
   #writtenBytes = 0;
+  #logBytes = 0;
 
   constructor(db: DatabaseSync, options: KnownOptions) {
     this.#db = db;
@@ -74,6 +75,7 @@ class SqliteJournal implements Journal {
     }
     const revision = this.#newest();
     if (revision > 0) this.#mark.set(revision);
+    this.#logBytes = this.#bytesUpTo(revision);
     return { revision, floor: this.#floor(), objects: this.#objects(), events: this.#events() };
   }
 
@@ -211,6 +213,7 @@ class SqliteJournal implements Journal {
     else this.#put.run(table, key, revision, value, sum);
     this.#append.run(revision, it.atMs, it.type, table, key, value, sum);
     this.#writtenBytes += value.length;
+    this.#logBytes += value.length;
   }
 
   #trim(records: readonly JournalRecord[]): void {
@@ -222,6 +225,7 @@ class SqliteJournal implements Journal {
     this.#writtenBytes = 0;
     const bound = Math.max(this.#boundByAge(newest), this.#boundBySize());
     if (bound === 0) return;
+    this.#logBytes -= this.#bytesUpTo(bound);
     this.#db.prepare("DELETE FROM log WHERE rv <= ?").run(bound);
     this.#db.prepare("UPDATE meta SET value = ? WHERE name = 'floor'").run(bound);
   }
@@ -231,7 +235,13 @@ class SqliteJournal implements Journal {
     return Number(query.get(revision - KEPT_EVENTS, atMs - KEPT_AGE_MS)?.["rv"] ?? 0);
   }
 
+  #bytesUpTo(revision: number): number {
+    const query = this.#db.prepare("SELECT sum(length(value)) AS bytes FROM log WHERE rv <= ?");
+    return Number(query.get(revision)?.["bytes"] ?? 0);
+  }
+
   #boundBySize(): number {
+    if (this.#logBytes <= this.#options.keptBytes) return 0;
     const query = this.#db.prepare(
       "SELECT max(rv) AS rv FROM (SELECT rv, sum(length(value)) OVER (ORDER BY rv DESC) AS newer FROM log) WHERE newer > ?",
     );
