@@ -34,10 +34,13 @@ export const MEMBER_GROUP_ANNOTATION = "fairlead.dev/member-group";
 export const POD_CIDRS_ANNOTATION = "fairlead.dev/pod-cidrs";
 export const SERVICE_CIDRS_ANNOTATION = "fairlead.dev/service-cidrs";
 /**
- * Annotation of a MemberCluster: the only networks that its endpoints may be in, with commas between. Absent: any. Set by
- * the fleet's administrator; what a cluster says of itself when it joins is no grant, and may leave out later nodes.
+ * Annotation of a MemberCluster: the only networks that its endpoints may be in, with commas between. Absent: any. `join`
+ * writes it for a new member whose networks are known as a whole; from then on it is the fleet administrator's, and nothing
+ * that the member says changes it.
  */
 export const GRANTED_CIDRS_ANNOTATION = "fairlead.dev/granted-cidrs";
+/** Condition of a MemberCluster: whether it has that annotation. */
+export const ADDRESSES_BOUNDED = "fairlead.dev/AddressesBounded";
 /** Set on a MemberCluster whose cluster is gone for good: its agents are not waited for. */
 export const FORCE_LEAVE_ANNOTATION = "fairlead.dev/force-leave";
 

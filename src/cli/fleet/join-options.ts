@@ -1,5 +1,6 @@
 import type { ClusterConfig } from "#kube/config.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
+import type { Prefix } from "#netaddr/prefix.ts";
 import type { CheckName, Finding } from "./checks/finding.ts";
 import type { IdentityKind } from "./identity.ts";
 import type { MemberInstall } from "./install/member-manifests.ts";
@@ -24,6 +25,8 @@ export interface JoinOptions {
   readonly install?: MemberInstall;
   /** With which image a pod of the member tries to reach the hub. Default: that of `install`; without any, none does. */
   readonly probeImage?: string;
+  /** The networks of its pods, those of later nodes too. Default: as kubeadm was told. */
+  readonly podCidrs?: readonly Prefix[];
   readonly skipChecks?: ReadonlySet<CheckName>;
   /** Wait until the agents of the member say that they joined. Default: true. */
   readonly waitForAgents?: boolean;

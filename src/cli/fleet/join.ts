@@ -7,7 +7,7 @@ import { FleetError } from "#base/errors.ts";
 import { connect } from "#kube/client.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { isPartOf } from "#pki/bundle.ts";
-import { cidrAnnotations, readCidrs, readMembers } from "./checks/cidrs.ts";
+import { cidrAnnotations, grantAnnotation, readCidrs, readMembers } from "./checks/cidrs.ts";
 import type { Finding } from "./checks/finding.ts";
 import { checkReachability } from "./checks/reachability.ts";
 import { checkReachable, clusterUid } from "./clusters.ts";
@@ -79,13 +79,15 @@ async function withBoth<T>(
   const [members, uid, cidrs] = await Promise.all([
     readMembers(hub.client, signal),
     clusterUid(member.client, name, signal),
-    readCidrs(member.client, signal),
+    readCidrs(member.client, options.podCidrs ?? [], signal),
   ]);
   const present = await findPresent({ name, uid, hub, member, members }, deps, signal);
   const findings = await checkBoth({ options, deps, hub, member, members, cidrs }, signal);
   const ca = options.hubCa ?? options.hub.ca;
   const followCa = ca !== undefined && (await isOwnAuthority(hub.client, ca, signal));
-  const annotations = cidrAnnotations(cidrs);
+  // A member of before is granted no less than it had, unless somebody says what it is to have.
+  const isGranted = present === undefined || options.podCidrs !== undefined;
+  const annotations = { ...cidrAnnotations(cidrs), ...(isGranted ? grantAnnotation(cidrs) : {}) };
   // Awaited here: the clients end with this function.
   return await work({ options, deps, hub, member, uid, present, annotations, followCa, signal }, findings);
 }

@@ -7,6 +7,7 @@ import type { MemberInstall } from "#cli/fleet/install/member-manifests.ts";
 import { joinCluster, type JoinPlan, planJoin } from "#cli/fleet/join.ts";
 import type { JoinOptions } from "#cli/fleet/join-options.ts";
 import type { Change, Report } from "#cli/fleet/steps.ts";
+import { type Prefix, tryParsePrefix } from "#netaddr/prefix.ts";
 import { KUBECONFIG_FLAG, loadContext, refuseSameDefault } from "../contexts.ts";
 import { VERSION } from "../fairlead/version.ts";
 import { parseWhole } from "../numbers.ts";
@@ -29,6 +30,7 @@ interface Flags {
   readonly dns: boolean;
   readonly identity?: string;
   readonly rotate: boolean;
+  readonly podCidr?: string;
   readonly skipCheck: string[];
   readonly heartbeatSeconds: string;
   readonly wait: boolean;
@@ -63,6 +65,10 @@ export function command(): Program {
       `do without one of ${CHECKS.join(", ")} (repeatable)`,
       (value: string, before: string[]) => [...before, value],
       [] as string[],
+    )
+    .option(
+      "--pod-cidr <networks>",
+      "the networks of its pods, those of later nodes too, with commas between; default: as kubeadm was told",
     )
     .option("--dry-run", "say what would be done, and change nothing", false)
     .option("--heartbeat-seconds <seconds>", "how often the member's agents report, 1 to 600", "60")
@@ -125,10 +131,20 @@ async function readOptions(name: string, flags: Flags): Promise<JoinOptions> {
     rotate: flags.rotate,
     ...(agent === "none" ? {} : { install: installOf(flags) }),
     skipChecks,
+    ...(flags.podCidr === undefined ? {} : { podCidrs: flags.podCidr.split(",").map(readNetwork) }),
     heartbeatSeconds: parseWhole("--heartbeat-seconds", flags.heartbeatSeconds, { min: 1, max: 600 }),
     waitForAgents: flags.wait,
     timeoutMs: parseWhole("--timeout", flags.timeout, { min: 1, max: 3600 }) * 1000,
   };
+}
+
+function readNetwork(text: string): Prefix {
+  const network = tryParsePrefix(text.trim());
+  if (network !== undefined) return network;
+  throw new FleetError(
+    "OPTION_INVALID",
+    `--pod-cidr must be networks such as 10.244.0.0/16 with commas between, got ${text}`,
+  );
 }
 
 function installOf({ image, dns }: Flags): MemberInstall {

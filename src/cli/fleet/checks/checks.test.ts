@@ -1,7 +1,10 @@
 import { describe, expect, it } from "vitest";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { CONFIG_MAPS, type Node, NODES, type Pod, PODS } from "#api/core/v1/types.ts";
+import { FakeClock } from "#base/clock.fake.ts";
+import { FakeKubeClient } from "#kube/client.fake.ts";
 import { parsePrefix } from "#netaddr/prefix.ts";
-import { cidrAnnotations, type Cidrs, judgeCidrs } from "./cidrs.ts";
+import { cidrAnnotations, type Cidrs, grantAnnotation, judgeCidrs, readCidrs } from "./cidrs.ts";
 import { judgeClocks } from "./clock.ts";
 import { judgeVersion } from "./version.ts";
 
@@ -39,6 +42,50 @@ describe("the check of addresses", () => {
     expect(judgeCidrs("east", own, [west]).status).toBe(status);
     // A cluster does not stand in its own way.
     expect(judgeCidrs("west", own, [west]).status).not.toBe("failed");
+  });
+});
+
+describe("what a cluster that joins is granted", () => {
+  const node = (name: string, address: string, podCIDR: string): Node => ({
+    metadata: { name },
+    spec: { podCIDR, podCIDRs: [podCIDR] },
+    status: {
+      addresses: [
+        { type: "InternalIP", address },
+        { type: "Hostname", address: name },
+      ],
+    },
+  });
+  const pod = (ip: string, hostNetwork = false): Pod => ({
+    metadata: { namespace: "work", name: `pod-${ip}` },
+    spec: { containers: [], hostNetwork },
+    status: { podIPs: [{ ip }] },
+  });
+  const told = (podSubnet: string) => ({
+    metadata: { namespace: "kube-system", name: "kubeadm-config" },
+    data: { ClusterConfiguration: `networking:\n  podSubnet: ${podSubnet}\n` },
+  });
+  const granted = async (
+    objects: { readonly told?: string; readonly pods?: readonly Pod[] },
+    declared: readonly string[] = [],
+  ): Promise<string | undefined> => {
+    const client = new FakeKubeClient(new FakeClock());
+    client.seed(NODES, node("one", "192.168.1.1", "10.1.0.0/24"), node("two", "192.168.1.2", "10.1.1.0/24"));
+    client.seed(PODS, ...(objects.pods ?? [pod("10.1.0.7"), pod("192.168.1.1", true)]));
+    if (objects.told !== undefined) client.seed(CONFIG_MAPS, told(objects.told));
+    const networks = declared.map((it) => parsePrefix(it));
+    const found = await readCidrs(client, networks, AbortSignal.timeout(5000));
+    return grantAnnotation(found)["fairlead.dev/granted-cidrs"];
+  };
+
+  it("are its pods' networks as a whole, as kubeadm or the administrator said, and its nodes' addresses", async () => {
+    expect(await granted({ told: "10.1.0.0/16" })).toBe("10.1.0.0/16,192.168.1.1/32,192.168.1.2/32");
+    expect(await granted({}, ["10.9.0.0/16"])).toBe("10.9.0.0/16,192.168.1.1/32,192.168.1.2/32");
+  });
+
+  it("is nothing where later nodes may have other networks, or pods do not have what kubeadm was told", async () => {
+    expect(await granted({})).toBeUndefined();
+    expect(await granted({ told: "10.1.0.0/16", pods: [pod("10.77.0.1")] })).toBeUndefined();
   });
 });
 

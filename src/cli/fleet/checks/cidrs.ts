@@ -1,18 +1,32 @@
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { CONFIG_MAPS, NODES } from "#api/core/v1/types.ts";
-import { POD_CIDRS_ANNOTATION, SERVICE_CIDRS_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { CONFIG_MAPS, type Node, NODES, type Pod, PODS } from "#api/core/v1/types.ts";
+import {
+  GRANTED_CIDRS_ANNOTATION,
+  POD_CIDRS_ANNOTATION,
+  SERVICE_CIDRS_ANNOTATION,
+} from "#api/fairlead.dev/names.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { hasCode } from "#base/errors.ts";
 import type { KubeClient } from "#kube/types.ts";
-import { containsPrefix, formatPrefix, overlaps, type Prefix, tryParsePrefix } from "#netaddr/prefix.ts";
+import { type IpAddress, tryParseAddress } from "#netaddr/address.ts";
+import {
+  containsAddress,
+  containsPrefix,
+  formatPrefix,
+  overlaps,
+  type Prefix,
+  tryParsePrefix,
+} from "#netaddr/prefix.ts";
 import type { Finding } from "./finding.ts";
 
 /** Which addresses a cluster gives out, as far as it says. */
 export interface Cidrs {
   readonly pods: readonly Prefix[];
   readonly services: readonly Prefix[];
+  /** The networks that its endpoints may be in, pods of later nodes included; undefined where that cannot be told. */
+  readonly granted?: readonly Prefix[] | undefined;
 }
 
 interface ServiceCidr extends KubeObject {
@@ -22,24 +36,59 @@ interface ServiceCidr extends KubeObject {
 const SERVICE_CIDRS = resource<ServiceCidr>("networking.k8s.io/v1", "ServiceCIDR", "servicecidrs", "Cluster");
 
 /** From the nodes, from ServiceCIDRs, and from what kubeadm was told. What may not be read counts as unknown. */
-export async function readCidrs(client: KubeClient, signal: AbortSignal): Promise<Cidrs> {
-  const [nodes, services, kubeadm] = await Promise.all([
-    orNothing(client.list(NODES, { signal })),
-    orNothing(client.list(SERVICE_CIDRS, { signal })),
+export async function readCidrs(
+  client: KubeClient,
+  declared: readonly Prefix[],
+  signal: AbortSignal,
+): Promise<Cidrs> {
+  const [nodes, pods, services, kubeadm] = await Promise.all([
+    listOrNothing(client.list(NODES, { signal })),
+    orNothing(client.list(PODS, { limit: POD_SAMPLE, signal })),
+    listOrNothing(client.list(SERVICE_CIDRS, { signal })),
     orNothing(client.find(CONFIG_MAPS, objectKey("kube-system", "kubeadm-config"), { signal })),
   ]);
   const told = kubeadm?.data?.["ClusterConfiguration"] ?? "";
   // Two plain values, by kubeadm's own writing: no YAML parser for them.
   const toldOf = (field: string): string[] =>
     (new RegExp(`^ *${field}: *"?([0-9a-fA-F:./,]+)`, "m").exec(told)?.[1] ?? "").split(",");
-  const ofNodes = (nodes?.items ?? []).flatMap((it) => it.spec?.podCIDRs ?? [it.spec?.podCIDR ?? ""]);
+  const subnets = toldOf("podSubnet").flatMap((it) => read(it));
+  const whole = declared.length > 0 ? declared : areAllIn(subnets, pods?.items) ? subnets : [];
+  const ofNodes = nodes.flatMap((it) => it.spec?.podCIDRs ?? [it.spec?.podCIDR ?? ""]);
+  // Pods with the node's network have its address. What nodes have of pods says nothing of nodes to come.
+  const granted = [...whole.map(formatPrefix), ...nodes.flatMap(addressesOf)];
   return {
-    pods: merged([...toldOf("podSubnet"), ...ofNodes]),
-    services: merged([
-      ...toldOf("serviceSubnet"),
-      ...(services?.items ?? []).flatMap((it) => it.spec?.cidrs ?? []),
-    ]),
+    pods: merged([...[...declared, ...subnets].map(formatPrefix), ...ofNodes]),
+    granted: whole.length === 0 ? undefined : merged(granted),
+    services: merged([...toldOf("serviceSubnet"), ...services.flatMap((it) => it.spec?.cidrs ?? [])]),
   };
+}
+
+/** A network plugin may have ranges of its own, whatever kubeadm was told. @param pods - Undefined: nobody knows. */
+function areAllIn(networks: readonly Prefix[], pods: readonly Pod[] | undefined): boolean {
+  return (
+    pods !== undefined &&
+    addressesOfPods(pods).every((it) => networks.some((one) => containsAddress(one, it)))
+  );
+}
+
+async function listOrNothing<T>(asked: Promise<{ readonly items: readonly T[] }>): Promise<readonly T[]> {
+  return (await orNothing(asked))?.items ?? [];
+}
+
+/** Pods that are looked at. */
+const POD_SAMPLE = 500;
+
+/** Without those that have their node's. */
+function addressesOfPods(pods: readonly Pod[]): IpAddress[] {
+  return pods
+    .filter((it) => it.spec?.hostNetwork !== true)
+    .flatMap((it) => it.status?.podIPs ?? [])
+    .flatMap(({ ip }) => tryParseAddress(ip) ?? []);
+}
+
+function addressesOf({ status }: Node): string[] {
+  const own = (status?.addresses ?? []).filter((it) => it.type === "InternalIP" || it.type === "ExternalIP");
+  return own.map((it) => `${it.address}/${it.address.includes(":") ? 128 : 32}`);
 }
 
 async function orNothing<T>(asked: Promise<T>): Promise<T | undefined> {
@@ -71,6 +120,11 @@ export function cidrAnnotations({ pods, services }: Cidrs): Record<string, strin
   };
 }
 
+/** What a member that joins is granted, where its networks are known as a whole. */
+export function grantAnnotation({ granted }: Cidrs): Record<string, string> {
+  return granted === undefined ? {} : { [GRANTED_CIDRS_ANNOTATION]: granted.map(formatPrefix).join(",") };
+}
+
 function cidrsOf({ metadata }: MemberCluster): Cidrs {
   const listed = (key: string): readonly Prefix[] => merged((metadata.annotations?.[key] ?? "").split(","));
   return { pods: listed(POD_CIDRS_ANNOTATION), services: listed(SERVICE_CIDRS_ANNOTATION) };
@@ -99,15 +153,19 @@ export function judgeCidrs(name: string, own: Cidrs, members: readonly MemberClu
     return {
       check,
       status: "unknown",
-      message: `cluster ${name} does not say which addresses its pods have (no podCIDRs on nodes, no kubeadm-config): see to it that no other member has them`,
+      message: `cluster ${name} does not say which addresses its pods have (no podCIDRs on nodes, no kubeadm-config): say it with --pod-cidr, and see to it that no other member has them; until then its endpoints may have any address`,
     };
   const silent = others.filter((it) => cidrsOf(it).pods.length === 0).map((it) => it.metadata.name);
   const rest = silent.length === 0 ? "" : `; of ${silent.join(", ")} they are not known`;
+  const ask =
+    own.granted === undefined
+      ? "; which later nodes will have is not known: say it with --pod-cidr, until then its endpoints may have any address"
+      : "";
   const mine = own.pods.map((it) => formatPrefix(it)).join(", ");
   return {
     check,
     status: "ok",
-    message: `pods of ${name} have ${mine}, which overlap with no other member${rest}`,
+    message: `pods of ${name} have ${mine}, which overlap with no other member${rest}${ask}`,
   };
 }
 

@@ -172,13 +172,13 @@ async function distribute(
 ): Promise<Set<string>> {
   const { informers } = parts;
   const specs = new Map<string, EndpointSliceExportSpec>();
-  if (plan.isInView && hasView(informers)) specs.set(VIEW_NAMESPACE, source.spec);
+  if (plan.isInView && hasView(informers)) specs.set(VIEW_NAMESPACE, plan.spec);
   for (const mailbox of plan.mailboxes) {
     const importer = clusterOfMailbox(mailbox) ?? "";
     const spec = isModernMember(informers, importer)
-      ? source.spec
+      ? plan.spec
       : forOlderAgents(
-          source.spec,
+          plan.spec,
           portsImportedBy(informers, source, importer),
           portsForOlderAgent(informers, source, importer),
         );
@@ -236,7 +236,7 @@ function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport):
     isModern: (it) => isModernMember(informers, it),
     readsView: (it) => readsView(informers, it),
   });
-  if (plan.act === "withdraw" && plan.problem !== undefined) {
+  if (plan.problem !== undefined) {
     deps.log.warn("endpoints refused", { cluster, slice: slice.metadata.name, problem: plan.problem });
     events.record(ENDPOINT_SLICE_EXPORTS, slice, {
       type: "Warning",

@@ -48,7 +48,7 @@ const claim = (cluster: string) => [{ mailbox: `fleet-member-${cluster}`, cluste
 
 describe("the endpoints that a member exports", () => {
   it("go to every member that has the namespace but the exporter, which sees its own", () => {
-    expect(planSlice(view({ reporters: ["b", "a", "c"] }))).toEqual({
+    expect(planSlice(view({ reporters: ["b", "a", "c"] }))).toMatchObject({
       act: "distribute",
       isInView: true,
       mailboxes: ["fleet-member-b", "fleet-member-c"],
@@ -57,7 +57,7 @@ describe("the endpoints that a member exports", () => {
 
   it("are in the view once, and in the mailboxes of those alone that do not read it", () => {
     const readsView = (it: string): boolean => it !== "b";
-    expect(planSlice(view({ reporters: ["b", "c", "d"], claims: claim("d"), readsView }))).toEqual({
+    expect(planSlice(view({ reporters: ["b", "c", "d"], claims: claim("d"), readsView }))).toMatchObject({
       act: "distribute",
       isInView: true,
       mailboxes: ["fleet-member-b"],
@@ -68,7 +68,7 @@ describe("the endpoints that a member exports", () => {
 
   it("meant for some members go to their mailboxes alone, whatever else these read", () => {
     const chosen = { reporters: ["b", "c", "d"], readsView: () => true, exportTo: ["c", "stranger"] };
-    expect(planSlice(view(chosen))).toEqual({
+    expect(planSlice(view(chosen))).toMatchObject({
       act: "distribute",
       isInView: false,
       mailboxes: ["fleet-member-c"],
@@ -106,18 +106,25 @@ describe("the endpoints that a member exports", () => {
     });
   });
 
-  it("A9: go nowhere when one is outside the networks that the member was granted, or these cannot be read", () => {
-    const refused = (granted: string) => planSlice(view({ reporters: ["b"], granted }));
-    expect(refused("10.0.0.0/24, fd00::/8")).toMatchObject({ act: "distribute" });
-    expect(refused("10.0.0.0/31")).toEqual({
-      act: "withdraw",
-      problem: "10.0.0.2 is not in 10.0.0.0/31, which is all that the member may have endpoints in",
+  it("A9: are left out where they are outside the networks that the member was granted; the others stay", () => {
+    const within = (granted: string) => planSlice(view({ reporters: ["b"], granted }));
+    expect(within("10.0.0.0/24, fd00::/8")).toMatchObject({ act: "distribute", problem: undefined });
+    expect(within("10.0.0.0/31")).toMatchObject({
+      act: "distribute",
+      spec: { endpoints: [{ addresses: ["10.0.0.1"] }] },
+      problem:
+        "10.0.0.2 is not in 10.0.0.0/31, which is all that the member may have endpoints in; 1 of 2 endpoints are left out",
     });
+    expect(within("10.9.0.0/16")).toMatchObject({ act: "withdraw" });
+  });
+
+  it("A9: go nowhere where the networks that the member was granted cannot be read", () => {
+    const refused = (granted: string) => planSlice(view({ reporters: ["b"], granted }));
     expect(refused("")).toMatchObject({ act: "withdraw" });
     expect(refused("10.0.0.0/24,ten")).toEqual({
       act: "withdraw",
       problem:
-        'the annotation fairlead.dev/granted-cidrs of the MemberCluster has "ten", which is no network',
+        'the annotation fairlead.dev/granted-cidrs of the MemberCluster has "ten", which is not a network',
     });
   });
 

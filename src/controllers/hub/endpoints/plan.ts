@@ -1,6 +1,6 @@
 import type { Claim } from "#api/fairlead.dev/model/claim.ts";
 import { sliceExportName } from "#api/fairlead.dev/model/names.ts";
-import { findStranger } from "#api/fairlead.dev/model/grant.ts";
+import { withinGrant } from "#api/fairlead.dev/model/grant.ts";
 import { endpointsForOthers } from "#api/fairlead.dev/model/other-origin.ts";
 import { findEndpointProblem, importPorts } from "#api/fairlead.dev/model/slice.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
@@ -38,6 +38,10 @@ export type SlicePlan =
       readonly act: "distribute";
       readonly isInView: boolean;
       readonly mailboxes: readonly string[];
+      /** The slice's, or what of it the exporter has a right to. */
+      readonly spec: EndpointSliceExportSpec;
+      /** Why some of its endpoints are left out. */
+      readonly problem: string | undefined;
     };
 
 /** What is wrong with a slice, going by the mailbox it lies in. Undefined when nothing is. */
@@ -55,8 +59,10 @@ export function planSlice(view: SliceView): SlicePlan {
   const cluster = clusterOfMailbox(slice.metadata.namespace);
   if (cluster === undefined || slice.metadata.deletionTimestamp !== undefined || !view.isExported)
     return { act: "withdraw", problem: undefined };
-  const problem = findSliceProblem(slice) ?? findStranger(slice.spec, view.granted);
-  if (problem !== undefined) return { act: "withdraw", problem };
+  const wrong = findSliceProblem(slice);
+  if (wrong !== undefined) return { act: "withdraw", problem: wrong };
+  const { spec, problem } = withinGrant(slice.spec, view.granted);
+  if (problem !== undefined && spec.endpoints.length === 0) return { act: "withdraw", problem };
   const isInView = view.exportTo === undefined;
   const importers = new Set([
     ...view.reporters.filter((it) => it !== cluster),
@@ -67,7 +73,7 @@ export function planSlice(view: SliceView): SlicePlan {
     .filter((it) => isMeant(it) && !(isInView && view.readsView(it)))
     .map(mailboxOf)
     .toSorted(byText);
-  return { act: "distribute", isInView, mailboxes };
+  return { act: "distribute", isInView, mailboxes, spec, problem };
 }
 
 /** The fleet door's importers, where the exporter was accepted there. */

@@ -110,6 +110,20 @@ describe("a MemberCluster", () => {
     expect(conditions.find((it) => it.type === "Healthy")?.status).toBe(status);
   });
 
+  it("says whether its endpoints are bounded to networks, and how to bound them", () => {
+    const said = (it: MemberCluster) =>
+      planConditions(it, { ...alive, agents: [] }).find(
+        (one) => one.type === "fairlead.dev/AddressesBounded",
+      );
+    expect(said(annotated("east", {}))).toMatchObject({
+      status: "False",
+      reason: "NoNetworksGranted",
+      message: expect.stringContaining("annotate membercluster east fairlead.dev/granted-cidrs") as string,
+    });
+    const granted = { "fairlead.dev/granted-cidrs": "10.1.0.0/16" };
+    expect(said(annotated("east", granted))).toMatchObject({ status: "True", reason: "NetworksGranted" });
+  });
+
   it("may go once no agent says any more that it takes part", () => {
     expect(haveAgentsLeft([])).toBe(true);
     expect(haveAgentsLeft(agents("False", "False"))).toBe(true);

@@ -12,7 +12,13 @@ import type { ResourceQuota } from "#api/core/v1/quota.ts";
 import { EVENTS, type Namespace } from "#api/core/v1/types.ts";
 import { rulesOf } from "#api/fairlead.dev/access/access.ts";
 import { MAILBOX, RENEW_TOKEN } from "#api/fairlead.dev/access/mailbox.ts";
-import { MEMBER_ACCOUNT, MEMBER_GROUP_ANNOTATION, MEMBER_USER_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import {
+  ADDRESSES_BOUNDED,
+  GRANTED_CIDRS_ANNOTATION,
+  MEMBER_ACCOUNT,
+  MEMBER_GROUP_ANNOTATION,
+  MEMBER_USER_ANNOTATION,
+} from "#api/fairlead.dev/names.ts";
 import type { Condition, OwnerReference } from "#api/meta/types.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
@@ -162,10 +168,29 @@ export function planConditions(member: MemberCluster, heard: Heard): NewConditio
     },
     joined(heard.agents),
     healthy(heard),
+    bounded(member),
   ];
   return observedGeneration === undefined
     ? conditions
     : conditions.map((it) => ({ ...it, observedGeneration }));
+}
+
+/** Whether the hub knows which addresses the member's endpoints may have. */
+function bounded({ metadata: { name, annotations } }: MemberCluster): NewCondition {
+  const granted = annotations?.[GRANTED_CIDRS_ANNOTATION];
+  if (granted !== undefined)
+    return {
+      type: ADDRESSES_BOUNDED,
+      status: "True",
+      reason: "NetworksGranted",
+      message: `endpoints may be in ${granted}`.slice(0, 32_768),
+    };
+  return {
+    type: ADDRESSES_BOUNDED,
+    status: "False",
+    reason: "NoNetworksGranted",
+    message: `endpoints may have any address: say which its pods and nodes have, kubectl annotate membercluster ${name} ${GRANTED_CIDRS_ANNOTATION}=NETWORKS`,
+  };
 }
 
 /** Joined when every networking agent says so, left when every one says that. */
