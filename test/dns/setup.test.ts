@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
 import { type Job, JOBS } from "#api/batch/v1/types.ts";
-import { CONFIG_MAPS, NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
+import { CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS, SERVICES } from "#api/core/v1/types.ts";
 import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { keyOf, objectKey } from "#api/meta/key.ts";
 import { silentLogger } from "#base/log.ts";
@@ -26,6 +26,8 @@ let said: string[];
 /** What the pod of a Job finds: whether names resolve. */
 let resolves: () => boolean;
 let jobs: Job[];
+/** Pods that have to be there before their Job fails. */
+let pods: Promise<unknown>[];
 let watching: AsyncDisposable;
 
 beforeEach(async () => {
@@ -34,6 +36,7 @@ beforeEach(async () => {
   stop = new AbortController();
   said = [];
   jobs = [];
+  pods = [];
   resolves = () => true;
   await client.create(NAMESPACES, { metadata: { name: "fleet-system" } });
   const metadata = { namespace: "fleet-system", name: "fairlead-member-dns", labels: LABELS };
@@ -65,7 +68,9 @@ async function finishJobs(): Promise<AsyncDisposable> {
     if (before !== undefined || after === undefined) return;
     jobs.push(after);
     const time = "2026-01-01T00:00:00Z";
-    const [first, type] = resolves() ? ["SuccessCriteriaMet", "Complete"] : ["FailureTarget", "Failed"];
+    const isFound = resolves();
+    const ended = Promise.all(pods);
+    const [first, type] = isFound ? ["SuccessCriteriaMet", "Complete"] : ["FailureTarget", "Failed"];
     const conditions = [first, type].map((it) => ({
       type: it,
       status: "True",
@@ -83,7 +88,9 @@ async function finishJobs(): Promise<AsyncDisposable> {
       terminating: 0,
     };
     running.push(
-      client.mergePatch(JOBS, keyOf(after), { status }, { subresource: "status" }).catch(() => {}),
+      ended
+        .then(() => client.mergePatch(JOBS, keyOf(after), { status }, { subresource: "status" }))
+        .catch(() => {}),
     );
   });
   informer.start(stop.signal);
@@ -94,6 +101,27 @@ async function finishJobs(): Promise<AsyncDisposable> {
       await informer[Symbol.asyncDispose]();
     },
   };
+}
+
+/** A pod of a Job that has ended, as a kubelet reports it. */
+async function endPod(job: string, message: string): Promise<void> {
+  const name = `${job}-x`;
+  await client.create(SERVICE_ACCOUNTS, { metadata: { namespace: "fleet-system", name: "default" } });
+  await client.create(PODS, {
+    metadata: { namespace: "fleet-system", name, labels: { "job-name": job } },
+    spec: { containers: [{ name: "check", image: "example.org/fairlead:v9" }] },
+  });
+  const terminated = { exitCode: 1, message };
+  const check = {
+    name: "check",
+    image: "",
+    imageID: "",
+    ready: false,
+    restartCount: 0,
+    state: { terminated },
+  };
+  const status = { phase: "Failed", containerStatuses: [check] };
+  await client.mergePatch(PODS, objectKey("fleet-system", name), { status }, { subresource: "status" });
 }
 
 const deps = () => ({ ...systemDeps(silentLogger), progress: (step: string) => void said.push(step) });
@@ -219,7 +247,7 @@ describe("the setup of a cluster's DNS", () => {
     await put("coredns", { Corefile: KUBEADM });
     await setUp();
     resolves = () => false;
-    await expect(undo()).rejects.toThrow(/still answers for clusterset.local/);
+    await expect(undo()).rejects.toThrow(/no replica of the cluster's DNS answers for clusterset.local/);
     expect((await find("coredns"))?.data).toEqual({ Corefile: KUBEADM });
   });
 
@@ -231,6 +259,20 @@ describe("the setup of a cluster's DNS", () => {
     resolves = () => false;
     await expect(setUp()).rejects.toThrow(/could not resolve.*is configured as it was before/s);
     expect((await find(name))?.data).toEqual(before);
+  });
+
+  it("says once what failed, with the last words of the pod, and has them kept where its log is not", async () => {
+    await put("coredns", { Corefile: KUBEADM });
+    resolves = () => {
+      pods.push(endPod(jobs.at(-1)?.metadata.name ?? "", "starting\nerror: unknown option '--gone'\n"));
+      return false;
+    };
+    await expect(setUp()).rejects.toThrow(
+      /^a pod of Job \S+ could not resolve [^;]* within 30 s; it said: error: unknown option '--gone'; the cluster's DNS is configured as it was before$/,
+    );
+    expect(jobs[0]?.spec?.template.spec?.containers[0]?.terminationMessagePolicy).toBe(
+      "FallbackToLogsOnError",
+    );
   });
 
   it("does not take back what somebody else changed meanwhile, and says so", async () => {

@@ -170,14 +170,10 @@ async function takenBack(
     return new FleetError(
       "API_CONFLICT",
       `${messageOf(problem)}; and what was written could not be taken back: ${messageOf(error)}. "fairlead dns setup --undo" takes it away`,
-      { cause: error },
     );
   }
   return new FleetError(
     "TIMED_OUT",
     `${messageOf(problem)}; the cluster's DNS is configured as it was before`,
-    {
-      cause: problem,
-    },
   );
 }

@@ -1,6 +1,6 @@
 import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
 import { type Job, JOBS } from "#api/batch/v1/types.ts";
-import { SERVICES } from "#api/core/v1/types.ts";
+import { PODS, SERVICES } from "#api/core/v1/types.ts";
 import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { keyOf } from "#api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
@@ -100,13 +100,23 @@ export async function verifyInPod(
     if (!ended(last, "Complete"))
       throw new FleetError(
         "TIMED_OUT",
-        verification.isGone
-          ? `a pod of Job ${key} found within ${verification.seconds} s that some of the cluster's DNS still answers for ${verification.zone}`
-          : `a pod of Job ${key} could not resolve names of ${verification.zone}, by every replica of the cluster's DNS, and of the cluster within ${verification.seconds} s`,
+        (verification.isGone
+          ? `a pod of Job ${key} could not see within ${verification.seconds} s that no replica of the cluster's DNS answers for ${verification.zone}`
+          : `a pod of Job ${key} could not resolve names of ${verification.zone}, by every replica of the cluster's DNS, and of the cluster within ${verification.seconds} s`) +
+          (await lastWords(client, job, signal)),
       );
   } finally {
     await client.delete(JOBS, key, { propagationPolicy: "Background" });
   }
+}
+
+/** Why the pod failed, as it says itself: of a name, of its image, or of flags that an older image does not know. */
+async function lastWords(client: KubeClient, { metadata }: Job, signal: AbortSignal): Promise<string> {
+  const { namespace = "", name } = metadata;
+  const { items } = await client.list(PODS, { namespace, labelSelector: `job-name=${name}`, signal });
+  const messages = items.map((it) => it.status?.containerStatuses?.[0]?.state?.terminated?.message ?? "");
+  const line = messages.flatMap((it) => it.split("\n")).findLast((it) => it.trim() !== "");
+  return line === undefined ? "" : `; it said: ${line.trim()}`;
 }
 
 function verifier({ image, zone, seconds, replicas, isGone }: Verification): Job {
@@ -143,7 +153,15 @@ function verifier({ image, zone, seconds, replicas, isGone }: Verification): Job
             runAsUser: 65_532,
             seccompProfile: { type: "RuntimeDefault" },
           },
-          containers: [{ name: "check", image, args, securityContext: security }],
+          containers: [
+            {
+              name: "check",
+              image,
+              args,
+              securityContext: security,
+              terminationMessagePolicy: "FallbackToLogsOnError",
+            },
+          ],
         },
       },
     },
