@@ -305,6 +305,13 @@ describeOnKernel("a lab without root", () => {
       const inside = await asUser("lab", "shell", "--name", "euser", "member-1-node-1", "ip", "-br", "link");
       expect(inside.stdout).toContain("eth0");
       expect(existsSync("/sys/class/net/fl-euser")).toBe(false);
+      const kubectl = (...args: readonly string[]) =>
+        asUser("lab", "kubectl", "--name", "euser", "member-1", ...args);
+      await kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=30s");
+      const shown = ["echo >/proc/sys/vm/swappiness", "grep -c . /proc/self/mountinfo"].join("; ");
+      await kubectl("run", "pod", "--image=busybox", "--restart=Never", "--", "sh", "-c", shown);
+      await kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/pod", "--timeout=30s");
+      expect((await kubectl("logs", "pod")).stdout).toMatch(/Read-only file system\n\d+\n$/);
       const down = await asUser("lab", "down", "--name", "euser");
       expect(`${down.exitCode} ${down.stdout}${down.stderr}`).toMatch(/^0 .*Lab euser is down/s);
       await until(
