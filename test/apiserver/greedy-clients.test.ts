@@ -11,6 +11,8 @@ const NAMESPACE = "/api/v1/namespaces/default";
 const LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 const REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 const LIMITS = { maxRequestsInflight: 8, maxMutatingRequestsInflight: 8, maxUnsentBytes: 64 * 1024 * 1024 };
+/** For a machine that is busy with other things. Unit: milliseconds. */
+const WAIT = { timeout: 20_000 };
 /** Longer than any transfer of these tests may take. Unit: milliseconds. */
 const DEADLINE_MS = 90_000;
 
@@ -116,20 +118,20 @@ describe("answers that nobody reads", () => {
 
   it("take no room from others, and give back their own in the end", async () => {
     for (let at = 0; at < 20; at += 1) await open(request("bob", `GET ${NAMESPACE}/configmaps`));
-    await expect.poll(() => inflight("readOnly")).toBe(2);
+    await expect.poll(() => inflight("readOnly"), WAIT).toBe(2);
     await expectServed();
     expect((await as("bob", "GET", `${NAMESPACE}/configmaps/small`)).code).toBe(429);
     await clock.advance(DEADLINE_MS);
-    await expect.poll(() => inflight("readOnly")).toBe(0);
+    await expect.poll(() => inflight("readOnly"), WAIT).toBe(0);
     expect((await as("bob", "GET", `${NAMESPACE}/configmaps/small`)).code).toBe(200);
   });
 
   it("give back their room when the client goes, also those that wait behind another one", async () => {
     const line = `GET ${NAMESPACE}/configmaps`;
     const socket = await open(request("alice", line) + request("alice", line) + request("bob", line));
-    await expect.poll(() => inflight("readOnly")).toBeGreaterThan(0);
+    await expect.poll(() => inflight("readOnly"), WAIT).toBeGreaterThan(0);
     socket.destroy();
-    await expect.poll(() => inflight("readOnly")).toBe(0);
+    await expect.poll(() => inflight("readOnly"), WAIT).toBe(0);
     expect((await as("alice", "GET", `${NAMESPACE}/configmaps/small`)).code).toBe(200);
   });
 
@@ -138,7 +140,7 @@ describe("answers that nobody reads", () => {
     const watch = `GET ${NAMESPACE}/configmaps?watch=1&resourceVersion=${from}`;
     const unread = [];
     for (let at = 0; at < 30; at += 1) unread.push(await open(request("bob", watch)));
-    await expect.poll(() => inflight("watch")).toBe(30);
+    await expect.poll(() => inflight("watch"), WAIT).toBe(30);
     let ended = 0;
     for (const it of unread) it.once("close", () => (ended += 1));
     const seen = watchAs("alice", `${NAMESPACE}/configmaps?watch=1&resourceVersion=${from}`);
@@ -147,11 +149,11 @@ describe("answers that nobody reads", () => {
       await as("alice", "PUT", `${NAMESPACE}/configmaps/large-0`, {
         body: configMap("large-0", 900_001 + at),
       });
-    await expect.poll(() => seen.count()).toBe(12);
+    await expect.poll(() => seen.count(), WAIT).toBe(12);
     await expectServed();
     await clock.advance(DEADLINE_MS);
     for (const it of unread) it.resume();
-    await expect.poll(() => inflight("watch")).toBeLessThanOrEqual(1);
+    await expect.poll(() => inflight("watch"), WAIT).toBeLessThanOrEqual(1);
     expect(seen.count()).toBeGreaterThanOrEqual(12);
     seen.stop();
   });
