@@ -3,12 +3,18 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { SERVICES } from "#api/core/v1/types.ts";
 import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
-import { objectKey } from "#api/meta/key.ts";
+import { HUB_CRDS } from "#api/crds/all.ts";
+import { keyOf, objectKey } from "#api/meta/key.ts";
 import type { Condition } from "#api/meta/types.ts";
 import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { MULTI_CLUSTER_SERVICES } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  INTERNAL_SERVICE_EXPORTS,
+  MULTI_CLUSTER_SERVICES,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
 import { eventually, eventuallyOne } from "../fleet/fleet.ts";
+import { hostilities, schemaOf } from "../fleet/hostile.ts";
 import type { FleetStatus } from "../../src/cli/fleet/status.ts";
 import type { Answer } from "../../scripts/demo/requests.ts";
 import { checkout, found, runFairlead, startLab, type TestLab, until } from "./lab-fixture.ts";
@@ -204,6 +210,38 @@ describeOnKernel("services across the clusters of a lab", () => {
       () => askFromHere(address),
       (it) => it?.cluster === "member-1",
     );
+  });
+
+  it("loses no request while another member says of the same service what it likes", async () => {
+    const at = "by-multi-cluster";
+    const hub = await lab.client("hub");
+    const { items } = await hub.list(INTERNAL_SERVICE_EXPORTS, { namespace: mailboxOf("member-1") });
+    const spec = found(items.find((it) => it.spec?.serviceReference.namespace === at)?.spec);
+    const metadata = { namespace: mailboxOf(IMPORTER), name: `${at}-hostile` };
+    const forged = {
+      metadata,
+      spec: {
+        ...spec,
+        ports: [{ name: "extra", port: 99 }, ...spec.ports],
+        doors: [{ group: "multicluster.x-k8s.io", createdAt: "1970-01-01T00:00:00Z" }],
+        serviceReference: { ...spec.serviceReference, clusterId: IMPORTER },
+      },
+    };
+    const url = `http://hello.${at}.svc.clusterset.local/`;
+    let isOver = false;
+    const asked = lab.ask(IMPORTER, "work/client", { url, count: 200 }).finally(() => (isOver = true));
+    let taken = 0;
+    for (const { object } of hostilities(forged, schemaOf(HUB_CRDS, "InternalServiceExport"), ["spec"])) {
+      if (isOver) break;
+      const write = hub.create(INTERNAL_SERVICE_EXPORTS, { ...object, metadata });
+      taken += await write.then(
+        () => 1,
+        () => 0,
+      );
+      await hub.delete(INTERNAL_SERVICE_EXPORTS, keyOf({ metadata }));
+    }
+    expect(clustersIn(await asked)).toEqual(["member-1"]);
+    expect(taken).toBeGreaterThan(0);
   });
 
   it("counts one service that is exported by both kinds once, and withdraws it when the last export goes", async () => {
