@@ -100,6 +100,7 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
   }
 
   delete(object: T): void {
+    this.#options.onDeleted?.(object);
     this.#remove(keyOf(object));
   }
 

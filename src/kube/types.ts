@@ -173,6 +173,8 @@ export interface InformerOptions<T extends KubeObject> {
    * meanwhile has changed for them, never vanished. Unit: milliseconds. Default: 0.
    */
   readonly lingerMs?: number;
+  /** Called with an object whose deletion the server reports; not for one that a new list lacks, as that of a server that lost its data. */
+  readonly onDeleted?: (object: T) => void;
 }
 
 /** What one pass asks for. Nothing: done until the next change. */

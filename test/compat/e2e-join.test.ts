@@ -65,6 +65,9 @@ describe("a member", () => {
       it.status?.agentStatus?.find((one) => one.type === "MultiClusterServiceAgent")?.lastReceivedHeartbeat ??
       "";
     expect(heard(first)).not.toBe("");
+    // Theirs compare it, too.
+    const messages = first.status?.agentStatus?.flatMap((it) => it.conditions?.map((one) => one.message));
+    expect(messages).toEqual(["", ""]);
     await eventuallyOne(
       fleet.client("hub"),
       INTERNAL_MEMBER_CLUSTERS,

@@ -3,11 +3,10 @@ import {
   VALIDATING_ADMISSION_POLICIES,
   type ValidatingAdmissionPolicy,
 } from "#api/admissionregistration/v1/types.ts";
-import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { NAMESPACES } from "#api/core/v1/types.ts";
-import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
 import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { HUB_ACCESS, MEMBER_ACCESS } from "#api/fairlead.dev/access/programs.ts";
+import { HUB_ACCESS } from "#api/fairlead.dev/access/programs.ts";
 import { objectKey } from "#api/meta/key.ts";
 import {
   FLEET_SERVICE_IMPORTS,
@@ -15,69 +14,31 @@ import {
   INTERNAL_SERVICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { startHub } from "#controllers/hub/hub.ts";
-import { WHOLE_MEMBER } from "#controllers/member/roles.ts";
-import { startMember } from "#controllers/member/member.ts";
-import { installCrds } from "#kube/crds.ts";
-import { configAs } from "../fleet/access.ts";
 import {
-  aborted,
   addressesOf,
-  connectProgram,
   deploy,
   eventually,
   eventuallyOne,
   exportBy,
   Restartable,
-  startCluster,
   type TestCluster,
-  testDeps,
 } from "../fleet/fleet.ts";
-import { enroll } from "./original-hub.ts";
+import { type HandMade, startHandMade } from "./by-hand.ts";
 import { OriginalMember } from "./original-member.ts";
 
 /** A hub whose administrator made mailboxes and rights by hand, and nothing else: nobody there knows of MemberClusters. */
 
-const AGENT = { name: "agent-of-east", cluster: [], system: [] };
 const hello = objectKey("work", "hello");
-let stack: AsyncDisposableStack;
+let world: HandMade;
 let hub: TestCluster;
 let east: TestCluster;
 let west: OriginalMember;
 
 beforeAll(async () => {
-  stack = new AsyncDisposableStack();
-  hub = stack.use(await startCluster("hub", [HUB_ACCESS, AGENT]));
-  east = stack.use(await startCluster("east", [MEMBER_ACCESS]));
-  const signal = AbortSignal.timeout(20_000);
-  const by = { fieldManager: "test" };
-  await installCrds(hub.client, { crds: HUB_CRDS, ...by }, testDeps("test"), signal);
-  await installCrds(east.client, { crds: MEMBER_CRDS, ...by }, testDeps("test"), signal);
-  await enroll(hub.client, "east", `test:${AGENT.name}`);
-  await hub.client.delete(INTERNAL_MEMBER_CLUSTERS, objectKey("fleet-member-east", "east"));
-  await hub.client.create(NAMESPACES, { metadata: { name: "fleet-member-west" } });
-  run(async (stopping) => {
-    await using client = connectProgram(configAs(HUB_ACCESS, hub.config), testDeps("hub"));
-    const options = { areMembersByNamespace: true };
-    await using _hub = await startHub(client, options, testDeps("hub"), stopping);
-    await aborted(stopping);
-  });
-  run(async (stopping) => {
-    const deps = testDeps("east");
-    const part = { ...WHOLE_MEMBER, isFleetOnly: true };
-    await using local = connectProgram(configAs(MEMBER_ACCESS, east.config), deps);
-    await using toHub = connectProgram(configAs(AGENT, hub.config), deps);
-    await using _member = await startMember({ cluster: "east", local, hub: toHub, deps, part }, stopping);
-    await aborted(stopping);
-  });
-  west = new OriginalMember(hub.client, "west");
-  run((stopping) => west.run(stopping));
+  world = await startHandMade(HUB_ACCESS);
+  ({ hub, east, west } = world);
 }, 60_000);
-afterAll(() => stack.disposeAsync());
-
-function run(program: (stopping: AbortSignal) => Promise<void>): void {
-  stack.use(new Restartable(program)).start();
-}
+afterAll(() => world[Symbol.asyncDispose]());
 
 describe("a hub whose members are the namespaces of their mailboxes", () => {
   it("imports from them into each other, without a MemberCluster", async () => {

@@ -31,7 +31,7 @@ import {
   type InternalServiceImport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { allowedImporters, type Members } from "#api/fairlead.dev/model/audience.ts";
-import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
+import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES, type Role, type RoleBinding } from "#api/rbac/v1/types.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
@@ -65,6 +65,8 @@ export interface HubInformers extends IdentityInformers {
   readonly imports: Informer<InternalServiceImport>;
   readonly sliceExports: Informer<EndpointSliceExport>;
   readonly sliceImports: Informer<EndpointSliceImport>;
+  /** Whether members are known by what lies in their mailboxes alone, because namespaces cannot be read. */
+  readonly areMembersByMailbox: () => boolean;
 }
 
 /** Of mailboxes that make a member by being there: the member. */
@@ -88,19 +90,22 @@ export function createHubInformers(
   const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
     createInformer(client, of, { fieldManager: HUB_MANAGER, ...options }, deps);
   const ofFleet = { labelSelector: `${FLEET_RESOURCE_LABEL}=true` };
+  const namespaces = make(NAMESPACES, {
+    ...optional,
+    indexes: {
+      [MAILBOX_OF]: ({ metadata: { name } }) => {
+        const cluster = areMembersByNamespace ? clusterOfMailbox(name) : undefined;
+        return cluster === undefined ? [] : [cluster];
+      },
+      names: (it) => allowedImporters(it) ?? [],
+    },
+  });
   return {
     ...createIdentityInformers(client, deps),
     members: make(MEMBER_CLUSTERS, optional),
-    namespaces: make(NAMESPACES, {
-      ...optional,
-      indexes: {
-        [MAILBOX_OF]: ({ metadata: { name } }) => {
-          const cluster = areMembersByNamespace ? clusterOfMailbox(name) : undefined;
-          return cluster === undefined ? [] : [cluster];
-        },
-        names: (it) => allowedImporters(it) ?? [],
-      },
-    }),
+    namespaces,
+    // Every cluster has namespaces: none are seen only where they may not be read.
+    areMembersByMailbox: () => areMembersByNamespace && namespaces.store.size === 0,
     roles: make(ROLES, ofFleet),
     roleBindings: make(ROLE_BINDINGS, ofFleet),
     quotas: make(RESOURCE_QUOTAS, ofFleet),
@@ -142,22 +147,35 @@ export function neededInformers(
   all: HubInformers,
   { isBesideOthers }: { readonly isBesideOthers: boolean },
 ): readonly Informer<KubeObject>[] {
+  const { areMembersByMailbox: _rule, ...informers } = all;
   const { signingRequests, bootstrapAccounts, roles, roleBindings, quotas, orders, leases, ...services } =
-    all;
+    informers;
   const membership = { signingRequests, bootstrapAccounts, roles, roleBindings, quotas, orders, leases };
   return Object.values(isBesideOthers ? services : { ...services, ...membership });
 }
 
 /** Members that belong to the fleet, as things are when it is asked: those that are leaving do no longer. */
-export function currentMembers({ members, namespaces }: HubInformers): Members {
+export function currentMembers(informers: HubInformers): Members {
+  const { members, namespaces } = informers;
   return {
     has(cluster) {
       const member = members.store.get(objectKey(undefined, cluster));
       if (member !== undefined) return !isDeleting(member);
+      if (informers.areMembersByMailbox()) return isMailboxUsed(informers, mailboxOf(cluster));
       const [mailbox] = namespaces.store.byIndex(MAILBOX_OF, cluster);
       return mailbox !== undefined && !isDeleting(mailbox);
     },
   };
+}
+
+/** Whether an agent put something into a mailbox. */
+function isMailboxUsed(
+  { exports, imports, sliceExports, sliceImports }: HubInformers,
+  namespace: string,
+): boolean {
+  return [exports, imports, sliceExports, sliceImports].some(
+    (it: Informer<KubeObject>) => !it.store.byIndex("in", namespace)[Symbol.iterator]().next().done,
+  );
 }
 
 /** Keys of services, "namespace/name". References are read by their parts: the joined text is the sender's word. */

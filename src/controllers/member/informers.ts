@@ -118,14 +118,17 @@ export function createLocalInformers(
 
 export function createMailboxInformers(
   client: KubeClient,
-  { cluster, isFleetOnly }: Place,
+  { cluster, isFleetOnly, onOrdersDeleted }: Place & { readonly onOrdersDeleted?: () => void },
   deps: RuntimeDeps,
 ): MailboxInformers {
   const namespace = mailboxOf(cluster);
   const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
     createInformer(client, of, { namespace, fieldManager: MEMBER_MANAGER, ...options }, deps);
   return {
-    orders: make(INTERNAL_MEMBER_CLUSTERS, { isOptional: () => isFleetOnly }),
+    orders: make(INTERNAL_MEMBER_CLUSTERS, {
+      isOptional: () => isFleetOnly,
+      ...(onOrdersDeleted === undefined ? {} : { onDeleted: onOrdersDeleted }),
+    }),
     exports: make(INTERNAL_SERVICE_EXPORTS, { indexes: { service: (it) => serviceOfExport(it) } }),
     imports: make(INTERNAL_SERVICE_IMPORTS, { indexes: { service: (it) => [serviceOfImport(it)] } }),
     sliceExports: make(ENDPOINT_SLICE_EXPORTS, {

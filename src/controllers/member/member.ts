@@ -45,6 +45,9 @@ export interface Member extends AsyncDisposable {
   readonly controllers: readonly Controller[];
 }
 
+const NO_ORDERS =
+  "the hub has no InternalMemberCluster for this member any more, and reported no deletion: exports and imports stay as they are until it is back";
+
 /** Runs a member's controllers until disposed. Its kinds have to be installed. For the leader alone. */
 export async function startMember(options: MemberOptions, signal: AbortSignal): Promise<Member> {
   const { cluster, local, hub, deps, part = WHOLE_MEMBER } = options;
@@ -56,10 +59,16 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
   if (part.isNetworking) await ensureNamespace(local, FLEET_SYSTEM_NAMESPACE, running);
   const hubDeps = deps.health === undefined ? deps : { ...deps, health: deps.health.part("hub") };
   const place = { cluster, isFleetOnly: part.isFleetOnly ?? false };
-  const ofMailbox = createMailboxInformers(hub, place, hubDeps);
-  const ofCluster = createLocalInformers(local, place, deps);
   let wasOrdered = false;
-  stack.use(ofMailbox.orders.subscribe(() => void (wasOrdered = true)));
+  const onOrdersDeleted = (): void => void (wasOrdered = false);
+  const ofMailbox = createMailboxInformers(hub, { ...place, onOrdersDeleted }, hubDeps);
+  const ofCluster = createLocalInformers(local, place, deps);
+  stack.use(
+    ofMailbox.orders.subscribe(({ after }) => {
+      if (after !== undefined) wasOrdered = true;
+      else if (wasOrdered) deps.log.warn(NO_ORDERS, { cluster });
+    }),
+  );
   const session: Session = {
     cluster,
     part,

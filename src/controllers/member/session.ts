@@ -21,7 +21,7 @@ export interface Session {
   readonly mailbox: MailboxInformers;
   /** What the hub says of the fleet, wherever it says it. */
   readonly fleet: FleetState;
-  /** Whether the hub ever gave orders since the program began. */
+  /** Whether the hub gave orders since the program began, and reported no deletion of them since. */
   readonly wasOrdered: () => boolean;
   readonly events: EventRecorder;
   readonly stopwatch: Stopwatch;
@@ -64,7 +64,7 @@ function ordersOf({ mailbox, cluster }: HubSession): InternalMemberCluster | und
   return mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
 }
 
-/** fleet-networking without KubeFleet gives no orders: whoever has a mailbox is in the fleet. */
+/** fleet-networking without KubeFleet gives no orders, and its agents need none: a cluster that has a mailbox is in the fleet. */
 function isUnordered({ part, wasOrdered }: HubSession): boolean {
   return part.isFleetOnly === true && !wasOrdered();
 }

@@ -28,6 +28,7 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FleetError, hasCode } from "#base/errors.ts";
 import { applyIfChanged } from "#kube/apply.ts";
+import { applyStatus } from "#kube/apply-status.ts";
 import { setCondition } from "#kube/conditions.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import type { EventRecorder } from "#kube/events.ts";
@@ -207,11 +208,11 @@ class Pass {
           { ...condition, ...(observedGeneration === undefined ? {} : { observedGeneration }) },
           deps.clock,
         );
-      await applyIfChanged(client, INTERNAL_SERVICE_EXPORTS, {
+      await applyStatus(client, INTERNAL_SERVICE_EXPORTS, {
         current: object,
         desired: { metadata: meta(object), status: { conditions: next } },
         fieldManager: HUB_MANAGER,
-        subresource: "status",
+        ownTypes: OUR_CONDITIONS,
         signal,
       }).catch(ignoreNotFound);
     }

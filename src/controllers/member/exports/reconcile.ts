@@ -16,6 +16,7 @@ import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/t
 import { hasCode, messageOf } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
+import { applyStatus } from "#kube/apply-status.ts";
 import { setCondition } from "#kube/conditions.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
@@ -106,7 +107,8 @@ async function reconcile(
       await report(session, { of: FLEET_SERVICE_EXPORTS, object: fleet, next }, signal);
       await report(session, { of: MCS_SERVICE_EXPORTS, object: mcs, next: nextMcs }, signal);
     };
-    await tell(plan);
+    // A status that is refused holds back neither an export nor its withdrawal: the error ends the pass after them.
+    const [told] = await Promise.allSettled([tell(plan)]);
     session.stopwatch.answered(key, currentExport(session, key));
     try {
       await send(session, key, plan, signal);
@@ -117,6 +119,7 @@ async function reconcile(
       await tell(planFor(session, key, refusals.get(key)));
       throw error;
     }
+    if (told.status === "rejected") throw told.reason;
   }
   // Put there by agents of other origin; ours needs none, because it acts on what is there.
   const finalizer = FINALIZERS.serviceExport;
@@ -230,12 +233,12 @@ async function report<T extends KubeObject & { status?: { conditions?: Condition
       deps.clock,
     );
   const { namespace = "", name } = object.metadata;
-  const desired: object = { metadata: { namespace, name }, status: { conditions } };
-  await applyIfChanged<KubeObject>(local, of, {
+  const desired = { metadata: { namespace, name }, status: { conditions } };
+  await applyStatus<KubeObject>(local, of, {
     current: object,
-    desired: desired as { metadata: { namespace: string; name: string } },
+    desired,
     fieldManager: MEMBER_MANAGER,
-    subresource: "status",
+    ownTypes: OUR_TYPES,
     signal,
   }).catch(ignoreVanishing);
 }

@@ -16,6 +16,7 @@ import {
 import { FleetError, hasCode } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
 import { applyIfChanged } from "#kube/apply.ts";
+import { applyStatus } from "#kube/apply-status.ts";
 import { setCondition } from "#kube/conditions.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
@@ -266,11 +267,11 @@ async function writeStatus(
   const loadBalancer = written.service?.status?.loadBalancer ?? {};
   const status = { loadBalancer, conditions };
   if (sameJson(object.status, status)) return;
-  await applyIfChanged(local, MULTI_CLUSTER_SERVICES, {
+  await applyStatus(local, MULTI_CLUSTER_SERVICES, {
     current: object,
     desired: { metadata: { namespace, name }, status },
     fieldManager: MEMBER_MANAGER,
-    subresource: "status",
+    ownTypes: OUR_CONDITIONS,
     signal,
   });
 }

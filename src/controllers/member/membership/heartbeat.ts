@@ -110,8 +110,8 @@ function planAgents(
   const now = deps.clock.now();
   const periodMs = (orders.spec.heartbeatPeriodSeconds ?? 60) * 1000 * (1 - JITTER);
   const joined = isLeaving
-    ? { status: "False" as const, reason: "AgentLeft", message: "the agent withdrew everything" }
-    : { status: "True" as const, reason: "AgentJoined", message: "the agent runs" };
+    ? { status: "False" as const, reason: "AgentLeft", message: "" }
+    : { status: "True" as const, reason: "AgentJoined", message: "" };
   const isDue = !isLeaving && now - heardAtMs(session, orders) >= periodMs;
   let changed = false;
   const ours = agents.map((type): AgentStatus => {
