@@ -29,9 +29,9 @@ export async function applyStatus<T extends WithConditions>(
   of: Resource<T>,
   request: ApplyStatus<T>,
 ): Promise<void> {
-  const { current, ownTypes, ...rest } = request;
+  const { current } = request;
   const apply = (object: T): Promise<T> =>
-    applyIfChanged(client, of, { ...rest, current: object, subresource: "status" });
+    applyIfChanged(client, of, { ...request, current: object, subresource: "status" });
   const drop = (object: T): Promise<T> => dropConditions(client, of, { ...request, current: object });
   let after: T;
   try {
