@@ -11,7 +11,8 @@ import { createInterface } from "node:readline";
 
 interface Command {
   readonly id: number;
-  readonly verb: "tcp" | "udp" | "open" | "say";
+  /** "bye": the other side closes its side first, "half": this one does; the connection stays half open. */
+  readonly verb: "tcp" | "udp" | "open" | "say" | "bye" | "half";
   readonly host: string;
   readonly port: number;
   /** Port to send from; 0: any. */
@@ -25,10 +26,18 @@ const open = new Map<number, Socket>();
 const TIMEOUT_MS = 3000;
 
 for (const port of ports.map(Number)) {
-  createServer((socket) => {
+  createServer({ allowHalfOpen: true }, (socket) => {
     const line = `${name} ${plain(socket.remoteAddress ?? "")}\n`;
+    let isHalf = false;
     socket.on("error", () => {});
-    socket.on("data", () => socket.write(line));
+    socket.on("data", (data) => {
+      isHalf = data.toString().startsWith("half");
+      if (data.toString().startsWith("bye")) socket.end(line);
+      else socket.write(line);
+    });
+    socket.on("end", () => {
+      if (!isHalf) socket.end();
+    });
   }).listen(port, "::", () => process.stdout.write(`${JSON.stringify({ id: 0 })}\n`));
   const udp = createSocket("udp6");
   udp.on("message", (_, from) => udp.send(`${name} ${plain(from.address)}\n`, from.port, from.address));
@@ -52,6 +61,12 @@ async function run(command: Command): Promise<object> {
   if (command.verb === "udp") return { text: await askUdp(command) };
   if (command.verb === "say") return { text: await say(open.get(command.handle)!) };
   const socket = await connectTo(command);
+  if (command.verb === "bye" || command.verb === "half") {
+    open.set(command.id, socket);
+    const text = await say(socket, `${command.verb}\n`);
+    if (command.verb === "half") socket.end();
+    return { text };
+  }
   if (command.verb === "open") {
     open.set(command.id, socket);
     return { text: await say(socket), handle: command.id };
@@ -63,18 +78,18 @@ async function run(command: Command): Promise<object> {
 
 function connectTo({ host, port, from }: Command): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    const socket = connect({ host, port, ...(from === 0 ? {} : { localPort: from }) });
+    const socket = connect({ host, port, allowHalfOpen: true, ...(from === 0 ? {} : { localPort: from }) });
     socket.setTimeout(TIMEOUT_MS, () => socket.destroy(new Error("ETIMEDOUT")));
     socket.on("error", reject);
     socket.once("connect", () => resolve(socket));
   });
 }
 
-function say(socket: Socket): Promise<string> {
+function say(socket: Socket, words = "?\n"): Promise<string> {
   return new Promise((resolve, reject) => {
     socket.once("error", reject);
     socket.once("data", (data) => resolve(data.toString().trim()));
-    socket.write("?\n");
+    socket.write(words);
   });
 }
 

@@ -21,7 +21,7 @@ export interface Peer {
   readonly name: string;
   readonly v4: string;
   readonly v6: string;
-  ask(verb: "tcp" | "udp" | "open" | "say", to: Partial<Request>): Promise<Answer>;
+  ask(verb: "tcp" | "udp" | "open" | "say" | "bye" | "half", to: Partial<Request>): Promise<Answer>;
 }
 
 interface Request {
