@@ -7,15 +7,18 @@ import type { ExportedService } from "./exported-service.ts";
  * oldest wins (KEP-1645). The hub alone writes it, as an annotation of its ServiceImport, which is there as long as anybody
  * exports the service: a withdrawn export that is repeated, and a cluster that leaves and joins again, find their place kept.
  *
- * A date of a member is believed where the export reached the hub within seconds of it; else the export counts from after all
+ * A date of a member is believed where the export reached the hub within a minute of it; else the export counts from after all
  * that the hub knew when it came. Later dates are believed: a ServiceExport that was made anew is younger.
  */
 
 /** By cluster. RFC 3339, whole seconds. */
 export type Ages = ReadonlyMap<string, string>;
 
-/** How long an export may take to the hub, with what the two clocks differ by. Unit: milliseconds. */
-const ON_THE_WAY_MS = 20_000;
+/**
+ * How long an export may take to the hub, with what the two clocks differ by: an agent's copy that takes over does so within
+ * 20 s. Unit: milliseconds.
+ */
+const ON_THE_WAY_MS = 60_000;
 /** Several times the members of a fleet; those that do not export now are forgotten first. */
 const MAX_REMEMBERED = 1000;
 
