@@ -50,6 +50,13 @@ describe("where new flows may go", () => {
       expect(verdict(flows, { view, imported, marks: [mark(kind, "c", 2500, 8000)] })).toEqual([]);
   });
 
+  it("is an endpoint that is back, though the record of the hub hears of that after the importer", () => {
+    const imported = [...all, gone(3000, X), from(8000, X)];
+    const view = (...more: readonly EndpointChange[]) => [...all, gone(3000, X), ...more];
+    expect(verdict([flow(8030, X)], { imported, view: view(from(8100, X)) })).toEqual([]);
+    expect(verdict([flow(8030, X)], { imported, view: view() })).toEqual(["to a withdrawn endpoint at 8030"]);
+  });
+
   it("is an endpoint that is offered between the start of the client and its connection", () => {
     const imported = [from(0, Y), from(100, X)];
     expect(verdict([flow(85, X)], { imported })).toEqual([]);

@@ -131,12 +131,33 @@ function receivedWithdrawal(
   atMs: number,
 ): number | undefined {
   const here = lastOf(imported.get(importer) ?? [], address, atMs);
-  const told = lastOf(cluster === importer ? own : view, address, atMs);
+  const source = cluster === importer ? own : view;
+  const told = lastOf(source, address, atMs);
   const isHeard =
     told !== undefined &&
+    !isAheadOf(here, told, source) &&
     !marks.some((it) => it.cluster === importer && DEAFENING.has(it.kind) && isDuring(it, told.atMs));
   const gone = [here, isHeard ? told : undefined].filter((it) => it?.isThere === false);
   return gone.length === 0 ? undefined : Math.min(...gone.map((it) => it?.atMs ?? 0));
+}
+
+/** How much later than the importer the record may hear of something. Unit: milliseconds. */
+const RECORD_LAG_MS = 1000;
+
+/** Whether the importer heard first that an endpoint is back. */
+function isAheadOf(
+  here: EndpointChange | undefined,
+  told: EndpointChange,
+  source: readonly EndpointChange[],
+): boolean {
+  if (here?.isThere !== true || here.atMs < told.atMs) return false;
+  return source.some(
+    (it) =>
+      it.address === told.address &&
+      it.isThere &&
+      it.atMs > told.atMs &&
+      it.atMs <= here.atMs + RECORD_LAG_MS,
+  );
 }
 
 /** A flow may fail where it may have gone to what died just before, and where nobody could have answered. */
