@@ -3,6 +3,7 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { describe, expect, it } from "vitest";
+import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
 import { COMMANDS, loadCommand } from "../src/cmd/fairlead/commands.ts";
 import { VERSION } from "../src/cmd/fairlead/version.ts";
 
@@ -107,6 +108,21 @@ describe("the documents", () => {
     expect(wrong).toEqual([]);
     expect(await unknownIn(["dns", "setup", "--nonsense"])).toBe("--nonsense");
     expect(await unknownIn(["nonsense"])).toBe("nonsense");
+  });
+
+  it("name resources in commands of kubectl so that it finds no other group's", () => {
+    const groups = new Map<string, Set<string>>();
+    for (const { spec } of [...HUB_CRDS, ...MEMBER_CRDS])
+      for (const name of [spec.names.plural, spec.names.singular ?? "", ...(spec.names.shortNames ?? [])])
+        groups.set(name, (groups.get(name) ?? new Set()).add(spec.group));
+    const isShared = (word: string): boolean => (groups.get(word)?.size ?? 0) > 1;
+    expect(isShared("svcexport")).toBe(true);
+    const found = guides.flatMap((page) =>
+      [...read(page).matchAll(/\bkubectl ([^`|\n]*)/g)]
+        .filter(([, words = ""]) => words.split(/[\s,/]+/).some(isShared))
+        .map(([command]) => `${page}: ${command}`),
+    );
+    expect(found).toEqual([]);
   });
 
   it.each([

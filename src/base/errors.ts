@@ -66,8 +66,10 @@ export function hasCode(error: unknown, ...codes: readonly ErrorCode[]): error i
   return Error.isError(error) && "code" in error && codes.some((code) => code === error.code);
 }
 
-/** The message of anything that was thrown, with the messages of its causes behind it. */
+/** The message of anything that was thrown, with the messages of its causes behind it, unless it has them already. */
 export function messageOf(error: unknown): string {
   if (!Error.isError(error)) return String(error);
-  return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`;
+  if (error.cause === undefined) return error.message;
+  const cause = messageOf(error.cause);
+  return error.message.includes(cause) ? error.message : `${error.message}: ${cause}`;
 }

@@ -10,25 +10,23 @@ import {
 } from "#cli/output.ts";
 
 const FLAG = "-o, --output <format>";
+/** The words are listed behind it. */
+const HELP = "how to print it";
 type OutputOption<Word> = Option<typeof FLAG, undefined, Word, undefined, false, Word>;
 
 /** `-o` of a command that does something. Another word is refused, with those that there are. */
 export const resultOption = (): OutputOption<ResultOutput> =>
-  new Option(FLAG, sentenceOf(RESULT_OUTPUTS)).choices(RESULT_OUTPUTS).default(RESULT_OUTPUTS[0]);
+  new Option(FLAG, HELP).choices(RESULT_OUTPUTS).default(RESULT_OUTPUTS[0]);
 
 /** `-o` of a command that shows things. */
 export const listOption = (): OutputOption<ListOutput> =>
-  new Option(FLAG, sentenceOf(LIST_OUTPUTS)).choices(LIST_OUTPUTS).default(LIST_OUTPUTS[0]);
+  new Option(FLAG, HELP).choices(LIST_OUTPUTS).default(LIST_OUTPUTS[0]);
 
 /** `-o` of a command that prints objects for others to read. */
 export const objectsOption = (): OutputOption<ObjectsOutput> =>
-  new Option(FLAG, sentenceOf(OBJECT_OUTPUTS)).choices(OBJECT_OUTPUTS).default(OBJECT_OUTPUTS[0]);
+  new Option(FLAG, HELP).choices(OBJECT_OUTPUTS).default(OBJECT_OUTPUTS[0]);
 
 /** On standard output; what is for people has been said on standard error. */
 export function printResult(data: object, output: ResultOutput): void {
   if (output !== "text") process.stdout.write(`${renderData(data, output)}\n`);
-}
-
-function sentenceOf(words: readonly string[]): string {
-  return `${words.slice(0, -1).join(", ")} or ${words.at(-1) ?? ""}`;
 }

@@ -1,9 +1,17 @@
 import type { Report } from "#cli/fleet/steps.ts";
-import { FleetError, messageOf } from "#base/errors.ts";
+import { FleetError, hasCode, messageOf } from "#base/errors.ts";
 import { createLogger } from "#base/log.ts";
 import { type RuntimeDeps, systemDeps } from "#kube/deps.ts";
 
-/** What commands for people share: they say on standard error what they do, and end with 1 and one line when it fails. */
+/** How a command ends whose command line cannot be understood. */
+export const MISUSE = 2;
+
+/** With which code a command or a program ends that failed. */
+export function exitCodeOf(error: unknown): number {
+  return hasCode(error, "OPTION_INVALID") ? MISUSE : 1;
+}
+
+/** What commands for people share: they say on standard error what they do, and one line when it fails. */
 export async function runForPeople(
   name: string,
   body: (context: { readonly deps: RuntimeDeps; readonly signal: AbortSignal }) => Promise<void>,
@@ -16,7 +24,7 @@ export async function runForPeople(
     await body({ deps: systemDeps(createLogger(name, "warn")), signal: stop.signal });
   } catch (error) {
     process.stderr.write(`fairlead ${name}: ${messageOf(error)}\n`);
-    process.exitCode = stop.signal.aborted ? 130 : 1;
+    process.exitCode = stop.signal.aborted ? 130 : exitCodeOf(error);
   } finally {
     process.off("SIGINT", onSignal);
     process.off("SIGTERM", onSignal);

@@ -1,6 +1,7 @@
 import { closeSync, writeSync } from "node:fs";
 import { flushCompileCache } from "node:module";
 import { FleetError, messageOf } from "#base/errors.ts";
+import { exitCodeOf } from "./people.ts";
 import { createLogger, type Logger, type LogLevel } from "#base/log.ts";
 
 /** What every long-running program shares: signals, readiness, the log, and how it ends. */
@@ -25,7 +26,8 @@ export const READY_FD_FLAG = [
 ] as const;
 
 /**
- * Runs a program until it returns or a signal ends it. An error is logged once and ends the process with code 1.
+ * Runs a program until it returns or a signal ends it. An error is told once and ends the process with code 1, or 2
+ * where the command line is at fault: in the log, or on a terminal as people read it.
  * A second SIGINT or SIGTERM ends it at once.
  */
 export async function runProgram(
@@ -63,8 +65,9 @@ export async function runProgram(
     await body({ signal: stop.signal, log, ready });
   } catch (error) {
     if (stop.signal.aborted) return;
-    log.error("the program ends with an error", { error: messageOf(error) });
-    process.exitCode = 1;
+    if (process.stderr.isTTY) process.stderr.write(`fairlead ${name}: ${messageOf(error)}\n`);
+    else log.error("the program ends with an error", { error: messageOf(error) });
+    process.exitCode = exitCodeOf(error);
   } finally {
     clearInterval(keepAlive);
     process.off("SIGTERM", onSignal);

@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 /** Services of one cluster used in another, by every way in and out, with real requests. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -344,6 +345,18 @@ describeOnKernel("services across the clusters of a lab", () => {
     await lab.apply("member-1", { apiVersion: "v1", kind: "Service", metadata: hello, spec });
     await untilFleet("member-1", "odd", "Valid", "False ServiceIneligible");
     await untilMcs("member-1", "odd", "Valid", "False InvalidServiceType");
+  });
+
+  it("is shown by the commands of the guide as they stand there", async () => {
+    const page = await readFile(new URL("../../docs/guide/services.md", import.meta.url), "utf8");
+    const commands = [...page.matchAll(/kubectl (get service(?:ex|im)ports[^`#\n]*)/g)].map(
+      (it) => it[1] ?? "",
+    );
+    expect(commands.length).toBeGreaterThan(2);
+    for (const command of commands) {
+      const { stdout } = await lab.kubectl("member-1", command.trim().split(/\s+/));
+      expect({ command, stdout }).toEqual({ command, stdout: expect.stringContaining("hello") as string });
+    }
   });
 
   it("is told by fairlead status as a table, wide, as JSON, YAML and names", async () => {

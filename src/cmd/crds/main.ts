@@ -5,8 +5,12 @@ import { FleetError } from "#base/errors.ts";
 import { HUB_MANAGER } from "#controllers/hub/informers.ts";
 import { MEMBER_MANAGER } from "#controllers/member/informers.ts";
 import { connect } from "#kube/client.ts";
+import { checkReachable } from "#cli/fleet/clusters.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
 import { installCrds, missingCrds } from "#kube/crds.ts";
+import type { KubeClient } from "#kube/types.ts";
 import { clusterConfig } from "../cluster-config.ts";
+import { KUBECONFIG_FLAG, loadContext } from "../contexts.ts";
 import { renderData } from "#cli/output.ts";
 import { parseWhole } from "../numbers.ts";
 import { objectsOption } from "../output.ts";
@@ -24,9 +28,9 @@ const ROLES: ReadonlyMap<string, Role> = new Map([
 ]);
 
 const ROLE_FLAG = ["--role <role>", "whose kinds: hub or member"] as const;
-const KUBECONFIG_FLAG = [
-  "--kubeconfig <file>",
-  "the API server; default: that of the pod's cluster",
+const CONTEXT_FLAG = [
+  "--context <name>",
+  "the cluster; default: in a pod its own cluster, else the current context",
 ] as const;
 
 /** The kinds that hub and members need, for who installs them apart from the programs. */
@@ -37,12 +41,13 @@ export function command(): Command {
     .description("apply the kinds, and wait until they are served; objects of them stay")
     .requiredOption(...ROLE_FLAG)
     .option(...KUBECONFIG_FLAG)
+    .option(...CONTEXT_FLAG)
     .option("--timeout <seconds>", "how long the API server may take to serve them, 1 to 600", "60")
     .action((flags) =>
       runForPeople("crds install", async ({ deps, signal }) => {
         const { crds: wanted, fieldManager } = parseRole(flags.role);
         const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: 600 }) * 1000;
-        await using client = connect(await clusterConfig(flags.kubeconfig, deps), deps);
+        await using client = await connectTo(flags, deps, signal);
         await installCrds(client, { crds: wanted, fieldManager, timeoutMs }, deps, signal);
         sayStep(`${wanted.length} kinds are served`);
       }),
@@ -52,14 +57,15 @@ export function command(): Command {
     .description("fail unless the cluster has the kinds of this version")
     .requiredOption(...ROLE_FLAG)
     .option(...KUBECONFIG_FLAG)
+    .option(...CONTEXT_FLAG)
     .action((flags) =>
       runForPeople("crds check", async ({ deps, signal }) => {
-        await using client = connect(await clusterConfig(flags.kubeconfig, deps), deps);
+        await using client = await connectTo(flags, deps, signal);
         const missing = await missingCrds(client, parseRole(flags.role), deps, signal);
         if (missing.length > 0)
           throw new FleetError(
             "API_NOT_FOUND",
-            `not there, or too old: ${missing.join(", ")}. "fairlead crds install" brings them up to date`,
+            `not there, or too old: ${missing.join(", ")}. "fairlead crds install --role ${flags.role}" brings them up to date`,
           );
         sayStep("the kinds are there, as this version needs them");
       }),
@@ -81,6 +87,27 @@ export function command(): Command {
       }),
     );
   return crds;
+}
+
+/** As `kubectl` does it: in a pod that names no other cluster, its own. */
+async function connectTo(
+  flags: { readonly kubeconfig?: string | undefined; readonly context?: string | undefined },
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<KubeClient> {
+  const { KUBECONFIG = "", KUBERNETES_SERVICE_HOST = "" } = process.env;
+  const isNamed = flags.kubeconfig !== undefined || flags.context !== undefined || KUBECONFIG !== "";
+  if (!isNamed && KUBERNETES_SERVICE_HOST !== "") return connect(await clusterConfig(undefined, deps), deps);
+  const config = await loadContext(
+    { file: undefined, context: flags.context },
+    flags.kubeconfig,
+    process.env,
+  );
+  await using stack = new AsyncDisposableStack();
+  const client = stack.use(connect(config, deps));
+  await checkReachable(client, { who: "the cluster", config }, deps, signal);
+  stack.move();
+  return client;
 }
 
 function parseRole(text: string): Role {

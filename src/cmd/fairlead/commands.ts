@@ -92,8 +92,12 @@ function teachManners(command: Command | CommandUnknownOpts, name: string): void
   command.exitOverride();
   command.configureOutput({
     outputError: (text, write) => {
-      const problem = text.trim().replace(/^error: /, "");
-      write(`${name}: ${problem.replace(/\.$/, "")}. "${name} --help" tells what it takes.\n`);
+      const [problem = "", ...meant] = text
+        .trim()
+        .replace(/^error: /, "")
+        .split("\n");
+      const said = [problem.replace(/\.$/, ""), ...meant.map((it) => it.toLowerCase())].join(" ");
+      write(`${name}: ${said}. "${name} --help" tells what it takes.\n`);
     },
   });
   for (const it of command.commands) teachManners(it, `${name} ${it.name()}`);

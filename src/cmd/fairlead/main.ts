@@ -1,72 +1,6 @@
 import { basename } from "node:path";
-import { CommanderError } from "@commander-js/extra-typings";
-import { messageOf } from "#base/errors.ts";
-import { COMMANDS, loadCommand } from "./commands.ts";
-import { VERSION } from "./version.ts";
-
-/**
- * The one executable. Only the module of the command that was asked for is loaded, so that each program starts with no
- * more than it needs.
- */
-const USAGE = `Fairlead: fleet networking for Kubernetes.
-
-Usage: fairlead COMMAND [flags]
-
-Commands:
-${[...COMMANDS]
-  .filter(([, entry]) => entry.hidden !== true)
-  .map(([name, entry]) => `  ${name.padEnd(29)} ${entry.summary}`)
-  .join("\n")}
-
-"fairlead COMMAND --help" tells the flags of a command, "fairlead --version" the version.
-`;
-
-/** A command line that cannot be understood ends with this; a command that fails, with 1. */
-const MISUSE = 2;
-
-async function main(argv: readonly string[]): Promise<number> {
-  const [name, ...rest] = argv;
-  switch (name) {
-    case undefined:
-      process.stderr.write(USAGE);
-      return MISUSE;
-    case "help":
-      if (rest.length > 0) return main([...rest, "--help"]);
-      process.stdout.write(USAGE);
-      return 0;
-    case "--help":
-    case "-h":
-      process.stdout.write(USAGE);
-      return 0;
-    case "--version":
-    case "-V":
-      process.stdout.write(`fairlead ${VERSION}\n`);
-      return 0;
-    default:
-      return run(name, rest);
-  }
-}
-
-async function run(name: string, argv: readonly string[]): Promise<number> {
-  const entry = COMMANDS.get(name);
-  if (entry === undefined) {
-    process.stderr.write(
-      `fairlead: there is no command ${JSON.stringify(name)}. "fairlead --help" lists them.\n`,
-    );
-    return MISUSE;
-  }
-  try {
-    const command = await loadCommand(name, entry);
-    await command.parseAsync(argv, { from: "user" });
-  } catch (error) {
-    // What is wrong, or the help that was asked for, has been printed.
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : MISUSE;
-    process.stderr.write(`fairlead ${name}: ${messageOf(error)}\n`);
-    // Whoever was interrupted has set the code that shells expect of that.
-    return typeof process.exitCode === "number" && process.exitCode !== 0 ? process.exitCode : 1;
-  }
-  return typeof process.exitCode === "number" ? process.exitCode : 0;
-}
+import { COMMANDS } from "./commands.ts";
+import { runFairlead } from "./run.ts";
 
 /** Called by the name of one of its programs, the executable is that program. */
 function asCalled(name: string): readonly string[] {
@@ -74,4 +8,4 @@ function asCalled(name: string): readonly string[] {
 }
 
 const [, path = "", ...given] = process.argv;
-process.exitCode = await main([...asCalled(basename(path)), ...given]);
+process.exitCode = await runFairlead([...asCalled(basename(path)), ...given]);

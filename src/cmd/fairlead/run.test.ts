@@ -1,0 +1,115 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { mkdtempDisposableSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { runFairlead } from "./run.ts";
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllEnvs();
+  process.exitCode = undefined;
+});
+
+/** What a command says to people, and its code. */
+async function run(...argv: readonly string[]): Promise<{ readonly code: number; readonly said: string }> {
+  const said = vi.spyOn(process.stderr, "write").mockClear().mockReturnValue(true);
+  const code = await runFairlead(argv);
+  return { code, said: said.mock.calls.map(([text]) => String(text)).join("") };
+}
+
+describe("a command line that cannot be understood", () => {
+  const hub = ["--hub-context", "hub"];
+  it.for([
+    ["stauts"],
+    ["status", "--outptu", "json"],
+    ["status", "-o", "xml"],
+    ["crds", "print", "--role", "foo"],
+    ["join", "one", "--hub-context", "hub", "--member-context", "one", "--timeout", "0"],
+    ["join", "one", "--hub-context", "hub", "--member-context", "one", "--skip-check", "foo"],
+    ["join", "Bad Name", "--hub-context", "hub", "--member-context", "one"],
+    ["leave", "one", ...hub, "--timeout", "never"],
+    ["drain", "one", ...hub, "--mode", "now"],
+    ["dns", "check", "--timeout", "-1"],
+    ["lab", "up", "--members", "0"],
+    ["lab", "up", "--members", "abc"],
+    ["lab", "up", "--nodes", "9"],
+    ["lab", "up", "--name", "my lab"],
+    ["hub", "--member-lease-seconds", "1"],
+    ["member", "--log-level", "loud"],
+    ["apiserver", "--no-such-flag"],
+  ])("ends with 2, as the reference of errors says: %s", async (argv) => {
+    using config = kubeconfig({ hub: "http://127.0.0.1:1", one: "http://127.0.0.1:2" });
+    vi.stubEnv("KUBECONFIG", config.file);
+    const { code, said } = await run(...argv);
+    expect({ said, code }).toEqual({ said, code: 2 });
+  });
+
+  it("ends with 1 where it was understood and fails", async () => {
+    expect((await run("status", "--kubeconfig", "/nonexistent")).code).toBe(1);
+  });
+
+  it("is told which command or flag comes near, on one line", async () => {
+    expect((await run("stauts")).said).toBe(
+      'fairlead: there is no command "stauts", did you mean "fairlead status"? "fairlead --help" lists them.\n',
+    );
+    expect((await run("status", "--outptu", "json")).said).toBe(
+      `fairlead status: unknown option '--outptu' (did you mean --output?). "fairlead status --help" tells what it takes.\n`,
+    );
+    expect((await run("frobnicate")).said).not.toContain("mean");
+  });
+});
+
+it("a program that cannot start says so on a terminal as people read it", async () => {
+  const { isTTY } = process.stderr;
+  using _restore = { [Symbol.dispose]: () => void (process.stderr.isTTY = isTTY) };
+  process.stderr.isTTY = true;
+  const { said } = await run("hub", "--member-lease-seconds", "1");
+  expect(said).toBe('fairlead hub: --member-lease-seconds must be a whole number from 2 to 3600, got "1"\n');
+});
+
+describe("crds install and crds check", () => {
+  it.for(["install", "check"])("%s goes by the current context, or the one that is named", async (verb) => {
+    const asked: string[] = [];
+    using one = await refuse(() => asked.push("one"));
+    using two = await refuse(() => asked.push("two"));
+    using config = kubeconfig({ one: one.url, two: two.url });
+    vi.stubEnv("KUBECONFIG", config.file);
+    const crds = (...argv: readonly string[]) => run("crds", verb, "--role", "hub", ...argv);
+    expect((await crds()).code).toBe(1);
+    expect(new Set(asked)).toEqual(new Set(["one"]));
+    asked.length = 0;
+    expect((await crds("--context", "two")).code).toBe(1);
+    expect(new Set(asked)).toEqual(new Set(["two"]));
+  });
+});
+
+/** The first context is the current one. */
+function kubeconfig(servers: Readonly<Record<string, string>>): Disposable & { readonly file: string } {
+  const folder = mkdtempDisposableSync(join(tmpdir(), "kubeconfig-"));
+  const file = join(folder.path, "config");
+  const names = Object.entries(servers);
+  const config = {
+    clusters: names.map(([name, server]) => ({ name, cluster: { server } })),
+    contexts: names.map(([name]) => ({ name, context: { cluster: name, user: "nobody" } })),
+    users: [{ name: "nobody", user: {} }],
+    "current-context": names[0]?.[0],
+  };
+  writeFileSync(file, JSON.stringify(config));
+  return { file, [Symbol.dispose]: () => folder.remove() };
+}
+
+/** An API server that allows nothing. */
+async function refuse(onRequest: () => void): Promise<Disposable & { readonly url: string }> {
+  const server = createServer((_request, response) => {
+    onRequest();
+    response.writeHead(403, { "content-type": "application/json" });
+    response.end(JSON.stringify({ kind: "Status", apiVersion: "v1", status: "Failure", code: 403 }));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${port}`, [Symbol.dispose]: () => void server.close() };
+}
