@@ -1,5 +1,5 @@
 import type { ObjectMeta } from "#api/meta/types.ts";
-import { timestamp } from "../registry/metadata.ts";
+import { invalidValue, timestamp } from "../registry/metadata.ts";
 import { schemaOf } from "../builtin/define.ts";
 import {
   ensureFields,
@@ -111,6 +111,7 @@ async function requestToken(
   const { object, namespace = "", name = "", reader, nowMs } = request;
   const account = reader.get("", "serviceaccounts", namespace, name);
   if (account === undefined) throw notFound(ACCOUNTS, name);
+  checkName((object.metadata as Partial<ObjectMeta>).name, name);
   const spec = fieldsAt(object, "spec");
   const expirationSeconds = numberAt(spec, "expirationSeconds") ?? 0;
   checkLifetime(expirationSeconds);
@@ -134,6 +135,14 @@ async function requestToken(
     spec: { boundObjectRef: null, ...spec, audiences: [...audiences], expirationSeconds },
     status: { token, expirationTimestamp },
   };
+}
+
+/** Whoever names the account says nothing else than the path. */
+function checkName(asked: string | undefined, name: string): void {
+  if (asked === undefined || asked === "" || asked === name) return;
+  throw invalid(GROUP, "TokenRequest", name, [
+    invalidValue("metadata.name", asked, "must match the service account name if specified"),
+  ]);
 }
 
 function checkLifetime(seconds: number): void {

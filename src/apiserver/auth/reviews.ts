@@ -1,8 +1,8 @@
 import type { ObjectMeta } from "#api/meta/types.ts";
 import { schemaOf } from "../builtin/define.ts";
-import { fieldsAt, type Fields, stringAt, stringsAt, textAt } from "../builtin/fields.ts";
+import { fieldsAt, type Fields, itemsAt, stringAt, stringsAt, textAt } from "../builtin/fields.ts";
 import type { ApiObject, ReviewDefinition, ReviewRequest, UserInfo } from "../registry/types.ts";
-import { badRequest, invalid, type StatusError } from "../status.ts";
+import { badRequest, type FieldError, invalid, type StatusError } from "../status.ts";
 import type { Attributes, Authorizer } from "./types.ts";
 
 /** What may be asked about permissions. Source: k8s.io/kubernetes, pkg/registry/authorization. */
@@ -82,11 +82,12 @@ function attributesOf(object: ApiObject, user: UserInfo): Attributes {
 }
 
 /** Upstream names no kind here. */
-function refuse(field: string, message: string): StatusError {
-  return invalid(GROUP, "", "", [{ type: "FieldValueInvalid", field, message }]);
+function refuse(field: string, message: string, type: FieldError["type"] = "FieldValueInvalid"): StatusError {
+  return invalid(GROUP, "", "", [{ type, field, message }]);
 }
 
 function resourceAttributes(of: Fields, user: UserInfo): Attributes {
+  for (const field of ["fieldSelector", "labelSelector"]) checkSelector(fieldsAt(of, field), field);
   const namespace = stringAt(of, "namespace") || undefined;
   const resource = {
     group: textAt(of, "group"),
@@ -96,6 +97,21 @@ function resourceAttributes(of: Fields, user: UserInfo): Attributes {
     name: textAt(of, "name"),
   };
   return { user, verb: textAt(of, "verb"), resource };
+}
+
+/** A selector comes as a text or as requirements. */
+function checkSelector(selector: Fields | undefined, field: string): void {
+  if (selector === undefined) return;
+  const path = `spec.resourceAttributes.${field}`;
+  const text = textAt(selector, "rawSelector");
+  const count = itemsAt(selector, "requirements").length;
+  if (text !== "" && count > 0) {
+    const message = `Invalid value: ${JSON.stringify(text)}: may not specified at the same time as requirements`;
+    throw refuse(`${path}.rawSelector`, message);
+  }
+  if (text !== "" || count > 0) return;
+  const message = `Required value: when ${path} is specified, requirements or rawSelector is required`;
+  throw refuse(`${path}.requirements`, message, "FieldValueRequired");
 }
 
 function checkLocal(object: ApiObject, namespace: string): void {

@@ -2,6 +2,8 @@ import type { PolicyRule, RoleBinding, Subject } from "#api/rbac/v1/types.ts";
 import { sameJson } from "#base/json.ts";
 import { invalid, notSupported, required } from "../builtin/field-errors.ts";
 import { validateLabelSelector } from "../builtin/labels.ts";
+import { subdomain } from "../builtin/names.ts";
+import { filled } from "../builtin/rules.ts";
 import { checkPathSegment } from "../registry/names.ts";
 import type { ApiObject, Strategy } from "../registry/types.ts";
 import type { FieldError } from "../status.ts";
@@ -84,6 +86,8 @@ function defaultBinding(binding: RoleBinding): void {
   }
 }
 
+const NO_SELECTOR = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+
 function validateRole(object: ApiObject): FieldError[] {
   const rules = (object["rules"] ?? []) as readonly PolicyRule[];
   const isNamespaced = object.kind === "Role";
@@ -91,6 +95,9 @@ function validateRole(object: ApiObject): FieldError[] {
     ?.clusterRoleSelectors;
   return [
     ...rules.flatMap((it, index) => validateRule(it, `rules[${index}]`, isNamespaced)),
+    ...(object["aggregationRule"] !== undefined && (selectors ?? []).length === 0
+      ? [required("aggregationRule.clusterRoleSelectors", NO_SELECTOR)]
+      : []),
     ...(selectors ?? []).flatMap((it, index) =>
       validateLabelSelector(it, `aggregationRule.clusterRoleSelectors[${index}]`),
     ),
@@ -148,7 +155,8 @@ function validateSubject(subject: Partial<Subject>, path: string, isNamespaced: 
   const { name = "", namespace = "", apiGroup = "" } = subject;
   const kind: string = subject.kind ?? "";
   if (!SUBJECT_KINDS.includes(kind)) return [notSupported(`${path}.kind`, kind, SUBJECT_KINDS)];
-  const errors = name === "" ? [required(`${path}.name`)] : [];
+  const checkName = kind === "ServiceAccount" ? filled("", subdomain) : filled();
+  const errors = [...checkName(name, `${path}.name`)];
   const group = kind === "ServiceAccount" ? "" : SUBJECT_GROUP;
   if (apiGroup !== group) errors.push(notSupported(`${path}.apiGroup`, apiGroup, [group]));
   const needsNamespace = kind === "ServiceAccount" && !isNamespaced;

@@ -1,5 +1,5 @@
 import { tryParseAddress } from "#netaddr/address.ts";
-import { tryParsePrefix } from "#netaddr/prefix.ts";
+import { formatPrefix, tryParsePrefix } from "#netaddr/prefix.ts";
 import { invalid } from "./field-errors.ts";
 import type { Rule } from "./rules.ts";
 
@@ -19,6 +19,21 @@ export const address: Rule = (value, path) => {
   if (LEADING_ZEROES.test(text)) return [invalid(path, text, "must not have leading 0s")];
   if (tryParseAddress(text) === undefined) return [invalid(path, text, ADDRESS_FORM)];
   return MAPPED.test(text) ? [invalid(path, text, "must not be an IPv4-mapped IPv6 address")] : [];
+};
+
+/** A range in the one form in which it is written. */
+export const canonicalPrefix: Rule = (value, path) => {
+  const text = typeof value === "string" ? value : "";
+  const parsed = tryParsePrefix(text, { hostBits: "clear" });
+  if (parsed === undefined) return [invalid(path, text, PREFIX_FORM)];
+  if (tryParsePrefix(text) === undefined) {
+    return [invalid(path, text, "must not have bits set beyond the prefix length")];
+  }
+  if (MAPPED.test(text)) return [invalid(path, text, "must not have an IPv4-mapped IPv6 address")];
+  const canonical = formatPrefix(parsed);
+  return canonical === text
+    ? []
+    : [invalid(path, text, `must be in canonical form (${JSON.stringify(canonical)})`)];
 };
 
 export const prefix: Rule = (value, path) => {

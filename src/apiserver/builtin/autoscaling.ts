@@ -1,3 +1,4 @@
+import { sameJson } from "#base/json.ts";
 import { checkPathSegment } from "../registry/names.ts";
 import type { ApiObject, Strategy } from "../registry/types.ts";
 import type { FieldError } from "../status.ts";
@@ -6,6 +7,7 @@ import { ensureFields, type Fields, fieldsAt, itemsAt, numberAt, setDefault, tex
 import { dnsLabel } from "./names.ts";
 import { parseQuantity } from "#api/meta/quantity.ts";
 import { containerResourceName } from "./resources.ts";
+import { withStatus } from "./workload/status.ts";
 import { all, fields, filled, number, oneOf, present, type Rule, whole } from "./rules.ts";
 
 /** HorizontalPodAutoscalers. Source: k8s.io/kubernetes, pkg/apis/autoscaling. */
@@ -24,8 +26,8 @@ export const autoscalerStrategy: Partial<Strategy> = {
     const behavior = fieldsAt(spec, "behavior");
     if (behavior !== undefined) defaultBehavior(behavior);
   },
-  validateCreate: validateAutoscaler,
-  validateUpdate: validateAutoscaler,
+  validateCreate: (object) => validateAutoscaler(object),
+  validateUpdate: withStatus("HorizontalPodAutoscaler", validateAutoscaler),
 };
 
 const POLICIES: Readonly<Record<string, readonly Fields[]>> = {
@@ -54,13 +56,13 @@ const segmentNamed = (detail: string): Rule => filled(detail, segment);
 
 const reference: Rule = fields({ kind: segment, name: segment });
 
-/** The core group has nothing to scale but one kind, which is asked for by its whole version. */
+/** What is scaled has a group, but for the one kind of the core group that has a scale. */
 const scaleTarget: Rule = all(
   reference,
   whole((of, path) => {
     const version = textAt(of, "apiVersion");
-    const isBare = version !== "" && !version.includes("/") && version !== "v1";
-    return isBare ? [invalid(`${path}.apiVersion`, version, "apiVersion must specify API group")] : [];
+    if (version.includes("/") || textAt(of, "kind") === "ReplicationController") return [];
+    return [invalid(`${path}.apiVersion`, version, "apiVersion must specify API group")];
   }),
 );
 
@@ -193,7 +195,8 @@ const scalingRules: Rule = present(
   }),
 );
 
-function validateAutoscaler(object: ApiObject): FieldError[] {
+/** What an update scales as before may be named as before. */
+function validateAutoscaler(object: ApiObject, old?: ApiObject): FieldError[] {
   const spec = fieldsAt(object, "spec");
   const least = numberAt(spec, "minReplicas");
   const most = numberAt(spec, "maxReplicas") ?? 0;
@@ -206,9 +209,14 @@ function validateAutoscaler(object: ApiObject): FieldError[] {
   if (least !== undefined && most < least) {
     errors.push(invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"));
   }
+  const targetOf = (of: ApiObject): unknown => {
+    const scaled = fieldsAt(fieldsAt(of, "spec"), "scaleTargetRef");
+    return [scaled?.["kind"], scaled?.["apiVersion"]];
+  };
+  const isSameTarget = old !== undefined && sameJson(targetOf(object), targetOf(old));
   return [
     ...errors,
-    ...fields({ scaleTargetRef: scaleTarget })(spec, "spec"),
+    ...fields({ scaleTargetRef: isSameTarget ? reference : scaleTarget })(spec, "spec"),
     ...itemsAt(spec, "metrics").flatMap((it, at) => validateMetric(it, `spec.metrics[${at}]`)),
     ...fields({ scaleUp: scalingRules, scaleDown: scalingRules })(
       fieldsAt(spec, "behavior"),

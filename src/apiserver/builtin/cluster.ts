@@ -44,6 +44,7 @@ const preemption: Rule = fields({
 });
 
 export const priorityClassStrategy: Partial<Strategy> = {
+  generation: "first",
   applyDefaults: (object) => {
     object["preemptionPolicy"] ??= "PreemptLowerPriority";
   },

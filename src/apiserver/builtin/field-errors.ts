@@ -27,8 +27,8 @@ export function duplicate(field: string, value: unknown): FieldError {
   return { type: "FieldValueDuplicate", field, message: `Duplicate value: ${show(value)}` };
 }
 
-export function absent(field: string, value: unknown): FieldError {
-  return { type: "FieldValueNotFound", field, message: `Not found: ${show(value)}` };
+export function absent(field: string, value: unknown, detail = ""): FieldError {
+  return { type: "FieldValueNotFound", field, message: join(`Not found: ${show(value)}`, detail) };
 }
 
 /** @param limit - Unit: bytes. */

@@ -4,6 +4,7 @@ import { invalid } from "./field-errors.ts";
 import { fieldsAt } from "./fields.ts";
 import { labelSelector } from "./labels.ts";
 import { share } from "./names.ts";
+import { withStatus } from "./workload/status.ts";
 import { fields, oneOf, present, type Rule } from "./rules.ts";
 
 /** Source: k8s.io/kubernetes, pkg/apis/policy/validation. */
@@ -11,7 +12,7 @@ import { fields, oneOf, present, type Rule } from "./rules.ts";
 export const disruptionBudgetStrategy: Partial<Strategy> = {
   allowUnconditionalUpdate: false,
   validateCreate: validateDisruptionBudget,
-  validateUpdate: validateDisruptionBudget,
+  validateUpdate: withStatus("PodDisruptionBudget", validateDisruptionBudget),
 };
 
 /** A part of the pods; more than all of them is none. */

@@ -1,4 +1,3 @@
-import { sameJson } from "#base/json.ts";
 import { qualifiedNameProblems } from "../registry/names.ts";
 import type { ApiObject, Strategy } from "../registry/types.ts";
 import type { FieldError } from "../status.ts";
@@ -52,9 +51,29 @@ function validateQuota(object: ApiObject): FieldError[] {
       return [...quotaName(name, at), ...resourceQuantity(name, value, at)];
     }),
     ...(unknown ? [invalid("spec.scopes", scopes, "unsupported scope")] : []),
+    ...(scopes.some((scope) => Object.keys(hard).some((it) => !isScopeFor(scope, it)))
+      ? [invalid("spec.scopes", scopes, "unsupported scope applied to resource")]
+      : []),
     ...contradictions(scopes, "spec.scopes"),
     ...itemsAt(fieldsAt(spec, "scopeSelector"), "matchExpressions").flatMap(validateScope),
   ];
+}
+
+const POD_RESOURCES = new Set([
+  "cpu",
+  "memory",
+  "limits.cpu",
+  "limits.memory",
+  "requests.cpu",
+  "requests.memory",
+]);
+const CLAIM_RESOURCES = new Set(["persistentvolumeclaims", "requests.storage"]);
+
+/** Whether what a scope selects is counted by a resource. Other groups' resources know no scopes. */
+function isScopeFor(scope: string, name: string): boolean {
+  if (!isStandardResource(name) && !QUOTA_RESOURCES.has(name)) return true;
+  if (scope === "VolumeAttributesClass") return CLAIM_RESOURCES.has(name);
+  return name === "pods" || (scope !== "BestEffort" && POD_RESOURCES.has(name)) || !SCOPES.has(scope);
 }
 
 function contradictions(scopes: readonly string[], path: string): FieldError[] {
@@ -101,8 +120,8 @@ export const quotaStrategy: Partial<Strategy> = {
   validateCreate: validateQuota,
   validateUpdate: (object, old) => {
     const scopes = fieldsAt(object, "spec")?.["scopes"];
-    const before = stringsAt(fieldsAt(old, "spec"), "scopes");
-    const isSame = sameJson(stringsAt({ scopes }, "scopes").toSorted(), before.toSorted());
+    const before = new Set(stringsAt(fieldsAt(old, "spec"), "scopes"));
+    const isSame = new Set(stringsAt({ scopes }, "scopes")).symmetricDifference(before).size === 0;
     return [...validateQuota(object), ...(isSame ? [] : [unchanged("spec.scopes", scopes)])];
   },
 };
@@ -203,7 +222,8 @@ function validateOrder(limit: Fields, name: string, path: string): FieldError[] 
     const [a, b] = [valueOf(low), valueOf(high)];
     if (a === undefined || b === undefined || (parseQuantity(a) ?? 0n) <= (parseQuantity(b) ?? 0n)) continue;
     const detail = `${words} ${textOf(a)} is greater than ${SECOND_WORDS[high] ?? ""} ${textOf(b)}`;
-    errors.push(invalid(`${path}.${low}[${name}]`, a, detail));
+    // Upstream shows the second one here.
+    errors.push(invalid(`${path}.${low}[${name}]`, low === "default" ? b : a, detail));
   }
   return [...errors, ...validateRatio(valueOf, name, path), ...notOvercommitted(valueOf, name, path)];
 }

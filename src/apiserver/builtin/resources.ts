@@ -1,7 +1,9 @@
+import { byText } from "#base/text.ts";
 import { qualifiedNameProblems } from "../registry/names.ts";
 import type { FieldError } from "../status.ts";
-import { invalid, notAllowed, required } from "./field-errors.ts";
-import { type Fields, fieldsAt } from "./fields.ts";
+import { absent, duplicate, invalid, notAllowed, required } from "./field-errors.ts";
+import { type Fields, fieldsAt, itemsAt, textAt } from "./fields.ts";
+import { dnsLabel } from "./names.ts";
 import { parseQuantity } from "#api/meta/quantity.ts";
 
 /** Names and amounts of what is used up. Source: k8s.io/kubernetes, pkg/apis/core/helper and core/validation. */
@@ -118,6 +120,31 @@ export function resourceRequirements(
     ]),
     ...(isBare ? [notAllowed(path, "HugePages require cpu or memory")] : []),
   ];
+}
+
+/** Claims that a container asks for are claims of its pod, each named once. */
+export function resourceClaims(of: Fields | undefined, path: string, podSpec: Fields): FieldError[] {
+  const known = itemsAt(podSpec, "resourceClaims").map((it) => textAt(it, "name"));
+  const which = known.length === 0 ? " which is empty" : `: ${known.toSorted(byText).join(", ")}`;
+  const seen = new Set<string>();
+  return itemsAt(of, "claims").flatMap((it, index) => {
+    const [name, request] = [textAt(it, "name"), textAt(it, "request")];
+    const at = `${path}[${index}]`;
+    if (name === "") return [required(at)];
+    const key = request === "" ? name : `${name}/${request}`;
+    // A claim without request stands for all requests of it.
+    const isPartSeen = request === "" && [...seen].some((other) => other.startsWith(`${name}/`));
+    const again = seen.has(name) || isPartSeen ? name : key;
+    const isSeen = seen.has(again) || isPartSeen;
+    seen.add(key);
+    return [
+      ...(request === "" ? [] : dnsLabel(request, `${at}.request`)),
+      ...(isSeen ? [duplicate(at, again)] : []),
+      ...(known.includes(name)
+        ? []
+        : [absent(at, name, `must be one of the names in pod.spec.resourceClaims${which}`)]),
+    ];
+  });
 }
 
 /** A quantity as it is written. */

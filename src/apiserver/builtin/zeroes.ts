@@ -1,8 +1,9 @@
 import { isObject } from "#base/json.ts";
 import { BUILTIN_SPECIALS } from "../schema/builtin-specials.ts";
 import { REF_PREFIX } from "../schema/definitions.ts";
-import { GO_TYPES, type GoType } from "../schema/go-types.ts";
+import { GO_TYPES, type GoType, keepsEmpty } from "../schema/go-types.ts";
 import { ALWAYS, MAP, POINTER, REPEATED } from "../schema/protobuf-messages.ts";
+import { roundedQuantity } from "../schema/quantity.ts";
 import type { Schema } from "../schema/types.ts";
 import type { Fields } from "./fields.ts";
 
@@ -20,6 +21,8 @@ interface Plan {
   readonly omitted: readonly string[];
   /** Those that are null after they were stored empty. */
   readonly nulled: readonly string[];
+  /** Maps from resource to quantity, which are not finer than a thousandth. */
+  readonly amounts: readonly string[];
   /** Fields whose values have such fields themselves. */
   readonly deeper: readonly (readonly [field: string, ref: string])[];
 }
@@ -40,12 +43,19 @@ function complete(object: Fields, { $ref = "" }: Schema, isStored: boolean): voi
   dropEmpty(object, plan.omitted);
   // What is null by its zero below.
   if (isStored) dropEmpty(object, plan.nulled);
+  for (const field of plan.amounts) roundAmounts(object[field]);
   for (const [field, zero] of plan.zeroes) object[field] ??= zero();
   for (const [field, ref] of plan.deeper) {
     const value = object[field];
     for (const it of Array.isArray(value) ? value : [value])
       if (isObject(it)) complete(it, { $ref: ref }, isStored);
   }
+}
+
+/** Source: k8s.io/kubernetes, pkg/apis/core/v1, `SetDefaults_ResourceList`. */
+function roundAmounts(list: unknown): void {
+  if (!isObject(list)) return;
+  for (const [name, value] of Object.entries(list)) list[name] = roundedQuantity(value) ?? value;
 }
 
 function dropEmpty(object: Fields, fields: readonly string[]): void {
@@ -66,8 +76,11 @@ function plans(): ReadonlyMap<string, Plan> {
     });
     const nulled = collections.filter((it) => zeroes.some(([field]) => field === it));
     const omitted = collections.filter((it) => !nulled.includes(it));
+    const amounts = fields.flatMap(([field, { additionalProperties: of }]) =>
+      isObject(of) && of["$ref"] === QUANTITY ? [field] : [],
+    );
     const deeper: (readonly [string, string])[] = [];
-    const plan = { zeroes, omitted, nulled, deeper };
+    const plan = { zeroes, omitted, nulled, amounts, deeper };
     // A type may hold itself: it is known before its fields are looked at.
     made.set(ref, plan);
     for (const [field, schema] of fields) {
@@ -82,8 +95,10 @@ function plans(): ReadonlyMap<string, Plan> {
 
 function isEmptyPlan(plan: Plan | undefined): boolean {
   if (plan === undefined) return true;
-  return [plan.zeroes, plan.omitted, plan.nulled, plan.deeper].every((it) => it.length === 0);
+  return [plan.zeroes, plan.omitted, plan.nulled, plan.amounts, plan.deeper].every((it) => it.length === 0);
 }
+
+const QUANTITY = `${REF_PREFIX}io.k8s.apimachinery.pkg.api.resource.Quantity`;
 
 /** Kinds of API servers that store JSON: their empty lists stay. */
 const STORED_AS_JSON = /^io\.k8s\.(apiextensions-apiserver|kube-aggregator)\./;
@@ -91,7 +106,8 @@ const STORED_AS_JSON = /^io\.k8s\.(apiextensions-apiserver|kube-aggregator)\./;
 /** Whether the field is a list or map that is lost when it is empty. */
 function isCollection({ name, bits }: GoType, field: string): boolean {
   const of = bits?.get(field) ?? 0;
-  return (of & (REPEATED | MAP)) !== 0 && !((of & ALWAYS) !== 0 && STORED_AS_JSON.test(name));
+  if ((of & (REPEATED | MAP)) === 0 || keepsEmpty(name, field)) return false;
+  return !((of & ALWAYS) !== 0 && STORED_AS_JSON.test(name));
 }
 
 function isEmpty(value: unknown): boolean {

@@ -2,7 +2,7 @@ import { alreadyExists, conflict, invalid, StatusError } from "../status.ts";
 import type { Entry } from "../storage/entry.ts";
 import { storageKey } from "../storage/table.ts";
 import { attributesOf } from "./admission.ts";
-import { arranged, generateName, timestamp, validateMetadata } from "./metadata.ts";
+import { arranged, generateName, timestamp, validateGenerateName, validateMetadata } from "./metadata.ts";
 import { applySchemaDefaults, trackChange, validateSchema } from "./shape.ts";
 import { refuseOversized } from "./size.ts";
 import type { ApiObject, ResourceDefinition } from "./types.ts";
@@ -79,6 +79,7 @@ function prepare(write: Write, object: ApiObject): void {
   const context = writeContext(write);
   strategy.prepareForCreate?.(object, context);
   refuseInvalid(definition, object.metadata.name, [
+    ...validateGenerateName(object, definition),
     ...validateMetadata(object, definition),
     ...validateSchema(definition, object, undefined),
     ...(strategy.validateCreate?.(object, context) ?? []),

@@ -38,9 +38,9 @@ export function validateMetadata(
 ): FieldError[] {
   const { metadata } = object;
   const checkName = definition.strategy.checkName ?? subdomainProblems;
-  const problems = checkName(metadata.name) ?? [];
+  const problemsOf = (name: string): readonly string[] => [checkName(name) ?? []].flat();
   return [
-    ...invalidValues("metadata.name", metadata.name, typeof problems === "string" ? [problems] : problems),
+    ...invalidValues("metadata.name", metadata.name, problemsOf(metadata.name)),
     ...validateLabels(metadata.labels),
     ...validateAnnotations(metadata.annotations),
     ...validateOwners(metadata),
@@ -49,6 +49,17 @@ export function validateMetadata(
       definition.isCustom || BARE_FINALIZERS.has(definition.group ?? ""),
     ),
   ];
+}
+
+/** The prefix of a generated name is told of beside the name, as what the client can mend. */
+export function validateGenerateName(
+  { metadata: { generateName: prefix = "" } }: ApiObject,
+  { strategy: { checkName = subdomainProblems } }: { readonly strategy: Pick<Strategy, "checkName"> },
+): FieldError[] {
+  if (prefix === "") return [];
+  // What follows makes a dash at the end right.
+  const completed = prefix.length > 1 ? prefix.replace(/.-$/, "a") : prefix;
+  return invalidValues("metadata.generateName", prefix, [checkName(completed) ?? []].flat());
 }
 
 function invalidValues(field: string, value: unknown, problems: readonly string[]): FieldError[] {
@@ -198,6 +209,8 @@ export function keepServerMetadata(object: ApiObject, old: ApiObject): void {
   delete (metadata as { selfLink?: string }).selfLink;
 }
 
+const UNCOUNTED: ReadonlySet<string> = new Set(["none", "first"]);
+
 /** Whether `object` differs from `old` in what `generation` counts. */
 export function changesGeneration(
   definition: ResourceDefinition,
@@ -205,7 +218,7 @@ export function changesGeneration(
   old: ApiObject,
 ): boolean {
   const { generation } = definition.strategy;
-  if (generation === "none") return false;
+  if (UNCOUNTED.has(generation)) return false;
   const ignoresStatus = !definition.isCustom || definition.hasStatus;
   for (const field of new Set([...Object.keys(object), ...Object.keys(old)])) {
     if (field === "metadata" || field === "kind" || field === "apiVersion") continue;

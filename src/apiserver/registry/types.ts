@@ -65,8 +65,9 @@ export interface Strategy {
   readonly keptByStatus?: readonly ("labels" | "ownerReferences")[];
   /** After a change is in the store, and once for each object at start-up; `undefined` means absent. */
   readonly onStored?: (after: ApiObject | undefined, before: ApiObject | undefined) => void;
-  /** Which changes raise `metadata.generation`. "spec": anything but metadata and status; "none": the kind has none. */
-  readonly generation: "spec" | "spec-and-labels" | "spec-and-annotations" | "none";
+  /** Which changes raise `metadata.generation`. "spec": anything but metadata and status; "none": the kind has none;
+   * "first": it stays 1. */
+  readonly generation: "spec" | "spec-and-labels" | "spec-and-annotations" | "first" | "none";
   /** Whether PUT without a resourceVersion is taken. */
   readonly allowUnconditionalUpdate: boolean;
   /** Whether a status given at creation is kept although there is a status subresource (Node). Default: false. */

@@ -63,9 +63,16 @@ function impliedBy(schema: Schema | undefined, field: string, bits: number): [st
   return target?.properties === undefined ? [] : [[field, {}]];
 }
 
+const KEPT_EMPTY = new Set(["io.k8s.api.autoscaling.v2.HPAScalingRules.policies"]);
+
+/** Whether a list gets a default where it is absent, and is refused where it is empty. */
+export function keepsEmpty(name: string, field: string): boolean {
+  return KEPT_EMPTY.has(`${name}.${field}`);
+}
+
 /** Whether Go leaves a zero value of the field out of JSON. What is unknown is kept. */
-export function omitsZero({ bits }: GoType, field: string): boolean {
-  return ((bits?.get(field) ?? POINTER) & (POINTER | ALWAYS)) === 0;
+export function omitsZero({ name, bits }: GoType, field: string): boolean {
+  return !keepsEmpty(name, field) && ((bits?.get(field) ?? POINTER) & (POINTER | ALWAYS)) === 0;
 }
 
 /** What a field of the type holds before anything is set in it; undefined: it is not there. */

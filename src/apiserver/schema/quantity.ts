@@ -3,6 +3,8 @@ import { ceilDivide, isExponent, ONE, readQuantity } from "#api/meta/quantity.ts
 const DECIMAL = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"] as const;
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] as const;
 const NANO = 9;
+/** Unit: 10^-9. */
+const MILLI = 10n ** 6n;
 
 /**
  * The canonical form of a quantity: `1000m` is `1`, `0.5` is `500m`, `1024Mi` is `1Gi`, `1.5Gi` is `1536Mi`. What is
@@ -13,6 +15,14 @@ export function canonicalQuantity(text: string): string | undefined {
   if (quantity === undefined) return undefined;
   const { nanos, suffix } = quantity;
   return nanos < 0n ? `-${renderQuantity(-nanos, suffix)}` : renderQuantity(nanos, suffix);
+}
+
+/** The quantity in thousandths, what is smaller being rounded up; undefined where nothing is to be rounded. */
+export function roundedQuantity(value: unknown): string | undefined {
+  const { nanos = 0n, suffix = "" } = readQuantity(value) ?? {};
+  if (nanos % MILLI === 0n) return undefined;
+  const rounded = renderQuantity(ceilDivide(nanos < 0n ? -nanos : nanos, MILLI) * MILLI, suffix);
+  return nanos < 0n ? `-${rounded}` : rounded;
 }
 
 /** The canonical form of an amount, not below 0. `suffix` says in what: "Ki" in powers of 1024, "e0" as an exponent. Unit: 10^-9. */

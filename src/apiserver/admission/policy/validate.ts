@@ -7,6 +7,9 @@ import {
   unlessOneOf,
 } from "../../builtin/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, stringsAt, textAt } from "../../builtin/fields.ts";
+import { labelSelector } from "../../builtin/labels.ts";
+import { subdomain } from "../../builtin/names.ts";
+import { fields, filled } from "../../builtin/rules.ts";
 import type { CelType } from "../../cel/type.ts";
 import type { ApiObject } from "../../registry/types.ts";
 import type { FieldError } from "../../status.ts";
@@ -69,6 +72,7 @@ function validateConstraints(match: Fields | undefined): FieldError[] {
 function validateMatch(match: Fields | undefined, path: string): FieldError[] {
   if (match === undefined) return [];
   return [
+    ...fields({ namespaceSelector: labelSelector, objectSelector: labelSelector })(match, path),
     ...unlessOneOf(`${path}.matchPolicy`, match["matchPolicy"], MATCH_POLICIES),
     ...["resourceRules", "excludeResourceRules"].flatMap((list) =>
       itemsAt(match, list).flatMap((rule, at) => validateRule(rule, `${path}.${list}[${at}]`)),
@@ -180,7 +184,7 @@ function validateValueExpression(check: ExpressionCheck): FieldError[] {
 export function validateBinding(object: ApiObject): FieldError[] {
   const spec = fieldsAt(object, "spec") ?? {};
   return [
-    ...(textAt(spec, "policyName") === "" ? [required("spec.policyName")] : []),
+    ...fields({ policyName: filled("", subdomain) })(spec, "spec"),
     ...validateParamRef(fieldsAt(spec, "paramRef")),
     ...validateMatch(fieldsAt(spec, "matchResources"), "spec.matchResources"),
     ...validateActions(stringsAt(spec, "validationActions")),

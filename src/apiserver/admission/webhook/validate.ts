@@ -1,6 +1,9 @@
 import { duplicate, invalid, notSupported, required, unlessOneOf } from "../../builtin/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, stringsAt, textAt } from "../../builtin/fields.ts";
-import { checkDnsLabel, checkSubdomain } from "../../registry/names.ts";
+import { labelSelector } from "../../builtin/labels.ts";
+import { dns1035Problems } from "../../builtin/names.ts";
+import { fields } from "../../builtin/rules.ts";
+import { checkSubdomain } from "../../registry/names.ts";
 import type { ApiObject } from "../../registry/types.ts";
 import type { FieldError } from "../../status.ts";
 import { BOOLEAN, REQUEST_SCOPE } from "../expressions.ts";
@@ -30,6 +33,8 @@ export function validateWebhooks(object: ApiObject): FieldError[] {
   });
 }
 
+const selectors = fields({ namespaceSelector: labelSelector, objectSelector: labelSelector });
+
 function validateWebhook(webhook: Fields, path: string): FieldError[] {
   const timeout = webhook["timeoutSeconds"];
   const isTimely = typeof timeout !== "number" || (timeout >= 1 && timeout <= MAX_TIMEOUT);
@@ -43,6 +48,7 @@ function validateWebhook(webhook: Fields, path: string): FieldError[] {
       ? []
       : [invalid(`${path}.timeoutSeconds`, timeout, "the timeout value must be between 1 and 30 seconds")]),
     ...validateClientConfig(fieldsAt(webhook, "clientConfig") ?? {}, `${path}.clientConfig`),
+    ...selectors(webhook, path),
     ...validateConditions(webhook, `${path}.matchConditions`, CONDITIONS),
     ...unlessOneOf(`${path}.reinvocationPolicy`, webhook["reinvocationPolicy"], ["IfNeeded", "Never"]),
   ];
@@ -57,7 +63,8 @@ function validateName(name: string, field: string): FieldError[] {
 }
 
 function validateSideEffects(value: unknown, field: string): FieldError[] {
-  if (value === undefined) return [required(field, `must specify one of ${SIDE_EFFECTS.join(", ")}`)];
+  if (value === undefined || value === null)
+    return [required(field, `must specify one of ${SIDE_EFFECTS.join(", ")}`)];
   return SIDE_EFFECTS.some((it) => it === value) ? [] : [notSupported(field, value, SIDE_EFFECTS)];
 }
 
@@ -70,9 +77,7 @@ export function validateVersions(versions: readonly string[], field: string): Fi
       errors.push(invalid(`${field}[${at}]`, version, "duplicate version"));
       continue;
     }
-    errors.push(
-      ...[checkDnsLabel(version) ?? []].flat().map((it) => invalid(`${field}[${at}]`, version, it)),
-    );
+    errors.push(...dns1035Problems(version).map((it) => invalid(`${field}[${at}]`, version, it)));
   }
   if (!versions.some((it) => REVIEW_VERSIONS.includes(it))) {
     errors.push(invalid(field, versions, `must include at least one of ${REVIEW_VERSIONS.join(", ")}`));

@@ -1,5 +1,5 @@
 import { sameJson } from "#base/json.ts";
-import { familyOf, tryParseAddress } from "#netaddr/address.ts";
+import { familyOf, formatAddress, tryParseAddress } from "#netaddr/address.ts";
 import { isEndpointAddress } from "#netaddr/special.ts";
 import type { ApiObject, Strategy } from "../../registry/types.ts";
 import { labelValueProblems } from "../../registry/names.ts";
@@ -127,6 +127,10 @@ function validateAddress(text: string, path: string, type: string): FieldError[]
   const parsed = tryParseAddress(text);
   if (parsed === undefined) return [invalid(path, text, ADDRESS_FORM)];
   if (familyOf(parsed) !== type) return [invalid(path, text, `must be an ${type} address`)];
+  const canonical = formatAddress(parsed);
+  if (type === "IPv6" && canonical !== text) {
+    return [invalid(path, text, `must be in canonical form (${JSON.stringify(canonical)})`)];
+  }
   return validateNotSpecial(text, path);
 }
 

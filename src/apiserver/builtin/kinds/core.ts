@@ -1,5 +1,5 @@
 import type { SecretTokenOptions } from "../../auth/secret-tokens.ts";
-import type { ResourceDefinition } from "../../registry/types.ts";
+import type { ApiObject, ResourceDefinition } from "../../registry/types.ts";
 import {
   claimColumns,
   configMapColumns,
@@ -14,8 +14,9 @@ import { endpointsColumns, serviceColumns } from "../columns/network.ts";
 import { podColumns, podRowConditions } from "../columns/pod.ts";
 import { podTemplateColumns, replicationControllerColumns } from "../columns/workloads.ts";
 import { configMapStrategy, secretStrategy } from "../config/strategy.ts";
+import { withStatus } from "../workload/status.ts";
 import { tlsWarnings } from "../config/warnings.ts";
-import { fieldsAt } from "../fields.ts";
+import { fieldsAt, itemsAt, numberAt, textAt } from "../fields.ts";
 import { podWarnings } from "../pod/warnings.ts";
 import { define } from "../define.ts";
 import { endpointsStrategy } from "../endpoints/strategy.ts";
@@ -27,9 +28,16 @@ import type { ServiceAllocations } from "../service/allocations.ts";
 import { serviceStrategy } from "../service/strategy.ts";
 import { serviceWarnings } from "../service/warnings.ts";
 import { limitRangeStrategy, quotaStrategy } from "../quota.ts";
+import { claimWarnings } from "../storage/claim-spec.ts";
 import { claimStrategy, volumeStrategy } from "../storage/volume.ts";
 import { defaultReplicationController } from "../workload/defaults.ts";
 import { validateReplicationController } from "../workload/validate.ts";
+
+/** Of the Secrets of an account the names count alone: they are of its namespace. */
+function cleanSecrets(account: ApiObject): void {
+  if (account["secrets"] === undefined) return;
+  account["secrets"] = itemsAt(account, "secrets").map((it) => ({ name: textAt(it, "name") }));
+}
 
 /** The core group. */
 export function coreResources(
@@ -80,7 +88,7 @@ export function coreResources(
       plural: "serviceaccounts",
       shortNames: ["sa"],
       columns: nameAndAge,
-      strategy: { generation: "none" },
+      strategy: { generation: "none", prepareForCreate: cleanSecrets, prepareForUpdate: cleanSecrets },
     }),
     define("v1", "Pod", {
       plural: "pods",
@@ -120,6 +128,7 @@ export function coreResources(
       columns: claimColumns,
       hasStatus: true,
       strategy: claimStrategy,
+      warnings: (object) => claimWarnings(fieldsAt(object, "spec"), "spec"),
     }),
     define("v1", "ResourceQuota", {
       plural: "resourcequotas",
@@ -144,7 +153,10 @@ export function coreResources(
         defaultPropagation: "Orphan",
         applyDefaults: defaultReplicationController,
         validateCreate: validateReplicationController,
-        validateUpdate: validateReplicationController,
+        validateUpdate: withStatus("ReplicationController", validateReplicationController),
+        fieldSelectors: {
+          "status.replicas": (object) => String(numberAt(fieldsAt(object, "status"), "replicas") ?? 0),
+        },
       },
     }),
   ];

@@ -30,7 +30,7 @@ import { endpointSliceStrategy } from "../endpoints/strategy.ts";
 import { eventFromStored, eventToStored } from "../event/convert.ts";
 import { coreEventStrategy, eventStrategy } from "../event/strategy.ts";
 import { leaseStrategy } from "../lease.ts";
-import { ingressClassStrategy, ingressStrategy } from "../networking/ingress.ts";
+import { ingressClassStrategy, ingressStrategy, ingressWarnings } from "../networking/ingress.ts";
 import { ipAddressStrategy, serviceCidrStrategy } from "../networking/addresses.ts";
 import { networkPolicyStrategy } from "../networking/policy.ts";
 
@@ -78,6 +78,7 @@ export function networkResources(): readonly ResourceDefinition[] {
       columns: ingressColumns,
       hasStatus: true,
       strategy: ingressStrategy,
+      warnings: ingressWarnings,
     }),
     define("networking.k8s.io/v1", "IngressClass", {
       plural: "ingressclasses",

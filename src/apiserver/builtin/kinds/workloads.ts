@@ -11,8 +11,9 @@ import {
   statefulSetColumns,
 } from "../columns/workloads.ts";
 import { define } from "../define.ts";
-import { fieldsAt } from "../fields.ts";
+import { fieldsAt, itemsAt } from "../fields.ts";
 import { podWarnings } from "../pod/warnings.ts";
+import { claimWarnings } from "../storage/claim-spec.ts";
 import { autoscalerStrategy } from "../autoscaling.ts";
 import { disruptionBudgetStrategy } from "../policy.ts";
 import {
@@ -23,6 +24,8 @@ import {
 } from "../workload/defaults.ts";
 import { cronJobStrategy, jobStrategy } from "../workload/job.ts";
 import { daemonSetGenerations, startGeneration } from "../workload/generations.ts";
+import { revisionStrategy } from "../workload/revision.ts";
+import { withStatus } from "../workload/status.ts";
 import {
   validateDaemonSet,
   validateDeployment,
@@ -34,6 +37,13 @@ import {
 
 function templateWarnings(object: ApiObject): readonly string[] {
   return podWarnings(fieldsAt(fieldsAt(fieldsAt(object, "spec"), "template"), "spec"), "spec.template.spec");
+}
+
+/** Upstream leaves out the spec of a template in its path. */
+function templatedClaimWarnings(object: ApiObject): readonly string[] {
+  return itemsAt(fieldsAt(object, "spec"), "volumeClaimTemplates").flatMap((it, at) =>
+    claimWarnings(fieldsAt(it, "spec"), `spec.volumeClaimTemplates[${at}]`),
+  );
 }
 
 /** Groups apps, batch, autoscaling and policy. */
@@ -52,7 +62,7 @@ export function workloadResources(): readonly ResourceDefinition[] {
         keptByStatus: ["labels"],
         applyDefaults: defaultDeployment,
         validateCreate: validateDeployment,
-        validateUpdate: validateWorkloadUpdate(validateDeployment),
+        validateUpdate: withStatus("Deployment", validateWorkloadUpdate(validateDeployment)),
       },
     }),
     define("apps/v1", "ReplicaSet", {
@@ -66,7 +76,7 @@ export function workloadResources(): readonly ResourceDefinition[] {
       strategy: {
         applyDefaults: defaultReplicaSet,
         validateCreate: validateReplicaSet,
-        validateUpdate: validateWorkloadUpdate(validateReplicaSet),
+        validateUpdate: withStatus("ReplicaSet", validateWorkloadUpdate(validateReplicaSet)),
       },
     }),
     define("apps/v1", "StatefulSet", {
@@ -76,10 +86,10 @@ export function workloadResources(): readonly ResourceDefinition[] {
       columns: statefulSetColumns,
       hasStatus: true,
       hasScale: true,
-      warnings: templateWarnings,
+      warnings: (object) => [...templateWarnings(object), ...templatedClaimWarnings(object)],
       strategy: {
         validateCreate: validateStatefulSet,
-        validateUpdate: validateStatefulSetUpdate,
+        validateUpdate: withStatus("StatefulSet", validateStatefulSetUpdate),
         applyDefaults: defaultStatefulSet,
       },
     }),
@@ -97,13 +107,13 @@ export function workloadResources(): readonly ResourceDefinition[] {
           startGeneration(object);
         },
         validateCreate: validateDaemonSet,
-        validateUpdate: validateWorkloadUpdate(validateDaemonSet),
+        validateUpdate: withStatus("DaemonSet", validateWorkloadUpdate(validateDaemonSet)),
       },
     }),
     define("apps/v1", "ControllerRevision", {
       plural: "controllerrevisions",
       columns: controllerRevisionColumns,
-      strategy: { generation: "none" },
+      strategy: revisionStrategy,
     }),
     define("batch/v1", "Job", {
       plural: "jobs",

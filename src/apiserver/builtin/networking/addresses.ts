@@ -3,7 +3,7 @@ import { tryParsePrefix } from "#netaddr/prefix.ts";
 import { checkPathSegment } from "../../registry/names.ts";
 import type { ApiObject, Strategy } from "../../registry/types.ts";
 import type { FieldError } from "../../status.ts";
-import { ADDRESS_FORM, prefix } from "../addresses.ts";
+import { ADDRESS_FORM, canonicalPrefix } from "../addresses.ts";
 import { IMMUTABLE, invalid, required } from "../field-errors.ts";
 import { fieldsAt, stringsAt } from "../fields.ts";
 import { subdomain } from "../names.ts";
@@ -63,7 +63,7 @@ function validateServiceCidr(object: ApiObject): readonly FieldError[] {
       ),
     );
   }
-  return [...errors, ...cidrs.flatMap((it, at) => prefix(it, `${PATH}[${at}]`))];
+  return [...errors, ...cidrs.flatMap((it, at) => canonicalPrefix(it, `${PATH}[${at}]`))];
 }
 
 function validateServiceCidrUpdate(object: ApiObject, old: ApiObject): readonly FieldError[] {

@@ -19,7 +19,7 @@ import { between, fields, filled, immutable, optional, type Rule, text, whole } 
 /** Source: k8s.io/kubernetes, pkg/apis/networking/validation. */
 
 export const ingressStrategy: Partial<Strategy> = {
-  validateCreate: validateIngress,
+  validateCreate: (object) => [...validateIngress(object), ...sameClass(object)],
   validateUpdate: validateIngress,
 };
 
@@ -35,6 +35,24 @@ function validateIngress(object: ApiObject): FieldError[] {
     ...rules.flatMap((it, at) => validateRule(it, `spec.rules[${at}]`)),
     ...fields({ ingressClassName: optional(subdomain) })(spec, "spec"),
   ];
+}
+
+/** How the class was named before it had a field. */
+const CLASS_ANNOTATION = "kubernetes.io/ingress.class";
+
+function sameClass({ metadata, ...object }: ApiObject): FieldError[] {
+  const annotated = metadata.annotations?.[CLASS_ANNOTATION];
+  const named = stringAt(fieldsAt(object, "spec"), "ingressClassName");
+  if (annotated === undefined || named === undefined || annotated === named) return [];
+  const detail = "must match `ingressClassName` when both are specified";
+  return [invalid(`annotations.${CLASS_ANNOTATION}`, annotated, detail)];
+}
+
+export function ingressWarnings(object: ApiObject, old: ApiObject | undefined): readonly string[] {
+  const annotated = object.metadata.annotations?.[CLASS_ANNOTATION];
+  const named = fieldsAt(object, "spec")?.["ingressClassName"];
+  if (old !== undefined || annotated === undefined || named !== undefined) return [];
+  return [`annotation "${CLASS_ANNOTATION}" is deprecated, please use 'spec.ingressClassName' instead`];
 }
 
 function hostProblems(host: string): readonly string[] {

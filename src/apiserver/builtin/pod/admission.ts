@@ -66,8 +66,30 @@ function setPriority(pod: ApiObject, spec: Fields, { reader }: WriteContext): vo
     throw forbidden(PODS, pod.metadata.name, `no PriorityClass with name ${name} was found`);
   }
   if (name === "" && found !== undefined) spec["priorityClassName"] = found.metadata.name;
-  spec["priority"] = found?.["value"] ?? system ?? 0;
-  setDefault(spec, "preemptionPolicy", textAt(found, "preemptionPolicy") || "PreemptLowerPriority");
+  const value = found?.["value"] ?? system;
+  const policy = textAt(found, "preemptionPolicy") || "PreemptLowerPriority";
+  decide(pod, { field: "priority", words: "integer value of priority", value: value ?? 0 });
+  decide(pod, { field: "preemptionPolicy", words: "string value of PreemptionPolicy", value: policy });
+}
+
+interface Decision {
+  readonly field: string;
+  /** Upstream's, for the field. */
+  readonly words: string;
+  readonly value: unknown;
+}
+
+/** A pod has the priority of its class; it may only say the same. */
+function decide(pod: ApiObject, { field, words, value }: Decision): void {
+  const spec = ensureFields(pod, "spec");
+  const asked = spec[field];
+  spec[field] = value;
+  if ([undefined, null, "", value].includes(asked)) return;
+  const [said, computed] = [asked, value].map((it) => String(it as string | number));
+  const why =
+    `the ${words} (${said}) must not be provided in pod spec; ` +
+    `priority admission controller computed ${computed} from the given PriorityClass name`;
+  throw forbidden(PODS, pod.metadata.name, why);
 }
 
 /** Only the default one comes by itself, and to a namespace that stays. */

@@ -53,6 +53,8 @@ export function defaultPod(pod: Fields): void {
   // The pod as a whole is as a container.
   if (spec["resources"] !== undefined) defaultRequests(spec);
   defaultPodSpec(spec);
+  // What is negative in a template becomes the shortest time there is.
+  if ((numberAt(spec, "terminationGracePeriodSeconds") ?? 0) < 0) spec["terminationGracePeriodSeconds"] = 1;
 }
 
 /** Who sets a limit alone asks for as much. */

@@ -8,10 +8,9 @@ import {
   each,
   fields,
   filled,
-  number,
   oneOf,
   optional,
-  positive,
+  number,
   present,
   type Rule,
   text,
@@ -155,13 +154,15 @@ export const toleration: Rule = all(
   fields({ effect: optional(oneOf(...EFFECTS)) }),
 );
 
+const aboveZero = number((it) => it > 0, "must be greater than zero");
+
 const minDomains: Rule = whole((of, path) => {
   const count = numberAt(of, "minDomains");
   const action = textAt(of, "whenUnsatisfiable");
   if (count === undefined) return [];
   const detail = `can only use minDomains if whenUnsatisfiable=DoNotSchedule, not ${action}`;
   const errors = action === "DoNotSchedule" ? [] : [invalid(`${path}.minDomains`, count, detail)];
-  return [...positive(count, `${path}.minDomains`), ...errors];
+  return [...aboveZero(count, `${path}.minDomains`), ...errors];
 });
 
 export const topologySpreadConstraints: Rule = (constraints, path) => {
@@ -176,8 +177,8 @@ export const topologySpreadConstraints: Rule = (constraints, path) => {
     const here = `${path}[${at}]`;
     return [
       ...fields({
-        maxSkew: positive,
-        topologyKey: filled("can not be empty", qualifiedName),
+        maxSkew: aboveZero,
+        topologyKey: filled("can not be empty"),
         whenUnsatisfiable: oneOf("DoNotSchedule", "ScheduleAnyway"),
       })(it, here),
       ...(isRepeated

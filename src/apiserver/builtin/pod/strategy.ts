@@ -11,7 +11,7 @@ import {
 import { defaultPod, defaultPodSpec } from "./defaults.ts";
 import { qosClassOf } from "./qos.ts";
 import { validatePodUpdate } from "./update.ts";
-import { validatePodSpec, validatePodTemplate } from "./validate.ts";
+import { validateNewPod, validatePodTemplate } from "./validate.ts";
 
 /** @param isEnabled - Which of the admission plugins that belong to pods are on. */
 export function podStrategy(isEnabled: PodAdmission): Partial<Strategy> {
@@ -36,7 +36,7 @@ const POD_STRATEGY: Partial<Strategy> = {
   generation: "spec",
   keptByStatus: ["ownerReferences"],
   applyDefaults: defaultPod,
-  validateCreate: (pod) => validatePodSpec(fieldsAt(pod, "spec"), "spec", { podName: pod.metadata.name }),
+  validateCreate: validateNewPod,
   validateUpdate: validatePodUpdate,
   gracePeriodSeconds,
   fieldSelectors: {

@@ -5,7 +5,8 @@ import { invalid, notAllowed } from "../field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, numberAt, stringMapAt, textAt } from "../fields.ts";
 import { each } from "../rules.ts";
 import { toleration } from "./scheduling.ts";
-import { validatePodSpec } from "./validate.ts";
+import { validatePodStatus } from "./status.ts";
+import { image, validatePodSpec } from "./validate.ts";
 
 /** What may change of a pod once it is there. Source: k8s.io/kubernetes, pkg/apis/core/validation, `ValidatePodUpdate`. */
 
@@ -17,11 +18,14 @@ const UPDATE_RULE =
 export function validatePodUpdate(pod: ApiObject, old: ApiObject, context: WriteContext): FieldError[] {
   const spec = fieldsAt(pod, "spec") ?? {};
   const before = fieldsAt(old, "spec") ?? {};
+  if (context.subresource === "status") return validatePodStatus(pod, old);
   if (sameJson(spec, before)) return [];
   const errors = validatePodSpec(spec, "spec", { podName: pod.metadata.name });
   for (const list of ["containers", "initContainers"]) {
-    if (itemsAt(spec, list).length === itemsAt(before, list).length) continue;
-    return [...errors, notAllowed(`spec.${list}`, "pod updates may not add or remove containers")];
+    if (itemsAt(spec, list).length !== itemsAt(before, list).length) {
+      return [...errors, notAllowed(`spec.${list}`, "pod updates may not add or remove containers")];
+    }
+    errors.push(...itemsAt(spec, list).flatMap((it, at) => image(it, `spec.${list}[${at}]`)));
   }
   const deadline = validateDeadline(numberAt(spec, "activeDeadlineSeconds"), before);
   errors.push(...deadline.errors);

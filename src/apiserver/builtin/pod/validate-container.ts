@@ -2,7 +2,7 @@ import type { FieldError } from "../../status.ts";
 import { duplicate, invalid, notAllowed, notSupported, required, tooMany } from "../field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, numberAt, stringAt, textAt } from "../fields.ts";
 import { dnsLabel, portNameProblems } from "../names.ts";
-import { resourceRequirements } from "../resources.ts";
+import { resourceClaims, resourceRequirements } from "../resources.ts";
 import { between, fields, filled, oneOf, optional, type Rule } from "../rules.ts";
 import { environment, environmentSources } from "./environment.ts";
 import { handlers, noHandlers } from "./handlers.ts";
@@ -86,6 +86,7 @@ function validateContainer(container: Fields, path: string, { spec, volumes }: P
     ...validateDevices(container, `${path}.volumeDevices`, volumes),
     ...fields({ imagePullPolicy: filled("", oneOf("Always", "IfNotPresent", "Never")) })(container, path),
     ...resourceRequirements(fieldsAt(container, "resources"), `${path}.resources`),
+    ...resourceClaims(fieldsAt(container, "resources"), `${path}.resources.claims`, spec),
     ...validateResizePolicy(container, `${path}.resizePolicy`, textAt(spec, "restartPolicy")),
     ...containerSecurity(spec["hostUsers"] !== false)(
       fieldsAt(container, "securityContext"),

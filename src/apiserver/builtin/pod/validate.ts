@@ -1,4 +1,5 @@
 import { formText, qualifiedNameProblems, tooLong, wholly } from "../../registry/names.ts";
+import type { ApiObject } from "../../registry/types.ts";
 import type { FieldError } from "../../status.ts";
 import { address } from "../addresses.ts";
 import { duplicate, invalid, notAllowed, required } from "../field-errors.ts";
@@ -75,6 +76,28 @@ export interface PodContext {
   readonly podName?: string;
 }
 
+/** A pod that is new, beyond what its spec says by itself. */
+export function validateNewPod(pod: ApiObject): FieldError[] {
+  const spec = fieldsAt(pod, "spec") ?? {};
+  const isGated = itemsAt(spec, "schedulingGates").length > 0;
+  const lists = ["initContainers", "containers"] as const;
+  return [
+    ...validatePodSpec(spec, "spec", { podName: pod.metadata.name }),
+    ...lists.flatMap((list) => itemsAt(spec, list).flatMap((it, at) => image(it, `spec.${list}[${at}]`))),
+    ...(itemsAt(spec, "ephemeralContainers").length > 0
+      ? [notAllowed("spec.ephemeralContainers", "cannot be set on create")]
+      : []),
+    ...(isGated && textAt(spec, "nodeName") !== ""
+      ? [notAllowed("spec.nodeName", "cannot be set until all schedulingGates have been cleared")]
+      : []),
+  ];
+}
+
+/** Templates may hold a blank, for what fills it in. */
+export const image: Rule = fields({
+  image: text((it) => (it === it.trim() ? [] : ["must not have leading or trailing whitespace"])),
+});
+
 export function validatePodSpec(
   of: Fields | undefined,
   path: string,
@@ -88,6 +111,7 @@ export function validatePodSpec(
     ...resourceRequirements(fieldsAt(spec, "resources"), `${path}.resources`, resourceName),
     ...validateHostNetwork(spec, path, podName !== undefined),
     ...policies(spec, path),
+    ...validateSharedProcesses(spec, `${path}.securityContext.shareProcessNamespace`),
     ...fields({ affinity })(spec, path),
     ...validateDns(spec, `${path}.dnsConfig`),
     ...placement(spec, path),
@@ -96,6 +120,11 @@ export function validatePodSpec(
     ...resourceRequirements({ limits: spec["overhead"] }, `${path}.overhead`),
     ...validateOs(fieldsAt(spec, "os"), `${path}.os`),
   ];
+}
+
+function validateSharedProcesses(spec: Fields, path: string): FieldError[] {
+  if (spec["hostPID"] !== true || spec["shareProcessNamespace"] !== true) return [];
+  return [invalid(path, true, "ShareProcessNamespace and HostPID cannot both be enabled")];
 }
 
 const SEARCH = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*";

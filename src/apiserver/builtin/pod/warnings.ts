@@ -1,3 +1,4 @@
+import { ONE, parseQuantity } from "#api/meta/quantity.ts";
 import { type Fields, fieldsAt, itemsAt, numberAt, textAt } from "../fields.ts";
 
 /** What is legal in a pod and yet no good idea. Source: k8s.io/kubernetes, pkg/api/pod, `GetWarningsForPodTemplate`. */
@@ -10,8 +11,9 @@ export function podWarnings(spec: Fields | undefined, path: string): readonly st
       ({ at, value }) => `${path}.hostAliases[${at}].ip: duplicate ip ${value}`,
     ),
     ...pullSecretWarnings(itemsAt(spec, "imagePullSecrets"), `${path}.imagePullSecrets`),
+    ...fractionWarnings(fieldsAt(spec, "overhead"), `${path}.overhead`),
     ...lists.flatMap((list) =>
-      itemsAt(spec, list).flatMap((it, at) => environmentWarnings(it, `${path}.${list}[${at}]`)),
+      itemsAt(spec, list).flatMap((it, at) => containerWarnings(it, `${path}.${list}[${at}]`)),
     ),
     ...portWarnings(spec, path),
     ...(grace < 0
@@ -77,6 +79,26 @@ function pullSecretWarnings(secrets: readonly Fields[], path: string): string[] 
       ...(name === '""' ? [`${here}: invalid empty name ${name}`] : []),
     ];
   });
+}
+
+function containerWarnings(container: Fields, path: string): string[] {
+  const resources = fieldsAt(container, "resources");
+  return [
+    ...["limits", "requests"].flatMap((list) =>
+      fractionWarnings(fieldsAt(resources, list), `${path}.resources.${list}`),
+    ),
+    ...environmentWarnings(container, path),
+  ];
+}
+
+/** Bytes come in whole numbers. */
+export function fractionWarnings(list: Fields | undefined, path: string): string[] {
+  return ["memory", "ephemeral-storage", "storage"]
+    .filter((it) => (parseQuantity(list?.[it]) ?? 0n) % ONE !== 0n)
+    .map(
+      (it) =>
+        `${path}[${it}]: fractional byte value ${JSON.stringify(list?.[it])} is invalid, must be an integer`,
+    );
 }
 
 /** A later definition may speak of the earlier one; otherwise it hides it. */

@@ -1,9 +1,10 @@
 import { sameJson } from "#base/json.ts";
 import type { FieldError } from "../../status.ts";
-import { invalid, notSupported, required } from "../field-errors.ts";
+import { invalid, notAllowed, notSupported, required } from "../field-errors.ts";
 import { type Fields, fieldsAt, stringAt, stringsAt, textAt } from "../fields.ts";
 import { labelSelector } from "../labels.ts";
 import { subdomain } from "../names.ts";
+import { fractionWarnings } from "../pod/warnings.ts";
 import { parseQuantity } from "#api/meta/quantity.ts";
 import { all, fields, filled, oneOf, optional, present, type Rule, whole } from "../rules.ts";
 
@@ -12,10 +13,15 @@ import { all, fields, filled, oneOf, optional, present, type Rule, whole } from 
 const ACCESS_MODES = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
 /** Upstream tells of a mode at the list. */
-export const accessModes: Rule = (value, path) =>
-  stringsAt({ value }, "value").flatMap((it): FieldError[] =>
-    ACCESS_MODES.includes(it) ? [] : [notSupported(path, it, ACCESS_MODES)],
-  );
+export const accessModes: Rule = (value, path) => {
+  const modes = stringsAt({ value }, "value");
+  const [known, unknown] = [true, false].map((is) => modes.filter((it) => ACCESS_MODES.includes(it) === is));
+  const isShared = new Set(known).size > 1 && known?.includes("ReadWriteOncePod") === true;
+  return [
+    ...(unknown ?? []).map((it) => notSupported(path, it, ACCESS_MODES)),
+    ...(isShared ? [notAllowed(path, "may not use ReadWriteOncePod with other access modes")] : []),
+  ];
+};
 
 export const volumeMode: Rule = present(oneOf("Block", "Filesystem"));
 
@@ -52,6 +58,13 @@ function sameSourceAs(a: Fields, b: Fields): boolean {
   return sameJson(partsOf(a), partsOf(b));
 }
 
+/** What is legal in a claim and yet no good idea. */
+export function claimWarnings(spec: Fields | undefined, path: string): readonly string[] {
+  return ["requests", "limits"].flatMap((list) =>
+    fractionWarnings(fieldsAt(fieldsAt(spec, "resources"), list), `${path}.resources.${list}`),
+  );
+}
+
 export const claimSpec: Rule = all(
   fields({ accessModes: filled("at least 1 access mode is required"), selector: labelSelector }),
   fields({ accessModes }),
@@ -61,6 +74,17 @@ export const claimSpec: Rule = all(
   sameSource,
   fields({ volumeAttributesClassName: optional(subdomain) }),
 );
+
+const COPIED = new Set(["/PersistentVolumeClaim", "snapshot.storage.k8s.io/VolumeSnapshot"]);
+
+/** The older name takes claims and snapshots alone; what else it names is forgotten, unless it was stored so. */
+export function dropForeignSource(spec: Fields, before: Fields | undefined): void {
+  const source = fieldsAt(spec, "dataSource");
+  const isKnown =
+    source === undefined || COPIED.has(`${textAt(source, "apiGroup")}/${textAt(source, "kind")}`);
+  const wasThere = before?.["dataSource"] !== undefined || before?.["dataSourceRef"] !== undefined;
+  if (!isKnown && !wasThere && spec["dataSourceRef"] === undefined) delete spec["dataSource"];
+}
 
 /** A source is written under both of its names, the newer of which takes any kind. */
 export function defaultSources(spec: Fields): void {

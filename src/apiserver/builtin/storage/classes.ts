@@ -1,3 +1,5 @@
+import { isObject, sameJson } from "#base/json.ts";
+import { byText } from "#base/text.ts";
 import type { ApiObject, Strategy } from "../../registry/types.ts";
 import type { FieldError } from "../../status.ts";
 import { duplicate, IMMUTABLE, invalid, notSupported, required } from "../field-errors.ts";
@@ -17,6 +19,7 @@ import { driverName } from "../pod/volumes.ts";
 import { protect } from "./protection.ts";
 import {
   all,
+  distinct,
   each,
   fields,
   filled,
@@ -32,15 +35,30 @@ import {
 
 const topology: Rule = (value, path) => {
   const seen = new Set<string>();
-  return itemsAt({ value }, "value").flatMap((term, at) =>
-    itemsAt(term, "matchLabelExpressions").flatMap((it, index): readonly FieldError[] => {
-      const here = `${path}[${at}].matchLabelExpressions[${index}]`;
-      const key = JSON.stringify([it["key"], it["values"]]);
-      const repeated = seen.has(key) ? [duplicate(`${path}[${at}].matchLabelExpressions`, "")] : [];
-      seen.add(key);
-      return [...fields({ values: filled(), key: qualifiedName })(it, here), ...repeated];
-    }),
-  );
+  return itemsAt({ value }, "value").flatMap((term, at) => {
+    const here = `${path}[${at}].matchLabelExpressions`;
+    const expressions = itemsAt(term, "matchLabelExpressions");
+    const said = JSON.stringify(
+      expressions
+        .map((it) => [textAt(it, "key"), [...new Set(stringsAt(it, "values"))].toSorted(byText)] as const)
+        .toSorted(([a], [b]) => byText(a, b)),
+    );
+    const isRepeated = seen.has(said);
+    seen.add(said);
+    return [
+      ...each(
+        fields({
+          values: all(
+            filled(),
+            distinct((it) => it),
+          ),
+          key: qualifiedName,
+        }),
+      )(expressions, here),
+      ...distinct((it) => (isObject(it) ? it["key"] : undefined), ".key")(expressions, here),
+      ...(isRepeated ? [duplicate(here, "")] : []),
+    ];
+  });
 };
 
 const storageClass: Rule = fields({
@@ -152,6 +170,10 @@ export const driverStrategy: Partial<Strategy> = {
     for (const flag of flags) spec[flag] ??= flag === "attachRequired";
     setDefaults(spec, { fsGroupPolicy: "ReadWriteOnceWithFSType" });
     if (stringsAt(spec, "volumeLifecycleModes").length === 0) spec["volumeLifecycleModes"] = ["Persistent"];
+  },
+  // It has no generation before its first change.
+  prepareForUpdate: ({ metadata, ...object }, old) => {
+    if (!sameJson(object["spec"], old["spec"])) metadata.generation = (old.metadata.generation ?? 0) + 1;
   },
   validateCreate: (object) => driver(object, ""),
   validateUpdate: (object, old) => [

@@ -10,7 +10,7 @@ import { driverName, hostPath, nfs } from "../pod/volumes.ts";
 import { parseQuantity } from "#api/meta/quantity.ts";
 import { all, fields, filled, oneOf, optional, present, type Rule, whole } from "../rules.ts";
 import { protect } from "./protection.ts";
-import { accessModes, claimSpec, defaultSources, volumeMode } from "./claim-spec.ts";
+import { accessModes, claimSpec, defaultSources, dropForeignSource, volumeMode } from "./claim-spec.ts";
 
 /** Volumes and claims on them. Source: k8s.io/kubernetes, pkg/apis/core/validation and the admission plugin that protects them. */
 
@@ -147,8 +147,6 @@ export const volumeStrategy: Partial<Strategy> = {
     setDefault(ensureFields(object, "status"), "phase", "Pending");
     const path = fieldsAt(spec, "hostPath");
     if (path !== undefined) path["type"] ??= "";
-    const claim = fieldsAt(spec, "claimRef");
-    if (claim !== undefined) setDefault(claim, "kind", textAt(claim, "kind"));
   },
   prepareForCreate: (object, { nowMs }) => {
     object["status"] = { phase: "Pending", lastPhaseTransitionTime: timestamp(nowMs) };
@@ -197,18 +195,25 @@ function validateClaimUpdate(object: ApiObject, old: ApiObject): readonly FieldE
   return [...errors, ...sameMode(spec, before)];
 }
 
+function completeSources(object: ApiObject, old: ApiObject | undefined): void {
+  const spec = ensureFields(object, "spec");
+  dropForeignSource(spec, fieldsAt(old, "spec"));
+  defaultSources(spec);
+}
+
 export const claimStrategy: Partial<Strategy> = {
   generation: "none",
   applyDefaults: (object) => {
     const spec = ensureFields(object, "spec");
     spec["volumeMode"] ??= "Filesystem";
     setDefault(ensureFields(object, "status"), "phase", "Pending");
-    defaultSources(spec);
   },
   prepareForCreate: (object) => {
+    completeSources(object, undefined);
     object["status"] = { phase: "Pending" };
     protect(object, "kubernetes.io/pvc-protection");
   },
+  prepareForUpdate: completeSources,
   validateCreate: (object) => validateClaim(object, ""),
   validateUpdate: validateClaimUpdate,
 };

@@ -6,6 +6,7 @@ import { ensureFields, type Fields, fieldsAt, numberAt, stringAt, stringMapAt, t
 import { fields, filled, nonNegative, oneOf, present, type Rule } from "../rules.ts";
 import { cronProblem } from "./cron.ts";
 import { defaultCronJob, defaultJob } from "./defaults.ts";
+import { validateJobStatus } from "./job-status.ts";
 import { validateJob, validateJobSpec, validateJobUpdate } from "./validate-job.ts";
 
 const UID_LABEL = "batch.kubernetes.io/controller-uid";
@@ -25,7 +26,10 @@ export const jobStrategy: Partial<Strategy> = {
   prepareForCreate: generateSelector,
   validateCreate: validateJob,
   // Upstream checks an updated job twice, and clients see each cause twice.
-  validateUpdate: (job, old) => [...validateJob(job), ...validateJobUpdate(job, old)],
+  validateUpdate: (job, old, { subresource }) =>
+    subresource === "status"
+      ? validateJobStatus(job, old)
+      : [...validateJob(job), ...validateJobUpdate(job, old)],
   fieldSelectors: {
     "status.successful": (object) => String(numberAt(fieldsAt(object, "status"), "succeeded") ?? 0),
   },

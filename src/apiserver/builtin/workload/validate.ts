@@ -17,7 +17,9 @@ import { claimSpec } from "../storage/claim-spec.ts";
 function validateTemplate(spec: Fields | undefined, path: string): FieldError[] {
   const template = fieldsAt(spec, "template");
   return [
-    ...(isEmptySelector(fieldsAt(spec, "selector")) ? [] : validateMatch(spec, path)),
+    ...(fieldsAt(spec, "selector") !== undefined && isEmptySelector(fieldsAt(spec, "selector"))
+      ? []
+      : validateMatch(spec, path)),
     ...validatePodTemplate(template, `${path}.template`),
     ...runsOn(template, `${path}.template`, "ReplicaSet"),
   ];
@@ -39,9 +41,10 @@ function runsOn(template: Fields | undefined, path: string, kind: string): Field
 /** A selector that is wrong in itself is told of already. */
 export function validateMatch(spec: Fields | undefined, path: string): FieldError[] {
   const selector = fieldsAt(spec, "selector") as LabelSelector | undefined;
-  if (selector === undefined || labelSelector(selector, "").length > 0) return [];
-  const labels = stringMapAt(fieldsAt(fieldsAt(spec, "template"), "metadata"), "labels");
-  if (matchesLabels(selector, labels)) return [];
+  if (labelSelector(selector, "").length > 0) return [];
+  const labels = fieldsAt(fieldsAt(fieldsAt(spec, "template"), "metadata"), "labels");
+  // No selector finds nothing, an empty one everything.
+  if (selector !== undefined && matchesLabels(selector, stringMapAt({ labels }, "labels"))) return [];
   return [invalid(`${path}.template.metadata.labels`, labels, "`selector` does not match template `labels`")];
 }
 

@@ -1,0 +1,19 @@
+import { expect, it } from "vitest";
+import { validateGenerateName } from "./metadata.ts";
+import { subdomainProblems } from "./names.ts";
+
+const fieldsOf = (generateName: string): readonly string[] =>
+  validateGenerateName(
+    { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "x", generateName } },
+    { strategy: { checkName: subdomainProblems } },
+  ).map((it) => it.field);
+
+it("a prefix of generated names is refused by its own field", () => {
+  expect(fieldsOf("UPPER-")).toEqual(["metadata.generateName"]);
+  expect(fieldsOf("a".repeat(260))).toEqual(["metadata.generateName"]);
+});
+
+it("a prefix may end in a dash", () => {
+  expect(fieldsOf("web-")).toEqual([]);
+  expect(fieldsOf("")).toEqual([]);
+});
