@@ -109,7 +109,10 @@ export function portsImportedBy(
 ): AcceptedCluster["ports"] {
   const service = serviceOfSlice(source);
   const { status = {} } = informers.serviceImports.store.get(service) ?? {};
-  const answer = statusFor(status, exportsOf(informers, service), importer);
+  const answer = statusFor(status, exportsOf(informers, service), {
+    cluster: importer,
+    knowsFamilies: isModernMember(informers, importer),
+  });
   const cluster = clusterOfMailbox(source.metadata.namespace);
   return answer.clusters?.find((it) => it.cluster === cluster)?.ports;
 }

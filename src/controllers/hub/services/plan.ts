@@ -47,6 +47,8 @@ export interface ServiceView {
   readonly allowed?: readonly string[] | undefined;
   /** Of the namespace: who may export services of it. Undefined: everyone. */
   readonly exporters?: readonly string[] | undefined;
+  /** Whether a member's agents know what we added to the published kinds. Default: all do. */
+  readonly isModern?: (cluster: string) => boolean;
 }
 
 type NewCondition = Omit<Condition, "lastTransitionTime">;
@@ -147,8 +149,10 @@ export function planService(view: ServiceView): ServicePlan {
     }),
     answers: view.imports.map((object) => {
       const holdsClaim = claims.some((it) => it.mailbox === object.metadata.namespace);
+      const cluster = clusterOfMailbox(object.metadata.namespace) ?? "";
+      const knowsFamilies = view.isModern?.(cluster) ?? true;
       const status = holdsClaim
-        ? statusFor(strict.status ?? {}, offered, clusterOfMailbox(object.metadata.namespace) ?? "")
+        ? statusFor(strict.status ?? {}, offered, { cluster, knowsFamilies })
         : { message: explainWait(object, strict.status, claims, view.allowed) };
       return { object, holdsClaim, status };
     }),

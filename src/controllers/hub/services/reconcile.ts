@@ -35,7 +35,7 @@ import type { EventRecorder } from "#kube/events.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { currentMembers, HUB_MANAGER, type HubInformers, serviceOfImported } from "../informers.ts";
-import { hasView, readsView } from "../view.ts";
+import { hasView, isModernMember, readsView } from "../view.ts";
 import { type Exporters, planService, sameStatus, type ServicePlan } from "./plan.ts";
 
 export interface ServicesDeps {
@@ -72,6 +72,7 @@ export function serviceReconciler(parts: ServicesDeps) {
       imports: [...informers.imports.store.byIndex("service", key)],
       serviceImport,
       allowed: allowedIn(informers, namespace),
+      isModern: (cluster) => isModernMember(informers, cluster),
     });
     const pass = new Pass(parts, key, signal);
     await pass.writeServiceImport(plan, serviceImport);

@@ -43,9 +43,10 @@ export function trafficVerdict(
 export function statusFor(
   status: FleetServiceImportStatus,
   models: readonly ExportedService[],
-  member: string,
+  { cluster, knowsFamilies }: { readonly cluster: string; readonly knowsFamilies: boolean },
 ): FleetServiceImportStatus {
-  const own = narrowedTo(status, models, member);
+  const own = narrowedTo(status, models, cluster);
+  if (!knowsFamilies) return own;
   const accepted = new Set(own.clusters?.map((it) => it.cluster));
   const ordered = models.filter((it) => accepted.has(it.cluster)).toSorted(byAge);
   // Exports of agents of other origin say nothing of families, and are of IPv4.
