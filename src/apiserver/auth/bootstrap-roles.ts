@@ -32,7 +32,7 @@ function role(
     metadata: {
       name,
       labels: { "kubernetes.io/bootstrapping": "rbac-defaults", ...labels },
-      annotations: { [`${RBAC}/autoupdate`]: "true" },
+      annotations: { "rbac.authorization.kubernetes.io/autoupdate": "true" },
     },
     rules: [],
     ...its,
@@ -56,7 +56,7 @@ function bind(name: string, roleName: string, ...subjects: readonly Subject[]): 
     metadata: {
       name,
       labels: { "kubernetes.io/bootstrapping": "rbac-defaults" },
-      annotations: { [`${RBAC}/autoupdate`]: "true" },
+      annotations: { "rbac.authorization.kubernetes.io/autoupdate": "true" },
     },
     roleRef: { apiGroup: RBAC, kind: "ClusterRole", name: roleName },
     subjects: [...subjects],

@@ -66,7 +66,8 @@ function parseTyped(text: string, isUntyped: boolean): ReturnType<typeof parseJs
   return { ...parsed, value: parseMerged(text) };
 }
 
-const UTF8 = new TextDecoder("utf-8", { fatal: true });
+/** A byte order mark is for the parser to refuse or to take. */
+const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 export function utf8(body: Buffer): string {
   try {

@@ -14,6 +14,7 @@ export async function serveDiscovery(catalog: Catalog, exchange: Exchange): Prom
   const segments = exchange.pathname.split("/").filter((it) => it !== "");
   const [root, ...rest] = segments;
   if (root !== "api" && root !== "apis") return false;
+  if (exchange.pathname.includes("//")) throw pathNotFound();
   const groups = catalog.groups().filter((it) => (it.group === "") === (root === "api"));
   if (rest.length === 0) {
     await serveRoot(exchange, root, groups);

@@ -6,6 +6,7 @@ import type { Registry } from "../registry/registry.ts";
 import type { DeleteOptions, Removal } from "../registry/removal.ts";
 import type { ResourceDefinition, Verb } from "../registry/types.ts";
 import type { WriteResult } from "../registry/write.ts";
+import { checkPathSegment } from "../registry/names.ts";
 import {
   badRequest,
   methodNotAllowed,
@@ -62,6 +63,7 @@ export class ResourceHandler {
 
   async serve(exchange: Exchange, target: ResourceTarget, admitted: Admitted): Promise<void> {
     const definition = this.#definitionOf(target);
+    refuseName(target.name);
     const accepted = negotiate(exchange.request.headers.accept);
     const call: Call = { exchange, definition, target, accepted, admitted };
     const verb = admitted.verb as Verb;
@@ -276,6 +278,12 @@ export class ResourceHandler {
 /** An object that was listed and is gone; another one of its name is nobody's concern unless the client asked for one. */
 function isExpected({ code }: StatusError, { preconditions }: DeleteOptions): boolean {
   return code === 404 || (code === 409 && preconditions === undefined);
+}
+
+/** What could be no part of a path is the name of nothing. */
+function refuseName(name: string | undefined): void {
+  const problem = name === undefined ? undefined : checkPathSegment(name);
+  if (problem !== undefined) throw badRequest(`Name parameter invalid: ${JSON.stringify(name)}: ${problem}`);
 }
 
 /** Of things in namespaces, only reading takes those of all namespaces; and nothing is created under a name that stands. */

@@ -36,11 +36,15 @@ export const PARTS_OF_OBJECT: ReadonlySet<string> = new Set(["approval", "finali
 
 /** What a resource has below its items, reviews aside. */
 export function subresourcesOf(
-  definition: Pick<ResourceDefinition, "group" | "plural" | "hasStatus"> & { readonly scale?: object },
+  definition: Pick<ResourceDefinition, "group" | "plural" | "hasStatus" | "isCustom"> & {
+    readonly scale?: object;
+  },
 ): readonly Subresource[] {
+  const scale = definition.scale === undefined ? [] : [{ name: "scale", verbs: STORED_VERBS }];
+  const status = definition.hasStatus ? [{ name: "status", verbs: STORED_VERBS }] : [];
+  const { isCustom } = definition;
   return [
     ...(SPECIAL.get(`${definition.group}/${definition.plural}`) ?? []),
-    ...(definition.scale === undefined ? [] : [{ name: "scale", verbs: STORED_VERBS }]),
-    ...(definition.hasStatus ? [{ name: "status", verbs: STORED_VERBS }] : []),
+    ...(isCustom ? [status, scale] : [scale, status]).flat(),
   ];
 }

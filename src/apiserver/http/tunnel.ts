@@ -63,8 +63,8 @@ export class KubeletTunnel {
 
   /** A request without upgrade: logs, in full or followed. */
   async serveRequest(exchange: Exchange, stream: Stream, of: Addressed): Promise<void> {
-    if (stream !== "log") throw badRequest("Upgrade request required");
     const options = this.#plan(stream, of, exchange.query);
+    if (stream !== "log") throw badRequest("Upgrade request required");
     const answer = await this.#fetch(options);
     const code = answer.statusCode ?? 500;
     if (code !== 200) throw kubeletRefusal(code, await textOf(answer));

@@ -90,7 +90,7 @@ describe("the document of a group version", () => {
     expect(example.components.schemas["com.example.v1.Widget"]).toMatchObject({
       "x-kubernetes-group-version-kind": [{ group: "example.com", version: "v1", kind: "Widget" }],
       properties: {
-        metadata: { $ref: expect.stringContaining("ObjectMeta") as string },
+        metadata: { allOf: [{ $ref: expect.stringContaining("ObjectMeta") as string }] },
         spec: { type: "object" },
       },
     });

@@ -1,3 +1,4 @@
+import { isObject } from "#base/json.ts";
 import { REF_PREFIX } from "../schema/definitions.ts";
 import type { Schema } from "../schema/types.ts";
 import { describeDefinition, describeField } from "./descriptions.ts";
@@ -28,18 +29,43 @@ const KIND: Schema = {
   description: "The REST resource that this object stands for, in CamelCase. It cannot be changed.",
 };
 
-/** A custom resource's schema with what every object has, as the API server publishes it. */
-export function wrapCustomSchema(resource: DocumentedResource): Schema {
-  const { group, version, kind, schema } = resource;
+const OBJECT_FIELDS: Readonly<Record<string, Schema>> = {
+  apiVersion: API_VERSION,
+  kind: KIND,
+  metadata: { description: "What every object has.", allOf: [{ $ref: `${META}.ObjectMeta` }] },
+};
+
+/** Objects inside of an object have what every object has. */
+function withEmbedded(schema: Schema): Schema {
+  const { properties, items, additionalProperties: values } = schema;
+  const isEmbedded = schema["x-kubernetes-embedded-resource"] === true;
+  const below = Object.entries(properties ?? {}).map(([name, it]) => [name, withEmbedded(it)] as const);
   return {
     ...schema,
+    ...(properties === undefined ? {} : { properties: Object.fromEntries(below) }),
+    ...(items === undefined ? {} : { items: withEmbedded(items) }),
+    ...(isObject(values) ? { additionalProperties: withEmbedded(values) } : {}),
+    ...(isEmbedded
+      ? {
+          properties: { ...Object.fromEntries(below), ...OBJECT_FIELDS },
+          required: [...new Set([...(schema.required ?? []), "kind", "apiVersion"])],
+        }
+      : {}),
+  };
+}
+
+/** A custom resource's schema with what every object has, as the API server publishes it. */
+export function wrapCustomSchema(resource: DocumentedResource): Schema {
+  const { group, version, kind, schema, strategy } = resource;
+  const selectable = Object.keys(strategy?.fieldSelectors ?? {}).map((fieldPath) => ({ fieldPath }));
+  return {
+    ...withEmbedded(schema),
     type: "object",
     properties: {
-      ...schema.properties,
-      apiVersion: API_VERSION,
-      kind: KIND,
-      metadata: { $ref: `${META}.ObjectMeta` },
+      ...withEmbedded(schema).properties,
+      ...OBJECT_FIELDS,
     },
+    ...(selectable.length === 0 ? {} : { "x-kubernetes-selectable-fields": selectable }),
     "x-kubernetes-group-version-kind": [{ group, version, kind }],
   };
 }

@@ -13,6 +13,7 @@ export interface DocumentedResource {
   readonly hasStatus: boolean;
   readonly scale?: object;
   readonly isCustom: boolean;
+  readonly strategy?: { readonly fieldSelectors?: object };
 }
 
 /** What only answers POST. A `ReviewDefinition` is one. */

@@ -55,7 +55,9 @@ export function syncLastApplied(object: ApiObject, manager: string, applied: Api
   const annotations = object.metadata.annotations;
   if (manager !== "kubectl" || annotations?.[LAST_APPLIED] === undefined) return object;
   const { [LAST_APPLIED]: _, ...own } = applied.metadata.annotations ?? {};
-  const text = `${render({ ...applied, metadata: { ...applied.metadata, annotations: own } })}\n`;
+  const { annotations: __, ...metadata } = applied.metadata;
+  const annotated = Object.keys(own).length === 0 ? metadata : { ...metadata, annotations: own };
+  const text = `${render({ ...applied, metadata: annotated })}\n`;
   const others = Object.entries(annotations).filter(([key]) => key !== LAST_APPLIED);
   const size = others.reduce((sum, [key, value]) => sum + key.length + value.length, LAST_APPLIED.length);
   const value = size + Buffer.byteLength(text) > MAX_ANNOTATIONS ? "" : text;

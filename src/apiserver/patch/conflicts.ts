@@ -12,14 +12,30 @@ export interface FieldConflict {
 /** 409 with one cause per field, worded as upstream does. */
 export function conflictError(conflicts: readonly FieldConflict[]): StatusError {
   const named = conflicts
-    .map(({ manager, path }) => ({ manager: renderManager(manager), field: renderPath(path) }))
-    .toSorted((a, b) => byText(a.manager, b.manager) || byText(a.field, b.field));
+    .map(({ manager, path }) => ({ manager: renderManager(manager), path, field: renderPath(path) }))
+    .toSorted((a, b) => byText(a.manager, b.manager) || byPath(a.path, b.path));
   const causes = named.map(({ manager, field }) => ({
     reason: "FieldManagerConflict",
     message: `conflict with ${manager}`,
     field,
   }));
   return applyConflict(messageOf(named), causes);
+}
+
+/** Kinds of path elements in their order: fields, items by key, by value, by index. */
+const ORDER = "fkvi";
+
+/** The fields of one level before those below. Source: structured-merge-diff, fieldpath/set.go. */
+function byPath(a: readonly string[], b: readonly string[]): number {
+  const at = a.findIndex((it, index) => it !== b[index]);
+  if (at < 0) return a.length - b.length;
+  const isBelow = (of: readonly string[]): number => (of.length > at + 1 ? 1 : 0);
+  const [one = "", other = ""] = [a[at], b[at]];
+  return (
+    isBelow(a) - isBelow(b) ||
+    ORDER.indexOf(one.charAt(0)) - ORDER.indexOf(other.charAt(0)) ||
+    byText(one, other)
+  );
 }
 
 function messageOf(named: readonly { manager: string; field: string }[]): string {

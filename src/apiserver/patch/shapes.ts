@@ -56,12 +56,28 @@ function isMapType(schema: Schema): boolean {
 
 function mapShape(schema: Schema, target: Schema): Shape {
   const relation = schema["x-kubernetes-map-type"] ?? target["x-kubernetes-map-type"];
-  if (relation === "atomic" || schema.$ref === RAW_EXTENSION) return LEAF;
+  return relation === "atomic" || schema.$ref === RAW_EXTENSION ? LEAF : fieldsOf(schema, target);
+}
+
+function fieldsOf(schema: Schema, target: Schema): MapShape {
   const fields =
     target["x-kubernetes-embedded-resource"] === true
       ? withObjectFields(target).properties
       : target.properties;
   return { kind: "map", ref: schema.$ref, fields: fields ?? NO_FIELDS, element: elementOf(target) };
+}
+
+/** What is in a value that has one owner: it has to be of its schema all the same. Undefined for scalars. */
+export function insideOf(
+  schema: Schema,
+  resolve: SchemaResolver,
+): MapShape | { readonly kind: "items"; readonly item: Schema } | undefined {
+  const target = deref(schema, resolve);
+  if (schema.$ref === RAW_EXTENSION) return undefined;
+  if (isMapType(target)) return fieldsOf(schema, target);
+  return target.type === "array" && target.items !== undefined
+    ? { kind: "items", item: target.items }
+    : undefined;
 }
 
 function elementOf(schema: Schema): Schema | undefined {
@@ -105,7 +121,7 @@ export function itemElement(
   const key: Record<string, unknown> = {};
   // A key that is left out and has no default is no part of the item's name.
   for (const name of shape.keys) {
-    const value = item[name] ?? fields?.[name]?.default;
+    const value = item[name] ?? fields?.[name]?.default ?? impliedKey(shape.item, name, resolve);
     if (value !== undefined) key[name] = value;
   }
   if (Object.keys(key).length === 0) {
@@ -115,6 +131,15 @@ export function itemElement(
     };
   }
   return { element: keyElement(key) };
+}
+
+/** Go's zero of a key that items of built-in kinds must have: the item is told apart, and refused for lacking it. */
+function impliedKey(item: Schema, name: string, resolve: SchemaResolver): unknown {
+  const { required = [], properties } = deref(item, resolve);
+  if (item.$ref === undefined || !required.includes(name)) return undefined;
+  const type = properties?.[name]?.type;
+  if (type === "string") return "";
+  return type === "integer" ? 0 : undefined;
 }
 
 /** As `itemElement`, for lists that were checked before or that the store holds: an item without key is known by its text. */

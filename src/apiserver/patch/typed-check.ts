@@ -2,7 +2,15 @@ import { isObject } from "#base/json.ts";
 import { deref } from "../schema/definitions.ts";
 import type { Schema, SchemaResolver } from "../schema/types.ts";
 import { fieldElement, renderPath } from "./field-set.ts";
-import { fieldSchema, itemElement, shapeOf, type ListShape, type SetShape } from "./shapes.ts";
+import {
+  fieldSchema,
+  insideOf,
+  itemElement,
+  type ListShape,
+  type MapShape,
+  type SetShape,
+  shapeOf,
+} from "./shapes.ts";
 
 /**
  * What keeps a configuration from being applied: fields that the schema does not have, values of another type, items
@@ -31,15 +39,28 @@ class Checker {
       return;
     }
     const shape = shapeOf(schema, value, this.#resolve);
-    if (shape.kind === "map" && isObject(value)) {
-      for (const [name, item] of Object.entries(value)) {
-        const below = fieldSchema(shape, name);
-        const at = [...path, fieldElement(name)];
-        if (below === undefined) this.#report(at, "field not declared in schema");
-        else this.values(item, below, at);
-      }
-    } else if ((shape.kind === "list" || shape.kind === "set") && Array.isArray(value)) {
+    if (shape.kind === "leaf") this.#inside(value, schema, path);
+    else if (shape.kind === "map" && isObject(value)) this.#map(value, shape, path);
+    else if ((shape.kind === "list" || shape.kind === "set") && Array.isArray(value)) {
       this.#list(value, shape, path);
+    }
+  }
+
+  /** Atomic lists and structs. */
+  #inside(value: unknown, schema: Schema, path: readonly string[]): void {
+    const inside = insideOf(schema, this.#resolve);
+    if (inside?.kind === "map" && isObject(value)) this.#map(value, inside, path);
+    else if (inside?.kind === "items" && Array.isArray(value)) {
+      value.forEach((it, index) => this.values(it, inside.item, [...path, `i:${index}`]));
+    }
+  }
+
+  #map(value: Readonly<Record<string, unknown>>, shape: MapShape, path: readonly string[]): void {
+    for (const [name, item] of Object.entries(value)) {
+      const below = fieldSchema(shape, name);
+      const at = [...path, fieldElement(name)];
+      if (below === undefined) this.#report(at, "field not declared in schema");
+      else this.values(item, below, at);
     }
   }
 

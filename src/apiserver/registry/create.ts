@@ -81,7 +81,7 @@ function prepare(write: Write, object: ApiObject): void {
   refuseInvalid(definition, object.metadata.name, [
     ...validateGenerateName(object, definition),
     ...validateMetadata(object, definition),
-    ...validateSchema(definition, object, undefined),
+    ...validateSchema(definition, object, { subresource: "" }),
     ...(strategy.validateCreate?.(object, context) ?? []),
   ]);
 }

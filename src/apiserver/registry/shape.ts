@@ -101,11 +101,13 @@ export function applySchemaDefaults({ isCustom, schema }: ResourceDefinition, ob
 export function validateSchema(
   { isCustom, schema }: ResourceDefinition,
   object: ApiObject,
-  old: ApiObject | undefined,
+  { old, subresource }: { readonly old?: ApiObject; readonly subresource: string },
 ): readonly FieldError[] {
   if (!isCustom) return [];
   const before = old === undefined ? {} : { old };
-  const errors = validateValue({ value: object, schema, path: "", resolve: resolveDefinition, ...before });
+  const part = subresource === "status" ? { part: subresource } : {};
+  const resolve = resolveDefinition;
+  const errors = validateValue({ value: object, schema, path: "", resolve, ...before, ...part });
   if (!hasRules(schema)) return errors;
   if (errors.some((it) => BLOCKING.has(it.type))) return [...errors, RULES_SKIPPED];
   return [...errors, ...validateRules({ value: object, schema, path: "", ...before })];

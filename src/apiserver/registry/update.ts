@@ -93,7 +93,7 @@ export function replaceObject(write: Write, replacement: Replacement): WriteResu
   refuseInvalid(definition, old.metadata.name, [
     ...validateMetadata(object, definition),
     ...validateMetadataUpdate(object, old),
-    ...validateSchema(definition, object, old),
+    ...validateSchema(definition, object, { old, subresource: request.subresource }),
     ...(strategy.validateUpdate?.(object, old, context) ?? []),
   ]);
   const shown = { object: part?.of(object) ?? object, old: part?.of(old) ?? old, ...kindOf(part) };

@@ -16,14 +16,17 @@ export interface ValueToValidate {
   readonly resolve: SchemaResolver;
   /** What stood there before an update: parts that are as they were are not held to rules that came later. */
   readonly old?: unknown;
+  /** The part that is written alone, which texts do not name: "status". */
+  readonly part?: string;
 }
 
 /**
  * What is wrong with a value, by the validations of its schema, worded as kube-apiserver does for custom resources.
  * Source: kube-openapi, pkg/validation/validate; apiextensions-apiserver, pkg/apiserver/validation (ratcheting: KEP-4008).
  */
-export function validateValue({ value, schema, path, resolve, old }: ValueToValidate): FieldError[] {
-  const validator = new Validator(resolve);
+export function validateValue(of: ValueToValidate): FieldError[] {
+  const { value, schema, path, resolve, old, part } = of;
+  const validator = new Validator(resolve, part);
   validator.value({ value, old, path }, schema);
   return validator.errors;
 }
@@ -43,9 +46,11 @@ const MAX_ERRORS = 100;
 class Validator {
   readonly errors: FieldError[] = [];
   readonly #resolve: SchemaResolver;
+  readonly #part: string | undefined;
 
-  constructor(resolve: SchemaResolver) {
+  constructor(resolve: SchemaResolver, part: string | undefined) {
     this.#resolve = resolve;
+    this.#part = part;
   }
 
   value(subject: Subject, schema: Schema): void {
@@ -86,12 +91,17 @@ class Validator {
 
   #typeError({ value, path }: Subject, type: string): void {
     const actual = typeOf(value);
-    const message = `Invalid value: ${JSON.stringify(actual)}: ${inBody(path)} must be of type ${type}: ${JSON.stringify(actual)}`;
+    const message = `Invalid value: ${JSON.stringify(actual)}: ${this.#inBody(path)} must be of type ${type}: ${JSON.stringify(actual)}`;
     this.errors.push({ type: "FieldValueTypeInvalid", field: path, message });
   }
 
+  #inBody(path: string): string {
+    const above = `${this.#part ?? ""}.`;
+    return `${path.startsWith(above) ? path.slice(above.length) : path} in body`;
+  }
+
   #invalid({ value, path }: Subject, why: string): void {
-    this.errors.push(invalid(path, value, `${inBody(path)} ${why}`));
+    this.errors.push(invalid(path, value, `${this.#inBody(path)} ${why}`));
   }
 
   #ofAnyType({ value, path }: Subject, schema: Schema): void {
@@ -112,7 +122,7 @@ class Validator {
     else if (pattern !== undefined && !matches(pattern, value))
       this.#invalid(subject, `should match '${pattern}'`);
     if (schema.format !== undefined && !isOfFormat(value, schema.format)) {
-      const why = `${inBody(path)} must be of type ${schema.format}: ${JSON.stringify(value)}`;
+      const why = `${this.#inBody(path)} must be of type ${schema.format}: ${JSON.stringify(value)}`;
       const message = `Invalid value: ${JSON.stringify(value)}: ${why}`;
       this.errors.push({ type: "FieldValueTypeInvalid", field: path, message });
     }
@@ -226,7 +236,7 @@ class Validator {
   }
 
   #errorsOf(subject: Subject, schema: Schema): FieldError[] {
-    const other = new Validator(this.#resolve);
+    const other = new Validator(this.#resolve, this.#part);
     other.value({ ...subject, old: undefined }, schema);
     return other.errors;
   }
@@ -268,10 +278,6 @@ function typeOf(value: unknown): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
   return typeof value === "number" ? (Number.isInteger(value) ? "integer" : "number") : typeof value;
-}
-
-function inBody(path: string): string {
-  return `${path} in body`;
 }
 
 function child(path: string, name: string): string {

@@ -33,7 +33,8 @@ const MAX_EXPANDED = 2 * 1024 * 1024;
  * @throws {StatusError} 400 for malformed text, excessive aliases, and what `parseJson` refuses; 413 for YAML beyond
  * 64 Ki characters.
  */
-export function parseYaml(text: string): Parsed {
+export function parseYaml(source: string): Parsed {
+  const text = source.startsWith("\uFEFF") ? source.slice(1) : source;
   if (/^\s*\{/.test(text)) {
     const asJson = tryJson(text);
     if (asJson !== undefined) return asJson;
