@@ -64,6 +64,11 @@ export class FakeApiState {
     return this.#commit(of, undefined, object);
   }
 
+  /** Puts `object` as it is, with its uid and all: what a test has from elsewhere. */
+  put(of: Resource, object: KubeObject): void {
+    this.#commit(of, this.all(of).get(keyOf(object)), object);
+  }
+
   /** Puts `object` in the place of what is there, by the rules of the main resource or of `status`. */
   update(of: Resource, object: KubeObject, subresource: string | undefined): KubeObject {
     const key = keyOf(object);

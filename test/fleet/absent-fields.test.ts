@@ -1,0 +1,185 @@
+import { expect, it } from "vitest";
+import { INTERNAL_MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { EVENTS } from "#api/core/v1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
+import { keyOf } from "#api/meta/key.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import { MULTI_CLUSTER_SERVICES } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FakeClock } from "#base/clock.fake.ts";
+import { cloneJson } from "#base/json.ts";
+import type { Logger } from "#base/log.ts";
+import { createMetrics } from "#base/metrics.ts";
+import { seededRng } from "#base/rng.ts";
+import { startHub } from "#controllers/hub/hub.ts";
+import { exportedFacts } from "#controllers/member/endpoints/export.ts";
+import { startMember } from "#controllers/member/member.ts";
+import { createClusterSetSync } from "#dns/sync.ts";
+import { RecordTree } from "#dns/tree.ts";
+import type { RuntimeDeps } from "#kube/deps.ts";
+import { FakeKubeClient } from "#kube/client.fake.ts";
+import { readObject } from "#kube/read.ts";
+import { createLabControllers } from "#lab/controllers/compose.ts";
+import {
+  knownKinds,
+  recordedOf,
+  type Seed,
+  type Variant,
+  variantsOf,
+  withoutField,
+} from "./absent-fields.ts";
+import { deploy, ensureNamespace, eventually, exportBy, startFleet } from "./fleet.ts";
+
+/**
+ * What every program does with objects of which any one optional field is absent. The objects are those of a fleet at
+ * work, and all that were recorded of others; the programs are whole, so that new kinds and controllers take part
+ * without being named here. All variants are there at once, each among a copy of the others in a namespace of its own.
+ */
+
+/** Each variant as it is, in a namespace or under a name of its own. */
+function apart(variants: readonly Variant[]): Seed[] {
+  return variants.map((variant, copy) => {
+    const object = withoutField(variant);
+    const { metadata } = object;
+    metadata.uid = `uid-${copy}`;
+    if (!variant.of.namespaced) metadata.name = `${metadata.name}-${copy}`;
+    else if (metadata.namespace?.startsWith("fleet-member-") === true)
+      metadata.name = `${metadata.name}-${copy}`;
+    else metadata.namespace = `other${copy}`;
+    return { of: variant.of, object };
+  });
+}
+
+/** What a fleet with something of everything holds, by cluster. */
+async function fleetAtWork(kinds: readonly Resource[]): Promise<Record<"hub" | "a", readonly Seed[]>> {
+  await using fleet = await startFleet({ members: ["a", "b"], leaseSeconds: 60 });
+  const [a, b] = [fleet.client("a"), fleet.client("b")];
+  await deploy(a, { name: "web", addresses: ["10.1.0.1"] });
+  await deploy(a, { name: "db", headless: true, addresses: ["10.1.0.2"] });
+  await deploy(b, { name: "web", addresses: ["10.2.0.1"] });
+  await ensureNamespace(b, "work");
+  for (const client of [a, b])
+    for (const door of ["fleet", "mcs"] as const) await exportBy(door, client, { name: "web" });
+  await exportBy("mcs", a, { name: "db" });
+  await a.create(MULTI_CLUSTER_SERVICES, {
+    metadata: { namespace: "work", name: "web" },
+    spec: { serviceImport: { name: "web" } },
+  });
+  await eventually(a, MULTI_CLUSTER_SERVICES, (found) =>
+    found.some((it) => it.status?.conditions?.some((at) => at.status === "True") === true),
+  );
+  const of = async (name: string): Promise<Seed[]> => {
+    const client = fleet.client(name);
+    const lists = await Promise.all(
+      kinds.map(async (kind) =>
+        (await client.list(kind).catch(() => ({ items: [] }))).items.map((object) => ({ of: kind, object })),
+      ),
+    );
+    return lists.flat();
+  };
+  return { hub: await of("hub"), a: await of("a") };
+}
+
+/** Something wrong with an object's form, as JavaScript tells it. */
+const STUMBLED =
+  /Cannot (read|convert|use|destructure)|is not (iterable|a function)|undefined is not|Invalid time/;
+
+class Worlds {
+  readonly clock = new FakeClock(Date.now());
+  readonly faults: string[] = [];
+  readonly deps: RuntimeDeps;
+
+  constructor() {
+    const note = (message: string, fields: object = {}): void => {
+      const text = `${message} ${JSON.stringify(fields)}`;
+      if (STUMBLED.test(text)) this.faults.push(text);
+    };
+    const log: Logger = { debug: note, info: note, warn: note, error: note, child: () => log };
+    this.deps = { clock: this.clock, rng: seededRng(1), log, metrics: createMetrics() };
+  }
+
+  hold(seeds: readonly Seed[]): FakeKubeClient {
+    const client = new FakeKubeClient(this.clock);
+    for (const { of, object } of seeds) client.state.put(of, readObject(of, cloneJson(object)));
+    return client;
+  }
+
+  /** Lets time go on until the program has begun. */
+  async running<T>(start: Promise<T>): Promise<T> {
+    const isDone = (): Promise<boolean> => Promise.race([start.then(() => true), Promise.resolve(false)]);
+    for (let step = 0; step < 200; step++) {
+      await this.clock.advance(20);
+      if (await isDone()) break;
+    }
+    return start;
+  }
+}
+
+/** A copy of the scene for each variant in it, under names of its own. */
+function copies(scene: readonly Seed[], rename: (text: string, copy: number) => string): Seed[] {
+  return variantsOf(scene).flatMap((variant, copy) =>
+    scene.map(({ of, object }) => {
+      const changed = object === variant.object ? withoutField(variant) : object;
+      const text = rename(JSON.stringify(changed), copy).replaceAll(/"uid":"/g, `$&${copy}-`);
+      return { of, object: readObject(of, JSON.parse(text) as KubeObject) };
+    }),
+  );
+}
+
+const ofService = (text: string, copy: number): string => text.replaceAll(/\bwork\b/g, `work${copy}`);
+const ofMember = (text: string, copy: number): string =>
+  text.replaceAll(/(?<="(?:fleet-(?:member|role|rolebinding)-)?)a(?=")/g, `a${copy}`);
+
+/** API servers refuse a template that the selector does not select. */
+const isRefused = ({ path }: Variant): boolean =>
+  /^spec\.template\.metadata(\.labels|$)/.test(path.join("."));
+
+it("no program stumbles over an object without one of its optional fields", { timeout: 60_000 }, async () => {
+  const kinds = await knownKinds();
+  const seeds = await fleetAtWork(kinds);
+  const variants = variantsOf(recordedOf(kinds)).filter((it) => !isRefused(it));
+  const others = apart(variants);
+  const isOfWork = ({ of, object }: Seed): boolean => of !== EVENTS && /\bwork\b/.test(keyOf(object));
+  const isOfA = ({ object }: Seed): boolean =>
+    /^(fleet-member-)?a$|^fleet-member-a\/.*\ba$/.test(keyOf(object));
+  const onHub = copies(seeds.hub.filter(isOfWork), ofService);
+  const members = copies(seeds.hub.filter(isOfA), ofMember);
+  const inA = copies(seeds.a.filter(isOfWork), ofService);
+  expect([onHub, members, inA, others].map((it) => it.length > 400)).toEqual([true, true, true, true]);
+
+  const worlds = new Worlds();
+  const { clock, deps } = worlds;
+  const hub = worlds.hold([...seeds.hub, ...onHub, ...members, ...others]);
+  // Not the hub's own, which mends what it finds there before a member sees it.
+  const mailbox = worlds.hold([...seeds.hub, ...onHub, ...others]);
+  const cluster = worlds.hold([...seeds.a, ...inA, ...others]);
+  const workloads = worlds.hold([...seeds.a, ...others]);
+  const stop = new AbortController();
+  await using stack = new AsyncDisposableStack();
+  stack.defer(() => stop.abort());
+  stack.use(await worlds.running(startHub(hub, {}, deps, stop.signal)));
+  const member = { cluster: "a", local: cluster, hub: mailbox, deps, probe: () => Promise.resolve(true) };
+  stack.use(await worlds.running(startMember(member, stop.signal)));
+  const zone = { origin: "clusterset.local.", ttl: 5 };
+  const sync = stack.use(createClusterSetSync({ client: cluster, tree: new RecordTree(), zone }, deps));
+  await worlds.running(sync.start(stop.signal));
+  const options = { loadBalancerPrefixes: [], nodeLeaseSeconds: 40, rootCa: "ca" };
+  const lab = stack.use(createLabControllers(workloads, options, deps));
+  await worlds.running(lab.start(stop.signal));
+  await clock.advance(100);
+  // Orders are one object.
+  const orders = seeds.hub.filter(
+    ({ of, object }) => of === INTERNAL_MEMBER_CLUSTERS && object.metadata.name === "a",
+  );
+  for (const variant of variantsOf(orders)) {
+    mailbox.state.put(variant.of, withoutField(variant));
+    await clock.advance(5);
+  }
+  expect([...new Set(worlds.faults)]).toEqual([]);
+});
+
+it("no recorded EndpointSlice without one of its optional fields is too little for an export", () => {
+  const slices = recordedOf([ENDPOINT_SLICES]);
+  for (const it of variantsOf(slices))
+    expect(() => exportedFacts(withoutField(it) as EndpointSlice)).not.toThrow();
+});
