@@ -1,8 +1,10 @@
 import { isIPv6 } from "node:net";
 import { bootstrapObjects } from "./builtin/bootstrap.ts";
+import { fieldsAt, itemsAt } from "./builtin/fields.ts";
 import type { ServiceAllocations } from "./builtin/service/allocations.ts";
 import { MASTERS_GROUP } from "./auth/types.ts";
 import { splitApiVersion } from "./schema/definitions.ts";
+import { timestamp } from "./registry/metadata.ts";
 import type { Registry } from "./registry/registry.ts";
 import type { ApiObject, ResourceDefinition, UserInfo } from "./registry/types.ts";
 import type { WriteRequest } from "./registry/write.ts";
@@ -24,7 +26,27 @@ export async function bootstrap(registry: Registry, options: BootstrapOptions): 
     // The port may be another one than last time.
     await (object.kind === "Service" ? keep(registry, object) : ensure(registry, object));
   }
+  await markRangesReady(registry);
   for (const object of ownEndpoints(options)) await keep(registry, object);
+}
+
+/** The ranges of Services are in use from the start; a kube-apiserver says so a moment later. */
+async function markRangesReady(registry: Registry): Promise<void> {
+  const ranges = registry.reader.get("networking.k8s.io", "servicecidrs", undefined, "kubernetes");
+  const isMarked = itemsAt(fieldsAt(ranges, "status"), "conditions").some((it) => it["type"] === "Ready");
+  if (ranges === undefined || isMarked) return;
+  const request = { ...requestFor(definitionOf(registry, ranges), ranges), subresource: "status" };
+  await registry.change(request, (entry, { nowMs }) => {
+    if (entry === undefined) return undefined;
+    const ready = {
+      type: "Ready",
+      status: "True",
+      lastTransitionTime: timestamp(nowMs),
+      reason: "",
+      message: "Kubernetes default Service CIDR is ready",
+    };
+    return { input: structuredClone({ ...entry.object, status: { conditions: [ready] } }) };
+  });
 }
 
 function definitionOf({ catalog }: Registry, object: ApiObject): ResourceDefinition {

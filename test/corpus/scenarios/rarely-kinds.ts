@@ -1,4 +1,4 @@
-import { area, del, given, patch, post, scenario, type Step } from "../scenario.ts";
+import { area, del, get, given, patch, post, scenario, type Step } from "../scenario.ts";
 
 /** Requests that clients send now and then: odd values of built-in kinds. */
 
@@ -355,5 +355,11 @@ export const scenarios = area("rarely", [
         },
       }),
     ),
+  ]),
+  scenario("the ranges of Services are ready", [
+    get(`${NETWORKING}/servicecidrs/kubernetes`, {
+      until: (body) => (body as { status: { conditions?: unknown } }).status.conditions !== undefined,
+      view: (body) => (body as { status: unknown }).status,
+    }),
   ]),
 ]);
