@@ -378,4 +378,21 @@ describeOnKernel("services across the clusters of a lab", () => {
     expect(odd.exitCode).toBe(2);
     expect(odd.stderr).toContain("Allowed choices are text, wide, json, yaml, name");
   });
+
+  it("is told by fairlead status which exports are not valid, and that the hub's program is dead", async () => {
+    const args = ["status", "--hub-kubeconfig", lab.layout.kubeconfig, "--hub-context", "hub"];
+    const status = () => runFairlead(lab.stateRoot, args, { allowFailure: true });
+    await until(
+      "the export of a Service that is only a name is listed",
+      async () => (await status()).stdout,
+      (text) => /INVALID EXPORTS\n {2}member-1: odd\/hello: .*ExternalName/.test(text),
+    );
+    expect(await status()).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringMatching(/^HUB.*\nRunning/) as string,
+    });
+    await lab.lab("kill", ["hub/hub"]);
+    const dead = await until("status says that the hub is dead", status, (it) => it.exitCode !== 0);
+    expect(dead).toMatchObject({ exitCode: 3, stdout: expect.stringMatching(/^HUB.*\nDead/) as string });
+  });
 });

@@ -1,5 +1,8 @@
 /** Names that hub, members and commands agree on. */
 
+/** Condition of an agent: False while its cluster has ServiceExports that are not valid; a line of the message for each. */
+export const EXPORTS_VALID = "fairlead.dev/ExportsValid";
+
 /** Conditions of an InternalServiceExport beside `Conflict`, which is the fleet door's. */
 export const MCS_CONFLICT = "multicluster.x-k8s.io/Conflict";
 export const ACCEPTED = "fairlead.dev/Accepted";

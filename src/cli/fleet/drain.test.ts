@@ -14,8 +14,10 @@ function fleetOf(
     exports: 0,
     imports: 0,
     endpoints: 0,
+    serving: 0,
+    invalidExports: [],
   } as const;
-  const service = { type: "", ports: [], importedBy: [], loadBalancer: undefined, endpoints: 0 };
+  const service = { type: "", ports: [], importedBy: [], loadBalancer: undefined, endpoints: 0, serving: 0 };
   return {
     clusters: ["a", "b", "c"].map((name) => ({
       ...cluster,

@@ -1,5 +1,6 @@
 import { type ListOutput, renderData } from "../output.ts";
 import { type Column, renderAge, renderTable } from "../table.ts";
+import type { HubProgram } from "./hub-program.ts";
 import type { ClusterStatus, FleetStatus, ServiceStatus } from "./status.ts";
 
 /** @param nowMs - For ages. Unit: milliseconds since the Unix epoch. */
@@ -27,31 +28,57 @@ function names({ clusters, services }: FleetStatus): string[] {
   ];
 }
 
-function tables({ clusters, services }: FleetStatus, isWide: boolean, nowMs: number): string {
-  if (clusters.length === 0)
-    return "No cluster has joined this fleet. fairlead join NAME makes one a member.";
+function tables({ hub, clusters, services }: FleetStatus, isWide: boolean, nowMs: number): string {
   const age = (at: string | undefined): string =>
     at === undefined ? "never" : renderAge(nowMs - Date.parse(at));
+  const parts = hub === undefined ? [] : [hubPart(hub, age)];
+  if (clusters.length === 0) {
+    parts.push("No cluster has joined this fleet. fairlead join NAME makes one a member.");
+    return parts.join("\n\n");
+  }
+  const isDrained = clusters.some((it) => it.drained !== undefined);
   const clusterColumns: Column<ClusterStatus>[] = [
     { head: "CLUSTER", cell: (it) => it.name },
     { head: "JOINED", cell: (it) => it.joined },
     { head: "HEALTHY", cell: (it) => it.healthy },
+    ...(isDrained ? [{ head: "DRAINED", cell: (it: ClusterStatus) => it.drained ?? "-" }] : []),
     { head: "EXPORTS", cell: (it) => String(it.exports) },
     { head: "IMPORTS", cell: (it) => String(it.imports) },
     { head: "ENDPOINTS", cell: (it) => String(it.endpoints) },
+    ...(isDrained ? [SERVING] : []),
     { head: "LAST SYNC", cell: (it) => age(it.lastSync) },
     { head: "AGE", cell: (it) => age(it.since) },
+    ...(isWide ? [{ head: "MESSAGE", cell: (it: ClusterStatus) => orNone(it.message) }] : []),
   ];
-  if (clusters.some((it) => it.drained !== undefined))
-    clusterColumns.splice(3, 0, { head: "DRAINED", cell: (it) => it.drained ?? "-" });
-  if (isWide) clusterColumns.push({ head: "MESSAGE", cell: (it) => orNone(it.message) });
-  const parts = [renderTable(clusterColumns, clusters)];
-  if (services.length > 0) parts.push(renderTable(isWide ? WIDE_COLUMNS : NARROW_COLUMNS, services));
-  const conflicts = [...new Set(services.flatMap(conflictLines))];
-  if (conflicts.length > 0) parts.push(`CONFLICTS\n${conflicts.join("\n")}`);
+  parts.push(renderTable(clusterColumns, clusters));
+  const serviceColumns = [...(isWide ? WIDE_COLUMNS : NARROW_COLUMNS), ...(isDrained ? [SERVING] : [])];
+  if (services.length > 0) parts.push(renderTable(serviceColumns, services));
+  parts.push(...section("CONFLICTS", services.flatMap(conflictLines)));
+  const invalid = clusters.flatMap((it) => it.invalidExports.map((why) => `  ${it.name}: ${why}`));
+  parts.push(...section("INVALID EXPORTS", invalid));
   return parts.join("\n\n");
 }
 
+function hubPart(hub: HubProgram, age: (at: string | undefined) => string): string {
+  const columns: Column<HubProgram>[] = [
+    { head: "HUB", cell: (it) => it.state },
+    { head: "RENEWED", cell: (it) => age(it.renewed) },
+    { head: "HOLDER", cell: (it) => it.holder ?? "-" },
+  ];
+  const table = renderTable(columns, [hub]);
+  if (hub.state !== "Dead") return table;
+  return `${table}
+  "fairlead hub" does not run: nothing changes between clusters, and what is below is what it
+  wrote last. Start it: chart fairlead-hub, or see that its pods run.`;
+}
+
+/** Lines with a head; what members write may hold characters by which terminals are steered. */
+function section(head: string, lines: readonly string[]): string[] {
+  const plain = new Set(lines.map((it) => it.replaceAll(/\p{Cc}/gu, " ")));
+  return plain.size === 0 ? [] : [[head, ...plain].join("\n")];
+}
+
+const SERVING: Column<{ readonly serving: number }> = { head: "SERVING", cell: (it) => String(it.serving) };
 const SERVICE: Column<ServiceStatus> = { head: "SERVICE", cell: (it) => `${it.namespace}/${it.name}` };
 const TYPE: Column<ServiceStatus> = { head: "TYPE", cell: (it) => orNone(it.type) };
 const BALANCER: Column<ServiceStatus> = { head: "LB", cell: (it) => it.loadBalancer ?? "-" };

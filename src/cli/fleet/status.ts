@@ -1,12 +1,13 @@
 import {
+  type AgentStatus,
   type DrainMode,
   MEMBER_CLUSTERS,
   type MemberCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES, type Lease } from "#api/coordination/v1/types.ts";
 import { parseClaims } from "#api/fairlead.dev/model/claim.ts";
-import { drainModeOf } from "#api/fairlead.dev/model/drain.ts";
-import { MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
+import { drainedMembers, drainModeOf } from "#api/fairlead.dev/model/drain.ts";
+import { EXPORTS_VALID, MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
 import {
   IMPORTED_SERVICES,
   type ImportedService,
@@ -28,12 +29,15 @@ import {
   type InternalServiceExport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { readExport } from "#api/fairlead.dev/model/exported-service.ts";
-import { byText } from "#base/text.ts";
+import { byNaturalText } from "#base/text.ts";
 import type { KubeClient } from "#kube/types.ts";
+import type { HubProgram } from "./hub-program.ts";
 
 /** What a fleet looks like from its hub. */
 
 export interface FleetStatus {
+  /** Undefined where nobody looked. */
+  readonly hub?: HubProgram;
   readonly clusters: readonly ClusterStatus[];
   readonly services: readonly ServiceStatus[];
 }
@@ -49,6 +53,10 @@ export interface ClusterStatus {
   readonly exports: number;
   readonly imports: number;
   readonly endpoints: number;
+  /** Those of them that new requests are sent to: without those of drained members, where others serve. */
+  readonly serving: number;
+  /** Exports of this member that cannot be, each with the reason. */
+  readonly invalidExports: readonly string[];
   /** When it was heard of last. RFC 3339. */
   readonly lastSync: string | undefined;
   readonly since: string | undefined;
@@ -65,6 +73,8 @@ export interface ServiceStatus {
   /** The member whose MultiClusterService has it. */
   readonly loadBalancer: string | undefined;
   readonly endpoints: number;
+  /** As in `ClusterStatus`. */
+  readonly serving: number;
 }
 
 interface ExportStatus {
@@ -109,8 +119,10 @@ export async function readFleet(hub: KubeClient, signal: AbortSignal): Promise<F
 
 export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {
   const endpoints = countEndpoints(snapshot.sliceExports);
+  const services = summarizeServices(snapshot, endpoints.byExport);
   const exportsOf = Map.groupBy(snapshot.exports, (it) => it.metadata.namespace ?? "");
   const imports = countImports(snapshot);
+  const drains: Drains = new Map(drainedMembers(snapshot.members).map((it) => [it.cluster, it.mode]));
   const leases = new Map(snapshot.leases.map((it) => [`${it.metadata.namespace}/${it.metadata.name}`, it]));
   return {
     clusters: snapshot.members
@@ -125,13 +137,40 @@ export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {
           exports: exportsOf.get(mailbox)?.length ?? 0,
           imports: imports.get(name) ?? 0,
           endpoints: endpoints.byCluster.get(name) ?? 0,
+          serving: services.reduce((sum, it) => sum + (servingOf(it, drains).get(name) ?? 0), 0),
+          invalidExports: (member.status?.agentStatus ?? []).flatMap(invalidExportsOf),
           lastSync: lastSync(member, leases.get(`${mailbox}/${name}`)),
           since: member.metadata.creationTimestamp,
         };
       })
-      .toSorted((a, b) => byText(a.name, b.name)),
-    services: summarizeServices(snapshot, endpoints.byExport),
+      .toSorted((a, b) => byNaturalText(a.name, b.name)),
+    services: services.map((it) => ({
+      ...it,
+      serving: [...servingOf(it, drains).values()].reduce((sum, count) => sum + count, 0),
+    })),
   };
+}
+
+/** Whether hub and members are as they should be. What users export is not looked at, nor are drains. */
+export function isFleetHealthy({ hub, clusters }: FleetStatus): boolean {
+  if (hub?.state === "Dead") return false;
+  return clusters.every((it) => it.message === LEAVING || (it.joined === "True" && it.healthy !== "False"));
+}
+
+const LEAVING = "leaving";
+
+type Drains = ReadonlyMap<string, DrainMode>;
+
+/** By cluster, the endpoints that new requests are sent to. A service that nobody else has stays where it is, unless that is drained hard. */
+function servingOf({ exports }: Pick<ServiceStatus, "exports">, drains: Drains): ReadonlyMap<string, number> {
+  const ready = exports.filter((it) => it.endpoints > 0 && drains.get(it.cluster) !== "Hard");
+  const open = ready.filter((it) => !drains.has(it.cluster));
+  return new Map((open.length > 0 ? open : ready).map((it) => [it.cluster, it.endpoints]));
+}
+
+function invalidExportsOf({ conditions }: AgentStatus): readonly string[] {
+  const invalid = conditions?.find((it) => it.type === EXPORTS_VALID && it.status === "False");
+  return invalid === undefined ? [] : invalid.message.split("\n");
 }
 
 /** The members that a service is imported by: whose mailbox it lies in, or who read it in the view and have its namespace. */
@@ -163,13 +202,13 @@ function healthOf(member: MemberCluster): Pick<ClusterStatus, "joined" | "health
   return {
     joined: joined?.status ?? "Unknown",
     healthy: healthy?.status ?? "Unknown",
-    message: member.metadata.deletionTimestamp === undefined ? (wrong?.message ?? "") : "leaving",
+    message: member.metadata.deletionTimestamp === undefined ? (wrong?.message ?? "") : LEAVING,
   };
 }
 
 function lastSync(member: MemberCluster, lease: Lease | undefined): string | undefined {
   const heard = (member.status?.agentStatus ?? []).flatMap((it) => it.lastReceivedHeartbeat ?? []);
-  return [lease?.spec?.renewTime ?? [], heard].flat().toSorted(byText).at(-1);
+  return [lease?.spec?.renewTime ?? [], heard].flat().toSorted(byNaturalText).at(-1);
 }
 
 interface Counts {
@@ -201,7 +240,7 @@ function countEndpoints(slices: readonly EndpointSliceExport[]): Counts {
 function summarizeServices(
   snapshot: FleetSnapshot,
   endpoints: ReadonlyMap<string, number>,
-): readonly ServiceStatus[] {
+): readonly Omit<ServiceStatus, "serving">[] {
   const imports = new Map(snapshot.serviceImports.map((it) => [serviceKey(it.metadata), it]));
   const views = Map.groupBy(snapshot.importedServices, (it) => serviceKey(it.spec.service));
   const exports = Map.groupBy(
@@ -209,7 +248,7 @@ function summarizeServices(
     (it) => serviceKey(it.spec?.serviceReference ?? { name: "" }),
   );
   return [...exports]
-    .toSorted(([a], [b]) => byText(a, b))
+    .toSorted(([a], [b]) => byNaturalText(a, b))
     .map(([key, objects]) =>
       summarizeService(key, {
         views: views.get(key) ?? [],
@@ -228,7 +267,7 @@ function summarizeService(
     readonly imported: FleetServiceImport | undefined;
     readonly exported: readonly ExportStatus[];
   },
-): ServiceStatus {
+): Omit<ServiceStatus, "serving"> {
   const { views, importedBy, imported, exported } = of;
   const slash = key.indexOf("/");
   // There is none where all exports are meant for members without the namespace.
@@ -238,8 +277,8 @@ function summarizeService(
     name: key.slice(slash + 1),
     type: view.type ?? "",
     ports: (view.ports ?? []).map(showPort),
-    exports: exported.toSorted((a, b) => byText(a.cluster, b.cluster)),
-    importedBy: [...importedBy].toSorted(byText),
+    exports: exported.toSorted((a, b) => byNaturalText(a.cluster, b.cluster)),
+    importedBy: [...importedBy].toSorted(byNaturalText),
     loadBalancer: balancersOf(imported?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]),
     endpoints: exported.reduce((sum, it) => sum + it.endpoints, 0),
   };
@@ -264,16 +303,15 @@ function summarizeExport(
 ): ExportStatus {
   const cluster = clusterOfMailbox(object.metadata.namespace) ?? "";
   const reference = object.spec?.serviceReference;
-  const conflicts = (object.status?.conditions ?? []).filter(
-    (it) => it.status === "True" && (it.type === "Conflict" || it.type === MCS_CONFLICT),
-  );
-  const refused = (object.status?.conditions ?? []).filter(
-    (it) => it.status === "False" && it.reason === "Refused",
-  );
+  const find = (type: string, status: string) =>
+    object.status?.conditions?.find((it) => it.type === type && it.status === status);
+  const refused = object.status?.conditions?.find((it) => it.status === "False" && it.reason === "Refused");
+  // Of one disagreement each kind of export is told in its own words; those of the first name all sides.
+  const conflict = find(MCS_CONFLICT, "True") ?? find("Conflict", "True");
   return {
     cluster,
     doors: readExport(object)?.doors.map((it) => it.door) ?? [],
-    conflicts: [...new Set([...refused, ...conflicts].map((it) => it.message))],
+    conflicts: [refused, conflict].flatMap((it) => it?.message ?? []),
     endpoints: endpoints.get(`${cluster}/${reference?.namespace}/${reference?.name}`) ?? 0,
   };
 }

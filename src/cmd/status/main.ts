@@ -1,8 +1,10 @@
 import { Command } from "@commander-js/extra-typings";
 import { renderStatus } from "#cli/fleet/render-status.ts";
-import { readFleet, summarizeFleet } from "#cli/fleet/status.ts";
+import { findHubProgram } from "#cli/fleet/hub-program.ts";
+import { isFleetHealthy, readFleet, summarizeFleet } from "#cli/fleet/status.ts";
 import { checkReachable } from "#cli/fleet/clusters.ts";
 import { connect } from "#kube/client.ts";
+import { clockOfServer } from "#kube/server-clock.ts";
 import { FleetError, hasCode } from "#base/errors.ts";
 import { KUBECONFIG_FLAG, loadContext } from "../contexts.ts";
 import { listOption } from "../output.ts";
@@ -11,10 +13,15 @@ import { runForPeople } from "../people.ts";
 /** Only parsed, never extended: its options are its own affair. */
 type Program = Pick<Command, "parseAsync">;
 
+/** The code to end with where something is not healthy: told apart from a command that failed. */
+const UNHEALTHY = 3;
+
 /** The clusters of a fleet, what they export and import, conflicts, and when each was heard of last. */
 export function command(): Program {
   return new Command("status")
-    .description("show the clusters and services of a fleet")
+    .description(
+      "show the hub, clusters and services of a fleet; ends with 3 when hub or members are not healthy",
+    )
     .option(...KUBECONFIG_FLAG)
     .option("--hub-context <name>", "who may read the hub; default: the current context")
     .option("--hub-kubeconfig <file>", "where the hub's context is; default: as --kubeconfig")
@@ -29,13 +36,16 @@ export function command(): Program {
           if (!hasCode(error, "API_NOT_FOUND")) throw error;
           throw new FleetError(
             "OPTION_INVALID",
-            `${config.server} is no hub: name another context with --hub-context`,
+            `${config.server} is not a hub: name another context with --hub-context`,
             {
               cause: error,
             },
           );
         });
-        console.log(renderStatus(summarizeFleet(snapshot), flags.output, deps.clock.now()));
+        const program = await findHubProgram(hub, deps, signal);
+        const status = { hub: program, ...summarizeFleet(snapshot) };
+        console.log(renderStatus(status, flags.output, clockOfServer(hub, deps.clock).now()));
+        if (!isFleetHealthy(status)) process.exitCode = UNHEALTHY;
       }),
     );
 }

@@ -17,6 +17,9 @@ const AGENTS: Readonly<Record<MemberRole, (typeof NETWORKING_AGENTS)[number]>> =
   "member-net": "ServiceExportImportAgent",
 };
 
+/** Which of them knows of exports. */
+export const EXPORTS_AGENT = AGENTS["member-net"];
+
 /** What a member's program does. */
 export interface MemberPart {
   readonly roles: ReadonlySet<MemberRole>;

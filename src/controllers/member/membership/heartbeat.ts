@@ -3,17 +3,19 @@ import {
   INTERNAL_MEMBER_CLUSTERS,
   type InternalMemberCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { EXPORTS_VALID } from "#api/fairlead.dev/names.ts";
 import { keyOf, type ObjectKey, objectKey } from "#api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
-import { setCondition, timestamp } from "#kube/conditions.ts";
+import { removeCondition, setCondition, timestamp } from "#kube/conditions.ts";
 import { createController } from "#kube/controller.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { watching, watchingChanges } from "#kube/source.ts";
-import type { Controller, ReconcileResult, Source } from "#kube/types.ts";
+import type { Change, Controller, ReconcileResult, Source } from "#kube/types.ts";
+import { invalidityOf, planExportsValid, type ReportedExport } from "../exports/invalid.ts";
 import { importedSliceKeys } from "../endpoints/sources.ts";
 import { mcsImportKeys } from "../imports/mcs-import.ts";
-import { agentsOf, runs } from "../roles.ts";
-import type { Session } from "../session.ts";
+import { agentsOf, EXPORTS_AGENT, runs } from "../roles.ts";
+import { isOriginalHub, type Session } from "../session.ts";
 import { areMarkedInactive } from "./inactive.ts";
 
 /** Share by which a period is stretched or cut by chance, so that members do not report together. */
@@ -28,10 +30,21 @@ export function createHeartbeat(session: Session): Controller {
     {
       name: "internalmembercluster",
       reconcile: (_key, signal) => reconcile(session, key, signal),
-      sources: [watching(mailbox.orders), ...leftovers(session, whenLeaving)],
+      sources: [
+        watching(mailbox.orders),
+        ...leftovers(session, whenLeaving),
+        ...(runs(session.part, "member-net") ? validities(session, key) : []),
+      ],
     },
     deps,
   );
+}
+
+/** Exports that became valid, or did not stay so. */
+function validities({ here }: Session, key: ObjectKey): Source[] {
+  const whenChanged = ({ before, after }: Change<ReportedExport>): ObjectKey[] =>
+    invalidityOf(before) === invalidityOf(after) ? [] : [key];
+  return [watching(here.fleetExports, whenChanged), watching(here.mcsExports, whenChanged)];
 }
 
 /** What has to be withdrawn before the cluster has left. */
@@ -113,10 +126,16 @@ function planAgents(
     ? { status: "False" as const, reason: "AgentLeft", message: "" }
     : { status: "True" as const, reason: "AgentJoined", message: "" };
   const isDue = !isLeaving && now - heardAtMs(session, orders) >= periodMs;
+  const invalid = isLeaving || !canTellOfExports(session) ? undefined : planExportsValid(exportsOf(session));
   let changed = false;
   const ours = agents.map((type): AgentStatus => {
     const agent = before.find((it) => it.type === type);
-    const conditions = setCondition(agent?.conditions, { type: "Joined", ...joined }, deps.clock);
+    let conditions = setCondition(agent?.conditions, { type: "Joined", ...joined }, deps.clock);
+    if (type === EXPORTS_AGENT)
+      conditions =
+        invalid === undefined
+          ? removeCondition(conditions, EXPORTS_VALID)
+          : setCondition(conditions, invalid, deps.clock);
     if (conditions !== agent?.conditions) changed = true;
     const heard = agent?.lastReceivedHeartbeat ?? timestamp(now);
     return { type, conditions, lastReceivedHeartbeat: isDue ? timestamp(now) : heard };
@@ -124,6 +143,15 @@ function planAgents(
   if (!changed && !isDue) return undefined;
   const others = before.filter((it) => !agents.includes(it.type));
   return [...others, ...ours];
+}
+
+/** A hub of other origin is sent nothing that it does not know. */
+function canTellOfExports(session: Session): boolean {
+  return runs(session.part, "member-net") && !isOriginalHub(session);
+}
+
+function exportsOf({ here }: Session): ReportedExport[] {
+  return [...here.fleetExports.store.list(), ...here.mcsExports.store.list()];
 }
 
 /** Whether nothing of this cluster is left on the hub, and nothing of the fleet in this cluster. */
