@@ -29,6 +29,29 @@ function metricsIn(expression: string): readonly string[] {
     .filter((it) => !it.startsWith("__"));
 }
 
+/** Every metric in an expression with what stands in its braces: "" where there are none. */
+function selectorsIn(expression: string): readonly { readonly metric: string; readonly labels: string }[] {
+  const found = [...expression.matchAll(/\b([a-z_]+)\{((?:[^"}]|"[^"]*")*)\}/g)];
+  const bare = metricsIn(expression.replaceAll(/\b[a-z_]+\{(?:[^"}]|"[^"]*")*\}/g, ""));
+  return [
+    ...found.map((it) => ({ metric: it[1] ?? "", labels: it[2] ?? "" })),
+    ...bare.map((metric) => ({ metric, labels: "" })),
+  ];
+}
+
+/** Whether Prometheus would take a series with these labels; regular expressions match whole values. */
+function matches(selector: string, series: Readonly<Record<string, string>>): boolean {
+  return ["namespace", "pod"].every((label) => {
+    const [, operator, value = ""] = new RegExp(`\\b${label}(=~?)"([^"]*)"`).exec(selector) ?? [];
+    if (operator === undefined) return false;
+    const given = series[label] ?? "";
+    return operator === "=" ? given === value : new RegExp(`^(?:${value})$`).test(given);
+  });
+}
+
+const seenAlerts = new Set<string>();
+const seenCharts = new Set<string>();
+
 const [helm] = HELMS;
 
 describe.skipIf(helm === undefined).for(CHARTS)("the chart %s", (chart: Chart) => {
@@ -41,7 +64,7 @@ describe.skipIf(helm === undefined).for(CHARTS)("the chart %s", (chart: Chart) =
   interface Rule {
     readonly alert: string;
     readonly expr: string;
-    readonly annotations: { readonly summary: string };
+    readonly annotations: { readonly summary: string; readonly runbook_url?: string };
   }
   const alerts = async (): Promise<readonly Rule[]> => {
     const rule = (await rendered()).find((it) => it.kind === "PrometheusRule");
@@ -68,10 +91,79 @@ describe.skipIf(helm === undefined).for(CHARTS)("the chart %s", (chart: Chart) =
   });
 
   it("says in every alert what is wrong, with Prometheus' own placeholders left as they are", async () => {
-    for (const { alert, annotations } of await alerts()) {
+    for (const { alert, expr, annotations } of await alerts()) {
       expect(alert).toMatch(/^Fairlead[A-Z]/);
-      expect(annotations.summary).toMatch(/\{\{ \$labels\.\w+ \}\}/);
+      // What is not there has no labels.
+      if (expr.startsWith("absent(")) expect(annotations.summary).not.toMatch(/\$/);
+      else expect(annotations.summary).toMatch(/\{\{ \$labels\.\w+ \}\}/);
     }
+  });
+
+  it("selects in every expression the release's own series, whatever its name is", async () => {
+    const release = String(
+      at(
+        (await rendered()).find((it) => it.kind === "PodMonitor"),
+        "metadata",
+        "name",
+      ),
+    );
+    for (const { alert, expr } of await alerts()) {
+      const selectors = selectorsIn(expr);
+      expect(selectors.length).toBeGreaterThan(0);
+      for (const { metric, labels } of selectors) {
+        const own = (pod: string, namespace = "fleet-system"): boolean => matches(labels, { pod, namespace });
+        const dns = metric.startsWith("fairlead_dns") || alert === "FairleadDnsAbsent" ? "dns-" : "";
+        expect({ alert, metric, own: own(`${release}-${dns}7d9f8b6c5-x2x4z`) }).toEqual({
+          alert,
+          metric,
+          own: true,
+        });
+        for (const other of [
+          "cert-manager-7d9f8b6c5-x2x4z",
+          `my-${release}-7d9f8b6c5-x2x4z`,
+          `${release}-a-b-c-d`,
+        ])
+          expect({ alert, metric, other: own(other) }).toEqual({ alert, metric, other: false });
+        expect({ alert, metric, elsewhere: own(`${release}-7d9f8b6c5-x2x4z`, "argocd") }).toEqual({
+          alert,
+          metric,
+          elsewhere: false,
+        });
+      }
+    }
+  });
+
+  it("links every alert to its runbook, and has no runbook for an alert that is not there", async () => {
+    const page = readFileSync(join(import.meta.dirname, "../../docs/reference/alerts.md"), "utf8");
+    const headings = [...page.matchAll(/^## (\w+)$/gm)].map((it) => it[1] ?? "");
+    const all = await alerts();
+    for (const { alert, annotations } of all) {
+      expect(headings).toContain(alert);
+      expect(annotations.runbook_url).toMatch(new RegExp(`^https://.*/alerts\\.md#${alert.toLowerCase()}$`));
+    }
+    for (const it of all) seenAlerts.add(it.alert);
+    if (seenCharts.add(chart).size === CHARTS.length)
+      expect([...seenAlerts].toSorted()).toEqual(headings.toSorted());
+  });
+
+  it("says when no program of the release answers, and takes its own name from the release", async () => {
+    const named = await render(helm?.program ?? "", chart, [
+      "prometheusRule.enabled=true",
+      "fullnameOverride=mine",
+    ]);
+    const rules = at(
+      named.find((it) => it.kind === "PrometheusRule"),
+      "spec",
+      "groups",
+      0,
+      "rules",
+    ) as Rule[];
+    const absent = rules.find((it) => it.alert === "FairleadAbsent")?.expr ?? "";
+    expect(absent).toMatch(/^absent\(up\{/);
+    const [selector] = selectorsIn(absent);
+    expect(matches(selector?.labels ?? "", { pod: "mine-7d9f8b6c5-x2x4z", namespace: "fleet-system" })).toBe(
+      true,
+    );
   });
 
   it("finds the pods whose metrics it reads", async () => {

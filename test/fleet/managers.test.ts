@@ -353,7 +353,7 @@ describe("a manager", () => {
     ["net-crd-installer", "--mode=all", "--mode must be hub or member"],
   ])("%s with %s says what is wrong, and ends", async (name, flag, message) => {
     const program = launch(name, member.server, [flag]);
-    expect(await program.ended).toBe(1);
+    expect(await program.ended).toBe(2);
     expect(program.log.join("\n")).toContain(message);
   });
 });

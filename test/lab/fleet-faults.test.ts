@@ -230,7 +230,7 @@ describeOnKernel("a fleet in which things die", () => {
     try {
       await until(
         "the hub has lost sight of member-1",
-        async () => (await runFairlead(lab.stateRoot, statusArgs())).stdout,
+        async () => (await runFairlead(lab.stateRoot, statusArgs(), { allowFailure: true })).stdout,
         (it) => /^member-1 +\w+ +(?!True)/m.test(it),
       );
       const { leaseSeconds } = lab.topology.spec;
@@ -252,7 +252,7 @@ describeOnKernel("a fleet in which things die", () => {
     expect((await triesSince("stream", sinceMs)).filter((it) => it.cluster === undefined)).toEqual([]);
     await until(
       "the hub sees member-1 again",
-      async () => (await runFairlead(lab.stateRoot, statusArgs())).stdout,
+      async () => (await runFairlead(lab.stateRoot, statusArgs(), { allowFailure: true })).stdout,
       (it) => /^member-1 +True +True/m.test(it),
     );
   });

@@ -143,3 +143,20 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end -}}
 {{- join ", " $ignored -}}
 {{- end }}
+
+{{/*
+Alerts, each of this release's own series. Those of a pod are known by their namespace and name, however they are scraped:
+a ReplicaSet's hash and a random part are behind the Deployment's name. Arguments: root, file.
+*/}}
+{{- define "fairlead.alerts" -}}
+{{- $root := .root -}}
+{{- $name := include "fairlead.fullname" $root -}}
+{{- $series := printf "namespace=%q,pod=~\"%s-" (include "fairlead.namespace" $root) $name -}}
+{{- $copies := "[a-z0-9]+(-[a-z0-9]+)?\"" -}}
+{{- $root.Files.Get .file
+      | replace "$manager" (print $series $copies)
+      | replace "$dns" (print $series "dns-" $copies)
+      | replace "$namespace" (include "fairlead.namespace" $root)
+      | replace "$name" $name
+      | replace "$runbook" $root.Values.prometheusRule.runbookUrl -}}
+{{- end }}

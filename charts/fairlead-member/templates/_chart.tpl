@@ -5,5 +5,9 @@ member
 
 {{/* The programs of this chart whose metrics are read. */}}
 {{- define "fairlead.components" -}}
+{{- if .Values.dns.enabled -}}
 [member, dns]
+{{- else -}}
+[member]
+{{- end -}}
 {{- end }}

@@ -10,7 +10,7 @@ import { waitFor } from "#kube/wait.ts";
 
 /** Whether "fairlead hub" runs, by the Lease that its leader renews. */
 export interface HubProgram {
-  /** Unknown: there is no such Lease, as where it runs without an election, or where a manager of other origin runs. */
+  /** Unknown: there is no such Lease, as where a manager of other origin runs. */
   readonly state: "Running" | "Dead" | "Unknown";
   readonly holder?: string;
   /** RFC 3339. */

@@ -1,8 +1,12 @@
+import { hostname } from "node:os";
+import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
 import { startHub } from "#controllers/hub/hub.ts";
 import { connect } from "#kube/client.ts";
 import { clusterConfig } from "../cluster-config.ts";
 import { runElected } from "../leader.ts";
 import { createManagerParts, type ManagerFlags } from "../manager.ts";
+import { keepPresence } from "../presence.ts";
 import { serveMetrics } from "../metrics-server.ts";
 import { untilAborted } from "#base/abortable.ts";
 import { type ProgramContext } from "../program.ts";
@@ -29,6 +33,11 @@ export async function runHub({ signal, log, ready }: ProgramContext, run: HubRun
   const namespace = leaseNamespace === undefined ? {} : { namespace: leaseNamespace };
   const election = { client, leases, ...namespace, side: "hub", isElected, deps } as const;
   await runElected(election, signal, async (leading) => {
+    const own = LEASES_OF.hub[0];
+    if (!isElected && leases.includes(own)) {
+      const lease = { namespace: leaseNamespace ?? FLEET_SYSTEM_NAMESPACE, name: own, identity: hostname() };
+      void keepPresence(client, lease, deps, leading);
+    }
     await using _hub = await startHub(client, run.hub, deps, leading);
     ready();
     await untilAborted(leading);

@@ -4,9 +4,11 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import { createEventRecorder } from "#kube/events.ts";
 import type { Controller, KubeClient } from "#kube/types.ts";
 import { createEndpoints } from "./endpoints/controller.ts";
+import { createFleetGauges } from "./fleet-gauges.ts";
 import { createIdentity } from "./identity/reconcile.ts";
 import { createHubInformers, HUB_MANAGER, type HubInformers, neededInformers } from "./informers.ts";
 import { createForcedCleanup } from "./membership/forced-cleanup.ts";
+import { LeaseTracker } from "./membership/leases.ts";
 import { createMembership, type MembershipOptions } from "./membership/reconcile.ts";
 import { installPolicies } from "./policies.ts";
 import { createServices } from "./services/controller.ts";
@@ -61,11 +63,13 @@ export async function startHub(
   await Promise.all(needed.map((it) => it.synced(signal)));
   const events = createEventRecorder(client, HUB_MANAGER, deps);
   const parts = { client, informers, events, deps };
+  const leases = new LeaseTracker();
+  stack.use(createFleetGauges(informers, leases, deps));
   const limits = { ...HUB_DEFAULTS, ...options };
   const controllers = [
     ...(isBesideOthers
       ? [createForcedCleanup({ ...parts, options: limits })]
-      : [createMembership({ ...parts, options: limits }), createIdentity(parts)]),
+      : [createMembership({ ...parts, leases, options: limits }), createIdentity(parts)]),
     createServices(parts),
     createEndpoints(parts),
     ...(trafficManager === undefined ? [] : [createTrafficManager(parts, trafficManager(client, deps))]),

@@ -15,6 +15,7 @@ import { createFleetImport, fleetImportKeys } from "./imports/fleet-import.ts";
 import { createMcsImport } from "./imports/mcs-import.ts";
 import { createMultiClusterServices } from "./imports/multi-cluster-service.ts";
 import { createNamespaceReport } from "./imports/namespace-report.ts";
+import { credentialExpiry } from "./agent/renewal.ts";
 import { FleetState } from "./fleet-state.ts";
 import { createLocalInformers, createMailboxInformers, MEMBER_MANAGER } from "./informers.ts";
 import { createHeartbeat } from "./membership/heartbeat.ts";
@@ -69,6 +70,8 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
       else if (wasOrdered) deps.log.warn(NO_ORDERS, { cluster });
     }),
   );
+  // There from the beginning, also where nothing expires.
+  credentialExpiry(deps.metrics);
   const session: Session = {
     cluster,
     part,

@@ -55,6 +55,12 @@ export class LeaseTracker {
     if (entry.isSuspect) entry.aliveSinceMs ??= nowMs;
   }
 
+  /** How long ago its Lease was seen to change. Undefined: it never was seen. Unit: milliseconds. */
+  silenceMs(cluster: string, nowMs: number): number | undefined {
+    const entry = this.#entries.get(cluster);
+    return entry === undefined ? undefined : nowMs - entry.seenAtMs;
+  }
+
   /**
    * A member is suspect one lease after its last renewal. It is trusted again after it renewed for the length of one
    * lease without a gap, so that one that comes and goes does not make its endpoints come and go.

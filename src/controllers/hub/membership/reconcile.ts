@@ -27,7 +27,7 @@ import type { Change, Controller, KubeClient, ReconcileResult } from "#kube/type
 import { HUB_MANAGER, type HubInformers } from "../informers.ts";
 import { isIsolated } from "../view.ts";
 import { emptyMailbox } from "./empty-mailbox.ts";
-import { LeaseTracker } from "./leases.ts";
+import type { LeaseTracker } from "./leases.ts";
 import {
   haveAgentsLeft,
   planConditions,
@@ -49,6 +49,7 @@ export interface MembershipOptions {
 interface Parts {
   readonly client: KubeClient;
   readonly informers: HubInformers;
+  readonly leases: LeaseTracker;
   readonly options: MembershipOptions;
   readonly deps: RuntimeDeps;
 }
@@ -106,13 +107,14 @@ function isIn(namespace: string, change: Change<KubeObject>): boolean {
 
 class Membership {
   readonly #parts: Parts;
-  readonly #leases = new LeaseTracker();
+  readonly #leases: LeaseTracker;
   /** Suspect members, and since when the hub says so. */
   readonly #suspects = new Map<string, SuspectCluster>();
   onSuspectsChange: () => void = () => {};
 
   constructor(parts: Parts) {
     this.#parts = parts;
+    this.#leases = parts.leases;
   }
 
   /** A hub that begins goes on with the suspects of the one before. */

@@ -1,4 +1,5 @@
 import { type Clock, delay } from "#base/clock.ts";
+import type { GaugeMetric, Metrics } from "#base/metrics.ts";
 import { hasCode, messageOf } from "#base/errors.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import type { KubeClient } from "#kube/types.ts";
@@ -27,10 +28,18 @@ const RETRY_MS = { min: 1000, max: 60_000 };
 /** Timers hold at most 2^31 - 1 ms; waking up early does no harm. */
 const LONGEST_WAIT_MS = 3_600_000;
 
+/** When what the member shows the hub ends. Without a value where it does not end, or nobody here renews it. */
+export function credentialExpiry(metrics: Metrics): GaugeMetric {
+  return metrics.gauge({
+    name: "fairlead_hub_credential_expiry_timestamp_seconds",
+    help: "When the certificate or token for the hub expires, unless it is renewed before.",
+  });
+}
+
 /** Renews for as long as `signal` does not abort. */
 export async function keepRenewed(
   renewal: Renewal,
-  deps: Pick<RuntimeDeps, "clock" | "log">,
+  deps: Pick<RuntimeDeps, "clock" | "log" | "metrics">,
   signal: AbortSignal,
 ): Promise<void> {
   const { clock, log } = deps;
@@ -39,6 +48,7 @@ export async function keepRenewed(
   for (;;) {
     const life = renewal.life();
     if (life === undefined || signal.aborted) return;
+    credentialExpiry(deps.metrics).set({}, life.untilMs / 1000);
     const waitMs = (life.untilMs - life.fromMs) * renewal.share();
     await waitUntil(clock, life.fromMs + waitMs, signal).catch(ignoreAbort);
     // By a clock that is far off everything new is old already: what is new lives for a while all the same.
