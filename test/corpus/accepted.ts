@@ -301,4 +301,16 @@ export const ACCEPTED: readonly Acceptance[] = [
       ],
     },
   },
+  {
+    reason: "Integers beyond 64 bits are refused",
+    differences: {
+      "rarely/integers that a double cannot hold": [
+        `4 POST ${INSTANCES}: *`,
+        ...[6, 7, 8].map(
+          (it) => `${it} PATCH ${INSTANCES}/w0: body.metadata.managedFields[0].fieldsV1.f:spec.f:s.v:*`,
+        ),
+        `9 PATCH ${INSTANCES}/w0?fieldManager=m&force=true: body.metadata.managedFields[0].fieldsV1.f:spec.f:s.v:*`,
+      ],
+    },
+  },
 ];

@@ -1,3 +1,4 @@
+import { parseExact } from "#base/exact-json.ts";
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
@@ -169,7 +170,7 @@ function parseBody({ incoming, text }: { incoming: IncomingMessage; text: string
   if (type.startsWith("application/yaml")) return parseYaml(text);
   if (!/^application\/(json|[\w.+-]*\+json)/.test(type)) return text;
   try {
-    return JSON.parse(text);
+    return shown(parseExact(text));
   } catch {
     return text;
   }
@@ -183,7 +184,7 @@ async function readEvents(
 ): Promise<void> {
   let left = count;
   for await (const line of linesOf(incoming)) {
-    const event: unknown = JSON.parse(line);
+    const event = shown(parseExact(line));
     take(event);
     if (--left === 0 || (isObject(event) && event["type"] === "ERROR")) return;
   }
@@ -202,4 +203,12 @@ async function* linesOf(incoming: IncomingMessage): AsyncGenerator<string> {
     // Closed by us after too long a silence: what came is what there is.
     if (!incoming.destroyed) throw error;
   }
+}
+
+/** Integers that YAML and JSON of recordings would round are texts there. */
+function shown(value: unknown): unknown {
+  if (typeof value === "bigint") return `<${value}>`;
+  if (Array.isArray(value)) return value.map(shown);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, it]) => [key, shown(it)]));
 }

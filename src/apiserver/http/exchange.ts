@@ -1,3 +1,4 @@
+import { parseExact } from "#base/exact-json.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { gzip } from "node:zlib";
 import { stringify } from "yaml";
@@ -87,9 +88,9 @@ export class Exchange {
 
   #formatted(json: Buffer | string, format: Accepted["format"]): Buffer {
     const bytes = typeof json === "string" ? Buffer.from(json, "utf8") : json;
-    if (format === "yaml") return Buffer.from(stringify(JSON.parse(bytes.toString("utf8"))), "utf8");
+    if (format === "yaml") return Buffer.from(stringify(parseExact(bytes.toString("utf8"))), "utf8");
     if (!this.#wantsPretty()) return bytes;
-    return Buffer.from(`${JSON.stringify(JSON.parse(bytes.toString("utf8")), null, 2)}\n`, "utf8");
+    return Buffer.from(`${JSON.stringify(parseExact(bytes.toString("utf8")), null, 2)}\n`, "utf8");
   }
 
   #wantsPretty(): boolean {

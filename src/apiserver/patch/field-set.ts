@@ -1,3 +1,4 @@
+import { parseExact } from "#base/exact-json.ts";
 import { isObject } from "#base/json.ts";
 import { byText } from "#base/text.ts";
 
@@ -126,7 +127,7 @@ function renderElement(element: string): string {
   if (element.startsWith("f:")) return `.${text}`;
   if (element.startsWith("i:")) return `[${text}]`;
   if (element.startsWith("v:")) return `[=${text}]`;
-  const key = JSON.parse(text) as Record<string, unknown>;
+  const key = parseExact(text) as Record<string, unknown>;
   const parts = Object.entries(key).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
   return `[${parts.join(",")}]`;
 }
@@ -161,9 +162,9 @@ export function parseFieldSet(raw: unknown): FieldSet | undefined {
 function parseElement(element: string): string | undefined {
   if (element === SELF || element.startsWith("f:") || /^i:\d+$/.test(element)) return element;
   try {
-    if (element.startsWith("v:")) return valueElement(JSON.parse(element.slice(2)));
+    if (element.startsWith("v:")) return valueElement(parseExact(element.slice(2)));
     if (!element.startsWith("k:")) return undefined;
-    const key: unknown = JSON.parse(element.slice(2));
+    const key = parseExact(element.slice(2));
     return isObject(key) ? keyElement(key) : undefined;
   } catch {
     return undefined;

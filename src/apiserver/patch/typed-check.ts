@@ -86,14 +86,18 @@ class Checker {
   }
 }
 
+function isNumeric(value: unknown): boolean {
+  return typeof value === "number" || typeof value === "bigint";
+}
+
 /** By type: what messages call it, and whether a value is of it. */
 const TYPES: Readonly<Record<NonNullable<Schema["type"]>, readonly [string, (value: unknown) => boolean]>> = {
   object: ["map", isObject],
   array: ["list", Array.isArray],
   string: ["string", (value) => typeof value === "string"],
   boolean: ["boolean", (value) => typeof value === "boolean"],
-  integer: ["numeric (int or float)", (value) => typeof value === "number"],
-  number: ["numeric (int or float)", (value) => typeof value === "number"],
+  integer: ["numeric (int or float)", isNumeric],
+  number: ["numeric (int or float)", isNumeric],
 };
 
 /** What the schema's type wants where the value is not of it; undefined where it is. */

@@ -221,6 +221,7 @@ function goType(schema: Schema): string {
 function jsonType(value: unknown): string {
   if (Array.isArray(value)) return "array";
   if (typeof value === "boolean") return "bool";
+  if (typeof value === "bigint") return `number ${value}`;
   if (typeof value === "number")
     return Number.isInteger(value) && Math.abs(value) < 2 ** 31 ? "number" : `number ${value}`;
   return value === null ? "null" : typeof value;

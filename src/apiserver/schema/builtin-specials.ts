@@ -70,7 +70,7 @@ const QUANTITY_FORM =
   "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
 function decodeQuantity(value: unknown): string {
-  const isText = typeof value === "string" || typeof value === "number";
+  const isText = ["string", "number", "bigint"].includes(typeof value);
   const canonical = isText ? canonicalQuantity(String(value).trim()) : undefined;
   if (canonical === undefined) throw new SpecialMismatch(QUANTITY_FORM);
   return canonical;

@@ -1,3 +1,4 @@
+import { parseExact } from "#base/exact-json.ts";
 import { isObject, own } from "#base/json.ts";
 import { endOfString } from "./json.ts";
 
@@ -30,7 +31,7 @@ class Reader {
       case '"':
         return this.#string();
       default:
-        return JSON.parse(this.#take(ATOM));
+        return parseExact(this.#take(ATOM));
     }
   }
 

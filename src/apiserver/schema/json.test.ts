@@ -24,11 +24,13 @@ describe("the JSON of a request", () => {
     expect(duplicates[0]).toBe(`${"A".repeat(512)}....k0`);
     expect(duplicates.join("").length).toBeLessThan(70_000);
   });
-  it("refuses an integer that would be rounded, and takes the largest that is not", () => {
+  it("keeps integers of 64 bits, and refuses larger ones", () => {
     expect(parseJson("[9007199254740991,-9007199254740991,1e300,0.12345678901234567890]").duplicates).toEqual(
       [],
     );
-    expect(() => parseJson('{"a":9007199254740993}')).toThrow(/would be rounded/);
+    expect(parseJson('{"a":9007199254740993}').value).toEqual({ a: 9_007_199_254_740_993n });
+    expect(parseJson('{"a":-9223372036854775808}').value).toEqual({ a: -(2n ** 63n) });
+    expect(() => parseJson('{"a":9223372036854775808}')).toThrow(/would be rounded/);
   });
   it("refuses nesting that would exhaust the stack of what reads the value", () => {
     expect(() => parseJson("[".repeat(100_000))).toThrow(/max depth/);

@@ -1,3 +1,4 @@
+import { isInt64, isRounded, parseExact } from "#base/exact-json.ts";
 import { badRequest } from "../status.ts";
 import { fieldPath, FoundPaths } from "./found-paths.ts";
 
@@ -13,7 +14,7 @@ export interface Parsed {
 /**
  * Parses the JSON text of a request.
  *
- * An integer that would come out with other digits than it went in (from 2^53 on) is refused: a rounded value would be
+ * Integers of 64 bits that a number would round (from 2^53 on) are bigints; larger ones are refused: a rounded value would be
  * stored as if it were meant. So is the key `__proto__`, which no Kubernetes type has. The text is read once more than
  * by `JSON.parse` alone; only where the number of keys shows that some are double are their paths worked out.
  *
@@ -28,7 +29,7 @@ export function parseJson(text: string): Parsed {
 
 function parseNative(text: string): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    return parseExact(text);
   } catch (error) {
     throw badRequest(`json parse error: ${(error as Error).message}`);
   }
@@ -75,7 +76,8 @@ const NUMBER = /[-+.eE0-9]*/y;
 function endOfNumber(text: string, start: number): number {
   NUMBER.lastIndex = start;
   const digits = NUMBER.exec(text)?.[0] ?? "";
-  if (digits.length > 15 && /^\d+$/.test(digits) && String(Number(digits)) !== digits) {
+  const signed = text.charAt(start - 1) === "-" ? `-${digits}` : digits;
+  if (isRounded(signed) && !isInt64(signed)) {
     throw badRequest(`json parse error: integer ${digits.slice(0, 40)} would be rounded`);
   }
   return start + Math.max(digits.length, 1) - 1;

@@ -62,7 +62,7 @@ class Validator {
     if (this.#isMisfit(subject, target)) return;
     this.#ofAnyType(subject, target);
     if (typeof value === "string") this.#text(subject, value, target);
-    else if (typeof value === "number") this.#number(subject, value, target);
+    else if (isNumeric(value)) this.#number(subject, Number(value), target);
     else if (Array.isArray(value)) this.#list(subject, value, target);
     else if (isObject(value)) this.#map(subject, value, target);
     this.#combinations(subject, target);
@@ -83,7 +83,7 @@ class Validator {
   /** The type that the value should be of; undefined when it is. */
   #mismatch({ value }: Subject, schema: Schema): string | undefined {
     if (schema["x-kubernetes-int-or-string"] === true) {
-      return typeof value === "string" || Number.isInteger(value) ? undefined : "integer,string";
+      return typeof value === "string" || isInteger(value) ? undefined : "integer,string";
     }
     const { type } = schema;
     return type === undefined || isOfType(value, type) ? undefined : type;
@@ -245,8 +245,17 @@ class Validator {
 function isOfType(value: unknown, type: NonNullable<Schema["type"]>): boolean {
   if (type === "object") return isObject(value);
   if (type === "array") return Array.isArray(value);
-  if (type === "integer") return Number.isInteger(value);
-  return typeof value === type;
+  if (type === "integer") return isInteger(value);
+  return typeof value === type || (type === "number" && typeof value === "bigint");
+}
+
+function isNumeric(value: unknown): value is number | bigint {
+  return typeof value === "number" || typeof value === "bigint";
+}
+
+/** Those that a number cannot hold are bigints. */
+function isInteger(value: unknown): value is number | bigint {
+  return typeof value === "bigint" || Number.isInteger(value);
 }
 
 /** Length in code points, as Go counts runes. */
@@ -265,19 +274,20 @@ function isMultiple(value: number, factor: number): boolean {
 
 /** The kind of integer that a number should be but is not. */
 function numberMisfit(value: unknown, { type, format }: Schema): string | undefined {
-  if (typeof value !== "number" || type !== "integer") return undefined;
+  if (!isNumeric(value) || type !== "integer") return undefined;
   if (format === "int32" && !isInt32(value)) return "integer with format int32";
-  return Number.isInteger(value) ? undefined : "integer (default format)";
+  return isInteger(value) ? undefined : "integer (default format)";
 }
 
-function isInt32(value: number): boolean {
+function isInt32(value: number | bigint): boolean {
   return value >= -(2 ** 31) && value < 2 ** 31;
 }
 
 function typeOf(value: unknown): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
-  return typeof value === "number" ? (Number.isInteger(value) ? "integer" : "number") : typeof value;
+  if (isInteger(value)) return "integer";
+  return typeof value;
 }
 
 function child(path: string, name: string): string {

@@ -1,3 +1,4 @@
+import { parseExact } from "#base/exact-json.ts";
 import { FleetError } from "#base/errors.ts";
 import type { ApiObject } from "../registry/types.ts";
 
@@ -37,7 +38,7 @@ export class Entry {
 
   #parse(): ApiObject {
     try {
-      return JSON.parse((this.#json ?? Buffer.alloc(0)).toString("utf8")) as ApiObject;
+      return parseExact((this.#json ?? Buffer.alloc(0)).toString("utf8")) as ApiObject;
     } catch (cause) {
       const message = `the stored object ${this.key} at revision ${this.revision} is not JSON: the journal is damaged`;
       throw new FleetError("JOURNAL_DAMAGED", message, { cause });

@@ -1,5 +1,5 @@
 import { definition, DEFINITIONS, widgetDefinition, WIDGETS } from "../definitions.ts";
-import { area, del, get, given, patch, post, scenario } from "../scenario.ts";
+import { area, del, get, given, patch, post, scenario, send } from "../scenario.ts";
 
 /** Requests that clients send now and then: integers, names, paths and media types that are odd. */
 
@@ -7,6 +7,9 @@ const CORE = "/api/v1/namespaces/$ns";
 const CONFIG_MAPS = `${CORE}/configmaps`;
 const PODS = `${CORE}/pods`;
 const APPS = "/apis/apps/v1/namespaces/$ns";
+const widgetOf = (name: string, spec: string): string =>
+  `{"apiVersion":"$id.example.com/v1","kind":"Widget","metadata":{"name":"${name}"},"spec":{${spec}}}`;
+
 export const scenarios = area("rarely", [
   scenario("what stands in atomic lists of a configuration", [
     patch("apply", `${CORE}/serviceaccounts/a?fieldManager=m`, {
@@ -61,6 +64,46 @@ export const scenarios = area("rarely", [
   scenario("ReplicationControllers are selected by their replicas", [
     get(`${CORE}/replicationcontrollers?fieldSelector=status.replicas%3D1`, {
       view: (body) => (body as { kind: string }).kind,
+    }),
+  ]),
+  scenario("integers that a double cannot hold", [
+    ...definition(
+      widgetDefinition({
+        type: "object",
+        properties: {
+          spec: {
+            type: "object",
+            properties: {
+              n: { type: "integer", minimum: -9_223_372_036_854_775_000 },
+              s: { type: "array", items: { type: "integer" }, "x-kubernetes-list-type": "set" },
+            },
+            "x-kubernetes-validations": [{ rule: "!has(self.n) || self.n != 9007199254740995" }],
+            "x-kubernetes-preserve-unknown-fields": true,
+          },
+        },
+      }),
+    ),
+    ...["9007199254740993", "9223372036854775807", "9007199254740995"].map((n, at) =>
+      post(WIDGETS, widgetOf(`w${at}`, `"n":${n},"s":[${n}],"more":[-${n}]`), { type: "application/json" }),
+    ),
+    post(WIDGETS, widgetOf("w3", '"n":9223372036854775808'), {
+      type: "application/json",
+      view: (body) => (body as { status?: unknown }).status,
+    }),
+    get(`${WIDGETS}/w0`),
+    ...[
+      ["merge-patch+json", '{"spec":{"n":9007199254740997}}'],
+      ["json-patch+json", '[{"op":"test","path":"/spec/n","value":9007199254740997}]'],
+      ["json-patch+json", '[{"op":"replace","path":"/spec/n","value":-9007199254740993}]'],
+    ].map(([type, body]) =>
+      send("PATCH", `${WIDGETS}/w0`, {
+        body: body ?? "",
+        headers: { "Content-Type": `application/${type}` },
+      }),
+    ),
+    send("PATCH", `${WIDGETS}/w0?fieldManager=m&force=true`, {
+      body: widgetOf("w0", '"n":9007199254740999,"s":[9007199254740997]'),
+      type: "application/apply-patch+yaml",
     }),
   ]),
   scenario("texts of refusals of custom objects", [

@@ -1,3 +1,4 @@
+import { parseExact } from "#base/exact-json.ts";
 import type { IncomingMessage } from "node:http";
 import { Agent, request as httpsRequest } from "node:https";
 import { isIP } from "node:net";
@@ -170,7 +171,7 @@ class AnswerError extends Error {}
 function parseAnswer({ code, text }: Answer): unknown {
   if (code < 200 || code > 299) throw new AnswerError(describeCode(code, text));
   try {
-    return JSON.parse(text) as unknown;
+    return parseExact(text);
   } catch (error) {
     throw new AnswerError(`couldn't get version/kind; json parse error: ${(error as Error).message}`, {
       cause: error,

@@ -1,3 +1,4 @@
+import { parseExact } from "#base/exact-json.ts";
 import { cloneJson, isObject, sameJson } from "#base/json.ts";
 import { applyJsonPatch } from "../../patch/json-patch.ts";
 import type { Attributes } from "../../registry/admission.ts";
@@ -102,7 +103,7 @@ export class MutatingWebhooks implements AdmissionPlugin {
 
   #parse(hook: Hook, patch: string): readonly unknown[] {
     try {
-      const parsed = JSON.parse(patch) as unknown;
+      const parsed = parseExact(patch);
       if (parsed === null) return [];
       if (Array.isArray(parsed)) return parsed;
       throw new Error("json: cannot unmarshal object into Go value of type jsonpatch.Patch");

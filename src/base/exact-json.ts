@@ -1,0 +1,45 @@
+/**
+ * JSON with integers of 64 bits, as Go reads and writes them: those that a number cannot hold exactly are bigints. They are no objects, so
+ * that whatever copies, compares or walks a value takes them for the scalars they are.
+ */
+
+const MIN = -(2n ** 63n);
+const MAX = 2n ** 63n - 1n;
+
+/** So many digits a number always holds. */
+const LONG = /[0-9]{16}/;
+const INTEGER = /^-?[0-9]+$/;
+
+/** Whether an integer, by its text, would come out of a number with other digits. */
+export function isRounded(digits: string): boolean {
+  return digits.length > 15 && INTEGER.test(digits) && String(Number(digits)) !== digits;
+}
+
+/** Whether a text of digits is an integer of 64 bits. */
+export function isInt64(digits: string): boolean {
+  if (digits.length > 20) return false;
+  const value = BigInt(digits);
+  return value >= MIN && value <= MAX;
+}
+
+/** As `JSON.parse`, with bigints for integers of 64 bits that would be rounded. */
+export function parseExact(text: string): unknown {
+  return LONG.test(text) ? JSON.parse(text, exactly as Parameters<typeof JSON.parse>[1]) : JSON.parse(text);
+}
+
+function exactly(_key: string, value: unknown, { source }: { readonly source?: string }): unknown {
+  if (typeof value !== "number" || source === undefined || !isRounded(source)) return value;
+  return isInt64(source) ? BigInt(source) : value;
+}
+
+/** Types of the language that its library does not declare yet (ECMAScript: JSON.parse source text access). */
+const RAW = JSON as unknown as { readonly rawJSON: (text: string) => object };
+
+// `JSON.stringify` refuses bigints unless they say themselves what they are written as.
+// oxlint-disable-next-line eslint/no-extend-native
+Object.defineProperty(BigInt.prototype, "toJSON", {
+  configurable: true,
+  value(this: bigint): object {
+    return RAW.rawJSON(String(this));
+  },
+});
