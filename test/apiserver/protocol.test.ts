@@ -70,6 +70,16 @@ describe("lists", () => {
     expect(Number(json.metadata.resourceVersion)).toBeGreaterThan(0);
   });
 
+  it("are null where they are empty and the client prefers protobuf, in which it reads no other", async () => {
+    const headers = { Accept: "application/vnd.kubernetes.protobuf,application/json" };
+    const path = "/api/v1/namespaces/default/replicationcontrollers";
+    const preferring = await test.call("GET", path, { headers });
+    // A real server answers in protobuf, which is not JSON.
+    if (String(preferring.headers["content-type"]).includes("json"))
+      expect(preferring.json).toMatchObject({ items: null });
+    expect((await test.call("GET", path)).json).toMatchObject({ items: [] });
+  });
+
   it("leave out what a typed list says already", async () => {
     await post(maps(), configMap("a"));
     const [item] = (await get(maps())).json.items;

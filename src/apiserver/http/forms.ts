@@ -9,7 +9,8 @@ import type { EventEncoder } from "../watch/watcher.ts";
 /** How the objects of one resource leave the server: as they are, as Tables, or as metadata alone. */
 export interface Form {
   item(entry: Entry): Buffer;
-  list(entries: readonly Entry[], metadata: ListMeta): Buffer;
+  /** @param isNullIfEmpty - Whether a list without items has null in their place, which typed Go clients read of protobuf. */
+  list(entries: readonly Entry[], metadata: ListMeta, isNullIfEmpty?: boolean): Buffer;
   readonly events: EventEncoder;
 }
 
@@ -111,12 +112,14 @@ export class PlainForm implements Form {
     return entry.rendition(this, () => Buffer.from(JSON.stringify(view), "utf8"));
   }
 
-  list(entries: readonly Entry[], metadata: ListMeta): Buffer {
+  list(entries: readonly Entry[], metadata: ListMeta, isNullIfEmpty = false): Buffer {
     const { listKind: kind, isCustom } = this.#definition;
     const items = entries.map((it) => this.item(it));
     // Lists of custom resources always say where they go on, be it nowhere.
     const told = isCustom ? { continue: "", ...metadata } : metadata;
     const head = { kind, apiVersion: this.#apiVersion, metadata: told };
+    if (isNullIfEmpty && items.length === 0)
+      return Buffer.from(JSON.stringify({ ...head, items: null }), "utf8");
     return listBytes(head, isCustom ? items : items.map((it) => this.#bare(it)));
   }
 

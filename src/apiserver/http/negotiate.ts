@@ -9,6 +9,8 @@ export interface Accepted {
   readonly metaVersion: "v1" | "v1beta1";
   /** Whether metadata is asked for as that of a list. */
   readonly asList?: boolean;
+  /** Whether the client would rather have protobuf: what that does not tell apart is answered as it would read it. */
+  readonly prefersProtobuf?: boolean;
 }
 
 interface Clause {
@@ -27,6 +29,8 @@ const FORMATS: ReadonlyMap<string, Accepted["format"]> = new Map([
   ["application/x-yaml", "yaml"],
   ["text/yaml", "yaml"],
 ]);
+
+const PROTOBUF = "application/vnd.kubernetes.protobuf";
 
 const SUPPORTED = ["application/json", "application/yaml"];
 
@@ -60,11 +64,13 @@ function parseClause(text: string): Clause {
  */
 export function negotiate(header: string | undefined): Accepted {
   if (header === undefined || header.trim() === "") return PLAIN;
-  for (const { type, parameters } of parseAccept(header)) {
+  const clauses = parseAccept(header);
+  const prefersProtobuf = clauses[0]?.type === PROTOBUF;
+  for (const { type, parameters } of clauses) {
     const format = FORMATS.get(type);
     if (format === undefined) continue;
     const as = parameters.get("as");
-    if (as === undefined) return { ...PLAIN, format };
+    if (as === undefined) return { ...PLAIN, format, ...(prefersProtobuf ? { prefersProtobuf } : {}) };
     const known = acceptedKind(as, parameters);
     if (known !== undefined) return { ...known, format };
   }

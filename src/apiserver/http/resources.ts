@@ -156,7 +156,7 @@ export class ResourceHandler {
   #renderedList(call: Call, entries: readonly Entry[], metadata: ListMeta): Buffer | Promise<Buffer> {
     return this.#rendered(call, (form) => {
       call.definition.prepareStored?.(entries.map((it) => it.object));
-      return form.list(entries, metadata);
+      return form.list(entries, metadata, call.accepted.prefersProtobuf);
     });
   }
 
