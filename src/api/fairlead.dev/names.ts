@@ -33,9 +33,12 @@ export const EXPORTED_SINCE_ANNOTATION = "fairlead.dev/exported-since";
 /** Annotations of a mailbox: whose it is, as the API server knows them. One of both, as `spec.identity` of the MemberCluster says. */
 export const MEMBER_USER_ANNOTATION = "fairlead.dev/member-user";
 export const MEMBER_GROUP_ANNOTATION = "fairlead.dev/member-group";
-/** Annotations of a MemberCluster: the ranges that its cluster takes addresses from, where it says so; comma-separated. */
-export const POD_CIDRS_ANNOTATION = "fairlead.dev/pod-cidrs";
-export const SERVICE_CIDRS_ANNOTATION = "fairlead.dev/service-cidrs";
+/**
+ * The ranges that a cluster takes addresses from, where it says so; comma-separated. Annotations of its MemberCluster as
+ * `join` found them, and properties in the status as its agent reports them.
+ */
+export const POD_RANGES = "fairlead.dev/pod-cidrs";
+export const SERVICE_RANGES = "fairlead.dev/service-cidrs";
 /**
  * Annotation of a MemberCluster: the only networks that its endpoints may be in, with commas between. Absent: any. `join`
  * writes it for a new member whose networks are known as a whole; from then on it is the fleet administrator's, and nothing

@@ -20,6 +20,7 @@ import { FleetState } from "./fleet-state.ts";
 import { createLocalInformers, createMailboxInformers, MEMBER_MANAGER } from "./informers.ts";
 import { createHeartbeat } from "./membership/heartbeat.ts";
 import { keepLease } from "./membership/lease.ts";
+import { createRangeInformers } from "./membership/ranges.ts";
 import { Probes } from "./probes/probes.ts";
 import { type Probe, tcpProbe } from "./probes/tcp.ts";
 import { type MemberPart, neededInformers, runs, WHOLE_MEMBER } from "./roles.ts";
@@ -79,6 +80,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     hub,
     here: ofCluster,
     mailbox: ofMailbox,
+    ranges: createRangeInformers(local, part, deps),
     fleet: stack.use(
       new FleetState({
         hub,
@@ -95,7 +97,8 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     deps,
   };
   const { here, mailbox } = neededInformers(part, session);
-  for (const informer of [...here, ...mailbox]) {
+  const ranges: readonly Informer<KubeObject>[] = Object.values({ ...session.ranges });
+  for (const informer of [...here, ...mailbox, ...ranges]) {
     stack.use(informer);
     informer.start(running);
   }

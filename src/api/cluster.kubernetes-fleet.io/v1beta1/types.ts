@@ -11,7 +11,7 @@ export interface AgentStatus {
   lastReceivedHeartbeat?: string;
 }
 
-interface MemberClusterStatus {
+export interface MemberClusterStatus {
   conditions?: Condition[];
   properties?: Record<string, { value: string; observationTime: string }>;
   resourceUsage?: Record<string, unknown>;

@@ -9,10 +9,11 @@ import {
   MEMBER_CLUSTERS,
 } from "../../cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "../../coordination/v1/types.ts";
-import { EVENTS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "../../core/v1/types.ts";
+import { EVENTS, NAMESPACES, NODES, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "../../core/v1/types.ts";
 import { RESOURCE_QUOTAS } from "../../core/v1/quota.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "../../crds/all.ts";
 import { ENDPOINT_SLICES } from "../../discovery/v1/types.ts";
+import { SERVICE_CIDRS } from "../../networking/v1/types.ts";
 import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "../../multicluster.x-k8s.io/v1beta1/types.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "../../networking.fleet.azure.com/names.ts";
 import {
@@ -132,6 +133,9 @@ const MEMBER_COMMON: readonly Access[] = [
 
 /** Exports, and imports through both doors. */
 const MEMBER_NET: readonly Access[] = [
+  // Which ranges the cluster takes addresses from.
+  allow(NODES, WATCH),
+  allow(SERVICE_CIDRS, WATCH),
   allow(SERVICES, ["create", "patch", "delete"]),
   allow(ENDPOINT_SLICES, ["create", "patch", "delete"]),
   allow(FLEET_SERVICE_EXPORTS, ["patch"]),

@@ -1,24 +1,20 @@
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { CONFIG_MAPS, type Node, NODES, type Pod, PODS } from "#api/core/v1/types.ts";
+import { GRANTED_CIDRS_ANNOTATION, POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
 import {
-  GRANTED_CIDRS_ANNOTATION,
-  POD_CIDRS_ANNOTATION,
-  SERVICE_CIDRS_ANNOTATION,
-} from "#api/fairlead.dev/names.ts";
+  formatRanges,
+  listedRanges,
+  podRangesOf,
+  readRanges,
+  serviceRangesOf,
+} from "#api/fairlead.dev/model/ranges.ts";
 import { objectKey } from "#api/meta/key.ts";
-import { resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
+import { SERVICE_CIDRS } from "#api/networking/v1/types.ts";
 import { hasCode } from "#base/errors.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { type IpAddress, tryParseAddress } from "#netaddr/address.ts";
-import {
-  containsAddress,
-  containsPrefix,
-  formatPrefix,
-  overlaps,
-  type Prefix,
-  tryParsePrefix,
-} from "#netaddr/prefix.ts";
+import { aggregated } from "#netaddr/aggregate.ts";
+import { containsAddress, formatPrefix, overlaps, type Prefix } from "#netaddr/prefix.ts";
 import type { Finding } from "./finding.ts";
 
 /** Which addresses a cluster gives out, as far as it says. */
@@ -28,12 +24,6 @@ export interface Cidrs {
   /** The networks that its endpoints may be in, pods of later nodes included; undefined where that cannot be told. */
   readonly granted?: readonly Prefix[] | undefined;
 }
-
-interface ServiceCidr extends KubeObject {
-  spec?: { cidrs?: string[] };
-}
-/** Served by default since Kubernetes 1.33 (KEP-1880). */
-const SERVICE_CIDRS = resource<ServiceCidr>("networking.k8s.io/v1", "ServiceCIDR", "servicecidrs", "Cluster");
 
 /** From the nodes, from ServiceCIDRs, and from what kubeadm was told. What may not be read counts as unknown. */
 export async function readCidrs(
@@ -51,15 +41,14 @@ export async function readCidrs(
   // Two plain values, by kubeadm's own writing: no YAML parser for them.
   const toldOf = (field: string): string[] =>
     (new RegExp(`^ *${field}: *"?([0-9a-fA-F:./,]+)`, "m").exec(told)?.[1] ?? "").split(",");
-  const subnets = toldOf("podSubnet").flatMap((it) => read(it));
+  const subnets = toldOf("podSubnet").flatMap((it) => readRanges([it]));
   const whole = declared.length > 0 ? declared : areAllIn(subnets, pods?.items) ? subnets : [];
-  const ofNodes = nodes.flatMap((it) => it.spec?.podCIDRs ?? [it.spec?.podCIDR ?? ""]);
   // Pods with the node's network have its address. What nodes have of pods says nothing of nodes to come.
   const granted = [...whole.map(formatPrefix), ...nodes.flatMap(addressesOf)];
   return {
-    pods: merged([...[...declared, ...subnets].map(formatPrefix), ...ofNodes]),
-    granted: whole.length === 0 ? undefined : merged(granted),
-    services: merged([...toldOf("serviceSubnet"), ...services.flatMap((it) => it.spec?.cidrs ?? [])]),
+    pods: readRanges([...[...declared, ...subnets].map(formatPrefix), ...podRangesOf(nodes)]),
+    granted: whole.length === 0 ? undefined : readRanges(granted),
+    services: readRanges([...toldOf("serviceSubnet"), ...serviceRangesOf(services)]),
   };
 }
 
@@ -100,34 +89,24 @@ async function orNothing<T>(asked: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Without those that lie in another. */
-function merged(texts: readonly string[]): readonly Prefix[] {
-  const all = [...new Map(texts.flatMap((text) => read(text)).map((it) => [formatPrefix(it), it])).values()];
-  return all.filter((it) => !all.some((other) => other !== it && containsPrefix(other, it)));
-}
-
-function read(text: string): readonly Prefix[] {
-  const prefix = tryParsePrefix(text.trim());
-  return prefix === undefined ? [] : [prefix];
-}
-
 /** What the hub keeps of a member's addresses, for those that join later. */
 export function cidrAnnotations({ pods, services }: Cidrs): Record<string, string> {
-  const texts = (prefixes: readonly Prefix[]): string => prefixes.map((it) => formatPrefix(it)).join(",");
   return {
-    ...(pods.length === 0 ? {} : { [POD_CIDRS_ANNOTATION]: texts(pods) }),
-    ...(services.length === 0 ? {} : { [SERVICE_CIDRS_ANNOTATION]: texts(services) }),
+    ...(pods.length === 0 ? {} : { [POD_RANGES]: formatRanges(pods) }),
+    ...(services.length === 0 ? {} : { [SERVICE_RANGES]: formatRanges(services) }),
   };
 }
 
 /** What a member that joins is granted, where its networks are known as a whole. */
 export function grantAnnotation({ granted }: Cidrs): Record<string, string> {
-  return granted === undefined ? {} : { [GRANTED_CIDRS_ANNOTATION]: granted.map(formatPrefix).join(",") };
+  return granted === undefined ? {} : { [GRANTED_CIDRS_ANNOTATION]: formatRanges(granted) };
 }
 
-function cidrsOf({ metadata }: MemberCluster): Cidrs {
-  const listed = (key: string): readonly Prefix[] => merged((metadata.annotations?.[key] ?? "").split(","));
-  return { pods: listed(POD_CIDRS_ANNOTATION), services: listed(SERVICE_CIDRS_ANNOTATION) };
+/** As `join` found them, and as the member's agent reported since: nodes come later. */
+function cidrsOf({ metadata: { annotations }, status }: MemberCluster): Cidrs {
+  const known = (name: string): readonly Prefix[] =>
+    aggregated([...listedRanges(annotations?.[name]), ...listedRanges(status?.properties?.[name]?.value)]);
+  return { pods: known(POD_RANGES), services: known(SERVICE_RANGES) };
 }
 
 export async function readMembers(hub: KubeClient, signal: AbortSignal): Promise<readonly MemberCluster[]> {

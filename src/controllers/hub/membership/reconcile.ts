@@ -9,6 +9,7 @@ import {
 import { RESOURCE_QUOTAS } from "#api/core/v1/quota.ts";
 import { NAMESPACES } from "#api/core/v1/types.ts";
 import { drainedMembers, isDrainChanged } from "#api/fairlead.dev/model/drain.ts";
+import { reportedRanges } from "#api/fairlead.dev/model/ranges.ts";
 import { FORCE_LEAVE_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
 import type { KubeObject } from "#api/meta/types.ts";
@@ -197,7 +198,7 @@ class Membership {
     const name = member.metadata.name;
     const { liveness, againInMs } = this.#judge(name);
     this.#setSuspect(name, liveness === "suspect");
-    const agents = this.#ordersOf(member)?.status?.agentStatus ?? [];
+    const { agentStatus: agents = [], properties } = this.#ordersOf(member)?.status ?? {};
     let conditions = member.status?.conditions ?? [];
     for (const next of planConditions(member, { agents, liveness, leaseSeconds: options.leaseSeconds }))
       conditions = setCondition(conditions, next, deps.clock);
@@ -206,7 +207,11 @@ class Membership {
       deps.log.info("a member joined", { member: name });
     await applyIfChanged(client, MEMBER_CLUSTERS, {
       current: member,
-      desired: { metadata: { name }, status: { conditions, agentStatus: [...agents] } },
+      desired: {
+        metadata: { name },
+        // Ranges are for the check of those that join later: no right comes of them.
+        status: { conditions, agentStatus: [...agents], ...reportedRanges(properties) },
+      },
       fieldManager: HUB_MANAGER,
       subresource: "status",
       signal,

@@ -3,6 +3,7 @@ import {
   INTERNAL_MEMBER_CLUSTERS,
   type InternalMemberCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import type { RangeStatus } from "#api/fairlead.dev/model/ranges.ts";
 import { EXPORTS_VALID } from "#api/fairlead.dev/names.ts";
 import { keyOf, type ObjectKey, objectKey } from "#api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
@@ -17,6 +18,7 @@ import { mcsImportKeys } from "../imports/mcs-import.ts";
 import { agentsOf, EXPORTS_AGENT, runs } from "../roles.ts";
 import { isOriginalHub, type Session } from "../session.ts";
 import { areMarkedInactive } from "./inactive.ts";
+import { planRanges } from "./ranges.ts";
 
 /** Share by which a period is stretched or cut by chance, so that members do not report together. */
 const JITTER = 0.05;
@@ -86,11 +88,15 @@ async function reconcile(
     const dueInMs = heardAtMs(session, orders) + periodMs - deps.clock.now();
     return isLeaving ? undefined : { requeueAfterMs: Math.max(1, dueInMs) };
   }
+  const ranges = isLeaving ? {} : rangesOf(session, orders);
   await session.hub.mergePatch(
     INTERNAL_MEMBER_CLUSTERS,
     key,
     // Other agents report in the same list, which is replaced as a whole: it has to be the one that we saw.
-    { metadata: { resourceVersion: orders.metadata.resourceVersion }, status: { agentStatus: next } },
+    {
+      metadata: { resourceVersion: orders.metadata.resourceVersion },
+      status: { agentStatus: next, ...ranges },
+    },
     { subresource: "status", signal },
   );
   if (isLeaving) {
@@ -98,6 +104,13 @@ async function reconcile(
     return;
   }
   return { requeueAfterMs: periodMs * (1 + JITTER * (2 * deps.rng.random() - 1)) };
+}
+
+/** What the cluster takes addresses from. Hubs of other origin do not ask. */
+function rangesOf(session: Session, orders: InternalMemberCluster): RangeStatus {
+  const { ranges, deps } = session;
+  if (ranges === undefined || isOriginalHub(session)) return {};
+  return planRanges(ranges, orders.status?.properties, timestamp(deps.clock.now()));
 }
 
 /**
