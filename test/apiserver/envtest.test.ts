@@ -72,7 +72,7 @@ describe("fairlead envtest", () => {
 
   it("refuses another version, and says which one it serves", async () => {
     const { exitCode, stderr } = await envtest("use", "1.31.x", "--bin-dir", folder);
-    expect(exitCode).toBe(1);
+    expect(exitCode).toBe(2);
     expect(stderr).toMatch(
       /Kubernetes 1\.31\.x is not served: this program serves the API of 1\.36\.\d+ alone/,
     );
