@@ -224,10 +224,10 @@ describeOnKernel("membership", () => {
 
   it("of one cluster under a second name is refused, and so is a name that cannot be", async () => {
     const other = await output("join", "other", ...joinFlags());
-    expect(other.exitCode).toBe(1);
+    expect(other.exitCode).toBe(2);
     expect(other.stderr).toContain("member-1");
     const odd = await output("join", "No_Name", ...joinFlags());
-    expect(odd.exitCode).toBe(1);
+    expect(odd.exitCode).toBe(2);
     expect(
       (await (await lab.client("hub")).list(MEMBER_CLUSTERS)).items.map((it) => it.metadata.name),
     ).toEqual(["member-1"]);
