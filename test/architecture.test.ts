@@ -10,9 +10,9 @@ const src = join(root, "src");
 const ROWS: readonly (readonly string[])[] = [
   ["base"],
   ["netaddr", "dnswire", "pki"],
-  ["api", "nft", "iproute", "netns", "wireguard"],
+  ["api", "nft", "iproute", "netns"],
   ["kube", "apiserver"],
-  ["controllers/hub", "controllers/member", "dataplane", "dns"],
+  ["controllers/hub", "controllers/member", "dns"],
   ["lab", "cli"],
   ["cmd"],
 ];
@@ -94,7 +94,7 @@ describe("the architecture", () => {
   });
 
   it("keeps the drivers apart from each other and from the API", () => {
-    const drivers = new Set(["nft", "iproute", "wireguard"]);
+    const drivers = new Set(["nft", "iproute"]);
     const wrong = files
       .filter((file) => drivers.has(areaOf(file.path)))
       .flatMap((file) =>

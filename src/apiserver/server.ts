@@ -148,7 +148,12 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   await bootstrap(registry, { allocations, advertiseAddress, port });
   const url = `https://${isIPv6(advertiseAddress) ? `[${advertiseAddress}]` : advertiseAddress}:${port}`;
   const kubeconfig = join(dataDir, "admin.kubeconfig");
-  await writeSecretFile(kubeconfig, renderKubeconfig({ server: url, ca, ...admin }));
+  // By the port, so that the files of several servers on a machine can be read together.
+  const [cluster, user] = [`fairlead-${port}`, `fairlead-${port}-admin`];
+  await writeSecretFile(
+    kubeconfig,
+    renderKubeconfig({ server: url, ca, cluster, user, context: cluster, ...admin }),
+  );
   core.markReady();
   const running = stack.move();
   let closing: Promise<void> | undefined;

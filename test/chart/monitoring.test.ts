@@ -90,6 +90,33 @@ describe.skipIf(helm === undefined).for(CHARTS)("the chart %s", (chart: Chart) =
     expect(names.filter((it) => !known.has(it))).toEqual([]);
   });
 
+  it("selects what the dashboard shows by cluster and component, whatever the release is called", async () => {
+    for (const it of await expressions()) {
+      expect(it).not.toContain("fairlead-");
+      for (const { metric, labels } of selectorsIn(it)) {
+        const isFirst = it.startsWith("label_values(") && it.endsWith(", cluster)");
+        expect({ it, metric, labels }).toEqual({
+          it,
+          metric,
+          labels: expect.stringContaining(
+            isFirst ? "app_kubernetes_io_component=" : 'cluster=~"$cluster"',
+          ) as string,
+        });
+      }
+    }
+  });
+
+  it("shows the fleet, and what its programs take of the machine", async () => {
+    const asked = new Set((await expressions()).flatMap(metricsIn));
+    const page = readFileSync(PAGE, "utf8");
+    const ofFleet = [...page.matchAll(/^\| `(fairlead_fleet_[a-z_]+|fairlead_hub_cred[a-z_]+)`/gm)].map(
+      (it) => it[1] ?? "",
+    );
+    const wanted = ofFleet.filter((it) => it.startsWith("fairlead_fleet") === (chart === "fairlead-hub"));
+    for (const it of [...wanted, "process_cpu_seconds_total", "process_resident_memory_bytes"])
+      expect(asked).toContain(it);
+  });
+
   it("says in every alert what is wrong, with Prometheus' own placeholders left as they are", async () => {
     for (const { alert, expr, annotations } of await alerts()) {
       expect(alert).toMatch(/^Fairlead[A-Z]/);

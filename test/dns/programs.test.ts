@@ -198,6 +198,17 @@ describe("fairlead dns check", () => {
     },
   );
 
+  it("asks the server that is named for a name, and says that it was that one", LIMIT, async () => {
+    const server = `127.0.0.1:${clusterPort}`;
+    const name = "kubernetes.default.svc.cluster.local";
+    expect(await check("--server", server, "--name", name)).toMatchObject({ exitCode: 0 });
+    const { exitCode, stderr } = await check("--server", server, "--name", `no-${name}`);
+    expect(exitCode).toBe(1);
+    expect(stderr.trim()).toMatch(
+      new RegExp(`^fairlead dns check: ${server} does not resolve no-${name}: \\w+ ENOTFOUND no-${name}$`),
+    );
+  });
+
   it("fails where they are not, and says who was asked for what", LIMIT, async () => {
     const refused = await check("--server", `127.0.0.1:${clusterPort}`, "--zone", "other.local");
     expect(refused.exitCode).toBe(1);

@@ -218,6 +218,7 @@ describeOnKernel("membership", () => {
     const before = await hub.get(MEMBER_CLUSTERS, objectKey(undefined, "member-1"));
     const twice = await output("join", "member-1", ...joinFlags(), "--heartbeat-seconds", "1");
     expect(`${twice.exitCode} ${twice.stderr}`).toMatch(/^0 /);
+    expect(twice.stderr).toContain("✓ register member-1 with the hub: already there");
     const after = await hub.get(MEMBER_CLUSTERS, objectKey(undefined, "member-1"));
     expect([after.metadata.uid, after.spec]).toEqual([before.metadata.uid, before.spec]);
   });

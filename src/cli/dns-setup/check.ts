@@ -11,7 +11,7 @@ export interface DnsCheck {
   readonly servers: readonly (string | undefined)[];
   /** Whether none of them is to answer for the zone any more. */
   readonly isGone: boolean;
-  /** A name that has to resolve as well, by the search path of this machine or pod. */
+  /** A name that has to resolve as well: by each server that is named, else by the search path of this machine or pod. */
   readonly name: string | undefined;
   /** How long it is tried again. Unit: milliseconds. */
   readonly timeoutMs: number;
@@ -46,11 +46,30 @@ export async function checkDns(
 
 async function attempt({ zone, servers, name, isGone }: DnsCheck): Promise<string> {
   const versions = await Promise.all(servers.map((server) => ask(zone, server, isGone)));
-  if (name !== undefined)
-    await lookup(name).catch((error: unknown) => {
-      throw new Error(`${name} does not resolve: ${messageOf(error)}`, { cause: error });
-    });
+  if (name !== undefined) await Promise.all(servers.map((server) => find(name, server)));
   return [...new Set(versions)].join(" ");
+}
+
+async function find(name: string, server: string | undefined): Promise<void> {
+  try {
+    if (server === undefined) await lookup(name);
+    else {
+      const resolver = await resolverOf(server);
+      await Promise.any([resolver.resolve4(name), resolver.resolve6(name)]).catch((error: unknown) => {
+        throw error instanceof AggregateError ? error.errors[0] : error;
+      });
+    }
+  } catch (cause) {
+    throw new Error(`${server ?? "the DNS of this machine"} does not resolve ${name}: ${messageOf(cause)}`, {
+      cause,
+    });
+  }
+}
+
+async function resolverOf(server: string | undefined): Promise<Resolver> {
+  const resolver = new Resolver(ATTEMPT);
+  if (server !== undefined) resolver.setServers([await addressOf(server)]);
+  return resolver;
 }
 
 /** What servers say that know nothing of a zone. Silence is none of these. */
@@ -59,8 +78,7 @@ const UNKNOWN_ZONE = new Set<unknown>(["ENOTFOUND", "ENODATA", "ESERVFAIL", "ERE
 async function ask(zone: string, server: string | undefined, isGone: boolean): Promise<string> {
   const who = server ?? "the DNS of this machine";
   try {
-    const resolver = new Resolver(ATTEMPT);
-    if (server !== undefined) resolver.setServers([await addressOf(server)]);
+    const resolver = await resolverOf(server);
     const version = (await resolver.resolveTxt(`dns-version.${zone}`)).flat().join(" ");
     if (!isGone) return version;
   } catch (cause) {

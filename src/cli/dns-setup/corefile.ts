@@ -29,7 +29,7 @@ interface Token {
 }
 
 /**
- * @throws {FleetError} `OPTION_INVALID` naming the line, for whatever could mean something else than it seems to.
+ * @throws {FleetError} `PRECONDITION_FAILED` naming the line, for whatever could mean something else than it seems to.
  */
 export function parseCorefile(text: string): Corefile {
   const lines = new Lines(tokenize(text));
@@ -107,7 +107,7 @@ function isBrace(word: string): boolean {
 
 function refuse(line: number, why: string): never {
   throw new FleetError(
-    "OPTION_INVALID",
+    "PRECONDITION_FAILED",
     `line ${line} of the Corefile ${why}: nothing is changed, add the zone by hand`,
   );
 }

@@ -47,7 +47,7 @@ const CUSTOM_KEY = "fairlead.server";
 
 /**
  * @param stanza Undefined: all that was written before is taken away.
- * @throws {FleetError} `OPTION_INVALID` when there is no DNS that is understood.
+ * @throws {FleetError} `PRECONDITION_FAILED` when there is no DNS that is understood.
  */
 export function planDns(objects: DnsObjects, stanza: Stanza | undefined): DnsPlan {
   const main = objects.coredns?.data?.["Corefile"];
@@ -90,7 +90,7 @@ function nodeLocalEdits({ nodeLocal }: DnsObjects, stanza: Stanza | undefined): 
 function planKubeDns({ kubeDns, service }: DnsObjects, stanza: Stanza | undefined): DnsPlan {
   if (kubeDns === undefined)
     throw new FleetError(
-      "OPTION_INVALID",
+      "PRECONDITION_FAILED",
       `kube-system has no ConfigMap "coredns" with a Corefile, nor one "kube-dns"${service === undefined ? ", nor a Service kube-dns" : ""}: ` +
         "add the zone to the cluster's DNS by hand",
     );
@@ -102,7 +102,7 @@ function planKubeDns({ kubeDns, service }: DnsObjects, stanza: Stanza | undefine
   const foreign = stanza !== undefined && domains[stanza.zone] !== undefined && !isOurs(kubeDns, stanza.zone);
   if (foreign)
     throw new FleetError(
-      "OPTION_INVALID",
+      "PRECONDITION_FAILED",
       `ConfigMap kube-dns has ${stanza.zone} already, and was not written by this command: take it away first`,
     );
   const same = JSON.stringify(domains) === JSON.stringify(Object.fromEntries(kept));
@@ -126,7 +126,7 @@ function parseDomains(text: string | undefined): Readonly<Record<string, readonl
     // Said below.
   }
   throw new FleetError(
-    "OPTION_INVALID",
+    "PRECONDITION_FAILED",
     "stubDomains of ConfigMap kube-dns is no JSON object: nothing is changed",
   );
 }

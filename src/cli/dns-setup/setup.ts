@@ -36,7 +36,7 @@ export async function previewDns(
  * Makes a cluster's DNS ask the cluster-set DNS for its zone, and sees that pods resolve names of it and of the cluster
  * as before. When they do not, what was written is taken back. A second time it changes nothing and only looks.
  *
- * @throws {FleetError} `OPTION_INVALID` when the cluster's DNS is not understood; `TIMED_OUT` when names do not resolve.
+ * @throws {FleetError} `PRECONDITION_FAILED` when the cluster's DNS is not understood; `TIMED_OUT` when names do not resolve.
  */
 export async function setUpDns(
   client: KubeClient,
@@ -104,7 +104,7 @@ async function stanzaOf(
   const found = addresses ?? (await fleetDnsAddresses(client, signal));
   if (found.length > 0) return { zone, addresses: found };
   throw new FleetError(
-    "OPTION_INVALID",
+    "PRECONDITION_FAILED",
     "fleet-system has no Service of the cluster-set DNS: install the chart fairlead-member with dns.enabled, or give --dns-address",
   );
 }
@@ -113,7 +113,7 @@ async function imageOf(client: KubeClient, { image }: DnsSetupOptions, signal: A
   const found = image ?? (await fleetImage(client, signal));
   if (found !== undefined) return found;
   throw new FleetError(
-    "OPTION_INVALID",
+    "PRECONDITION_FAILED",
     "no Deployment of the cluster-set DNS tells which image a pod could verify with: give --image, or --no-verify",
   );
 }

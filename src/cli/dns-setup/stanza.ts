@@ -33,7 +33,7 @@ export function renderStanza({ zone, addresses }: Stanza, like: CorefileBlock | 
 /**
  * A Corefile with the stanza, in place of the one that it may have.
  *
- * @throws {FleetError} `OPTION_INVALID` for a file that is not understood, or has the zone by other means.
+ * @throws {FleetError} `PRECONDITION_FAILED` for a file that is not understood, or has the zone by other means.
  */
 export function withStanza(text: string, stanza: Stanza): string {
   const rest = withoutStanza(text);
@@ -41,7 +41,7 @@ export function withStanza(text: string, stanza: Stanza): string {
   const other = parsed.blocks.find((it) => it.keys.some((key) => zoneOf(key) === stanza.zone));
   if (other !== undefined)
     throw new FleetError(
-      "OPTION_INVALID",
+      "PRECONDITION_FAILED",
       `line ${other.line} of the Corefile has ${stanza.zone} already, and was not written by this command: take it away first`,
     );
   const rendered = renderStanza(stanza, serverOfPods(parsed));
@@ -55,7 +55,10 @@ export function withoutStanza(text: string): string {
   if (begin < 0) return text;
   const end = text.indexOf(END, begin);
   if (end < 0)
-    throw new FleetError("OPTION_INVALID", `the Corefile has "${BEGIN}" without its end: mend it by hand`);
+    throw new FleetError(
+      "PRECONDITION_FAILED",
+      `the Corefile has "${BEGIN}" without its end: mend it by hand`,
+    );
   const after = text.slice(end + END.length);
   if (after.startsWith("\n")) return text.slice(0, begin) + after.slice(1);
   return text.slice(0, begin).replace(/\n$/, "") + after;

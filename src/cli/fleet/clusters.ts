@@ -1,6 +1,6 @@
 import { NAMESPACES } from "#api/core/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
-import { FleetError, hasCode } from "#base/errors.ts";
+import { type ErrorCode, FleetError, hasCode } from "#base/errors.ts";
 import { connect } from "#kube/client.ts";
 import type { ClusterConfig } from "#kube/config.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
@@ -34,12 +34,29 @@ export async function checkReachable(
           cause: error,
         },
       );
-    throw new FleetError(
-      "API_UNAVAILABLE",
-      `${who} at ${config.server} does not answer: check the address, and that its API server runs`,
-      { cause: error },
-    );
+    throw new FleetError(...whyUnreachable(error, `${who} at ${config.server}`), { cause: error });
   }
+}
+
+/** What OpenSSL and Node call certificates that they do not accept. */
+const UNTRUSTED = /^(?:CERT_|ERR_TLS_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_(?:VERIFY|GET_ISSUER))/;
+
+function whyUnreachable(error: unknown, who: string): [ErrorCode, string] {
+  if (hasCode(error, "KUBECONFIG_INVALID"))
+    return ["KUBECONFIG_INVALID", `the kubeconfig gives no credentials for ${who}`];
+  if (codesOf(error).some((it) => UNTRUSTED.test(it)))
+    return [
+      "API_UNAVAILABLE",
+      `the certificate of ${who} is not accepted: check certificate-authority-data and tls-server-name of its context`,
+    ];
+  return ["API_UNAVAILABLE", `${who} does not answer: check the address, and that its API server runs`];
+}
+
+/** Of an error and its causes. */
+function codesOf(error: unknown): string[] {
+  if (!Error.isError(error)) return [];
+  const own = "code" in error && typeof error.code === "string" ? [error.code] : [];
+  return [...own, ...codesOf(error.cause)];
 }
 
 /** False where a cluster says that it does not know who shows these credentials, such as after it got a new authority. */

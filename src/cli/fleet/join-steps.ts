@@ -243,7 +243,11 @@ export function registerStep(joining: Joining): Step {
         deps,
         signal,
       );
-      if (present === undefined || !isAdopted(present)) return undefined;
+      if (present === undefined) return undefined;
+      if (!isAdopted(present)) {
+        const [was, is] = [present.spec.identity.name, identity.name];
+        return was === is ? "already there" : `identity rotated: ${is} in the place of ${was}`;
+      }
       return `took over MemberCluster ${name}, which named no cluster so far; its identity was ${present.spec.identity.kind} ${present.spec.identity.name}`;
     },
   };
@@ -321,6 +325,8 @@ export function equipStep(joining: Joining): Step {
         { metadata: { namespace: FLEET_SYSTEM_NAMESPACE, name: HUB_SECRET }, type: "Opaque", data },
         { fieldManager: CLI_MANAGER, signal },
       );
+      if (before === undefined) return undefined;
+      return proof.isNew ? "with a new token, in the place of what it had" : "already there";
     },
   };
 }

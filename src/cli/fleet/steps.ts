@@ -86,7 +86,8 @@ export async function runSteps(
   for (const step of steps) {
     try {
       if (signal.aborted) throw abortError(signal);
-      const message = (await step.run(undo)) ?? undefined;
+      const wasThere = await isThereAlready(step);
+      const message = (await step.run(undo)) ?? (wasThere ? "already there" : undefined);
       report({ step: step.title, status: "done", ...(message === undefined ? {} : { message }) });
     } catch (error) {
       report({ step: step.title, status: "failed", message: messageOf(error) });
@@ -95,6 +96,12 @@ export async function runSteps(
       throw left.length === 0 ? error : withRest(error, left);
     }
   }
+}
+
+/** Whether a step finds all that it would make. What cannot be looked at is not there yet. */
+async function isThereAlready(step: Step): Promise<boolean> {
+  const changes = await step.plan().catch(() => []);
+  return changes.length > 0 && changes.every((it) => it.verb === "none");
 }
 
 function withRest(error: unknown, left: readonly string[]): FleetError {
