@@ -50,6 +50,10 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
     return this.#reflector.watchingSinceMs;
   }
 
+  get version(): string | undefined {
+    return this.#reflector.version;
+  }
+
   start(signal: AbortSignal): void {
     if (this.#running !== undefined) return;
     const { group, plural } = this.of;

@@ -92,6 +92,11 @@ export class Reflector<T extends KubeObject> {
     return this.#watchingSinceMs;
   }
 
+  /** Up to which the sink has everything. */
+  get version(): string | undefined {
+    return this.#resumeFrom;
+  }
+
   /** Runs until `signal` aborts. Never throws. */
   async run(signal: AbortSignal): Promise<void> {
     let failures = 0;

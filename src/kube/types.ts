@@ -140,6 +140,8 @@ export interface Informer<T extends KubeObject> extends AsyncDisposable {
    * silence for a sign must count it from here: while the API server was away nobody could say anything.
    */
   readonly watchingSinceMs: number | undefined;
+  /** The `resourceVersion` up to which the store has been told everything; undefined while that is not known. */
+  readonly version: string | undefined;
   /** Begins to list and watch; idempotent. Ends when `signal` aborts or on disposal. */
   start(signal: AbortSignal): void;
   /** Resolves once the first list is in the store; rejects when `signal` aborts. */

@@ -84,6 +84,7 @@ export function manualInformer<T extends KubeObject>(of: Resource<T>): ManualInf
     store,
     hasSynced: true,
     watchingSinceMs: undefined,
+    version: undefined,
     start() {},
     synced: async () => {},
     subscribe(onChange) {

@@ -18,7 +18,7 @@ import { FleetError } from "#base/errors.ts";
 import { createController } from "#kube/controller.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { watching } from "#kube/source.ts";
-import type { Controller, Informer, KubeClient } from "#kube/types.ts";
+import type { Controller, Informer, KubeClient, ReconcileResult } from "#kube/types.ts";
 import {
   createImportedServiceInformer,
   createReportInformer,
@@ -44,7 +44,12 @@ interface Successor {
   readonly place: Place;
   /** Tell of changes in both. */
   readonly subscriptions: DisposableStack;
+  /** By part: the last version of what went from the other place meanwhile. */
+  readonly gone: number[];
 }
+
+/** How often a reading that is to take another's place is looked at, at least. Unit: milliseconds. */
+const CATCH_UP_MS = 1000;
 
 interface Part {
   readonly informer: Informer<KubeObject>;
@@ -127,7 +132,7 @@ export class FleetState implements AsyncDisposable {
     await abortable(this.#settled.promise, signal);
   }
 
-  async #follow(signal: AbortSignal): Promise<void> {
+  async #follow(signal: AbortSignal): Promise<ReconcileResult | void> {
     const orders = this.#parts.mailbox.orders.store.get(this.#key);
     // Orders that cannot be seen end nothing.
     const wanted = orders === undefined ? [...this.#places.keys()] : placesOf(orders, this.#parts.cluster);
@@ -138,11 +143,13 @@ export class FleetState implements AsyncDisposable {
     const view = [...this.#places.values()].find((it) => it.selection !== undefined);
     if (view !== undefined) await this.#followNamespaces(view);
     this.#settled.resolve();
+    // A list of the successor that has nothing new tells nobody that it was made.
+    if (this.#successor !== undefined) return { requeueAfterMs: CATCH_UP_MS };
   }
 
   /** One successor at a time: however fast namespaces come, they are taken together. */
   async #followNamespaces(view: Place): Promise<void> {
-    if (this.#successor !== undefined && isCaughtUp(view, this.#successor.place)) {
+    if (this.#successor !== undefined && isCaughtUp(view, this.#successor)) {
       const { place, subscriptions } = this.#successor;
       subscriptions.dispose();
       this.#successor = undefined;
@@ -157,9 +164,22 @@ export class FleetState implements AsyncDisposable {
     } else if (this.#successor === undefined && isStale(view.selection ?? ALL, this.#namespaces())) {
       const place = this.#createPlace(view.namespace);
       const subscriptions = new DisposableStack();
-      for (const { informer } of [...view.parts, ...place.parts])
+      for (const { informer } of place.parts)
         subscriptions.use(informer.subscribe(() => this.#controller.enqueue(this.#key)));
-      this.#successor = { place, subscriptions };
+      const gone = view.parts.map(() => 0);
+      for (const [at, { informer, concerns }] of view.parts.entries())
+        subscriptions.use(
+          informer.subscribe(({ before, after }) => {
+            if (
+              before !== undefined &&
+              after === undefined &&
+              isSelected(place.selection ?? ALL, concerns(before))
+            )
+              gone[at] = Math.max(gone[at] ?? 0, Number(before.metadata.resourceVersion));
+            this.#controller.enqueue(this.#key);
+          }),
+        );
+      this.#successor = { place, subscriptions, gone };
       this.#read(place);
     }
   }
@@ -296,15 +316,15 @@ async function dispose({ parts }: Place): Promise<void> {
 /**
  * Whether another reading of a namespace may take the place of one: of what both should have, it lacks nothing, has
  * nothing that is gone already, and knows each object as it is or as it will be. Both are told of every change, but
- * one may be told later.
+ * one may be told later: what came and went meanwhile must not be to come for it.
  */
-function isCaughtUp(before: Place, after: Place): boolean {
+function isCaughtUp(before: Place, { place: after, gone }: Successor): boolean {
   if (!isSynced(after)) return false;
   const isIn = (it: KubeObject, part: Part, { selection = ALL }: Place): boolean =>
     isSelected(selection, part.concerns(it));
   return before.parts.every((part, at) => {
     const next = after.parts[at];
-    if (next === undefined) return false;
+    if (next === undefined || Number(next.informer.version ?? 0) < (gone[at] ?? 0)) return false;
     for (const it of part.informer.store.list())
       if (isIn(it, part, after) && !isAsNew(next.informer.store.get(keyOf(it)), it)) return false;
     for (const it of next.informer.store.list())

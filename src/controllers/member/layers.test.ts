@@ -12,6 +12,7 @@ class Place implements Informer<ConfigMap> {
   readonly store = new IndexedStore<ConfigMap>({ color: (it) => [it.data?.["color"] ?? ""] });
   readonly hasSynced = true;
   readonly watchingSinceMs = undefined;
+  readonly version = undefined;
   readonly #subscribers = new Set<(change: Change<ConfigMap>) => void>();
   start(): void {}
   synced(): Promise<void> {

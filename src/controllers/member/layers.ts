@@ -109,6 +109,9 @@ export class Layers<T extends KubeObject> implements Informer<T>, Store<T> {
   get watchingSinceMs(): number | undefined {
     return this.#layers[0]?.informer.watchingSinceMs;
   }
+  get version(): string | undefined {
+    return this.#layers[0]?.informer.version;
+  }
   start(): void {}
   synced(): Promise<void> {
     return Promise.resolve();
