@@ -32,11 +32,18 @@ afterAll(() => fleet[Symbol.asyncDispose]());
 const secretKey = objectKey("fleet-system", HUB_SECRET);
 const hello = objectKey("work", "hello");
 
+/** What the last joins found out before they changed anything. */
+const found: string[] = [];
+
 async function join(name: string, member: string, more: { server?: string; timeoutMs?: number } = {}) {
   const hub = more.server === undefined ? fleet.hub.config : { ...fleet.hub.config, server: more.server };
   const config = member === "hub" ? fleet.hub.config : fleet.members.get(member)!.config;
   const options = { name, hub, member: config, timeoutMs: more.timeoutMs ?? PATIENCE_MS };
-  return joinCluster(options, testDeps("join"), AbortSignal.timeout(PATIENCE_MS));
+  const deps = {
+    ...testDeps("join"),
+    onFinding: (it: { readonly message: string }) => void found.push(it.message),
+  };
+  return joinCluster(options, deps, AbortSignal.timeout(PATIENCE_MS));
 }
 
 describe("fairlead join", () => {
@@ -68,6 +75,8 @@ describe("fairlead join", () => {
       code: "TIMED_OUT",
       message: expect.stringContaining('is "fairlead member" running in the cluster?') as string,
     });
+    const same = "the hub and nobody are one cluster, which becomes a member of its own fleet";
+    expect(found.filter((it) => it.includes("are one cluster"))).toEqual([same]);
     const hub = fleet.client("hub");
     await eventually(hub, MEMBER_CLUSTERS, (all) => !all.some((it) => it.metadata.name === "nobody"));
     await eventually(hub, NAMESPACES, (all) => !all.some((it) => it.metadata.name === "fleet-member-nobody"));

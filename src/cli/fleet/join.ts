@@ -82,7 +82,13 @@ async function withBoth<T>(
     readCidrs(member.client, options.podCidrs ?? [], signal),
   ]);
   const present = await findPresent({ name, uid, hub, member, members }, deps, signal);
-  const findings = await checkBoth({ options, deps, hub, member, members, cidrs }, signal);
+  const findings = [...(await checkBoth({ options, deps, hub, member, members, cidrs }, signal))];
+  if ((await clusterUid(hub.client, hub.who, signal).catch(() => undefined)) === uid) {
+    const message = `the hub and ${name} are one cluster, which becomes a member of its own fleet`;
+    const same: Finding = { check: "hub", status: "ok", message };
+    deps.onFinding?.(same);
+    findings.push(same);
+  }
   const ca = options.hubCa ?? options.hub.ca;
   const followCa = ca !== undefined && (await isOwnAuthority(hub.client, ca, signal));
   // A member of before is granted no less than it had, unless somebody says what it is to have.

@@ -35,6 +35,28 @@ describe("what an export is told of its traffic (C3)", () => {
     expect(conditions[0]?.message).toMatch(/weight 5: .*service proxy shares out evenly; exported to b, c/);
   });
 
+  it("is which annotations mean nothing, what was meant, and what holds all the same", () => {
+    const fleet = exportOf({
+      "fairlead.dev/prioritty": "2",
+      "fairlead.dev/weight": "5",
+      "example.com/x": "",
+    });
+    const plan = planTraffic({
+      ...NOTHING,
+      fleet,
+      mcs: exportOf({ "fairlead.dev/ports": "union", "fairlead.dev/affinity": "local" }),
+    });
+    expect(plan.traffic).toEqual({ affinity: "local" });
+    expect(plan.conditions).toMatchObject([{ status: "False", reason: "UnknownAnnotation" }]);
+    expect(plan.conditions[0]?.message).toBe(
+      "fairlead.dev/prioritty means nothing on a ServiceExport, did you mean fairlead.dev/priority?",
+    );
+    const many = Object.fromEntries(Array.from({ length: 5000 }, (_, at) => [`fairlead.dev/x${at}`, ""]));
+    expect(planTraffic({ ...NOTHING, fleet: exportOf(many) }).conditions[0]?.message).toMatch(
+      /; and 4995 more$/,
+    );
+  });
+
   it("is which annotation is wrong and why, with what the hub found", () => {
     const fleet = exportOf({ "fairlead.dev/priority": "first" });
     const current = judged("UnknownMembers", "no members: x");
