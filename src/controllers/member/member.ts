@@ -20,7 +20,7 @@ import { FleetState } from "./fleet-state.ts";
 import { createLocalInformers, createMailboxInformers, MEMBER_MANAGER } from "./informers.ts";
 import { createHeartbeat } from "./membership/heartbeat.ts";
 import { keepLease } from "./membership/lease.ts";
-import { createRangeInformers } from "./membership/ranges.ts";
+import { createRanges } from "./membership/ranges.ts";
 import { Probes } from "./probes/probes.ts";
 import { type Probe, tcpProbe } from "./probes/tcp.ts";
 import { type MemberPart, neededInformers, runs, WHOLE_MEMBER } from "./roles.ts";
@@ -80,7 +80,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     hub,
     here: ofCluster,
     mailbox: ofMailbox,
-    ranges: createRangeInformers(local, part, deps),
+    ranges: createRanges(local, part, deps),
     fleet: stack.use(
       new FleetState({
         hub,
@@ -97,7 +97,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     deps,
   };
   const { here, mailbox } = neededInformers(part, session);
-  const ranges: readonly Informer<KubeObject>[] = Object.values({ ...session.ranges });
+  const ranges = session.ranges === undefined ? [] : [session.ranges.nodes as Informer<KubeObject>];
   for (const informer of [...here, ...mailbox, ...ranges]) {
     stack.use(informer);
     informer.start(running);

@@ -7,7 +7,7 @@ import type { EventRecorder } from "#kube/events.ts";
 import type { Change, KubeClient } from "#kube/types.ts";
 import type { FleetState } from "./fleet-state.ts";
 import type { LocalInformers, MailboxInformers } from "./informers.ts";
-import type { RangeInformers } from "./membership/ranges.ts";
+import type { Ranges } from "./membership/ranges.ts";
 import type { MemberPart } from "./roles.ts";
 import type { Stopwatch } from "./stopwatch.ts";
 
@@ -21,7 +21,7 @@ export interface Session {
   readonly here: LocalInformers;
   readonly mailbox: MailboxInformers;
   /** Undefined where this part does not tell of them. */
-  readonly ranges: RangeInformers | undefined;
+  readonly ranges: Ranges | undefined;
   /** What the hub says of the fleet, wherever it says it. */
   readonly fleet: FleetState;
   /** Whether the hub gave orders since the program began, and reported no deletion of them since. */

@@ -135,7 +135,7 @@ const MEMBER_COMMON: readonly Access[] = [
 const MEMBER_NET: readonly Access[] = [
   // Which ranges the cluster takes addresses from.
   allow(NODES, WATCH),
-  allow(SERVICE_CIDRS, WATCH),
+  allow(SERVICE_CIDRS, ["list"]),
   allow(SERVICES, ["create", "patch", "delete"]),
   allow(ENDPOINT_SLICES, ["create", "patch", "delete"]),
   allow(FLEET_SERVICE_EXPORTS, ["patch"]),

@@ -88,7 +88,7 @@ async function reconcile(
     const dueInMs = heardAtMs(session, orders) + periodMs - deps.clock.now();
     return isLeaving ? undefined : { requeueAfterMs: Math.max(1, dueInMs) };
   }
-  const ranges = isLeaving ? {} : rangesOf(session, orders);
+  const ranges = isLeaving ? {} : await rangesOf(session, orders, signal);
   await session.hub.mergePatch(
     INTERNAL_MEMBER_CLUSTERS,
     key,
@@ -107,10 +107,15 @@ async function reconcile(
 }
 
 /** What the cluster takes addresses from. Hubs of other origin do not ask. */
-function rangesOf(session: Session, orders: InternalMemberCluster): RangeStatus {
+async function rangesOf(
+  session: Session,
+  orders: InternalMemberCluster,
+  signal: AbortSignal,
+): Promise<RangeStatus> {
   const { ranges, deps } = session;
   if (ranges === undefined || isOriginalHub(session)) return {};
-  return planRanges(ranges, orders.status?.properties, timestamp(deps.clock.now()));
+  const now = timestamp(deps.clock.now());
+  return await planRanges(ranges, orders.status?.properties, { now, signal });
 }
 
 /**

@@ -14,23 +14,23 @@ import type { Informer, KubeClient } from "#kube/types.ts";
 import { type MemberPart, runs } from "../roles.ts";
 
 /** What says which ranges the cluster takes addresses from. Nothing waits for it. */
-export interface RangeInformers {
+export interface Ranges {
   readonly nodes: Informer<Node>;
-  readonly serviceCidrs: Informer<ServiceCidr>;
+  /** Asked for with each report: a watch would ask servers that do not know the kind, older than 1.33, for ever. */
+  readonly serviceCidrs: (signal: AbortSignal) => Promise<readonly ServiceCidr[]>;
 }
 
 /** Undefined for parts that do not tell of ranges. */
-export function createRangeInformers(
-  client: KubeClient,
-  part: MemberPart,
-  deps: RuntimeDeps,
-): RangeInformers | undefined {
+export function createRanges(client: KubeClient, part: MemberPart, deps: RuntimeDeps): Ranges | undefined {
   if (!runs(part, "member-net") || part.isFleetOnly === true) return undefined;
-  // Where they may not be read, or are not served, the member says less.
-  const isOptional = (): boolean => true;
   return {
-    nodes: createInformer(client, NODES, { isOptional, trim: trimmed }, deps),
-    serviceCidrs: createInformer(client, SERVICE_CIDRS, { isOptional }, deps),
+    // Where they may not be read the member says less.
+    nodes: createInformer(client, NODES, { isOptional: () => true, trim: trimmed }, deps),
+    serviceCidrs: (signal) =>
+      client.list(SERVICE_CIDRS, { signal }).then(
+        ({ items }) => items,
+        () => [],
+      ),
   };
 }
 
@@ -44,14 +44,14 @@ function trimmed({ metadata: { name, uid = "", resourceVersion = "" }, spec }: N
 }
 
 /** What the hub is told, beside what it was told before. */
-export function planRanges(
-  { nodes, serviceCidrs }: RangeInformers,
+export async function planRanges(
+  { nodes, serviceCidrs }: Ranges,
   before: MemberClusterStatus["properties"],
-  now: string,
-): RangeStatus {
+  at: { readonly now: string; readonly signal: AbortSignal },
+): Promise<RangeStatus> {
   const texts = {
     [POD_RANGES]: podRangesOf(nodes.store.list()),
-    [SERVICE_RANGES]: serviceRangesOf(serviceCidrs.store.list()),
+    [SERVICE_RANGES]: serviceRangesOf(await serviceCidrs(at.signal)),
   };
-  return rangeProperties(texts, before, now);
+  return rangeProperties(texts, before, at.now);
 }
