@@ -43,7 +43,7 @@ export interface KubectlOptions {
 }
 
 /** Set to "real" by `npm run test:real`: what is tested then is the kube-apiserver that KUBEBUILDER_ASSETS names. */
-const IS_REAL = process.env["TEST_API_SERVER"] === "real";
+export const IS_REAL = process.env["TEST_API_SERVER"] === "real";
 
 export async function startTestServer(options: Partial<ApiServerOptions> = {}): Promise<TestServer> {
   if (IS_REAL) return startRealTestServer();
