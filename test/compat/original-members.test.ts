@@ -19,6 +19,7 @@ import {
   eventually,
   eventuallyOne,
   exportBy,
+  PATIENCE_MS,
   Restartable,
   sliceOf,
   startFleet,
@@ -146,7 +147,7 @@ describe("a member of other origin at our hub", () => {
     });
     await untilOld(["10.1.0.4", "10.2.0.1", "10.2.0.2"]);
     // This watch may be told a moment later than the one that waited above.
-    await vi.waitFor(() => expect(written.length).toBeGreaterThanOrEqual(4));
+    await vi.waitFor(() => expect(written.length).toBeGreaterThanOrEqual(4), { timeout: PATIENCE_MS });
     stop.abort();
     await watching;
     // Twice: the hub's copy, and the member's annotation.

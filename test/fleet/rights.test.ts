@@ -50,6 +50,8 @@ let fleet: TestFleet;
 let isOlder = false;
 let offsetMs = 0;
 let blocking: AskedFor[] = [];
+/** Longest that a busy machine may take. */
+const LIMIT = { timeout: 20_000 };
 const never = new AbortController().signal;
 
 beforeAll(async () => {
@@ -195,7 +197,7 @@ async function answerNames(): Promise<void> {
     it.user === userOf(DNS_ACCESS) && it.verb === (isOlder ? "list" : "watch");
   await vi.waitFor(() => {
     expect(fleet.members.get("c")?.asked.all().filter(isWaiting).length).toBeGreaterThan(1);
-  });
+  }, LIMIT);
   await installCrds(client, { crds: MEMBER_CRDS, fieldManager: "test" }, testDeps("test"), never);
   await started;
 }

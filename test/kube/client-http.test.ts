@@ -18,6 +18,8 @@ interface Seen {
 }
 type Handler = (seen: Seen, response: ServerResponse) => void;
 
+/** Longest that a busy machine may take. */
+const LIMIT = { timeout: 20_000 };
 const key = objectKey("work", "one");
 const server = createServer((request, response) => {
   const chunks: Buffer[] = [];
@@ -193,8 +195,8 @@ describe("a call", () => {
     handlers = Array.from({ length: 20 }, () => put);
     const creating = client.create(CONFIG_MAPS, { metadata: { name: "one", namespace: "work" } });
     for (let turn = 1; turn <= 20; turn++) {
-      await vi.waitFor(() => expect(seen).toHaveLength(turn));
-      await vi.waitFor(() => expect(clock.pending).toBeGreaterThan(0));
+      await vi.waitFor(() => expect(seen).toHaveLength(turn), LIMIT);
+      await vi.waitFor(() => expect(clock.pending).toBeGreaterThan(0), LIMIT);
       await clock.advance(1100);
     }
     await creating;
@@ -209,11 +211,11 @@ describe("a call", () => {
     await expect(first).rejects.toMatchObject({ code: "API_TOO_MANY_REQUESTS" });
     fallback = (_, response) => void held.push(() => json(200, body)(seen[0] as Seen, response));
     const all = Array.from({ length: 30 }, () => withFlow("busy", () => client.create(CONFIG_MAPS, body)));
-    await vi.waitFor(() => expect(held).toHaveLength(8));
+    await vi.waitFor(() => expect(held).toHaveLength(8), LIMIT);
     // Reads, and what belongs to no controller, do not wait.
     const read = withFlow("busy", () => client.get(CONFIG_MAPS, key));
     const lease = client.create(CONFIG_MAPS, body);
-    await vi.waitFor(() => expect(held).toHaveLength(10));
+    await vi.waitFor(() => expect(held).toHaveLength(10), LIMIT);
     fallback = json(200, body);
     for (const answer of held) answer();
     await Promise.all([...all, read, lease]);
