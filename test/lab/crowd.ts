@@ -1,4 +1,4 @@
-/** Somebody without rights who keeps an API server of a lab so busy that it refuses others. */
+/** An account that keeps the hub's API server of a lab so busy that it refuses others. */
 
 import { Agent, type RequestOptions, request } from "node:https";
 import { readFileSync } from "node:fs";
@@ -8,8 +8,8 @@ import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import { found, type TestLab } from "./lab-fixture.ts";
 import { restarted, restartWith } from "./odd-programs.ts";
 
-/** How many requests that write the server takes at once. */
-const PLACES = 4;
+/** How many requests that write the server takes at once. One user gets a quarter of them, and one at least. */
+const PLACES = 1;
 /** How long all of them are taken, and then free. Unit: milliseconds. */
 const TURN_MS = 1000;
 
@@ -19,8 +19,8 @@ export interface Crowd extends AsyncDisposable {
 }
 
 /**
- * Half of the time all places for requests that write are taken, by requests that never end: anybody who may sign in may
- * send one. Administrators get through.
+ * Half of the time the one place for requests that write is taken, by a request that the server is in no hurry with: a pod waits for the
+ * ServiceAccount of its namespace, which nobody makes on a hub. Administrators get through.
  */
 export async function crowd(lab: TestLab, cluster: string): Promise<Crowd> {
   await using stack = new AsyncDisposableStack();
@@ -55,26 +55,45 @@ export async function crowd(lab: TestLab, cluster: string): Promise<Crowd> {
   };
 }
 
-/** A request that the server reads, and whose body never ends. */
+const POD = JSON.stringify({
+  metadata: { generateName: "waits-" },
+  spec: { containers: [{ name: "none", image: "none" }] },
+});
+
+/** A request that the server answers late, and refuses then. */
 function hold(options: RequestOptions): Disposable {
   const sent = request({ ...options, method: "POST" });
   sent.on("error", () => {});
   sent.on("response", (it) => it.resume());
-  sent.write("{");
+  sent.end(POD);
   return { [Symbol.dispose]: () => void sent.destroy() };
 }
 
-/** An account that may do nothing but ask what it may do. */
+/** An account that may create pods, and nothing else. */
 async function asStranger(lab: TestLab, cluster: string): Promise<RequestOptions> {
   const { server, ca } = await loadKubeconfig(lab.layout.kubeconfig, { context: cluster });
   const metadata = { namespace: "default", name: "stranger" };
+  const rbac = "rbac.authorization.k8s.io";
   await lab.apply(cluster, { apiVersion: "v1", kind: "ServiceAccount", metadata });
+  await lab.apply(cluster, {
+    apiVersion: `${rbac}/v1`,
+    kind: "Role",
+    metadata,
+    rules: [{ apiGroups: [""], resources: ["pods"], verbs: ["create"] }],
+  });
+  await lab.apply(cluster, {
+    apiVersion: `${rbac}/v1`,
+    kind: "RoleBinding",
+    metadata,
+    roleRef: { apiGroup: rbac, kind: "Role", name: metadata.name },
+    subjects: [{ kind: "ServiceAccount", ...metadata }],
+  });
   const { stdout } = await lab.kubectl(cluster, ["-n", "default", "create", "token", "stranger"]);
   const { hostname, port } = new URL(server);
   return {
     hostname,
     port,
-    path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+    path: "/api/v1/namespaces/default/pods",
     ca: found(ca),
     headers: { authorization: `Bearer ${stdout.trim()}`, "content-type": "application/json" },
   };

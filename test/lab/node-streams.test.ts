@@ -317,7 +317,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
       const held = (): number => statSync(log).blocks * 512;
       const isBounded = (): boolean =>
         statSync(log).size === 330 * 65_536 + 4 && held() <= MAX_LOG_BYTES + 65_536;
-      await expect.poll(isBounded, { timeout: 20_000 }).toBe(true);
+      await expect.poll(isBounded, { timeout: 60_000 }).toBe(true);
       const at = "/api/v1/namespaces/default/pods/chatty/log?container=main";
       const { text: whole } = await get(at);
       expect(whole.length).toBeLessThanOrEqual(MAX_LOG_BYTES);
