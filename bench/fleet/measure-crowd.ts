@@ -47,7 +47,7 @@ export interface CrowdFigures {
   /** Sightings that never came, those of overtaken changes apart. */
   readonly missing: number;
   readonly writes: string;
-  /** Of one processor, while changes are made: what each program takes. */
+  /** What each program takes while changes are made: of one processor, and for each change. */
   readonly cpu: string;
 }
 
@@ -141,7 +141,10 @@ async function measure(world: World, importers: number, rate: number): Promise<C
     );
   }
   await Promise.all(pending);
-  const cpu = await cpuSince(pids, before, systemClock.monotonic() - startMs);
+  const cpu = await cpuSince(pids, before, {
+    tookMs: systemClock.monotonic() - startMs,
+    changes: pending.length,
+  });
   await delay(systemClock, SETTLE_MS, signal);
   const report = await tell(crowd);
   const all = report.importers.map((it) => latenciesOf(asked, it));
@@ -167,12 +170,17 @@ async function cpuOf(pids: World["pids"]): Promise<Map<string, number>> {
 async function cpuSince(
   pids: World["pids"],
   before: ReadonlyMap<string, number>,
-  tookMs: number,
+  { tookMs, changes }: { readonly tookMs: number; readonly changes: number },
 ): Promise<string> {
   const after = await cpuOf(pids);
-  const share = (name: string, cpuMs: number): string =>
-    (((cpuMs - (before.get(name) ?? 0)) / tookMs) * 100).toFixed(0);
-  return [...after].map(([name, cpuMs]) => `${name} ${share(name, cpuMs)} %`).join(", ");
+  const used = [...after].map(([name, cpuMs]) => [name, cpuMs - (before.get(name) ?? 0)] as const);
+  const total = used.reduce((sum, [, cpuMs]) => sum + cpuMs, 0);
+  return [...used, ["all", total] as const]
+    .map(([name, cpuMs]) => {
+      const share = ((cpuMs / tookMs) * 100).toFixed(0);
+      return `${name} ${share} % (${(cpuMs / changes).toFixed(2)} ms a change)`;
+    })
+    .join(", ");
 }
 
 const HUB_KINDS: readonly Resource[] = [
