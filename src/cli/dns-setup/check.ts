@@ -1,4 +1,5 @@
 import { lookup, Resolver } from "node:dns/promises";
+import { readFile } from "node:fs/promises";
 import { isIP } from "node:net";
 import { delay } from "#base/clock.ts";
 import { FleetError, messageOf } from "#base/errors.ts";
@@ -11,7 +12,7 @@ export interface DnsCheck {
   readonly servers: readonly (string | undefined)[];
   /** Whether none of them is to answer for the zone any more. */
   readonly isGone: boolean;
-  /** A name that has to resolve as well: by each server that is named, else by the search path of this machine or pod. */
+  /** A name that has to resolve as well: by each server that is named, else by the machine or pod; by its search path in both cases. */
   readonly name: string | undefined;
   /** How long it is tried again. Unit: milliseconds. */
   readonly timeoutMs: number;
@@ -53,17 +54,31 @@ async function attempt({ zone, servers, name, isGone }: DnsCheck): Promise<strin
 async function find(name: string, server: string | undefined): Promise<void> {
   try {
     if (server === undefined) await lookup(name);
-    else {
-      const resolver = await resolverOf(server);
-      await Promise.any([resolver.resolve4(name), resolver.resolve6(name)]).catch((error: unknown) => {
-        throw error instanceof AggregateError ? error.errors[0] : error;
-      });
-    }
+    else await findBy(await resolverOf(server), name);
   } catch (cause) {
     throw new Error(`${server ?? "the DNS of this machine"} does not resolve ${name}: ${messageOf(cause)}`, {
       cause,
     });
   }
+}
+
+/** As it stands, or else in a domain of the search path of this machine or pod: the name is meant as programs there mean it. */
+async function findBy(resolver: Resolver, name: string): Promise<void> {
+  const domains = name.endsWith(".") ? [] : await searchPath();
+  const names = [name, ...domains.map((it) => `${name}.${it}`)];
+  const asked = names.flatMap((it) => [resolver.resolve4(it), resolver.resolve6(it)]);
+  await Promise.any(asked).catch((error: unknown) => {
+    throw error instanceof AggregateError ? error.errors[0] : error;
+  });
+}
+
+const RESOLV_CONF = "/etc/resolv.conf";
+
+/** The last `search` line counts (resolv.conf(5)). */
+async function searchPath(): Promise<readonly string[]> {
+  const text = await readFile(RESOLV_CONF, "utf8").catch(() => "");
+  const lines = text.split("\n").map((it) => it.split(/[ \t]/).filter((word) => word !== ""));
+  return lines.findLast(([keyword]) => keyword === "search")?.slice(1) ?? [];
 }
 
 async function resolverOf(server: string | undefined): Promise<Resolver> {
