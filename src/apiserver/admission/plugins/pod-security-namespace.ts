@@ -56,7 +56,9 @@ function violators(
   for (const pod of pods.slice(0, MAX_PODS)) {
     const rules = violatedRules(level, podLike(fieldsAt(pod, "metadata"), fieldsAt(pod, "spec") ?? {}));
     if (rules === undefined) continue;
-    byRules.set(rules, [...(byRules.get(rules) ?? []), pod.metadata.name]);
+    const names = byRules.get(rules);
+    if (names === undefined) byRules.set(rules, [pod.metadata.name]);
+    else names.push(pod.metadata.name);
   }
   if (byRules.size === 0) return [];
   const few =
