@@ -149,6 +149,8 @@ describe("flows while many things break at once", () => {
     const only = [from(0, X)];
     const marks = [mark("withheld", "a", 20_000, 30_000)];
     expect(verdict([failed(20_050)], { imported: only, own: only, view: only, marks, limits })).toEqual([]);
+    // The client of a flow starts before it connects.
+    expect(verdict([failed(19_999)], { imported: only, own: only, view: only, marks, limits })).toEqual([]);
     const other = { imported: only, own: [...only, from(15_000, Y)], marks, limits };
     expect(verdict([failed(24_900), failed(25_100)], other)).toEqual(["failed at 25100"]);
   });

@@ -163,16 +163,17 @@ function isAheadOf(
 /** A flow may fail where it may have gone to what died just before, and where nobody could have answered. */
 function judgeFailure(record: FlowRecord, flow: Flow, limits: Limits): Violation | Excuse {
   const { from, startedAtMs } = flow;
+  const underWay = { fromMs: startedAtMs, untilMs: startedAtMs + limits.flowMs };
   const offered = offeredAt(record.imported.get(from) ?? [], startedAtMs, limits.withdrawnMs);
-  // An export that is withdrawn may be gone before the record says so.
+  // An export that is withdrawn may be gone before the record says so, and while the client of the flow still starts.
   const isServed =
     limits.announcedMs > 0 &&
-    offered.some((it) => it.isThere && !hasMark(record, "withheld", it.cluster, startedAtMs));
+    offered.some((it) => it.isThere && !hasMark(record, "withheld", it.cluster, underWay));
   if (!isServed && !isServable(record, from, { atMs: startedAtMs, limits }))
     return "failed: there was nobody";
   if (isRobbed(record, from, { atMs: startedAtMs, limits }))
     return "failed: the importer made anew what was deleted";
-  if (hasMark(record, "stalled", from, startedAtMs)) return "failed: the importer's own programs stood still";
+  if (hasMark(record, "stalled", from, underWay)) return "failed: the importer's own programs stood still";
   if (offered.some((it) => isExcused(record, flow, it, limits)))
     return "failed: it may have met what died or could not say so";
   const recent = offeredAt(record.imported.get(from) ?? [], startedAtMs, RECENTLY_MS);
@@ -211,15 +212,28 @@ function isServable(
     (it.atMs <= sinceMs &&
       !record.marks.some(
         ({ cluster, fromMs, untilMs = Number.POSITIVE_INFINITY }) =>
-          [it.cluster, from, "hub"].includes(cluster) && fromMs <= atMs && untilMs >= sinceMs,
+          [it.cluster, from, "hub"].includes(cluster) && fromMs <= atMs + limits.flowMs && untilMs >= sinceMs,
       ));
   return offeredAt(record.own, atMs, 0).some(
     (it) => isTold(it) && (it.cluster === from || (!isCutOff(it.cluster) && !isCutOff(from))),
   );
 }
 
-function hasMark({ marks }: FlowRecord, kind: Mark["kind"], cluster: string, atMs: number): boolean {
-  return marks.some((it) => it.kind === kind && it.cluster === cluster && isDuring(it, atMs));
+/** Whether a cluster is marked so at a time, or at any time between two. */
+function hasMark(
+  { marks }: FlowRecord,
+  kind: Mark["kind"],
+  cluster: string,
+  at: number | { readonly fromMs: number; readonly untilMs: number },
+): boolean {
+  const { fromMs, untilMs } = typeof at === "number" ? { fromMs: at, untilMs: at } : at;
+  return marks.some(
+    (it) =>
+      it.kind === kind &&
+      it.cluster === cluster &&
+      it.fromMs <= untilMs &&
+      (it.untilMs === undefined || it.untilMs >= fromMs),
+  );
 }
 
 /** Whether an endpoint that the importer may have used was dead, and not for so long that it had to know. */
