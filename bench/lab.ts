@@ -12,7 +12,7 @@ import { exec } from "#base/exec.ts";
 import { renderTable } from "#cli/table.ts";
 import { PODS } from "#api/core/v1/types.ts";
 import { findLabProcesses } from "#lab/processes.ts";
-import { findKubectl } from "../src/cmd/lab/enter.ts";
+import { findKubectl } from "../src/cmd/kubectl.ts";
 import { type BenchLab, quantile, root, startBenchLab } from "./lab/lab.ts";
 
 const RUNS = 3;

@@ -6,7 +6,7 @@
  */
 import { parseArgs } from "node:util";
 import { messageOf } from "#base/errors.ts";
-import { findKubectl } from "../src/cmd/lab/enter.ts";
+import { findKubectl } from "../src/cmd/kubectl.ts";
 import { untilInterrupted } from "../src/cmd/lab/context.ts";
 import { inOwnNamespace } from "../src/cmd/lab/user-namespace.ts";
 import { type Demo, fairlead, root } from "./demo/cluster.ts";

@@ -1,4 +1,3 @@
-import type { Report } from "#cli/fleet/steps.ts";
 import { FleetError, hasCode, messageOf } from "#base/errors.ts";
 import { createLogger } from "#base/log.ts";
 import { type RuntimeDeps, systemDeps } from "#kube/deps.ts";
@@ -29,12 +28,6 @@ export async function runForPeople(
     process.off("SIGINT", onSignal);
     process.off("SIGTERM", onSignal);
   }
-}
-
-/** A step done, for whoever watches. */
-export function sayReport({ step, status, message }: Report): void {
-  const sign = { done: "✓", failed: "✗", undone: "↩" }[status];
-  process.stderr.write(`${sign} ${step}${message === undefined ? "" : `: ${message}`}\n`);
 }
 
 /** A step done that has nothing to say but its name. */

@@ -28,6 +28,8 @@ export interface ServiceZone<T extends KubeObject> {
   readonly serviceLabel: string;
   /** Further labels of slices that `ofService` reads. */
   readonly sliceLabels?: readonly string[];
+  /** Annotations of slices that `ofService` reads. */
+  readonly sliceAnnotations?: readonly string[];
   readonly ofNamespace: (key: ObjectKey) => Contribution;
   readonly ofService: (service: T, slices: Iterable<EndpointSlice>) => Contribution;
   /** Resolves when the kind can be watched. Default: at once. */
@@ -44,6 +46,7 @@ export function createServiceSync<T extends KubeObject>(
 ): ZoneSync {
   const { client, tree, zone } = parts;
   const label = zone.serviceLabel;
+  const kept = { labels: [label, ...(zone.sliceLabels ?? [])], annotations: zone.sliceAnnotations ?? [] };
   const services = createInformer(client, zone.services, { trim: zone.trim }, deps);
   const namespaces = createInformer(client, NAMESPACES, { trim: trimmedMeta }, deps);
   const slices = createInformer(
@@ -51,7 +54,7 @@ export function createServiceSync<T extends KubeObject>(
     ENDPOINT_SLICES,
     {
       labelSelector: label,
-      trim: (slice) => trimmedSlice(slice, [label, ...(zone.sliceLabels ?? [])]),
+      trim: (slice) => trimmedSlice(slice, kept),
       indexes: { [BY_SERVICE]: (slice) => keysOfSlice(slice, label) },
     },
     deps,

@@ -1,3 +1,4 @@
+import { TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
 import {
   MCS_SERVICE_IMPORTS,
   MCS_SERVICE_NAME_LABEL,
@@ -31,6 +32,7 @@ export function createClusterSetSync(
         trim: trimmedImport,
         serviceLabel: MCS_SERVICE_NAME_LABEL,
         sliceLabels: [MCS_SOURCE_CLUSTER_LABEL],
+        sliceAnnotations: [TRAFFIC_ANNOTATIONS.weight],
         ofNamespace: (key) => namespaceContribution(zone, key),
         ofService: (imported, slices) => serviceContribution(zone, imported, slices),
         served: (signal) => untilServed(client, MCS_SERVICE_IMPORTS, deps, signal),

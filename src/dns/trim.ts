@@ -1,5 +1,4 @@
 import type { Endpoint, EndpointSlice } from "#api/discovery/v1/types.ts";
-import { TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
 import { objectKey, type ObjectKey } from "#api/meta/key.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 
@@ -18,24 +17,38 @@ export function trimmedMeta({ metadata }: KubeObject): KubeObject {
   };
 }
 
-/** A slice with the labels in `labelNames`, its weight, and what a name needs of its endpoints. */
-export function trimmedSlice(slice: EndpointSlice, labelNames: readonly string[]): EndpointSlice {
-  const { metadata } = trimmedMeta(slice);
-  const labels = Object.fromEntries(
-    labelNames.flatMap((name) => {
-      const value = slice.metadata.labels?.[name];
-      return value === undefined ? [] : [[name, value]];
-    }),
-  );
-  const weight = slice.metadata.annotations?.[TRAFFIC_ANNOTATIONS.weight];
-  const annotations = weight === undefined ? {} : { annotations: { [TRAFFIC_ANNOTATIONS.weight]: weight } };
+/** The labels and annotations of a slice to keep, by name. */
+export interface KeptNames {
+  readonly labels: readonly string[];
+  readonly annotations: readonly string[];
+}
+
+/** A slice with the labels and annotations in `kept`, and what a name needs of its endpoints. */
+export function trimmedSlice(slice: EndpointSlice, kept: KeptNames): EndpointSlice {
+  const { labels, annotations } = slice.metadata;
   return {
-    metadata: { ...metadata, labels, ...annotations },
+    metadata: {
+      ...trimmedMeta(slice).metadata,
+      labels: picked(labels, kept.labels),
+      ...(kept.annotations.length === 0 ? {} : { annotations: picked(annotations, kept.annotations) }),
+    },
     addressType: slice.addressType,
     // Go writes an empty list as null.
     endpoints: (slice.endpoints ?? []).map(trimmedEndpoint),
     ports: slice.ports ?? [],
   };
+}
+
+function picked(
+  from: Readonly<Record<string, string>> = {},
+  names: readonly string[],
+): Record<string, string> {
+  return Object.fromEntries(
+    names.flatMap((name) => {
+      const value = from[name];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
 }
 
 function trimmedEndpoint({ addresses, conditions, hostname }: Endpoint): Endpoint {

@@ -36,7 +36,7 @@ function slice({ cluster, weight, addresses }: Cluster): EndpointSlice {
       endpoints: addresses.map((it) => ({ addresses: [it] })),
       ports: [{ name: "tcp", port: 42 }],
     },
-    Object.keys(labels),
+    { labels: Object.keys(labels), annotations: ["fairlead.dev/weight"] },
   );
 }
 

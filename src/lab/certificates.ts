@@ -2,12 +2,6 @@
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import {
-  DNS_ACCESS,
-  HUB_ACCESS,
-  MEMBER_ACCESS,
-  type ProgramAccess,
-} from "#api/fairlead.dev/access/programs.ts";
 import { FleetError } from "#base/errors.ts";
 import { ensureClusterPki } from "#pki/cluster.ts";
 import type { CertificatePair } from "#pki/keys.ts";
@@ -18,6 +12,9 @@ import type { LabCluster, LabTopology } from "./topology.ts";
 
 export const DNS_USER = "fairlead:lab-dns";
 
+/** The users as which the fleet's programs call the API servers of a lab. */
+export const PROGRAM_USERS = { hub: "fairlead:hub", member: "fairlead:member", dns: "fairlead:dns" } as const;
+
 interface Identity {
   readonly file: string;
   readonly user: string;
@@ -27,7 +24,7 @@ interface Identity {
 /** Who calls a cluster's API server, each with rights of its own (see cluster-objects.ts): only people are administrators. */
 function identitiesOf(cluster: LabCluster): readonly Identity[] {
   const admin = { file: KUBECONFIG.admin, user: "admin", groups: ["system:masters"] };
-  if (cluster.runs === "hub") return [admin, { file: KUBECONFIG.hub, user: userOf(HUB_ACCESS), groups: [] }];
+  if (cluster.runs === "hub") return [admin, { file: KUBECONFIG.hub, user: PROGRAM_USERS.hub, groups: [] }];
   return [
     admin,
     ...(cluster.runs === "member" ? MEMBER_PROGRAMS : []),
@@ -41,15 +38,10 @@ function identitiesOf(cluster: LabCluster): readonly Identity[] {
 }
 
 const MEMBER_PROGRAMS: readonly Identity[] = [
-  { file: KUBECONFIG.member, user: userOf(MEMBER_ACCESS), groups: [] },
-  { file: KUBECONFIG.fleetDns, user: userOf(DNS_ACCESS), groups: [] },
+  { file: KUBECONFIG.member, user: PROGRAM_USERS.member, groups: [] },
+  { file: KUBECONFIG.fleetDns, user: PROGRAM_USERS.dns, groups: [] },
   { file: KUBECONFIG.dns, user: DNS_USER, groups: [] },
 ];
-
-/** As whom a program of ours comes. */
-export function userOf({ name }: ProgramAccess): string {
-  return name.replace("-", ":");
-}
 
 /** Writes what is missing of a cluster's credentials and returns its administrator's kubeconfig. */
 export async function ensureClusterCredentials(cluster: LabCluster, layout: LabLayout): Promise<string> {

@@ -1,4 +1,4 @@
-/** What every lab cluster is given before its programs start: what these may do, and where there are nodes a DNS Service. */
+/** Objects of the lab in a cluster with nodes, applied before its programs start: the DNS Service and the rights of its server. */
 
 import { objectKey } from "#api/meta/key.ts";
 import { NAMESPACES, SERVICES, type Service } from "#api/core/v1/types.ts";
@@ -9,58 +9,12 @@ import {
   SERVICE_NAME_LABEL,
 } from "#api/discovery/v1/types.ts";
 import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from "#api/rbac/v1/types.ts";
-import { HUB_CRDS } from "#api/crds/all.ts";
-import { accessManifests, actAsMembersManifests } from "#api/fairlead.dev/access/manifests.ts";
-import {
-  DNS_ACCESS,
-  HUB_ACCESS,
-  MEMBER_ACCESS,
-  type ProgramAccess,
-} from "#api/fairlead.dev/access/programs.ts";
-import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
-import { HUB_MANAGER } from "#controllers/hub/informers.ts";
-import { installPolicies } from "#controllers/hub/policies.ts";
-import { installCrds } from "#kube/crds.ts";
-import type { RuntimeDeps } from "#kube/deps.ts";
 import type { Applied, KubeClient } from "#kube/types.ts";
-import { DNS_USER, userOf } from "./certificates.ts";
+import { DNS_USER } from "./certificates.ts";
 import { type LabCluster, type LabSpec, used } from "./topology.ts";
 import { applyWarnings } from "./warnings.ts";
 
 const MANAGER = { fieldManager: "fairlead-lab" } as const;
-/** What whoever installs a hub does: its kinds, its policies, and the rights of its program. */
-export async function applyHubObjects(
-  client: KubeClient,
-  deps: RuntimeDeps,
-  signal: AbortSignal,
-): Promise<void> {
-  await Promise.all([
-    installCrds(client, { crds: HUB_CRDS, fieldManager: HUB_MANAGER }, deps, signal),
-    installPolicies(client, deps.log, signal),
-    grant(client, [HUB_ACCESS], signal),
-    certify(client, signal),
-  ]);
-}
-
-async function certify(client: KubeClient, signal: AbortSignal): Promise<void> {
-  const user = { kind: "User", apiGroup: "rbac.authorization.k8s.io", name: userOf(HUB_ACCESS) } as const;
-  for (const { of, object } of actAsMembersManifests(user))
-    await client.apply(of, object, { ...MANAGER, signal });
-}
-
-async function grant(
-  client: KubeClient,
-  programs: readonly ProgramAccess[],
-  signal: AbortSignal,
-): Promise<void> {
-  const options = { ...MANAGER, signal };
-  await client.apply(NAMESPACES, { metadata: { name: FLEET_SYSTEM_NAMESPACE } }, options);
-  for (const program of programs) {
-    const user = { kind: "User", apiGroup: "rbac.authorization.k8s.io", name: userOf(program) } as const;
-    for (const { of, object } of accessManifests(program, user)) await client.apply(of, object, options);
-  }
-}
-
 export const DNS_PORTS = [
   { name: "dns", protocol: "UDP", port: 53 },
   { name: "dns-tcp", protocol: "TCP", port: 53 },
@@ -81,7 +35,6 @@ export async function applyClusterObjects(
     ...used(spec, cluster.clusterDns).map((it) => client.apply(ENDPOINT_SLICES, dnsSlice(it), options)),
     client.apply(CLUSTER_ROLES, DNS_ROLE, options),
     client.apply(CLUSTER_ROLE_BINDINGS, DNS_BINDING, options),
-    grant(client, [MEMBER_ACCESS, DNS_ACCESS], signal),
     applyWarnings(client, options),
   ]);
 }

@@ -1,9 +1,9 @@
 /** What a lab has to know of the machine that carries it. */
 
-import { accessSync, constants, existsSync, statfsSync } from "node:fs";
-import { delimiter, join } from "node:path";
+import { existsSync, statfsSync } from "node:fs";
 import { exec } from "#base/exec.ts";
 import { FleetError } from "#base/errors.ts";
+import { findProgram } from "#base/find-program.ts";
 import { parsePrefix, overlaps } from "#netaddr/prefix.ts";
 import { blockStartsOf, ipv4Block, ipv6Prefix } from "./topology.ts";
 
@@ -38,22 +38,6 @@ export function checkMachine(path: string): void {
   }
   if (problems.length > 0)
     throw new FleetError("LAB_UNSUPPORTED", `this machine cannot carry a lab: ${problems.join("; ")}`);
-}
-
-/** Where a program is, searching `path` and the folders of system programs. */
-export function findProgram(name: string, path: string): string | undefined {
-  const folders = [...path.split(delimiter), "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-  return folders
-    .filter((folder) => folder !== "")
-    .map((folder) => join(folder, name))
-    .find((file) => {
-      try {
-        accessSync(file, constants.X_OK);
-        return true;
-      } catch {
-        return false;
-      }
-    });
 }
 
 /**

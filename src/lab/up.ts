@@ -8,12 +8,12 @@ import { FleetError } from "#base/errors.ts";
 import type { Logger } from "#base/log.ts";
 import { sameJson } from "#base/json.ts";
 import { connect } from "#kube/client.ts";
-import { systemDeps } from "#kube/deps.ts";
+import { type RuntimeDeps, systemDeps } from "#kube/deps.ts";
 import { loadKubeconfig } from "#kube/kubeconfig.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { buildNetwork } from "./build.ts";
 import { ensureClusterCredentials, writeFleetKubeconfig } from "./certificates.ts";
-import { applyClusterObjects, applyHubObjects } from "./cluster-objects.ts";
+import { applyClusterObjects } from "./cluster-objects.ts";
 import { applyCoreDns } from "./core-dns.ts";
 import { type LabLayout, labLayout } from "./layout.ts";
 import { chooseBlock, isTmpfs } from "./machine.ts";
@@ -30,12 +30,19 @@ import {
   used,
 } from "./topology.ts";
 
+/** Installs what the fleet's programs need in clusters of a lab. Both may run again and then change nothing. */
+export interface FleetInstall {
+  hub(client: KubeClient, deps: RuntimeDeps, signal: AbortSignal): Promise<void>;
+  member(client: KubeClient, signal: AbortSignal): Promise<void>;
+}
+
 export interface LabContext {
   /** Folder under which every lab has its own. */
   readonly stateRoot: string;
   readonly launcher: Launcher;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly fleet: FleetInstall;
 }
 
 /** What `up` is doing, for people. */
@@ -163,8 +170,12 @@ async function prepareCluster(
   signal: AbortSignal,
 ): Promise<void> {
   await using client = await connectCluster(cluster, layout, context.log);
-  if (cluster.runs === "hub") await applyHubObjects(client, systemDeps(context.log), signal);
-  else if (cluster.runs === "member") await applyClusterObjects(client, cluster, spec, signal);
+  if (cluster.runs === "hub") await context.fleet.hub(client, systemDeps(context.log), signal);
+  else if (cluster.runs === "member")
+    await Promise.all([
+      applyClusterObjects(client, cluster, spec, signal),
+      context.fleet.member(client, signal),
+    ]);
   else await applyCoreDns(client, used(spec, cluster.dnsService), signal);
 }
 

@@ -14,7 +14,7 @@ import { objectKey } from "#api/meta/key.ts";
 import { MULTI_CLUSTER_SERVICES } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { type ApiServer, startApiServer } from "#apiserver/server.ts";
 import { start } from "#base/exec.ts";
-import { requestToken } from "#controllers/member/agent/token.ts";
+import { requestToken } from "#kube/token-request.ts";
 import { connect } from "#kube/client.ts";
 import { isConditionTrue } from "#kube/conditions.ts";
 import type { ClusterConfig } from "#kube/config.ts";

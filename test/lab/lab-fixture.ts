@@ -15,7 +15,7 @@ import type { LabCluster, LabTopology } from "#lab/topology.ts";
 import { listNetns } from "#netns/netns.ts";
 import { pidsByNetns } from "#netns/processes.ts";
 import { type Answer, parseTry, requestLoop, type Try } from "../../scripts/demo/requests.ts";
-import { findKubectl } from "../../src/cmd/lab/enter.ts";
+import { findKubectl } from "../../src/cmd/kubectl.ts";
 
 export const checkout = fileURLToPath(new URL("../..", import.meta.url));
 

@@ -22,7 +22,7 @@ import { objectKey } from "#api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, type Subject } from "#api/rbac/v1/types.ts";
 import { FleetError, hasCode } from "#base/errors.ts";
-import { requestToken } from "#controllers/member/agent/token.ts";
+import { requestToken } from "#kube/token-request.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import type { KubeClient } from "#kube/types.ts";
 import { waitFor } from "#kube/wait.ts";

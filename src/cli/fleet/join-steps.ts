@@ -1,3 +1,4 @@
+import { HUB_MANAGER, MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { CustomResourceDefinition } from "#api/apiextensions/v1/types.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
@@ -17,10 +18,8 @@ import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.c
 import type { Subject } from "#api/rbac/v1/types.ts";
 import { FleetError, hasCode } from "#base/errors.ts";
 import { sameJson } from "#base/json.ts";
-import { HUB_MANAGER } from "#controllers/hub/informers.ts";
 import { HUB_KEYS, readCertificateLife, readHubSecret } from "#controllers/member/agent/hub-secret.ts";
-import { TOKEN_SECONDS } from "#controllers/member/agent/token.ts";
-import { MEMBER_MANAGER } from "#controllers/member/informers.ts";
+import { TOKEN_SECONDS } from "#controllers/member/agent/hub-secret.ts";
 import { isApplied } from "#kube/apply.ts";
 import { installCrds } from "#kube/crds.ts";
 import { fixedCredentials } from "#kube/config.ts";

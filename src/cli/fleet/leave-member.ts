@@ -1,3 +1,4 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { SECRETS, SERVICES } from "#api/core/v1/types.ts";
 import { ENDPOINT_SLICES, MANAGED_BY_LABEL as SLICE_MANAGER_LABEL } from "#api/discovery/v1/types.ts";
 import {
@@ -27,8 +28,7 @@ import {
 import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
 import type { Clock } from "#base/clock.ts";
 import { FleetError, hasCode } from "#base/errors.ts";
-import { MEMBER_MANAGER } from "#controllers/member/informers.ts";
-import { inactiveCondition } from "#controllers/member/membership/inactive.ts";
+import { inactiveCondition } from "#api/fairlead.dev/model/inactive.ts";
 import { setCondition } from "#kube/conditions.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import type { Applied, KubeClient } from "#kube/types.ts";

@@ -1,9 +1,8 @@
+import { HUB_MANAGER, MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { Command } from "@commander-js/extra-typings";
 import type { CustomResourceDefinition } from "#api/apiextensions/v1/types.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
 import { FleetError } from "#base/errors.ts";
-import { HUB_MANAGER } from "#controllers/hub/informers.ts";
-import { MEMBER_MANAGER } from "#controllers/member/informers.ts";
 import { connect } from "#kube/client.ts";
 import { checkReachable } from "#cli/fleet/clusters.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";

@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { FleetError, hasCode } from "#base/errors.ts";
 import { VERSION as SERVED } from "#apiserver/http/version.ts";
-import { findKubectl } from "../lab/enter.ts";
+import { findKubectl } from "../kubectl.ts";
 
 /** The programs that envtest looks for in KUBEBUILDER_ASSETS, beside kubectl. */
 const PROGRAMS = ["kube-apiserver", "etcd"] as const;

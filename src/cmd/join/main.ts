@@ -12,7 +12,8 @@ import { KUBECONFIG_FLAG, loadContext, refuseSameDefault } from "../contexts.ts"
 import { VERSION } from "../fairlead/version.ts";
 import { parseWhole } from "../numbers.ts";
 import { printResult, resultOption } from "../output.ts";
-import { runForPeople, sayReport } from "../people.ts";
+import { runForPeople } from "../people.ts";
+import { sayReport } from "../reports.ts";
 
 /** Only parsed, never extended: its options are its own affair. */
 type Program = Pick<Command<[string]>, "parseAsync">;

@@ -9,6 +9,8 @@ import { labLayout } from "#lab/layout.ts";
 import { requireState } from "#lab/state.ts";
 import { checkLabName } from "#lab/topology.ts";
 import type { LabContext } from "#lab/up.ts";
+import { searchPath } from "../kubectl.ts";
+import { fleetInstall } from "./install.ts";
 
 /** What the lab commands take from their surroundings. */
 
@@ -32,6 +34,7 @@ export function labContext(): LabContext {
     stateRoot: stateRoot(),
     clock: systemClock,
     log: silentLogger,
+    fleet: fleetInstall,
     launcher: {
       command: [process.execPath, "--disable-warning=ExperimentalWarning", entry],
       env: {
@@ -43,10 +46,6 @@ export function labContext(): LabContext {
       },
     },
   };
-}
-
-export function searchPath(): string {
-  return process.env["PATH"] ?? "/usr/sbin:/usr/bin:/sbin:/bin";
 }
 
 /** A lab that is there. @throws `LAB_NOT_FOUND` */

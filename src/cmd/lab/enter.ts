@@ -2,11 +2,11 @@ import { join } from "node:path";
 import { FleetError } from "#base/errors.ts";
 import { start } from "#base/exec.ts";
 import type { Lab } from "#lab/faults.ts";
-import { findProgram } from "#lab/machine.ts";
 import { planPrograms, nodeNetns, siteNetns } from "#lab/programs.ts";
 import { resolveTarget } from "#lab/targets.ts";
 import { inNetns } from "#netns/netns.ts";
-import { openLab, searchPath } from "./context.ts";
+import { findKubectl, searchPath, toolsFolder } from "../kubectl.ts";
+import { openLab } from "./context.ts";
 import { inOwnNamespace } from "./user-namespace.ts";
 
 interface EnterOptions {
@@ -82,21 +82,6 @@ function netnsOfPlace(lab: Lab, place: string): string {
     default:
       return target satisfies never;
   }
-}
-
-/** kubectl of the checkout, else that of the machine. */
-export function findKubectl(tools: string = toolsFolder()): string {
-  const found = findProgram("kubectl", `${tools}:${searchPath()}`);
-  if (found !== undefined) return found;
-  throw new FleetError(
-    "LAB_UNSUPPORTED",
-    "there is no kubectl on the PATH. Install it, or run this from a checkout on x86-64, which brings its own.",
-  );
-}
-
-/** From the bundle, which lies in a folder of `dist/`. */
-function toolsFolder(): string {
-  return join(process.argv[1] ?? "", "..", "..", "..", "node_modules", ".tools");
 }
 
 /** Runs a program in the foreground and ends with its code. */

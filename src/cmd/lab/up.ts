@@ -4,7 +4,8 @@ import { checkMachine } from "#lab/machine.ts";
 import { lockLab } from "#lab/state.ts";
 import { checkSpec, DEFAULT_SPEC, type LabSpec } from "#lab/topology.ts";
 import { bringUp, type LabUp } from "#lab/up.ts";
-import { labContext, parseCount, searchPath, untilInterrupted } from "./context.ts";
+import { searchPath } from "../kubectl.ts";
+import { labContext, parseCount, untilInterrupted } from "./context.ts";
 import { joinMembers } from "./fleet.ts";
 import { inOwnNamespace, isInUserNamespace } from "./user-namespace.ts";
 

@@ -5,7 +5,8 @@ import type { Report } from "#cli/fleet/steps.ts";
 import { KUBECONFIG_FLAG, loadContext, type Named, refuseSameDefault } from "../contexts.ts";
 import { parseWhole } from "../numbers.ts";
 import { printResult, resultOption } from "../output.ts";
-import { runForPeople, sayReport } from "../people.ts";
+import { runForPeople } from "../people.ts";
+import { sayReport } from "../reports.ts";
 
 /** Only parsed, never extended: its options are its own affair. */
 type Program = Pick<Command<[string]>, "parseAsync">;

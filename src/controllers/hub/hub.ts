@@ -1,3 +1,4 @@
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { HUB_CRDS, HUB_NET_CRDS } from "#api/crds/all.ts";
 import { awaitCrds } from "#kube/crds.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
@@ -6,7 +7,7 @@ import type { Controller, KubeClient } from "#kube/types.ts";
 import { createEndpoints } from "./endpoints/controller.ts";
 import { createFleetGauges } from "./fleet-gauges.ts";
 import { createIdentity } from "./identity/reconcile.ts";
-import { createHubInformers, HUB_MANAGER, type HubInformers, neededInformers } from "./informers.ts";
+import { createHubInformers, type HubInformers, neededInformers } from "./informers.ts";
 import { createForcedCleanup } from "./membership/forced-cleanup.ts";
 import { LeaseTracker } from "./membership/leases.ts";
 import { createMembership, type MembershipOptions } from "./membership/reconcile.ts";

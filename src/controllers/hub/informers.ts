@@ -1,3 +1,4 @@
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import {
   FLEET_RESOURCE_LABEL,
   INTERNAL_MEMBER_CLUSTERS,
@@ -39,9 +40,6 @@ import { isDeleting } from "#kube/finalizers.ts";
 import type { Informer, InformerOptions, KubeClient } from "#kube/types.ts";
 
 import { createIdentityInformers, type IdentityInformers } from "./identity/informers.ts";
-
-/** Owns what the hub's controllers apply. Each object is written by one controller only. */
-export const HUB_MANAGER = "fairlead-hub";
 
 /**
  * How long what a member no longer says goes on to count: where somebody deleted it by hand, the member says it again at

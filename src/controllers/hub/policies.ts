@@ -1,3 +1,4 @@
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import {
   VALIDATING_ADMISSION_POLICIES,
   VALIDATING_ADMISSION_POLICY_BINDINGS,
@@ -10,7 +11,6 @@ import { hasCode, messageOf } from "#base/errors.ts";
 import type { Logger } from "#base/log.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import type { Applied, KubeClient } from "#kube/types.ts";
-import { HUB_MANAGER } from "./informers.ts";
 
 /**
  * Installs what the hub's API server is to refuse in mailboxes, where that is allowed; where it is not, or the server

@@ -1,3 +1,4 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import {
   INTERNAL_MEMBER_CLUSTERS,
   type InternalMemberCluster,
@@ -55,9 +56,6 @@ import {
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import type { Informer, InformerOptions, KubeClient } from "#kube/types.ts";
-
-/** Owns what the member's controllers apply, here and in the mailbox. Each object is written by one controller only. */
-export const MEMBER_MANAGER = "fairlead-member";
 
 /** What the member's controllers read in their own cluster. */
 export interface LocalInformers {

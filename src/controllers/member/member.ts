@@ -1,3 +1,4 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { LOAD_BALANCER_ANNOTATION_PREFIXES } from "#api/fairlead.dev/multi-cluster-service.ts";
 import { keyOf, type ObjectKey } from "#api/meta/key.ts";
 import type { KubeObject } from "#api/meta/types.ts";
@@ -17,7 +18,7 @@ import { createMultiClusterServices } from "./imports/multi-cluster-service.ts";
 import { createNamespaceReport } from "./imports/namespace-report.ts";
 import { credentialExpiry } from "./agent/renewal.ts";
 import { FleetState } from "./fleet-state.ts";
-import { createLocalInformers, createMailboxInformers, MEMBER_MANAGER } from "./informers.ts";
+import { createLocalInformers, createMailboxInformers } from "./informers.ts";
 import { createHeartbeat } from "./membership/heartbeat.ts";
 import { keepLease } from "./membership/lease.ts";
 import { createRanges } from "./membership/ranges.ts";

@@ -1,3 +1,4 @@
+import type { CountedObject } from "#apiserver/admission/plugins/resource-quota/types.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS, type CustomResourceDefinition } from "#api/apiextensions/v1/types.ts";
 import {
   CONTROLLER_REVISIONS,
@@ -45,7 +46,6 @@ import { type Resource, resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { POD_DISRUPTION_BUDGETS, type PodDisruptionBudget } from "#api/policy/v1/types.ts";
 import { VOLUME_ATTRIBUTES_CLASSES, type VolumeAttributesClass } from "#api/storage/v1/types.ts";
-import type { ApiObject } from "#apiserver/registry/types.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import type { Informer, KubeClient } from "#kube/types.ts";
@@ -90,13 +90,13 @@ export interface LabInformers {
   readonly volumes: Informer<PersistentVolume>;
   readonly attributesClasses: Informer<VolumeAttributesClass>;
   /** Index: namespace. */
-  readonly quotas: Informer<ApiObject>;
+  readonly quotas: Informer<CountedObject>;
   /** Without the schemas of their versions. */
   readonly definitions: Informer<CustomResourceDefinition>;
 }
 
 /** As the API server's admission reads them: both count by the same rules. */
-export const RESOURCE_QUOTAS: Resource<ApiObject> = resource("v1", "ResourceQuota", "resourcequotas");
+export const RESOURCE_QUOTAS: Resource<CountedObject> = resource("v1", "ResourceQuota", "resourcequotas");
 export const ROOT_CA_NAME = "kube-root-ca.crt";
 
 const namespaceOf = (object: KubeObject): string[] => [object.metadata.namespace ?? ""];

@@ -1,3 +1,4 @@
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { parseClaims } from "#api/fairlead.dev/model/claim.ts";
 import { SERVICE_NAMESPACE_LABEL, SOURCE_CLUSTER_LABEL, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { isDrainChanged } from "#api/fairlead.dev/model/drain.ts";
@@ -24,7 +25,7 @@ import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { both, watching, watchingChanges } from "#kube/source.ts";
 import type { Change, Controller, KubeClient } from "#kube/types.ts";
 import { servicesIn, slicesConcerning } from "../concerned.ts";
-import { HUB_MANAGER, type HubInformers, serviceOfExport, serviceOfSlice } from "../informers.ts";
+import { type HubInformers, serviceOfExport, serviceOfSlice } from "../informers.ts";
 import {
   changedMailbox,
   changedNamespaces,

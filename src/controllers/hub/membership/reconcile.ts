@@ -1,3 +1,4 @@
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import {
   INTERNAL_MEMBER_CLUSTERS,
   type InternalMemberCluster,
@@ -25,7 +26,7 @@ import { addFinalizer, isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { clockOfServer } from "#kube/server-clock.ts";
 import { watching } from "#kube/source.ts";
 import type { Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
-import { HUB_MANAGER, type HubInformers } from "../informers.ts";
+import { type HubInformers } from "../informers.ts";
 import { isIsolated } from "../view.ts";
 import { emptyMailbox } from "./empty-mailbox.ts";
 import type { LeaseTracker } from "./leases.ts";

@@ -1,3 +1,4 @@
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import {
   FLEET_RESOURCE_LABEL,
   type InternalMemberCluster,
@@ -13,7 +14,7 @@ import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES, type Role, type RoleBinding } from "#api/rbac/v1/types.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import type { Applied, Change, KubeClient } from "#kube/types.ts";
-import { HUB_MANAGER, type HubInformers } from "../informers.ts";
+import { type HubInformers } from "../informers.ts";
 import { isIsolated, isMailboxFilled, reportOf } from "../view.ts";
 import { labelsOf, subjectOf } from "./plan.ts";
 

@@ -1,3 +1,4 @@
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { NAMESPACES } from "#api/core/v1/types.ts";
 import { type Ages, renderAges } from "#api/fairlead.dev/model/ages.ts";
 import { allowedExporters, allowedImporters, type Members } from "#api/fairlead.dev/model/audience.ts";
@@ -34,7 +35,7 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import type { EventRecorder } from "#kube/events.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import type { KubeClient } from "#kube/types.ts";
-import { currentMembers, HUB_MANAGER, type HubInformers, serviceOfImported } from "../informers.ts";
+import { currentMembers, type HubInformers, serviceOfImported } from "../informers.ts";
 import { hasView, isModernMember, readsView } from "../view.ts";
 import { type Exporters, planService, sameStatus, type ServicePlan } from "./plan.ts";
 

@@ -1,3 +1,4 @@
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { type ObjectKey, objectKey } from "#api/meta/key.ts";
 import {
   TRAFFIC_MANAGER_BACKENDS,
@@ -8,7 +9,6 @@ import {
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import type { Informer, KubeClient } from "#kube/types.ts";
-import { HUB_MANAGER } from "../informers.ts";
 import { labelOf } from "./profile.ts";
 
 /** What the traffic manager watches beside what the hub's other controllers do. */

@@ -1,3 +1,4 @@
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { keyOf } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { Condition, KubeObject } from "#api/meta/types.ts";
@@ -14,7 +15,6 @@ import { findCondition, setCondition } from "#kube/conditions.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import type { EventRecorder } from "#kube/events.ts";
 import type { KubeClient } from "#kube/types.ts";
-import { HUB_MANAGER } from "../informers.ts";
 import type { StatusGauges } from "./gauges.ts";
 import type { NewCondition } from "./plan.ts";
 

@@ -1,3 +1,4 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { MEMBER_CRDS } from "#api/crds/all.ts";
 import { type Secret, SECRETS } from "#api/core/v1/types.ts";
 import { BOOTSTRAP_SECONDS } from "#api/fairlead.dev/identity.ts";
@@ -12,7 +13,6 @@ import { awaitCrds } from "#kube/crds.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import type { Informer, KubeClient } from "#kube/types.ts";
-import { MEMBER_MANAGER } from "../informers.ts";
 import { type Member, startMember } from "../member.ts";
 import type { Probe } from "../probes/tcp.ts";
 import { followAuthority } from "./authority.ts";

@@ -5,6 +5,9 @@ import { isClusterName } from "#api/fairlead.dev/model/names.ts";
 import { isObject } from "#base/json.ts";
 import type { CertificatePair } from "#pki/keys.ts";
 
+/** Life that a member asks for its token. The hub may give less. Unit: seconds. */
+export const TOKEN_SECONDS = 86_400;
+
 /** Keys of the Secret by which a member finds its hub. Those of the first group are `fairlead join`'s. */
 export const HUB_KEYS = {
   server: "server",

@@ -1,3 +1,4 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import type { EndpointSlice } from "#api/discovery/v1/types.ts";
 import { sliceExportName } from "#api/fairlead.dev/model/names.ts";
 import { endpointsForOthers } from "#api/fairlead.dev/model/other-origin.ts";
@@ -16,13 +17,7 @@ import { isDeleting } from "#kube/finalizers.ts";
 import { both, watching, watchingChanges } from "#kube/source.ts";
 import type { Change, Controller } from "#kube/types.ts";
 import { planFor } from "../exports/reconcile.ts";
-import {
-  isImported,
-  MEMBER_MANAGER,
-  serviceOfExport,
-  serviceOfLocalSlice,
-  sourceOfSliceExport,
-} from "../informers.ts";
+import { isImported, serviceOfExport, serviceOfLocalSlice, sourceOfSliceExport } from "../informers.ts";
 import {
   isMembershipChanged,
   isOriginalHub,

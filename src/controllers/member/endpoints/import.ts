@@ -1,3 +1,4 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey } from "#api/meta/key.ts";
@@ -24,7 +25,6 @@ import { isOurs } from "../imports/mcs-import-plan.ts";
 import { hasNamespace } from "../imports/namespace-report.ts";
 import {
   isImported,
-  MEMBER_MANAGER,
   multiClusterServiceOf,
   serviceOfExport,
   serviceOfImported,

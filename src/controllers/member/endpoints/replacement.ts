@@ -1,8 +1,9 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
 import { type ObjectKey, objectKey } from "#api/meta/key.ts";
 import { applyIfChanged } from "#kube/apply.ts";
 import type { Applied } from "#kube/types.ts";
-import { importOf, MEMBER_MANAGER, multiClusterServiceOf, serviceOfImportedSlice } from "../informers.ts";
+import { importOf, multiClusterServiceOf, serviceOfImportedSlice } from "../informers.ts";
 import type { Session } from "../session.ts";
 
 export interface Withdrawal {

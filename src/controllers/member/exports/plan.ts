@@ -12,7 +12,7 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { FleetServiceExport } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
 
-import { inactiveCondition } from "../membership/inactive.ts";
+import { inactiveCondition } from "#api/fairlead.dev/model/inactive.ts";
 import { planTraffic } from "./traffic.ts";
 
 /** What a cluster exports of one service, and what it tells the two kinds of ServiceExport. Pure. */

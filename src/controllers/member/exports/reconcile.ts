@@ -1,3 +1,4 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import type { Service } from "#api/core/v1/types.ts";
 import { mailboxName } from "#api/fairlead.dev/model/names.ts";
 import { ACTIVE_CONDITION, TRAFFIC } from "#api/fairlead.dev/names.ts";
@@ -22,7 +23,7 @@ import { createController } from "#kube/controller.ts";
 import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { both, watching } from "#kube/source.ts";
 import type { Controller } from "#kube/types.ts";
-import { MEMBER_MANAGER, serviceOfExport, serviceOfSliceExport } from "../informers.ts";
+import { serviceOfExport, serviceOfSliceExport } from "../informers.ts";
 import { isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
 import { ignoreVanishing } from "../vanishing.ts";
 import { planEvents } from "./events.ts";

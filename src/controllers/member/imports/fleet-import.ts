@@ -1,3 +1,4 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { IMPORT_ANNOTATION, SHARED_IMPORT } from "#api/fairlead.dev/multi-cluster-service.ts";
 import { mailboxName } from "#api/fairlead.dev/model/names.ts";
 import { type ObjectKey, keyOf, splitKey } from "#api/meta/key.ts";
@@ -16,7 +17,7 @@ import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { both, watching, watchingChanges } from "#kube/source.ts";
 import type { Controller, KubeClient } from "#kube/types.ts";
 import { askersOf, isHubToo, watchingHub } from "../hub-cluster.ts";
-import { importOf, MEMBER_MANAGER, serviceOfImport } from "../informers.ts";
+import { importOf, serviceOfImport } from "../informers.ts";
 import { isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
 
 /** ServiceImports of the fleet door to the hub, and its answers back. Keys are services. */

@@ -1,3 +1,4 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import type { Service } from "#api/core/v1/types.ts";
 import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
 import { derivedPortName } from "#api/fairlead.dev/model/slice.ts";
@@ -9,7 +10,6 @@ import {
   type ServiceImport,
 } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import type { Applied } from "#kube/types.ts";
-import { MEMBER_MANAGER } from "../informers.ts";
 
 /** A multi-cluster ServiceImport and the Service that carries its VIP. Pure. */
 

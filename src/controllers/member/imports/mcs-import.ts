@@ -1,3 +1,4 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { type Service, SERVICES } from "#api/core/v1/types.ts";
 import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
@@ -10,7 +11,7 @@ import { createController } from "#kube/controller.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { both, watching } from "#kube/source.ts";
 import type { Controller } from "#kube/types.ts";
-import { MEMBER_MANAGER, serviceOfImported } from "../informers.ts";
+import { serviceOfImported } from "../informers.ts";
 import { isMembershipChanged, membershipOf, type Session } from "../session.ts";
 import { causesOf } from "../causes.ts";
 import { ignoreVanishing } from "../vanishing.ts";

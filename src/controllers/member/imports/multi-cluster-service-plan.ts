@@ -17,7 +17,7 @@ import type {
 import { parseDuration } from "#base/duration.ts";
 import { byText } from "#base/text.ts";
 import type { Applied } from "#kube/types.ts";
-import { inactiveCondition } from "../membership/inactive.ts";
+import { inactiveCondition } from "#api/fairlead.dev/model/inactive.ts";
 import { planLoadBalancer } from "./load-balancer.ts";
 
 /** What a MultiClusterService needs: a ServiceImport, a load balancer once there is something behind it. Pure. */

@@ -1,3 +1,4 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { type Service, SERVICES } from "#api/core/v1/types.ts";
 import { type ObjectKey, keyOf } from "#api/meta/key.ts";
 import { LOAD_BALANCER_CONDITION, WEIGHTS_CONDITION } from "#api/fairlead.dev/multi-cluster-service.ts";
@@ -23,12 +24,7 @@ import { isDeleting, removeFinalizer } from "#kube/finalizers.ts";
 import { both, watching } from "#kube/source.ts";
 import type { Applied, Change, Controller, KubeClient, ReconcileResult } from "#kube/types.ts";
 import { fleetImportOf, isHubToo, watchingAnswers, watchingHub } from "../hub-cluster.ts";
-import {
-  importOf,
-  MEMBER_MANAGER,
-  multiClusterServiceOf,
-  multiClusterServiceOfImport,
-} from "../informers.ts";
+import { importOf, multiClusterServiceOf, multiClusterServiceOfImport } from "../informers.ts";
 import { runs } from "../roles.ts";
 import { isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
 import { planLeftovers } from "./load-balancer.ts";

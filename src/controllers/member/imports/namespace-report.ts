@@ -1,3 +1,4 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, objectKey } from "#api/meta/key.ts";
 import { isReservedNamespace, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
@@ -7,7 +8,6 @@ import { createController } from "#kube/controller.ts";
 import { isDeleting } from "#kube/finalizers.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller } from "#kube/types.ts";
-import { MEMBER_MANAGER } from "../informers.ts";
 import { membershipOf, type Session } from "../session.ts";
 
 /** Tells the hub which namespaces the cluster has, so that it sends the services exported in these. */

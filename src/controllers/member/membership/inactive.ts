@@ -3,16 +3,6 @@ import type { Condition, KubeObject } from "#api/meta/types.ts";
 import { runs } from "../roles.ts";
 import type { Session } from "../session.ts";
 
-/** On users' objects that stay when their cluster leaves. */
-export function inactiveCondition(cluster: string): Omit<Condition, "lastTransitionTime"> {
-  return {
-    type: ACTIVE_CONDITION,
-    status: "False",
-    reason: "LeftFleet",
-    message: `cluster ${cluster} has left its fleet: nothing is exported or imported until it joins one`,
-  };
-}
-
 type Marked = KubeObject & { status?: { conditions?: Condition[] } };
 
 /** Whether all users' objects say that the cluster has left. */

@@ -1,3 +1,4 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { MANAGED_BY, MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
 import { TRAFFIC_ROUTES, type TrafficRoute } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { keyOf, type ObjectKey, objectKey, splitKey } from "#api/meta/key.ts";
@@ -7,7 +8,6 @@ import { createController } from "#kube/controller.ts";
 import { createInformer } from "#kube/informer.ts";
 import { watching } from "#kube/source.ts";
 import type { Controller, Informer } from "#kube/types.ts";
-import { MEMBER_MANAGER } from "../informers.ts";
 import { isOfOurs, membershipOf, type Session } from "../session.ts";
 
 /** The hub's view, while it is read. */

@@ -1,6 +1,5 @@
-import type { GroupResource } from "#apiserver/admission/plugins/resource-quota/types.ts";
+import type { CountedObject, GroupResource } from "#apiserver/admission/plugins/resource-quota/types.ts";
 import { fieldsAt, itemsAt, stringsAt, textAt } from "#apiserver/builtin/fields.ts";
-import type { ApiObject } from "#apiserver/registry/types.ts";
 import { type Resource, resource as resourceAt } from "#api/meta/resource.ts";
 import { hasCode } from "#base/errors.ts";
 import { isObject } from "#base/json.ts";
@@ -11,14 +10,14 @@ import { resourceId } from "./plan.ts";
 
 export interface CountedKind {
   /** Index: namespace. */
-  readonly informer: Informer<ApiObject>;
+  readonly informer: Informer<CountedObject>;
 }
 
 export interface CountedKindsOptions {
   readonly client: KubeClient;
   /** Which state of a custom resource's definition is served; undefined for what has none. */
   readonly definitionOf: (resource: GroupResource) => string | undefined;
-  readonly onChange: (resource: GroupResource, change: Change<ApiObject>) => void;
+  readonly onChange: (resource: GroupResource, change: Change<CountedObject>) => void;
 }
 
 const SYNC_LIMIT_MS = 10_000;
@@ -91,7 +90,7 @@ export class CountedKinds implements AsyncDisposable {
   }
 
   /** Not forever: a kind may have gone since it was found, and the next attempt looks for it anew. */
-  async #synced(informer: Informer<ApiObject>): Promise<void> {
+  async #synced(informer: Informer<CountedObject>): Promise<void> {
     const limit = new AbortController();
     using _timer = this.#deps.clock.after(SYNC_LIMIT_MS, () => limit.abort());
     try {
@@ -111,7 +110,7 @@ export class CountedKinds implements AsyncDisposable {
   }
 }
 
-function namesOnly({ apiVersion, kind, metadata }: ApiObject): ApiObject {
+function namesOnly({ apiVersion, kind, metadata }: CountedObject): CountedObject {
   const { name, namespace, uid, resourceVersion } = metadata;
   return {
     apiVersion,
@@ -130,7 +129,7 @@ async function discover(
   client: KubeClient,
   { group, plural }: GroupResource,
   signal: AbortSignal,
-): Promise<Resource<ApiObject> | undefined> {
+): Promise<Resource<CountedObject> | undefined> {
   const root = group === "" ? "/api" : `/apis/${encodeURIComponent(group)}`;
   const served = await read(client, root, signal);
   const versions = group === "" ? stringsAt(served, "versions") : versionsOf(served);
@@ -140,7 +139,7 @@ async function discover(
       (it) => it["name"] === plural && it["namespaced"] === true && stringsAt(it, "verbs").includes("watch"),
     );
     const apiVersion = group === "" ? version : `${group}/${version}`;
-    if (found !== undefined) return resourceAt<ApiObject>(apiVersion, textAt(found, "kind"), plural);
+    if (found !== undefined) return resourceAt<CountedObject>(apiVersion, textAt(found, "kind"), plural);
   }
   return undefined;
 }

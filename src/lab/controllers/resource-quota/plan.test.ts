@@ -1,24 +1,24 @@
+import type { CountedObject } from "#apiserver/admission/plugins/resource-quota/types.ts";
 import { describe, expect, it } from "vitest";
-import type { ApiObject } from "#apiserver/registry/types.ts";
 import { chargeOf, planQuota, resourceId, resourcesOf } from "./plan.ts";
 
 type List = Readonly<Record<string, string>>;
 
 const NOW = Date.parse("2026-01-01T00:00:00Z");
 
-function quota(hard: List, status: object = {}, spec: object = {}): ApiObject {
+function quota(hard: List, status: object = {}, spec: object = {}): CountedObject {
   const metadata = { namespace: "work", name: "q" };
   return { apiVersion: "v1", kind: "ResourceQuota", metadata, spec: { hard, ...spec }, status };
 }
-function object(kind: string, spec: object = {}, more: object = {}): ApiObject {
+function object(kind: string, spec: object = {}, more: object = {}): CountedObject {
   return { apiVersion: "v1", kind, metadata: { namespace: "work", name: "a", ...more }, spec };
 }
 const asking = (requests: List, limits: List = {}): object => ({
   containers: [{ name: "c", resources: { requests, limits } }],
 });
-const ending = (at: string): ApiObject =>
+const ending = (at: string): CountedObject =>
   object("Pod", asking({}), { deletionTimestamp: at, deletionGracePeriodSeconds: 30 });
-const plan = (of: ApiObject, objects: Readonly<Record<string, readonly ApiObject[]>>) =>
+const plan = (of: CountedObject, objects: Readonly<Record<string, readonly CountedObject[]>>) =>
   planQuota({ quota: of, objects: new Map(Object.entries(objects)), nowMs: NOW });
 
 describe("the plan for a quota", () => {

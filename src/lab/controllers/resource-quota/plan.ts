@@ -9,16 +9,15 @@ import {
 import { evaluatorOf, usersOf } from "#apiserver/admission/plugins/resource-quota/evaluators.ts";
 import { countedUntilMs } from "#apiserver/admission/plugins/resource-quota/pods.ts";
 import { scopesOf } from "#apiserver/admission/plugins/resource-quota/scopes.ts";
-import type { GroupResource } from "#apiserver/admission/plugins/resource-quota/types.ts";
+import type { CountedObject, GroupResource } from "#apiserver/admission/plugins/resource-quota/types.ts";
 import { fieldsAt } from "#apiserver/builtin/fields.ts";
-import type { ApiObject } from "#apiserver/registry/types.ts";
 
 /** What is used of a quota. Source: k8s.io/kubernetes, pkg/controller/resourcequota. */
 
 export interface QuotaView {
-  readonly quota: ApiObject;
+  readonly quota: CountedObject;
   /** By `resourceId`: the objects of the quota's namespace; what is not known is left as it was counted before. */
-  readonly objects: ReadonlyMap<string, readonly ApiObject[]>;
+  readonly objects: ReadonlyMap<string, readonly CountedObject[]>;
   /** Unit: milliseconds since the epoch. */
   readonly nowMs: number;
 }
@@ -41,12 +40,12 @@ export function resourceId({ group, plural }: GroupResource): string {
 }
 
 /** Whose objects have to be looked at. */
-export function resourcesOf(quota: ApiObject): readonly GroupResource[] {
+export function resourcesOf(quota: CountedObject): readonly GroupResource[] {
   const users = [...hardOf(quota).keys()].flatMap((name) => usersOf(name) ?? []);
   return [...new Map(users.map((it) => [resourceId(it), it])).values()];
 }
 
-function hardOf(quota: ApiObject): Amounts {
+function hardOf(quota: CountedObject): Amounts {
   return amountsAt(fieldsAt(quota, "spec"), "hard");
 }
 
@@ -69,9 +68,9 @@ export function planQuota({ quota, objects, nowMs }: QuotaView): QuotaPlan {
 }
 
 function usageOf(
-  quota: ApiObject,
+  quota: CountedObject,
   resource: GroupResource,
-  { counted, nowMs }: { readonly counted: readonly ApiObject[]; readonly nowMs: number },
+  { counted, nowMs }: { readonly counted: readonly CountedObject[]; readonly nowMs: number },
 ): Amounts {
   const names = [...hardOf(quota).keys()].filter((name) => {
     const users = usersOf(name);
@@ -83,9 +82,9 @@ function usageOf(
 
 /** What one object uses of a quota. */
 export function chargeOf(
-  quota: ApiObject,
+  quota: CountedObject,
   resource: GroupResource,
-  { object, nowMs }: { readonly object: ApiObject | undefined; readonly nowMs: number },
+  { object, nowMs }: { readonly object: CountedObject | undefined; readonly nowMs: number },
 ): Amounts {
   const nothing: Amounts = new Map();
   if (object === undefined) return nothing;
@@ -95,7 +94,7 @@ export function chargeOf(
   return isCounted ? pick(evaluator.usage(object, nowMs), (name) => hard.has(name)) : nothing;
 }
 
-function nextCheck(pods: readonly ApiObject[], nowMs: number): number | undefined {
+function nextCheck(pods: readonly CountedObject[], nowMs: number): number | undefined {
   const ends = pods.flatMap((pod) => countedUntilMs(pod) ?? []).filter((it) => it >= nowMs);
   return ends.length === 0 ? undefined : Math.min(...ends) - nowMs + 1;
 }

@@ -1,7 +1,7 @@
+import type { CountedObject } from "#apiserver/admission/plugins/resource-quota/types.ts";
 import { expect, it } from "vitest";
 import { SECRETS } from "#api/core/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
-import type { ApiObject } from "#apiserver/registry/types.ts";
 import { FakeClock } from "#base/clock.fake.ts";
 import { silentLogger } from "#base/log.ts";
 import { noMetrics } from "#base/metrics.none.ts";
@@ -21,7 +21,7 @@ class Client extends FakeKubeClient {
 const KEY = objectKey("work", "q");
 const hard = { secrets: "9" };
 const secret = (name: string) => ({ metadata: { namespace: "work", name } });
-const quota = (used: string): ApiObject => ({
+const quota = (used: string): CountedObject => ({
   apiVersion: "v1",
   kind: "ResourceQuota",
   metadata: { namespace: "work", name: "q" },

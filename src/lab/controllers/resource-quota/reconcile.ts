@@ -1,8 +1,7 @@
 import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
 import { sameJson } from "#base/json.ts";
 import { sameAmounts } from "#apiserver/admission/plugins/resource-quota/amounts.ts";
-import type { GroupResource } from "#apiserver/admission/plugins/resource-quota/types.ts";
-import type { ApiObject } from "#apiserver/registry/types.ts";
+import type { CountedObject, GroupResource } from "#apiserver/admission/plugins/resource-quota/types.ts";
 import { createController } from "#kube/controller.ts";
 import type { RuntimeDeps } from "#kube/deps.ts";
 import { isDeleting } from "#kube/finalizers.ts";
@@ -84,14 +83,14 @@ async function reconcile(parts: Parts, key: ObjectKey, signal: AbortSignal): Pro
 }
 
 /** The objects of a kind in the quota's namespace. */
-type Objects = (kind: CountedKind) => readonly ApiObject[] | Promise<readonly ApiObject[]>;
+type Objects = (kind: CountedKind) => readonly CountedObject[] | Promise<readonly CountedObject[]>;
 
 function resultOf({ checkInMs }: Pick<QuotaPlan, "checkInMs">): ReconcileResult {
   return checkInMs === undefined ? {} : { requeueAfterMs: checkInMs };
 }
 
-async function planOf({ kinds, nowMs }: Parts, quota: ApiObject, read: Objects): Promise<QuotaPlan> {
-  const objects = new Map<string, readonly ApiObject[]>();
+async function planOf({ kinds, nowMs }: Parts, quota: CountedObject, read: Objects): Promise<QuotaPlan> {
+  const objects = new Map<string, readonly CountedObject[]>();
   for (const resource of resourcesOf(quota)) {
     const kind = await kinds.get(resource);
     if (kind !== undefined) objects.set(resourceId(resource), await read(kind));
@@ -103,7 +102,7 @@ async function planOf({ kinds, nowMs }: Parts, quota: ApiObject, read: Objects):
 function quotasCounting(
   { quotas }: Needs,
   resource: GroupResource,
-  { change, nowMs }: { readonly change: Change<ApiObject>; readonly nowMs: number },
+  { change, nowMs }: { readonly change: Change<CountedObject>; readonly nowMs: number },
 ): readonly ObjectKey[] {
   const { before, after } = change;
   const { namespace = "" } = (after ?? before)?.metadata ?? {};

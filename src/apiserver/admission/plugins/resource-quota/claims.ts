@@ -1,7 +1,6 @@
 import { type Fields, fieldsAt, stringAt, textAt } from "../../../builtin/fields.ts";
-import type { ApiObject } from "../../../registry/types.ts";
 import { type Amount, amountsAt, count, roundUp } from "./amounts.ts";
-import type { Evaluator, UsageChange } from "./types.ts";
+import type { CountedObject, Evaluator, UsageChange } from "./types.ts";
 import { selects } from "./scopes.ts";
 
 const CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class";
@@ -35,7 +34,7 @@ export const claimEvaluator: Evaluator = {
 };
 
 /** What is asked for, or what was given for a request that was larger once (KEP-1790). */
-function storageOf(claim: ApiObject): Amount | undefined {
+function storageOf(claim: CountedObject): Amount | undefined {
   const asked = amountsAt(fieldsAt(fieldsAt(claim, "spec"), "resources"), "requests").get("storage");
   if (asked === undefined) return undefined;
   const given = amountsAt(fieldsAt(claim, "status"), "allocatedResources").get("storage");
@@ -43,7 +42,7 @@ function storageOf(claim: ApiObject): Amount | undefined {
 }
 
 /** The one it has, and those it is on the way to. */
-function attributeClassesOf(claim: ApiObject): readonly string[] {
+function attributeClassesOf(claim: CountedObject): readonly string[] {
   const status = fieldsAt(claim, "status");
   const named: readonly [Fields | undefined, string][] = [
     [fieldsAt(claim, "spec"), "volumeAttributesClassName"],

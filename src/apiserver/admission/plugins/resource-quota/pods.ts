@@ -1,9 +1,8 @@
 import { byText } from "#base/text.ts";
 import { type Fields, fieldsAt, itemsAt, numberAt, textAt } from "../../../builtin/fields.ts";
 import { qosClassOf } from "../../../builtin/pod/qos.ts";
-import type { ApiObject } from "../../../registry/types.ts";
 import { type Amount, type Amounts, amountsAt, count, largest, pick, sum } from "./amounts.ts";
-import type { Evaluator } from "./types.ts";
+import type { CountedObject, Evaluator } from "./types.ts";
 import { type Scope, selects } from "./scopes.ts";
 
 /** What pods use. Source: pkg/quota/v1/evaluator/core/pods.go, k8s.io/component-helpers/resource (KEP-753, KEP-2837). */
@@ -42,7 +41,7 @@ export const podEvaluator: Evaluator = {
   },
 };
 
-function isInScope(scope: Scope, pod: ApiObject): boolean {
+function isInScope(scope: Scope, pod: CountedObject): boolean {
   const spec = fieldsAt(pod, "spec");
   switch (scope.name) {
     case "Terminating":
@@ -67,7 +66,7 @@ function isInScope(scope: Scope, pod: ApiObject): boolean {
 }
 
 /** It ends by itself, sooner or later. */
-function isTerminating(pod: ApiObject | undefined): boolean {
+function isTerminating(pod: CountedObject | undefined): boolean {
   return (numberAt(fieldsAt(pod, "spec"), "activeDeadlineSeconds") ?? -1) >= 0;
 }
 
@@ -86,13 +85,13 @@ function affinityTerms(spec: Fields | undefined): readonly Fields[] {
  * When a pod that is being deleted uses nothing more, although it is still there: its node may be lost. Unit:
  * milliseconds since the epoch.
  */
-export function countedUntilMs({ metadata }: ApiObject): number | undefined {
+export function countedUntilMs({ metadata }: CountedObject): number | undefined {
   const { deletionTimestamp, deletionGracePeriodSeconds } = metadata;
   if (deletionTimestamp === undefined || deletionGracePeriodSeconds === undefined) return undefined;
   return Date.parse(deletionTimestamp) + deletionGracePeriodSeconds * 1000;
 }
 
-function isRunning(pod: ApiObject, nowMs: number): boolean {
+function isRunning(pod: CountedObject, nowMs: number): boolean {
   const phase = textAt(fieldsAt(pod, "status"), "phase");
   if (phase === "Failed" || phase === "Succeeded") return false;
   return nowMs <= (countedUntilMs(pod) ?? nowMs);
@@ -127,7 +126,7 @@ function namesAskedFor(container: Fields): ReadonlySet<string> {
 type Kind = "requests" | "limits";
 
 /** All that runs in the end, or an init container beside the sidecars that started before it; and the overhead. */
-function askedFor(pod: ApiObject, kind: Kind): Amounts {
+function askedFor(pod: CountedObject, kind: Kind): Amounts {
   const spec = fieldsAt(pod, "spec");
   const of = effective(pod, kind);
   let sidecars: Amounts = new Map();
@@ -160,7 +159,7 @@ function withOverhead(amounts: Amounts, overhead: Amounts, kind: Kind): Amounts 
 }
 
 /** While a container is being resized it has the larger of what it shall have and what it has (KEP-1287). */
-function effective(pod: ApiObject, kind: Kind): (container: Fields) => Amounts {
+function effective(pod: CountedObject, kind: Kind): (container: Fields) => Amounts {
   const status = fieldsAt(pod, "status");
   const statuses = new Map(
     [...itemsAt(status, "containerStatuses"), ...itemsAt(status, "initContainerStatuses")].map((it) => [

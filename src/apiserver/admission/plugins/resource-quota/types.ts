@@ -1,5 +1,4 @@
-import type { Operation } from "../../../registry/admission.ts";
-import type { ApiObject } from "../../../registry/types.ts";
+import type { KubeObject } from "#api/meta/types.ts";
 import type { Amounts } from "./amounts.ts";
 import type { Scope } from "./scopes.ts";
 
@@ -8,19 +7,26 @@ export interface GroupResource {
   readonly plural: string;
 }
 
+/** An object that a quota may count: metadata typed, the rest read by field. */
+export interface CountedObject extends KubeObject {
+  apiVersion: string;
+  kind: string;
+  [field: string]: unknown;
+}
+
 /** A request that may change what is used. */
 export interface UsageChange {
-  readonly operation: Operation;
+  readonly operation: "CREATE" | "UPDATE" | "DELETE" | "CONNECT";
   readonly subresource: string;
-  readonly object: ApiObject | undefined;
-  readonly old: ApiObject | undefined;
+  readonly object: CountedObject | undefined;
+  readonly old: CountedObject | undefined;
 }
 
 export interface Evaluator {
   /** Whether what is used can change. */
   handles(change: UsageChange): boolean;
-  isInScope(scope: Scope, object: ApiObject): boolean;
+  isInScope(scope: Scope, object: CountedObject): boolean;
   /** What keeps `object` from being counted in `names`, resources of a quota. */
-  problem?(names: readonly string[], object: ApiObject): string | undefined;
-  usage(object: ApiObject, nowMs: number): Amounts;
+  problem?(names: readonly string[], object: CountedObject): string | undefined;
+  usage(object: CountedObject, nowMs: number): Amounts;
 }

@@ -1,3 +1,4 @@
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { MANAGED_BY_LABEL, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { TRAFFIC_ROUTES, type TrafficRoute } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { objectKey } from "#api/meta/key.ts";
@@ -6,7 +7,6 @@ import type { RuntimeDeps } from "#kube/deps.ts";
 import { createInformer } from "#kube/informer.ts";
 import { ensureNamespace } from "#kube/namespaces.ts";
 import type { Informer, KubeClient } from "#kube/types.ts";
-import { HUB_MANAGER } from "../../informers.ts";
 import type { Outcome, TrafficName, TrafficProvider } from "../provider.ts";
 
 /**
