@@ -155,6 +155,12 @@ describe("flows while many things break at once", () => {
     expect(verdict([failed(24_900), failed(25_100)], other)).toEqual(["failed at 25100"]);
   });
 
+  it("may fail until the proxies follow an endpoint that is offered again after there was none", () => {
+    const imported = [from(0, X), gone(10_000, X), from(20_000, X)];
+    const record = { imported, own: imported, view: imported, limits };
+    expect(verdict([failed(20_200), failed(21_100)], record)).toEqual(["failed at 21100"]);
+  });
+
   it("are counted by what became of them", () => {
     const record = {
       flows: [flow(1, X), failed(2)],

@@ -168,7 +168,13 @@ function judgeFailure(record: FlowRecord, flow: Flow, limits: Limits): Violation
   // An export that is withdrawn may be gone before the record says so, and while the client of the flow still starts.
   const isServed =
     limits.announcedMs > 0 &&
-    offered.some((it) => it.isThere && !hasMark(record, "withheld", it.cluster, underWay));
+    offered.some(
+      (it) =>
+        it.isThere &&
+        // The proxies follow the slices: what was offered just now may not be in use yet.
+        startedAtMs - it.atMs > limits.withdrawnMs &&
+        !hasMark(record, "withheld", it.cluster, underWay),
+    );
   if (!isServed && !isServable(record, from, { atMs: startedAtMs, limits }))
     return "failed: there was nobody";
   if (isRobbed(record, from, { atMs: startedAtMs, limits }))
