@@ -39,6 +39,11 @@ describe("what the environment says of the hub", () => {
     expect(read({}, true).config.insecureSkipTlsVerify).toBe(true);
   });
 
+  it("does not read an authority that nobody asks: the original charts have a placeholder there", () => {
+    const { config } = read({ HUB_CERTIFICATE_AUTHORITY: "<certificate_authority_data>" }, true);
+    expect(config).not.toHaveProperty("ca");
+  });
+
   it.each([
     ["HUB_SERVER_URL", undefined, "HUB_SERVER_URL is not set"],
     ["HUB_SERVER_URL", "hub", "HUB_SERVER_URL is no URL"],
