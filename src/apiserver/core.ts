@@ -12,6 +12,7 @@ import { RoleAggregation } from "./auth/aggregation.ts";
 import { CertificateSigner } from "./auth/certificates/signer.ts";
 import { type AuthenticationOptions, tokenSources } from "./auth/options.ts";
 import { builtinResources } from "./builtin/catalog.ts";
+import { AddressObjects } from "./builtin/service/address-objects.ts";
 import type { ServiceAllocations } from "./builtin/service/allocations.ts";
 import { CrdLifecycle } from "./crd/lifecycle.ts";
 import { crdStrategy } from "./crd/strategy.ts";
@@ -100,6 +101,7 @@ export function composeCore(options: CoreOptions): Core {
     new CrdLifecycle({ store, catalog, deleter: registry.deleter, webhooks: plugins.client, endWatches }),
   );
   registry.addFollowUp(expiry);
+  registry.addFollowUp(new AddressObjects({ store, allocations, newUid: randomUUID }));
   registry.addFollowUp(new RoleAggregation(store, authorizer));
   registry.addFollowUp(new CertificateSigner(store, pki.ca, log));
   registry.replay();

@@ -26,6 +26,10 @@ export const ACCEPTED: readonly Acceptance[] = [
         "2 PATCH /api/v1/namespaces/$ns/serviceaccounts/a?fieldManager=m: body.message: *",
         "4 PATCH /apis/apps/v1/namespaces/$ns/deployments/a?fieldManager=m: body.message: *",
       ],
+      "allocators/an address that an IPAddress names is taken": [
+        "6 PATCH /apis/networking.k8s.io/v1/ipaddresses/10.0.0.186: body.message: *",
+        "6 PATCH /apis/networking.k8s.io/v1/ipaddresses/10.0.0.186: body.details.causes[0].message: *",
+      ],
       "content/protobuf in": [3, 4].map((it) => `${it} POST ${MAPS}: body.message: *`),
       "deletion/delete options are checked": [`6 DELETE ${MAPS}/a: body.message: *`],
       "errors/bodies that say something else": [1, 2, 3, 4, 9, 10].map(
@@ -60,6 +64,14 @@ export const ACCEPTED: readonly Acceptance[] = [
           (it) =>
             `12 POST ${CRDS}?dryRun=All: body.details.causes[${it}].message: "Invalid value: [{\\"Name\\"*`,
         ),
+      ],
+    },
+  },
+  {
+    reason: "Rows have as many cells as columns",
+    differences: {
+      "allocators/each address of a Service has an IPAddress": [
+        "4 GET /apis/networking.k8s.io/v1/ipaddresses/10.0.0.181: body.rows[0].cells[2]: *",
       ],
     },
   },

@@ -61,7 +61,7 @@ export function builtinResources(options: BuiltinOptions): Builtins {
       ),
       ...eventResources(),
       ...workloadResources(),
-      ...networkResources(),
+      ...networkResources(allocations),
       ...storageResources(),
       ...flowResources(),
       ...accessResources(authorizer),

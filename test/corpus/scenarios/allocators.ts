@@ -2,6 +2,8 @@ import { area, del, get, given, patch, post, put, scenario, type Step } from "..
 
 const SERVICES = "/api/v1/namespaces/$ns/services";
 const IT = `${SERVICES}/a`;
+const ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses";
+const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 const PORTS = [{ port: 80 }];
 const service = (spec: object, name = "a"): object => ({
@@ -9,6 +11,10 @@ const service = (spec: object, name = "a"): object => ({
   spec: { ports: PORTS, ...spec },
 });
 const merge = (spec: object, query = ""): Step => patch("merge", `${IT}${query}`, { spec });
+const address = (name: string): object => ({
+  metadata: { name, labels: { of: "$id" } },
+  spec: { parentRef: { resource: "services", namespace: "$ns", name: "other" } },
+});
 /** On a real server nothing else gives addresses and ports back that the scenario names. */
 const cleared = given(del(SERVICES));
 
@@ -247,6 +253,38 @@ const all = area("allocators", [
     post(SERVICES, service({ clusterIP: "10.0.0.171" }, "d")),
     merge({ type: "ClusterIP", clusterIP: "10.0.0.171" }),
     merge({ type: "ClusterIP", clusterIP: "10.0.0.173" }),
+    cleared,
+  ]),
+  scenario("each address of a Service has an IPAddress", [
+    post(SERVICES, service({ ...REQUIRE, clusterIPs: ["10.0.0.181", "fd00::b1"], clusterIP: "10.0.0.181" })),
+    get(`${ADDRESSES}/10.0.0.181`),
+    get(`${ADDRESSES}/fd00::b1`),
+    get(`${ADDRESSES}/10.0.0.181`, { accept: TABLE }),
+    merge({ sessionAffinity: "ClientIP" }),
+    get(`${ADDRESSES}/10.0.0.181`),
+    merge(SINGLE),
+    get(`${ADDRESSES}/fd00::b1`),
+    merge({ ...EXTERNAL, clusterIP: null, clusterIPs: null }),
+    get(`${ADDRESSES}/10.0.0.181`),
+    post(`${SERVICES}?dryRun=All`, service({ clusterIP: "10.0.0.182" }, "b")),
+    get(`${ADDRESSES}/10.0.0.182`),
+    post(SERVICES, service({ clusterIP: "10.0.0.183", sessionAffinity: "Never" }, "b")),
+    get(`${ADDRESSES}/10.0.0.183`),
+    post(SERVICES, service({}, "given"), { name: "given" }),
+    get(`${ADDRESSES}/$given.spec.clusterIP`),
+    post(SERVICES, service({ clusterIP: "10.0.0.184" }, "c")),
+    del(`${SERVICES}/c`),
+    get(`${ADDRESSES}/10.0.0.184`),
+    cleared,
+  ]),
+  scenario("an address that an IPAddress names is taken", [
+    post(ADDRESSES, address("10.0.0.186")),
+    post(SERVICES, service({ clusterIP: "10.0.0.186" })),
+    del(`${ADDRESSES}/10.0.0.186`),
+    post(SERVICES, service({ clusterIP: "10.0.0.186" })),
+    post(ADDRESSES, address("10.0.0.186")),
+    patch("merge", `${ADDRESSES}/10.0.0.186`, { spec: { parentRef: { name: "b" } } }),
+    del(`${ADDRESSES}/10.0.0.186`),
     cleared,
   ]),
   scenario("node ports move between ports, and are shared by protocols", [

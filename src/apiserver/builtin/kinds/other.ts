@@ -32,6 +32,7 @@ import { coreEventStrategy, eventStrategy } from "../event/strategy.ts";
 import { leaseStrategy } from "../lease.ts";
 import { ingressClassStrategy, ingressStrategy, ingressWarnings } from "../networking/ingress.ts";
 import { ipAddressStrategy, serviceCidrStrategy } from "../networking/addresses.ts";
+import type { ServiceAllocations } from "../service/allocations.ts";
 import { networkPolicyStrategy } from "../networking/policy.ts";
 
 /** Events: two groups, one store. */
@@ -59,7 +60,7 @@ export function eventResources(): readonly ResourceDefinition[] {
 }
 
 /** Groups discovery, networking and coordination. */
-export function networkResources(): readonly ResourceDefinition[] {
+export function networkResources(allocations: ServiceAllocations): readonly ResourceDefinition[] {
   return [
     define("discovery.k8s.io/v1", "EndpointSlice", {
       plural: "endpointslices",
@@ -91,7 +92,10 @@ export function networkResources(): readonly ResourceDefinition[] {
       clusterScoped: true,
       shortNames: ["ip"],
       columns: ipAddressColumns,
-      strategy: ipAddressStrategy,
+      strategy: {
+        ...ipAddressStrategy,
+        onStored: (after, before) => allocations.named(after, before),
+      },
     }),
     define("networking.k8s.io/v1", "ServiceCIDR", {
       plural: "servicecidrs",

@@ -47,6 +47,8 @@ export class ServiceAllocations {
   readonly #ports: { readonly first: number; readonly last: number; readonly band: Band };
   readonly #ownerByIp = new Map<IpAddress, ObjectKey>();
   readonly #ownerByPort = new Map<number, ObjectKey>();
+  /** Addresses that an IPAddress names, whoever made it: none of them is free. */
+  readonly #named = new Set<IpAddress>();
 
   /** @throws {FleetError} `OPTION_INVALID` without a range, or with two of one family. */
   constructor(options: AllocationOptions) {
@@ -87,7 +89,7 @@ export class ServiceAllocations {
   chooseIp(family: IPFamily, key: ObjectKey): string | undefined {
     const range = this.#ranges.get(family);
     if (range === undefined) return undefined;
-    const position = choose(range.band, key, (it) => this.#ownerByIp.has(addressAt(range.prefix, it)));
+    const position = choose(range.band, key, (it) => this.#isTaken(addressAt(range.prefix, it)));
     return position === undefined ? undefined : formatAddress(addressAt(range.prefix, position));
   }
 
@@ -105,8 +107,14 @@ export class ServiceAllocations {
     if (range === undefined || !isUsable(range, address)) {
       return "the provided network does not match the current range";
     }
-    const owner = this.#ownerByIp.get(address);
-    return owner === undefined || owner === key ? undefined : "provided IP is already allocated";
+    const isOwn = this.#ownerByIp.get(address) === key;
+    return isOwn || !this.#isTaken(address) ? undefined : "provided IP is already allocated";
+  }
+
+  /** The Service that holds an address. */
+  ownerOf(text: string): ObjectKey | undefined {
+    const address = tryParseAddress(text);
+    return address === undefined ? undefined : this.#ownerByIp.get(address);
   }
 
   /** Why the Service `key` cannot hold this port; undefined when it can. */
@@ -119,7 +127,19 @@ export class ServiceAllocations {
     return owner === undefined || owner === key ? undefined : "provided port is already allocated";
   }
 
-  /** Follows the store. */
+  #isTaken(address: IpAddress): boolean {
+    return this.#ownerByIp.has(address) || this.#named.has(address);
+  }
+
+  /** Follows the IPAddresses in the store. */
+  named(after: ApiObject | undefined, before: ApiObject | undefined): void {
+    const address = tryParseAddress((after ?? before)?.metadata.name ?? "");
+    if (address === undefined) return;
+    if (after === undefined) this.#named.delete(address);
+    else this.#named.add(address);
+  }
+
+  /** Follows the Services in the store. */
   stored(after: ApiObject | undefined, before: ApiObject | undefined): void {
     if (before !== undefined) this.#release(before);
     if (after !== undefined) this.#hold(after);
