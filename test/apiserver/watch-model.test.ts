@@ -45,8 +45,8 @@ class SlowSink implements WatchSink {
   constructor(room: number) {
     this.room = room;
   }
-  write(chunk: Buffer): boolean {
-    for (const line of chunk.toString("utf8").split("\n")) {
+  write(pieces: readonly Buffer[]): boolean {
+    for (const line of Buffer.concat(pieces).toString("utf8").split("\n")) {
       if (line !== "") this.events.push(JSON.parse(line) as Received);
     }
     this.room -= 1;

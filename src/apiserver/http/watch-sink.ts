@@ -3,19 +3,29 @@ import type { WatchSink } from "../watch/watcher.ts";
 import type { Outlet } from "./outlet.ts";
 
 /**
- * Frames of the chunked coding (RFC 9112, 7.1), each made once for all watchers that are sent the same bytes, one after
+ * Frames of the chunked coding (RFC 9112, 7.1), each made once for all watchers that are sent the same pieces, one after
  * the other. The response would make three pieces of each chunk, for each watcher anew.
  */
 export class ChunkFrames {
-  #last: { readonly chunk: Buffer; readonly frame: Buffer } | undefined;
+  #last: { readonly pieces: readonly Buffer[]; readonly frame: Buffer } | undefined;
 
-  of(chunk: Buffer): Buffer {
-    if (this.#last?.chunk !== chunk) {
-      const frame = Buffer.concat([Buffer.from(`${chunk.length.toString(16)}\r\n`, "latin1"), chunk, CRLF]);
-      this.#last = { chunk, frame };
+  of(pieces: readonly Buffer[]): Buffer {
+    if (this.#last === undefined || !areSame(this.#last.pieces, pieces)) {
+      const head = Buffer.from(`${lengthOf(pieces).toString(16)}\r\n`, "latin1");
+      this.#last = { pieces, frame: Buffer.concat([head, ...pieces, CRLF]) };
     }
     return this.#last.frame;
   }
+}
+
+function areSame(one: readonly Buffer[], other: readonly Buffer[]): boolean {
+  return one.length === other.length && one.every((piece, at) => piece === other[at]);
+}
+
+function lengthOf(pieces: readonly Buffer[]): number {
+  let bytes = 0;
+  for (const it of pieces) bytes += it.length;
+  return bytes;
 }
 
 const CRLF = Buffer.from("\r\n", "latin1");
@@ -26,8 +36,12 @@ export function sinkOf(response: ServerResponse, outlet: Outlet, frames: ChunkFr
   // A response that waits behind another one of its connection has no socket yet.
   const sink =
     socket === null || !response.chunkedEncoding
-      ? new PacedSink({ write: (chunk) => response.write(chunk), end }, outlet, response.req.socket)
-      : new PacedSink({ write: (chunk) => socket.write(frames.of(chunk)), end }, outlet, socket);
+      ? new PacedSink(
+          { write: (pieces) => response.write(Buffer.concat(pieces)), end },
+          outlet,
+          response.req.socket,
+        )
+      : new PacedSink({ write: (pieces) => socket.write(frames.of(pieces)), end }, outlet, socket);
   const emitter = socket === null || !response.chunkedEncoding ? response : socket;
   const onDrain = (): void => sink.onWritten();
   emitter.on("drain", onDrain);
@@ -40,13 +54,13 @@ export function sinkOf(response: ServerResponse, outlet: Outlet, frames: ChunkFr
 
 interface Pipe {
   /** False: more than the socket takes at once. */
-  write(chunk: Buffer): boolean;
+  write(pieces: readonly Buffer[]): boolean;
   end(): void;
 }
 
 /**
- * Hands chunks to a socket. What the socket did not take counts for its user. Where the user has no more room, a chunk
- * waits here, which costs nothing while all watchers of an event share its bytes. A client that takes nothing in time
+ * Hands pieces to a socket. What the socket did not take counts for its user. Where the user has no more room, they
+ * wait here, which costs nothing while all watchers of an event share its bytes. A client that takes nothing in time
  * is cut off.
  */
 class PacedSink implements WatchSink, Disposable {
@@ -68,14 +82,15 @@ class PacedSink implements WatchSink, Disposable {
     this.#drained = drained;
   }
 
-  write(chunk: Buffer): boolean {
-    if (this.#waiting !== undefined || !this.#outlet.hasRoom(chunk.length)) {
+  write(pieces: readonly Buffer[]): boolean {
+    const bytes = lengthOf(pieces);
+    if (this.#waiting !== undefined || !this.#outlet.hasRoom(bytes)) {
       // The last words of a watch that stands still are dropped, as the events are that it has missed.
-      this.#waiting ??= this.#outlet.onceGivenBack(() => this.#retry(chunk));
+      this.#waiting ??= this.#outlet.onceGivenBack(() => this.#retry(pieces));
       return false;
     }
-    if (this.#pipe.write(chunk)) return true;
-    this.#unsent ??= this.#untilTaken(chunk.length);
+    if (this.#pipe.write(pieces)) return true;
+    this.#unsent ??= this.#untilTaken(bytes);
     return false;
   }
 
@@ -86,10 +101,10 @@ class PacedSink implements WatchSink, Disposable {
     return stack;
   }
 
-  #retry(chunk: Buffer): boolean {
-    if (!this.#outlet.hasRoom(chunk.length)) return false;
+  #retry(pieces: readonly Buffer[]): boolean {
+    if (!this.#outlet.hasRoom(lengthOf(pieces))) return false;
     this.#waiting = undefined;
-    if (this.write(chunk)) this.#drained();
+    if (this.write(pieces)) this.#drained();
     return true;
   }
 

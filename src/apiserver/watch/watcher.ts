@@ -5,8 +5,8 @@ import type { Table } from "../storage/table.ts";
 
 /** Where a watcher's bytes go. */
 export interface WatchSink {
-  /** False: no more until `drained` is called. */
-  write(chunk: Buffer): boolean;
+  /** Takes the pieces as one. False: no more until `drained` is called. */
+  write(pieces: readonly Buffer[]): boolean;
   onDrain(drained: () => void): void;
   /** Ends the stream cleanly. */
   end(): void;
@@ -54,8 +54,8 @@ export class Watcher {
   #nextInitial = 0;
   #isLive = false;
   #isEnded = false;
-  #chunks: Buffer[] = [];
-  #chunkBytes = 0;
+  #pieces: Buffer[] = [];
+  #gatheredBytes = 0;
   /** Made when there is something to wait for. */
   #gone: AbortController | undefined;
 
@@ -80,7 +80,7 @@ export class Watcher {
       this.#position = event.revision;
       if (bytes !== undefined) this.#gather(bytes);
       // What a commit has more is read from the log once this was taken.
-      if (this.#chunkBytes >= CHUNK_BYTES) this.flush();
+      if (this.#gatheredBytes >= CHUNK_BYTES) this.flush();
     });
   }
 
@@ -114,12 +114,11 @@ export class Watcher {
   }
 
   flush(): void {
-    if (this.#isEnded || this.#chunkBytes === 0) return;
-    const [first] = this.#chunks;
-    const bytes = this.#chunks.length === 1 && first !== undefined ? first : Buffer.concat(this.#chunks);
-    this.#chunks = [];
-    this.#chunkBytes = 0;
-    if (!this.#sink.write(bytes)) this.#isLive = false;
+    if (this.#isEnded || this.#gatheredBytes === 0) return;
+    const pieces = this.#pieces;
+    this.#pieces = [];
+    this.#gatheredBytes = 0;
+    if (!this.#sink.write(pieces)) this.#isLive = false;
   }
 
   /** Says that the client has seen everything up to `revision`; not while it lags. */
@@ -142,8 +141,8 @@ export class Watcher {
   }
 
   #gather(bytes: Buffer): void {
-    this.#chunks.push(bytes);
-    this.#chunkBytes += bytes.length;
+    this.#pieces.push(bytes);
+    this.#gatheredBytes += bytes.length;
   }
 
   /** Sends initial state and log until the client is up to date or its socket is full. */
@@ -159,7 +158,7 @@ export class Watcher {
   #gatherInitial(): boolean {
     const { initial, encoder, marksInitialEnd, revision } = this.spec;
     if (initial === undefined || this.#nextInitial > initial.length) return false;
-    while (this.#nextInitial < initial.length && this.#chunkBytes < CHUNK_BYTES) {
+    while (this.#nextInitial < initial.length && this.#gatheredBytes < CHUNK_BYTES) {
       const entry = initial[this.#nextInitial];
       if (entry !== undefined) this.#gather(encoder.single("ADDED", entry));
       this.#nextInitial += 1;
@@ -182,7 +181,7 @@ export class Watcher {
       const bytes = inScope(this.spec, event.key) ? this.#encode(event) : undefined;
       this.#position = event.revision;
       if (bytes !== undefined) this.#gather(bytes);
-      if (this.#chunkBytes >= CHUNK_BYTES) return true;
+      if (this.#gatheredBytes >= CHUNK_BYTES) return true;
     }
     return false;
   }
