@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
 import { type AddressInfo, isIPv6, type Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
@@ -6,6 +6,7 @@ import { FleetError } from "#base/errors.ts";
 import type { Logger } from "#base/log.ts";
 import type { CertificatePair } from "#pki/keys.ts";
 import { isStream, type RequestHandler } from "./handler.ts";
+import { answerTo, type ParserError } from "./malformed.ts";
 import type { ServerMeters } from "./meters.ts";
 import { parsePath } from "./path.ts";
 
@@ -14,6 +15,12 @@ const DRAIN_MS = 2000;
 
 /** Longest that a client may take to open a TLS session, as Go's server has it for headers. Unit: milliseconds. */
 const HANDSHAKE_MS = 10_000;
+
+/**
+ * How long a connection stays open after a request that nobody can read was answered: closed with bytes of the client unread
+ * it would be reset, and the answer lost. Unit: milliseconds.
+ */
+const LINGER_MS = 500;
 
 /** Silence on a connection after which the peer is asked whether it is there. Unit: milliseconds. */
 const KEEP_ALIVE_MS = 15_000;
@@ -44,6 +51,8 @@ export class Listener implements AsyncDisposable {
   #closed: Promise<void> | undefined;
   /** Connections below TLS: the HTTP server does not know of those whose client went away during the handshake. */
   readonly #sockets = new Set<Socket>();
+  /** The last answer that is under way on each connection: nothing else may be written in the middle of it. */
+  readonly #answering = new WeakMap<Socket, ServerResponse>();
 
   constructor(options: ListenerOptions) {
     const { certificate, clientCa, handler } = options;
@@ -74,9 +83,14 @@ export class Listener implements AsyncDisposable {
       socket.once("close", () => this.#sockets.delete(socket));
     });
     this.#server.on("request", (request, response) => {
+      const { socket } = request;
+      this.#answering.set(socket, response);
+      response.once("close", () => {
+        if (this.#answering.get(socket) === response) this.#answering.delete(socket);
+      });
       // When the server stops, a connection whose last answer has ended is of no use any more.
       response.once("finish", () => {
-        if (this.#closed !== undefined) request.socket.end();
+        if (this.#closed !== undefined) socket.end();
       });
       void handler.handle(request, response);
     });
@@ -85,10 +99,22 @@ export class Listener implements AsyncDisposable {
     });
     this.#server.on("secureConnection", readByStream);
     this.#server.on("tlsClientError", (_error, socket) => socket.destroy());
-    this.#server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
-      this.#noteClientError(error, socket as Socket);
+    this.#server.on("clientError", (error: ParserError, socket) => this.#refuse(error, socket as Socket));
+  }
+
+  /** What cannot be read is answered where nothing else is being answered, and the connection ends. */
+  #refuse(error: ParserError, socket: Socket): void {
+    // The rest of what was refused.
+    if (socket.writableEnded) return;
+    this.#noteClientError(error, socket);
+    const answer = answerTo(error);
+    if (answer === undefined || !socket.writable || this.#answering.has(socket)) {
       socket.destroy();
-    });
+      return;
+    }
+    socket.end(answer);
+    const end = this.#options.clock.after(LINGER_MS, () => socket.destroy());
+    socket.once("close", () => end[Symbol.dispose]());
   }
 
   #noteClientError({ code = "unknown", message }: NodeJS.ErrnoException, socket: Socket): void {
