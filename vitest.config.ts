@@ -1,28 +1,68 @@
 import { defineConfig } from "vitest/config";
+import { DetailsReporter } from "./scripts/details-reporter.ts";
 import { FAILURES_FILE, FailureReporter } from "./scripts/failures.ts";
+import { canIsolate, isolatedPool } from "./scripts/isolated-pool.ts";
+import { LongestFirst } from "./scripts/longest-first.ts";
 
 const failures = process.env[FAILURES_FILE];
 
+/** Beside the sources, and needs sockets or programs. */
+const INTEGRATION = "src/**/*.integration.test.ts";
+/** Besides those beside the sources: what is below `test/` and needs neither sockets nor programs. */
+const UNIT = [
+  "src/**/*.test.ts",
+  "scripts/**/*.test.ts",
+  "test/{architecture,coming-from,docs,regular-expressions}.test.ts",
+  "test/{corpus/normalise,e2e/snapshot,fleet/pairs,fuzz/decoders,kube/client-fake,mcs/conflicts}.test.ts",
+  "test/{nft/fake,recorded-objects/recorded,traffic/fake}.test.ts",
+];
+/** What it compares is the machine before a lab and after. */
+const ON_MACHINE = ["test/lab/leftovers.test.ts"];
+/** The flag --exclude of vitest does nothing for projects. */
+const EXCLUDED = process.env["TEST_EXCLUDE"]?.split(" ") ?? [];
+const LAB = {
+  testTimeout: 120_000,
+  hookTimeout: 120_000,
+  globalSetup: ["scripts/bundle-once.mjs"],
+  // Most of their time is spent waiting. Where they cannot be kept apart, they go one by one.
+  maxWorkers: canIsolate ? 2 : 1,
+  sequence: { groupOrder: 1 },
+};
+
 /**
- * `unit` needs no privileges and runs in seconds; `lab` makes network namespaces and runs alone; `e2e` runs on clusters.
- * Files run by Node itself, untransformed, exactly as in production.
+ * `unit` opens no sockets and starts no programs; `integration` does, and needs no privileges; `lab` makes network
+ * namespaces; `e2e` runs on clusters. Files run by Node itself, untransformed, exactly as in production.
  */
 export default defineConfig({
   test: {
-    ...(failures === undefined ? {} : { reporters: ["default", new FailureReporter(failures)] }),
+    reporters: [
+      "minimal",
+      new DetailsReporter(import.meta.dirname),
+      ...(failures === undefined ? [] : [new FailureReporter(failures)]),
+    ],
     experimental: { viteModuleRunner: false },
+    // By chance: scripts/another-day.ts.
+    sequence:
+      process.env["TEST_ORDER"] === "random" ? { shuffle: { files: true } } : { sequencer: LongestFirst },
     projects: [
       {
         extends: true,
         test: {
           name: "unit",
-          include: ["src/**/*.test.ts", "test/**/*.test.ts", "scripts/**/*.test.ts"],
-          // The flag --exclude of vitest does nothing for projects.
-          exclude: [
-            "test/lab/**",
-            "test/e2e/fleet.test.ts",
-            ...(process.env["TEST_EXCLUDE"]?.split(" ") ?? []),
-          ],
+          include: UNIT,
+          exclude: [INTEGRATION, ...EXCLUDED],
+          setupFiles: ["scripts/no-outside.ts"],
+          // Nothing keeps state in modules, which need not be loaded and compiled anew for each file.
+          isolate: false,
+          testTimeout: 30_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "integration",
+          include: [INTEGRATION, "test/**/*.test.ts"],
+          exclude: ["test/lab/**", "test/e2e/fleet.test.ts", ...UNIT.slice(1), ...EXCLUDED],
           testTimeout: 30_000,
           // A real kube-apiserver takes its time to start (`npm run test:real`).
           ...(process.env["TEST_API_SERVER"] === "real" ? { hookTimeout: 180_000 } : {}),
@@ -41,14 +81,14 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          ...LAB,
           name: "lab",
           include: ["test/lab/**/*.test.ts"],
-          testTimeout: 120_000,
-          hookTimeout: 120_000,
-          fileParallelism: false,
-          maxWorkers: 1,
+          exclude: ON_MACHINE,
+          ...(canIsolate ? { pool: isolatedPool } : {}),
         },
       },
+      { extends: true, test: { ...LAB, name: "lab-machine", include: ON_MACHINE } },
     ],
   },
 });

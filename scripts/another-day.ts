@@ -1,5 +1,5 @@
 /**
- * The unit tests on the next 29 February, in a time zone that has reached 1 March, in another language, with two busy loops beside them:
+ * The unit and integration tests on the next 29 February, in a time zone that has reached 1 March, in another language, with two busy loops beside them:
  * no test may depend on the day, the time zone, the locale, the order of files or a machine that is idle.
  *
  *   node scripts/another-day.ts [FILE...]
@@ -14,6 +14,7 @@ const ENVIRONMENT: Readonly<Record<string, string>> = {
   TZ: "Pacific/Kiritimati",
   LC_ALL: "tr_TR.UTF-8",
   FAKETIME_DONT_FAKE_MONOTONIC: "1",
+  TEST_ORDER: "random",
 };
 
 /**
@@ -40,7 +41,7 @@ const TESTS_BY_OTHER_CLOCKS: Readonly<Record<string, string>> = {
 const offsetSeconds = Math.round((nextLeapDay(Date.now()) - Date.now()) / 1000);
 const pattern = `^(?!.*(${Object.keys(TESTS_BY_OTHER_CLOCKS).join("|")}))`;
 const faketime = ["--exclude-monotonic", "-f", `+${offsetSeconds}`];
-const vitest = ["vitest", "run", "--project", "unit", "--sequence.shuffle.files", "-t", pattern];
+const vitest = ["vitest", "run", "--project", "unit", "--project", "integration", "-t", pattern];
 const command = [...faketime, ...vitest, ...process.argv.slice(2)];
 
 const loops = Array.from({ length: 2 }, () =>

@@ -1,4 +1,4 @@
-/** What every change must pass: format, lint, types, unit tests (the architecture among them), dead code, generated files. */
+/** The inner loop: format, lint, types, dead code, generated files, and the unit tests, the architecture among them. */
 import { runSteps, type Step } from "./steps.ts";
 
 export const CHECKS: readonly Step[] = [

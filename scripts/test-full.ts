@@ -1,6 +1,6 @@
-/** `npm run test:full`: what `npm test` runs, the unit tests on another day, and every run of the conformance suite that we hold ourselves to. */
-import { CHECKS } from "./check.ts";
+/** `npm run test:full`: what `npm test` runs, unit and integration tests on another day, and every run of the conformance suite that we hold ourselves to. */
 import { runSteps, type Step } from "./steps.ts";
+import { TESTS } from "./test.ts";
 
 const conformance = (name: string, ...flags: readonly string[]): Step => ({
   name: `conformance, ${name}`,
@@ -8,13 +8,12 @@ const conformance = (name: string, ...flags: readonly string[]): Step => ({
 });
 
 const steps: readonly Step[] = [
-  ...CHECKS,
-  { name: "lab tests", command: ["vitest", "run", "--project", "lab"] },
-  { name: "unit tests on another day", command: ["node", "scripts/another-day.ts"] },
+  ...TESTS,
+  { name: "tests on another day", command: ["node", "scripts/another-day.ts"] },
   { name: "end to end, on a lab", command: ["node", "scripts/e2e.ts"] },
   {
     name: "cost of inputs up to their limits",
-    command: ["env", "GROWTH=full", "vitest", "run", "--project", "unit", "test/growth"],
+    command: ["env", "GROWTH=full", "vitest", "run", "--project", "integration", "test/growth"],
   },
   conformance("dual-stack"),
   conformance("IPv4 only", "--ip-family", "ipv4"),

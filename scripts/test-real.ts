@@ -40,7 +40,17 @@ function main(): boolean {
     { name: "corpus", command: ["node", "scripts/corpus.ts", "compare"] },
     {
       name: "tests of the API",
-      command: ["env", "TEST_API_SERVER=real", "vitest", "run", "--project", "unit", "-t", pattern, ...files],
+      command: [
+        "env",
+        "TEST_API_SERVER=real",
+        "vitest",
+        "run",
+        "--project",
+        "integration",
+        "-t",
+        pattern,
+        ...files,
+      ],
     },
     {
       name: "installation of the charts",
@@ -50,7 +60,7 @@ function main(): boolean {
         "vitest",
         "run",
         "--project",
-        "unit",
+        "integration",
         "test/chart/install.test.ts",
       ],
     },

@@ -1,6 +1,11 @@
-/** `npm test`: the checks, and then the tests that need network namespaces. */
+/** `npm test`: the checks, and then the tests that need sockets, programs and network namespaces. */
 import { CHECKS } from "./check.ts";
-import { runSteps } from "./steps.ts";
+import { runSteps, type Step } from "./steps.ts";
 
-const lab = { name: "lab tests", command: ["vitest", "run", "--project", "lab"] } as const;
-if (!runSteps([...CHECKS, { name: lab.name, command: [...lab.command] }])) process.exitCode = 1;
+export const TESTS: readonly Step[] = [
+  ...CHECKS,
+  { name: "integration tests", command: ["vitest", "run", "--project", "integration"] },
+  { name: "lab tests", command: ["vitest", "run", "--project", "lab", "--project", "lab-machine"] },
+];
+
+if (import.meta.main && !runSteps(TESTS)) process.exitCode = 1;

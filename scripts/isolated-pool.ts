@@ -1,0 +1,92 @@
+/**
+ * Runs each file of tests in network, mount, process and IPC namespaces of its own, so that labs can be up side by side
+ * without meeting, and whatever a file leaves behind is gone with it.
+ */
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import type { PoolOptions, PoolRunnerInitializer, PoolWorker } from "vitest/node";
+
+/** Dies with the process that started it, and takes everything inside along. */
+const UNSHARE = ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--net", "--mount", "--pid", "--ipc"];
+const ISOLATED = [...UNSHARE, "--fork", "--kill-child", "--mount-proc", "--propagation", "private", "--"];
+
+/** The shell stays as process 1, which reaps what programs leave. 203.0.113.0/24 is for documentation (RFC 5737). */
+const INSIDE = `set -e
+mount -t tmpfs tmpfs /run
+mount -t tmpfs -o mode=1777 tmpfs /tmp
+ip link set lo up
+ip link add ext0 type veth peer name ext1
+ip address add 203.0.113.2/24 dev ext0
+ip link set ext0 up
+ip link set ext1 up
+ip route add default via 203.0.113.1
+set +e
+"$@"
+exit $?`;
+
+const isolated = (...command: readonly string[]): readonly [string, string[]] => {
+  const [program = "", ...args] = [...ISOLATED, "sh", "-c", INSIDE, "sh", ...command];
+  return [program, args];
+};
+
+/** Whether this machine allows it: for root, and in containers that may make namespaces. */
+export const canIsolate =
+  process.getuid?.() === 0 && spawnSync(...isolated("true"), { stdio: "ignore" }).status === 0;
+
+export const isolatedPool: PoolRunnerInitializer = {
+  name: "isolated",
+  createPoolWorker: (options) => new IsolatedWorker(options),
+};
+
+/** As the pool `forks` of vitest, but for where its process runs. */
+class IsolatedWorker implements PoolWorker {
+  readonly name = "isolated";
+  readonly #options: PoolOptions;
+  #child: ChildProcess | undefined;
+
+  constructor(options: PoolOptions) {
+    this.#options = options;
+  }
+
+  get #process(): ChildProcess {
+    if (this.#child === undefined) throw new Error("the worker is not started");
+    return this.#child;
+  }
+
+  on(event: string, callback: (...args: unknown[]) => void): void {
+    this.#process.on(event, callback);
+  }
+
+  off(event: string, callback: (...args: unknown[]) => void): void {
+    this.#process.off(event, callback);
+  }
+
+  send(message: Parameters<PoolWorker["send"]>[0]): void {
+    this.#process.send(message);
+  }
+
+  deserialize(data: unknown): unknown {
+    return data;
+  }
+
+  async start(): Promise<void> {
+    const { execArgv, distPath, env } = this.#options;
+    const [command, args] = isolated(process.execPath, ...execArgv, join(distPath, "workers/forks.js"));
+    const child = spawn(command, args, {
+      env,
+      stdio: ["ignore", "inherit", "inherit", "ipc"],
+      serialization: "advanced",
+    });
+    this.#child = child;
+    await once(child, "spawn");
+  }
+
+  async stop(): Promise<void> {
+    const child = this.#process;
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, "exit");
+    child.kill("SIGKILL");
+    await ended;
+  }
+}
