@@ -18,13 +18,17 @@ export interface BootstrapOptions {
   readonly allocations: ServiceAllocations;
   readonly advertiseAddress: string;
   readonly port: number;
+  /** PEM of each authority that signs client certificates. */
+  readonly clientCa: readonly string[];
 }
+
+/** What may be another port or authority than last time. */
+const KEPT: ReadonlySet<string> = new Set(["Service", "ConfigMap"]);
 
 /** Makes what every cluster has, where it is missing, and says where the API server is reached now. */
 export async function bootstrap(registry: Registry, options: BootstrapOptions): Promise<void> {
   for (const object of bootstrapObjects(options)) {
-    // The port may be another one than last time.
-    await (object.kind === "Service" ? keep(registry, object) : ensure(registry, object));
+    await (KEPT.has(object.kind) ? keep(registry, object) : ensure(registry, object));
   }
   await markRangesReady(registry);
   for (const object of ownEndpoints(options)) await keep(registry, object);
@@ -88,7 +92,8 @@ async function keep(registry: Registry, wanted: ApiObject): Promise<void> {
   await ensure(registry, structuredClone(wanted));
   await registry.change(requestFor(definition, wanted), (entry) => {
     if (entry === undefined) return undefined;
-    const metadata = { ...entry.object.metadata, labels: { ...wanted.metadata.labels } };
+    const { labels } = wanted.metadata;
+    const metadata = { ...entry.object.metadata, ...(labels === undefined ? {} : { labels: { ...labels } }) };
     return { input: structuredClone({ ...entry.object, ...wanted, metadata }) };
   });
 }

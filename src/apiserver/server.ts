@@ -145,7 +145,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     listener.stop();
   });
   const port = await listener.listen();
-  await bootstrap(registry, { allocations, advertiseAddress, port });
+  await bootstrap(registry, { allocations, advertiseAddress, port, clientCa });
   const url = `https://${isIPv6(advertiseAddress) ? `[${advertiseAddress}]` : advertiseAddress}:${port}`;
   const kubeconfig = join(dataDir, "admin.kubeconfig");
   // By the port, so that the files of several servers on a machine can be read together.

@@ -26,16 +26,15 @@ function role(
   its: Partial<Record<"rules" | "aggregationRule", unknown>>,
   labels = {},
 ): ApiObject {
+  const metadata = defaultMetadata(name, labels);
+  return { apiVersion: `${RBAC}/v1`, kind: "ClusterRole", metadata, rules: [], ...its };
+}
+
+function defaultMetadata(name: string, labels = {}): ApiObject["metadata"] {
   return {
-    apiVersion: `${RBAC}/v1`,
-    kind: "ClusterRole",
-    metadata: {
-      name,
-      labels: { "kubernetes.io/bootstrapping": "rbac-defaults", ...labels },
-      annotations: { "rbac.authorization.kubernetes.io/autoupdate": "true" },
-    },
-    rules: [],
-    ...its,
+    name,
+    labels: { "kubernetes.io/bootstrapping": "rbac-defaults", ...labels },
+    annotations: { "rbac.authorization.kubernetes.io/autoupdate": "true" },
   };
 }
 
@@ -53,11 +52,7 @@ function bind(name: string, roleName: string, ...subjects: readonly Subject[]): 
   return {
     apiVersion: `${RBAC}/v1`,
     kind: "ClusterRoleBinding",
-    metadata: {
-      name,
-      labels: { "kubernetes.io/bootstrapping": "rbac-defaults" },
-      annotations: { "rbac.authorization.kubernetes.io/autoupdate": "true" },
-    },
+    metadata: defaultMetadata(name),
     roleRef: { apiGroup: RBAC, kind: "ClusterRole", name: roleName },
     subjects: [...subjects],
   };
@@ -313,7 +308,37 @@ function systemRoles(): readonly ApiObject[] {
   ];
 }
 
-/** ClusterRoles and their bindings. */
+/** ConfigMap of kube-system that says by whom the API server has its clients certified. */
+export const CLIENT_AUTHORITIES = "extension-apiserver-authentication";
+
+/** Who may read it: programs that serve the API or their metrics, and leave it to the API server who their clients are. */
+function readersOfAuthorities(): readonly ApiObject[] {
+  const [apiVersion, namespace] = [`${RBAC}/v1`, "kube-system"];
+  const name = `${CLIENT_AUTHORITIES}-reader`;
+  const rule = {
+    verbs: READ,
+    apiGroups: [""],
+    resources: ["configmaps"],
+    resourceNames: [CLIENT_AUTHORITIES],
+  };
+  return [
+    {
+      apiVersion,
+      kind: "Role",
+      metadata: { ...defaultMetadata(name), namespace },
+      rules: [rule],
+    },
+    {
+      apiVersion,
+      kind: "RoleBinding",
+      metadata: { ...defaultMetadata(`system::${name}`), namespace },
+      roleRef: { apiGroup: RBAC, kind: "Role", name },
+      subjects: [user("system:kube-controller-manager"), user("system:kube-scheduler")],
+    },
+  ];
+}
+
+/** Roles and their bindings. */
 export function bootstrapRoles(): readonly ApiObject[] {
   return [
     ...publicRoles(),
@@ -343,5 +368,6 @@ export function bootstrapRoles(): readonly ApiObject[] {
     ),
     bind("system:kube-scheduler", "system:kube-scheduler", user("system:kube-scheduler")),
     bind("system:monitoring", "system:monitoring", group("system:monitoring")),
+    ...readersOfAuthorities(),
   ];
 }

@@ -1,4 +1,4 @@
-import { bootstrapRoles } from "../auth/bootstrap-roles.ts";
+import { bootstrapRoles, CLIENT_AUTHORITIES } from "../auth/bootstrap-roles.ts";
 import type { ApiObject } from "../registry/types.ts";
 import { SYSTEM_PRIORITIES } from "./pod/admission.ts";
 import type { ServiceAllocations } from "./service/allocations.ts";
@@ -10,6 +10,8 @@ export interface BootstrapOptions {
   readonly allocations: ServiceAllocations;
   /** Port on which the API server listens, behind the Service `kubernetes`. */
   readonly port: number;
+  /** PEM of each authority that signs client certificates. */
+  readonly clientCa: readonly string[];
 }
 
 /** What exists in every cluster from the start, in an order in which it can be created. */
@@ -21,6 +23,7 @@ export function bootstrapObjects(options: BootstrapOptions): readonly ApiObject[
     ...systemPriorities(),
     serviceCidr(options),
     kubernetesService(options),
+    clientAuthorities(options),
   ];
 }
 
@@ -42,6 +45,16 @@ function serviceCidr({ allocations }: BootstrapOptions): ApiObject {
     kind: "ServiceCIDR",
     metadata: { name: "kubernetes" },
     spec: { cidrs: [...allocations.ranges] },
+  };
+}
+
+/** For programs that know their clients by the certificates that the API server takes. */
+function clientAuthorities({ clientCa }: BootstrapOptions): ApiObject {
+  return {
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: { name: CLIENT_AUTHORITIES, namespace: "kube-system" },
+    data: { "client-ca-file": clientCa.map((it) => `${it.trimEnd()}\n`).join("") },
   };
 }
 

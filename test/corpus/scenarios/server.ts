@@ -8,6 +8,11 @@ const shape = (body: unknown): unknown =>
     .map((it) => (it.startsWith("[+]") && it !== "[+]ping ok" ? undefined : it))
     .filter((it) => it !== undefined);
 
+const RBAC = "/apis/rbac.authorization.k8s.io/v1";
+const AUTHORITIES = "extension-apiserver-authentication";
+const withoutCertificates = (body: unknown): unknown =>
+  JSON.parse(JSON.stringify(body).replaceAll(/-----BEGIN[^"]*/g, "<certificates>"));
+
 export const scenarios = area("server", [
   scenario("the version", [get("/version", { view: (body) => Object.keys(body as object) })], of),
   scenario(
@@ -30,6 +35,15 @@ export const scenarios = area("server", [
       send("POST", "/healthz", { body: {} }),
       send("HEAD", "/healthz"),
       get("/healthz/"),
+    ],
+    of,
+  ),
+  scenario(
+    "who signs certificates of clients, and who may read it",
+    [
+      get(`/api/v1/namespaces/kube-system/configmaps/${AUTHORITIES}`, { view: withoutCertificates }),
+      get(`${RBAC}/namespaces/kube-system/roles/${AUTHORITIES}-reader`),
+      get(`${RBAC}/namespaces/kube-system/rolebindings/system::${AUTHORITIES}-reader`),
     ],
     of,
   ),
