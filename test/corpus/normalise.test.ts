@@ -21,6 +21,17 @@ describe("what the corpus compares", () => {
     });
   });
 
+  it("tells addresses and ids apart of which one begins with the other", () => {
+    const tokens = new Tokens([]);
+    expect(normalise(["10.0.7.5", "10.0.7.56", "in use: 10.0.7.56", "fd00::1", "fd00::12"], tokens)).toEqual([
+      "<ip 1>",
+      "<ip 2>",
+      "in use: <ip 2>",
+      "<ip 3>",
+      "<ip 4>",
+    ]);
+  });
+
   it("keeps a time that the scenario sent, also on that day and with another fraction", () => {
     const tokens = new Tokens([], () => Date.parse(DATE) + DAY_MS / 2);
     tokens.noteSent("at 2026-01-01T00:00:00.000000Z");

@@ -30,6 +30,8 @@ const PRESENT = 24 * 60 * 60_000;
 export class Tokens {
   /** Texts as the server gave them, and what they are called. */
   readonly #names = new Map<string, string>();
+  /** What a pattern finds, by the whole of it: an address may begin with another one. */
+  readonly #found = new Map<string, string>();
   readonly #revisions = new Map<string, string>();
   readonly #counts = new Map<string, number>();
   readonly #sent = new Set<string>();
@@ -86,8 +88,9 @@ export class Tokens {
 
   #name(found: string, kind: string): string {
     if (this.#sent.has(found)) return found;
-    this.learn(found, kind);
-    return this.#names.get(found) ?? found;
+    let name = this.#found.get(found);
+    if (name === undefined) this.#found.set(found, (name = `<${kind} ${this.#count(kind)}>`));
+    return name;
   }
 
   #time(time: string, fraction: string | undefined): string {
