@@ -144,7 +144,7 @@ const IMPORT_REFERENCE = "object.spec.serviceImportReference";
 
 /** As `isSpecialPurpose`; `isIP` refuses IPv4-mapped addresses. */
 function specialRanges(family: "IPv4" | "IPv6"): string {
-  return `[${SPECIAL_RANGES[family].map((it) => JSON.stringify(it)).join(", ")}]`;
+  return `[${SPECIAL_RANGES[family].map((it) => `cidr(${JSON.stringify(it)})`).join(", ")}]`;
 }
 
 const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
@@ -181,7 +181,7 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
       },
       {
         name: "special",
-        expression: `(variables.family == 6 ? ${specialRanges("IPv6")} : ${specialRanges("IPv4")}).map(it, cidr(it))`,
+        expression: `variables.family == 6 ? ${specialRanges("IPv6")} : ${specialRanges("IPv4")}`,
       },
     ],
     validations: [
@@ -197,7 +197,7 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
       ...SLICE_FORMATS,
       {
         expression:
-          "object.spec.endpoints.all(e, e.addresses.all(a, isIP(a) && ip(a).family() == variables.family && !variables.special.exists(it, it.containsIP(ip(a)))))",
+          "object.spec.endpoints.all(e, e.addresses.all(a, isIP(a)) && e.addresses.map(a, ip(a)).all(a, a.family() == variables.family && !variables.special.exists(it, it.containsIP(a))))",
         message:
           "spec.endpoints[].addresses must be of the slice's family, and none of a special-purpose range (unspecified, loopback, link-local, multicast, reserved, documentation, translation)",
       },

@@ -75,6 +75,7 @@ function evaluateAnnotations(
   request: CelInput,
   isIgnored: boolean,
 ): Pick<Evaluation, "annotations" | "annotationProblems"> {
+  if (program.annotations.length === 0) return { annotations: [], annotationProblems: [] };
   // Annotations have a budget of their own.
   const budget = new Budget(POLICY_BUDGET);
   const input = withVariables(program, request, budget);

@@ -17,6 +17,8 @@ import { access, accessOptional, isPresent } from "./access.ts";
 import { describe } from "./describe.ts";
 import { isEqual } from "./equality.ts";
 import { type Evaluate, Frame } from "./frame.ts";
+import { iterate } from "./iterate.ts";
+import { remembering } from "./remembering.ts";
 
 /** Makes of a checked expression a function that evaluates it. */
 export function compileProgram(checked: Checked): Evaluate {
@@ -246,10 +248,14 @@ class Compiler {
     const all = this.#checked.functions.get(name) ?? [];
     this.#checkPattern(name, expr.args[0]);
     const id = overloads.length === 1 ? (overloads[0]?.id ?? "") : "";
+    const call = (values: readonly CelValue[]): CelValue => {
+      const run = select(overloads, values, { name, all }).run as (...them: readonly CelValue[]) => CelValue;
+      return run(...values);
+    };
+    const compute = remembering(name, call);
     const evaluate: Evaluate = (frame) => {
       const values = args.map((it) => it(frame));
-      const run = select(overloads, values, { name, all }).run as (...them: readonly CelValue[]) => CelValue;
-      const result = run(...values);
+      const result = compute(values);
       frame.charge(actualCost(name, id, values, result));
       return result;
     };
@@ -350,14 +356,15 @@ class Compiler {
     this.#locals = outside;
     this.#depth--;
     return (frame) => {
-      const values = iterate(range(frame), iterVar2 !== undefined);
+      const over = range(frame);
       frame.slots[accu] = attempt(init, frame);
-      for (const [first, second] of values) {
+      iterate(over, iterVar2 !== undefined, (first, second) => {
         frame.slots[accu + 1] = first;
         frame.slots[accu + 2] = second;
-        if (condition(frame) !== true) break;
+        if (condition(frame) !== true) return false;
         frame.slots[accu] = attempt(step, frame);
-      }
+        return true;
+      });
       return result(frame);
     };
   }
@@ -386,18 +393,6 @@ function notStrictlyFalse(operand: Evaluate): Evaluate {
     frame.charge(1);
     return value !== false;
   };
-}
-
-function* iterate(range: CelValue, hasTwo: boolean): Generator<readonly [CelValue, CelValue]> {
-  if (range instanceof CelMap) {
-    for (const [key, value] of range.entries()) yield [key, value];
-  } else if (isList(range)) {
-    let at = 0n;
-    for (const item of range) yield hasTwo ? [at++, item] : [item, null];
-  } else {
-    const { name } = typeOf(range);
-    throw new CelError(`got 'types.${name.charAt(0).toUpperCase()}${name.slice(1)}', expected iterable type`);
-  }
 }
 
 function noOverload(name: string, values: readonly CelValue[]): never {

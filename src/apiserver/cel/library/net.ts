@@ -30,6 +30,7 @@ export class Cidr extends Opaque {
   readonly celType: CelType = CIDR;
   readonly address: IpAddress;
   readonly length: number;
+  #prefix: ReturnType<typeof prefixOf> | undefined;
   constructor(address: IpAddress, length: number) {
     super();
     this.address = address;
@@ -43,7 +44,8 @@ export class Cidr extends Opaque {
     return other instanceof Cidr && other.address === this.address && other.length === this.length;
   }
   get prefix(): ReturnType<typeof prefixOf> {
-    return prefixOf(this.address, this.length);
+    this.#prefix ??= prefixOf(this.address, this.length);
+    return this.#prefix;
   }
 }
 
