@@ -1,2 +1,6 @@
-// Set up for labs: the bundle of which they run is there before several of them start at once.
-export { ensureBundle as setup } from "./bundles.mjs";
+import { ensureBundle } from "./bundles.mjs";
+
+/** Before labs: the bundle of which they run is there before several of them start at once. */
+export async function setup() {
+  await ensureBundle();
+}
