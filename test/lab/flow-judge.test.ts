@@ -161,6 +161,14 @@ describe("flows while many things break at once", () => {
     expect(verdict([failed(20_200), failed(21_100)], record)).toEqual(["failed at 21100"]);
   });
 
+  it("may fail where they met an endpoint beyond a cut link that was offered while the client started", () => {
+    const imported = [from(0, X), from(20_010, Y)];
+    const record = { imported, own: [from(0, X), from(0, Y)], view: imported, limits };
+    const marks = [mark("unreachable", "b", 19_990, 30_000)];
+    expect(verdict([failed(20_000)], { ...record, marks })).toEqual([]);
+    expect(verdict([failed(20_000)], record)).toEqual(["failed at 20000"]);
+  });
+
   it("are counted by what became of them", () => {
     const record = {
       flows: [flow(1, X), failed(2)],

@@ -180,7 +180,11 @@ function judgeFailure(record: FlowRecord, flow: Flow, limits: Limits): Violation
   if (isRobbed(record, from, { atMs: startedAtMs, limits }))
     return "failed: the importer made anew what was deleted";
   if (hasMark(record, "stalled", from, underWay)) return "failed: the importer's own programs stood still";
-  if (offered.some((it) => isExcused(record, flow, it, limits)))
+  // The client is started before it connects: it may have met what was offered only then.
+  const soon = (record.imported.get(from) ?? []).filter(
+    (it) => it.isThere && it.atMs > startedAtMs && it.atMs <= underWay.untilMs,
+  );
+  if ([...offered, ...soon].some((it) => isExcused(record, flow, it, limits)))
     return "failed: it may have met what died or could not say so";
   const recent = offeredAt(record.imported.get(from) ?? [], startedAtMs, RECENTLY_MS);
   const known = recent.map(({ address, isThere, atMs }) => {
