@@ -52,7 +52,7 @@ describeOnKernel("a lab in chaos", () => {
         members: ["member-3", "member-1"],
         others: ["member-2"],
         service: it,
-        ports: "own and the kernel's",
+        ports: "both",
         limits: { ownLagMs: 1500, announcedMs: 10_000 },
       });
       checkers.set(it.name, stack.use(checker));

@@ -20,7 +20,7 @@ import {
   type TestLab,
   until,
 } from "./lab-fixture.ts";
-import { echoDeployment, mcsExport, namespace, service, shellPod } from "./lab-manifests.ts";
+import { echoDeployment, flowScript, mcsExport, namespace, service, shellPod } from "./lab-manifests.ts";
 import { describeOnKernel } from "./netns-fixture.ts";
 
 const HELLO = { namespace: "work", name: "hello" };
@@ -33,12 +33,11 @@ let lab: TestLab;
 let url = "";
 
 /** Requests of a pod by itself, so that nothing that dies is needed to make them: it writes each into its log. */
-const streamScript = (to: string): string =>
-  `while :; do t=$(date +%s%3N); a=$(curl -s -m 2 -H 'Accept: application/json' ${to}) || a=-; echo "$t $a"; sleep 0.03; done`;
+const streamScript = (to: string): string => flowScript(to, "kernel");
 
 async function triesSince(pod: string, sinceMs: number): Promise<readonly ParsedTry[]> {
-  const { stdout } = await lab.kubectl("member-2", ["-n", "work", "logs", pod]);
-  return parseTries(stdout).filter((it) => it.startedAtMs >= sinceMs);
+  const log = await lab.logOf("member-2", { namespace: "work", name: pod });
+  return parseTries(log).filter((it) => it.startedAtMs >= sinceMs);
 }
 
 /** Waits until `count` requests that began after `sinceMs` are in the log. */

@@ -16,7 +16,7 @@ import { eventuallyOne } from "../fleet/fleet.ts";
 import { type Flow, judge, type Limits, type Mark, tally } from "./flow-judge.ts";
 import { FlowRecorder } from "./flow-recorder.ts";
 import { found, type TestLab, until } from "./lab-fixture.ts";
-import { shellPod } from "./lab-manifests.ts";
+import { flowScript, shellPod } from "./lab-manifests.ts";
 
 interface Named {
   readonly namespace: string;
@@ -39,22 +39,12 @@ export interface Checked {
 const FLOW_MS = 2000;
 
 /**
- * Flows of a pod by itself, so that nothing that breaks is needed to make them. Each is a connection of its own, from a
- * port that no other had: conntrack remembers a closed connection for two minutes, and sends one that begins anew with
- * the same addresses and ports to the endpoint of before, whatever became of it (tcp_packet in the kernel's
- * nf_conntrack_proto_tcp.c). The kernel's own choice comes back to a port after some 3,000 flows.
+ * Whether all flows have a port of their own, or every other one is left to the kernel. conntrack remembers a closed
+ * connection for two minutes, and sends one that begins anew with the same addresses and ports to the endpoint of
+ * before, whatever became of it (tcp_packet in the kernel's nf_conntrack_proto_tcp.c). The kernel's own choice comes back
+ * to a port after some 3,000 flows.
  */
-const flowScript = (to: string, ports: Ports): string => {
-  const curl = `curl -s -m ${FLOW_MS / 1000} -w '${SAID_OF_FAILURE}' -H 'Accept: application/json'`;
-  const chosen = ports === "own" ? "" : `a=$(${curl} ${to}); echo "$t $a"; t=$(date +%s%3N); `;
-  return `p=1024; while :; do p=$((p < 65535 ? p + 1 : 1024)); t=$(date +%s%3N); ${chosen}a=$(${curl} --local-port $p ${to}); echo "$t $a"; sleep 0.03; done`;
-};
-
-/** Whether all flows have a port of their own, or every other one is left to the kernel. */
-type Ports = "own" | "own and the kernel's";
-
-const SAID_OF_FAILURE =
-  "%{onerror}curl exit %{exitcode} after %{time_total} s: %{errormsg}; from port %{local_port}";
+type Ports = "own" | "both";
 
 export class FlowChecker implements AsyncDisposable {
   readonly #lab: TestLab;
@@ -136,11 +126,11 @@ export class FlowChecker implements AsyncDisposable {
   }
 
   /** @param last - So many lines: whoever asks often must not keep the node from its work. Default: all. */
-  async #flowsOf(from: string, last = -1): Promise<readonly Flow[]> {
+  async #flowsOf(from: string, last?: number): Promise<readonly Flow[]> {
     const { service } = this.#of;
-    const args = ["-n", service.namespace, "logs", podOf(service), `--tail=${last}`];
-    const { stdout } = await this.#lab.kubectl(from, args);
-    return stdout.split("\n").flatMap((line) => parseFlow(from, line) ?? []);
+    const pod = { namespace: service.namespace, name: podOf(service) };
+    const log = await this.#lab.logOf(from, pod, last);
+    return log.split("\n").flatMap((line) => parseFlow(from, line) ?? []);
   }
 
   /** Waits until the last twenty flows of each importer that began since now are as wanted. */
@@ -214,7 +204,7 @@ function parseFlow(from: string, line: string): Flow | undefined {
   };
 }
 
-/** As `SAID_OF_FAILURE` has it. */
+/** As flow-client.ts has it. */
 function parseTriedMs(said: string): number {
   return Number(/ after ([\d.]+) s: /.exec(said)?.[1] ?? 0) * 1000;
 }

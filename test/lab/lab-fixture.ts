@@ -2,6 +2,7 @@
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import type { ObjectMeta } from "#api/meta/types.ts";
 import { delay, systemClock } from "#base/clock.ts";
 import { exec, type ExecOptions, type ExecResult } from "#base/exec.ts";
 import { silentLogger } from "#base/log.ts";
@@ -63,6 +64,8 @@ export interface TestLab extends AsyncDisposable {
   kubectl(cluster: string, args: readonly string[], options?: ExecOptions): Promise<ExecResult>;
   /** Applies objects with the real kubectl. */
   apply(cluster: string, ...objects: readonly object[]): Promise<void>;
+  /** What a pod printed; the last lines of it, or all. Asked for often: kubectl takes longer to start than this takes. */
+  logOf(cluster: string, pod: Pick<ObjectMeta, "namespace" | "name">, lines?: number): Promise<string>;
   /** Runs a shell script in a pod and returns what it printed. */
   inPod(cluster: string, pod: string, script: string): Promise<string>;
   /** Requests from a pod, one after another; undefined stands for one that failed. */
@@ -105,6 +108,11 @@ export async function startLab(shape: LabShape): Promise<TestLab> {
     const [namespace = "", podName = ""] = pod.split("/");
     return (await kubectl(cluster, ["-n", namespace, "exec", podName, "--", "sh", "-c", script])).stdout;
   };
+  const client: TestLab["client"] = (cluster) => {
+    const made = clients.get(cluster) ?? connectTo(layout, cluster);
+    clients.set(cluster, made);
+    return made;
+  };
   return {
     name,
     stateRoot,
@@ -112,11 +120,14 @@ export async function startLab(shape: LabShape): Promise<TestLab> {
     topology,
     kubectl,
     inPod,
+    client,
     cluster: (wanted) => found(topology.clusters.find((it) => it.name === wanted)),
-    client(cluster) {
-      const made = clients.get(cluster) ?? connectTo(layout, cluster);
-      clients.set(cluster, made);
-      return made;
+    async logOf(cluster, pod, lines) {
+      const last = lines === undefined ? "" : `?tailLines=${lines}`;
+      const path = `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}/log${last}`;
+      const signal = AbortSignal.timeout(PATIENCE_MS / 3);
+      const log = await (await client(cluster)).request("GET", path, undefined, { signal });
+      return typeof log === "string" ? log : JSON.stringify(log);
     },
     lab: (verb, args = [], options = {}) =>
       runFairlead(stateRoot, ["lab", verb, "--name", name, ...args], options),

@@ -1,5 +1,7 @@
 /** Objects as people write them, for the tests of a lab. */
 
+import { fileURLToPath } from "node:url";
+
 type Manifest = Readonly<Record<string, unknown>>;
 
 interface Named {
@@ -79,6 +81,11 @@ export function shellPod({ namespace: at, name }: Named, script?: string): Manif
       ],
     },
   };
+}
+
+/** Flows to a URL as long as the pod lives, from ports of their own, such as the kernel chooses, or both by turns. */
+export function flowScript(url: string, ports: "own" | "kernel" | "both"): string {
+  return `exec ${process.execPath} ${fileURLToPath(new URL("flow-client.ts", import.meta.url))} ${url} ${ports}`;
 }
 
 export function fleetExport({ namespace: at, name }: Named): Manifest {

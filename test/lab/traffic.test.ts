@@ -17,6 +17,7 @@ import {
 import {
   echoDeployment,
   fleetExport,
+  flowScript,
   KINDS,
   mcsExport,
   namespace,
@@ -44,8 +45,7 @@ const PROXY_MS = 1000;
 let lab: TestLab;
 
 /** Requests of a pod by itself, each a connection of its own. */
-const streamScript = (to: string): string =>
-  `while :; do t=$(date +%s%3N); a=$(curl -s -m 2 -H 'Accept: application/json' ${to}) || a=-; echo "$t $a"; sleep 0.03; done`;
+const streamScript = (to: string): string => flowScript(to, "kernel");
 
 /** The same with packets: each from a socket of its own, which gives up when nothing came back for two seconds. */
 const packetScript = (host: string): string =>
@@ -83,21 +83,28 @@ async function startOthers(cluster: string): Promise<void> {
   );
 }
 
-const logsOf = async (cluster: string, pod: string): Promise<string> =>
-  (await lab.kubectl(cluster, ["-n", "work", "logs", pod])).stdout;
+const logsOf = (cluster: string, pod: string, lines?: number): Promise<string> =>
+  lab.logOf(cluster, { namespace: "work", name: pod }, lines);
 
-async function triesSince(cluster: string, pod: string, sinceMs: number): Promise<readonly ParsedTry[]> {
-  return parseTries(await logsOf(cluster, pod)).filter((it) => it.startedAtMs >= sinceMs);
+/** @param last - So many of the last lines: whoever asks often need not read all. Default: all. */
+async function triesSince(
+  cluster: string,
+  pod: string,
+  sinceMs: number,
+  last?: number,
+): Promise<readonly ParsedTry[]> {
+  return parseTries(await logsOf(cluster, pod, last)).filter((it) => it.startedAtMs >= sinceMs);
 }
 
 /** Waits for requests that began after `sinceMs`, in both clusters, and checks who answered all of them. */
 async function untilAllAnsweredBy(pod: string, sinceMs: number, clusters: readonly string[]): Promise<void> {
   for (const cluster of BOTH) {
-    const tries = await until(
+    await until(
       `requests in ${cluster}`,
-      () => triesSince(cluster, pod, sinceMs),
+      () => triesSince(cluster, pod, sinceMs, 40),
       (it) => it.length >= 40,
     );
+    const tries = await triesSince(cluster, pod, sinceMs);
     const by = [...new Set(tries.map((it) => it.cluster ?? "none"))].toSorted();
     expect({ cluster, by }).toEqual({ cluster, by: [...clusters] });
   }
@@ -113,7 +120,7 @@ async function untilAnsweredBy(
     await until(
       `${clusters[cluster]?.join(" and ")} answer in ${cluster}`,
       async () => {
-        const last = (await triesSince(cluster, pod, sinceMs)).slice(-30);
+        const last = await triesSince(cluster, pod, sinceMs, 30);
         return last.length < 30 ? "" : [...new Set(last.map((it) => it.cluster ?? "none"))].toSorted().join();
       },
       (it) => it === clusters[cluster]?.join(),
