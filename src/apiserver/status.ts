@@ -160,15 +160,20 @@ export interface FieldError {
   readonly message: string;
 }
 
-/** 422 with one cause per field. `kind` is the Kind, not the plural. */
+/** More than anybody reads. What a server tells of a wrong object is not much longer than the object. */
+export const MAX_TOLD_ERRORS = 1000;
+
+/** 422 with one cause per field, of the first thousand. `kind` is the Kind, not the plural. */
 export function invalid(
   group: string,
   kind: string,
   name: string,
-  errors: readonly FieldError[],
+  found: readonly FieldError[],
 ): StatusError {
+  const errors = found.slice(0, MAX_TOLD_ERRORS);
   // What is found twice is told once, and stays two causes.
   const texts = [...new Set(errors.map((it) => `${it.field}: ${it.message}`))];
+  if (found.length > errors.length) texts.push("and more");
   const list = texts.length === 1 ? texts[0] : `[${texts.join(", ")}]`;
   const kindName = group === "" ? kind : `${kind}.${group}`;
   return new StatusError({

@@ -2,3 +2,8 @@
 export function afterThisTurn(callback: () => void): void {
   setImmediate(callback);
 }
+
+/** Resolves after the input that is ready now was handled. */
+export function nextTurn(): Promise<void> {
+  return new Promise(afterThisTurn);
+}

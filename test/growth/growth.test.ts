@@ -9,6 +9,8 @@ const IS_FULL = process.env["GROWTH"] === "full";
 const LENGTH = IS_FULL ? Infinity : 60_000;
 /** What a request may keep all others waiting, with its body at the limit, on a slow and busy machine. Unit: milliseconds of CPU. */
 const MAX_MS = 5000;
+/** The longest refusal, however much is wrong with an object. Unit: bytes. */
+const MAX_REFUSAL_BYTES = 1024 * 1024;
 /** What a real server answers with 500, too. */
 const FAILS_UPSTREAM: ReadonlySet<string> = new Set([
   "an applied configuration with items of one key",
@@ -64,9 +66,13 @@ describe("a request takes no longer than it is long", () => {
     "$name",
     async (request) => {
       const codes = new Set<number>();
+      let refusedBytes = 0;
       const growth = await growthOf(request, Math.min(request.limit, LENGTH), async (sent) => {
-        codes.add((await test.call(sent.method, sent.path, sent)).code);
+        const { code, text } = await test.call(sent.method, sent.path, sent);
+        codes.add(code);
+        if (code >= 400) refusedBytes = Math.max(refusedBytes, text.length);
       });
+      expect(refusedBytes, "a refusal tells more than anybody reads").toBeLessThan(MAX_REFUSAL_BYTES);
       if (!FAILS_UPSTREAM.has(request.name)) expect(Math.max(...codes)).toBeLessThan(500);
       expectLinear(growth);
     },

@@ -50,6 +50,7 @@ export function stringsAt(of: Fields | undefined, key: string): readonly string[
 export function stringMapAt(of: Fields | undefined, key: string): Readonly<Record<string, string>> {
   const value = fieldsAt(of, key);
   if (value === undefined) return {};
+  if (Object.values(value).every((it) => typeof it === "string")) return value as Record<string, string>;
   return Object.fromEntries(
     Object.entries(value).filter((it): it is [string, string] => typeof it[1] === "string"),
   );

@@ -17,16 +17,17 @@ import { type Rule, text } from "./rules.ts";
 export const dnsLabel: Rule = text(dnsLabelProblems);
 export const subdomain: Rule = text(subdomainProblems);
 
-const DNS_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?";
+const DNS_1035_FORM = "[a-z]([-a-z0-9]*[a-z0-9])?";
+const DNS_1035 = wholly(DNS_1035_FORM);
 
 export function dns1035Problems(name: string): NameProblems {
   const what =
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, " +
     "and end with an alphanumeric character";
-  const isRight = wholly(DNS_1035).test(name);
+  const isRight = DNS_1035.test(name);
   return [
     ...tooLong(name, 63, "characters"),
-    ...(isRight ? [] : [formText(what, DNS_1035, "my-name", "abc-123")]),
+    ...(isRight ? [] : [formText(what, DNS_1035_FORM, "my-name", "abc-123")]),
   ];
 }
 
@@ -49,14 +50,15 @@ export const portReference: Rule = (value, path) => {
   return port >= 1 && port <= 65_535 ? [] : [invalid(path, port, "must be between 1 and 65535, inclusive")];
 };
 
-const DATA_KEY = "[-._a-zA-Z0-9]+";
+const NO_PROBLEMS: NameProblems = [];
+const DATA_KEY_FORM = "[-._a-zA-Z0-9]+";
+const DATA_KEY = wholly(DATA_KEY_FORM);
 
 /** A key of ConfigMaps and Secrets. */
 export function dataKeyProblems(key: string): NameProblems {
+  if (key.length <= 253 && !key.startsWith(".") && DATA_KEY.test(key)) return NO_PROBLEMS;
   const what = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
-  const form = wholly(DATA_KEY).test(key)
-    ? []
-    : [formText(what, DATA_KEY, "key.name", "KEY_NAME", "key-name")];
+  const form = DATA_KEY.test(key) ? [] : [formText(what, DATA_KEY_FORM, "key.name", "KEY_NAME", "key-name")];
   return [...tooLong(key, 253, "characters"), ...form, ...climbs(key)];
 }
 

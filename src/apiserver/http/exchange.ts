@@ -2,6 +2,7 @@ import { parseExact } from "#base/exact-json.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { gzip } from "node:zlib";
 import { stringify } from "yaml";
+import { nextTurn } from "#base/turn.ts";
 import type { Status } from "#api/meta/types.ts";
 import type { UserInfo } from "../registry/types.ts";
 import { internalError, StatusError } from "../status.ts";
@@ -11,6 +12,8 @@ import { endWith, type Outlet } from "./outlet.ts";
 
 /** Smaller answers are sent as they are: compressing them costs more than it saves. Unit: bytes. */
 const MIN_GZIP_BYTES = 128 * 1024;
+/** Work on bodies beyond this is done in steps. Unit: bytes. */
+const LARGE_BYTES = 64 * 1024;
 const BROWSERS = /^(curl|Wget|Mozilla)\//;
 
 const NO_BODY = Buffer.alloc(0);
@@ -61,6 +64,11 @@ export class Exchange {
       });
     }
     return this.#gone.signal;
+  }
+
+  /** Between two steps of work on a large body: others, and health, are served meanwhile. */
+  async letOthersIn(): Promise<void> {
+    if (this.body.length > LARGE_BYTES) await nextTurn();
   }
 
   /** Text that kubectl and client-go print. */

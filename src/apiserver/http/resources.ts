@@ -204,6 +204,7 @@ export class ResourceHandler {
     const { definition, exchange } = call;
     const request = writeRequest(exchange, this.#addressed(call));
     const object = readObject(exchange, definition);
+    await exchange.letOthersIn();
     await this.#services.registry.awaitPrerequisites(request, object);
     await this.#sendResult(call, await this.#services.registry.create(request, object));
   }
@@ -212,6 +213,7 @@ export class ResourceHandler {
     const { exchange, definition } = call;
     const request = writeRequest(exchange, this.#addressed(call));
     const object = readObject(exchange, definition);
+    await exchange.letOthersIn();
     await this.#sendResult(call, await this.#services.registry.put(request, object));
   }
 
@@ -223,6 +225,7 @@ export class ResourceHandler {
   async #sendResult(call: Call, { object, entry, isCreated }: WriteResult): Promise<void> {
     const { accepted, exchange } = call;
     const code = isCreated ? 201 : 200;
+    await exchange.letOthersIn();
     if (entry === undefined && accepted.as === undefined) {
       await exchange.sendJson(code, JSON.stringify(object), accepted.format);
       return;

@@ -36,6 +36,26 @@ export function makeNode(isIn: boolean, children: Record<string, FieldSet> | und
   return isIn ? { [SELF]: LEAF, ...children } : children;
 }
 
+/** As `makeNode`, child by child: nothing is copied, nor looked through, however many there are. */
+export class NodeBuilder {
+  readonly #isIn: boolean;
+  #children: Record<string, FieldSet> | undefined;
+
+  constructor(isIn: boolean) {
+    this.#isIn = isIn;
+  }
+
+  set(element: string, child: Node): void {
+    if (child === undefined) return;
+    this.#children ??= this.#isIn ? { [SELF]: LEAF } : {};
+    this.#children[element] = child;
+  }
+
+  get node(): Node {
+    return this.#children ?? (this.#isIn ? LEAF : undefined);
+  }
+}
+
 function rootOf(node: Node): FieldSet {
   return node ?? EMPTY;
 }
@@ -52,12 +72,14 @@ export function union(a: FieldSet, b: FieldSet): FieldSet {
 export function unionNodes(a: Node, b: Node): Node {
   if (a === undefined || a === b) return b;
   if (b === undefined) return a;
-  const children: Record<string, FieldSet> = {};
+  const united = new NodeBuilder(isMember(a) || isMember(b));
   for (const [element, child] of Object.entries(a)) {
-    if (element !== SELF) children[element] = unionNodes(child, b[element]) ?? child;
+    if (element !== SELF) united.set(element, unionNodes(child, b[element]) ?? child);
   }
-  for (const [element, child] of Object.entries(b)) if (element !== SELF) children[element] ??= child;
-  return makeNode(isMember(a) || isMember(b), children);
+  for (const [element, child] of Object.entries(b)) {
+    if (element !== SELF && a[element] === undefined) united.set(element, child);
+  }
+  return united.node;
 }
 
 /** What is in both. */
@@ -67,12 +89,11 @@ export function intersection(a: FieldSet, b: FieldSet): FieldSet {
 
 function intersect(a: Node, b: Node): Node {
   if (a === undefined || b === undefined) return undefined;
-  const children: Record<string, FieldSet> = {};
+  const shared = new NodeBuilder(isMember(a) && isMember(b));
   for (const [element, child] of Object.entries(a)) {
-    const shared = element === SELF ? undefined : intersect(child, b[element]);
-    if (shared !== undefined) children[element] = shared;
+    if (element !== SELF) shared.set(element, intersect(child, b[element]));
   }
-  return makeNode(isMember(a) && isMember(b), children);
+  return shared.node;
 }
 
 /** What is in `a` and not in `b`, path by path: children of a removed path stay. */
@@ -82,12 +103,11 @@ export function difference(a: FieldSet, b: FieldSet): FieldSet {
 
 function subtract(a: Node, b: Node): Node {
   if (a === undefined || b === undefined) return a;
-  const children: Record<string, FieldSet> = {};
+  const rest = new NodeBuilder(isMember(a) && !isMember(b));
   for (const [element, child] of Object.entries(a)) {
-    const rest = element === SELF ? undefined : subtract(child, b[element]);
-    if (rest !== undefined) children[element] = rest;
+    if (element !== SELF) rest.set(element, subtract(child, b[element]));
   }
-  return makeNode(isMember(a) && !isMember(b), children);
+  return rest.node;
 }
 
 /** Only paths below those top-level fields for which `keeps` is true. */

@@ -1,7 +1,7 @@
 import { isObject, own, sameJson } from "#base/json.ts";
 import { impliedValue } from "../schema/go-types.ts";
 import type { Schema, SchemaResolver } from "../schema/types.ts";
-import { EMPTY, fieldElement, makeNode, unionNodes, type FieldSet } from "./field-set.ts";
+import { EMPTY, fieldElement, NodeBuilder, unionNodes, type FieldSet } from "./field-set.ts";
 import {
   elementOfItem,
   fieldSchema,
@@ -62,38 +62,36 @@ class Comparer {
 
   #shaped(before: unknown, after: unknown, shape: Shape): Change | undefined {
     if (shape.kind === "leaf" || (isVoid(before) && isVoid(after))) return leafChange(before, after);
-    const below = shape.kind === "map" ? this.#maps(before, after, shape) : this.#lists(before, after, shape);
-    const [added, modified, removed] = below;
-    return changeOf(
-      makeNode(before === undefined, added),
-      makeNode(false, modified),
-      makeNode(after === undefined, removed),
-    );
+    const below = new Below(before, after);
+    if (shape.kind === "map") this.#maps(below, { before, after, shape });
+    else this.#lists(below, { before, after, shape });
+    return below.change;
   }
 
-  #maps(before: unknown, after: unknown, shape: MapShape): Below {
+  #maps(below: Below, { before, after, shape }: Compared<MapShape>): void {
     const [old, now] = [isObject(before) ? before : NOTHING, isObject(after) ? after : NOTHING];
-    const below: Below = [{}, {}, {}];
     const ref = before === undefined || after === undefined ? undefined : shape.ref;
     const compareField = (name: string): void => {
       const implied = ref === undefined ? undefined : impliedValue(ref, name);
       // A null is a value, and not what is implied.
-      const [was, is] = [own(old, name), own(now, name)].map((it) => (it === undefined ? implied : it));
-      const change = this.values(was, is, fieldSchema(shape, name));
-      if (change !== undefined) collect(below, fieldElement(name), change);
+      const was = own(old, name);
+      const is = own(now, name);
+      const change = this.values(
+        was === undefined ? implied : was,
+        is === undefined ? implied : is,
+        fieldSchema(shape, name),
+      );
+      if (change !== undefined) below.collect(fieldElement(name), change);
     };
     for (const name of Object.keys(old)) compareField(name);
     for (const name of Object.keys(now)) if (own(old, name) === undefined) compareField(name);
-    return below;
   }
 
-  #lists(before: unknown, after: unknown, shape: SetShape | ListShape): Below {
+  #lists(below: Below, { before, after, shape }: Compared<SetShape | ListShape>): void {
     const [old, now] = [this.#byElement(before, shape), this.#byElement(after, shape)];
-    const below: Below = [{}, {}, {}];
     for (const element of new Set([...old.keys(), ...now.keys()])) {
-      collect(below, element, this.#items(old.get(element) ?? [], now.get(element) ?? [], shape));
+      below.collect(element, this.#items(old.get(element) ?? [], now.get(element) ?? [], shape));
     }
-    return below;
   }
 
   /** Items of one key: one at most on each side, unless an older schema let duplicates in; then all count as one. */
@@ -120,13 +118,32 @@ class Comparer {
 
 const NOTHING: Readonly<Record<string, unknown>> = {};
 
-/** Added, modified, removed: what is below one node. */
-type Below = readonly [Record<string, FieldSet>, Record<string, FieldSet>, Record<string, FieldSet>];
+interface Compared<S> {
+  readonly before: unknown;
+  readonly after: unknown;
+  readonly shape: S;
+}
 
-function collect([added, modified, removed]: Below, element: string, change: Change | undefined): void {
-  if (change?.added !== undefined) added[element] = change.added;
-  if (change?.modified !== undefined) modified[element] = change.modified;
-  if (change?.removed !== undefined) removed[element] = change.removed;
+/** What is below one node. */
+class Below {
+  readonly #added: NodeBuilder;
+  readonly #modified = new NodeBuilder(false);
+  readonly #removed: NodeBuilder;
+
+  constructor(before: unknown, after: unknown) {
+    this.#added = new NodeBuilder(before === undefined);
+    this.#removed = new NodeBuilder(after === undefined);
+  }
+
+  collect(element: string, change: Change | undefined): void {
+    this.#added.set(element, change?.added);
+    this.#modified.set(element, change?.modified);
+    this.#removed.set(element, change?.removed);
+  }
+
+  get change(): Change | undefined {
+    return changeOf(this.#added.node, this.#modified.node, this.#removed.node);
+  }
 }
 
 /** Empty and null values are leaves: that keeps the difference between them. */
@@ -135,8 +152,10 @@ function isVoid(value: unknown): boolean {
   return typeof value === "object" && Object.keys(value).length === 0;
 }
 
+const LEAF_ADDED: Change = { added: LEAF };
+
 function leafChange(before: unknown, after: unknown): Change | undefined {
-  if (before === undefined) return after === undefined ? undefined : { added: LEAF };
+  if (before === undefined) return after === undefined ? undefined : LEAF_ADDED;
   if (after === undefined) return { removed: LEAF };
   return sameJson(before, after) ? undefined : { modified: LEAF };
 }

@@ -1,6 +1,6 @@
 import { isObject, jsonKey, sameJson } from "#base/json.ts";
 import type { ObjectMeta, OwnerReference } from "#api/meta/types.ts";
-import type { FieldError } from "../status.ts";
+import { type FieldError, MAX_TOLD_ERRORS } from "../status.ts";
 import { labelValueProblems, qualifiedNameProblems, subdomainProblems } from "./names.ts";
 import type { ApiObject, ResourceDefinition, Strategy } from "./types.ts";
 
@@ -70,18 +70,23 @@ export function invalidValue(field: string, value: unknown, why: string): FieldE
   return { type: "FieldValueInvalid", field, message: `Invalid value: ${JSON.stringify(value)}: ${why}` };
 }
 
-function validateLabels(labels: ObjectMeta["labels"]): FieldError[] {
-  return Object.entries(labels ?? {}).flatMap(([key, value]) => [
-    ...invalidValues("metadata.labels", key, qualifiedNameProblems(key)),
-    ...invalidValues("metadata.labels", value, labelValueProblems(value)),
-  ]);
+function validateLabels(labels: ObjectMeta["labels"] = {}): FieldError[] {
+  const errors: FieldError[] = [];
+  for (const key of Object.keys(labels)) {
+    const value = labels[key] ?? "";
+    for (const it of qualifiedNameProblems(key)) errors.push(invalidValue("metadata.labels", key, it));
+    for (const it of labelValueProblems(value)) errors.push(invalidValue("metadata.labels", value, it));
+    if (errors.length > MAX_TOLD_ERRORS) break;
+  }
+  return errors;
 }
 
 function validateAnnotations(annotations: ObjectMeta["annotations"]): FieldError[] {
   const errors: FieldError[] = [];
   let bytes = 0;
   for (const [key, value] of Object.entries(annotations ?? {})) {
-    errors.push(...invalidValues("metadata.annotations", key, qualifiedNameProblems(key.toLowerCase())));
+    if (errors.length <= MAX_TOLD_ERRORS)
+      errors.push(...invalidValues("metadata.annotations", key, qualifiedNameProblems(key.toLowerCase())));
     bytes += Buffer.byteLength(key) + Buffer.byteLength(value);
   }
   if (bytes > MAX_ANNOTATION_BYTES) {

@@ -4,6 +4,8 @@
  */
 export type NameProblems = readonly string[];
 
+const NO_PROBLEMS: NameProblems = [];
+
 const LABEL_FORM = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN_FORM = `${LABEL_FORM}(\\.${LABEL_FORM})*`;
 const QUALIFIED_FORM = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
@@ -46,6 +48,8 @@ const QUALIFIED_WORDS =
 
 /** Keys of labels and annotations, and finalizers: "name" or "prefix/name". */
 export function qualifiedNameProblems(name: string): NameProblems {
+  // Most have no prefix, and nothing is wrong with them.
+  if (name.length <= 63 && QUALIFIED.test(name)) return NO_PROBLEMS;
   const parts = name.split("/");
   const examples = ["MyName", "my.name", "123-abc"];
   if (parts.length > 2) {

@@ -154,10 +154,13 @@ class BuiltinDecoder {
     }
     if (!hasElements) return value;
     const decoded: Record<string, unknown> = {};
+    const isOfTexts = element.type === "string" && element.format === undefined && element.$ref === undefined;
     for (const step of Object.keys(value)) {
       const item = value[step];
-      decoded[step] =
-        item === null ? zeroOf(element) : this.#value(item, element, { above, step, struct: "" });
+      if (isOfTexts && typeof item === "string") decoded[step] = item;
+      else
+        decoded[step] =
+          item === null ? zeroOf(element) : this.#value(item, element, { above, step, struct: "" });
     }
     return decoded;
   }

@@ -90,9 +90,10 @@ function countKeys(value: unknown): number {
     for (const item of value) count += countKeys(item);
     return count;
   }
-  for (const [key, field] of Object.entries(value)) {
-    if (key === "__proto__") throw badRequest("json parse error: __proto__ is not taken as a key");
-    count += 1 + countKeys(field);
+  if (Object.hasOwn(value, "__proto__"))
+    throw badRequest("json parse error: __proto__ is not taken as a key");
+  for (const field of Object.values(value) as unknown[]) {
+    count += typeof field === "object" ? 1 + countKeys(field) : 1;
   }
   return count;
 }

@@ -6,7 +6,7 @@ import {
   TOKEN_SECRET_TYPE,
 } from "../../auth/secret-tokens.ts";
 import type { ApiObject, Strategy } from "../../registry/types.ts";
-import type { FieldError } from "../../status.ts";
+import { type FieldError, MAX_TOLD_ERRORS } from "../../status.ts";
 import { IMMUTABLE, invalid, notAllowed, required, tooLong } from "../field-errors.ts";
 import { type Fields, fieldsAt, setDefault, stringMapAt, textAt } from "../fields.ts";
 import { dataKeyProblems } from "../names.ts";
@@ -28,8 +28,9 @@ export const configMapStrategy: Partial<Strategy> = {
 function validateConfigMap(object: ApiObject): FieldError[] {
   const data = stringMapAt(object, "data");
   const binary = stringMapAt(object, "binaryData");
-  const shared = Object.keys(data).filter((it) => Object.hasOwn(binary, it));
-  const textBytes = Object.values(data).reduce((sum, it) => sum + Buffer.byteLength(it), 0);
+  const shared = Object.keys(binary).filter((it) => Object.hasOwn(data, it));
+  let textBytes = 0;
+  for (const it of Object.values(data)) textBytes += Buffer.byteLength(it);
   return [
     ...validateKeys("data", data),
     ...validateKeys("binaryData", binary),
@@ -117,9 +118,12 @@ function validateJson(key: string, encoded: string): FieldError[] {
 }
 
 function validateKeys(path: string, data: Readonly<Record<string, string>>): FieldError[] {
-  return Object.keys(data).flatMap((key) =>
-    dataKeyProblems(key).map((problem) => invalid(`${path}[${key}]`, key, problem)),
-  );
+  const errors: FieldError[] = [];
+  for (const key of Object.keys(data)) {
+    for (const problem of dataKeyProblems(key)) errors.push(invalid(`${path}[${key}]`, key, problem));
+    if (errors.length > MAX_TOLD_ERRORS) break;
+  }
+  return errors;
 }
 
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
