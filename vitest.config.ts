@@ -21,6 +21,8 @@ const ON_MACHINE = ["test/lab/leftovers.test.ts"];
 /** The flag --exclude of vitest does nothing for projects. */
 const EXCLUDED = process.env["TEST_EXCLUDE"]?.split(" ") ?? [];
 const LAB = {
+  // In namespaces of its own.
+  isolate: true,
   testTimeout: 120_000,
   hookTimeout: 120_000,
   globalSetup: ["scripts/bundle-once.mjs"],
@@ -40,6 +42,8 @@ export default defineConfig({
       new DetailsReporter(import.meta.dirname),
       ...(failures === undefined ? [] : [new FailureReporter(failures)]),
     ],
+    // Nothing keeps state in modules, which need not be loaded and compiled again for each file.
+    isolate: false,
     experimental: { viteModuleRunner: false },
     // By chance: scripts/another-day.ts.
     sequence:
@@ -52,8 +56,6 @@ export default defineConfig({
           include: UNIT,
           exclude: [INTEGRATION, ...EXCLUDED],
           setupFiles: ["scripts/no-outside.ts"],
-          // Nothing keeps state in modules, which need not be loaded and compiled anew for each file.
-          isolate: false,
           testTimeout: 30_000,
         },
       },
