@@ -1,4 +1,5 @@
-import { area, del, get, given, patch, post, scenario, type Step } from "../scenario.ts";
+import { container, deployment, dry, pod, specOf } from "../odd-pods.ts";
+import { area, del, get, given, patch, post, scenario } from "../scenario.ts";
 
 /** Requests that clients send now and then: odd values of built-in kinds. */
 
@@ -10,24 +11,6 @@ const RBAC = "/apis/rbac.authorization.k8s.io/v1";
 const POLICIES = "/apis/admissionregistration.k8s.io/v1";
 const NETWORKING = "/apis/networking.k8s.io/v1";
 
-const container = (more: object = {}): object => ({ name: "c", image: "example.com/c:1", ...more });
-const pod = (name: string, spec: object = {}, of: object = {}): object => ({
-  metadata: { name },
-  spec: { containers: [container(of)], ...spec },
-});
-const dry = (path: string, body: unknown, options: object = {}): Step =>
-  post(`${path}?dryRun=All`, body, options);
-const specOf = (body: unknown): unknown => (body as { spec?: unknown }).spec ?? body;
-const deployment = (name: string, more: object = {}, metadata: object = {}): object => ({
-  apiVersion: "apps/v1",
-  kind: "Deployment",
-  metadata: { name, ...metadata },
-  spec: {
-    selector: { matchLabels: { app: "a" } },
-    template: { metadata: { labels: { app: "a" } }, spec: { containers: [container()] } },
-    ...more,
-  },
-});
 const AUTOSCALING = "/apis/autoscaling/v2/namespaces/$ns";
 const POLICY = "/apis/policy/v1/namespaces/$ns";
 const autoscaler = (more: object): object => ({

@@ -1,4 +1,5 @@
-import { area, del, get, given, patch, post, scenario, type Step } from "../scenario.ts";
+import { deployment, dry, pod, specOf, container } from "../odd-pods.ts";
+import { area, del, get, given, patch, post, scenario } from "../scenario.ts";
 
 /** Requests that clients send now and then: odd values of built-in kinds, and what an API server checks beside the object. */
 
@@ -8,24 +9,6 @@ const PODS = `${CORE}/pods`;
 const APPS = "/apis/apps/v1/namespaces/$ns";
 const BATCH = "/apis/batch/v1/namespaces/$ns";
 
-const container = (more: object = {}): object => ({ name: "c", image: "example.com/c:1", ...more });
-const pod = (name: string, spec: object = {}, of: object = {}): object => ({
-  metadata: { name },
-  spec: { containers: [container(of)], ...spec },
-});
-const dry = (path: string, body: unknown, options: object = {}): Step =>
-  post(`${path}?dryRun=All`, body, options);
-const specOf = (body: unknown): unknown => (body as { spec?: unknown }).spec ?? body;
-const deployment = (name: string, more: object = {}, metadata: object = {}): object => ({
-  apiVersion: "apps/v1",
-  kind: "Deployment",
-  metadata: { name, ...metadata },
-  spec: {
-    selector: { matchLabels: { app: "a" } },
-    template: { metadata: { labels: { app: "a" } }, spec: { containers: [container()] } },
-    ...more,
-  },
-});
 const cronJob = (schedule: string): object => ({
   metadata: { name: "c" },
   spec: {
