@@ -65,7 +65,8 @@ ${table("in the view", VIEW)}
 ## Policies
 
 ValidatingAdmissionPolicies (Kubernetes 1.30 or newer) for the namespaces \`fleet-member-*\` and \`fleet-view-*\` of the hub. They bind
-everybody, whatever RBAC grants. The controllers check contents again.
+everybody, whatever RBAC grants. The controllers check contents again. \`fairlead-annotations\` alone refuses nothing: it warns whoever writes an
+annotation of \`fairlead.dev/\` that means nothing on a namespace or a MemberCluster.
 
 Who may \`administer\` \`mailboxes.fairlead.dev\` passes for the hub: the verb is ours and has no other meaning. Members of \`system:masters\` have
 it; give it to people, or to another hub agent that writes into mailboxes, by a role of your own:

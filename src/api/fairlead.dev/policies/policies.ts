@@ -18,6 +18,7 @@ import {
 } from "../../networking.fleet.azure.com/v1alpha1/types.ts";
 import { MAX_ADDRESSES, MAX_ENDPOINTS } from "../model/slice.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "../v1alpha1/types.ts";
+import { ANNOTATION_POLICY } from "./annotations.ts";
 import { EXPORT_FORMATS, SLICE_FORMATS } from "./formats.ts";
 import {
   IN_MAILBOX,
@@ -257,11 +258,15 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
   }),
 ];
 
-export const MAILBOX_POLICIES: readonly ValidatingAdmissionPolicy[] = [...WRITERS, ...CONTENTS];
+export const MAILBOX_POLICIES: readonly ValidatingAdmissionPolicy[] = [
+  ...WRITERS,
+  ...CONTENTS,
+  ANNOTATION_POLICY,
+];
 
 export const MAILBOX_POLICY_BINDINGS: readonly ValidatingAdmissionPolicyBinding[] = MAILBOX_POLICIES.map(
-  ({ metadata: { name } }) => ({
-    metadata: { name },
-    spec: { policyName: name, validationActions: ["Deny"] },
+  (it) => ({
+    metadata: { name: it.metadata.name },
+    spec: { policyName: it.metadata.name, validationActions: [it === ANNOTATION_POLICY ? "Warn" : "Deny"] },
   }),
 );

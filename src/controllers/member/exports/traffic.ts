@@ -1,6 +1,6 @@
 import { type ExportTraffic, readTraffic } from "#api/fairlead.dev/model/traffic.ts";
+import { unknownAnnotations } from "#api/fairlead.dev/model/unknown-annotations.ts";
 import { PORTS_ANNOTATION, TRAFFIC, TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
-import { byText, nearest } from "#base/text.ts";
 import type { Condition, KubeObject } from "#api/meta/types.ts";
 import type { InternalServiceExport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 
@@ -29,7 +29,7 @@ export function planTraffic({ mcs, fleet, current }: ExportTrafficView): ExportT
   const told = verdict?.status === "False" ? [{ reason: verdict.reason, message: verdict.message }] : [];
   const wrong = [
     ...(problems.length === 0 ? [] : [{ reason: "InvalidAnnotation", message: problems.join("; ") }]),
-    ...unknownAnnotations([annotations.fleet, annotations.mcs]),
+    ...unknownAnnotations(Object.keys({ ...annotations.fleet, ...annotations.mcs }), KNOWN, "ServiceExport"),
     ...told,
   ];
   if (wrong.length > 0) return { traffic, conditions: [refused(wrong)] };
@@ -41,25 +41,7 @@ export function planTraffic({ mcs, fleet, current }: ExportTrafficView): ExportT
   };
 }
 
-const PREFIX = "fairlead.dev/";
 const KNOWN: readonly string[] = [...Object.values(TRAFFIC_ANNOTATIONS), PORTS_ANNOTATION];
-/** What is told of at most, of all that somebody writes. */
-const LONGEST_LIST = 5;
-
-/** A misspelled annotation would do nothing without a word. */
-function unknownAnnotations(
-  exports: readonly (Readonly<Record<string, string>> | undefined)[],
-): readonly { readonly reason: string; readonly message: string }[] {
-  const keys = new Set(exports.flatMap((it) => Object.keys(it ?? {})));
-  const unknown = [...keys].filter((it) => it.startsWith(PREFIX) && !KNOWN.includes(it)).toSorted(byText);
-  if (unknown.length === 0) return [];
-  const told = unknown.slice(0, LONGEST_LIST).map((it) => {
-    const like = nearest(it, KNOWN);
-    return `${it} means nothing on a ServiceExport${like === undefined ? "" : `, did you mean ${like}?`}`;
-  });
-  const more = unknown.length > told.length ? [`and ${unknown.length - told.length} more`] : [];
-  return [{ reason: "UnknownAnnotation", message: [...told, ...more].join("; ") }];
-}
 
 function refused(wrong: readonly { readonly reason: string; readonly message: string }[]): NewCondition {
   return {

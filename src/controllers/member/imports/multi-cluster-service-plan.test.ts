@@ -121,6 +121,29 @@ describe("a MultiClusterService", () => {
     expect(given.conditions.map((it) => it.type)).toEqual(["Valid"]);
   });
 
+  it("is told of annotations that mean nothing, beside why there is no address, and has its load balancer", () => {
+    const misspelled = { "fairlead.dev/source-range": "10.0.0.0/8", "example.com/other": "x" };
+    const asking = object({ annotations: misspelled });
+    const wanted = plan({ object: asking, imported: imported(), derived: service });
+    const message =
+      "fairlead.dev/source-range means nothing on a MultiClusterService, did you mean fairlead.dev/source-ranges?";
+    expect(wanted.conditions[1]).toEqual({
+      type: "fairlead.dev/LoadBalancer",
+      status: "False",
+      reason: "UnknownAnnotation",
+      message,
+    });
+    expect(planEvents([], wanted.conditions)).toContainEqual({
+      type: "Warning",
+      reason: "UnknownAnnotation",
+      message,
+    });
+    expect(wanted.service.kind).toBe("apply");
+    expect(plan({ object: asking, imported: imported() }).conditions[1]?.reason).toBe(
+      "Pending,UnknownAnnotation",
+    );
+  });
+
   it("keeps the Service, and with it the address, that another agent made", () => {
     const before = { metadata: { namespace: "fleet-system", name: "legacy-name" } };
     const wanted = plan({ imported: imported(), derived: before });

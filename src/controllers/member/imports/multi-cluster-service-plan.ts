@@ -3,6 +3,7 @@ import { loadBalancerServiceName } from "#api/fairlead.dev/model/names.ts";
 import {
   GRACE_PERIOD_ANNOTATION,
   IMPORT_ANNOTATION,
+  LOAD_BALANCER_ANNOTATIONS,
   LOAD_BALANCER_CONDITION,
   SHARED_IMPORT,
   WEIGHTS_CONDITION,
@@ -18,7 +19,15 @@ import { parseDuration } from "#base/duration.ts";
 import { byText } from "#base/text.ts";
 import type { Applied } from "#kube/types.ts";
 import { inactiveCondition } from "#api/fairlead.dev/model/inactive.ts";
+import { unknownAnnotations } from "#api/fairlead.dev/model/unknown-annotations.ts";
 import { planLoadBalancer } from "./load-balancer.ts";
+
+/** Annotations of ours that a MultiClusterService may have. */
+const KNOWN: readonly string[] = [
+  IMPORT_ANNOTATION,
+  GRACE_PERIOD_ANNOTATION,
+  ...Object.values(LOAD_BALANCER_ANNOTATIONS),
+];
 
 /** What a MultiClusterService needs: a ServiceImport, a load balancer once there is something behind it. Pure. */
 
@@ -119,25 +128,37 @@ function importing(
     labels: { ...known.labels, [DERIVED_SERVICE_LABEL]: serviceName },
     conditions: [
       valid,
-      ...(problems.length > 0
-        ? [optionsCondition(problems, derived)]
-        : addressCondition(serviceName, derived)),
+      ...loadBalancerCondition([
+        ...(problems.length > 0 ? [unreadable(problems, derived)] : withoutAddress(serviceName, derived)),
+        ...unknownAnnotations(Object.keys(object.metadata.annotations ?? {}), KNOWN, "MultiClusterService"),
+      ]),
       ...weightsCondition(status),
     ],
   };
 }
 
-/** Why there is no address yet. */
-function addressCondition(name: string, derived: Service | undefined): NewCondition[] {
-  if ((derived?.status?.loadBalancer?.ingress ?? []).length > 0) return [];
-  const message = `Service fleet-system/${name} has no address yet: a load balancer provider of this cluster has to give it one`;
-  return [{ type: LOAD_BALANCER_CONDITION, status: "False", reason: "Pending", message }];
+interface Wrong {
+  readonly reason: string;
+  readonly message: string;
 }
 
-function optionsCondition(problems: readonly string[], derived: Service | undefined): NewCondition {
+function loadBalancerCondition(wrong: readonly Wrong[]): NewCondition[] {
+  if (wrong.length === 0) return [];
+  const reason = wrong.map((it) => it.reason).join(",");
+  const message = wrong.map((it) => it.message).join("; ");
+  return [{ type: LOAD_BALANCER_CONDITION, status: "False", reason, message }];
+}
+
+/** Why there is no address yet. */
+function withoutAddress(name: string, derived: Service | undefined): Wrong[] {
+  if ((derived?.status?.loadBalancer?.ingress ?? []).length > 0) return [];
+  const message = `Service fleet-system/${name} has no address yet: a load balancer provider of this cluster has to give it one`;
+  return [{ reason: "Pending", message }];
+}
+
+function unreadable(problems: readonly string[], derived: Service | undefined): Wrong {
   const so = derived === undefined ? "the Service is not made" : "what the Service had before stays";
-  const message = `${problems.join("; ")}: ${so}`;
-  return { type: LOAD_BALANCER_CONDITION, status: "False", reason: "OptionInvalid", message };
+  return { reason: "OptionInvalid", message: `${problems.join("; ")}: ${so}` };
 }
 
 /** What a server's refusal of the Service means: it is as it was, and people are told. */
