@@ -17,10 +17,10 @@ import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
-import { type ApiServer, startApiServer } from "../src/apiserver/server.ts";
-import type { ApiObject, ResourceDefinition } from "../src/apiserver/registry/types.ts";
-import type { WriteRequest } from "../src/apiserver/registry/write.ts";
-import { openSqliteJournal } from "../src/apiserver/storage/sqlite.ts";
+import { type ApiServer, startApiServer } from "@fairlead/apiserver/server.ts";
+import type { ApiObject, ResourceDefinition } from "@fairlead/apiserver/registry/types.ts";
+import type { WriteRequest } from "@fairlead/apiserver/registry/write.ts";
+import { openSqliteJournal } from "@fairlead/apiserver/storage/sqlite.ts";
 
 const WRITES = 4000;
 const WATCHERS = [1, 10, 100];

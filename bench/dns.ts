@@ -1,21 +1,21 @@
-import { seededRng } from "#base/rng.ts";
+import { seededRng } from "@fairlead/base/rng.ts";
 import type { ChildProcess } from "node:child_process";
 import { createSocket, type Socket } from "node:dgram";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
-import { systemClock } from "#base/clock.ts";
-import { start } from "#base/exec.ts";
-import { silentLogger } from "#base/log.ts";
-import { noMetrics } from "#base/metrics.none.ts";
-import { parseSocketAddress } from "#dns/listen-address.ts";
-import { createDnsMeters } from "#dns/meters.ts";
-import { createResolver } from "#dns/resolver.ts";
-import { createResponder } from "#dns/responder.ts";
-import { startDnsServer } from "#dns/server.ts";
-import { RecordTree } from "#dns/tree.ts";
-import { serviceContribution } from "#dns/zone.ts";
-import { encodeMessage } from "#dnswire/encode.ts";
-import { TYPE } from "#dnswire/types.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { start } from "@fairlead/base/exec.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { noMetrics } from "@fairlead/base/metrics.none.ts";
+import { parseSocketAddress } from "@fairlead/dns/listen-address.ts";
+import { createDnsMeters } from "@fairlead/dns/meters.ts";
+import { createResolver } from "@fairlead/dns/resolver.ts";
+import { createResponder } from "@fairlead/dns/responder.ts";
+import { startDnsServer } from "@fairlead/dns/server.ts";
+import { RecordTree } from "@fairlead/dns/tree.ts";
+import { serviceContribution } from "@fairlead/fleet/dns/zone.ts";
+import { encodeMessage } from "@fairlead/dns/wire/encode.ts";
+import { TYPE } from "@fairlead/dns/wire/types.ts";
 
 /**
  * Claims: the cluster-set DNS server, with 10,000 services, answers about half as many queries a second as a program of

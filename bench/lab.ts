@@ -7,12 +7,12 @@
  * processes. Three runs; the median is printed.
  */
 import { readFileSync } from "node:fs";
-import { objectKey } from "#api/meta/key.ts";
-import { exec } from "#base/exec.ts";
-import { renderTable } from "#cli/table.ts";
-import { PODS } from "#api/core/v1/types.ts";
-import { findLabProcesses } from "#lab/processes.ts";
-import { findKubectl } from "../src/cmd/kubectl.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { renderTable } from "@fairlead/fleet/cli/table.ts";
+import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { findLabProcesses } from "@fairlead/lab/processes.ts";
+import { findKubectl } from "@fairlead/base/program/kubectl.ts";
 import { type BenchLab, quantile, root, startBenchLab } from "./lab/lab.ts";
 
 const RUNS = 3;

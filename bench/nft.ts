@@ -1,17 +1,17 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { EndpointSlice } from "#api/discovery/v1/types.ts";
-import { exec } from "#base/exec.ts";
-import { changeOps, noteOps, recordOf } from "#lab/proxy/changes.ts";
-import { DesiredElements } from "#lab/proxy/desired.ts";
-import { PROXY_TABLE } from "#lab/proxy/names.ts";
-import { planService } from "#lab/proxy/plan.ts";
-import { renderTable } from "#lab/proxy/table.ts";
-import { createNetns, deleteNetns, inNetns } from "#netns/netns.ts";
-import { diffTable } from "#nft/diff.ts";
-import type { NftDriver } from "#nft/driver.ts";
-import { createNft } from "#nft/netlink/driver.ts";
+import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { changeOps, noteOps, recordOf } from "@fairlead/fleet/dataplane/service-proxy/changes.ts";
+import { DesiredElements } from "@fairlead/fleet/dataplane/service-proxy/desired.ts";
+import { PROXY_TABLE } from "@fairlead/fleet/dataplane/service-proxy/names.ts";
+import { planService } from "@fairlead/fleet/dataplane/service-proxy/plan.ts";
+import { renderTable } from "@fairlead/fleet/dataplane/service-proxy/table.ts";
+import { createNetns, deleteNetns, inNetns } from "@fairlead/os/netns/netns.ts";
+import { diffTable } from "@fairlead/os/nft/diff.ts";
+import type { NftDriver } from "@fairlead/os/nft/driver.ts";
+import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 
 /**
  * Claims: programming a change of one Service costs the same however many Services there are; by netlink it costs less

@@ -6,27 +6,27 @@
  * (nftables' own event) or the DNS server tells of it. Compared with one hop in the same run: a write to an API server
  * until a watch delivers it. Changes that a newer one overtook count as seen when the newer one was.
  */
-import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import { CONFIG_MAPS, NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import { CONFIG_MAPS, NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
   FLEET_SERVICE_IMPORTS,
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { delay, systemClock } from "#base/clock.ts";
-import { renderTable } from "#cli/table.ts";
-import type { KubeClient } from "#kube/types.ts";
-import { nodeNetns } from "#lab/programs.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { delay, systemClock } from "@fairlead/base/clock.ts";
+import { renderTable } from "@fairlead/fleet/cli/table.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { nodeNetns } from "@fairlead/lab/programs.ts";
 import { watchDns, watchKernelMap } from "../scripts/demo/latency.ts";
 import { type BenchLab, quantile, startBenchLab } from "./lab/lab.ts";
 import { type CrowdFigures, crowdRow, measureCrowd, measureRawCrowd } from "./fleet/measure-crowd.ts";
-import { NO_ASSETS, realAssets } from "../test/apiserver/real-server.ts";
+import { NO_ASSETS, realAssets } from "../packages/apiserver/test/real-server.ts";
 import { countWrites } from "./lab/writes.ts";
 
 const IMPORTERS = [1, 3, 10];

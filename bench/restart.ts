@@ -6,19 +6,19 @@
  *   npm run bench -- restart [--slices 10000]
  */
 import { parseArgs } from "node:util";
-import { SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
   FLEET_SERVICE_IMPORTS,
   INTERNAL_SERVICE_EXPORTS,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { delay, systemClock } from "#base/clock.ts";
-import { renderTable } from "#cli/table.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { delay, systemClock } from "@fairlead/base/clock.ts";
+import { renderTable } from "@fairlead/fleet/cli/table.ts";
 import type { Program } from "./fleet/programs.ts";
 import {
   exportService,

@@ -8,8 +8,8 @@
  *   npm run bench -- scale [--members 10,50,100,255] [--services 2000] [--endpoints 50000]
  */
 import { parseArgs } from "node:util";
-import { delay, systemClock } from "#base/clock.ts";
-import { renderTable } from "#cli/table.ts";
+import { delay, systemClock } from "@fairlead/base/clock.ts";
+import { renderTable } from "@fairlead/fleet/cli/table.ts";
 import { startApi, startProgram, shareOfCpu, usageOfAll } from "./fleet/programs.ts";
 import { shapeOf } from "./fleet/shape.ts";
 import { startWorkers, type Workers } from "./fleet/workers.ts";

@@ -22,8 +22,8 @@ const ENVIRONMENT: Readonly<Record<string, string>> = {
  * programs of BIND hang under it.
  */
 const FILES_BY_OTHER_CLOCKS: Readonly<Record<string, string>> = {
-  "test/apiserver/kubectl.test.ts": "kubectl checks the server's certificate",
-  "test/apiserver/go-clients.test.ts": "so do programs with client-go",
+  "packages/apiserver/test/kubectl.test.ts": "kubectl checks the server's certificate",
+  "packages/apiserver/test/go-clients.test.ts": "so do programs with client-go",
   "test/chart/install.test.ts": "so does Helm",
   "test/chart/install-page.test.ts": "so do both",
   "test/chart/join.test.ts": "so does Helm",

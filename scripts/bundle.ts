@@ -41,7 +41,7 @@ const latePackages: Plugin = {
 export async function buildBundle(outdir: string): Promise<Metafile> {
   const { metafile } = await build({
     absWorkingDir: root,
-    entryPoints: { fairlead: "src/cmd/fairlead/main.ts" },
+    entryPoints: { fairlead: "packages/fairlead/src/main.ts" },
     outdir,
     outExtension: { ".js": ".mjs" },
     bundle: true,

@@ -1,7 +1,7 @@
 import { stringify } from "yaml";
-import { type CustomResourceDefinition, CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
-import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
-import { type Access, allow, rulesOf } from "#api/fairlead.dev/access/access.ts";
+import { type CustomResourceDefinition, CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { type Access, allow, rulesOf } from "@fairlead/fleet/authz/access.ts";
 import {
   ACT_AS_MEMBERS,
   ASK_FOR_CERTIFICATES,
@@ -9,8 +9,8 @@ import {
   HUB_ACCESS,
   MEMBER_ACCESS,
   type ProgramAccess,
-} from "#api/fairlead.dev/access/programs.ts";
-import { MAILBOX_POLICIES, MAILBOX_POLICY_BINDINGS } from "#api/fairlead.dev/policies/policies.ts";
+} from "@fairlead/fleet/authz/programs.ts";
+import { MAILBOX_POLICIES, MAILBOX_POLICY_BINDINGS } from "@fairlead/fleet/authz/policies/policies.ts";
 
 /** What the charts take from the programs' own declarations: path below the root, and text. */
 export function chartFiles(): ReadonlyMap<string, string> {

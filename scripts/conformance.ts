@@ -7,11 +7,11 @@
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { messageOf } from "#base/errors.ts";
-import { exec, start } from "#base/exec.ts";
-import { VERSION } from "../src/cmd/fairlead/version.ts";
-import { untilInterrupted } from "../src/cmd/lab/context.ts";
-import { inOwnNamespace } from "../src/cmd/lab/user-namespace.ts";
+import { messageOf } from "@fairlead/base/errors.ts";
+import { exec, start } from "@fairlead/base/exec.ts";
+import { VERSION } from "@fairlead/fairlead/version.ts";
+import { untilInterrupted } from "@fairlead/fairlead/lab/context.ts";
+import { inOwnNamespace } from "@fairlead/fairlead/lab/user-namespace.ts";
 import { findSuite, PINNED, variableOf } from "./conformance/suite.ts";
 import { isConformant, readVerdicts, renderVerdicts } from "./conformance/verdicts.ts";
 import { root } from "./steps.ts";

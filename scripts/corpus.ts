@@ -1,5 +1,5 @@
 /**
- * Plays the corpus (test/corpus/README.md) against an API server.
+ * Plays the corpus (packages/apiserver/test/corpus/README.md) against an API server.
  *
  *     node scripts/corpus.ts record  [--kubeconfig FILE] [AREA[/TITLE]...]   write what a real kube-apiserver answers
  *     node scripts/corpus.ts compare [--kubeconfig FILE] [AREA[/TITLE]...]   print where a server answers otherwise
@@ -7,13 +7,13 @@
  * Without a kubeconfig, the kube-apiserver and etcd that KUBEBUILDER_ASSETS names are started. An argument selects by how `area/title` begins.
  */
 import { parseArgs } from "node:util";
-import { startRealServer } from "../test/apiserver/real-server.ts";
-import { differences, judge } from "../test/corpus/compare.ts";
-import { playAll } from "../test/corpus/play-all.ts";
-import { readRecording, writeRecording } from "../test/corpus/recording.ts";
-import type { Scenario } from "../test/corpus/scenario.ts";
-import { loadScenarios } from "../test/corpus/scenarios.ts";
-import { Target } from "../test/corpus/target.ts";
+import { startRealServer } from "../packages/apiserver/test/real-server.ts";
+import { differences, judge } from "../packages/apiserver/test/corpus/compare.ts";
+import { playAll } from "../packages/apiserver/test/corpus/play-all.ts";
+import { readRecording, writeRecording } from "../packages/apiserver/test/corpus/recording.ts";
+import type { Scenario } from "../packages/apiserver/test/corpus/scenario.ts";
+import { loadScenarios } from "../packages/apiserver/test/corpus/scenarios.ts";
+import { Target } from "../packages/apiserver/test/corpus/target.ts";
 
 async function record(scenarios: readonly Scenario[], target: Target): Promise<boolean> {
   const server = await versionOf(target);

@@ -1,5 +1,5 @@
 import { stringify } from "yaml";
-import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
+import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
 
 /** The manifests that `docs/reference/crds/` keeps: file name, and text. */
 export function crdManifests(): ReadonlyMap<string, string> {

@@ -5,10 +5,10 @@
  *   npm run demo [-- --down] [-- --name NAME]
  */
 import { parseArgs } from "node:util";
-import { messageOf } from "#base/errors.ts";
-import { findKubectl } from "../src/cmd/kubectl.ts";
-import { untilInterrupted } from "../src/cmd/lab/context.ts";
-import { inOwnNamespace } from "../src/cmd/lab/user-namespace.ts";
+import { messageOf } from "@fairlead/base/errors.ts";
+import { findKubectl } from "@fairlead/base/program/kubectl.ts";
+import { untilInterrupted } from "@fairlead/fairlead/lab/context.ts";
+import { inOwnNamespace } from "@fairlead/fairlead/lab/user-namespace.ts";
 import { type Demo, fairlead, root } from "./demo/cluster.ts";
 import {
   applyExamples,

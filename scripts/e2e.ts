@@ -8,13 +8,13 @@
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { messageOf } from "#base/errors.ts";
-import { exec } from "#base/exec.ts";
-import { findProgram } from "#base/find-program.ts";
-import { VERSION } from "../src/cmd/fairlead/version.ts";
-import { findKubectl, searchPath } from "../src/cmd/kubectl.ts";
-import { untilInterrupted } from "../src/cmd/lab/context.ts";
-import { inOwnNamespace } from "../src/cmd/lab/user-namespace.ts";
+import { messageOf } from "@fairlead/base/errors.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { findProgram } from "@fairlead/base/find-program.ts";
+import { VERSION } from "@fairlead/fairlead/version.ts";
+import { findKubectl, searchPath } from "@fairlead/base/program/kubectl.ts";
+import { untilInterrupted } from "@fairlead/fairlead/lab/context.ts";
+import { inOwnNamespace } from "@fairlead/fairlead/lab/user-namespace.ts";
 import { type Settings, SETTINGS_VARIABLE } from "../test/e2e/settings.ts";
 import { root } from "./steps.ts";
 

@@ -26,10 +26,10 @@ function renderAll(inputs: Inputs): Map<string, string> {
   const served = servedDefinitions();
   return new Map([
     [
-      "src/apiserver/schema/definitions.generated.json",
+      "packages/apiserver/src/schema/definitions.generated.json",
       renderTable(trimDefinitions(inputs.definitions, served)),
     ],
-    ["src/apiserver/schema/messages.generated.json", renderTable(trimMessages(inputs.messages, served))],
+    ["packages/apiserver/src/schema/messages.generated.json", renderTable(trimMessages(inputs.messages, served))],
   ]);
 }
 

@@ -2,14 +2,14 @@ import { stringify } from "yaml";
 import {
   VALIDATING_ADMISSION_POLICIES,
   VALIDATING_ADMISSION_POLICY_BINDINGS,
-} from "#api/admissionregistration/v1/types.ts";
-import { type Access, rulesOf } from "#api/fairlead.dev/access/access.ts";
-import { MAILBOX, RENEW_TOKEN, VIEW } from "#api/fairlead.dev/access/mailbox.ts";
-import { accessManifests, type Manifest } from "#api/fairlead.dev/access/manifests.ts";
-import { PROGRAMS } from "#api/fairlead.dev/access/programs.ts";
-import { MAILBOX_POLICIES, MAILBOX_POLICY_BINDINGS } from "#api/fairlead.dev/policies/policies.ts";
-import { apiVersionOf } from "#api/meta/resource.ts";
-import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+} from "@fairlead/kube/api/admissionregistration/v1/types.ts";
+import { type Access, rulesOf } from "@fairlead/fleet/authz/access.ts";
+import { MAILBOX, RENEW_TOKEN, VIEW } from "@fairlead/fleet/authz/mailbox.ts";
+import { accessManifests, type Manifest } from "@fairlead/fleet/authz/manifests.ts";
+import { PROGRAMS } from "@fairlead/fleet/authz/programs.ts";
+import { MAILBOX_POLICIES, MAILBOX_POLICY_BINDINGS } from "@fairlead/fleet/authz/policies/policies.ts";
+import { apiVersionOf } from "@fairlead/kube/api/meta/resource.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 
 /** What `docs/reference/` keeps of rights and policies: path below the root, and text. */
 export function rbacManifests(): ReadonlyMap<string, string> {
@@ -40,7 +40,7 @@ function render(manifests: readonly Manifest[]): string {
 function reference(): string {
   return `# Rights and policies
 
-Made by \`node scripts/generate-crds.ts\` from \`src/api/fairlead.dev/access/\` and \`src/api/fairlead.dev/policies/\`: what the code
+Made by \`node scripts/generate-crds.ts\` from \`src/api/fairlead.dev/access/\` and \`packages/fleet/src/authz/policies/\`: what the code
 calls API servers with, declared once, is what charts, the hub and these tables are made from. \`test/fleet/\` runs the programs with
 exactly these rights: a request that is not declared fails a test, and so does a declaration that nothing asks for.
 

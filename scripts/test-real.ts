@@ -2,10 +2,10 @@
  * `npm run test:real`: the corpus, the tests of the API that hold for any server, and the installation of the charts, against the kube-apiserver and etcd that
  * KUBEBUILDER_ASSETS names (the convention of envtest). A test that fails here asks for what Kubernetes does not do.
  */
-import { NO_ASSETS, realAssets } from "../test/apiserver/real-server.ts";
+import { NO_ASSETS, realAssets } from "../packages/apiserver/test/real-server.ts";
 import { runSteps } from "./steps.ts";
 
-/** Files of test/apiserver that hold for any server. */
+/** Files of packages/apiserver/test that hold for any server. */
 const FILES = ["client-node", "watch-model", "protocol"];
 
 /** Tests in those files that are of our server alone, by the beginning of their names, and why. */
@@ -35,7 +35,7 @@ function main(): boolean {
     return false;
   }
   const pattern = `^(?!.*(${Object.keys(OURS_ALONE).join("|")}))`;
-  const files = FILES.map((it) => `test/apiserver/${it}.test.ts`);
+  const files = FILES.map((it) => `packages/apiserver/test/${it}.test.ts`);
   return runSteps([
     { name: "corpus", command: ["node", "scripts/corpus.ts", "compare"] },
     {

@@ -17,7 +17,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { exec, start } from "#base/exec.ts";
+import { exec, start } from "@fairlead/base/exec.ts";
 
 /** How a checkout starts its programs, on one of a few lines: what lies in `dist/` while the sources change. */
 
@@ -44,8 +44,8 @@ beforeEach(() => {
     cpSync(join(root, "scripts", it), join(folder, "scripts", it));
   cpSync(join(root, "scripts/bundle.ts"), join(folder, "scripts/esbuild.ts"));
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
-  mkdirSync(join(folder, "src/cmd/fairlead"), { recursive: true });
-  writeFileSync(join(folder, "src/cmd/fairlead/main.ts"), PROGRAM);
+  mkdirSync(join(folder, "packages/fairlead/src"), { recursive: true });
+  writeFileSync(join(folder, "packages/fairlead/src/main.ts"), PROGRAM);
   say("one");
   building("");
 });

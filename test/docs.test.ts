@@ -3,9 +3,9 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { describe, expect, it } from "vitest";
-import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
-import { COMMANDS, loadCommand } from "../src/cmd/fairlead/commands.ts";
-import { VERSION } from "../src/cmd/fairlead/version.ts";
+import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { COMMANDS, loadCommand } from "@fairlead/fairlead/commands.ts";
+import { VERSION } from "@fairlead/fairlead/version.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -163,7 +163,7 @@ describe("the documents", () => {
   });
 
   it("say of every area what it is for", () => {
-    const folders = ["src", "src/controllers", "src/lab"].flatMap((parent) =>
+    const folders = ["src", "packages/fleet/src", "src/lab"].flatMap((parent) =>
       readdirSync(join(root, parent))
         .map((it) => `${parent}/${it}`)
         .filter((it) => statSync(join(root, it)).isDirectory()),

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { ExpressionFinder, type Found } from "./regular-expressions.ts";
 
-const src = fileURLToPath(new URL("../src", import.meta.url));
+const src = fileURLToPath(new URL("../packages", import.meta.url));
 
 const scslre = createRequire(import.meta.url)("scslre") as {
   analyse(literal: { readonly source: string; readonly flags: string }): {

@@ -6,25 +6,25 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { EndpointSlice } from "#api/discovery/v1/types.ts";
-import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import {
   ENDPOINT_SLICE_IMPORTS,
   type EndpointSliceImport,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { silentLogger } from "#base/log.ts";
-import { connect } from "#kube/client.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { createInformer } from "#kube/informer.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import { changeOps, noteOps, recordOf } from "#lab/proxy/changes.ts";
-import { DesiredElements } from "#lab/proxy/desired.ts";
-import { PROXY_TABLE } from "#lab/proxy/names.ts";
-import { planService } from "#lab/proxy/plan.ts";
-import { renderTable } from "#lab/proxy/table.ts";
-import { createNetns, deleteNetns } from "#netns/netns.ts";
-import { diffTable } from "#nft/diff.ts";
-import { createNft } from "#nft/netlink/driver.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import { changeOps, noteOps, recordOf } from "@fairlead/fleet/dataplane/service-proxy/changes.ts";
+import { DesiredElements } from "@fairlead/fleet/dataplane/service-proxy/desired.ts";
+import { PROXY_TABLE } from "@fairlead/fleet/dataplane/service-proxy/names.ts";
+import { planService } from "@fairlead/fleet/dataplane/service-proxy/plan.ts";
+import { renderTable } from "@fairlead/fleet/dataplane/service-proxy/table.ts";
+import { createNetns, deleteNetns } from "@fairlead/os/netns/netns.ts";
+import { diffTable } from "@fairlead/os/nft/diff.ts";
+import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import { changeOf, nowMs } from "./changes.ts";
 import { watchThinly } from "./thin.ts";
 

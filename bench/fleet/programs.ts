@@ -5,9 +5,9 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
-import { delay, systemClock } from "#base/clock.ts";
-import { start } from "#base/exec.ts";
-import { startRealServer } from "../../test/apiserver/real-server.ts";
+import { delay, systemClock } from "@fairlead/base/clock.ts";
+import { start } from "@fairlead/base/exec.ts";
+import { startRealServer } from "../../packages/apiserver/test/real-server.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
 /** Linux counts processor time in these, on every architecture that Node runs on (proc(5)). Unit: milliseconds. */

@@ -1,13 +1,13 @@
 /** The limit of all that goes through API servers: slices written to one, and watched, by one client. */
 
-import { NAMESPACES } from "#api/core/v1/types.ts";
-import { type EndpointSlice, ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { systemClock } from "#base/clock.ts";
-import { silentLogger } from "#base/log.ts";
-import { connect } from "#kube/client.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { createInformer } from "#kube/informer.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { type EndpointSlice, ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
 import { startApi } from "./programs.ts";
 
 const AT_A_TIME = 16;

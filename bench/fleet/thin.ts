@@ -6,10 +6,10 @@
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { Agent, request } from "node:https";
-import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
-import { ENDPOINT_SLICE_IMPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import type { ClusterConfig } from "#kube/config.ts";
-import { collectionPath, withQuery } from "#kube/path.ts";
+import { VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { ENDPOINT_SLICE_IMPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
+import { collectionPath, withQuery } from "@fairlead/kube/client/path.ts";
 import { changeOf } from "./changes.ts";
 
 /** In an event the first address of its first endpoint that is of the network of changes. */

@@ -1,16 +1,16 @@
 /** The smallest fleet: a hub, an exporter and an importer, each an API server and a manager as programs of their own. */
 
-import { NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
-import { type EndpointSlice, ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SOURCE_CLUSTER_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { silentLogger } from "#base/log.ts";
-import { joinCluster } from "#cli/fleet/join.ts";
-import { connect } from "#kube/client.ts";
-import type { ClusterConfig } from "#kube/config.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { createInformer } from "#kube/informer.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import type { Informer, KubeClient } from "#kube/types.ts";
+import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { type EndpointSlice, ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SOURCE_CLUSTER_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
 import { type Program, type ServedApi, startApi, startProgram, startRealApi } from "./programs.ts";
 
 export type Role = "hub" | "exporter" | "importer";

@@ -6,27 +6,27 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
+import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import {
   type EndpointSlice,
   ENDPOINT_SLICES,
   MANAGED_BY_LABEL,
   SERVICE_NAME_LABEL,
-} from "#api/discovery/v1/types.ts";
-import { MCS_SLICE_MANAGER } from "#api/fairlead.dev/names.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { MCS_SERVICE_EXPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { startApiServer } from "#apiserver/server.ts";
-import { MEMBER_CRDS } from "#api/crds/all.ts";
-import { silentLogger } from "#base/log.ts";
-import { joinCluster } from "#cli/fleet/join.ts";
-import { runAgent } from "#controllers/member/agent/agent.ts";
-import { connect } from "#kube/client.ts";
-import { installCrds } from "#kube/crds.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { createInformer } from "#kube/informer.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import type { Informer, KubeClient } from "#kube/types.ts";
+} from "@fairlead/kube/api/discovery/v1/types.ts";
+import { MCS_SLICE_MANAGER } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { MCS_SERVICE_EXPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { startApiServer } from "@fairlead/apiserver/server.ts";
+import { MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
+import { runAgent } from "@fairlead/fleet/member/agent/agent.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { installCrds } from "@fairlead/kube/definitions/crds.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
 import type { MemberShape, ServiceOf } from "./shape.ts";
 
 export type Order =

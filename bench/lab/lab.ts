@@ -1,16 +1,16 @@
 /** A lab for a bench: brought up and taken down by the CLI, as people do it. */
 
 import { fileURLToPath } from "node:url";
-import { exec } from "#base/exec.ts";
-import { silentLogger } from "#base/log.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { connect } from "#kube/client.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import type { KubeClient } from "#kube/types.ts";
-import { labLayout, type LabLayout } from "#lab/layout.ts";
-import { requireState } from "#lab/state.ts";
-import type { LabTopology } from "#lab/topology.ts";
-import { stateRoot } from "../../src/cmd/lab/context.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { labLayout, type LabLayout } from "@fairlead/lab/layout.ts";
+import { requireState } from "@fairlead/lab/state.ts";
+import type { LabTopology } from "@fairlead/lab/topology.ts";
+import { stateRoot } from "@fairlead/fairlead/lab/context.ts";
 
 export const root = fileURLToPath(new URL("../..", import.meta.url));
 const deps = systemDeps(silentLogger);

@@ -1,7 +1,7 @@
 /** How many writes something cost, counted by what watches deliver: every write that changed something is one event. */
 
-import type { Resource } from "#api/meta/resource.ts";
-import type { KubeClient } from "#kube/types.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
 
 export interface WriteCount extends AsyncDisposable {
   /** So far, by kind. Two clients' counts of one kind are summed. */

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { FleetError } from "#base/errors.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
 import { findSuite, type Go } from "./suite.ts";
 
 let cache: string;

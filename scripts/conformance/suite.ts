@@ -3,8 +3,8 @@
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { FleetError, hasCode, messageOf } from "#base/errors.ts";
-import { exec, type ExecResult } from "#base/exec.ts";
+import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
+import { exec, type ExecResult } from "@fairlead/base/exec.ts";
 
 /** The suite's module, by the name under which it is published. */
 const MODULE = "sigs.k8s.io/mcs-api/conformance";

@@ -1,7 +1,7 @@
 /** What the suite found, out of the `report.yaml` that it leaves. */
 
 import { parse } from "yaml";
-import { isObject } from "#base/json.ts";
+import { isObject } from "@fairlead/base/json.ts";
 
 /** As in the suite's own report. "Unknown": the spec failed for a reason that says nothing of the implementation. */
 export type Verdict = "Yes" | "No" | "Unknown" | "Skipped";

@@ -1,17 +1,17 @@
 /** The chapters in which something changes, and how long it took to be so everywhere. */
 
-import { delay, systemClock } from "#base/clock.ts";
-import { FleetError } from "#base/errors.ts";
-import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
-import { labLayout } from "#lab/layout.ts";
-import { nodeNetns } from "#lab/programs.ts";
-import { requireState } from "#lab/state.ts";
-import { connect } from "#kube/client.ts";
-import { silentLogger } from "#base/log.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { createInformer } from "#kube/informer.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import { stateRoot } from "../../src/cmd/lab/context.ts";
+import { delay, systemClock } from "@fairlead/base/clock.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { labLayout } from "@fairlead/lab/layout.ts";
+import { nodeNetns } from "@fairlead/lab/programs.ts";
+import { requireState } from "@fairlead/lab/state.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import { stateRoot } from "@fairlead/fairlead/lab/context.ts";
 import { type Demo, fairlead, kubectl, streamKubectl } from "./cluster.ts";
 import { watchDns, watchKernelMap } from "./latency.ts";
 import { parseTry, requestLoop, summarizeOutage, type Try } from "./requests.ts";

@@ -1,8 +1,8 @@
 /** The lab as the demo uses it: through kubectl and the CLI, as people do. */
 
 import { fileURLToPath } from "node:url";
-import { exec, start } from "#base/exec.ts";
-import { FleetError } from "#base/errors.ts";
+import { exec, start } from "@fairlead/base/exec.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
 
 export const root = fileURLToPath(new URL("../..", import.meta.url));
 const fairleadPath = `${root}bin/fairlead`;

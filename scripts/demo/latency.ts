@@ -1,9 +1,9 @@
 /** When a change that was made in one cluster reached another: seen in the kernel and in DNS, not asked of ourselves. */
 
 import { Resolver } from "node:dns/promises";
-import { type Clock, delay } from "#base/clock.ts";
-import { start } from "#base/exec.ts";
-import { inNetns } from "#netns/netns.ts";
+import { type Clock, delay } from "@fairlead/base/clock.ts";
+import { start } from "@fairlead/base/exec.ts";
+import { inNetns } from "@fairlead/os/netns/netns.ts";
 
 /** What is watched for. Resolves with the time on `clock.monotonic()` at which it was first seen. Unit: milliseconds. */
 export interface Sighting extends Disposable {

@@ -1,7 +1,7 @@
 /** The chapters in which nothing changes: who is there, what is exported, who answers. */
 
-import { FleetError } from "#base/errors.ts";
-import { systemClock, delay } from "#base/clock.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { systemClock, delay } from "@fairlead/base/clock.ts";
 import { type Demo, fairlead, kubectl, root, streamKubectl } from "./cluster.ts";
 import { type Answer, parseAnswer, parseTry, requestLoop } from "./requests.ts";
 import { countBy, say } from "./story.ts";

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import type { Metafile } from "esbuild";
-import { exec } from "#base/exec.ts";
+import { exec } from "@fairlead/base/exec.ts";
 import { root } from "../steps.ts";
 
 /** Whose work is in the image: what is bundled, what Node is made of, and what it is linked with. */

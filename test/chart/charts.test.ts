@@ -3,12 +3,12 @@ import { join } from "node:path";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import type { Secret } from "#api/core/v1/types.ts";
-import { readHubSecret } from "#controllers/member/agent/hub-secret.ts";
+import type { Secret } from "@fairlead/kube/api/core/v1/types.ts";
+import { readHubSecret } from "@fairlead/fleet/api/fairlead.dev/hub-secret.ts";
 import { chartFiles } from "../../scripts/chart-files.ts";
-import { COMMANDS, loadCommand } from "../../src/cmd/fairlead/commands.ts";
-import { VERSION } from "../../src/cmd/fairlead/version.ts";
-import { at, chartFolder, CHARTS, type Chart, containersOf, HELMS, podsOf, render, runHelm } from "./helm.ts";
+import { COMMANDS, loadCommand } from "@fairlead/fairlead/commands.ts";
+import { VERSION } from "@fairlead/fairlead/version.ts";
+import { at, chartFolder, CHARTS, type Chart, containersOf, HELMS, podsOf, render, runHelm } from "../support/helm.ts";
 
 /** The charts as real Helm renders them. */
 

@@ -5,23 +5,23 @@ import { writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
-import { MEMBER_CRDS } from "#api/crds/all.ts";
-import { LEASES } from "#api/coordination/v1/types.ts";
-import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { exec, start } from "#base/exec.ts";
-import { silentLogger } from "#base/log.ts";
-import { connect } from "#kube/client.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import { MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { exec, start } from "@fairlead/base/exec.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
 import { buildBundle } from "../../scripts/bundle.ts";
 import { buildImage, IMAGE_NAME } from "../../scripts/image/build.ts";
 import { bundledParts } from "../../scripts/image/parts.ts";
 import { type TarEntry, writeTar } from "../../scripts/image/tar.ts";
-import { VERSION } from "../../src/cmd/fairlead/version.ts";
-import { startTestServer } from "../apiserver/support.ts";
-import { checkout, until } from "../lab/lab-fixture.ts";
+import { VERSION } from "@fairlead/fairlead/version.ts";
+import { startTestServer } from "../../packages/apiserver/test/support.ts";
+import { checkout, until } from "../support/lab-fixture.ts";
 
 /** The image: made of the same content the same, and complete, which a program shows that sees nothing else. */
 

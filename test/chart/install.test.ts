@@ -2,14 +2,14 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { HUB_CRDS } from "#api/crds/all.ts";
-import { silentLogger } from "#base/log.ts";
-import { connect } from "#kube/client.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import type { KubeClient } from "#kube/types.ts";
-import { KUBECTL, startTestServer, type TestServer } from "../apiserver/support.ts";
-import { type Chart, chartFolder, HELMS, runHelm } from "./helm.ts";
+import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { KUBECTL, startTestServer, type TestServer } from "../../packages/apiserver/test/support.ts";
+import { type Chart, chartFolder, HELMS, runHelm } from "../support/helm.ts";
 import { runJobs, runProgram } from "./jobs.ts";
 
 /**

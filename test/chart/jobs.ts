@@ -1,16 +1,16 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Job, JOBS } from "#api/batch/v1/types.ts";
-import { keyOf } from "#api/meta/key.ts";
-import { systemClock } from "#base/clock.ts";
-import { exec, type ExecResult } from "#base/exec.ts";
-import { silentLogger } from "#base/log.ts";
-import type { ApiServer } from "#apiserver/server.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { createInformer } from "#kube/informer.ts";
-import type { KubeClient } from "#kube/types.ts";
-import { renderKubeconfig } from "#pki/kubeconfig.ts";
-import { checkout } from "../lab/lab-fixture.ts";
+import { type Job, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
+import { keyOf } from "@fairlead/kube/api/meta/key.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { exec, type ExecResult } from "@fairlead/base/exec.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import type { ApiServer } from "@fairlead/apiserver/server.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { renderKubeconfig } from "@fairlead/base/pki/kubeconfig.ts";
+import { checkout } from "../support/lab-fixture.ts";
 
 /** Jobs in a cluster that has no nodes: each is run here, with the rights of its ServiceAccount and nothing else. */
 

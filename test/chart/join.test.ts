@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
-import { NAMESPACES } from "#api/core/v1/types.ts";
-import { keyOf, objectKey } from "#api/meta/key.ts";
-import { silentLogger } from "#base/log.ts";
-import { INSTALL_MANAGER, memberManifests } from "#cli/fleet/install/member-manifests.ts";
-import { applyWanted, UndoLog } from "#cli/fleet/steps.ts";
-import { connect } from "#kube/client.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import { startTestServer } from "../apiserver/support.ts";
-import { at, chartFolder, HELMS, type Manifest, render, runHelm } from "./helm.ts";
+import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { INSTALL_MANAGER, memberManifests } from "@fairlead/fleet/cli/fleet/install/member-manifests.ts";
+import { applyWanted, UndoLog } from "@fairlead/fleet/cli/fleet/steps.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import { startTestServer } from "../../packages/apiserver/test/support.ts";
+import { at, chartFolder, HELMS, type Manifest, render, runHelm } from "../support/helm.ts";
 
 /** What `fairlead join` installs, beside what the chart renders for a release of the name that it takes. */
 

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { createMetrics } from "#base/metrics.ts";
-import { createDnsMeters } from "#dns/meters.ts";
-import { at, type Chart, CHARTS, HELMS, render } from "./helm.ts";
+import { createMetrics } from "@fairlead/base/metrics.ts";
+import { createDnsMeters } from "@fairlead/dns/meters.ts";
+import { at, type Chart, CHARTS, HELMS, render } from "../support/helm.ts";
 
 /** What dashboards and alerts ask Prometheus for. */
 

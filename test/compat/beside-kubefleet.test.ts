@@ -1,24 +1,24 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES } from "#api/core/v1/types.ts";
-import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
+import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import {
   ENDPOINT_SLICE_IMPORTS,
   FLEET_SERVICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { ROLE_BINDINGS, ROLES } from "#api/rbac/v1/types.ts";
-import { startHub } from "#controllers/hub/hub.ts";
-import type { MemberRole } from "#controllers/member/roles.ts";
-import { startMember } from "#controllers/member/member.ts";
-import { installCrds } from "#kube/crds.ts";
-import { runAsLeader } from "#kube/leader.ts";
-import type { KubeClient } from "#kube/types.ts";
-import { configAs, userOf } from "../fleet/access.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
+import { startHub } from "@fairlead/fleet/hub/hub.ts";
+import type { MemberRole } from "@fairlead/fleet/member/roles.ts";
+import { startMember } from "@fairlead/fleet/member/member.ts";
+import { installCrds } from "@fairlead/kube/definitions/crds.ts";
+import { runAsLeader } from "@fairlead/kube/election/leader.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { configAs, userOf } from "../support/access.ts";
 import {
   aborted,
   addressesOf,
@@ -33,8 +33,8 @@ import {
   startCluster,
   type TestCluster,
   testDeps,
-} from "../fleet/fleet.ts";
-import { KubeFleet } from "./kubefleet.ts";
+} from "../support/fleet.ts";
+import { KubeFleet } from "../support/kubefleet.ts";
 import { OriginalMember } from "./original-member.ts";
 import { ORIGINAL_HUB_NET, ORIGINAL_MCS, ORIGINAL_MEMBER_NET } from "./original-rights.ts";
 

@@ -1,13 +1,13 @@
-import { INTERNAL_MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES } from "#api/core/v1/types.ts";
-import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
-import { MEMBER_ACCESS, type ProgramAccess } from "#api/fairlead.dev/access/programs.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { startHub } from "#controllers/hub/hub.ts";
-import { startMember } from "#controllers/member/member.ts";
-import { WHOLE_MEMBER } from "#controllers/member/roles.ts";
-import { installCrds } from "#kube/crds.ts";
-import { configAs } from "../fleet/access.ts";
+import { INTERNAL_MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { MEMBER_ACCESS, type ProgramAccess } from "@fairlead/fleet/authz/programs.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { startHub } from "@fairlead/fleet/hub/hub.ts";
+import { startMember } from "@fairlead/fleet/member/member.ts";
+import { WHOLE_MEMBER } from "@fairlead/fleet/member/roles.ts";
+import { installCrds } from "@fairlead/kube/definitions/crds.ts";
+import { configAs } from "../support/access.ts";
 import {
   aborted,
   connectProgram,
@@ -16,7 +16,7 @@ import {
   startCluster,
   type TestCluster,
   testDeps,
-} from "../fleet/fleet.ts";
+} from "../support/fleet.ts";
 import { enroll } from "./original-hub.ts";
 import { OriginalMember } from "./original-member.ts";
 

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { EVENTS, SERVICES, type ServicePort } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
+import { EVENTS, SERVICES, type ServicePort } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   FLEET_SERVICE_IMPORTS,
   INTERNAL_SERVICE_EXPORTS,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import {
   deploy,
   eventually,
@@ -16,7 +16,7 @@ import {
   sliceOf,
   startFleet,
   type TestFleet,
-} from "../fleet/fleet.ts";
+} from "../support/fleet.ts";
 import { ACCEPTED, giveAddresses, MEMBERS, REFUSED, Scene } from "./world.ts";
 
 /** What fleet-networking's end-to-end tests of exports assert, against all of ours. */

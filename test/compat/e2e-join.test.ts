@@ -2,18 +2,18 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   INTERNAL_MEMBER_CLUSTERS,
   type InternalMemberCluster,
-} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { SERVICES } from "#api/core/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { MCS_SERVICE_EXPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+} from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { MCS_SERVICE_EXPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   FLEET_SERVICE_IMPORTS,
   INTERNAL_SERVICE_EXPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
-import { joinCluster } from "#cli/fleet/join.ts";
-import { leaveFleet } from "#cli/fleet/leave.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
+import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
+import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
 import {
   deploy,
   eventually,
@@ -23,7 +23,7 @@ import {
   startFleet,
   testDeps,
   type TestFleet,
-} from "../fleet/fleet.ts";
+} from "../support/fleet.ts";
 import { ACCEPTED, FOUND, giveAddresses, MEMBERS, said, Scene } from "./world.ts";
 
 /** What fleet-networking's end-to-end tests of membership assert; what leaving does to users' objects is ours. */

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { EVENTS, type Service, SERVICES } from "#api/core/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
+import { EVENTS, type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   FLEET_SERVICE_IMPORTS,
   INTERNAL_SERVICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import {
   deploy,
   ensureNamespace,
@@ -15,7 +15,7 @@ import {
   exportBy,
   startFleet,
   type TestFleet,
-} from "../fleet/fleet.ts";
+} from "../support/fleet.ts";
 import { ACCEPTED, giveAddresses, MEMBERS, said, Scene } from "./world.ts";
 
 /** What fleet-networking's end-to-end tests of MultiClusterServices assert, and what we do beyond it. */

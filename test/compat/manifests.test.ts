@@ -4,19 +4,19 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
-import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
-import { NAMESPACES } from "#api/core/v1/types.ts";
-import { keyOf, objectKey } from "#api/meta/key.ts";
-import { type Resource, resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
-import { MULTI_CLUSTER_SERVICES } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
-import { type ApiServer, startApiServer } from "#apiserver/server.ts";
-import { connect } from "#kube/client.ts";
-import { installCrds } from "#kube/crds.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import type { KubeClient } from "#kube/types.ts";
-import { testDeps } from "../fleet/fleet.ts";
+import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { type Resource, resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { MULTI_CLUSTER_SERVICES } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
+import { type ApiServer, startApiServer } from "@fairlead/apiserver/server.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { installCrds } from "@fairlead/kube/definitions/crds.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { testDeps } from "../support/fleet.ts";
 
 /** Kinds as they are served: what others write is taken, both versions are one, and the rules are theirs. */
 

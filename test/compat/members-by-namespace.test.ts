@@ -2,18 +2,18 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
   VALIDATING_ADMISSION_POLICIES,
   type ValidatingAdmissionPolicy,
-} from "#api/admissionregistration/v1/types.ts";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { HUB_ACCESS } from "#api/fairlead.dev/access/programs.ts";
-import { objectKey } from "#api/meta/key.ts";
+} from "@fairlead/kube/api/admissionregistration/v1/types.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { HUB_ACCESS } from "@fairlead/fleet/authz/programs.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   FLEET_SERVICE_IMPORTS,
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import {
   addressesOf,
   deploy,
@@ -22,7 +22,7 @@ import {
   exportBy,
   Restartable,
   type TestCluster,
-} from "../fleet/fleet.ts";
+} from "../support/fleet.ts";
 import { type HandMade, startHandMade } from "./by-hand.ts";
 import { OriginalMember } from "./original-member.ts";
 

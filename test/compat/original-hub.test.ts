@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
-import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
-import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
-import { HUB_ACCESS, MEMBER_ACCESS } from "#api/fairlead.dev/access/programs.ts";
-import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
-import { NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import type { Condition } from "#api/meta/types.ts";
-import { MCS_SERVICE_EXPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { HUB_ACCESS, MEMBER_ACCESS } from "@fairlead/fleet/authz/programs.ts";
+import { VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { NAMESPACE_REPORTS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Condition } from "@fairlead/kube/api/meta/types.ts";
+import { MCS_SERVICE_EXPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
@@ -16,12 +16,12 @@ import {
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
-import { startHub } from "#controllers/hub/hub.ts";
-import { startMember } from "#controllers/member/member.ts";
-import { installCrds } from "#kube/crds.ts";
-import { configAs } from "../fleet/access.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
+import { startHub } from "@fairlead/fleet/hub/hub.ts";
+import { startMember } from "@fairlead/fleet/member/member.ts";
+import { installCrds } from "@fairlead/kube/definitions/crds.ts";
+import { configAs } from "../support/access.ts";
 import {
   aborted,
   addressesOf,
@@ -35,7 +35,7 @@ import {
   startCluster,
   type TestCluster,
   testDeps,
-} from "../fleet/fleet.ts";
+} from "../support/fleet.ts";
 import { enroll, runOriginalHub } from "./original-hub.ts";
 import { PUBLISHED_CRDS } from "./published.ts";
 

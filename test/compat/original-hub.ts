@@ -1,12 +1,12 @@
 import {
   INTERNAL_MEMBER_CLUSTERS,
   type InternalMemberCluster,
-} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES } from "#api/core/v1/types.ts";
-import { objectKey, type ObjectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
-import { SERVICE_IN_USE_BY_ANNOTATION } from "#api/networking.fleet.azure.com/names.ts";
+} from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { SERVICE_IN_USE_BY_ANNOTATION } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
@@ -16,14 +16,14 @@ import {
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
   type InternalServiceExport,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { ROLE_BINDINGS, ROLES } from "#api/rbac/v1/types.ts";
-import { sameJson } from "#base/json.ts";
-import { createController } from "#kube/controller.ts";
-import { createInformer } from "#kube/informer.ts";
-import { watching } from "#kube/source.ts";
-import type { Informer, KubeClient } from "#kube/types.ts";
-import { aborted, testDeps } from "../fleet/fleet.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { watching } from "@fairlead/kube/controller/source.ts";
+import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
+import { aborted, testDeps } from "../support/fleet.ts";
 
 /** The hub's part as others run it: it updates whole objects, and waits for the finalizers of members. */
 

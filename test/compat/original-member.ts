@@ -3,10 +3,10 @@ import {
   INTERNAL_MEMBER_CLUSTERS,
   type InternalMemberCluster,
   NETWORKING_AGENTS,
-} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { objectKey, type ObjectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import type { KubeObject, ObjectMeta } from "#api/meta/types.ts";
+} from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { objectKey, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject, ObjectMeta } from "@fairlead/kube/api/meta/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
@@ -15,13 +15,13 @@ import {
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
   type InternalServiceExport,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { sameJson } from "#base/json.ts";
-import { createController } from "#kube/controller.ts";
-import { createInformer } from "#kube/informer.ts";
-import { watching } from "#kube/source.ts";
-import type { Controller, Informer, KubeClient } from "#kube/types.ts";
-import { aborted, testDeps } from "../fleet/fleet.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { watching } from "@fairlead/kube/controller/source.ts";
+import type { Controller, Informer, KubeClient } from "@fairlead/kube/types.ts";
+import { aborted, testDeps } from "../support/fleet.ts";
 
 /**
  * A member's agents as others run them, seen from the hub: they update whole objects, draw names by chance, put their

@@ -1,18 +1,18 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
-import { FORCE_LEAVE_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { MCS_SERVICE_NAME_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { FORCE_LEAVE_ANNOTATION, VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { MCS_SERVICE_NAME_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_IMPORTS,
   FLEET_SERVICE_IMPORTS,
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import {
   addressesOf,
   deploy,
@@ -24,7 +24,7 @@ import {
   sliceOf,
   startFleet,
   type TestFleet,
-} from "../fleet/fleet.ts";
+} from "../support/fleet.ts";
 import { OriginalMember } from "./original-member.ts";
 
 /** Our hub, a member of ours, and one of other origin. */

@@ -1,10 +1,10 @@
-import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { LEASES } from "#api/coordination/v1/types.ts";
-import { EVENTS, SECRETS, SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { type Access, allow, type Verb } from "#api/fairlead.dev/access/access.ts";
-import type { ProgramAccess } from "#api/fairlead.dev/access/programs.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { EVENTS, SECRETS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { type Access, allow, type Verb } from "@fairlead/fleet/authz/access.ts";
+import type { ProgramAccess } from "@fairlead/fleet/authz/programs.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
@@ -12,12 +12,12 @@ import {
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import {
   TRAFFIC_MANAGER_BACKENDS,
   TRAFFIC_MANAGER_PROFILES,
-} from "#api/networking.fleet.azure.com/v1beta1/traffic-manager.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/traffic-manager.ts";
 
 /** What the roles of fleet-networking's charts allow its three managers in their own clusters. */
 

@@ -1,5 +1,5 @@
-import type { CustomResourceDefinition, JsonSchema } from "#api/apiextensions/v1/types.ts";
-import { HUB_CRDS } from "#api/crds/all.ts";
+import type { CustomResourceDefinition, JsonSchema } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
 
 /** The definitions of a hub of other origin: ours, without our kinds and without every field that says "addition". */
 export const PUBLISHED_CRDS: readonly CustomResourceDefinition[] = HUB_CRDS.filter(

@@ -1,24 +1,24 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { HUB_ACCESS } from "#api/fairlead.dev/access/programs.ts";
-import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
-import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { HUB_CRDS } from "#api/crds/all.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { HUB_ACCESS } from "@fairlead/fleet/authz/programs.ts";
+import { VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
+import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
   type EndpointSliceExport,
   FLEET_SERVICE_IMPORTS,
   INTERNAL_SERVICE_EXPORTS,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { createMetrics } from "#base/metrics.ts";
-import { startHub } from "#controllers/hub/hub.ts";
-import { installCrds } from "#kube/crds.ts";
-import { configAs } from "../fleet/access.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { createMetrics } from "@fairlead/base/metrics.ts";
+import { startHub } from "@fairlead/fleet/hub/hub.ts";
+import { installCrds } from "@fairlead/kube/definitions/crds.ts";
+import { configAs } from "../support/access.ts";
 import {
   aborted,
   connectProgram,
@@ -32,7 +32,7 @@ import {
   startFleet,
   testDeps,
   type TestFleet,
-} from "../fleet/fleet.ts";
+} from "../support/fleet.ts";
 
 /** What grows with clusters and slices, and what must not. */
 

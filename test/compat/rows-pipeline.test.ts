@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { EVENTS, NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
-import { GRANTED_CIDRS_ANNOTATION } from "#api/fairlead.dev/names.ts";
-import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { keyOf, objectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
-import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { EVENTS, NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { GRANTED_CIDRS_ANNOTATION } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
@@ -15,8 +15,8 @@ import {
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import {
   addressesOf,
   deploy,
@@ -27,7 +27,7 @@ import {
   sliceOf,
   startFleet,
   type TestFleet,
-} from "../fleet/fleet.ts";
+} from "../support/fleet.ts";
 
 /** Faults of the original pipeline that this one must not have, on real servers: an exporter, and two importers. */
 

@@ -1,15 +1,15 @@
 import { describe, it } from "vitest";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES } from "#api/core/v1/types.ts";
-import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { MULTI_CLUSTER_SERVICES } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { delay, systemClock } from "#base/clock.ts";
-import { FakeClock } from "#base/clock.fake.ts";
-import { startHub } from "#controllers/hub/hub.ts";
-import { startMember } from "#controllers/member/member.ts";
-import { installCrds } from "#kube/crds.ts";
-import { addressesOf, deploy, eventually, exportBy, startCluster, testDeps } from "../fleet/fleet.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { MULTI_CLUSTER_SERVICES } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { delay, systemClock } from "@fairlead/base/clock.ts";
+import { FakeClock } from "@fairlead/base/clock.fake.ts";
+import { startHub } from "@fairlead/fleet/hub/hub.ts";
+import { startMember } from "@fairlead/fleet/member/member.ts";
+import { installCrds } from "@fairlead/kube/definitions/crds.ts";
+import { addressesOf, deploy, eventually, exportBy, startCluster, testDeps } from "../support/fleet.ts";
 
 /** The shortest of the original's fixed waits. Unit: milliseconds. */
 const SHORTEST_WAIT_MS = 2000;

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { SERVICES } from "#api/core/v1/types.ts";
-import { keyOf, objectKey } from "#api/meta/key.ts";
-import { INTERNAL_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { WEIGHT_ANNOTATION } from "#api/networking.fleet.azure.com/names.ts";
+import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { INTERNAL_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { WEIGHT_ANNOTATION } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import {
   FLEET_SERVICE_EXPORTS,
   type FleetServiceExport,
-} from "#api/networking.fleet.azure.com/v1beta1/types.ts";
-import { leaveFleet } from "#cli/fleet/leave.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
+import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
 import {
   deploy,
   eventually,
@@ -17,7 +17,7 @@ import {
   startFleet,
   testDeps,
   type TestFleet,
-} from "../fleet/fleet.ts";
+} from "../support/fleet.ts";
 import { said } from "./world.ts";
 
 /** A member whose exports an original agent reported on before ours took over: it wrote their status by updates. */

@@ -1,20 +1,20 @@
-import { SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
-import { keyOf, type ObjectKey, objectKey } from "#api/meta/key.ts";
-import type { Condition } from "#api/meta/types.ts";
+import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import {
   FLEET_SERVICE_IMPORTS,
   type FleetServiceImport,
   MULTI_CLUSTER_SERVICES,
   type MultiClusterService,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import {
   FLEET_SERVICE_EXPORTS,
   type FleetServiceExport,
-} from "#api/networking.fleet.azure.com/v1beta1/types.ts";
-import { createInformer } from "#kube/informer.ts";
-import type { KubeClient } from "#kube/types.ts";
-import { ensureNamespace, eventually, eventuallyOne, type TestFleet, testDeps } from "../fleet/fleet.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { ensureNamespace, eventually, eventuallyOne, type TestFleet, testDeps } from "../support/fleet.ts";
 
 /** What the end-to-end tests of fleet-networking do and look at, in the words of its objects. */
 

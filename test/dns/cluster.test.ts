@@ -1,19 +1,19 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { NAMESPACES, type Service, SERVICES, type ServiceSpec } from "#api/core/v1/types.ts";
-import { type Endpoint, ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { systemClock } from "#base/clock.ts";
-import { silentLogger } from "#base/log.ts";
-import { exchange } from "#dns/exchange.ts";
-import { createForward } from "#dns/forward.ts";
-import type { DnsServer } from "#dns/server.ts";
-import type { ZoneSync } from "#dns/service-sync.ts";
-import { RecordTree } from "#dns/tree.ts";
-import { type ResourceRecord, TYPE } from "#dnswire/types.ts";
-import { FakeKubeClient } from "#kube/client.fake.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { createClusterSync } from "#lab/dns/sync.ts";
-import { askWith, type DnsCase, expectedOf, isInstalled, said, serve } from "./harness.ts";
+import { NAMESPACES, type Service, SERVICES, type ServiceSpec } from "@fairlead/kube/api/core/v1/types.ts";
+import { type Endpoint, ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { exchange } from "@fairlead/dns/exchange.ts";
+import { createForward } from "@fairlead/dns/forward.ts";
+import type { DnsServer } from "@fairlead/dns/server.ts";
+import type { ZoneSync } from "@fairlead/dns/service-sync.ts";
+import { RecordTree } from "@fairlead/dns/tree.ts";
+import { type ResourceRecord, TYPE } from "@fairlead/dns/wire/types.ts";
+import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { createClusterSync } from "@fairlead/lab/dns/sync.ts";
+import { askWith, type DnsCase, expectedOf, isInstalled, said, serve } from "../support/dns-harness.ts";
 
 function service(name: string, spec: ServiceSpec, namespace = "work"): Service {
   return { metadata: { name, namespace }, spec };

@@ -1,19 +1,19 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
-import { NAMESPACES } from "#api/core/v1/types.ts";
-import { type Endpoint, ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { MCS_SERVICE_IMPORTS, type ServiceImport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { systemClock } from "#base/clock.ts";
-import { silentLogger } from "#base/log.ts";
-import { exchange } from "#dns/exchange.ts";
-import type { DnsServer } from "#dns/server.ts";
-import type { ZoneSync } from "#dns/service-sync.ts";
-import { createClusterSetSync } from "#dns/sync.ts";
-import { RecordTree } from "#dns/tree.ts";
-import { TYPE } from "#dnswire/types.ts";
-import { FakeKubeClient } from "#kube/client.fake.ts";
-import { systemDeps } from "#kube/deps.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { type Endpoint, ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { MCS_SERVICE_IMPORTS, type ServiceImport } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { exchange } from "@fairlead/dns/exchange.ts";
+import type { DnsServer } from "@fairlead/dns/server.ts";
+import type { ZoneSync } from "@fairlead/dns/service-sync.ts";
+import { createClusterSetSync } from "@fairlead/fleet/dns/sync.ts";
+import { RecordTree } from "@fairlead/dns/tree.ts";
+import { TYPE } from "@fairlead/dns/wire/types.ts";
+import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
 import {
   askWith,
   type DnsCase,
@@ -22,7 +22,7 @@ import {
   said,
   serve,
   SERVICE_IMPORT_CRD,
-} from "./harness.ts";
+} from "../support/dns-harness.ts";
 
 const ports = [
   { name: "tcp", port: 42, protocol: "TCP" as const },

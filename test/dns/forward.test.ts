@@ -1,16 +1,16 @@
 import { createSocket } from "node:dgram";
 import { afterEach, describe, expect, it } from "vitest";
-import { systemClock } from "#base/clock.ts";
-import { silentLogger } from "#base/log.ts";
-import { decodeMessage } from "#dnswire/decode.ts";
-import { encodeMessage } from "#dnswire/encode.ts";
-import { formatRecord } from "#dns/record-text.ts";
-import { type Message, RCODE, type ResourceRecord, TYPE } from "#dnswire/types.ts";
-import { exchange } from "#dns/exchange.ts";
-import { createForward } from "#dns/forward.ts";
-import { RecordTree } from "#dns/tree.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { serve } from "./harness.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { decodeMessage } from "@fairlead/dns/wire/decode.ts";
+import { encodeMessage } from "@fairlead/dns/wire/encode.ts";
+import { formatRecord } from "@fairlead/dns/record-text.ts";
+import { type Message, RCODE, type ResourceRecord, TYPE } from "@fairlead/dns/wire/types.ts";
+import { exchange } from "@fairlead/dns/exchange.ts";
+import { createForward } from "@fairlead/dns/forward.ts";
+import { RecordTree } from "@fairlead/dns/tree.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { serve } from "../support/dns-harness.ts";
 
 const deps = systemDeps(silentLogger);
 const question = { name: "web.fleet.", type: TYPE.A, class: 1 };

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { createMetrics } from "#base/metrics.ts";
-import { RCODE } from "#dnswire/types.ts";
-import { createDnsMeters } from "#dns/meters.ts";
-import { type MetricsServer, serveMetrics } from "../../src/cmd/metrics-server.ts";
+import { createMetrics } from "@fairlead/base/metrics.ts";
+import { RCODE } from "@fairlead/dns/wire/types.ts";
+import { createDnsMeters } from "@fairlead/dns/meters.ts";
+import { type MetricsServer, serveMetrics } from "@fairlead/base/program/metrics-server.ts";
 
 let server: MetricsServer | undefined;
 afterEach(async () => {

@@ -1,18 +1,18 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
-import { type Job, JOBS } from "#api/batch/v1/types.ts";
-import { CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS, SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
-import { keyOf, objectKey } from "#api/meta/key.ts";
-import { silentLogger } from "#base/log.ts";
-import { AKS, EKS, K3S, KUBEADM, NODE_LOCAL } from "#cli/dns-setup/corefiles.fake.ts";
-import { previewDns, setUpDns, undoDns } from "#cli/dns-setup/setup.ts";
-import { connect } from "#kube/client.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { createInformer } from "#kube/informer.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import type { KubeClient } from "#kube/types.ts";
-import { startTestServer, type TestServer } from "../apiserver/support.ts";
+import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
+import { type Job, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
+import { CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { AKS, EKS, K3S, KUBEADM, NODE_LOCAL } from "@fairlead/fleet/cli/dns-setup/corefiles.fake.ts";
+import { previewDns, setUpDns, undoDns } from "@fairlead/fleet/cli/dns-setup/setup.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { startTestServer, type TestServer } from "../../packages/apiserver/test/support.ts";
 
 /** `fairlead dns setup` on an API server. What its pod would find out is said by the test. */
 

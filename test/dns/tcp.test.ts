@@ -1,14 +1,14 @@
 import { connect, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { systemClock } from "#base/clock.ts";
-import { silentLogger } from "#base/log.ts";
-import { decodeMessage } from "#dnswire/decode.ts";
-import { encodeMessage } from "#dnswire/encode.ts";
-import { type Message, RCODE, type ResourceRecord, TYPE } from "#dnswire/types.ts";
-import { failure, type Forward } from "#dns/resolver.ts";
-import { type DnsServer, startDnsServer } from "#dns/server.ts";
-import { RecordTree } from "#dns/tree.ts";
-import { serve } from "./harness.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { decodeMessage } from "@fairlead/dns/wire/decode.ts";
+import { encodeMessage } from "@fairlead/dns/wire/encode.ts";
+import { type Message, RCODE, type ResourceRecord, TYPE } from "@fairlead/dns/wire/types.ts";
+import { failure, type Forward } from "@fairlead/dns/resolver.ts";
+import { type DnsServer, startDnsServer } from "@fairlead/dns/server.ts";
+import { RecordTree } from "@fairlead/dns/tree.ts";
+import { serve } from "../support/dns-harness.ts";
 
 let server: DnsServer | undefined;
 let sockets: Socket[] = [];

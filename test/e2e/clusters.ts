@@ -1,8 +1,8 @@
 /** The clusters of a run, through the programs that people use: kubectl, Helm, and Fairlead's commands. */
 
-import { delay, systemClock } from "#base/clock.ts";
-import { exec, type ExecOptions } from "#base/exec.ts";
-import { chartFolder, type Chart } from "../chart/helm.ts";
+import { delay, systemClock } from "@fairlead/base/clock.ts";
+import { exec, type ExecOptions } from "@fairlead/base/exec.ts";
+import { chartFolder, type Chart } from "../support/helm.ts";
 import type { Settings } from "./settings.ts";
 
 export const SYSTEM = "fleet-system";

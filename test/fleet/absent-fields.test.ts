@@ -1,25 +1,25 @@
 import { expect, it } from "vitest";
-import { INTERNAL_MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { EVENTS } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
-import { keyOf } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
-import { MULTI_CLUSTER_SERVICES } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FakeClock } from "#base/clock.fake.ts";
-import { cloneJson } from "#base/json.ts";
-import type { Logger } from "#base/log.ts";
-import { createMetrics } from "#base/metrics.ts";
-import { seededRng } from "#base/rng.ts";
-import { startHub } from "#controllers/hub/hub.ts";
-import { exportedFacts } from "#controllers/member/endpoints/export.ts";
-import { startMember } from "#controllers/member/member.ts";
-import { createClusterSetSync } from "#dns/sync.ts";
-import { RecordTree } from "#dns/tree.ts";
-import type { RuntimeDeps } from "#kube/deps.ts";
-import { FakeKubeClient } from "#kube/client.fake.ts";
-import { readObject } from "#kube/read.ts";
-import { createLabControllers } from "#lab/controllers/compose.ts";
+import { INTERNAL_MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { EVENTS } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { keyOf } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { MULTI_CLUSTER_SERVICES } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FakeClock } from "@fairlead/base/clock.fake.ts";
+import { cloneJson } from "@fairlead/base/json.ts";
+import type { Logger } from "@fairlead/base/log.ts";
+import { createMetrics } from "@fairlead/base/metrics.ts";
+import { seededRng } from "@fairlead/base/rng.ts";
+import { startHub } from "@fairlead/fleet/hub/hub.ts";
+import { exportedFacts } from "@fairlead/fleet/member/endpoints/export.ts";
+import { startMember } from "@fairlead/fleet/member/member.ts";
+import { createClusterSetSync } from "@fairlead/fleet/dns/sync.ts";
+import { RecordTree } from "@fairlead/dns/tree.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
+import { readObject } from "@fairlead/kube/client/read.ts";
+import { createLabControllers } from "@fairlead/lab/controllers/compose.ts";
 import {
   knownKinds,
   recordedOf,
@@ -28,7 +28,7 @@ import {
   variantsOf,
   withoutField,
 } from "./absent-fields.ts";
-import { deploy, ensureNamespace, eventually, exportBy, startFleet } from "./fleet.ts";
+import { deploy, ensureNamespace, eventually, exportBy, startFleet } from "../support/fleet.ts";
 
 /**
  * What every program does with objects of which any one optional field is absent. The objects are those of a fleet at

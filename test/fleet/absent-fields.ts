@@ -3,13 +3,13 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { HUB_CRDS, MEMBER_CRDS } from "#api/crds/all.ts";
-import { apiVersionOf, type Resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
-import { builtinSchema, resolveDefinition } from "#apiserver/schema/definitions.ts";
-import type { Schema } from "#apiserver/schema/types.ts";
-import { cloneJson, isObject } from "#base/json.ts";
-import { parseAnswer, readObject } from "#kube/read.ts";
+import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { apiVersionOf, type Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { builtinSchema, resolveDefinition } from "@fairlead/apiserver/schema/definitions.ts";
+import type { Schema } from "@fairlead/apiserver/schema/types.ts";
+import { cloneJson, isObject } from "@fairlead/base/json.ts";
+import { parseAnswer, readObject } from "@fairlead/kube/client/read.ts";
 import { recordedObjects } from "../recorded-objects/recorded.ts";
 
 export interface Seed {
@@ -19,7 +19,7 @@ export interface Seed {
 
 /** Every kind that our types know. */
 export async function knownKinds(): Promise<readonly Resource[]> {
-  const folder = fileURLToPath(new URL("../../src/api", import.meta.url));
+  const folder = fileURLToPath(new URL("../../packages", import.meta.url));
   const files = readdirSync(folder, { recursive: true, encoding: "utf8" });
   const modules = await Promise.all(
     files

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { AccessLog, PROGRAM_AGENT } from "./access.ts";
+import { AccessLog, PROGRAM_AGENT } from "../support/access.ts";
 
 /** What a hub's audit says of a heartbeat. */
 function heartbeat(log: AccessLog, username: string, code: number, userAgent = PROGRAM_AGENT): void {

@@ -1,13 +1,13 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { HUB_CRDS } from "#api/crds/all.ts";
-import { silentLogger } from "#base/log.ts";
-import { installPolicies } from "#controllers/hub/policies.ts";
-import { connect } from "#kube/client.ts";
-import { installCrds } from "#kube/crds.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import { startTestServer, type TestServer } from "../apiserver/support.ts";
-import { testDeps } from "./fleet.ts";
+import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { installPolicies } from "@fairlead/fleet/authz/policies/install.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { installCrds } from "@fairlead/kube/definitions/crds.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import { startTestServer, type TestServer } from "../../packages/apiserver/test/support.ts";
+import { testDeps } from "../support/fleet.ts";
 
 const NAMESPACES = "/api/v1/namespaces";
 const MEMBERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters";

@@ -4,23 +4,23 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { CONFIG_MAPS, NAMESPACES, type Secret, SECRETS } from "#api/core/v1/types.ts";
-import { HUB_ACCESS, MEMBER_ACCESS, PROGRAMS } from "#api/fairlead.dev/access/programs.ts";
-import { HUB_SECRET, ROOT_CA_CONFIG_MAP } from "#api/fairlead.dev/names.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { INTERNAL_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { type ApiServer, startApiServer } from "#apiserver/server.ts";
-import { joinCluster } from "#cli/fleet/join.ts";
-import { startHub } from "#controllers/hub/hub.ts";
-import { runAgent } from "#controllers/member/agent/agent.ts";
-import { connect } from "#kube/client.ts";
-import type { ClusterConfig } from "#kube/config.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import type { KubeClient } from "#kube/types.ts";
-import { isSameBundle, isSignedByOneOf } from "#pki/bundle.ts";
-import { issueAuthority } from "#pki/issue.ts";
-import type { CertificatePair } from "#pki/keys.ts";
-import { configAs, grant, tokensOf } from "./access.ts";
+import { CONFIG_MAPS, NAMESPACES, type Secret, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
+import { HUB_ACCESS, MEMBER_ACCESS, PROGRAMS } from "@fairlead/fleet/authz/programs.ts";
+import { HUB_SECRET, ROOT_CA_CONFIG_MAP } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { INTERNAL_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { type ApiServer, startApiServer } from "@fairlead/apiserver/server.ts";
+import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
+import { startHub } from "@fairlead/fleet/hub/hub.ts";
+import { runAgent } from "@fairlead/fleet/member/agent/agent.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { isSameBundle, isSignedByOneOf } from "@fairlead/base/pki/bundle.ts";
+import { issueAuthority } from "@fairlead/base/pki/issue.ts";
+import type { CertificatePair } from "@fairlead/base/pki/keys.ts";
+import { configAs, grant, tokensOf } from "../support/access.ts";
 import {
   aborted,
   connectProgram,
@@ -33,7 +33,7 @@ import {
   startCluster,
   testDeps,
   type TestCluster,
-} from "./fleet.ts";
+} from "../support/fleet.ts";
 
 /** A hub whose keys are replaced, which takes a new start of its server. */
 class Hub implements AsyncDisposable {

@@ -1,24 +1,24 @@
 /** A token to join with that came too late, or after somebody else. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { CERTIFICATE_SIGNING_REQUESTS, CLIENT_SIGNER } from "#api/certificates/v1/types.ts";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { SECRETS } from "#api/core/v1/types.ts";
-import { MEMBER_ACCESS } from "#api/fairlead.dev/access/programs.ts";
-import { BOOTSTRAP_SECONDS, CERTIFICATE_SECONDS, MEMBERS_GROUP } from "#api/fairlead.dev/identity.ts";
-import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { offsetClock, systemClock } from "#base/clock.ts";
-import type { Logger } from "#base/log.ts";
-import { joinCluster } from "#cli/fleet/join.ts";
-import { runAgent } from "#controllers/member/agent/agent.ts";
-import { connect } from "#kube/client.ts";
-import { isConditionTrue } from "#kube/conditions.ts";
-import { fixedCredentials } from "#kube/config.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { generatePrivateKey } from "#pki/keys.ts";
-import { createCertificateRequest } from "#pki/request.ts";
-import { configAs } from "./access.ts";
+import { CERTIFICATE_SIGNING_REQUESTS, CLIENT_SIGNER } from "@fairlead/kube/api/certificates/v1/types.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
+import { MEMBER_ACCESS } from "@fairlead/fleet/authz/programs.ts";
+import { BOOTSTRAP_SECONDS, CERTIFICATE_SECONDS, MEMBERS_GROUP } from "@fairlead/fleet/api/fairlead.dev/identity.ts";
+import { HUB_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { offsetClock, systemClock } from "@fairlead/base/clock.ts";
+import type { Logger } from "@fairlead/base/log.ts";
+import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
+import { runAgent } from "@fairlead/fleet/member/agent/agent.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
+import { fixedCredentials } from "@fairlead/kube/config/config.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { generatePrivateKey } from "@fairlead/base/pki/keys.ts";
+import { createCertificateRequest } from "@fairlead/base/pki/request.ts";
+import { configAs } from "../support/access.ts";
 import {
   connectProgram,
   eventually,
@@ -27,7 +27,7 @@ import {
   startFleet,
   testDeps,
   type TestFleet,
-} from "./fleet.ts";
+} from "../support/fleet.ts";
 
 /** As much later as a test says it is. */
 class Later {

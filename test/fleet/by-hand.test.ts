@@ -1,16 +1,16 @@
 /** What people delete or strip by hand, one kind after another, while somebody looks at what the importer's proxy sees. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { INTERNAL_MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { LEASES } from "#api/coordination/v1/types.ts";
-import { NAMESPACES, SECRETS, type Service, SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES, MANAGED_BY_LABEL } from "#api/discovery/v1/types.ts";
-import { HUB_SECRET, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
-import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { keyOf, objectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
-import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { INTERNAL_MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { NAMESPACES, SECRETS, type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES, MANAGED_BY_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { HUB_SECRET, VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
@@ -18,9 +18,9 @@ import {
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { ROLE_BINDINGS, ROLES } from "#api/rbac/v1/types.ts";
-import { createInformer } from "#kube/informer.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import {
   deploy,
   ensureNamespace,
@@ -31,8 +31,8 @@ import {
   startFleet,
   testDeps,
   type TestFleet,
-} from "./fleet.ts";
-import { type Sight, watchSight } from "./sight.ts";
+} from "../support/fleet.ts";
+import { type Sight, watchSight } from "../support/sight.ts";
 
 const HELLO = objectKey("work", "hello");
 const HELLO_SLICE = objectKey("work", "hello-abcde");

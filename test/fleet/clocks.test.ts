@@ -1,12 +1,12 @@
 /** Clocks that jump by a day while everything runs. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { INTERNAL_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { type Clock, systemClock } from "#base/clock.ts";
-import { hasCode } from "#base/errors.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { INTERNAL_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { type Clock, systemClock } from "@fairlead/base/clock.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
 import {
   deploy,
   ensureNamespace,
@@ -15,8 +15,8 @@ import {
   sliceOf,
   startFleet,
   type TestFleet,
-} from "./fleet.ts";
-import { type Sight, watchSight } from "./sight.ts";
+} from "../support/fleet.ts";
+import { type Sight, watchSight } from "../support/sight.ts";
 
 const DAY_MS = 86_400_000;
 

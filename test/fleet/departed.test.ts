@@ -1,10 +1,10 @@
 /** A member that is gone for good, with all that it and agents of other origin left in its mailbox. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES } from "#api/core/v1/types.ts";
-import { keyOf, objectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
@@ -12,9 +12,9 @@ import {
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FINALIZERS } from "#api/networking.fleet.azure.com/names.ts";
-import { leaveFleet } from "#cli/fleet/leave.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FINALIZERS } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
 import {
   deploy,
   ensureNamespace,
@@ -24,8 +24,8 @@ import {
   startFleet,
   testDeps,
   type TestFleet,
-} from "./fleet.ts";
-import { watchSight } from "./sight.ts";
+} from "../support/fleet.ts";
+import { watchSight } from "../support/sight.ts";
 
 let fleet: TestFleet;
 beforeAll(async () => {

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import type { KubeClient } from "#kube/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
 import {
   addressesOf,
   deploy,
@@ -12,7 +12,7 @@ import {
   exportBy,
   startFleet,
   type TestFleet,
-} from "./fleet.ts";
+} from "../support/fleet.ts";
 
 /** API servers answer null for the endpoints of a slice that has none, and for its ports. */
 

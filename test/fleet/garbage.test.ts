@@ -1,18 +1,18 @@
 /** Things that nobody should write, in a mailbox and in objects of users: refused in words, and nothing else is disturbed. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   INTERNAL_SERVICE_EXPORTS,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
-import { messageOf } from "#base/errors.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
+import { messageOf } from "@fairlead/base/errors.ts";
 import {
   deploy,
   ensureNamespace,
@@ -22,8 +22,8 @@ import {
   sliceOf,
   startFleet,
   type TestFleet,
-} from "./fleet.ts";
-import { type Sight, watchSight } from "./sight.ts";
+} from "../support/fleet.ts";
+import { type Sight, watchSight } from "../support/sight.ts";
 
 let fleet: TestFleet;
 let sight: Sight;

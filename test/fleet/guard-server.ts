@@ -2,32 +2,32 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { accessManifests } from "#api/fairlead.dev/access/manifests.ts";
-import { HUB_ACCESS } from "#api/fairlead.dev/access/programs.ts";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { LEASES } from "#api/coordination/v1/types.ts";
-import { NAMESPACES } from "#api/core/v1/types.ts";
-import { HUB_CRDS } from "#api/crds/all.ts";
+import { accessManifests } from "@fairlead/fleet/authz/manifests.ts";
+import { HUB_ACCESS } from "@fairlead/fleet/authz/programs.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
 import {
   CLUSTER_ROLE_BINDINGS,
   CLUSTER_ROLES,
   ROLE_BINDINGS,
   ROLES,
   type Subject,
-} from "#api/rbac/v1/types.ts";
-import { startApiServer } from "#apiserver/server.ts";
-import { silentLogger } from "#base/log.ts";
-import { planNamespace, planRole, planRoleBinding } from "#controllers/hub/membership/plan.ts";
-import { installPolicies } from "#controllers/hub/policies.ts";
-import { connect } from "#kube/client.ts";
-import { type ClusterConfig, fixedCredentials } from "#kube/config.ts";
-import { installCrds } from "#kube/crds.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import type { KubeClient } from "#kube/types.ts";
-import { ensureClusterPki } from "#pki/cluster.ts";
-import { issueClientCertificate } from "#pki/issue.ts";
-import { realAssets, startRealServer } from "../apiserver/real-server.ts";
-import { testDeps } from "./fleet.ts";
+} from "@fairlead/kube/api/rbac/v1/types.ts";
+import { startApiServer } from "@fairlead/apiserver/server.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { planNamespace, planRole, planRoleBinding } from "@fairlead/fleet/hub/membership/plan.ts";
+import { installPolicies } from "@fairlead/fleet/authz/policies/install.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { type ClusterConfig, fixedCredentials } from "@fairlead/kube/config/config.ts";
+import { installCrds } from "@fairlead/kube/definitions/crds.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { ensureClusterPki } from "@fairlead/base/pki/cluster.ts";
+import { issueClientCertificate } from "@fairlead/base/pki/issue.ts";
+import { realAssets, startRealServer } from "../../packages/apiserver/test/real-server.ts";
+import { testDeps } from "../support/fleet.ts";
 
 /** A hub's API server with what guards its mailboxes, and no controllers: what it refuses it refuses by itself. */
 

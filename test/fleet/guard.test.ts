@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { INTERNAL_MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { LEASES } from "#api/coordination/v1/types.ts";
-import { findEndpointProblem, MAX_ADDRESSES, MAX_ENDPOINTS } from "#api/fairlead.dev/model/slice.ts";
-import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { keyOf, objectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
-import { FINALIZERS } from "#api/networking.fleet.azure.com/names.ts";
+import { INTERNAL_MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { findEndpointProblem, MAX_ADDRESSES, MAX_ENDPOINTS } from "@fairlead/fleet/domain/slice.ts";
+import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { FINALIZERS } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
@@ -16,13 +16,13 @@ import {
   INTERNAL_SERVICE_IMPORTS,
   type InternalServiceExport,
   type InternalServiceImport,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FleetError } from "#base/errors.ts";
-import { familyOf, formatAddress, type IpAddress } from "#netaddr/address.ts";
-import { lastAddress, parsePrefix } from "#netaddr/prefix.ts";
-import { SPECIAL_RANGES } from "#netaddr/special-purpose.ts";
-import { findExportProblem } from "#controllers/hub/services/plan.ts";
-import type { KubeClient } from "#kube/types.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { familyOf, formatAddress, type IpAddress } from "@fairlead/base/netaddr/address.ts";
+import { lastAddress, parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
+import { SPECIAL_RANGES } from "@fairlead/base/netaddr/special-purpose.ts";
+import { findExportProblem } from "@fairlead/fleet/hub/services/plan.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
 import {
   CARELESS_USER,
   FOREIGN_USER,

@@ -4,21 +4,21 @@
  */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "#api/admissionregistration/v1/types.ts";
-import type { JsonSchema } from "#api/apiextensions/v1/types.ts";
-import { INTERNAL_MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { LEASES } from "#api/coordination/v1/types.ts";
-import { SECRETS, SERVICES } from "#api/core/v1/types.ts";
-import { HUB_CRDS } from "#api/crds/all.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
-import { WEIGHTS_CONDITION } from "#api/fairlead.dev/multi-cluster-service.ts";
-import { MAILBOX_POLICY_BINDINGS } from "#api/fairlead.dev/policies/policies.ts";
-import { NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { keyOf, objectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
-import { MCS_SERVICE_IMPORTS, MCS_SOURCE_CLUSTER_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
+import type { JsonSchema } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import { INTERNAL_MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { SECRETS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { HUB_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { WEIGHTS_CONDITION } from "@fairlead/fleet/api/fairlead.dev/multi-cluster-service.ts";
+import { MAILBOX_POLICY_BINDINGS } from "@fairlead/fleet/authz/policies/policies.ts";
+import { NAMESPACE_REPORTS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { MCS_SERVICE_IMPORTS, MCS_SOURCE_CLUSTER_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   type EndpointSliceExport,
@@ -27,12 +27,12 @@ import {
   INTERNAL_SERVICE_IMPORTS,
   type InternalServiceExport,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { hasCode } from "#base/errors.ts";
-import { connect } from "#kube/client.ts";
-import { fixedCredentials } from "#kube/config.ts";
-import { createInformer } from "#kube/informer.ts";
-import type { KubeClient } from "#kube/types.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { fixedCredentials } from "@fairlead/kube/config/config.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
 import {
   addressesOf,
   deploy,
@@ -44,8 +44,8 @@ import {
   startFleet,
   testDeps,
   type TestFleet,
-} from "./fleet.ts";
-import { type Hostility, hostilities, schemaOf } from "./hostile.ts";
+} from "../support/fleet.ts";
+import { type Hostility, hostilities, schemaOf } from "../support/hostile.ts";
 
 const NAMESPACE = "shop";
 const HELLO = objectKey(NAMESPACE, "hello");

@@ -1,22 +1,22 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { keyOf, objectKey } from "#api/meta/key.ts";
+import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
   MCS_SERVICE_NAME_LABEL,
-} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { FLEET_SLICE_MANAGER } from "#api/networking.fleet.azure.com/names.ts";
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FLEET_SLICE_MANAGER } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import {
   FLEET_SERVICE_IMPORTS,
   type FleetServiceImport,
   INTERNAL_SERVICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
-import { MANAGED_BY_LABEL } from "#api/discovery/v1/types.ts";
-import { leaveFleet } from "#cli/fleet/leave.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
+import { MANAGED_BY_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
 import {
   addressesOf,
   deploy,
@@ -28,7 +28,7 @@ import {
   startFleet,
   testDeps,
   type TestFleet,
-} from "./fleet.ts";
+} from "../support/fleet.ts";
 
 const hello = objectKey("work", "hello");
 let fleet: TestFleet;

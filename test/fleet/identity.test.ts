@@ -1,34 +1,34 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
+import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
 import {
   CERTIFICATE_SIGNING_REQUESTS,
   type CertificateSigningRequest,
   CLIENT_SIGNER,
-} from "#api/certificates/v1/types.ts";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "#api/core/v1/types.ts";
-import { CERTIFICATE_SECONDS, MEMBERS_GROUP } from "#api/fairlead.dev/identity.ts";
-import { HUB_ACCESS } from "#api/fairlead.dev/access/programs.ts";
-import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
-import { objectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import { INTERNAL_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS } from "#api/rbac/v1/types.ts";
-import { hasCode } from "#base/errors.ts";
-import type { Logger } from "#base/log.ts";
-import { joinCluster, planJoin } from "#cli/fleet/join.ts";
-import type { JoinDeps, JoinOptions } from "#cli/fleet/join-options.ts";
-import { leaveFleet } from "#cli/fleet/leave.ts";
-import { connect } from "#kube/client.ts";
-import { fixedCredentials } from "#kube/config.ts";
-import { systemDeps } from "#kube/deps.ts";
-import type { KubeClient } from "#kube/types.ts";
-import { generatePrivateKey } from "#pki/keys.ts";
-import { issueAuthority } from "#pki/issue.ts";
-import { createCertificateRequest } from "#pki/request.ts";
-import { eventually, eventuallyOne, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "./fleet.ts";
-import { grant } from "./access.ts";
-import { rolledOut, sayOfWorkloads } from "./workloads.ts";
+} from "@fairlead/kube/api/certificates/v1/types.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { CERTIFICATE_SECONDS, MEMBERS_GROUP } from "@fairlead/fleet/api/fairlead.dev/identity.ts";
+import { HUB_ACCESS } from "@fairlead/fleet/authz/programs.ts";
+import { HUB_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import { INTERNAL_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS } from "@fairlead/kube/api/rbac/v1/types.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
+import type { Logger } from "@fairlead/base/log.ts";
+import { joinCluster, planJoin } from "@fairlead/fleet/cli/fleet/join.ts";
+import type { JoinDeps, JoinOptions } from "@fairlead/fleet/cli/fleet/join-options.ts";
+import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { fixedCredentials } from "@fairlead/kube/config/config.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { generatePrivateKey } from "@fairlead/base/pki/keys.ts";
+import { issueAuthority } from "@fairlead/base/pki/issue.ts";
+import { createCertificateRequest } from "@fairlead/base/pki/request.ts";
+import { eventually, eventuallyOne, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { grant } from "../support/access.ts";
+import { rolledOut, sayOfWorkloads } from "../support/workloads.ts";
 
 let fleet: TestFleet;
 beforeAll(async () => {

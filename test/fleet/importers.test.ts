@@ -1,20 +1,20 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { RESOURCE_QUOTAS } from "#api/core/v1/quota.ts";
-import { NAMESPACES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
+import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import {
   ALLOWED_EXPORTERS_ANNOTATION,
   ALLOWED_IMPORTERS_ANNOTATION,
   VIEW_NAMESPACE,
-} from "#api/fairlead.dev/names.ts";
-import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
+} from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
   MCS_SERVICE_NAME_LABEL,
-} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { ENDPOINT_SLICE_IMPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { ENDPOINT_SLICE_IMPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import {
   addressesOf,
   deploy,
@@ -24,7 +24,7 @@ import {
   exportBy,
   startFleet,
   type TestFleet,
-} from "./fleet.ts";
+} from "../support/fleet.ts";
 
 let fleet: TestFleet;
 beforeAll(async () => {

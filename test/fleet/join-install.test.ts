@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { type Deployment, DEPLOYMENTS } from "#api/apps/v1/types.ts";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { type Deployment, DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import {
   EVENTS,
   NAMESPACES,
@@ -9,24 +9,24 @@ import {
   SECRETS,
   SERVICE_ACCOUNTS,
   SERVICES,
-} from "#api/core/v1/types.ts";
-import { accessManifests } from "#api/fairlead.dev/access/manifests.ts";
-import { MEMBER_ACCESS } from "#api/fairlead.dev/access/programs.ts";
-import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
-import { keyOf, objectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { POD_DISRUPTION_BUDGETS } from "#api/policy/v1/types.ts";
-import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES } from "#api/rbac/v1/types.ts";
-import { reachHub } from "#cli/fleet/checks/reach.ts";
-import type { Finding } from "#cli/fleet/checks/finding.ts";
-import { joinCluster, planJoin } from "#cli/fleet/join.ts";
-import type { JoinOptions } from "#cli/fleet/join-options.ts";
-import type { Report } from "#cli/fleet/steps.ts";
-import { leaveFleet } from "#cli/fleet/leave.ts";
-import { isConditionTrue } from "#kube/conditions.ts";
-import { issueAuthority } from "#pki/issue.ts";
-import { userOf } from "./access.ts";
+} from "@fairlead/kube/api/core/v1/types.ts";
+import { accessManifests } from "@fairlead/fleet/authz/manifests.ts";
+import { MEMBER_ACCESS } from "@fairlead/fleet/authz/programs.ts";
+import { HUB_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { POD_DISRUPTION_BUDGETS } from "@fairlead/kube/api/policy/v1/types.ts";
+import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
+import { reachHub } from "@fairlead/fleet/cli/fleet/checks/reach.ts";
+import type { Finding } from "@fairlead/fleet/cli/fleet/checks/finding.ts";
+import { joinCluster, planJoin } from "@fairlead/fleet/cli/fleet/join.ts";
+import type { JoinOptions } from "@fairlead/fleet/cli/fleet/join-options.ts";
+import type { Report } from "@fairlead/fleet/cli/fleet/steps.ts";
+import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
+import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
+import { issueAuthority } from "@fairlead/base/pki/issue.ts";
+import { userOf } from "../support/access.ts";
 import {
   deploy,
   eventually,
@@ -36,8 +36,8 @@ import {
   startFleet,
   testDeps,
   type TestFleet,
-} from "./fleet.ts";
-import { rolledOut, type Said, sayOfWorkloads } from "./workloads.ts";
+} from "../support/fleet.ts";
+import { rolledOut, type Said, sayOfWorkloads } from "../support/workloads.ts";
 
 /** What a join makes in its member, and the pods that it looks at. */
 

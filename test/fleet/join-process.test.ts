@@ -3,12 +3,12 @@
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES, SECRETS, SERVICE_ACCOUNTS } from "#api/core/v1/types.ts";
-import { start } from "#base/exec.ts";
-import { eventually, startFleet, type TestFleet } from "./fleet.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES, SECRETS, SERVICE_ACCOUNTS } from "@fairlead/kube/api/core/v1/types.ts";
+import { start } from "@fairlead/base/exec.ts";
+import { eventually, startFleet, type TestFleet } from "../support/fleet.ts";
 
-const MAIN = fileURLToPath(new URL("../../src/cmd/fairlead/main.ts", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../packages/fairlead/src/main.ts", import.meta.url));
 
 let fleet: TestFleet;
 beforeAll(async () => {

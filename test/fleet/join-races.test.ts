@@ -1,16 +1,16 @@
 /** Joins that meet: of one member, of two, and of one that is just leaving. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { SECRETS } from "#api/core/v1/types.ts";
-import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from "#api/rbac/v1/types.ts";
-import { isConditionTrue } from "#kube/conditions.ts";
-import { joinCluster } from "#cli/fleet/join.ts";
-import type { JoinDeps } from "#cli/fleet/join-options.ts";
-import { leaveFleet } from "#cli/fleet/leave.ts";
-import { eventually, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "./fleet.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
+import { HUB_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
+import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
+import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
+import type { JoinDeps } from "@fairlead/fleet/cli/fleet/join-options.ts";
+import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
+import { eventually, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
 
 let fleet: TestFleet;
 beforeAll(async () => {

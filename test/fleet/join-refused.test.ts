@@ -4,17 +4,17 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import {
   VALIDATING_ADMISSION_POLICIES,
   VALIDATING_ADMISSION_POLICY_BINDINGS,
-} from "#api/admissionregistration/v1/types.ts";
-import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "#api/core/v1/types.ts";
-import { CERTIFICATE_SIGNING_REQUESTS } from "#api/certificates/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import { POD_DISRUPTION_BUDGETS } from "#api/policy/v1/types.ts";
-import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES } from "#api/rbac/v1/types.ts";
-import { joinCluster } from "#cli/fleet/join.ts";
-import { eventually, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "./fleet.ts";
+} from "@fairlead/kube/api/admissionregistration/v1/types.ts";
+import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { CERTIFICATE_SIGNING_REQUESTS } from "@fairlead/kube/api/certificates/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import { POD_DISRUPTION_BUDGETS } from "@fairlead/kube/api/policy/v1/types.ts";
+import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
+import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
+import { eventually, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
 
 let fleet: TestFleet;
 beforeAll(async () => {

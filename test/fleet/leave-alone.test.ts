@@ -1,19 +1,19 @@
 /** A member that leaves a fleet whose hub is gone. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { SECRETS, SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES, MANAGED_BY_LABEL as SLICE_MANAGER_LABEL } from "#api/discovery/v1/types.ts";
-import { ACTIVE_CONDITION, HUB_SECRET } from "#api/fairlead.dev/names.ts";
-import { objectKey } from "#api/meta/key.ts";
-import type { Condition, KubeObject } from "#api/meta/types.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { FINALIZERS } from "#api/networking.fleet.azure.com/names.ts";
+import { SECRETS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES, MANAGED_BY_LABEL as SLICE_MANAGER_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { ACTIVE_CONDITION, HUB_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FINALIZERS } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import {
   FLEET_SERVICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
-import { leaveFleet, type LeaveOptions } from "#cli/fleet/leave.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
+import { leaveFleet, type LeaveOptions } from "@fairlead/fleet/cli/fleet/leave.ts";
 import {
   deploy,
   eventuallyOne,
@@ -22,7 +22,7 @@ import {
   startFleet,
   testDeps,
   type TestFleet,
-} from "./fleet.ts";
+} from "../support/fleet.ts";
 
 const NAME = "a";
 const hello = objectKey("work", "hello");

@@ -5,30 +5,30 @@ import type { ChildProcess } from "node:child_process";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
-import { LEASES } from "#api/coordination/v1/types.ts";
-import { NAMESPACES, SERVICE_ACCOUNTS, SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { MULTI_CLUSTER_SERVICES } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { type ApiServer, startApiServer } from "#apiserver/server.ts";
-import { start } from "#base/exec.ts";
-import { requestToken } from "#kube/token-request.ts";
-import { connect } from "#kube/client.ts";
-import { isConditionTrue } from "#kube/conditions.ts";
-import type { ClusterConfig } from "#kube/config.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import type { KubeClient } from "#kube/types.ts";
-import { installCrds } from "#kube/crds.ts";
-import { CLUSTER_CRDS } from "#api/crds/cluster.ts";
-import { KubeFleet } from "../compat/kubefleet.ts";
-import { freePort } from "../free-port.ts";
-import { addressesOf, deploy, eventually, eventuallyOne, exportBy, Restartable, testDeps } from "./fleet.ts";
+import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { NAMESPACES, SERVICE_ACCOUNTS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { MULTI_CLUSTER_SERVICES } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { type ApiServer, startApiServer } from "@fairlead/apiserver/server.ts";
+import { start } from "@fairlead/base/exec.ts";
+import { requestToken } from "@fairlead/kube/client/token-request.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
+import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { installCrds } from "@fairlead/kube/definitions/crds.ts";
+import { CLUSTER_CRDS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/crds.ts";
+import { KubeFleet } from "../support/kubefleet.ts";
+import { freePort } from "@fairlead/base/testing/free-port.ts";
+import { addressesOf, deploy, eventually, eventuallyOne, exportBy, Restartable, testDeps } from "../support/fleet.ts";
 
 /** The managers under the names, flags and variables that fleet-networking's charts call them by, as processes. */
 
-const MAIN = fileURLToPath(new URL("../../src/cmd/fairlead/main.ts", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../packages/fairlead/src/main.ts", import.meta.url));
 const SECRET_HEADER = "very-secret-header";
 
 interface Cluster {

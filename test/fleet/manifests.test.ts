@@ -2,10 +2,10 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
-import { keyOf } from "#api/meta/key.ts";
-import { type Resource, resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
-import { ensureNamespace, startFleet, type TestFleet } from "./fleet.ts";
+import { keyOf } from "@fairlead/kube/api/meta/key.ts";
+import { type Resource, resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { ensureNamespace, startFleet, type TestFleet } from "../support/fleet.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const peers = `${root}../shared/peers/`;

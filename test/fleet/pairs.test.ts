@@ -2,24 +2,24 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
   INTERNAL_MEMBER_CLUSTERS,
   type InternalMemberCluster,
-} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
+} from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   ENDPOINT_SLICE_IMPORTS,
   FLEET_SERVICE_IMPORTS,
   INTERNAL_SERVICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FakeClock } from "#base/clock.fake.ts";
-import { FleetError } from "#base/errors.ts";
-import { silentLogger } from "#base/log.ts";
-import { noMetrics } from "#base/metrics.none.ts";
-import { seededRng } from "#base/rng.ts";
-import { type Member, startMember } from "#controllers/member/member.ts";
-import type { MemberPart } from "#controllers/member/roles.ts";
-import { FakeKubeClient } from "#kube/client.fake.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FakeClock } from "@fairlead/base/clock.fake.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { noMetrics } from "@fairlead/base/metrics.none.ts";
+import { seededRng } from "@fairlead/base/rng.ts";
+import { type Member, startMember } from "@fairlead/fleet/member/member.ts";
+import type { MemberPart } from "@fairlead/fleet/member/roles.ts";
+import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 
 /** One of a member's two managers is ours and the other an original: each does its part, and leaves the other's alone. */
 

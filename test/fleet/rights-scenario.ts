@@ -1,14 +1,14 @@
-import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { EVENTS, SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { FORCE_LEAVE_ANNOTATION, ISOLATION_ANNOTATION } from "#api/fairlead.dev/names.ts";
-import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
-import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { keyOf, objectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { FINALIZERS } from "#api/networking.fleet.azure.com/names.ts";
+import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { EVENTS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { FORCE_LEAVE_ANNOTATION, ISOLATION_ANNOTATION } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { TRAFFIC_ROUTES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/traffic-route.ts";
+import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FINALIZERS } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
@@ -16,15 +16,15 @@ import {
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import {
   TRAFFIC_MANAGER_BACKENDS,
   TRAFFIC_MANAGER_PROFILES,
-} from "#api/networking.fleet.azure.com/v1beta1/traffic-manager.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
-import { hasCode } from "#base/errors.ts";
-import { leaveFleet } from "#cli/fleet/leave.ts";
-import type { KubeClient } from "#kube/types.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/traffic-manager.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
+import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
 import {
   deploy,
   ensureNamespace,
@@ -35,7 +35,7 @@ import {
   sliceOf,
   testDeps,
   type TestFleet,
-} from "./fleet.ts";
+} from "../support/fleet.ts";
 
 /** A life of a fleet of a and b in which its programs come to do all that they ever do. */
 

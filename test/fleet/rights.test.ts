@@ -1,41 +1,41 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "#api/admissionregistration/v1/types.ts";
-import { CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
-import { CERTIFICATE_SIGNING_REQUESTS, CLIENT_SIGNER } from "#api/certificates/v1/types.ts";
-import { JOINS_LABEL } from "#api/fairlead.dev/identity.ts";
-import { type Secret, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "#api/core/v1/types.ts";
-import { type Access, rulesOf } from "#api/fairlead.dev/access/access.ts";
-import { MAILBOX, RENEW_TOKEN, VIEW } from "#api/fairlead.dev/access/mailbox.ts";
+import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import { CERTIFICATE_SIGNING_REQUESTS, CLIENT_SIGNER } from "@fairlead/kube/api/certificates/v1/types.ts";
+import { JOINS_LABEL } from "@fairlead/fleet/api/fairlead.dev/identity.ts";
+import { type Secret, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { type Access, rulesOf } from "@fairlead/fleet/authz/access.ts";
+import { MAILBOX, RENEW_TOKEN, VIEW } from "@fairlead/fleet/authz/mailbox.ts";
 import {
   ASK_FOR_CERTIFICATES,
   DNS_ACCESS,
   HUB_ACCESS,
   MEMBER_ACCESS,
   type ProgramAccess,
-} from "#api/fairlead.dev/access/programs.ts";
-import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
-import { HUB_SECRET, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
-import { ADMINISTER } from "#api/fairlead.dev/policies/cel.ts";
-import { MAILBOX_POLICY_BINDINGS } from "#api/fairlead.dev/policies/policies.ts";
-import { MEMBER_CRDS } from "#api/crds/all.ts";
-import { keyOf, objectKey } from "#api/meta/key.ts";
-import { installCrds } from "#kube/crds.ts";
-import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
-import { FLEET_SERVICE_IMPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { CLUSTER_ROLES, type PolicyRule, ROLES } from "#api/rbac/v1/types.ts";
-import { FleetError } from "#base/errors.ts";
-import { createClusterSetProvider } from "#controllers/hub/traffic-manager/providers/clusterset.ts";
-import { createClusterSetSync } from "#dns/sync.ts";
-import { createTrafficSync } from "#dns/traffic-sync.ts";
-import { RecordTree } from "#dns/tree.ts";
-import { connect } from "#kube/client.ts";
-import type { ClusterConfig } from "#kube/config.ts";
-import { runAsLeader } from "#kube/leader.ts";
-import { ensureNamespace } from "#kube/namespaces.ts";
-import type { KubeClient } from "#kube/types.ts";
-import { type AskedFor, configAs, grant, PROGRAM_AGENT, userOf } from "./access.ts";
-import { eventually, eventuallyOne, startFleet, testDeps, type TestFleet } from "./fleet.ts";
+} from "@fairlead/fleet/authz/programs.ts";
+import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
+import { HUB_SECRET, VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { ADMINISTER } from "@fairlead/fleet/authz/policies/cel.ts";
+import { MAILBOX_POLICY_BINDINGS } from "@fairlead/fleet/authz/policies/policies.ts";
+import { MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { installCrds } from "@fairlead/kube/definitions/crds.ts";
+import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { FLEET_SERVICE_IMPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { CLUSTER_ROLES, type PolicyRule, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { createClusterSetProvider } from "@fairlead/fleet/hub/traffic-manager/providers/clusterset.ts";
+import { createClusterSetSync } from "@fairlead/fleet/dns/sync.ts";
+import { createTrafficSync } from "@fairlead/fleet/dns/traffic-sync.ts";
+import { RecordTree } from "@fairlead/dns/tree.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
+import { runAsLeader } from "@fairlead/kube/election/leader.ts";
+import { ensureNamespace } from "@fairlead/kube/objects/namespaces.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { type AskedFor, configAs, grant, PROGRAM_AGENT, userOf } from "../support/access.ts";
+import { eventually, eventuallyOne, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
 import { type Held, type Right, rightsOf, superfluous } from "./rights.ts";
 import {
   actAsOtherAgent,

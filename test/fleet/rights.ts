@@ -1,8 +1,8 @@
-import type { Access } from "#api/fairlead.dev/access/access.ts";
-import { rulesOf } from "#api/fairlead.dev/access/access.ts";
-import type { PolicyRule } from "#api/rbac/v1/types.ts";
-import { CompiledRule, uncoveredRules } from "#apiserver/auth/rules.ts";
-import type { AskedFor } from "./access.ts";
+import type { Access } from "@fairlead/fleet/authz/access.ts";
+import { rulesOf } from "@fairlead/fleet/authz/access.ts";
+import type { PolicyRule } from "@fairlead/kube/api/rbac/v1/types.ts";
+import { CompiledRule, uncoveredRules } from "@fairlead/apiserver/auth/rules.ts";
+import type { AskedFor } from "../support/access.ts";
 
 /** Holds rights against what was asked for. A right is one verb on one kind, of one name where names are given. */
 

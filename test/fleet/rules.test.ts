@@ -1,18 +1,18 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "#api/admissionregistration/v1/types.ts";
-import { EVENTS, NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
-import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
-import { HUB_SECRET, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
-import { MAILBOX_POLICY_BINDINGS } from "#api/fairlead.dev/policies/policies.ts";
-import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
-import type { Condition } from "#api/meta/types.ts";
+import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
+import { EVENTS, NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { derivedServiceName } from "@fairlead/fleet/api/fairlead.dev/cluster-names.ts";
+import { HUB_SECRET, VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { MAILBOX_POLICY_BINDINGS } from "@fairlead/fleet/authz/policies/policies.ts";
+import { keyOf, objectKey, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import {
   MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
   MCS_SERVICE_NAME_LABEL,
   MCS_SOURCE_CLUSTER_LABEL,
-} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
@@ -20,12 +20,12 @@ import {
   FLEET_SERVICE_IMPORTS,
   INTERNAL_SERVICE_EXPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
-import { hasCode } from "#base/errors.ts";
-import { connect } from "#kube/client.ts";
-import { fixedCredentials } from "#kube/config.ts";
-import { SECRETS } from "#api/core/v1/types.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { fixedCredentials } from "@fairlead/kube/config/config.ts";
+import { SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
 import {
   addressesOf,
   deploy,
@@ -35,7 +35,7 @@ import {
   exportBy,
   startFleet,
   type TestFleet,
-} from "./fleet.ts";
+} from "../support/fleet.ts";
 
 let fleet: TestFleet;
 let count = 0;

@@ -2,24 +2,24 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { SERVICES } from "#api/core/v1/types.ts";
-import { ISOLATION_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
-import { TRAFFIC_ROUTES, type TrafficRoute } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ISOLATION_ANNOTATION, VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { TRAFFIC_ROUTES, type TrafficRoute } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/traffic-route.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import {
   TRAFFIC_MANAGER_BACKENDS,
   TRAFFIC_MANAGER_PROFILES,
   type TrafficManagerBackend,
   type TrafficManagerProfile,
-} from "#api/networking.fleet.azure.com/v1beta1/traffic-manager.ts";
-import { createClusterSetProvider } from "#controllers/hub/traffic-manager/providers/clusterset.ts";
-import { createTrafficSync, type TrafficSync } from "#dns/traffic-sync.ts";
-import { CLASS, TYPE } from "#dnswire/types.ts";
-import { formatAddress } from "#netaddr/address.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/traffic-manager.ts";
+import { createClusterSetProvider } from "@fairlead/fleet/hub/traffic-manager/providers/clusterset.ts";
+import { createTrafficSync, type TrafficSync } from "@fairlead/fleet/dns/traffic-sync.ts";
+import { CLASS, TYPE } from "@fairlead/dns/wire/types.ts";
+import { formatAddress } from "@fairlead/base/netaddr/address.ts";
 import {
   deploy,
   ensureNamespace,
@@ -28,7 +28,7 @@ import {
   startFleet,
   type TestFleet,
   testDeps,
-} from "./fleet.ts";
+} from "../support/fleet.ts";
 
 /** The whole way: Services of members, the hub, and DNS on the hub and in a member. */
 

@@ -1,27 +1,27 @@
 /** Where requests go in a fleet: what its clusters write for their proxies, as exporters ask for it and endpoints come and go. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
-import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
   MCS_SERVICE_NAME_LABEL,
   MCS_SOURCE_CLUSTER_LABEL,
-} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { sameJson } from "#base/json.ts";
-import { byText } from "#base/text.ts";
-import { drainCluster } from "#cli/fleet/drain.ts";
-import { renderStatus } from "#cli/fleet/render-status.ts";
-import { readFleet, summarizeFleet } from "#cli/fleet/status.ts";
-import { findCondition } from "#kube/conditions.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import { byText } from "@fairlead/base/text.ts";
+import { drainCluster } from "@fairlead/fleet/cli/fleet/drain.ts";
+import { renderStatus } from "@fairlead/fleet/cli/fleet/render-status.ts";
+import { readFleet, summarizeFleet } from "@fairlead/fleet/cli/fleet/status.ts";
+import { findCondition } from "@fairlead/kube/objects/conditions.ts";
 import {
   deploy,
   ensureNamespace,
@@ -33,7 +33,7 @@ import {
   startFleet,
   testDeps,
   type TestFleet,
-} from "./fleet.ts";
+} from "../support/fleet.ts";
 
 const CLUSTERS = ["a", "b", "c"] as const;
 type Cluster = (typeof CLUSTERS)[number];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { seededRng } from "#base/rng.ts";
+import { seededRng } from "@fairlead/base/rng.ts";
 import { mutate, mutateJson } from "./mutate.ts";
 import { type Target, TARGETS } from "./targets.ts";
 

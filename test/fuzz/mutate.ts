@@ -1,4 +1,4 @@
-import type { Rng } from "#base/rng.ts";
+import type { Rng } from "@fairlead/base/rng.ts";
 
 /** Makes new inputs of known ones, as mutational fuzzers do: of bytes, or of text with words that mean something. */
 export interface Material {

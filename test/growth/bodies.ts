@@ -1,9 +1,9 @@
-import { parseBody } from "#apiserver/http/body.ts";
-import { applyJsonPatch } from "#apiserver/patch/json-patch.ts";
-import { decodeBuiltin } from "#apiserver/schema/builtin-decode.ts";
-import { builtinSchema, resolveDefinition } from "#apiserver/schema/definitions.ts";
-import { pruneObject } from "#apiserver/schema/prune.ts";
-import type { Schema } from "#apiserver/schema/types.ts";
+import { parseBody } from "@fairlead/apiserver/http/body.ts";
+import { applyJsonPatch } from "@fairlead/apiserver/patch/json-patch.ts";
+import { decodeBuiltin } from "@fairlead/apiserver/schema/builtin-decode.ts";
+import { builtinSchema, resolveDefinition } from "@fairlead/apiserver/schema/definitions.ts";
+import { pruneObject } from "@fairlead/apiserver/schema/prune.ts";
+import type { Schema } from "@fairlead/apiserver/schema/types.ts";
 import { numbered, repeated } from "./measure.ts";
 import { BODY, type Decoder, list, of, rows } from "./rows.ts";
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startTestServer, type TestServer } from "../apiserver/support.ts";
+import { startTestServer, type TestServer } from "../../packages/apiserver/test/support.ts";
 import { DECODERS } from "./decoders.ts";
 import { type Growth, growthOf, isLinear } from "./measure.ts";
 import { REQUESTS } from "./requests.ts";

@@ -1,4 +1,4 @@
-import type { CallOptions } from "../apiserver/support.ts";
+import type { CallOptions } from "../../packages/apiserver/test/support.ts";
 import { type Hostile, numbered, repeated } from "./measure.ts";
 
 /** Requests whose cost is that of everything they go through: the gate, admission, rules, the store, the answer. */

@@ -1,4 +1,4 @@
-import { FakeKubeClient } from "#kube/client.fake.ts";
+import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { describeKubeClient } from "./contract.ts";
 
 describeKubeClient("the API server in memory", async () => {

@@ -1,13 +1,13 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { CONFIG_MAPS, NAMESPACES } from "#api/core/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { FakeClock } from "#base/clock.fake.ts";
-import { connect } from "#kube/client.ts";
-import type { Credential } from "#kube/config.ts";
-import { withFlow } from "#kube/flow.ts";
-import type { KubeClient } from "#kube/types.ts";
+import { CONFIG_MAPS, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { FakeClock } from "@fairlead/base/clock.fake.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import type { Credential } from "@fairlead/kube/config/config.ts";
+import { withFlow } from "@fairlead/kube/client/flow.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
 
 interface Seen {
   readonly method: string;

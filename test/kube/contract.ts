@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { CONFIG_MAPS, type ConfigMap, NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
-import { LEASES } from "#api/coordination/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { applyIfChanged } from "#kube/apply.ts";
-import type { KubeClient } from "#kube/types.ts";
+import { CONFIG_MAPS, type ConfigMap, NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
 
 /**
  * What controllers may rely on, whichever API server is behind the client. The fake and the real client against the

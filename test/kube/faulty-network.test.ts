@@ -2,15 +2,15 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { CONFIG_MAPS, type ConfigMap } from "#api/core/v1/types.ts";
-import { type ApiServer, startApiServer } from "#apiserver/server.ts";
-import { FleetError } from "#base/errors.ts";
-import { connect } from "#kube/client.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { createInformer } from "#kube/informer.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import { silentLogger } from "#base/log.ts";
-import type { Informer, KubeClient } from "#kube/types.ts";
+import { CONFIG_MAPS, type ConfigMap } from "@fairlead/kube/api/core/v1/types.ts";
+import { type ApiServer, startApiServer } from "@fairlead/apiserver/server.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
 import { type FaultyProxy, startFaultyProxy } from "./faulty-proxy.ts";
 
 /** The runtime through a network that fails as networks do: what it holds is right again as soon as it can be. */

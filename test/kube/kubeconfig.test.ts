@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { stringify } from "yaml";
-import { FakeClock } from "#base/clock.fake.ts";
-import { type Logger, silentLogger } from "#base/log.ts";
-import { inClusterConfig } from "#kube/in-cluster.ts";
-import { type KubeconfigOptions, loadKubeconfig, loadKubeconfigs } from "#kube/kubeconfig.ts";
+import { FakeClock } from "@fairlead/base/clock.fake.ts";
+import { type Logger, silentLogger } from "@fairlead/base/log.ts";
+import { inClusterConfig } from "@fairlead/kube/config/in-cluster.ts";
+import { type KubeconfigOptions, loadKubeconfig, loadKubeconfigs } from "@fairlead/kube/config/kubeconfig.ts";
 
 const PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
 const base64 = (text: string): string => Buffer.from(text).toString("base64");

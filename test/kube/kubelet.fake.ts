@@ -1,13 +1,13 @@
-import { LEASES } from "#api/coordination/v1/types.ts";
-import { NODES, type Pod, PODS } from "#api/core/v1/types.ts";
-import { keyOf, objectKey, type ObjectKey } from "#api/meta/key.ts";
-import { hasCode } from "#base/errors.ts";
-import { microTimestamp, timestamp } from "#kube/conditions.ts";
-import { createController } from "#kube/controller.ts";
-import type { RuntimeDeps } from "#kube/deps.ts";
-import { createInformer } from "#kube/informer.ts";
-import { watching } from "#kube/source.ts";
-import type { KubeClient } from "#kube/types.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { NODES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { keyOf, objectKey, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
+import { microTimestamp, timestamp } from "@fairlead/kube/objects/conditions.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { watching } from "@fairlead/kube/controller/source.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
 
 /** Runs nothing: says of every pod of its node that it runs and is ready, and lets go of those that are deleted. */
 export class FakeKubelet implements AsyncDisposable {

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { DAEMON_SETS, DEPLOYMENTS, type Deployment, REPLICA_SETS } from "#api/apps/v1/types.ts";
+import { DAEMON_SETS, DEPLOYMENTS, type Deployment, REPLICA_SETS } from "@fairlead/kube/api/apps/v1/types.ts";
 import {
   CONFIG_MAPS,
   ENDPOINTS,
@@ -13,22 +13,22 @@ import {
   SERVICE_ACCOUNTS,
   type Service,
   SERVICES,
-} from "#api/core/v1/types.ts";
-import { JOBS } from "#api/batch/v1/types.ts";
-import { POD_DISRUPTION_BUDGETS } from "#api/policy/v1/types.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { keyOf, objectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
-import { startApiServer } from "#apiserver/server.ts";
-import { type Logger, silentLogger } from "#base/log.ts";
-import { connect } from "#kube/client.ts";
-import { isConditionTrue } from "#kube/conditions.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import type { KubeClient, ListOptions } from "#kube/types.ts";
-import { createLabControllers, type LabControllers } from "#lab/controllers/compose.ts";
-import { parsePrefix } from "#netaddr/prefix.ts";
+} from "@fairlead/kube/api/core/v1/types.ts";
+import { JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
+import { POD_DISRUPTION_BUDGETS } from "@fairlead/kube/api/policy/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { startApiServer } from "@fairlead/apiserver/server.ts";
+import { type Logger, silentLogger } from "@fairlead/base/log.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import type { KubeClient, ListOptions } from "@fairlead/kube/types.ts";
+import { createLabControllers, type LabControllers } from "@fairlead/lab/controllers/compose.ts";
+import { parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import { FakeKubelet } from "./kubelet.fake.ts";
 
 /** The lab's controllers against the embedded API server, with kubelets that only say that pods run. */

@@ -1,19 +1,19 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
-import { type CustomResourceDefinition, CUSTOM_RESOURCE_DEFINITIONS } from "#api/apiextensions/v1/types.ts";
-import { SECRETS, NAMESPACES, type Pod, PODS } from "#api/core/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { type Resource, resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
-import type { ApiObject } from "#apiserver/registry/types.ts";
-import { silentLogger } from "#base/log.ts";
-import { connect } from "#kube/client.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import type { Controller, KubeClient } from "#kube/types.ts";
-import { createLabControllers } from "#lab/controllers/compose.ts";
-import { RESOURCE_QUOTAS } from "#lab/controllers/informers.ts";
-import { KUBECTL, NO_KUBECTL, startTestServer, type TestServer } from "../apiserver/support.ts";
+import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
+import { type CustomResourceDefinition, CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import { SECRETS, NAMESPACES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { type Resource, resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { ApiObject } from "@fairlead/apiserver/registry/types.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import type { Controller, KubeClient } from "@fairlead/kube/types.ts";
+import { createLabControllers } from "@fairlead/lab/controllers/compose.ts";
+import { RESOURCE_QUOTAS } from "@fairlead/lab/controllers/informers.ts";
+import { KUBECTL, NO_KUBECTL, startTestServer, type TestServer } from "../../packages/apiserver/test/support.ts";
 
 /** Quotas from end to end: the API server enforces them, the lab's controller counts. */
 

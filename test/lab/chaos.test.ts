@@ -7,15 +7,15 @@
  */
 
 import { afterAll, beforeAll, it } from "vitest";
-import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
-import { systemClock } from "#base/clock.ts";
-import { isObject } from "#base/json.ts";
+import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { isObject } from "@fairlead/base/json.ts";
 import { reign } from "./chaos.ts";
 import { heal, revive } from "./fault-tools.ts";
 import { FlowChecker } from "./flow-checker.ts";
-import { startLab, type TestLab, until } from "./lab-fixture.ts";
-import { echoDeployment, mcsExport, namespace, service } from "./lab-manifests.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+import { startLab, type TestLab, until } from "../support/lab-fixture.ts";
+import { echoDeployment, mcsExport, namespace, service } from "../support/lab-manifests.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const SEED = Number(process.env["CHAOS_SEED"] ?? 1);
 const LASTS_MS = Number(process.env["CHAOS_MINUTES"] ?? 1.5) * 60_000;

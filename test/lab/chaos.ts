@@ -1,15 +1,15 @@
 /** Breaks a lab at random, and changes it meanwhile: what is done next is decided by a seed. */
 
-import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
-import { PODS } from "#api/core/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { MCS_SERVICE_EXPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { delay, systemClock } from "#base/clock.ts";
-import { type Rng, seededRng } from "#base/rng.ts";
+import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
+import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { MCS_SERVICE_EXPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { delay, systemClock } from "@fairlead/base/clock.ts";
+import { type Rng, seededRng } from "@fairlead/base/rng.ts";
 import { cut, die, freeze, heal } from "./fault-tools.ts";
 import type { FlowChecker } from "./flow-checker.ts";
 import type { Mark } from "./flow-judge.ts";
-import { found, type TestLab } from "./lab-fixture.ts";
+import { found, type TestLab } from "../support/lab-fixture.ts";
 
 export interface ChaosPlan {
   readonly lab: TestLab;

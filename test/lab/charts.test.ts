@@ -2,17 +2,17 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { DEPLOYMENTS } from "#api/apps/v1/types.ts";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { CONFIG_MAPS } from "#api/core/v1/types.ts";
-import { exec, type ExecResult } from "#base/exec.ts";
-import { HELM } from "../apiserver/support.ts";
-import { chartFolder, type Chart } from "../chart/helm.ts";
-import { runFairlead, startLab, type TestLab, until } from "./lab-fixture.ts";
-import { echoDeployment, namespace, service, shellPod } from "./lab-manifests.ts";
+import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { CONFIG_MAPS } from "@fairlead/kube/api/core/v1/types.ts";
+import { exec, type ExecResult } from "@fairlead/base/exec.ts";
+import { HELM } from "../../packages/apiserver/test/support.ts";
+import { chartFolder, type Chart } from "../support/helm.ts";
+import { runFairlead, startLab, type TestLab, until } from "../support/lab-fixture.ts";
+import { echoDeployment, namespace, service, shellPod } from "../support/lab-manifests.ts";
 
 /** Everything from the charts, in pods of bare clusters. The image is a name for this checkout's bundle. */
 

@@ -3,14 +3,14 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES } from "#api/core/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { systemClock } from "#base/clock.ts";
-import { start } from "#base/exec.ts";
-import { checkout, runFairlead, startLab, type TestLab, until } from "./lab-fixture.ts";
-import { echoDeployment, mcsExport, namespace, service } from "./lab-manifests.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { start } from "@fairlead/base/exec.ts";
+import { checkout, runFairlead, startLab, type TestLab, until } from "../support/lab-fixture.ts";
+import { echoDeployment, mcsExport, namespace, service } from "../support/lab-manifests.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const HELLO = { namespace: "work", name: "hello" };
 let lab: TestLab;

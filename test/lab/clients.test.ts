@@ -7,9 +7,9 @@ import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { Exec, KubeConfig, Log, PortForward, type V1Status } from "@kubernetes/client-node";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { exec, type ExecResult } from "#base/exec.ts";
-import { startLab, type TestLab } from "./lab-fixture.ts";
-import { HELM, OLDER_HELM } from "../apiserver/support.ts";
+import { exec, type ExecResult } from "@fairlead/base/exec.ts";
+import { startLab, type TestLab } from "../support/lab-fixture.ts";
+import { HELM, OLDER_HELM } from "../../packages/apiserver/test/support.ts";
 
 /** Clients that are not ours, on a cluster that runs pods. */
 

@@ -3,9 +3,9 @@
 import { Agent, type RequestOptions, request } from "node:https";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { systemClock } from "#base/clock.ts";
-import { loadKubeconfig } from "#kube/kubeconfig.ts";
-import { found, type TestLab } from "./lab-fixture.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import { found, type TestLab } from "../support/lab-fixture.ts";
 import { restarted, restartWith } from "./odd-programs.ts";
 
 /** How many requests that write the server takes at once. One user gets a quarter of them, and one at least. */

@@ -2,13 +2,13 @@
 
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { systemClock } from "#base/clock.ts";
-import { exec } from "#base/exec.ts";
-import { HOST_DEVICE } from "#lab/network.ts";
-import { endProcesses } from "#lab/processes.ts";
-import { FABRIC_NETNS } from "#lab/programs.ts";
-import { inNetns } from "#netns/netns.ts";
-import { pidOf, runFairlead, type TestLab, upArgs } from "./lab-fixture.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { HOST_DEVICE } from "@fairlead/lab/network.ts";
+import { endProcesses } from "@fairlead/lab/processes.ts";
+import { FABRIC_NETNS } from "@fairlead/lab/programs.ts";
+import { inNetns } from "@fairlead/os/netns/netns.ts";
+import { pidOf, runFairlead, type TestLab, upArgs } from "../support/lab-fixture.ts";
 
 /** Kills programs at once and without warning; `revive` starts them again. */
 export async function die(lab: TestLab, ...programs: readonly string[]): Promise<void> {

@@ -1,13 +1,13 @@
 /** Flows that go on while the clocks of a fleet are wrong, each by another part of a day. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { SECRETS } from "#api/core/v1/types.ts";
-import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { eventually } from "../fleet/fleet.ts";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
+import { HUB_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { eventually } from "../support/fleet.ts";
 import { EXPORTERS, type FaultyLab, IMPORTER, startFaultyLab } from "./faulty-lab.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 import { restarted, restartWith } from "./odd-programs.ts";
 
 const [ONE, TWO] = EXPORTERS;

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, it } from "vitest";
 import { type Cut, cut, die, heal, revive } from "./fault-tools.ts";
 import { EXPORTERS, type FaultyLab, IMPORTER, MEMBERS, startFaultyLab } from "./faulty-lab.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const [ONE, TWO] = EXPORTERS;
 let world: FaultyLab;

@@ -1,23 +1,23 @@
 /** Flows that go on while the programs of a fleet die, stand still and forget, and people delete what they made. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { MANAGED_BY, MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
-import { keyOf, objectKey } from "#api/meta/key.ts";
-import type { Resource } from "#api/meta/resource.ts";
+import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { MANAGED_BY, MANAGED_BY_LABEL } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import {
   MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
   MCS_SERVICE_NAME_LABEL,
-} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { ENDPOINT_SLICE_IMPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { eventually } from "../fleet/fleet.ts";
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { ENDPOINT_SLICE_IMPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { eventually } from "../support/fleet.ts";
 import { die, forgetPast, freeze, revive } from "./fault-tools.ts";
 import { EXPORTERS, type FaultyLab, HELLO, IMPORTER, MEMBERS, startFaultyLab } from "./faulty-lab.ts";
-import { found, until } from "./lab-fixture.ts";
-import { shellPod } from "./lab-manifests.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+import { found, until } from "../support/lab-fixture.ts";
+import { shellPod } from "../support/lab-manifests.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const [ONE, TWO] = EXPORTERS;
 let world: FaultyLab;

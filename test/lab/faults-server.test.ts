@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { crowd } from "./crowd.ts";
 import { slowDown } from "./fault-tools.ts";
 import { EXPORTERS, type FaultyLab, IMPORTER, startFaultyLab } from "./faulty-lab.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const [ONE, TWO] = EXPORTERS;
 let world: FaultyLab;

@@ -1,13 +1,13 @@
 /** A hub, two clusters that export a service and import it, and one that only imports it; flows go on in all three. */
 
-import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
-import { delay, systemClock } from "#base/clock.ts";
-import { eventually } from "../fleet/fleet.ts";
+import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { delay, systemClock } from "@fairlead/base/clock.ts";
+import { eventually } from "../support/fleet.ts";
 import { heal, revive } from "./fault-tools.ts";
 import { FlowChecker } from "./flow-checker.ts";
 import { expectFreshStart } from "./fresh-start.ts";
-import { startLab, type TestLab } from "./lab-fixture.ts";
-import { echoDeployment, mcsExport, namespace, service } from "./lab-manifests.ts";
+import { startLab, type TestLab } from "../support/lab-fixture.ts";
+import { echoDeployment, mcsExport, namespace, service } from "../support/lab-manifests.ts";
 
 export const HELLO = { namespace: "work", name: "hello" };
 export const EXPORTERS = ["member-1", "member-2"] as const;

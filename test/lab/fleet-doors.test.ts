@@ -2,23 +2,23 @@ import { readFile } from "node:fs/promises";
 /** Services of one cluster used in another, by every way in and out, with real requests. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { SERVICES } from "#api/core/v1/types.ts";
-import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
-import { HUB_CRDS } from "#api/crds/all.ts";
-import { keyOf, objectKey } from "#api/meta/key.ts";
-import type { Condition } from "#api/meta/types.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { derivedServiceName } from "@fairlead/fleet/api/fairlead.dev/cluster-names.ts";
+import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Condition } from "@fairlead/kube/api/meta/types.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import {
   INTERNAL_SERVICE_EXPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
-import { eventually, eventuallyOne } from "../fleet/fleet.ts";
-import { hostilities, schemaOf } from "../fleet/hostile.ts";
-import type { FleetStatus } from "../../src/cli/fleet/status.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
+import { eventually, eventuallyOne } from "../support/fleet.ts";
+import { hostilities, schemaOf } from "../support/hostile.ts";
+import type { FleetStatus } from "@fairlead/fleet/cli/fleet/status.ts";
 import type { Answer } from "../../scripts/demo/requests.ts";
-import { checkout, found, runFairlead, startLab, type TestLab, until } from "./lab-fixture.ts";
+import { checkout, found, runFairlead, startLab, type TestLab, until } from "../support/lab-fixture.ts";
 import {
   echoDeployment,
   fleetExport,
@@ -28,8 +28,8 @@ import {
   namespace,
   service,
   shellPod,
-} from "./lab-manifests.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+} from "../support/lab-manifests.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const EXPORTERS = ["member-1", "member-2"] as const;
 const IMPORTER = "member-2";

@@ -1,14 +1,14 @@
 /** Requests that go on while parts of a fleet die and come back. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { objectKey } from "#api/meta/key.ts";
-import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { systemClock } from "#base/clock.ts";
-import { exec } from "#base/exec.ts";
-import { endProcesses } from "#lab/processes.ts";
-import { siteNetns } from "#lab/programs.ts";
-import { inNetns } from "#netns/netns.ts";
-import { eventuallyOne } from "../fleet/fleet.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { endProcesses } from "@fairlead/lab/processes.ts";
+import { siteNetns } from "@fairlead/lab/programs.ts";
+import { inNetns } from "@fairlead/os/netns/netns.ts";
+import { eventuallyOne } from "../support/fleet.ts";
 import {
   found,
   type ParsedTry,
@@ -19,9 +19,9 @@ import {
   startLab,
   type TestLab,
   until,
-} from "./lab-fixture.ts";
-import { echoDeployment, flowScript, mcsExport, namespace, service, shellPod } from "./lab-manifests.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+} from "../support/lab-fixture.ts";
+import { echoDeployment, flowScript, mcsExport, namespace, service, shellPod } from "../support/lab-manifests.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const HELLO = { namespace: "work", name: "hello" };
 const CHURN = { namespace: "work", name: "churn" };

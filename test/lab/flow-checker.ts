@@ -5,18 +5,18 @@
  */
 
 import { expect } from "vitest";
-import { objectKey } from "#api/meta/key.ts";
-import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { systemClock } from "#base/clock.ts";
-import { PROXY_TABLE, setName } from "#lab/proxy/names.ts";
-import { nodeNetns } from "#lab/programs.ts";
-import { createExecNft } from "#nft/exec.ts";
-import { inNetns } from "#netns/netns.ts";
-import { eventuallyOne } from "../fleet/fleet.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { PROXY_TABLE, setName } from "@fairlead/fleet/dataplane/service-proxy/names.ts";
+import { nodeNetns } from "@fairlead/lab/programs.ts";
+import { createExecNft } from "@fairlead/os/nft/exec.ts";
+import { inNetns } from "@fairlead/os/netns/netns.ts";
+import { eventuallyOne } from "../support/fleet.ts";
 import { type Flow, judge, type Limits, type Mark, tally } from "./flow-judge.ts";
 import { FlowRecorder } from "./flow-recorder.ts";
-import { found, type TestLab, until } from "./lab-fixture.ts";
-import { flowScript, shellPod } from "./lab-manifests.ts";
+import { found, type TestLab, until } from "../support/lab-fixture.ts";
+import { flowScript, shellPod } from "../support/lab-manifests.ts";
 
 interface Named {
   readonly namespace: string;

@@ -5,24 +5,24 @@ import {
   ENDPOINT_SLICES,
   type EndpointSlice,
   SERVICE_NAME_LABEL,
-} from "#api/discovery/v1/types.ts";
-import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
-import type { KubeObject } from "#api/meta/types.ts";
+} from "@fairlead/kube/api/discovery/v1/types.ts";
+import { VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import {
   MCS_SERVICE_NAME_LABEL,
   MCS_SOURCE_CLUSTER_LABEL,
-} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_IMPORTS,
   type EndpointSliceImport,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { systemClock } from "#base/clock.ts";
-import { silentLogger } from "#base/log.ts";
-import { systemDeps } from "#kube/deps.ts";
-import { createInformer } from "#kube/informer.ts";
-import type { Change, Informer, KubeClient } from "#kube/types.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import type { Change, Informer, KubeClient } from "@fairlead/kube/types.ts";
 import type { EndpointChange } from "./flow-judge.ts";
-import type { TestLab } from "./lab-fixture.ts";
+import type { TestLab } from "../support/lab-fixture.ts";
 
 interface Named {
   readonly namespace: string;

@@ -1,18 +1,18 @@
 /** What a fleet has come to, told so that two histories can be compared. */
 
 import { expect } from "vitest";
-import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
-import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
-import type { Resource } from "#api/meta/resource.ts";
-import type { KubeObject } from "#api/meta/types.ts";
+import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { TRAFFIC_ANNOTATIONS } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import {
   MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
   MCS_SOURCE_CLUSTER_LABEL,
-} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,
@@ -20,12 +20,12 @@ import {
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
-} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
-import { eventually } from "../fleet/fleet.ts";
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
+import { eventually } from "../support/fleet.ts";
 import { die, revive } from "./fault-tools.ts";
-import { type TestLab, until } from "./lab-fixture.ts";
-import { KINDS } from "./lab-manifests.ts";
+import { type TestLab, until } from "../support/lab-fixture.ts";
+import { KINDS } from "../support/lab-manifests.ts";
 
 const ON_HUB: readonly Resource[] = [
   MEMBER_CLUSTERS,

@@ -12,11 +12,11 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { systemClock } from "#base/clock.ts";
-import { exec, start } from "#base/exec.ts";
-import { labLayout } from "#lab/layout.ts";
-import { endProcesses, findLabProcesses } from "#lab/processes.ts";
-import { readState } from "#lab/state.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { exec, start } from "@fairlead/base/exec.ts";
+import { labLayout } from "@fairlead/lab/layout.ts";
+import { endProcesses, findLabProcesses } from "@fairlead/lab/processes.ts";
+import { readState } from "@fairlead/lab/state.ts";
 import {
   checkout,
   makeStateRoot,
@@ -26,10 +26,10 @@ import {
   startLab,
   until,
   upArgs,
-} from "./lab-fixture.ts";
-import { echoDeployment, mcsExport, namespace, service } from "./lab-manifests.ts";
+} from "../support/lab-fixture.ts";
+import { echoDeployment, mcsExport, namespace, service } from "../support/lab-manifests.ts";
 import { type MachineSnapshot, takeSnapshot } from "./machine-snapshot.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const HELLO = { namespace: "work", name: "hello" };
 const DEADLINE_MS = 60_000;

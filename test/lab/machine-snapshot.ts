@@ -1,8 +1,8 @@
 /** What a lab could leave behind on a machine, as text to compare. */
 
 import { readdirSync, readFileSync } from "node:fs";
-import { exec } from "#base/exec.ts";
-import { findLabProcesses } from "#lab/processes.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { findLabProcesses } from "@fairlead/lab/processes.ts";
 
 export interface MachineSnapshot {
   readonly links: string;

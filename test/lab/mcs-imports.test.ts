@@ -5,16 +5,16 @@
 
 import { isIPv4, isIPv6 } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { SERVICES } from "#api/core/v1/types.ts";
-import { derivedServiceName } from "#api/fairlead.dev/model/names.ts";
-import { objectKey } from "#api/meta/key.ts";
+import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { derivedServiceName } from "@fairlead/fleet/api/fairlead.dev/cluster-names.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
   type ServiceImport,
-} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { findCondition } from "#kube/conditions.ts";
-import type { TestLab } from "./lab-fixture.ts";
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { findCondition } from "@fairlead/kube/objects/conditions.ts";
+import type { TestLab } from "../support/lab-fixture.ts";
 import {
   clustersOf,
   CLUSTERS,
@@ -26,7 +26,7 @@ import {
   Scenario,
   startMcsLab,
 } from "./mcs-scenario.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 
 let lab: TestLab;
 

@@ -1,9 +1,9 @@
 /** The Multi-Cluster Services API in clusters that have IPv4 alone: nothing waits for, or speaks of, another family. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { TestLab } from "./lab-fixture.ts";
+import type { TestLab } from "../support/lab-fixture.ts";
 import { EXPORTER, inEveryCluster, Scenario, startMcsLab } from "./mcs-scenario.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 
 let lab: TestLab;
 

@@ -1,22 +1,22 @@
 /** One service of the Multi-Cluster Services API in a lab, in a namespace of its own, and what is asked about it. */
 
-import { DEPLOYMENTS, type Deployment, STATEFUL_SETS, type StatefulSet } from "#api/apps/v1/types.ts";
-import { NAMESPACES, SERVICES, type Service } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "#api/discovery/v1/types.ts";
-import { type ObjectKey, objectKey } from "#api/meta/key.ts";
+import { DEPLOYMENTS, type Deployment, STATEFUL_SETS, type StatefulSet } from "@fairlead/kube/api/apps/v1/types.ts";
+import { NAMESPACES, SERVICES, type Service } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
   MCS_SERVICE_NAME_LABEL,
   type ServiceExport,
   type ServiceImport,
-} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { systemClock } from "#base/clock.ts";
-import { findCondition } from "#kube/conditions.ts";
-import { eventually, eventuallyOne } from "../fleet/fleet.ts";
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { findCondition } from "@fairlead/kube/objects/conditions.ts";
+import { eventually, eventuallyOne } from "../support/fleet.ts";
 import { requestLoop } from "../../scripts/demo/requests.ts";
-import { parseTries, startLab, type TestLab, until } from "./lab-fixture.ts";
-import { echoDeployment, namespace, shellPod } from "./lab-manifests.ts";
+import { parseTries, startLab, type TestLab, until } from "../support/lab-fixture.ts";
+import { echoDeployment, namespace, shellPod } from "../support/lab-manifests.ts";
 
 /** The exporter is not the first by name, so that who wins by age does not win by name too. */
 export const EXPORTER = "member-2";

@@ -5,11 +5,11 @@
 
 import { isIPv6 } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { SERVICES } from "#api/core/v1/types.ts";
-import { MANAGED_BY_LABEL } from "#api/discovery/v1/types.ts";
-import { MCS_SOURCE_CLUSTER_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import type { TestLab } from "./lab-fixture.ts";
-import { until } from "./lab-fixture.ts";
+import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { MANAGED_BY_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { MCS_SOURCE_CLUSTER_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import type { TestLab } from "../support/lab-fixture.ts";
+import { until } from "../support/lab-fixture.ts";
 import {
   CLUSTERS,
   EXPORTER,
@@ -20,7 +20,7 @@ import {
   startMcsLab,
   urlOf,
 } from "./mcs-scenario.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const FAMILIES = ["IPv4", "IPv6"] as const;
 /** Without affinity, so that every endpoint gets its share. */

@@ -2,14 +2,14 @@ import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from "no
 import { dirname } from "node:path";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { exec, start } from "#base/exec.ts";
-import { applyNetwork, readNetwork, runIpLines } from "#iproute/driver.ts";
-import { addVethPair, setLink } from "#iproute/lines.ts";
-import { diffNetwork, type NetworkState } from "#iproute/state.ts";
-import { createNetns, deleteNetns, inNetns, isNetns, listNetns, netnsInode } from "#netns/netns.ts";
-import { pidsByNetns } from "#netns/processes.ts";
-import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "#netns/sysctl.ts";
-import { describeOnKernel, netnsFixture } from "./netns-fixture.ts";
+import { exec, start } from "@fairlead/base/exec.ts";
+import { applyNetwork, readNetwork, runIpLines } from "@fairlead/os/iproute/driver.ts";
+import { addVethPair, setLink } from "@fairlead/os/iproute/lines.ts";
+import { diffNetwork, type NetworkState } from "@fairlead/os/iproute/state.ts";
+import { createNetns, deleteNetns, inNetns, isNetns, listNetns, netnsInode } from "@fairlead/os/netns/netns.ts";
+import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
+import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
+import { describeOnKernel, netnsFixture } from "../support/netns-fixture.ts";
 
 const signal = AbortSignal.timeout(100_000);
 

@@ -1,7 +1,7 @@
 import { afterAll } from "vitest";
-import { createExecNft } from "#nft/exec.ts";
-import { describeNftDriver } from "../nft/contract.ts";
-import { describeOnKernel, netnsFixture, prefixOf } from "./netns-fixture.ts";
+import { createExecNft } from "@fairlead/os/nft/exec.ts";
+import { describeNftDriver } from "@fairlead/os/nft/contract.ts";
+import { describeOnKernel, netnsFixture, prefixOf } from "../support/netns-fixture.ts";
 
 describeOnKernel("on the kernel", () => {
   const fixture = netnsFixture();

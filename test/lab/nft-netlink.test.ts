@@ -1,8 +1,8 @@
 import { afterAll, expect, it } from "vitest";
-import { createNft } from "#nft/netlink/driver.ts";
-import { loadLibC } from "#nft/netlink/socket.ts";
-import { describeNftDriver } from "../nft/contract.ts";
-import { describeOnKernel, netnsFixture } from "./netns-fixture.ts";
+import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
+import { loadLibC } from "@fairlead/os/nft/netlink/socket.ts";
+import { describeNftDriver } from "@fairlead/os/nft/contract.ts";
+import { describeOnKernel, netnsFixture } from "../support/netns-fixture.ts";
 
 describeOnKernel("on the kernel", () => {
   const fixture = netnsFixture();

@@ -3,8 +3,8 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import type { Container, Pod } from "#api/core/v1/types.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+import type { Container, Pod } from "@fairlead/kube/api/core/v1/types.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 import { IDLE, NodeWorld, script } from "./node-world.ts";
 
 describeOnKernel("a container of the lab", () => {

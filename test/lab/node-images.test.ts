@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import type { Container } from "#api/core/v1/types.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+import type { Container } from "@fairlead/kube/api/core/v1/types.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 import { NodeWorld } from "./node-world.ts";
 
 describeOnKernel("a stand-in for an image", () => {

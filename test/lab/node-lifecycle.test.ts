@@ -1,9 +1,9 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import type { Container, ContainerStatus, Pod } from "#api/core/v1/types.ts";
-import { systemClock } from "#base/clock.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+import type { Container, ContainerStatus, Pod } from "@fairlead/kube/api/core/v1/types.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 import { ECHO, IDLE, isReady, NodeWorld, script } from "./node-world.ts";
 
 const PATIENCE = { timeout: 20_000 };

@@ -1,11 +1,11 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type ContainerStatus, CONFIG_MAPS, type Pod, SECRETS } from "#api/core/v1/types.ts";
-import { exec } from "#base/exec.ts";
-import { readShimReport } from "#lab/node/container/folder.ts";
-import { isRunning } from "#lab/node/container/process.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+import { type ContainerStatus, CONFIG_MAPS, type Pod, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { readShimReport } from "@fairlead/lab/node/container/folder.ts";
+import { isRunning } from "@fairlead/lab/node/container/process.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 import { ECHO, IDLE, isReady, NodeWorld, script } from "./node-world.ts";
 
 describeOnKernel("a node of the lab", () => {

@@ -2,8 +2,8 @@ import { createServer as createHttpServer, type IncomingMessage } from "node:htt
 import { createServer as createHttp2Server } from "node:http2";
 import type { AddressInfo, Server } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import { systemClock } from "#base/clock.ts";
-import { probeAttempts } from "#lab/node/probe/attempt.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { probeAttempts } from "@fairlead/lab/node/probe/attempt.ts";
 
 /** The target's container is not entered by probes over the network. */
 const target = {

@@ -2,6 +2,6 @@
 const [name, ...args] = process.argv.slice(2);
 const { command } =
   name === "lab-echo"
-    ? await import("../../src/cmd/lab-echo/main.ts")
-    : await import("../../src/cmd/lab-node/main.ts");
+    ? await import("@fairlead/fairlead/lab-echo/main.ts")
+    : await import("@fairlead/fairlead/lab-node/main.ts");
 await command().parseAsync(args, { from: "user" });

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { CONFIG_MAPS, type ContainerStatus, type Pod, SERVICES } from "#api/core/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+import { CONFIG_MAPS, type ContainerStatus, type Pod, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 import { NodeWorld, script } from "./node-world.ts";
 
 const PATIENCE = { timeout: 20_000 };

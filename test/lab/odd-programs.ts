@@ -1,11 +1,11 @@
 /** Programs of a lab that run otherwise than the lab starts them. */
 
 import { readFileSync } from "node:fs";
-import { systemClock } from "#base/clock.ts";
-import { startProgram } from "#lab/processes.ts";
-import { planPrograms } from "#lab/programs.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { startProgram } from "@fairlead/lab/processes.ts";
+import { planPrograms } from "@fairlead/lab/programs.ts";
 import { die, revive } from "./fault-tools.ts";
-import { found, pidOf, type TestLab } from "./lab-fixture.ts";
+import { found, pidOf, type TestLab } from "../support/lab-fixture.ts";
 
 /** Starts a program anew, with more flags, until it is `restarted`. */
 export async function restartWith(lab: TestLab, name: string, flags: readonly string[]): Promise<void> {

@@ -1,18 +1,18 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
-import { SERVICES, type ServiceSpec } from "#api/core/v1/types.ts";
-import { type Endpoint, ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { systemClock } from "#base/clock.ts";
-import { silentLogger } from "#base/log.ts";
-import { seededRng } from "#base/rng.ts";
-import { createFlowTable } from "#lab/proxy/flows.ts";
-import { PROXY_TABLE } from "#lab/proxy/names.ts";
-import { createServiceProxy, type ServiceProxy } from "#lab/proxy/proxy.ts";
-import { diffTable } from "#nft/diff.ts";
-import { createExecNft } from "#nft/exec.ts";
-import { createNft } from "#nft/netlink/driver.ts";
-import { makeNode, makeService, makeSlice, manualInformer, nodeInformer, ready } from "../proxy/objects.ts";
-import { until } from "./lab-fixture.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+import { SERVICES, type ServiceSpec } from "@fairlead/kube/api/core/v1/types.ts";
+import { type Endpoint, ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { seededRng } from "@fairlead/base/rng.ts";
+import { createFlowTable } from "@fairlead/fleet/dataplane/service-proxy/flows.ts";
+import { PROXY_TABLE } from "@fairlead/fleet/dataplane/service-proxy/names.ts";
+import { createServiceProxy, type ServiceProxy } from "@fairlead/fleet/dataplane/service-proxy/proxy.ts";
+import { diffTable } from "@fairlead/os/nft/diff.ts";
+import { createExecNft } from "@fairlead/os/nft/exec.ts";
+import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
+import { makeNode, makeService, makeSlice, manualInformer, nodeInformer, ready } from "../support/service-objects.ts";
+import { until } from "../support/lab-fixture.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 import { createProxyWorld, type Peer, POD_CIDRS, type ProxyWorld } from "./proxy-world.ts";
 
 /** Ways into a Service from elsewhere, and how long a client stays where it is, with real packets. */

@@ -1,16 +1,16 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
-import { SERVICES } from "#api/core/v1/types.ts";
-import { ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { systemClock } from "#base/clock.ts";
-import { exec } from "#base/exec.ts";
-import { silentLogger } from "#base/log.ts";
-import { seededRng } from "#base/rng.ts";
-import { createFlowTable, type FlowTableOptions } from "#lab/proxy/flows.ts";
-import { PROXY_TABLE } from "#lab/proxy/names.ts";
-import { createServiceProxy, type ServiceProxy } from "#lab/proxy/proxy.ts";
-import { diffTable } from "#nft/diff.ts";
-import { createExecNft } from "#nft/exec.ts";
-import { createNft } from "#nft/netlink/driver.ts";
+import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { seededRng } from "@fairlead/base/rng.ts";
+import { createFlowTable, type FlowTableOptions } from "@fairlead/fleet/dataplane/service-proxy/flows.ts";
+import { PROXY_TABLE } from "@fairlead/fleet/dataplane/service-proxy/names.ts";
+import { createServiceProxy, type ServiceProxy } from "@fairlead/fleet/dataplane/service-proxy/proxy.ts";
+import { diffTable } from "@fairlead/os/nft/diff.ts";
+import { createExecNft } from "@fairlead/os/nft/exec.ts";
+import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import {
   makeNode,
   makeService,
@@ -20,9 +20,9 @@ import {
   notReady,
   ready,
   terminating,
-} from "../proxy/objects.ts";
-import { until } from "./lab-fixture.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+} from "../support/service-objects.ts";
+import { until } from "../support/lab-fixture.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 import { createProxyWorld, type Peer, POD_CIDRS, type ProxyWorld } from "./proxy-world.ts";
 
 describeOnKernel("the service proxy, with real packets", () => {

@@ -1,9 +1,9 @@
 import type { ChildProcess } from "node:child_process";
 import { createInterface } from "node:readline";
-import { exec, start } from "#base/exec.ts";
-import { inNetns } from "#netns/netns.ts";
-import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "#netns/sysctl.ts";
-import { type NetnsFixture, netnsFixture, prefixOf } from "./netns-fixture.ts";
+import { exec, start } from "@fairlead/base/exec.ts";
+import { inNetns } from "@fairlead/os/netns/netns.ts";
+import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
+import { type NetnsFixture, netnsFixture, prefixOf } from "../support/netns-fixture.ts";
 
 interface Answer {
   /** Name of the pod that answered. */

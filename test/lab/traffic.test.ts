@@ -1,10 +1,10 @@
 /** Requests, and connections that stand, while clusters are drained, weighed and failed over. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { objectKey } from "#api/meta/key.ts";
-import { MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { systemClock } from "#base/clock.ts";
-import { eventuallyOne } from "../fleet/fleet.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { eventuallyOne } from "../support/fleet.ts";
 import {
   found,
   parseTries,
@@ -13,7 +13,7 @@ import {
   startLab,
   type TestLab,
   until,
-} from "./lab-fixture.ts";
+} from "../support/lab-fixture.ts";
 import {
   echoDeployment,
   fleetExport,
@@ -23,8 +23,8 @@ import {
   namespace,
   service,
   shellPod,
-} from "./lab-manifests.ts";
-import { describeOnKernel } from "./netns-fixture.ts";
+} from "../support/lab-manifests.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const ONE = "member-1";
 const TWO = "member-2";

@@ -2,10 +2,10 @@
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Ages, renderAges } from "#api/fairlead.dev/model/ages.ts";
-import { EXPORTED_SINCE_ANNOTATION } from "#api/fairlead.dev/names.ts";
-import type { InternalServiceExport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { planService } from "#controllers/hub/services/plan.ts";
+import { type Ages, renderAges } from "@fairlead/fleet/domain/ages.ts";
+import { EXPORTED_SINCE_ANNOTATION } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import type { InternalServiceExport } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { planService } from "@fairlead/fleet/hub/services/plan.ts";
 import { anyExports, anyFacts } from "./generate.ts";
 import { CONFLICT_REASONS, judge, type OracleExport } from "./oracle.ts";
 import { runPipeline, sent } from "./pipeline.ts";

@@ -3,22 +3,22 @@
  * hub decides, what each member makes of it.
  */
 
-import type { Service } from "#api/core/v1/types.ts";
-import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
-import type { Condition } from "#api/meta/types.ts";
+import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
+import type { ImportedService } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
+import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import {
   MCS_DERIVED_SERVICE_ANNOTATION,
   MCS_SOURCE_CLUSTER_LABEL,
   type ServiceExport,
   type ServiceImport,
-} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import type { InternalServiceExport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
-import { planService } from "#controllers/hub/services/plan.ts";
-import { planImportedSlices } from "#controllers/member/endpoints/import-plan.ts";
-import { type NewCondition, planExport } from "#controllers/member/exports/plan.ts";
-import { planDerivedService, planMcsImport } from "#controllers/member/imports/mcs-import-plan.ts";
-import type { Applied } from "#kube/types.ts";
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import type { InternalServiceExport } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { MANAGED_BY_LABEL } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { planService } from "@fairlead/fleet/hub/services/plan.ts";
+import { planImportedSlices } from "@fairlead/fleet/member/endpoints/import-plan.ts";
+import { type NewCondition, planExport } from "@fairlead/fleet/member/exports/plan.ts";
+import { planDerivedService, planMcsImport } from "@fairlead/fleet/member/imports/mcs-import-plan.ts";
+import type { Applied } from "@fairlead/kube/types.ts";
 import {
   CONFLICT_REASONS,
   type ConflictReason,

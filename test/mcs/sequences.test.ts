@@ -5,11 +5,11 @@
 
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { NAMESPACES, SERVICES } from "#api/core/v1/types.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { joinCluster } from "#cli/fleet/join.ts";
-import { leaveFleet } from "#cli/fleet/leave.ts";
+import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
+import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
 import {
   ensureNamespace,
   eventually,
@@ -17,7 +17,7 @@ import {
   startFleet,
   testDeps,
   type TestFleet,
-} from "../fleet/fleet.ts";
+} from "../support/fleet.ts";
 import { anyFacts } from "./generate.ts";
 import type { OracleExport } from "./oracle.ts";
 import { MEMBERS, NAME, readGiven, untilAsJudged } from "./world.ts";

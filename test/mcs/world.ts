@@ -1,17 +1,17 @@
 /** Clusters of a fleet, as they are now, in the oracle's words: what it is asked about, and what it is compared with. */
 
-import { NAMESPACES, SERVICES, type Service } from "#api/core/v1/types.ts";
-import { MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
-import { type ObjectKey, objectKey } from "#api/meta/key.ts";
+import { NAMESPACES, SERVICES, type Service } from "@fairlead/kube/api/core/v1/types.ts";
+import { MANAGED_BY_LABEL } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   MCS_DERIVED_SERVICE_ANNOTATION,
   MCS_SERVICE_EXPORTS,
   MCS_SERVICE_IMPORTS,
   type ServiceExport,
   type ServiceImport,
-} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { findCondition } from "#kube/conditions.ts";
-import { eventually, type TestFleet } from "../fleet/fleet.ts";
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { findCondition } from "@fairlead/kube/objects/conditions.ts";
+import { eventually, type TestFleet } from "../support/fleet.ts";
 import { without } from "./pipeline.ts";
 import { judge, type OracleExport, type OracleImport, showPort, type Verdict } from "./oracle.ts";
 

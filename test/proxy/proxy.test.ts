@@ -1,16 +1,16 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { SERVICES } from "#api/core/v1/types.ts";
-import { type EndpointSlice, ENDPOINT_SLICES } from "#api/discovery/v1/types.ts";
-import { FakeClock } from "#base/clock.fake.ts";
-import { FleetError } from "#base/errors.ts";
-import { silentLogger } from "#base/log.ts";
-import { seededRng } from "#base/rng.ts";
-import { PROXY_TABLE } from "#lab/proxy/names.ts";
-import { createServiceProxy, type ServiceProxy } from "#lab/proxy/proxy.ts";
-import { type Choices, flowText, type ServiceFlow } from "#lab/proxy/stale-flows.ts";
-import { createFakeNft, type FakeNft } from "#nft/fake.ts";
-import { makeNode, makeService, makeSlice, manualInformer, nodeInformer, ready } from "./objects.ts";
+import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { type EndpointSlice, ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { FakeClock } from "@fairlead/base/clock.fake.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { seededRng } from "@fairlead/base/rng.ts";
+import { PROXY_TABLE } from "@fairlead/fleet/dataplane/service-proxy/names.ts";
+import { createServiceProxy, type ServiceProxy } from "@fairlead/fleet/dataplane/service-proxy/proxy.ts";
+import { type Choices, flowText, type ServiceFlow } from "@fairlead/fleet/dataplane/service-proxy/stale-flows.ts";
+import { createFakeNft, type FakeNft } from "@fairlead/os/nft/fake.ts";
+import { makeNode, makeService, makeSlice, manualInformer, nodeInformer, ready } from "../support/service-objects.ts";
 
 const signal = AbortSignal.timeout(25_000);
 

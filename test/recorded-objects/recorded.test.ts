@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
-import { fillStored } from "#apiserver/builtin/zeroes.ts";
-import { builtinSchema, splitApiVersion } from "#apiserver/schema/definitions.ts";
-import { isObject } from "#base/json.ts";
-import { exportedFacts } from "#controllers/member/endpoints/export.ts";
-import { parseAnswer, readObject } from "#kube/read.ts";
+import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { fillStored } from "@fairlead/apiserver/builtin/zeroes.ts";
+import { builtinSchema, splitApiVersion } from "@fairlead/apiserver/schema/definitions.ts";
+import { isObject } from "@fairlead/base/json.ts";
+import { exportedFacts } from "@fairlead/fleet/member/endpoints/export.ts";
+import { parseAnswer, readObject } from "@fairlead/kube/client/read.ts";
 import { type RecordedObject, recordedObjects } from "./recorded.ts";
 
 const OBJECTS = recordedObjects();

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { KubeObject } from "#api/meta/types.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 
 export interface RecordedObject {
   /** `COMPONENT/KIND-WHAT` */

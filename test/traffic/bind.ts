@@ -4,9 +4,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { exec, start } from "#base/exec.ts";
-import { parseTsigKey, type TsigKey } from "#dnswire/tsig.ts";
-import { freePort } from "../free-port.ts";
+import { exec, start } from "@fairlead/base/exec.ts";
+import { parseTsigKey, type TsigKey } from "@fairlead/dns/wire/tsig.ts";
+import { freePort } from "@fairlead/base/testing/free-port.ts";
 
 /** A real BIND on the loopback address, with zones that two keys may update. */
 export interface Bind extends AsyncDisposable {

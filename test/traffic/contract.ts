@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import type { TrafficTarget } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
-import { objectKey } from "#api/meta/key.ts";
-import type { TrafficName, TrafficProvider } from "#controllers/hub/traffic-manager/provider.ts";
+import type { TrafficTarget } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/traffic-route.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { TrafficName, TrafficProvider } from "@fairlead/fleet/hub/traffic-manager/provider.ts";
 
 /** A provider, and the eyes and hands of everybody else. */
 export interface ProviderWorld {

@@ -1,6 +1,6 @@
 import { describe } from "vitest";
-import { answering } from "#api/fairlead.dev/model/answering.ts";
-import { FakeTrafficProvider } from "#controllers/hub/traffic-manager/providers/provider.fake.ts";
+import { answering } from "@fairlead/fleet/domain/answering.ts";
+import { FakeTrafficProvider } from "@fairlead/fleet/hub/traffic-manager/providers/provider.fake.ts";
 import { describeProvider } from "./contract.ts";
 
 describe("the provider in memory", () => {

@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { NAMESPACES } from "#api/core/v1/types.ts";
-import { answering } from "#api/fairlead.dev/model/answering.ts";
-import { objectKey } from "#api/meta/key.ts";
-import { systemClock } from "#base/clock.ts";
-import { FakeClock } from "#base/clock.fake.ts";
-import { silentLogger } from "#base/log.ts";
-import type { TrafficName, TrafficProvider } from "#controllers/hub/traffic-manager/provider.ts";
-import { Primary } from "#controllers/hub/traffic-manager/providers/rfc2136/exchange.ts";
-import { createRfc2136Provider } from "#controllers/hub/traffic-manager/providers/rfc2136/provider.ts";
-import type { TsigKey } from "#dnswire/tsig.ts";
-import { FakeKubeClient } from "#kube/client.fake.ts";
-import { systemDeps } from "#kube/deps.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { answering } from "@fairlead/fleet/domain/answering.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { FakeClock } from "@fairlead/base/clock.fake.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import type { TrafficName, TrafficProvider } from "@fairlead/fleet/hub/traffic-manager/provider.ts";
+import { Primary } from "@fairlead/fleet/hub/traffic-manager/providers/rfc2136/exchange.ts";
+import { createRfc2136Provider } from "@fairlead/fleet/hub/traffic-manager/providers/rfc2136/provider.ts";
+import type { TsigKey } from "@fairlead/dns/wire/tsig.ts";
+import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
 import { type Bind, startBind } from "./bind.ts";
 import { describeProvider, target } from "./contract.ts";
 

@@ -1,0 +1,71 @@
+import type { Authorizer } from "#auth/types.ts";
+import type { Attributes } from "#registry/admission.ts";
+import {
+  BOOLEAN,
+  Budget,
+  type CelInput,
+  celRequest,
+  compileExpression,
+  CONDITIONS_BUDGET,
+  type Expression,
+  REQUEST_SCOPE,
+} from "./expressions.ts";
+import type { Match } from "./match.ts";
+
+/** `matchConditions`: every one of them has to hold (KEP-3716). */
+
+export interface MatchCondition {
+  readonly name: string;
+  readonly expression: string;
+}
+
+export interface ConditionsResult {
+  readonly isMet: boolean;
+  /** Why it cannot be told; the failure policy decides then. */
+  readonly problem?: string;
+}
+
+/** Whether all hold; one that does not hold outweighs those that cannot be told. */
+export function evaluateConditions(conditions: readonly Expression[], input: CelInput): ConditionsResult {
+  const problems: string[] = [];
+  const budget = new Budget(CONDITIONS_BUDGET);
+  for (const it of conditions) {
+    try {
+      if (it.evaluate(input, budget) === false) return { isMet: false };
+    } catch (error) {
+      problems.push((error as Error).message);
+    }
+  }
+  if (problems.length === 0) return { isMet: true };
+  return { isMet: false, problem: problems.length === 1 ? (problems[0] ?? "") : `[${problems.join(", ")}]` };
+}
+
+/** The conditions of webhooks. */
+export class Conditions {
+  /** By the list, which is never changed once it is stored. */
+  readonly #authorizer: Authorizer;
+  readonly #compiled = new WeakMap<readonly MatchCondition[], readonly Expression[]>();
+
+  constructor(authorizer: Authorizer) {
+    this.#authorizer = authorizer;
+  }
+
+  evaluate(
+    conditions: readonly MatchCondition[],
+    { attributes, match }: { readonly attributes: Attributes; readonly match: Match },
+  ): ConditionsResult {
+    return evaluateConditions(
+      this.#expressionsOf(conditions),
+      new Map(celRequest(attributes, match, this.#authorizer)),
+    );
+  }
+
+  #expressionsOf(conditions: readonly MatchCondition[]): readonly Expression[] {
+    let known = this.#compiled.get(conditions);
+    if (known === undefined) {
+      known = conditions.map((it) => compileExpression(it.expression, REQUEST_SCOPE, BOOLEAN));
+      this.#compiled.set(conditions, known);
+    }
+    return known;
+  }
+}

@@ -1,0 +1,56 @@
+import type { UserInfo } from "#registry/types.ts";
+
+/** What a request on an object, or on a collection of them, wants. Source: k8s.io/apiserver, pkg/authorization/authorizer. */
+export interface ResourceAttributes {
+  readonly group: string;
+  /** The plural. */
+  readonly resource: string;
+  /** Empty for the main resource. */
+  readonly subresource: string;
+  /** Absent for cluster-scoped resources, and for requests across all namespaces. */
+  readonly namespace: string | undefined;
+  /** Empty when the request names none; the value of the selector for `fieldSelector=metadata.name=…`. */
+  readonly name: string;
+}
+
+/** Who wants to do what: on a resource, or on a path that is none, such as /healthz. */
+export type Attributes = { readonly user: UserInfo; readonly verb: string } & (
+  | { readonly resource: ResourceAttributes }
+  | { readonly path: string }
+);
+
+export interface Decision {
+  readonly allowed: boolean;
+  /** Which binding allowed it, or why rules could not be read. May be empty. */
+  readonly reason: string;
+}
+
+export interface ResourceRule {
+  readonly verbs: readonly string[];
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly resourceNames?: readonly string[];
+}
+
+export interface PathRule {
+  readonly verbs: readonly string[];
+  readonly nonResourceURLs: readonly string[];
+}
+
+/** What somebody may do in one namespace. */
+export interface GrantedRules {
+  readonly resourceRules: readonly ResourceRule[];
+  readonly nonResourceRules: readonly PathRule[];
+}
+
+/** Decides without waiting: everything it needs is indexed in memory. */
+export interface Authorizer {
+  authorize(attributes: Attributes): Decision;
+  /** Rules that hold for `user` in `namespace`; those for the whole cluster when it is undefined. */
+  rulesFor(user: UserInfo, namespace: string | undefined): GrantedRules;
+}
+
+export const MASTERS_GROUP = "system:masters";
+export const AUTHENTICATED_GROUP = "system:authenticated";
+export const UNAUTHENTICATED_GROUP = "system:unauthenticated";
+export const ANONYMOUS_USER = "system:anonymous";

@@ -1,0 +1,31 @@
+import type { CounterMetric, GaugeMetric, Metrics } from "@fairlead/base/metrics.ts";
+
+/** What the API server counts. Its guide lists it. */
+export interface ServerMeters {
+  /** By `code`: connections that ended in the middle of a request, or sent what is not HTTP. */
+  readonly clientErrors: CounterMetric;
+  /** By `reason`: requests that were answered 429, and watches and answers that were ended. */
+  readonly rejected: CounterMetric;
+  /** By `request_kind`. */
+  readonly inflight: GaugeMetric;
+}
+
+export function createServerMeters(metrics: Metrics): ServerMeters {
+  return {
+    clientErrors: metrics.counter({
+      name: "fairlead_apiserver_client_errors_total",
+      help: "Connections that ended in the middle of a request, or sent what is not HTTP.",
+      labels: ["code"],
+    }),
+    rejected: metrics.counter({
+      name: "fairlead_apiserver_rejected_requests_total",
+      help: "Requests for which there was no room, and connections that were closed because nobody read them.",
+      labels: ["reason"],
+    }),
+    inflight: metrics.gauge({
+      name: "apiserver_current_inflight_requests",
+      help: "Requests that are being answered.",
+      labels: ["request_kind"],
+    }),
+  };
+}

@@ -1,0 +1,281 @@
+import type { ObjectMeta } from "@fairlead/kube/api/meta/types.ts";
+import { isObject } from "@fairlead/base/json.ts";
+import { kindText } from "#patch/apply.ts";
+import { goText, goTypeName } from "#patch/go-text.ts";
+import { applyJsonPatch } from "#patch/json-patch.ts";
+import { applyMergePatch } from "#patch/merge-patch.ts";
+import { applyStrategicMergePatch } from "#patch/strategic-merge.ts";
+import { invalidValue } from "#registry/metadata.ts";
+import type { Registry } from "#registry/registry.ts";
+import { applyConfiguration, checkFields, reportFields } from "#registry/shape.ts";
+import type { ApiObject, ResourceDefinition } from "#registry/types.ts";
+import type { ObjectPart } from "#registry/update.ts";
+import { apiVersionOf, editableCopy, type WriteRequest, type WriteResult } from "#registry/write.ts";
+import { resolveDefinition } from "#schema/definitions.ts";
+import { parseJson } from "#schema/json.ts";
+import { parseYaml } from "#schema/yaml.ts";
+import {
+  badRequest,
+  type FieldError,
+  invalid,
+  StatusError,
+  UndecodableError,
+  unsupportedMediaType,
+} from "#status.ts";
+import { mediaType, utf8 } from "./body.ts";
+import type { Exchange } from "./exchange.ts";
+import { ofKind, withoutNulls } from "./objects.ts";
+import { parseFieldValidation, refuseOptions } from "./options.ts";
+import { isTrue } from "./path.ts";
+
+const JSON_PATCH = "application/json-patch+json";
+const MERGE_PATCH = "application/merge-patch+json";
+const STRATEGIC_PATCH = "application/strategic-merge-patch+json";
+const APPLY_PATCH = "application/apply-patch+yaml";
+
+const TYPES = new Set([JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]);
+
+/** What makes the new state out of the present one. */
+interface Transform {
+  readonly apply: (object: ApiObject) => unknown;
+  readonly duplicates: readonly string[];
+  readonly duplicatesIn?: "json patch ";
+  /** What a refusal of the result shows. Default: the result. */
+  readonly shown?: string;
+}
+
+/** An object of another kind that a subresource shows in place of the whole: what is patched, and what becomes of it. */
+export interface PatchedPart extends ObjectPart {
+  readonly definition: ResourceDefinition;
+  /** A configuration of the part as one of the whole. */
+  readonly configurationOf: (config: ApiObject) => ApiObject;
+}
+
+export async function patchObject(
+  registry: Registry,
+  exchange: Exchange,
+  request: WriteRequest,
+  part?: PatchedPart,
+): Promise<WriteResult> {
+  const type = mediaType(exchange.request.headers["content-type"]);
+  const { isCustom } = request.definition;
+  const taken = [JSON_PATCH, MERGE_PATCH, ...(isCustom ? [] : [STRATEGIC_PATCH]), APPLY_PATCH];
+  if (!TYPES.has(type) && !isCustom) throw unroutedMediaType();
+  if (!taken.includes(type)) {
+    throw unsupportedMediaType(
+      `the body of the request was in an unknown format - accepted media types include: ${taken.join(", ")}`,
+    );
+  }
+  checkForce(type, exchange.query);
+  const text = utf8(exchange.body);
+  if (type === APPLY_PATCH) return applyPatch(registry, exchange, { request, text, part });
+  const shown = shownAs(request, part);
+  return registry.change(request, (entry) => {
+    if (entry === undefined) return undefined;
+    const transform = parseTransform(type, text, shown);
+    const whole = editableCopy(request.definition, entry);
+    const current = part?.of(whole) ?? whole;
+    const object = patched(exchange, shown, { value: transform.apply(current), transform });
+    refuseOtherUid(shown.definition, object, current);
+    if (part === undefined) return { input: object };
+    part.set(whole, object);
+    return { input: whole, part };
+  });
+}
+
+/** The request as if it were for an object of the part's kind. */
+function shownAs(request: WriteRequest, part: PatchedPart | undefined): WriteRequest {
+  return part === undefined ? request : { ...request, definition: part.definition };
+}
+
+function parseTransform(type: string, text: string, { definition }: WriteRequest): Transform {
+  const { value: patch, duplicates } = parseJson(text);
+  switch (type) {
+    case JSON_PATCH:
+      return {
+        apply: (object) => applyJsonPatch(object, patch),
+        duplicates,
+        duplicatesIn: "json patch ",
+      };
+    case MERGE_PATCH:
+      if (!isObject(patch)) throw notAMergePatch(patch);
+      return { apply: (object) => applyMergePatch(object, patch), duplicates };
+    default:
+      return {
+        // What the patch says of the kind changes nothing.
+        apply: (object) => ({
+          ...applyStrategicMergePatch(object, patch, definition.schema, resolveDefinition),
+          kind: object.kind,
+          apiVersion: object.apiVersion,
+        }),
+        duplicates,
+        shown: goText(patch),
+      };
+  }
+}
+
+/** The result of a patch is decoded as the body of an update would be. */
+function patched(
+  exchange: Exchange,
+  request: WriteRequest,
+  { value, transform }: { readonly value: unknown; readonly transform: Transform },
+): ApiObject {
+  const { definition } = request;
+  const { duplicates, duplicatesIn } = transform;
+  const validation = parseFieldValidation(exchange);
+  const warn = (message: string): void => exchange.warn(message);
+  // Before decoding makes it what its kind is.
+  const sent = transform.shown ?? JSON.stringify(value);
+  try {
+    const object = patchedKind(value, definition);
+    const twice = duplicatesIn === undefined ? { duplicates } : { duplicates, duplicatesIn };
+    const checked = checkFields({ definition, object, ...twice, validation, warn });
+    refuseOtherPlace({ ...checked.metadata }, request);
+    return checked;
+  } catch (error) {
+    if (!(error instanceof UndecodableError)) throw error;
+    throw invalid("", "", "", [invalidValue("patch", sent, error.why)]);
+  }
+}
+
+/** A patch may not make another kind of an object. */
+function patchedKind(value: unknown, definition: ResourceDefinition): ApiObject {
+  const { group, kind, isCustom } = definition;
+  const apiVersion = apiVersionOf(definition);
+  if (!isObject(value)) throw new UndecodableError(kind, apiVersion, "it is no object");
+  const said = { kind: value["kind"] ?? "", apiVersion: value["apiVersion"] ?? "" };
+  for (const field of ["kind", "apiVersion"] as const) {
+    const wanted = field === "kind" ? kind : apiVersion;
+    if (said[field] === "" || said[field] === wanted) continue;
+    if (!isCustom) {
+      const why = `no kind ${JSON.stringify(said.kind)} of version ${JSON.stringify(said.apiVersion)} is served here`;
+      throw new UndecodableError(kind, apiVersion, why);
+    }
+    const { name } = value["metadata"] as ObjectMeta;
+    const wrong = invalidValue(field, said[field], `must be ${wanted}`);
+    throw invalid(group, goText(said.kind), name, [wrong]);
+  }
+  return ofKind(value, { kind, apiVersion });
+}
+
+/** Server-side apply: creates what is absent (KEP-555). */
+async function applyPatch(
+  registry: Registry,
+  exchange: Exchange,
+  { request, text, part }: { request: WriteRequest; text: string; part: PatchedPart | undefined },
+): Promise<WriteResult> {
+  const { definition, subresource } = request;
+  const shown = shownAs(request, part);
+  const manager = exchange.query.get("fieldManager") ?? "";
+  if (manager === "")
+    throw refuseOptions("PATCH", {
+      type: "FieldValueRequired",
+      field: "fieldManager",
+      message: "Required value: is required for apply patch",
+    });
+  const { value, duplicates } = parseYaml(text);
+  const sent = asConfiguration(value, shown);
+  const config = part?.configurationOf(sent) ?? sent;
+  const check = {
+    definition: shown.definition,
+    object: sent,
+    duplicates,
+    validation: parseFieldValidation(exchange),
+    warn: (message: string): void => exchange.warn(message),
+  };
+  reportFields(check, []);
+  const force = isTrue(exchange.query.get("force"));
+  if (!registry.has(request)) await registry.awaitPrerequisites(request, config);
+  return registry.change(request, (entry, tx) => {
+    if (entry === undefined && subresource !== "") return undefined;
+    const live = entry === undefined ? undefined : editableCopy(definition, entry);
+    // What is there is known by the path; what is new says its name.
+    if (live === undefined) refuseOtherPlace({ ...config.metadata }, request);
+    const { nowMs } = tx;
+    const object = applyConfiguration({ definition, live, config, manager, force, subresource, nowMs });
+    refuseOtherUid(definition, object, live);
+    // The configuration is taken as it was written; what is stored is what the kind's types make of it.
+    const input = checkFields({ ...check, definition, object, validation: "Ignore", keepsNulls: true });
+    return { input, isApplied: true, ...(part === undefined ? {} : { part }) };
+  });
+}
+
+function notAMergePatch(patch: unknown): StatusError {
+  if (patch === null) return badRequest("Invalid JSON Patch");
+  const type = goTypeName(patch);
+  return badRequest(
+    `error decoding patch: json: cannot unmarshal ${type} into Go value of type map[string]interface {}`,
+  );
+}
+
+/** A configuration says itself what it is of, as no other body must. */
+function asConfiguration(value: unknown, { definition, namespace, name }: WriteRequest): ApiObject {
+  if (value !== null && value !== undefined && !isObject(value)) throw notAnObject(value);
+  const config = isObject(value) ? value : {};
+  const { kind = "", apiVersion = "", metadata = {} } = config;
+  if (kind !== definition.kind || apiVersion !== apiVersionOf(definition))
+    throw badRequest(`invalid object type: ${kindText(String(apiVersion), String(kind))}`);
+  const given = isObject(metadata) ? metadata : {};
+  refuseOtherPlace({ ...given, name: given["name"] ?? name }, { namespace, name });
+  config["metadata"] = withoutNulls(metadata);
+  return config as ApiObject;
+}
+
+function refuseOtherPlace(
+  metadata: Readonly<Record<string, unknown>>,
+  { namespace, name }: Pick<WriteRequest, "namespace" | "name">,
+): void {
+  const given = { name: metadata["name"] ?? "", namespace: metadata["namespace"] ?? "" };
+  if (given.name === "") {
+    throw badRequest(
+      `the name of the object (${name} based on URL) was undeterminable: name must be provided`,
+    );
+  }
+  if (given.name !== name) {
+    throw badRequest(
+      `the name of the object (${goText(given.name)}) does not match the name on the URL (${name})`,
+    );
+  }
+  if (given.namespace !== "") refuseOtherNamespace(given.namespace, namespace);
+}
+
+function refuseOtherNamespace(given: unknown, namespace: string | undefined): void {
+  if (given === namespace) return;
+  throw badRequest("the namespace of the provided object does not match the namespace sent on the request");
+}
+
+function notAnObject(value: unknown): StatusError {
+  return badRequest(
+    `error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal ${goTypeName(value)} into Go value of type map[string]interface {}`,
+  );
+}
+
+/** A PUT names the uid that it expects; a patch that changes it changes what cannot be changed. */
+function refuseOtherUid(
+  { group, kind }: ResourceDefinition,
+  { metadata }: ApiObject,
+  current: ApiObject | undefined,
+): void {
+  const uid = metadata.uid ?? "";
+  if (current === undefined || uid === "" || uid === current.metadata.uid) return;
+  const message = `Invalid value: ${JSON.stringify(uid)}: field is immutable`;
+  const wrong: FieldError = { type: "FieldValueInvalid", field: "metadata.uid", message };
+  // Upstream finds it twice: by the rules of metadata, and by those of the kind.
+  throw invalid(group, kind, metadata.name, [wrong, wrong]);
+}
+
+/** A type that no PATCH takes: a real server's router, which has the built-in kinds alone, says so before anyone looks at the resource. */
+function unroutedMediaType(): StatusError {
+  const message = "415: Unsupported Media Type";
+  return new StatusError({ code: 415, reason: "UnsupportedMediaType", message, details: {} });
+}
+
+/** `force` belongs to apply alone. */
+function checkForce(type: string, query: URLSearchParams): void {
+  if (type === APPLY_PATCH || query.get("force") === null) return;
+  throw refuseOptions("PATCH", {
+    type: "FieldValueForbidden",
+    field: "force",
+    message: "Forbidden: may not be specified for non-apply patch",
+  });
+}

@@ -1,0 +1,65 @@
+import type { Clock } from "@fairlead/base/clock.ts";
+import { trackUpdate } from "#patch/track-update.ts";
+import { timestamp } from "#registry/metadata.ts";
+import type { Registry } from "#registry/registry.ts";
+import { checkFields } from "#registry/shape.ts";
+import type { ReviewDefinition } from "#registry/types.ts";
+import { resolveDefinition } from "#schema/definitions.ts";
+import { methodNotAllowed } from "#status.ts";
+import { mediaType, parseBody } from "./body.ts";
+import type { Exchange } from "./exchange.ts";
+import { negotiate } from "./negotiate.ts";
+import { asObject } from "./objects.ts";
+import { parseFieldManager, parseFieldValidation } from "./options.ts";
+import type { ResourceTarget } from "./path.ts";
+
+/** Serves resources that only answer POST and store nothing. False: the target is none of them. */
+export async function serveReview(
+  services: { readonly registry: Registry; readonly clock: Clock },
+  exchange: Exchange,
+  target: ResourceTarget,
+): Promise<boolean> {
+  const { registry, clock } = services;
+  const definition = findReview(registry, target);
+  if (definition === undefined) return false;
+  if (exchange.method !== "POST") throw methodNotAllowed();
+  const { format } = negotiate(exchange.request.headers.accept);
+  const { value, duplicates } = parseBody(exchange.body, mediaType(exchange.request.headers["content-type"]));
+  const sent = asObject(value, definition.kind, definition.kindApiVersion ?? versionOf(definition));
+  const validation = parseFieldValidation(exchange);
+  const warn = (message: string): void => exchange.warn(message);
+  const checked = checkFields({ definition, object: sent, duplicates, validation, warn });
+  definition.applyDefaults?.(checked);
+  const object = trackUpdate({
+    manager: parseFieldManager(exchange),
+    apiVersion: definition.kindApiVersion ?? versionOf(definition),
+    subresource: target.subresource,
+    hasStatus: false,
+    now: timestamp(clock.now()),
+    schema: definition.schema,
+    resolve: resolveDefinition,
+    before: undefined,
+    after: checked,
+  });
+  const answer = await definition.review({
+    object,
+    user: exchange.user,
+    namespace: target.namespace,
+    name: target.name,
+    reader: registry.reader,
+    nowMs: clock.now(),
+  });
+  await exchange.sendJson(201, JSON.stringify(answer), format);
+  return true;
+}
+
+function versionOf({ group, version }: ReviewDefinition): string {
+  return group === "" ? version : `${group}/${version}`;
+}
+
+function findReview({ catalog }: Registry, target: ResourceTarget): ReviewDefinition | undefined {
+  const { group, version, plural, name, subresource, rest } = target;
+  if (rest.length > 0) return undefined;
+  if (subresource !== "") return catalog.review(group, version, subresource, plural);
+  return name === undefined ? catalog.review(group, version, plural) : undefined;
+}

@@ -1,0 +1,181 @@
+import { sameJson } from "@fairlead/base/json.ts";
+import type { ApiObject } from "#registry/types.ts";
+import { objectSchema } from "#schema/definitions.ts";
+import { badRequest, StatusError } from "#status.ts";
+import { conflictsAllowedByLastApplied, syncLastApplied } from "./apply-kubectl.ts";
+import { conflictError, type FieldConflict } from "./conflicts.ts";
+import { difference, intersection, isEmpty, leaves, union, type FieldSet } from "./field-set.ts";
+import {
+  dropEmpty,
+  identityOf,
+  readManagers,
+  sameManagers,
+  writeManagers,
+  type Manager,
+} from "./managers.ts";
+import { ownable, Typed, withoutManagers, type WriteOrigin } from "./ownership.ts";
+import { giveTo } from "./track-update.ts";
+import { checkTyped } from "./typed-check.ts";
+import { mergeTyped } from "./typed-merge.ts";
+
+export interface ApplyRequest extends WriteOrigin {
+  /** Undefined: the object is created. Not changed. */
+  readonly live: ApiObject | undefined;
+  /** The configuration: what the manager wants to own, and nothing else. Not changed. */
+  readonly applied: ApiObject;
+  /** Take fields that others own. */
+  readonly force: boolean;
+}
+
+/**
+ * Server-side apply: the live object with the configuration laid over it, what the manager no longer applies removed
+ * unless someone else owns it, and `metadata.managedFields` up to date. Where nothing changes, `live` itself.
+ * Source: structured-merge-diff, merge/update.go; apimachinery, util/managedfields; KEP-555.
+ *
+ * @throws {StatusError} 409 Conflict, with one cause per field, where others own fields that would change; 400 for a
+ * configuration of another version, or with managedFields of its own; 500 for one that does not fit the schema.
+ */
+export function apply(request: ApplyRequest): ApiObject {
+  const { live, applied } = request;
+  refuseUnfit(request);
+  const typed = new Typed(request);
+  const managers = readManagers(live?.metadata.managedFields) ?? new Map<string, Manager>();
+  const current = live === undefined ? emptyOf(applied) : withoutManagers(live);
+  if (managers.size === 0 && live !== undefined) adoptUntracked(request, typed, managers);
+  typed.reconcile(managers);
+  const outcome = new Application(request, typed, { current, managers }).run();
+  const object = syncLastApplied(outcome.object, request.manager, applied);
+  if (live !== undefined && object === current && isTrackedAs(live, outcome.managers)) return live;
+  const managedFields = writeManagers(outcome.managers);
+  if (managedFields.length === 0) return object;
+  return { ...object, metadata: { ...object.metadata, managedFields } };
+}
+
+function isTrackedAs(live: ApiObject, managers: ReadonlyMap<string, Manager>): boolean {
+  return sameManagers(readManagers(live.metadata.managedFields) ?? new Map<string, Manager>(), managers);
+}
+
+function emptyOf(object: ApiObject): ApiObject {
+  return { apiVersion: object.apiVersion, kind: object.kind, metadata: { name: object.metadata.name } };
+}
+
+function refuseUnfit({ applied, apiVersion, schema, resolve }: ApplyRequest): void {
+  if (applied.metadata.managedFields !== undefined) throw badRequest("metadata.managedFields must be nil");
+  if (applied.apiVersion !== apiVersion) {
+    throw badRequest(
+      `Incorrect version specified in apply patch. Specified patch version: ${applied.apiVersion}, expected: ${apiVersion}`,
+    );
+  }
+  const problems = checkTyped(applied, objectSchema(schema), resolve);
+  if (problems.length === 0) return;
+  const { namespace, name } = applied.metadata;
+  const key = namespace === undefined ? `/${name}` : `${namespace}/${name}`;
+  const list = problems.length === 1 ? problems[0] : `errors:\n  ${problems.join("\n  ")}`;
+  const message = `failed to create typed patch object (${key}; ${kindText(applied.apiVersion, applied.kind)}): ${list}`;
+  // No client's error by its code: kube-apiserver passes on what it takes for its own.
+  throw new StatusError({ code: 500, message });
+}
+
+/** A kind as Go prints it: "apps/v1, Kind=Deployment", "/v1, Kind=Service". */
+export function kindText(apiVersion: string, kind: string): string {
+  return `${apiVersion.includes("/") ? "" : "/"}${apiVersion}, Kind=${kind}`;
+}
+
+/** What an object holds that nobody tracked belongs to a manager of its own, so that the first apply can conflict. */
+function adoptUntracked(request: ApplyRequest, typed: Typed, managers: Map<string, Manager>): void {
+  if (request.live === undefined) return;
+  const live = withoutManagers(request.live);
+  giveTo(managers, { ...request, manager: "before-first-apply" }, typed.compare(emptyOf(live), live));
+}
+
+interface Start {
+  readonly current: ApiObject;
+  readonly managers: Map<string, Manager>;
+}
+
+interface Outcome {
+  /** `current` itself where nothing changed. */
+  readonly object: ApiObject;
+  readonly managers: Map<string, Manager>;
+}
+
+class Application {
+  readonly #request: ApplyRequest;
+  readonly #typed: Typed;
+  readonly #start: Start;
+
+  constructor(request: ApplyRequest, typed: Typed, start: Start) {
+    this.#request = request;
+    this.#typed = typed;
+    this.#start = start;
+  }
+
+  run(): Outcome {
+    const { applied, manager: name, apiVersion, subresource, now } = this.#request;
+    const { current } = this.#start;
+    const managers = new Map(this.#start.managers);
+    const self = { name, operation: "Apply", apiVersion, subresource } as const;
+    const identity = identityOf(self);
+    const before = managers.get(identity);
+    const set = this.#typed.effective(this.#typed.sets.fieldSet(applied, this.#typed.schema));
+    managers.set(identity, { ...self, time: now, set });
+    const merged = mergeTyped(current, applied, this.#typed.schema, this.#typed.resolve);
+    const object = this.#prune(merged, managers, { last: before?.set, set });
+    const changes = this.#typed.compare(current, object);
+    const gained = union(changes.added, changes.modified);
+    const conflicts = this.#conflicts(managers, identity, gained);
+    if (!this.#request.force) this.#refuse(conflicts);
+    const lost = union(gained, changes.removed);
+    for (const [other, it] of managers) {
+      if (other !== identity) managers.set(other, { ...it, set: difference(it.set, lost) });
+    }
+    const isSame = sameJson(current, object);
+    // When only owners change, upstream leaves the time out.
+    const time = isSame ? undefined : now;
+    managers.set(identity, { ...self, time, set: ownable(set) });
+    dropEmpty(managers);
+    return { object: isSame ? current : (object as ApiObject), managers };
+  }
+
+  /** Removes what the manager applied last time, does not apply now, and nobody else owns. */
+  #prune(
+    merged: unknown,
+    managers: ReadonlyMap<string, Manager>,
+    own: { last: FieldSet | undefined; set: FieldSet },
+  ): unknown {
+    if (own.last === undefined || isEmpty(difference(own.last, own.set))) return merged;
+    const { sets, schema } = this.#typed;
+    const named = (set: FieldSet): FieldSet => sets.withNamedFields(set, schema);
+    const fieldsOf = (value: unknown): FieldSet => named(sets.fieldSet(value, schema));
+    const last = named(own.last);
+    let owned: FieldSet = {};
+    for (const it of managers.values()) owned = union(owned, it.set);
+    const all = fieldsOf(merged);
+    const pruned = sets.remove(merged, last, schema);
+    const unowned = difference(all, union(fieldsOf(pruned), named(owned)));
+    const withOwned = sets.remove(merged, unowned, schema);
+    const gone = intersection(difference(all, fieldsOf(withOwned)), last);
+    return sets.remove(merged, gone, schema);
+  }
+
+  #conflicts(managers: ReadonlyMap<string, Manager>, self: string, gained: FieldSet): FieldConflict[] {
+    const conflicts: FieldConflict[] = [];
+    for (const [identity, manager] of managers) {
+      if (identity === self) continue;
+      for (const path of leaves(intersection(manager.set, gained))) conflicts.push({ manager, path });
+    }
+    return conflicts;
+  }
+
+  #refuse(conflicts: readonly FieldConflict[]): void {
+    if (conflicts.length === 0) return;
+    const { live, manager } = this.#request;
+    // Moving from client-side to server-side apply is no conflict with what kubectl itself applied before.
+    const allowed =
+      manager === "kubectl" && live !== undefined
+        ? conflictsAllowedByLastApplied(live, this.#typed)
+        : undefined;
+    const left = allowed === undefined ? conflicts : conflicts.filter((it) => !allowed(it.path));
+    if (left.length > 0) throw conflictError(left);
+  }
+}

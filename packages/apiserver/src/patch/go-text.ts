@@ -1,0 +1,24 @@
+import { isObject } from "@fairlead/base/json.ts";
+import { byText } from "@fairlead/base/text.ts";
+import { StatusError } from "#status.ts";
+
+/** A value as Go's `%v` prints it, which messages of kube-apiserver hold: "map[a:1 b:[x y]]". */
+export function goText(value: unknown): string {
+  if (value === null || value === undefined) return "<nil>";
+  if (Array.isArray(value)) return `[${value.map(goText).join(" ")}]`;
+  if (!isObject(value)) return typeof value === "string" ? value : JSON.stringify(value);
+  const fields = Object.entries(value).toSorted(([a], [b]) => byText(a, b));
+  return `map[${fields.map(([name, it]) => `${name}:${goText(it)}`).join(" ")}]`;
+}
+
+/** What a merge cannot be done with. kube-apiserver passes it on as a failure of its own, without a reason. */
+export function mergeFailure(message: string): StatusError {
+  return new StatusError({ code: 500, message });
+}
+
+/** The name of a value's type, as Go's JSON decoder calls it. */
+export function goTypeName(value: unknown): string {
+  if (Array.isArray(value)) return "array";
+  if (typeof value === "boolean") return "bool";
+  return value === null ? "null" : typeof value;
+}

@@ -1,0 +1,100 @@
+import { isObject } from "@fairlead/base/json.ts";
+import type { ApiObject } from "#registry/types.ts";
+import { difference, isEmpty, union } from "./field-set.ts";
+import {
+  capUpdaters,
+  dropEmpty,
+  identityOf,
+  readManagers,
+  sameManagers,
+  writeManagers,
+  type Manager,
+} from "./managers.ts";
+import { ownable, Typed, withoutManagers, type WriteOrigin } from "./ownership.ts";
+import type { Comparison } from "./typed-compare.ts";
+
+export interface UpdateToTrack extends WriteOrigin {
+  /** Undefined: the object is created. */
+  readonly before: ApiObject | undefined;
+  /** What a new object is compared with, beside its kind. Default: nothing. */
+  readonly empty?: Readonly<Record<string, unknown>>;
+  /** As it is to be stored, its `managedFields` as the client sent them. Not changed. */
+  readonly after: ApiObject;
+}
+
+/**
+ * The object with `metadata.managedFields` brought up to date after a write that is no server-side apply: what changed
+ * belongs to the writer (operation Update), and to nobody else.
+ *
+ * An object that nobody tracks stays so; `[{}]` makes it so. Where nothing but times would differ, the old entries stay.
+ * Source: apimachinery, util/managedfields.
+ */
+export function trackUpdate(update: UpdateToTrack): ApiObject {
+  const { before, after, empty = {} } = update;
+  const stored = readManagers(before?.metadata.managedFields) ?? new Map<string, Manager>();
+  const managers = startingManagers(update, stored);
+  // A created object is tracked from the start; one that lost its managers is left alone until someone applies.
+  if (managers.size === 0 && before !== undefined) return withoutManagers(after);
+  const typed = new Typed(update);
+  const old = before === undefined ? { ...empty, ...emptyOf(after) } : withoutManagers(before);
+  typed.reconcile(managers);
+  const now = withoutManagers(after);
+  giveTo(managers, update, typed.compare(old, now));
+  const isSame = before !== undefined && sameManagers(stored, managers);
+  const managedFields = isSame ? before.metadata.managedFields : writeManagers(managers);
+  if (managedFields === undefined || managedFields.length === 0) return now;
+  return { ...now, metadata: { ...now.metadata, managedFields } };
+}
+
+function emptyOf(object: ApiObject): Record<string, unknown> {
+  return { apiVersion: object.apiVersion, kind: object.kind, metadata: {} };
+}
+
+/** The client may change the entries, but not by accident: those it left out or made unreadable come from the store. */
+function startingManagers(
+  { after, subresource }: UpdateToTrack,
+  stored: ReadonlyMap<string, Manager>,
+): Map<string, Manager> {
+  const sent: unknown = after.metadata.managedFields;
+  if (subresource !== "") return new Map(stored);
+  if (isReset(sent)) return new Map();
+  const managers = readManagers(sent);
+  return managers === undefined || managers.size === 0 ? new Map(stored) : managers;
+}
+
+function isReset(entries: unknown): boolean {
+  if (!Array.isArray(entries) || entries.length !== 1) return false;
+  const [entry] = entries as unknown[];
+  return isObject(entry) && Object.keys(entry).length === 0;
+}
+
+/** Gives what changed to the writer, and takes it from all others. */
+export function giveTo(
+  managers: Map<string, Manager>,
+  { manager, apiVersion, subresource, now }: WriteOrigin,
+  changes: Comparison,
+): void {
+  const gained = union(changes.added, changes.modified);
+  const lost = union(gained, changes.removed);
+  if (!isEmpty(lost)) {
+    for (const [identity, it] of managers) managers.set(identity, { ...it, set: difference(it.set, lost) });
+  }
+  const own = ownable(gained);
+  if (!isEmpty(own)) {
+    const writer = {
+      name: manager === "" ? "unknown" : manager,
+      operation: "Update",
+      apiVersion,
+      subresource,
+    } as const;
+    const identity = identityOf(writer);
+    const before = managers.get(identity);
+    managers.set(identity, {
+      ...writer,
+      time: now,
+      set: before === undefined ? own : union(before.set, own),
+    });
+  }
+  dropEmpty(managers);
+  capUpdaters(managers);
+}

@@ -1,0 +1,145 @@
+import { Command, Option } from "@commander-js/extra-typings";
+import { startApiServer } from "#server.ts";
+import { CLOCK_OFFSET_FLAG, skewedClock } from "@fairlead/base/program/clock-offset.ts";
+import { untilAborted } from "@fairlead/base/abortable.ts";
+import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
+import { auditTo, authenticationOf } from "./access.ts";
+import {
+  collect,
+  makeFolder,
+  parseAddress,
+  parseCount,
+  certificateOf,
+  parsePlugins,
+  parsePort,
+  parseSeconds,
+  readFlagFile,
+  splitList,
+} from "./parse.ts";
+
+/** `fairlead apiserver`: the embedded Kubernetes API server as a program of its own. */
+export function command(): Command {
+  const program = new Command("apiserver")
+    .description("serve the Kubernetes API from this machine")
+    .requiredOption("--data <folder>", "keys, the admin's kubeconfig (admin.kubeconfig) and the journal")
+    .option("--port <number>", "TCP port; 0 takes a free one", parsePort, 6443)
+    .option("--bind-address <address>", "address to listen on", parseAddress, "127.0.0.1")
+    .option(
+      "--advertise-address <address>",
+      "address under which the cluster reaches the server",
+      parseAddress,
+    )
+    .option(
+      "--service-cluster-ip-range <cidrs>",
+      "ranges of Service addresses: IPv4, IPv6 or both",
+      splitList,
+    )
+    .option("--tls-cert-file <file>", "the server's certificate and its chain, where it is not to make one")
+    .option("--tls-private-key-file <file>", "the key of that certificate")
+    .option("--client-ca-file <file>", "further authorities of client certificates")
+    .option(
+      "--disable-admission-plugins <list>",
+      "admission plugins that are off, such as ServiceAccount",
+      parsePlugins,
+    )
+    .option("--external-san <name>", "further name or address in the certificate; repeatable", collect, [])
+    .option("--token-auth-file <file>", 'bearer tokens: CSV of token, user, uid and "group,group"')
+    .option(
+      "--enable-bootstrap-token-auth",
+      "let Secrets bootstrap-token-<id> in kube-system authenticate",
+      false,
+    )
+    .addOption(
+      new Option(
+        "--anonymous-auth <true|false>",
+        "whether requests without credentials are system:anonymous's",
+      )
+        .choices(["true", "false"])
+        .default("true"),
+    )
+    .option("--service-account-issuer <url>", "issuer of ServiceAccount tokens")
+    .option("--service-account-jwks-uri <url>", "where others find the keys of ServiceAccount tokens")
+    .option("--api-audiences <list>", "audiences of tokens meant for this server", splitList)
+    .option("--oidc-issuer-url <url>", "OpenID Connect issuer whose identity tokens are taken")
+    .option("--oidc-client-id <id>", "audience that these tokens must have")
+    .option("--oidc-username-claim <claim>", "claim with the user's name; default: sub")
+    .option("--oidc-username-prefix <prefix>", 'put before it; default: the issuer and "#"; "-" is none')
+    .option("--oidc-groups-claim <claim>", "claim with the groups")
+    .option("--oidc-groups-prefix <prefix>", "put before them")
+    .option("--oidc-required-claim <key=value>", "claim that tokens must have; repeatable", collect, [])
+    .option("--oidc-signing-algs <list>", "signature algorithms taken; default: RS256", splitList)
+    .option("--oidc-ca-file <file>", "authority of the issuer's certificate; default: those of the system")
+    .option(
+      "--audit-log-path <file>",
+      "where requests are written down, at level Metadata; - is standard output",
+    )
+    .option("--audit-policy-file <file>", "which requests are; default: all")
+    .option("--audit-log-maxsize <megabytes>", "size at which a new file is begun", parseCount, 100)
+    .option("--audit-log-maxbackup <number>", "older files that are kept", parseCount, 10)
+    .option("--max-requests-inflight <number>", "requests that read, at once", parseCount, 400)
+    .option("--max-mutating-requests-inflight <number>", "requests that write, at once", parseCount, 200)
+    .option("--max-watches <number>", "watches at once", parseCount, 20_000)
+    .option("--max-watches-per-user <number>", "watches of one user at once", parseCount, 5000)
+    .option("--request-timeout <seconds>", "longest that a request may take", parseSeconds, 60_000)
+    .option(
+      "--shutdown-delay-duration <seconds>",
+      "serve on for so long, not ready any more",
+      parseSeconds,
+      0,
+    )
+    .option(
+      "--kubelet-certificate-authority <file>",
+      "authority of kubelets' certificates; default: not checked",
+    )
+    .addOption(
+      new Option("--journal <kind>", "where changes are kept").choices(["sqlite", "none"]).default("sqlite"),
+    )
+    .option(
+      "--accept-damaged-journal",
+      "start although the journal has lost writes, without what cannot be read",
+      false,
+    )
+    .addOption(new Option(CLOCK_OFFSET_FLAG).hideHelp())
+    .option(...LOG_LEVEL_FLAG)
+    .option(...READY_FD_FLAG);
+  return program.action((flags) =>
+    runProgram("apiserver", flags, async ({ signal, log, ready }) => {
+      makeFolder(flags.data);
+      using audit = auditTo(flags, log);
+      const servingCertificate = certificateOf(flags.tlsCertFile, flags.tlsPrivateKeyFile);
+      const clientCa = readFlagFile("--client-ca-file", flags.clientCaFile);
+      const kubeletCa = readFlagFile("--kubelet-certificate-authority", flags.kubeletCertificateAuthority);
+      await using server = await startApiServer({
+        dataDir: flags.data,
+        port: flags.port,
+        bindAddress: flags.bindAddress,
+        journal: flags.journal === "none" ? "none" : "sqlite",
+        acceptDamagedJournal: flags.acceptDamagedJournal,
+        externalSans: flags.externalSan,
+        authentication: authenticationOf(flags),
+        limits: {
+          maxRequestsInflight: flags.maxRequestsInflight,
+          maxMutatingRequestsInflight: flags.maxMutatingRequestsInflight,
+          maxWatches: flags.maxWatches,
+          maxWatchesPerUser: flags.maxWatchesPerUser,
+          requestTimeoutMs: flags.requestTimeout,
+        },
+        shutdownDelayMs: flags.shutdownDelayDuration,
+        clock: skewedClock(flags.clockOffset),
+        log,
+        ...(audit === undefined ? {} : { audit: audit.options }),
+        ...(kubeletCa === undefined ? {} : { kubeletCa }),
+        ...(servingCertificate === undefined ? {} : { servingCertificate }),
+        ...(clientCa === undefined ? {} : { clientCa }),
+        ...(flags.disableAdmissionPlugins === undefined
+          ? {}
+          : { disabledAdmissionPlugins: flags.disableAdmissionPlugins }),
+        ...(flags.advertiseAddress === undefined ? {} : { advertiseAddress: flags.advertiseAddress }),
+        ...(flags.serviceClusterIpRange === undefined ? {} : { serviceRanges: flags.serviceClusterIpRange }),
+      });
+      log.info("serving", { url: server.url });
+      ready();
+      await untilAborted(signal);
+    }),
+  );
+}

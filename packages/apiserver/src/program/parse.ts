@@ -1,0 +1,127 @@
+import { mkdirSync, readFileSync, statSync } from "node:fs";
+import { isIP } from "node:net";
+import { dirname, resolve } from "node:path";
+import { FleetError } from "@fairlead/base/errors.ts";
+import type { CertificatePair } from "@fairlead/base/pki/keys.ts";
+
+/** What flags of the API server hold, or what is wrong with them, in a person's words. */
+
+/** Step by step: asked for all steps at once, Node never comes back from below a folder that cannot hold any (`/proc`). */
+export function makeFolder(folder: string): void {
+  const path = resolve(folder);
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found?.isDirectory() === true) return;
+  if (found !== undefined)
+    throw new FleetError("OPTION_INVALID", `--data must be a folder, and ${path} is a file`);
+  makeFolder(dirname(path));
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (cause) {
+    throw new FleetError("OPTION_INVALID", `--data: cannot make the folder ${path}`, { cause });
+  }
+}
+
+export function parsePort(text: string): number {
+  const port = Number(text);
+  if (/^[0-9]+$/.test(text) && port <= 65_535) return port;
+  throw new FleetError("OPTION_INVALID", `--port must be a number from 0 to 65535, got ${text}`);
+}
+
+/** @throws {FleetError} `OPTION_INVALID` where one of the two files is missing or cannot be read. */
+export function certificateOf(
+  certFile: string | undefined,
+  keyFile: string | undefined,
+): CertificatePair | undefined {
+  const cert = readFlagFile("--tls-cert-file", certFile);
+  const key = readFlagFile("--tls-private-key-file", keyFile);
+  if (cert !== undefined && key !== undefined) return { cert, key };
+  if (cert === undefined && key === undefined) return undefined;
+  throw new FleetError("OPTION_INVALID", "--tls-cert-file and --tls-private-key-file must be given together");
+}
+
+/** Every admission plugin of a real server. Source: pkg/kubeapiserver/options, `AllOrderedPlugins`. */
+const ADMISSION_PLUGINS: ReadonlySet<string> = new Set([
+  "AlwaysAdmit",
+  "NamespaceAutoProvision",
+  "NamespaceLifecycle",
+  "NamespaceExists",
+  "LimitPodHardAntiAffinityTopology",
+  "LimitRanger",
+  "ServiceAccount",
+  "NodeRestriction",
+  "TaintNodesByCondition",
+  "AlwaysPullImages",
+  "ImagePolicyWebhook",
+  "PodSecurity",
+  "PodNodeSelector",
+  "Priority",
+  "DefaultTolerationSeconds",
+  "PodTolerationRestriction",
+  "EventRateLimit",
+  "ExtendedResourceToleration",
+  "DefaultStorageClass",
+  "StorageObjectInUseProtection",
+  "OwnerReferencesPermissionEnforcement",
+  "PersistentVolumeClaimResize",
+  "RuntimeClass",
+  "CertificateApproval",
+  "CertificateSigning",
+  "ClusterTrustBundleAttest",
+  "CertificateSubjectRestriction",
+  "DefaultIngressClass",
+  "DenyServiceExternalIPs",
+  "PodTopologyLabels",
+  "MutatingAdmissionPolicy",
+  "MutatingAdmissionWebhook",
+  "ValidatingAdmissionPolicy",
+  "ValidatingAdmissionWebhook",
+  "ResourceQuota",
+  "AlwaysDeny",
+]);
+
+/** A list of admission plugins. Those that this server does not have are off in any case. */
+export function parsePlugins(text: string): readonly string[] {
+  const names = splitList(text).filter((it) => it !== "");
+  const unknown = names.find((it) => !ADMISSION_PLUGINS.has(it));
+  if (unknown === undefined) return names;
+  throw new FleetError(
+    "OPTION_INVALID",
+    `--disable-admission-plugins: there is no admission plugin ${JSON.stringify(unknown)}`,
+  );
+}
+
+export function parseAddress(text: string): string {
+  if (isIP(text) !== 0) return text;
+  throw new FleetError("OPTION_INVALID", `an IPv4 or IPv6 address is expected, got ${JSON.stringify(text)}`);
+}
+
+export function parseCount(text: string): number {
+  if (/^[0-9]{1,9}$/.test(text)) return Number(text);
+  throw new FleetError("OPTION_INVALID", `a whole number is expected, got ${JSON.stringify(text)}`);
+}
+
+/** "60", "60s", "1m". @returns Milliseconds. */
+export function parseSeconds(text: string): number {
+  const [, number = "", unit = "s"] = /^([0-9]{1,6})(ms|s|m)?$/.exec(text) ?? [];
+  if (number === "")
+    throw new FleetError("OPTION_INVALID", `a time such as 60s is expected, got ${JSON.stringify(text)}`);
+  return Number(number) * (unit === "ms" ? 1 : unit === "m" ? 60_000 : 1000);
+}
+
+export function splitList(text: string): string[] {
+  return text.split(",").map((it) => it.trim());
+}
+
+export function collect(text: string, before: string[]): string[] {
+  return [...before, text];
+}
+
+/** The text of the file that a flag names. */
+export function readFlagFile(flag: string, path: string | undefined): string | undefined {
+  if (path === undefined) return undefined;
+  try {
+    return readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new FleetError("OPTION_INVALID", `${flag}: cannot read ${path}`, { cause });
+  }
+}

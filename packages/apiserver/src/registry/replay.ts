@@ -1,0 +1,51 @@
+import type { Transaction } from "#storage/store.ts";
+import { Pending } from "./pending.ts";
+import type { WriteEnvironment } from "./write.ts";
+
+/** Something to ask of the outside: the same key has the same answer for the whole of a request. */
+export interface Question<T> {
+  readonly key: string;
+  /** Only rejects when the request as a whole cannot go on. */
+  ask(signal: AbortSignal): Promise<T>;
+}
+
+/**
+ * What the attempts of one write have in common: the answers that were given, and what was left to chance and to the
+ * clock, so that an attempt on the same state asks the same questions. On another state it asks others.
+ */
+export class Replay {
+  readonly #answers = new Map<string, unknown>();
+  readonly #chance: number[] = [];
+  readonly #uids: string[] = [];
+  #nowMs: number | undefined;
+
+  /**
+   * The answers to `questions`, in their order.
+   *
+   * @throws {Pending} when one of them was not given yet; all that are missing are asked at once.
+   */
+  answersTo<T>(questions: readonly Question<T>[]): readonly T[] {
+    const missing = questions.filter((it) => !this.#answers.has(it.key));
+    if (missing.length === 0) return questions.map((it) => this.#answers.get(it.key) as T);
+    throw new Pending(async (signal) => {
+      await Promise.all(missing.map(async (it) => this.#answers.set(it.key, await it.ask(signal))));
+    });
+  }
+
+  /** `env` and `tx` for one attempt: the nth number and the nth uid are those of the attempts before. */
+  attempt(env: WriteEnvironment, tx: Transaction): { env: WriteEnvironment; tx: Transaction } {
+    this.#nowMs ??= tx.nowMs;
+    const repeat = <T>(known: T[], draw: () => T): (() => T) => {
+      let at = 0;
+      return () => {
+        if (at === known.length) known.push(draw());
+        at += 1;
+        return known[at - 1] as T;
+      };
+    };
+    return {
+      env: { ...env, random: repeat(this.#chance, env.random), newUid: repeat(this.#uids, env.newUid) },
+      tx: { ...tx, nowMs: this.#nowMs },
+    };
+  }
+}

@@ -1,0 +1,194 @@
+import type { ObjectMeta } from "@fairlead/kube/api/meta/types.ts";
+import { cloneJson, isObject, sameJson } from "@fairlead/base/json.ts";
+import { apply } from "#patch/apply.ts";
+import { trackUpdate } from "#patch/track-update.ts";
+import { hasRules, validateRules } from "#cel/rules/validate.ts";
+import { invalid } from "#builtin/field-errors.ts";
+import { decodeBuiltin } from "#schema/builtin-decode.ts";
+import { applyDefaults, dropNulls } from "#schema/defaults.ts";
+import { REF_PREFIX, resolveDefinition } from "#schema/definitions.ts";
+import { fieldProblems, pruneObject } from "#schema/prune.ts";
+import { validateValue } from "#schema/validate.ts";
+import type { Schema } from "#schema/types.ts";
+import { type FieldError, type FieldErrorType, UndecodableError } from "#status.ts";
+import type { ApiObject, ResourceDefinition } from "./types.ts";
+import { timestamp } from "./metadata.ts";
+import { apiVersionOf, type WriteRequest } from "./write.ts";
+
+/** What schemas and field managers have to say about an object. */
+
+export type FieldValidation = "Strict" | "Warn" | "Ignore";
+
+export interface FieldCheck {
+  readonly definition: { readonly schema: Schema; readonly kind: string; readonly isCustom?: boolean };
+  readonly object: ApiObject;
+  readonly duplicates: readonly string[];
+  /** What the duplicates stand in, where it is not the object. */
+  readonly duplicatesIn?: "json patch ";
+  readonly validation: FieldValidation;
+  /** Whether nulls that may not be stay to be refused, as in what server-side apply makes. */
+  readonly keepsNulls?: boolean;
+  readonly warn: (message: string) => void;
+}
+
+/**
+ * The object as its kind's types write it: without what the kind does not know, which is refused or reported as the
+ * request asks (`fieldValidation`).
+ *
+ * @throws {StatusError} 400 where a value is of another type, or fields are unknown or stand twice under Strict.
+ */
+export function checkFields(check: FieldCheck): ApiObject {
+  const { schema, kind, isCustom } = check.definition;
+  const { object } = check;
+  const shaped =
+    isCustom === true ? pruneCustom(kind, schema, object) : decodeBuiltinKind(kind, schema, object);
+  if (isCustom === true && check.keepsNulls !== true) dropNulls(shaped.object, schema);
+  reportFields(check, shaped.unknown);
+  return shaped.object;
+}
+
+/** Refuses or reports what is wrong with the fields of a body. */
+export function reportFields(check: FieldCheck, unknown: readonly string[]): void {
+  const { object, duplicates, duplicatesIn, validation, warn } = check;
+  const { kind } = check.definition;
+  const problems = validation === "Ignore" ? [] : fieldProblems(unknown, duplicates, duplicatesIn);
+  if (problems.length === 0) return;
+  if (validation === "Strict") {
+    throw new UndecodableError(kind, versionOf(object), `strict decoding error: ${problems.join(", ")}`);
+  }
+  for (const it of problems) warn(it);
+}
+
+function versionOf({ apiVersion }: ApiObject): string {
+  return apiVersion.slice(apiVersion.indexOf("/") + 1);
+}
+
+interface Shaped {
+  readonly object: ApiObject;
+  readonly unknown: readonly string[];
+}
+
+function decodeBuiltinKind(kind: string, schema: Schema, object: ApiObject): Shaped {
+  const decoded = decodeBuiltin(object, { kind, version: versionOf(object), schema });
+  const { apiVersion, metadata } = object;
+  return {
+    object: { ...decoded.object, kind, apiVersion, metadata: metadataOf(decoded.object, metadata) },
+    unknown: decoded.unknown,
+  };
+}
+
+/** An empty metadata goes the way of every zero value; the server needs it to be there. */
+function metadataOf({ metadata }: Readonly<Record<string, unknown>>, sent: ObjectMeta): ObjectMeta {
+  return isObject(metadata) ? (metadata as unknown as ObjectMeta) : { name: sent.name };
+}
+
+/** The metadata of custom objects is of the same Go type as that of all others. */
+const METADATA: Schema = { $ref: `${REF_PREFIX}io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta` };
+
+function pruneCustom(kind: string, schema: Schema, object: ApiObject): Shaped {
+  const of = { kind, version: versionOf(object), schema: METADATA };
+  const metadata = decodeBuiltin(object.metadata, of).object as unknown as ObjectMeta;
+  const { value, unknown } = pruneObject(object, schema, resolveDefinition);
+  return { object: { ...value, metadata }, unknown };
+}
+
+/** Fills in what the schema of a custom kind defaults; built-in kinds do it by their strategies. */
+export function applySchemaDefaults({ isCustom, schema }: ResourceDefinition, object: ApiObject): void {
+  if (isCustom) applyDefaults(object, schema);
+}
+
+/** What the schema of a custom kind refuses; parts that an update leaves alone are not held to newer rules. */
+export function validateSchema(
+  { isCustom, schema }: ResourceDefinition,
+  object: ApiObject,
+  { old, subresource }: { readonly old?: ApiObject; readonly subresource: string },
+): readonly FieldError[] {
+  if (!isCustom) return [];
+  const before = old === undefined ? {} : { old };
+  const part = subresource === "status" ? { part: subresource } : {};
+  const resolve = resolveDefinition;
+  const errors = validateValue({ value: object, schema, path: "", resolve, ...before, ...part });
+  if (!hasRules(schema)) return errors;
+  if (errors.some((it) => BLOCKING.has(it.type))) return [...errors, RULES_SKIPPED];
+  return [...errors, ...validateRules({ value: object, schema, path: "", ...before })];
+}
+
+/**
+ * Rules are not evaluated beside these: they may take for granted that values are of their types and within their limits.
+ * Source: apiextensions-apiserver, pkg/registry/customresource, `hasBlockingErr`.
+ */
+const BLOCKING: ReadonlySet<FieldErrorType> = new Set([
+  "FieldValueNotSupported",
+  "FieldValueRequired",
+  "FieldValueTooLong",
+  "FieldValueTooMany",
+  "FieldValueTypeInvalid",
+]);
+const RULES_SKIPPED = invalid(
+  "<nil>",
+  null,
+  "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+);
+
+/** The object with what it changes given to the one who changes it. */
+export function trackChange(
+  { definition, fieldManager, subresource }: WriteRequest,
+  after: ApiObject,
+  before: ApiObject | undefined,
+  nowMs: number,
+): ApiObject {
+  const origin = originOf({ definition, manager: fieldManager, subresource, nowMs });
+  const { empty = {} } = definition.strategy;
+  return trackUpdate({ ...origin, before, after, empty });
+}
+
+export interface Application {
+  readonly definition: ResourceDefinition;
+  readonly live: ApiObject | undefined;
+  readonly config: ApiObject;
+  readonly manager: string;
+  readonly force: boolean;
+  readonly subresource: string;
+  readonly nowMs: number;
+}
+
+/** Server-side apply: the live object with `config` merged into it. */
+export function applyConfiguration({ live, config, force, ...of }: Application): ApiObject {
+  return apply({ ...originOf(of), live, applied: config, force });
+}
+
+function originOf({
+  definition,
+  manager,
+  subresource,
+  nowMs,
+}: Pick<Application, "definition" | "manager" | "subresource" | "nowMs">): Omit<
+  Parameters<typeof trackUpdate>[0],
+  "before" | "after"
+> {
+  const { schema, hasStatus, isCustom } = definition;
+  const apiVersion = apiVersionOf(definition);
+  return {
+    manager,
+    apiVersion,
+    subresource,
+    hasStatus,
+    isCustom,
+    now: timestamp(nowMs),
+    schema,
+    resolve: resolveDefinition,
+  };
+}
+
+/** A custom object without what its stored version does not know. */
+export function pruneToSchema(schema: Schema, object: ApiObject): ApiObject {
+  return pruneObject(object, schema, resolveDefinition).value;
+}
+
+/** A custom object as it reads under `schema`; the object itself where that changes nothing. */
+export function shapeCustom(schema: Schema, object: ApiObject): ApiObject {
+  const copy = cloneJson(pruneObject(object, schema, resolveDefinition).value);
+  applyDefaults(copy, schema);
+  dropNulls(copy, schema);
+  return sameJson(copy, object) ? object : copy;
+}

@@ -1,0 +1,231 @@
+import { isObject } from "@fairlead/base/json.ts";
+import { UndecodableError } from "#status.ts";
+import { SpecialMismatch } from "./builtin-specials.ts";
+import { REF_PREFIX } from "./definitions.ts";
+import { fieldPath, FoundPaths } from "./found-paths.ts";
+import { GO_TYPES, omitsZero, type GoType } from "./go-types.ts";
+import type { Schema } from "./types.ts";
+
+export interface DecodedBuiltin {
+  /** The object as its Go type would write it back. */
+  readonly object: Record<string, unknown>;
+  /** Paths of fields that the type does not have. */
+  readonly unknown: readonly string[];
+}
+
+export interface BuiltinKind {
+  readonly version: string;
+  readonly kind: string;
+  /** A reference to a generated definition. */
+  readonly schema: Schema;
+}
+
+/**
+ * Takes the JSON of a built-in kind as kube-apiserver's decoder does: what it reads into Go types and writes out again.
+ * Unknown fields and nulls go; so do zero values where Go leaves them out (`hostNetwork: false`, `labels: {}`), while
+ * pointers' zeros stay (`replicas: 0`). Quantities and times come out in their one canonical form.
+ *
+ * @throws {StatusError} 400 where a value is of another type, worded as Go's decoder does.
+ */
+export function decodeBuiltin(value: unknown, of: BuiltinKind): DecodedBuiltin {
+  const decoder = new BuiltinDecoder(of);
+  return { object: decoder.root(value), unknown: decoder.unknown.all };
+}
+
+const APIEXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
+const JSON_SCHEMA: Schema = { $ref: `${REF_PREFIX}${APIEXTENSIONS}.JSONSchemaProps` };
+const ANY_JSON = `${REF_PREFIX}${APIEXTENSIONS}.JSON`;
+/** Where a value stands; rendered only when there is something to tell. */
+interface Place {
+  readonly above: Place | undefined;
+  /** The name of a field or key, or the index of an item. */
+  readonly step: string | number;
+  /** The Go type around it. */
+  readonly struct: string;
+}
+
+/** With indices, as unknown fields are told: "spec.ports[0].name". */
+function pathOf(place: Place | undefined): string {
+  if (place === undefined) return "";
+  const above = pathOf(place.above);
+  if (typeof place.step === "number") return `${above}[${place.step}]`;
+  return fieldPath(above, place.step);
+}
+
+/** Without indices and keys, as Go tells mismatches: ".spec.ports.name". */
+function goPathOf(place: Place | undefined): string {
+  if (place === undefined) return "";
+  const isField = typeof place.step === "string" && place.struct !== "";
+  return goPathOf(place.above) + (isField ? `.${place.step}` : "");
+}
+
+/** The innermost Go type that a field is named in. */
+function structOf(place: Place): string {
+  if (place.struct !== "" || place.above === undefined) return place.struct;
+  return structOf(place.above);
+}
+
+class BuiltinDecoder {
+  readonly unknown = new FoundPaths();
+  readonly #of: BuiltinKind;
+
+  constructor(of: BuiltinKind) {
+    this.#of = of;
+  }
+
+  root(value: unknown): Record<string, unknown> {
+    const decoded = this.#value(value, this.#of.schema, undefined);
+    if (!isObject(decoded)) throw this.#refusal(value, "object", undefined);
+    return decoded;
+  }
+
+  #value(value: unknown, schema: Schema, at: Place | undefined): unknown {
+    if (schema.$ref === undefined) return this.#plain(value, schema, at);
+    const type = GO_TYPES.get(schema.$ref);
+    if (type === undefined) return value;
+    if (type.special !== undefined) return this.#special(value, type.special, at);
+    if (type.isSchemaOr) return this.#schemaOr(value, at);
+    if (type.schema.properties === undefined) return this.#plain(value, type.schema, at);
+    if (!isObject(value)) throw this.#refusal(value, goName(type.name), at);
+    return this.#struct(value, type, at);
+  }
+
+  /** A schema, or what may stand in its place: a boolean, a list of schemas, a list of texts. */
+  #schemaOr(value: unknown, at: Place | undefined): unknown {
+    if (Array.isArray(value)) return value.map((item: unknown) => this.#schemaOr(item, at));
+    return isObject(value) ? this.#value(value, JSON_SCHEMA, at) : value;
+  }
+
+  #special(value: unknown, decode: (value: unknown) => unknown, at: Place | undefined): unknown {
+    try {
+      return decode(value);
+    } catch (error) {
+      if (error instanceof SpecialMismatch && error.goType !== undefined) {
+        throw this.#refusal(value, error.goType, at);
+      }
+      throw this.#error((error as Error).message);
+    }
+  }
+
+  #struct(value: Record<string, unknown>, type: GoType, above: Place | undefined): Record<string, unknown> {
+    const { struct, schema: own } = type;
+    const { properties = {} } = own;
+    const decoded: Record<string, unknown> = {};
+    for (const name of Object.keys(value)) {
+      const item = value[name];
+      const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
+      const place = { above, step: name, struct };
+      if (schema === undefined) this.unknown.add(() => pathOf(place));
+      else if (item !== null && item !== undefined) {
+        const field = this.#value(item, schema, place);
+        const isKept = field !== undefined && !(omitsZero(type, name) && isLeftOut(field, schema));
+        if (isKept) decoded[name] = field;
+      }
+    }
+    return decoded;
+  }
+
+  #plain(value: unknown, schema: Schema, at: Place | undefined): unknown {
+    if (schema.type === "array") return this.#list(value, schema, at);
+    if (schema.type === "object") return this.#dictionary(value, schema, at);
+    return this.#scalar(value, schema, at);
+  }
+
+  #scalar(value: unknown, { type, format }: Schema, at: Place | undefined): unknown {
+    if (type === undefined) return value;
+    const wanted = type === "integer" ? (format ?? "int64") : (GO_SCALARS[type] ?? type);
+    const isOfType = typeof value === JSON_TYPES[type];
+    if (!isOfType || (type === "integer" && !isInteger(Number(value), wanted)))
+      throw this.#refusal(value, wanted, at);
+    return typeof value === "string" && format === "byte" ? this.#bytes(value) : value;
+  }
+
+  #list(value: unknown, { items = {} }: Schema, above: Place | undefined): unknown {
+    if (!Array.isArray(value)) throw this.#refusal(value, `[]${goType(items)}`, above);
+    return value.map((item: unknown, step) =>
+      item === null ? zeroOf(items) : this.#value(item, items, { above, step, struct: "" }),
+    );
+  }
+
+  #dictionary(value: unknown, { additionalProperties: element }: Schema, above: Place | undefined): unknown {
+    const hasElements = typeof element === "object";
+    if (!isObject(value)) {
+      throw this.#refusal(value, hasElements ? `map[string]${goType(element)}` : "object", above);
+    }
+    if (!hasElements) return value;
+    const decoded: Record<string, unknown> = {};
+    const isOfTexts = element.type === "string" && element.format === undefined && element.$ref === undefined;
+    for (const step of Object.keys(value)) {
+      const item = value[step];
+      if (isOfTexts && typeof item === "string") decoded[step] = item;
+      else
+        decoded[step] =
+          item === null ? zeroOf(element) : this.#value(item, element, { above, step, struct: "" });
+    }
+    return decoded;
+  }
+
+  #bytes(value: string): string {
+    const text = value.replaceAll(/[\r\n]/g, "");
+    const end = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?/.exec(text)?.[0].length ?? 0;
+    if (end !== text.length) throw this.#error(`illegal base64 data at input byte ${end}`);
+    return text;
+  }
+
+  #refusal(value: unknown, type: string, at: Place | undefined): Error {
+    const where = at === undefined ? "Go value" : `Go struct field ${structOf(at)}${goPathOf(at)}`;
+    return this.#error(`json: cannot unmarshal ${jsonType(value)} into ${where} of type ${type}`);
+  }
+
+  #error(why: string): Error {
+    return new UndecodableError(this.#of.kind, this.#of.version, why);
+  }
+}
+
+const GO_SCALARS: Readonly<Record<string, string>> = { string: "string", boolean: "bool", number: "float64" };
+const JSON_TYPES: Readonly<Record<string, string>> = {
+  string: "string",
+  boolean: "boolean",
+  number: "number",
+  integer: "number",
+};
+
+function isInteger(value: number, type: string): boolean {
+  return Number.isInteger(value) && (type !== "int32" || (value >= -(2 ** 31) && value < 2 ** 31));
+}
+
+/** What `omitempty` leaves out: zeros of scalars, empty lists and dictionaries, but never a struct. */
+function isLeftOut(value: unknown, schema: Schema): boolean {
+  if (value === "" || value === 0 || value === false) return true;
+  if (schema.$ref !== undefined) return false;
+  return typeof value === "object" && value !== null && Object.keys(value).length === 0;
+}
+
+function zeroOf(schema: Schema): unknown {
+  if (schema.$ref === ANY_JSON) return null;
+  if (schema.$ref !== undefined || schema.type === "object") return {};
+  if (schema.type === "array") return [];
+  if (schema.type === "boolean") return false;
+  return schema.type === "string" ? "" : 0;
+}
+
+/** "io.k8s.api.core.v1.Container" → "v1.Container". */
+function goName(definition: string): string {
+  return definition.split(".").slice(-2).join(".");
+}
+
+function goType(schema: Schema): string {
+  if (schema.$ref !== undefined) return goName(schema.$ref.slice(REF_PREFIX.length));
+  if (schema.type === "array") return `[]${goType(schema.items ?? {})}`;
+  if (schema.type === "integer") return schema.format ?? "int64";
+  return schema.type === "boolean" ? "bool" : (schema.type ?? "interface {}");
+}
+
+function jsonType(value: unknown): string {
+  if (Array.isArray(value)) return "array";
+  if (typeof value === "boolean") return "bool";
+  if (typeof value === "bigint") return `number ${value}`;
+  if (typeof value === "number")
+    return Number.isInteger(value) && Math.abs(value) < 2 ** 31 ? "number" : `number ${value}`;
+  return value === null ? "null" : typeof value;
+}

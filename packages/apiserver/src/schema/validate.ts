@@ -1,0 +1,310 @@
+import { isObject, sameJson } from "@fairlead/base/json.ts";
+import { duplicate, invalid, notSupported, required, tooLong, tooMany } from "#builtin/field-errors.ts";
+import type { FieldError } from "#status.ts";
+import { countChecks } from "./count-checks.ts";
+import { deref } from "./definitions.ts";
+import { isOfFormat } from "./formats.ts";
+import { matches } from "./patterns.ts";
+import type { Schema, SchemaResolver } from "./types.ts";
+import { validateEmbedded } from "./validate-embedded.ts";
+
+export interface ValueToValidate {
+  readonly value: unknown;
+  readonly schema: Schema;
+  /** Where the value stands: "spec"; empty for a whole object. */
+  readonly path: string;
+  readonly resolve: SchemaResolver;
+  /** What stood there before an update: parts that are as they were are not held to rules that came later. */
+  readonly old?: unknown;
+  /** The part that is written alone, which texts do not name: "status". */
+  readonly part?: string;
+}
+
+/**
+ * What is wrong with a value, by the validations of its schema, worded as kube-apiserver does for custom resources.
+ * Source: kube-openapi, pkg/validation/validate; apiextensions-apiserver, pkg/apiserver/validation (ratcheting: KEP-4008).
+ */
+export function validateValue(of: ValueToValidate): FieldError[] {
+  const { value, schema, path, resolve, old, part } = of;
+  const validator = new Validator(resolve, part);
+  validator.value({ value, old, path }, schema);
+  return validator.errors;
+}
+
+interface Subject {
+  readonly value: unknown;
+  readonly old: unknown;
+  readonly path: string;
+}
+
+/** The field of errors of which upstream does not say where they are, but in their text. */
+const NOWHERE = "<nil>";
+
+/** Errors beyond this many say nothing more. */
+const MAX_ERRORS = 100;
+
+class Validator {
+  readonly errors: FieldError[] = [];
+  readonly #resolve: SchemaResolver;
+  readonly #part: string | undefined;
+
+  constructor(resolve: SchemaResolver, part: string | undefined) {
+    this.#resolve = resolve;
+    this.#part = part;
+  }
+
+  value(subject: Subject, schema: Schema): void {
+    const { value, old } = subject;
+    if (value === undefined || this.errors.length >= MAX_ERRORS) return;
+    if (old !== undefined && sameJson(value, old)) return;
+    const target = deref(schema, this.#resolve);
+    if (value === null && target.nullable === true) return;
+    if (this.#isMisfit(subject, target)) return;
+    this.#ofAnyType(subject, target);
+    if (typeof value === "string") this.#text(subject, value, target);
+    else if (isNumeric(value)) this.#number(subject, Number(value), target);
+    else if (Array.isArray(value)) this.#list(subject, value, target);
+    else if (isObject(value)) this.#map(subject, value, target);
+    this.#combinations(subject, target);
+  }
+
+  /** Tells of a value of another type than it should be. True: there is no more to look at. */
+  #isMisfit(subject: Subject, schema: Schema): boolean {
+    const misfit = numberMisfit(subject.value, schema);
+    if (misfit !== undefined) {
+      const why = `Checked value must be of type ${misfit} in ${subject.path}`;
+      this.errors.push(invalid(NOWHERE, "", why));
+    }
+    const type = this.#mismatch(subject, schema);
+    if (type !== undefined) this.#typeError(subject, type);
+    return type !== undefined;
+  }
+
+  /** The type that the value should be of; undefined when it is. */
+  #mismatch({ value }: Subject, schema: Schema): string | undefined {
+    if (schema["x-kubernetes-int-or-string"] === true) {
+      return typeof value === "string" || isInteger(value) ? undefined : "integer,string";
+    }
+    const { type } = schema;
+    return type === undefined || isOfType(value, type) ? undefined : type;
+  }
+
+  #typeError({ value, path }: Subject, type: string): void {
+    const actual = typeOf(value);
+    const message = `Invalid value: ${JSON.stringify(actual)}: ${this.#inBody(path)} must be of type ${type}: ${JSON.stringify(actual)}`;
+    this.errors.push({ type: "FieldValueTypeInvalid", field: path, message });
+  }
+
+  #inBody(path: string): string {
+    const above = `${this.#part ?? ""}.`;
+    return `${path.startsWith(above) ? path.slice(above.length) : path} in body`;
+  }
+
+  #invalid({ value, path }: Subject, why: string): void {
+    this.errors.push(invalid(path, value, `${this.#inBody(path)} ${why}`));
+  }
+
+  #ofAnyType({ value, path }: Subject, schema: Schema): void {
+    const allowed = schema.enum;
+    if (allowed === undefined || allowed.some((it) => sameJson(it, value))) return;
+    const texts = allowed.map((it) => (typeof it === "string" ? it : JSON.stringify(it)));
+    this.errors.push(notSupported(path, value, texts));
+  }
+
+  #text(subject: Subject, value: string, schema: Schema): void {
+    const { path } = subject;
+    const { minLength, maxLength, pattern } = schema;
+    const length = minLength === undefined && maxLength === undefined ? 0 : runes(value);
+    // The first of these is all that is told.
+    if (maxLength !== undefined && length > maxLength) this.errors.push(tooLong(path, maxLength));
+    else if (minLength !== undefined && length < minLength)
+      this.#invalid(subject, `should be at least ${minLength} chars long`);
+    else if (pattern !== undefined && !matches(pattern, value))
+      this.#invalid(subject, `should match '${pattern}'`);
+    if (schema.format !== undefined && !isOfFormat(value, schema.format)) {
+      const why = `${this.#inBody(path)} must be of type ${schema.format}: ${JSON.stringify(value)}`;
+      const message = `Invalid value: ${JSON.stringify(value)}: ${why}`;
+      this.errors.push({ type: "FieldValueTypeInvalid", field: path, message });
+    }
+  }
+
+  #number(subject: Subject, value: number, schema: Schema): void {
+    const { minimum, maximum, multipleOf } = schema;
+    const isStrictMinimum = schema.exclusiveMinimum === true;
+    const isStrictMaximum = schema.exclusiveMaximum === true;
+    if (minimum !== undefined && (isStrictMinimum ? value <= minimum : value < minimum)) {
+      this.#invalid(subject, `should be greater than ${isStrictMinimum ? "" : "or equal to "}${minimum}`);
+    }
+    if (maximum !== undefined && (isStrictMaximum ? value >= maximum : value > maximum)) {
+      this.#invalid(subject, `should be less than ${isStrictMaximum ? "" : "or equal to "}${maximum}`);
+    }
+    if (multipleOf !== undefined && !isMultiple(value, multipleOf)) {
+      this.#invalid(subject, `should be a multiple of ${multipleOf}`);
+    }
+  }
+
+  #list(subject: Subject, list: readonly unknown[], schema: Schema): void {
+    const { path, old } = subject;
+    const { minItems, maxItems, items } = schema;
+    if (maxItems !== undefined && list.length > maxItems)
+      this.errors.push(tooMany(path, list.length, maxItems));
+    if (minItems !== undefined && list.length < minItems) {
+      this.#invalid({ ...subject, value: list.length }, `should have at least ${minItems} items`);
+    }
+    this.#duplicates(list, schema, path);
+    if (items === undefined) return;
+    const before = oldItems(old, schema);
+    for (const [at, value] of list.entries()) {
+      const was = before?.get(itemKey(value, schema));
+      this.value({ value, old: was, path: `${path}[${at}]` }, items);
+    }
+  }
+
+  #duplicates(list: readonly unknown[], schema: Schema, path: string): void {
+    const type = schema["x-kubernetes-list-type"];
+    if (type !== "set" && type !== "map") return;
+    const seen = new Map<string, number>();
+    for (const [at, item] of list.entries()) {
+      const key = itemKey(item, schema);
+      const count = seen.get(key) ?? 0;
+      // Each key is told once, however often it comes back.
+      if (count === 1) this.errors.push(duplicate(`${path}[${at}]`, JSON.parse(key)));
+      seen.set(key, count + 1);
+    }
+  }
+
+  #map(subject: Subject, value: Record<string, unknown>, schema: Schema): void {
+    const { path } = subject;
+    const { properties = {}, additionalProperties, minProperties, maxProperties } = schema;
+    const names = Object.keys(value);
+    if (maxProperties !== undefined && names.length > maxProperties) {
+      this.errors.push(tooMany(path, names.length, maxProperties));
+    }
+    if (minProperties !== undefined && names.length < minProperties) {
+      this.#invalid({ ...subject, value: names.length }, `should have at least ${minProperties} properties`);
+    }
+    this.#required(subject, value, schema);
+    const before = isObject(subject.old) ? subject.old : {};
+    for (const name of names) {
+      const field = Object.hasOwn(properties, name) ? properties[name] : additionalProperties;
+      if (typeof field !== "object") continue;
+      this.value({ value: value[name], old: before[name], path: child(path, name) }, field);
+    }
+  }
+
+  #required({ path }: Subject, value: Record<string, unknown>, schema: Schema): void {
+    for (const name of schema.required ?? []) {
+      if (value[name] === undefined) this.errors.push(required(child(path, name)));
+    }
+    if (schema["x-kubernetes-embedded-resource"] === true) this.errors.push(...validateEmbedded(value, path));
+  }
+
+  #combinations(subject: Subject, schema: Schema): void {
+    const fails = (it: Schema): boolean => this.#errorsOf(subject, it).length > 0;
+    const name = JSON.stringify(subject.path);
+    this.#allOf(subject, schema.allOf ?? []);
+    if (schema.anyOf?.every(fails) === true) {
+      this.#combination(subject, `${name} must validate at least one schema (anyOf)`, schema.anyOf);
+    }
+    if (schema.oneOf !== undefined) {
+      const valid = schema.oneOf.filter((it) => !fails(it)).length;
+      const one = `${name} must validate one and only one schema (oneOf).`;
+      if (valid === 0) this.#combination(subject, `${one} Found none valid`, schema.oneOf);
+      if (valid > 1) this.#combination(subject, `${one} Found ${valid} valid alternatives`, []);
+    }
+    if (schema.not !== undefined && !fails(schema.not)) {
+      this.#combination(subject, `${name} must not validate the schema (not)`, []);
+    }
+  }
+
+  #allOf(subject: Subject, parts: readonly Schema[]): void {
+    const wrong = parts.map((it) => this.#errorsOf(subject, it)).filter((it) => it.length > 0);
+    if (wrong.length === 0) return;
+    const how = wrong.length === parts.length ? ". None validated" : "";
+    const why = `${JSON.stringify(subject.path)} must validate all the schemas (allOf)${how}`;
+    this.errors.push(...wrong.flat(), invalid(NOWHERE, "", why));
+  }
+
+  /** With the errors of the first of the alternatives that most checks apply to. */
+  #combination(subject: Subject, why: string, alternatives: readonly Schema[]): void {
+    this.errors.push(invalid(NOWHERE, "", why));
+    const isValid = (value: unknown, schema: Schema): boolean =>
+      this.#errorsOf({ ...subject, value }, schema).length === 0;
+    const counts = alternatives.map((it) => countChecks(subject.value, deref(it, this.#resolve), isValid));
+    const closest = alternatives[counts.indexOf(Math.max(...counts))];
+    if (closest !== undefined) this.errors.push(...this.#errorsOf(subject, closest));
+  }
+
+  #errorsOf(subject: Subject, schema: Schema): FieldError[] {
+    const other = new Validator(this.#resolve, this.#part);
+    other.value({ ...subject, old: undefined }, schema);
+    return other.errors;
+  }
+}
+
+function isOfType(value: unknown, type: NonNullable<Schema["type"]>): boolean {
+  if (type === "object") return isObject(value);
+  if (type === "array") return Array.isArray(value);
+  if (type === "integer") return isInteger(value);
+  return typeof value === type || (type === "number" && typeof value === "bigint");
+}
+
+function isNumeric(value: unknown): value is number | bigint {
+  return typeof value === "number" || typeof value === "bigint";
+}
+
+/** Those that a number cannot hold are bigints. */
+function isInteger(value: unknown): value is number | bigint {
+  return typeof value === "bigint" || Number.isInteger(value);
+}
+
+/** Length in code points, as Go counts runes. */
+function runes(text: string): number {
+  let count = 0;
+  for (const _ of text) count++;
+  return count;
+}
+
+/** Allows for what binary fractions cannot say: 0.3 is a multiple of 0.1. */
+function isMultiple(value: number, factor: number): boolean {
+  if (factor <= 0) return true;
+  const quotient = value / factor;
+  return Math.abs(quotient - Math.round(quotient)) < 1e-9;
+}
+
+/** The kind of integer that a number should be but is not. */
+function numberMisfit(value: unknown, { type, format }: Schema): string | undefined {
+  if (!isNumeric(value) || type !== "integer") return undefined;
+  if (format === "int32" && !isInt32(value)) return "integer with format int32";
+  return isInteger(value) ? undefined : "integer (default format)";
+}
+
+function isInt32(value: number | bigint): boolean {
+  return value >= -(2 ** 31) && value < 2 ** 31;
+}
+
+function typeOf(value: unknown): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "array";
+  if (isInteger(value)) return "integer";
+  return typeof value;
+}
+
+function child(path: string, name: string): string {
+  return path === "" ? name : `${path}.${name}`;
+}
+
+/** Items of keyed lists can be told apart from one version of an object to the next. */
+function oldItems(old: unknown, schema: Schema): Map<string, unknown> | undefined {
+  if (!Array.isArray(old) || schema["x-kubernetes-list-type"] !== "map") return undefined;
+  return new Map(old.map((item: unknown) => [itemKey(item, schema), item]));
+}
+
+/** The key of an item of a keyed list, or the item itself, as text. */
+function itemKey(item: unknown, schema: Schema): string {
+  const keys = schema["x-kubernetes-list-map-keys"];
+  if (schema["x-kubernetes-list-type"] !== "map" || keys === undefined || !isObject(item)) {
+    return JSON.stringify(item) ?? "null";
+  }
+  return JSON.stringify(Object.fromEntries(keys.map((key) => [key, item[key]])));
+}

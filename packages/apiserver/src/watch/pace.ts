@@ -1,0 +1,47 @@
+import type { Clock } from "@fairlead/base/clock.ts";
+
+/** How many times as long as it took the next work waits: sending to many watchers then takes a fifth of the time. */
+const PAUSE_PER_WORK = 4;
+/** Longest that work waits. Unit: milliseconds. */
+const MAX_PAUSE_MS = 20;
+/** Shorter pauses are not worth a timer; they add up until they are. Unit: milliseconds. */
+const MIN_PAUSE_MS = 1;
+
+/**
+ * Runs work at once when little of it was done lately, and otherwise as late as leaves most of the time to others:
+ * what falls due meanwhile is done in one go.
+ */
+export class Pace {
+  readonly #clock: Clock;
+  readonly #work: () => void;
+  #notBeforeMs = 0;
+  #isWaiting = false;
+
+  constructor(clock: Clock, work: () => void) {
+    this.#clock = clock;
+    this.#work = work;
+  }
+
+  /** There is something to do. */
+  request(): void {
+    if (this.#isWaiting) return;
+    const waitMs = this.#notBeforeMs - this.#clock.monotonic();
+    if (waitMs < MIN_PAUSE_MS) {
+      this.#run();
+      return;
+    }
+    this.#isWaiting = true;
+    this.#clock.after(waitMs, () => {
+      this.#isWaiting = false;
+      this.#run();
+    });
+  }
+
+  #run(): void {
+    const begunMs = this.#clock.monotonic();
+    this.#work();
+    const endedMs = this.#clock.monotonic();
+    const owedMs = Math.max(0, this.#notBeforeMs - begunMs) + (endedMs - begunMs) * PAUSE_PER_WORK;
+    this.#notBeforeMs = endedMs + Math.min(owedMs, MAX_PAUSE_MS);
+  }
+}

@@ -1,0 +1,68 @@
+import { isObject } from "./json.ts";
+
+/**
+ * Reading and filling objects that are known by their schema only. Types of fields were checked against the schema
+ * before; what is absent reads as undefined or empty.
+ */
+export type Fields = Record<string, unknown>;
+
+export function fieldsAt(of: Fields | undefined, key: string): Fields | undefined {
+  const value = of?.[key];
+  return isObject(value) ? value : undefined;
+}
+
+/** The object under `key`, made when absent. */
+export function ensureFields(of: Fields, key: string): Fields {
+  const found = fieldsAt(of, key);
+  if (found !== undefined) return found;
+  const made: Fields = {};
+  of[key] = made;
+  return made;
+}
+
+/** The objects of the list under `key`. */
+export function itemsAt(of: Fields | undefined, key: string): readonly Fields[] {
+  const value = of?.[key];
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
+export function stringAt(of: Fields | undefined, key: string): string | undefined {
+  const value = of?.[key];
+  return typeof value === "string" ? value : undefined;
+}
+
+/** As `stringAt`, with "" for what is absent. */
+export function textAt(of: Fields | undefined, key: string): string {
+  return stringAt(of, key) ?? "";
+}
+
+export function numberAt(of: Fields | undefined, key: string): number | undefined {
+  const value = of?.[key];
+  return typeof value === "number" ? value : undefined;
+}
+
+export function stringsAt(of: Fields | undefined, key: string): readonly string[] {
+  const value = of?.[key];
+  return Array.isArray(value) ? value.filter((it) => typeof it === "string") : [];
+}
+
+/** A map from string to string, as labels are. */
+export function stringMapAt(of: Fields | undefined, key: string): Readonly<Record<string, string>> {
+  const value = fieldsAt(of, key);
+  if (value === undefined) return {};
+  if (Object.values(value).every((it) => typeof it === "string")) return value as Record<string, string>;
+  return Object.fromEntries(
+    Object.entries(value).filter((it): it is [string, string] => typeof it[1] === "string"),
+  );
+}
+
+/** Sets what is absent, or an empty string, which a Go client cannot tell from absent. */
+export function setDefault(of: Fields, key: string, value: unknown): void {
+  const present = of[key];
+  if (present === undefined || present === null || present === "") of[key] = value;
+}
+
+/** As `setDefault` for several fields, in order. */
+export function setDefaults(of: Fields, values: Readonly<Fields>): void {
+  for (const key of Object.keys(values)) setDefault(of, key, values[key]);
+}

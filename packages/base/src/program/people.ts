@@ -1,0 +1,36 @@
+import { FleetError, hasCode, messageOf } from "#errors.ts";
+import { createLogger } from "#log.ts";
+import { type RuntimeDeps, systemDeps } from "#deps.ts";
+
+/** How a command ends whose command line cannot be understood. */
+export const MISUSE = 2;
+
+/** With which code a command or a program ends that failed. */
+export function exitCodeOf(error: unknown): number {
+  return hasCode(error, "OPTION_INVALID") ? MISUSE : 1;
+}
+
+/** What commands for people share: they say on standard error what they do, and one line when it fails. */
+export async function runForPeople(
+  name: string,
+  body: (context: { readonly deps: RuntimeDeps; readonly signal: AbortSignal }) => Promise<void>,
+): Promise<void> {
+  const stop = new AbortController();
+  const onSignal = (): void => stop.abort(new FleetError("ABORTED", "interrupted"));
+  process.once("SIGINT", onSignal);
+  process.once("SIGTERM", onSignal);
+  try {
+    await body({ deps: systemDeps(createLogger(name, "warn")), signal: stop.signal });
+  } catch (error) {
+    process.stderr.write(`fairlead ${name}: ${messageOf(error)}\n`);
+    process.exitCode = stop.signal.aborted ? 130 : exitCodeOf(error);
+  } finally {
+    process.off("SIGINT", onSignal);
+    process.off("SIGTERM", onSignal);
+  }
+}
+
+/** A step done that has nothing to say but its name. */
+export function sayStep(step: string): void {
+  process.stderr.write(`${step}\n`);
+}

@@ -1,0 +1,219 @@
+import { isUnder } from "#wire/name.ts";
+import { CLASS, type ResourceRecord, typeCode } from "#wire/types.ts";
+
+/** What one owner, such as a service, puts into the tree. All names are folded. */
+export interface Contribution {
+  readonly records: readonly ResourceRecord[];
+  /** Names that exist even without a record. */
+  readonly names?: readonly string[];
+  /** Names that must not exist although names beneath them do. */
+  readonly reserved?: readonly string[];
+  /** By name: records of it of which an answer has one share only, drawn by weight. They are in `records` too. */
+  readonly shares?: ReadonlyMap<string, readonly Share[]>;
+}
+
+/** Records that are answered together. */
+export interface Share {
+  /** Against those of the other shares. At least 0; where all are 0, shares are equal. */
+  readonly weight: number;
+  readonly records: readonly ResourceRecord[];
+}
+
+/** The records of one name and type. */
+export interface RecordSet {
+  readonly type: number;
+  readonly records: readonly ResourceRecord[];
+  /** Counts the answers given from this set: each begins with another record. */
+  turn: number;
+  /** Where an answer has only one of these. */
+  readonly shares?: readonly Share[];
+}
+
+export interface Zone {
+  /** Folded. */
+  readonly origin: string;
+  readonly soa: ResourceRecord;
+}
+
+export interface ZoneOptions {
+  readonly origin: string;
+  /** How long a negative answer may be kept. Unit: seconds. */
+  readonly negativeTtl: number;
+  readonly serial: number;
+}
+
+/** The sets of one name. A handful at most: searching a short list beats a Map in time and in memory. */
+export type RecordSets = readonly RecordSet[];
+
+/** One name. There are as many of these as endpoints and more, so lists stand where Maps would. */
+interface Node {
+  /** Nearly always one. */
+  parts: readonly NodePart[];
+  /** How many names exist directly beneath. */
+  below: number;
+  sets: RecordSets;
+}
+
+interface NodePart {
+  readonly owner: string;
+  readonly records: readonly ResourceRecord[];
+  readonly isReserved: boolean;
+  readonly shares?: readonly Share[];
+}
+
+const NOTHING: readonly never[] = [];
+
+export function setOf(sets: RecordSets, type: number): RecordSet | undefined {
+  for (const set of sets) if (set.type === type) return set;
+  return undefined;
+}
+
+/**
+ * The names of one server and their records, by owner: a change of one owner touches its own names only. A name exists
+ * when it has an owner or when a name beneath it exists (RFC 8020), unless it is reserved.
+ */
+export class RecordTree {
+  readonly #nodes = new Map<string, Node>();
+  /** The innermost first. */
+  #zones: readonly Zone[] = [];
+  readonly #ownNames = new Map<string, readonly string[]>();
+
+  addZone({ origin, negativeTtl, serial }: ZoneOptions): void {
+    const below = origin === "." ? "" : origin;
+    const soa: ResourceRecord = {
+      name: origin,
+      class: CLASS.IN,
+      ttl: negativeTtl,
+      data: {
+        type: "SOA",
+        mname: `ns.dns.${below}`,
+        rname: `hostmaster.${below}`,
+        serial,
+        refresh: 7200,
+        retry: 1800,
+        expire: 86_400,
+        minimum: negativeTtl,
+      },
+    };
+    const others = this.#zones.filter((it) => it.origin !== origin);
+    this.#zones = [...others, { origin, soa }].toSorted((a, b) => b.origin.length - a.origin.length);
+    this.put(`zone ${origin}`, { records: [soa] });
+  }
+
+  /** How many names have an owner or something beneath them. */
+  get size(): number {
+    return this.#nodes.size;
+  }
+
+  /** The innermost zone that holds `name`, or undefined when none does. */
+  zoneOf(name: string): Zone | undefined {
+    return this.#zones.find((zone) => isUnder(name, zone.origin));
+  }
+
+  /** The record sets of a name by type, empty when it exists without records; undefined when it does not exist. */
+  find(name: string): RecordSets | undefined {
+    const node = this.#nodes.get(name);
+    if (node === undefined) return undefined;
+    if (node.sets.length === 0 && node.parts.some((part) => part.isReserved)) return undefined;
+    return node.sets;
+  }
+
+  /** Makes `contribution` all that `owner` has in the tree. */
+  put(owner: string, contribution: Contribution): void {
+    const wanted = partsOf(owner, contribution);
+    for (const name of this.#ownNames.get(owner) ?? []) if (!wanted.has(name)) this.#drop(name, owner);
+    for (const [name, part] of wanted) this.#set(name, part);
+    if (wanted.size === 0) this.#ownNames.delete(owner);
+    else this.#ownNames.set(owner, [...wanted.keys()]);
+  }
+
+  remove(owner: string): void {
+    this.put(owner, { records: [] });
+  }
+
+  #set(name: string, part: NodePart): void {
+    const node = this.#nodes.get(name) ?? this.#add(name);
+    node.parts = [...node.parts.filter((it) => it.owner !== part.owner), part];
+    node.sets = mergedSets(node);
+  }
+
+  #drop(name: string, owner: string): void {
+    const node = this.#nodes.get(name);
+    if (node === undefined) return;
+    node.parts = node.parts.filter((it) => it.owner !== owner);
+    node.sets = mergedSets(node);
+    this.#prune(name, node);
+  }
+
+  /** Adds a name, and the names above it that are missing. */
+  #add(name: string): Node {
+    const node: Node = { parts: NOTHING, below: 0, sets: NOTHING };
+    this.#nodes.set(name, node);
+    const above = parentOf(name);
+    if (above !== undefined) (this.#nodes.get(above) ?? this.#add(above)).below += 1;
+    return node;
+  }
+
+  /** Removes a name that nothing keeps, and the names above it that it alone kept. */
+  #prune(name: string, node: Node): void {
+    if (node.parts.length > 0 || node.below > 0) return;
+    this.#nodes.delete(name);
+    const above = parentOf(name);
+    const parent = above === undefined ? undefined : this.#nodes.get(above);
+    if (above === undefined || parent === undefined) return;
+    parent.below -= 1;
+    this.#prune(above, parent);
+  }
+}
+
+/** Names in the tree have no escapes: whoever puts them in has checked their labels. */
+function parentOf(name: string): string | undefined {
+  const dot = name.indexOf(".");
+  return dot < 0 || dot === name.length - 1 ? undefined : name.slice(dot + 1);
+}
+
+function partsOf(
+  owner: string,
+  { records, names = NOTHING, reserved = NOTHING, shares }: Contribution,
+): Map<string, NodePart> {
+  const parts = new Map<string, NodePart>();
+  for (const name of reserved) parts.set(name, { owner, records: NOTHING, isReserved: true });
+  for (const name of names) parts.set(name, { owner, records: NOTHING, isReserved: false });
+  for (const [name, own] of Map.groupBy(records, (record) => record.name)) {
+    const drawn = shares?.get(name);
+    parts.set(name, {
+      owner,
+      records: own,
+      isReserved: false,
+      ...(drawn === undefined ? {} : { shares: drawn }),
+    });
+  }
+  return parts;
+}
+
+/** The records of all owners by type. Sets keep their turn. */
+function mergedSets(node: Node): RecordSets {
+  const records = node.parts.length === 1 ? node.parts[0]?.records : node.parts.flatMap((it) => it.records);
+  if (records === undefined || records.length === 0) return NOTHING;
+  const sets: RecordSet[] = [];
+  for (const [type, own] of Map.groupBy(records, (record) => typeCode(record.data))) {
+    // A name with one type of records, as that of most hosts, has them in one list only.
+    const shared = own.length === records.length ? records : own;
+    const shares = sharesOf(node, type);
+    sets.push({
+      type,
+      records: shared,
+      turn: setOf(node.sets, type)?.turn ?? 0,
+      ...(shares.length < 2 ? {} : { shares }),
+    });
+  }
+  return sets;
+}
+
+/** What of the shares is of a type; a share without such records is not drawn. */
+function sharesOf(node: Node, type: number): readonly Share[] {
+  const shares = node.parts.flatMap((part) => part.shares ?? NOTHING);
+  return shares
+    .map(({ weight, records }) => ({ weight, records: records.filter((it) => typeCode(it.data) === type) }))
+    .filter((it) => it.records.length > 0);
+}

@@ -1,0 +1,81 @@
+import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
+import { FleetError, messageOf } from "@fairlead/base/errors.ts";
+import type { Logger } from "@fairlead/base/log.ts";
+import { formatSocketAddress, type SocketAddress } from "./listen-address.ts";
+import type { Respond } from "./responder.ts";
+
+export interface UdpOptions {
+  readonly address: SocketAddress;
+  readonly respond: Respond;
+  readonly log: Logger;
+  /** Most queries that may wait for an answer of somebody else; more are dropped, as a full socket drops them. */
+  readonly maxPending: number;
+}
+
+/** Answers datagrams at one address. */
+export async function serveUdp(options: UdpOptions): Promise<{ readonly port: number } & AsyncDisposable> {
+  const { address, respond, log, maxPending } = options;
+  const socket = createSocket({
+    type: address.family === "IPv6" ? "udp6" : "udp4",
+    ipv6Only: address.family === "IPv6",
+    // A burst waits here while this process is busy. The kernel may give less.
+    recvBufferSize: 1 << 20,
+  });
+  let isOpen = true;
+  let pending = 0;
+  const send = (answer: Buffer, to: RemoteInfo): void => {
+    if (!isOpen) return;
+    // An answer that cannot be sent is lost like any datagram: the client asks again.
+    socket.send(answer, to.port, to.address, (error) => {
+      if (error !== null) log.debug("an answer could not be sent", { error: error.message });
+    });
+  };
+  const sendLater = async (answer: Promise<Buffer | undefined>, to: RemoteInfo): Promise<void> => {
+    pending++;
+    const late = await answer;
+    pending--;
+    if (late !== undefined) send(late, to);
+  };
+  socket.on("message", (query, from) => {
+    // Port 0 is nobody's, and an answer to it fails.
+    if (from.port === 0 || pending >= maxPending) return;
+    const answer = respond(query, "udp");
+    if (answer === undefined) return;
+    if (!(answer instanceof Promise)) {
+      send(answer, from);
+      return;
+    }
+    void sendLater(answer, from);
+  });
+  await bind(socket, address);
+  socket.on("error", (error) => log.error("a DNS socket failed", { error: messageOf(error) }));
+  return {
+    port: socket.address().port,
+    async [Symbol.asyncDispose]() {
+      isOpen = false;
+      await new Promise<void>((resolve) => {
+        socket.close(() => resolve());
+      });
+    },
+  };
+}
+
+function bind(socket: Socket, address: SocketAddress): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onError = (cause: Error): void => {
+      socket.close();
+      reject(cannotListen(address, "UDP", cause));
+    };
+    socket.once("error", onError);
+    socket.bind(address.port, address.host, () => {
+      socket.off("error", onError);
+      resolve();
+    });
+  });
+}
+
+export function cannotListen(address: SocketAddress, protocol: "UDP" | "TCP", cause: Error): FleetError {
+  return new FleetError("OPTION_INVALID", `cannot listen on ${formatSocketAddress(address)} (${protocol})`, {
+    cause,
+  });
+}

@@ -1,0 +1,107 @@
+import { Command } from "@commander-js/extra-typings";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { foldName, parseName } from "@fairlead/dns/wire/name.ts";
+import { createClusterSetSync } from "@fairlead/fleet/dns/sync.ts";
+import { createTrafficSync } from "@fairlead/fleet/dns/traffic-sync.ts";
+import { KUBECONFIG_FLAG } from "#shared/contexts.ts";
+import { parseWhole } from "@fairlead/base/program/numbers.ts";
+import { resultOption } from "#shared/output.ts";
+import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
+import { collect, type DnsParts, runDns } from "./compose.ts";
+
+/** Longest that answers may be kept: CoreDNS's bound. Unit: seconds. */
+const MAX_TTL = 3600;
+const ZONE_FLAG = ["--zone <domain>", "the zone of the cluster set", "clusterset.local"] as const;
+
+/** The cluster-set DNS server of one member (KEP-1645), and commands that see that it is asked. */
+export function command(): Command {
+  // Flags of the server and of the others have names in common: what follows a word belongs to it.
+  const dns = new Command("dns").enablePositionalOptions();
+  addServer(dns);
+  dns
+    .command("check")
+    .description("fail unless the names of the cluster set are answered")
+    .option(...ZONE_FLAG)
+    .option(
+      "--server <address>",
+      "who is asked, and maybe on which port; default: the DNS of this machine or pod",
+    )
+    .option("--also <address>", "one more who has to answer, as a replica of that DNS (repeatable)", collect)
+    .option("--gone", "fail while any of them answers for the zone")
+    .option("--name <name>", "a name that has to resolve too, such as kubernetes.default.svc")
+    .option("--timeout <seconds>", "how long to try again, 0 to 600", "10")
+    .action(async (flags) => (await import("./check.ts")).check(flags));
+  dns
+    .command("setup")
+    .description("make the cluster's own DNS ask for the names of the cluster set, and see that it does")
+    .option(...KUBECONFIG_FLAG)
+    .option("--context <name>", "an administrator of the member; default: the current context")
+    .option(...ZONE_FLAG)
+    .option("--dns-address <address>", "who answers; default: the Service of the chart (repeatable)", collect)
+    .option("--image <name>", "what the pod that verifies runs; default: the image of that Service's pods")
+    .option(
+      "--no-verify",
+      "do not have a pod ask the cluster's DNS whether it has the zone, or has it no more",
+    )
+    .option("--timeout <seconds>", "how long the cluster's DNS may take to know the zone, 1 to 600", "180")
+    .option("--dry-run", "print what would be written")
+    .option("--undo", "take away what was written")
+    .addOption(resultOption())
+    .action(async (flags) => (await import("./setup.ts")).setup(flags));
+  return dns;
+}
+
+/** Any number of replicas may run. */
+function addServer(dns: Command): void {
+  dns
+    .description("answer names of imported services: SERVICE.NAMESPACE.svc.clusterset.local")
+    .option("--kubeconfig <file>", "the member's API server; default: that of the pod's cluster")
+    .option("--listen <address:port>", "where to answer over UDP and TCP (repeatable)", collect)
+    .option(...ZONE_FLAG)
+    .option("--ttl <seconds>", "how long answers may be kept, 0 to 3600", "5")
+    .option("--traffic-zone <domain>", "the zone of TrafficManagerProfiles to answer beside it")
+    .option("--traffic-only", "answer that zone alone: on a hub, which imports no services")
+    .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")
+    .option(...LOG_LEVEL_FLAG)
+    .option(...READY_FD_FLAG)
+    .action(({ listen, ...flags }) => {
+      // Not a required option: those of a command are asked of its subcommands too.
+      if (listen === undefined) dns.error("required option '--listen <address:port>' not specified");
+      return runProgram("dns", flags, async (context) => {
+        const ttl = parseWhole("--ttl", flags.ttl, { min: 0, max: MAX_TTL });
+        const zone = { origin: parseZone("--zone", flags.zone), ttl };
+        const { trafficZone, trafficOnly = false } = flags;
+        if (trafficOnly && trafficZone === undefined)
+          throw new FleetError("OPTION_INVALID", "--traffic-only needs --traffic-zone");
+        const origin = trafficZone === undefined ? undefined : parseZone("--traffic-zone", trafficZone);
+        const zones: DnsParts["zones"] = (client, tree, deps) =>
+          createClusterSetSync({ client, tree, zone }, deps);
+        const traffic: DnsParts["traffic"] =
+          origin === undefined
+            ? undefined
+            : (client, deps) => createTrafficSync(client, { origin, negativeTtl: ttl }, deps);
+        await runDns(
+          context,
+          { ...flags, listen },
+          {
+            zones: trafficOnly ? undefined : zones,
+            traffic,
+            forwards: () => [],
+            // A cluster that has not joined a fleet yet has no imports to wait for.
+            readyWhenSynced: false,
+            isBehindProxies: true,
+          },
+        );
+      });
+    });
+}
+
+function parseZone(flag: string, text: string): ReturnType<typeof foldName> {
+  try {
+    return foldName(parseName(text));
+  } catch (cause) {
+    throw new FleetError("OPTION_INVALID", `${flag} must be a domain, got ${JSON.stringify(text)}`, {
+      cause,
+    });
+  }
+}

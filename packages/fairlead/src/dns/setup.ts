@@ -1,0 +1,70 @@
+import { previewDns, setUpDns, undoDns } from "@fairlead/fleet/cli/dns-setup/setup.ts";
+import type { DnsPlan } from "@fairlead/fleet/cli/dns-setup/plan.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import type { ResultOutput } from "@fairlead/fleet/cli/output.ts";
+import { loadContext } from "#shared/contexts.ts";
+import { parseWhole } from "@fairlead/base/program/numbers.ts";
+import { printResult } from "#shared/output.ts";
+import { runForPeople, sayStep } from "@fairlead/base/program/people.ts";
+
+interface SetupFlags {
+  readonly kubeconfig?: string | undefined;
+  readonly context?: string | undefined;
+  readonly zone: string;
+  readonly dnsAddress?: readonly string[] | undefined;
+  readonly image?: string | undefined;
+  readonly verify: boolean;
+  readonly timeout: string;
+  readonly dryRun?: true | undefined;
+  readonly undo?: true | undefined;
+  readonly output: ResultOutput;
+}
+
+export async function setup(flags: SetupFlags): Promise<void> {
+  await runForPeople("dns setup", async ({ deps, signal }) => {
+    const options = {
+      zone: flags.zone,
+      ...(flags.dnsAddress === undefined ? {} : { addresses: flags.dnsAddress.map(parseAddress) }),
+      ...(flags.image === undefined ? {} : { image: flags.image }),
+      verify: flags.verify,
+      seconds: parseWhole("--timeout", flags.timeout, { min: 1, max: 600 }),
+    };
+    const named = { file: undefined, context: flags.context };
+    const config = await loadContext(named, flags.kubeconfig, process.env);
+    await using client = connect(config, deps);
+    if (flags.dryRun === true && flags.undo !== true) {
+      const plan = await previewDns(client, options, signal);
+      if (flags.output === "text") printPlan(plan);
+      else printResult(plan, flags.output);
+      return;
+    }
+    const steps: string[] = [];
+    const progress = (step: string): void => {
+      steps.push(step);
+      sayStep(step);
+    };
+    try {
+      if (flags.undo === true) await undoDns(client, options, { ...deps, progress }, signal);
+      else await setUpDns(client, options, { ...deps, progress }, signal);
+    } finally {
+      // As far as it came: the exit code says whether that was to the end.
+      printResult({ steps: steps.map((step) => ({ step, status: "done" })) }, flags.output);
+    }
+  });
+}
+
+function parseAddress(text: string): string {
+  if (tryParseAddress(text) !== undefined) return text;
+  throw new FleetError("OPTION_INVALID", `--dns-address must be an IP address, got ${JSON.stringify(text)}`);
+}
+
+function printPlan({ edits, reloads, hints }: DnsPlan): void {
+  if (edits.length === 0) console.log("nothing to change");
+  for (const { configMap, key, after = "" } of edits)
+    console.log(`# ConfigMap kube-system/${configMap}, ${key}:\n${after}`);
+  if (!reloads && edits.length > 0)
+    console.log("# CoreDNS does not reload by itself: its pods would be started anew");
+  for (const hint of hints) console.log(`# ${hint}`);
+}

@@ -1,0 +1,45 @@
+import { hostname } from "node:os";
+import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { startHub } from "@fairlead/fleet/hub/hub.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { clusterConfig } from "#shared/cluster-config.ts";
+import { runElected } from "#shared/leader.ts";
+import { createManagerParts, type ManagerFlags } from "#shared/manager.ts";
+import { keepPresence } from "#shared/presence.ts";
+import { serveMetrics } from "@fairlead/base/program/metrics-server.ts";
+import { untilAborted } from "@fairlead/base/abortable.ts";
+import { type ProgramContext } from "@fairlead/base/program/program.ts";
+
+export interface HubRun extends ManagerFlags {
+  readonly kubeconfig?: string | undefined;
+  readonly isElected: boolean;
+  readonly leases: readonly string[];
+  /** Default: fleet-system. */
+  readonly leaseNamespace?: string;
+  /** Where metrics and probes are served; each address serves both. */
+  readonly servers: readonly { readonly address: string; readonly flag: string }[];
+  readonly hub: Parameters<typeof startHub>[1];
+}
+
+/** Runs the hub's controllers until the program is told to stop. A copy that stands by is ready, too. */
+export async function runHub({ signal, log, ready }: ProgramContext, run: HubRun): Promise<void> {
+  const { deps, metrics, health } = createManagerParts(log, run);
+  await using stack = new AsyncDisposableStack();
+  const config = await clusterConfig(run.kubeconfig, deps);
+  const client = stack.use(connect(config, { ...deps, userAgent: "fairlead-hub" }));
+  for (const server of run.servers) stack.use(await serveMetrics({ ...server, metrics, checks: health }));
+  const { leases, leaseNamespace, isElected } = run;
+  const namespace = leaseNamespace === undefined ? {} : { namespace: leaseNamespace };
+  const election = { client, leases, ...namespace, side: "hub", isElected, deps } as const;
+  await runElected(election, signal, async (leading) => {
+    const own = LEASES_OF.hub[0];
+    if (!isElected && leases.includes(own)) {
+      const lease = { namespace: leaseNamespace ?? FLEET_SYSTEM_NAMESPACE, name: own, identity: hostname() };
+      void keepPresence(client, lease, deps, leading);
+    }
+    await using _hub = await startHub(client, run.hub, deps, leading);
+    ready();
+    await untilAborted(leading);
+  });
+}

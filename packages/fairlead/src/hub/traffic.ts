@@ -1,0 +1,121 @@
+import { readFileSync } from "node:fs";
+import { FleetError } from "@fairlead/base/errors.ts";
+import type { HubOptions } from "@fairlead/fleet/hub/hub.ts";
+import { createClusterSetProvider } from "@fairlead/fleet/hub/traffic-manager/providers/clusterset.ts";
+import { Primary } from "@fairlead/fleet/hub/traffic-manager/providers/rfc2136/exchange.ts";
+import { createRfc2136Provider } from "@fairlead/fleet/hub/traffic-manager/providers/rfc2136/provider.ts";
+import { parseName } from "@fairlead/dns/wire/name.ts";
+import { parseTsigKey } from "@fairlead/dns/wire/tsig.ts";
+import { parseWhole } from "@fairlead/base/program/numbers.ts";
+
+/** Flags of the traffic manager: the same for `fairlead hub` and the original command. */
+
+export interface TrafficFlags {
+  readonly trafficProvider: string;
+  readonly trafficZone: string;
+  readonly trafficTtl: string;
+  readonly trafficOwner?: string | undefined;
+  readonly rfc2136Server?: string | undefined;
+  readonly rfc2136KeyFile?: string | undefined;
+}
+
+export const TRAFFIC_PROVIDER_FLAG = [
+  "--traffic-provider <name>",
+  "who answers names of TrafficManagerProfiles: clusterset (fairlead dns), rfc2136 (another DNS server) or none",
+  "clusterset",
+] as const;
+export const TRAFFIC_ZONE_FLAG = [
+  "--traffic-zone <domain>",
+  "the domain of these names",
+  "trafficmanager.clusterset.local",
+] as const;
+export const TRAFFIC_TTL_FLAG = [
+  "--traffic-ttl <seconds>",
+  "how long these answers may be kept, 1 to 3600",
+  "60",
+] as const;
+
+export const TRAFFIC_OWNER_FLAG = [
+  "--traffic-owner <name>",
+  "whose names these are in a zone that others write, too; default: the UID of the hub's kube-system namespace",
+] as const;
+export const RFC2136_SERVER_FLAG = [
+  "--rfc2136-server <host:port>",
+  "the server that takes dynamic updates of the zone",
+] as const;
+export const RFC2136_KEY_FLAG = [
+  "--rfc2136-key-file <file>",
+  "the key that signs them, as tsig-keygen writes it: hmac-sha256",
+] as const;
+
+/** @throws {FleetError} `OPTION_INVALID` */
+export function trafficManagerOf(flags: TrafficFlags): HubOptions["trafficManager"] {
+  const ttlSeconds = parseWhole("--traffic-ttl", flags.trafficTtl, { min: 1, max: 3600 });
+  const zone = parseTrafficZone(flags.trafficZone);
+  switch (flags.trafficProvider) {
+    case "none":
+      return undefined;
+    case "clusterset":
+      return (client, deps) => ({ provider: createClusterSetProvider(client, { zone }, deps), ttlSeconds });
+    case "rfc2136":
+      return updating(flags, { zone, ttlSeconds });
+    default:
+      throw new FleetError(
+        "OPTION_INVALID",
+        `--traffic-provider must be clusterset, rfc2136 or none, got ${JSON.stringify(flags.trafficProvider)}`,
+      );
+  }
+}
+
+function updating(
+  { rfc2136Server, rfc2136KeyFile, trafficOwner }: TrafficFlags,
+  { zone, ttlSeconds }: { readonly zone: string; readonly ttlSeconds: number },
+): HubOptions["trafficManager"] {
+  if (rfc2136Server === undefined || rfc2136KeyFile === undefined)
+    throw new FleetError(
+      "OPTION_INVALID",
+      "--traffic-provider rfc2136 needs --rfc2136-server and --rfc2136-key-file",
+    );
+  const server = parseServer(rfc2136Server);
+  const key = parseTsigKey(readKey(rfc2136KeyFile));
+  const owner = trafficOwner === undefined ? {} : { owner: parseOwner(trafficOwner) };
+  return (client, deps) => {
+    const primary = new Primary({ ...server, key }, deps.clock);
+    return { provider: createRfc2136Provider(client, { primary, zone, ...owner }, deps), ttlSeconds };
+  };
+}
+
+function readKey(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    throw new FleetError("OPTION_INVALID", `--rfc2136-key-file: ${file} cannot be read`, { cause });
+  }
+}
+
+function parseServer(text: string): { readonly host: string; readonly port: number } {
+  const groups = /^(?:\[(?<v6>[^\]]+)\]|(?<host>[^:]+))(?::(?<port>\d{1,5}))?$/.exec(text)?.groups ?? {};
+  const host = groups["v6"] ?? groups["host"];
+  const port = Number(groups["port"] ?? 53);
+  if (host !== undefined && port > 0 && port <= 65_535) return { host, port };
+  throw new FleetError("OPTION_INVALID", `--rfc2136-server must be host:port, got ${JSON.stringify(text)}`);
+}
+
+/** It stands in a text between commas. */
+function parseOwner(text: string): string {
+  if (/^[\w.-]{1,63}$/.test(text)) return text;
+  throw new FleetError(
+    "OPTION_INVALID",
+    `--traffic-owner must be letters, digits, dots and dashes, at most 63, got ${JSON.stringify(text)}`,
+  );
+}
+
+function parseTrafficZone(text: string): string {
+  try {
+    return parseName(text).replace(/\.$/, "").toLowerCase();
+  } catch (cause) {
+    throw new FleetError("OPTION_INVALID", `--traffic-zone must be a domain, got ${JSON.stringify(text)}`, {
+      cause,
+    });
+  }
+}

@@ -1,0 +1,93 @@
+import { hostname, networkInterfaces } from "node:os";
+import { Command } from "@commander-js/extra-typings";
+import { delay, systemClock } from "@fairlead/base/clock.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { EchoServer } from "@fairlead/lab/images/echo/server.ts";
+
+/** Only parsed, never extended: its options are its own affair. */
+type Program = Pick<Command, "parseAsync">;
+
+/** The echo server: what the image `fairlead.dev/echo` runs. Flags first, then environment, then defaults. */
+export function command(): Program {
+  return new Command("lab-echo")
+    .description("answer every request with who answers and whom it saw")
+    .option("--port <number>", "port of the HTTP server (ECHO_PORT)", process.env["ECHO_PORT"] ?? "8080")
+    .option(
+      "--tcp-port <number>",
+      "port on which bytes come back, 0 for none (ECHO_TCP_PORT)",
+      process.env["ECHO_TCP_PORT"] ?? "0",
+    )
+    .option(
+      "--udp-port <number>",
+      "port on which packets are answered with who answers, 0 for none (ECHO_UDP_PORT)",
+      process.env["ECHO_UDP_PORT"] ?? "0",
+    )
+    .option(
+      "--ready-delay <ms>",
+      "time until it is ready (ECHO_READY_DELAY_MS)",
+      process.env["ECHO_READY_DELAY_MS"] ?? "0",
+    )
+    .option(
+      "--drain <ms>",
+      "time it serves on when told to end (ECHO_DRAIN_MS)",
+      process.env["ECHO_DRAIN_MS"] ?? "2000",
+    )
+    .action(async (flags) => {
+      const server = new EchoServer({
+        identity: identity(),
+        port: wholeNumber("--port", flags.port),
+        tcpPort: wholeNumber("--tcp-port", flags.tcpPort),
+        udpPort: wholeNumber("--udp-port", flags.udpPort),
+        readyDelayMs: wholeNumber("--ready-delay", flags.readyDelay),
+        clock: systemClock,
+      });
+      await server.start();
+      process.stdout.write(`serving on port ${server.port}\n`);
+      await serveUntilTold(wholeNumber("--drain", flags.drain));
+      await server[Symbol.asyncDispose]();
+    });
+}
+
+/** Who this is: what the pod says in its environment, and what the machine knows where it says nothing. */
+function identity() {
+  const { env } = process;
+  const addresses = Object.values(networkInterfaces())
+    .flatMap((it) => it ?? [])
+    .filter((it) => !it.internal && !it.address.startsWith("fe80:"))
+    .map((it) => it.address);
+  return {
+    cluster: env["CLUSTER_NAME"] ?? "",
+    node: env["NODE_NAME"] ?? "",
+    namespace: env["POD_NAMESPACE"] ?? "",
+    pod: env["POD_NAME"] ?? hostname(),
+    addresses,
+  };
+}
+
+/**
+ * Resolves `drainMs` after SIGTERM or SIGINT, and at once on a second one. Until then everything is served as before:
+ * connections go on arriving while the news that this pod ends travels through the fleet.
+ */
+async function serveUntilTold(drainMs: number): Promise<void> {
+  const now = new AbortController();
+  await new Promise<void>((resolve) => {
+    const keepAlive = setInterval(() => {}, 1 << 30);
+    let told = false;
+    const onSignal = (): void => {
+      if (told) now.abort();
+      told = true;
+      clearInterval(keepAlive);
+      resolve();
+    };
+    process.on("SIGTERM", onSignal);
+    process.on("SIGINT", onSignal);
+  });
+  process.stdout.write(`ending; serving on for ${drainMs} ms\n`);
+  await delay(systemClock, drainMs, now.signal).catch(() => {});
+}
+
+function wholeNumber(flag: string, text: string): number {
+  const value = Number(text);
+  if (text !== "" && Number.isInteger(value) && value >= 0) return value;
+  throw new FleetError("OPTION_INVALID", `${flag} must be a whole number, got ${JSON.stringify(text)}`);
+}

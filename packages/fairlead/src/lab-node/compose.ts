@@ -1,0 +1,131 @@
+import { accessSync, constants, existsSync, readFileSync, realpathSync } from "node:fs";
+import { hostname } from "node:os";
+import { dirname, join } from "node:path";
+import { type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import type { Component } from "@fairlead/base/lifecycle.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { availableImages, type Machine } from "@fairlead/lab/images/catalogue.ts";
+import { SYSTEM_PATH } from "@fairlead/lab/node/container/runtime.ts";
+import { BY_NAMESPACE, Kubelet } from "@fairlead/lab/node/kubelet/kubelet.ts";
+import { nodeLabels } from "@fairlead/lab/node/registration/node-object.ts";
+import { readCapacity, readNodeInfo } from "@fairlead/lab/node/registration/machine-facts.ts";
+import { Heartbeat, NodeRegistration } from "@fairlead/lab/node/registration/registration.ts";
+import { KubeletServer } from "@fairlead/lab/node/server/server.ts";
+import { composeProxy } from "./proxy.ts";
+
+export interface NodeFlags {
+  readonly nodeName: string;
+  readonly dataDir: string;
+  readonly nodeIp: readonly string[];
+  readonly podCidr: readonly string[];
+  readonly clusterCidr?: readonly string[] | undefined;
+  readonly clusterDns: readonly string[];
+  readonly clusterDomain: string;
+  readonly cluster?: string | undefined;
+  readonly clientCa: string;
+  readonly servingCert: string;
+  readonly servingKey: string;
+  readonly port: number;
+  readonly zone?: string | undefined;
+  readonly leaseSeconds: number;
+}
+
+export interface NodeDeps {
+  readonly client: KubeClient;
+  readonly deps: RuntimeDeps;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+}
+
+/** The Kubernetes version whose kubelet this one stands in for. */
+const KUBERNETES_VERSION = "v1.36.0+fairlead";
+
+/** The parts of a node, in the order in which they start. */
+export function composeNode(flags: NodeFlags, { client, deps, environment }: NodeDeps): readonly Component[] {
+  const capacity = readCapacity();
+  const machine = describeMachine(flags, environment);
+  const lab = environment["FAIRLEAD_LAB"];
+  const facts = {
+    name: flags.nodeName,
+    addresses: flags.nodeIp,
+    podCidrs: flags.podCidr,
+    capacity,
+    info: readNodeInfo(flags.nodeName, KUBERNETES_VERSION),
+    kubeletPort: flags.port,
+    images: availableImages(machine),
+    zone: flags.zone,
+  };
+  const services = createInformer<Service>(
+    client,
+    SERVICES,
+    { indexes: { [BY_NAMESPACE]: (it) => [it.metadata.namespace ?? ""] } },
+    deps,
+  );
+  const kubelet = new Kubelet({
+    client,
+    deps,
+    nodeName: flags.nodeName,
+    dataDir: flags.dataDir,
+    nodeIPs: flags.nodeIp,
+    podCidrs: flags.podCidr,
+    dns: { servers: flags.clusterDns, domain: flags.clusterDomain, machine: readMachineResolver() },
+    machine,
+    capacity,
+    labels: nodeLabels(facts),
+    services,
+    shimEnv: lab === undefined ? {} : { FAIRLEAD_LAB: lab },
+  });
+  const registration = new NodeRegistration(client, facts, deps);
+  const heartbeat = new Heartbeat(client, { name: flags.nodeName, leaseSeconds: flags.leaseSeconds }, deps);
+  const server = new KubeletServer({
+    port: flags.port,
+    cert: readFileSync(flags.servingCert, "utf8"),
+    key: readFileSync(flags.servingKey, "utf8"),
+    clientCa: readFileSync(flags.clientCa, "utf8"),
+    pods: kubelet.access,
+    clock: deps.clock,
+    log: deps.log,
+  });
+  const clusterCidrs = flags.clusterCidr ?? flags.podCidr;
+  const proxy = composeProxy(client, { name: flags.nodeName, clusterCidrs, services }, deps);
+  // The node is ready for pods once their Services work.
+  return [proxy, kubelet, server, registration, heartbeat];
+}
+
+/** What images may count on: the machine's programs, and our own executable as it runs now. */
+function describeMachine(flags: NodeFlags, environment: NodeDeps["environment"]): Machine {
+  const entry = realpathSync(environment["FAIRLEAD_ENTRY"] ?? process.argv[1] ?? "");
+  const node = realpathSync(process.execPath);
+  return {
+    has: (program) => SYSTEM_PATH.split(":").some((folder) => isExecutable(join(folder, program))),
+    fairlead: [node, entry],
+    fairleadFiles: [packageOf(entry), node],
+    hostname: hostname(),
+    identity: {
+      NODE_NAME: flags.nodeName,
+      ...(flags.cluster === undefined ? {} : { CLUSTER_NAME: flags.cluster }),
+    },
+  };
+}
+
+/** The folder of the package that a file belongs to: everything that it may import is below. */
+function packageOf(entry: string): string {
+  for (let folder = dirname(entry); folder !== dirname(folder); folder = dirname(folder))
+    if (existsSync(join(folder, "package.json"))) return folder;
+  throw new FleetError("OPTION_INVALID", `${entry} lies in no package: there is no package.json above it`);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function readMachineResolver(): string {
+  return existsSync("/etc/resolv.conf") ? readFileSync("/etc/resolv.conf", "utf8") : "";
+}

@@ -1,0 +1,72 @@
+import { Command } from "@commander-js/extra-typings";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { startAll } from "@fairlead/base/lifecycle.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import { composeNode } from "./compose.ts";
+import { untilAborted } from "@fairlead/base/abortable.ts";
+import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
+
+/** Only parsed, never extended: its options are its own affair. */
+type Program = Pick<Command, "parseAsync">;
+
+/** A node of a lab: kubelet and service proxy, in the network namespace in which it is started. */
+export function command(): Program {
+  return new Command("lab-node")
+    .description("run the pods that are bound to a node, in the network namespace in which it is started")
+    .requiredOption("--kubeconfig <file>", "how to reach the cluster's API server")
+    .requiredOption("--node-name <name>", "name of the Node object")
+    .requiredOption("--data-dir <folder>", "the node's state: what must outlive this process")
+    .requiredOption(
+      "--node-ip <addresses>",
+      "addresses of the node, one per family, the primary one first",
+      list,
+    )
+    .requiredOption(
+      "--pod-cidr <prefixes>",
+      "where its pods get their addresses from, in the same order",
+      list,
+    )
+    .option(
+      "--cluster-cidr <prefixes>",
+      "addresses of all pods of the cluster; default: those of --pod-cidr",
+      list,
+    )
+    .requiredOption("--cluster-dns <addresses>", "DNS servers of pods", list)
+    .option("--cluster-domain <domain>", "domain of the cluster's own names", "cluster.local")
+    .option("--cluster <name>", "name of the cluster, which our own images get as CLUSTER_NAME")
+    .requiredOption("--client-ca <file>", "authority of those who may use the kubelet's server")
+    .requiredOption("--serving-cert <file>", "certificate of the kubelet's server")
+    .requiredOption("--serving-key <file>", "its private key")
+    .option("--port <number>", "port of the kubelet's server", "10250")
+    .option("--zone <name>", "the node's topology.kubernetes.io/zone")
+    .option("--lease-seconds <seconds>", "how long the node counts as alive after its last heartbeat", "40")
+    .option(...LOG_LEVEL_FLAG)
+    .option(...READY_FD_FLAG)
+    .action((flags) =>
+      runProgram("lab-node", flags, async ({ signal, log, ready }) => {
+        const deps = systemDeps(log);
+        const config = await loadKubeconfig(flags.kubeconfig, { clock: deps.clock });
+        await using client = connect(config, { ...deps, userAgent: "kubelet/fairlead" });
+        const numbers = {
+          port: wholeNumber("--port", flags.port),
+          leaseSeconds: wholeNumber("--lease-seconds", flags.leaseSeconds),
+        };
+        const components = composeNode({ ...flags, ...numbers }, { client, deps, environment: process.env });
+        await using _running = await startAll(components, signal);
+        ready();
+        await untilAborted(signal);
+      }),
+    );
+}
+
+function list(text: string): readonly string[] {
+  return text.split(",").filter((it) => it !== "");
+}
+
+function wholeNumber(flag: string, text: string): number {
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= 1 && value <= 65_535) return value;
+  throw new FleetError("OPTION_INVALID", `${flag} must be a whole number from 1 to 65535, got ${text}`);
+}

@@ -1,0 +1,75 @@
+import { existsSync } from "node:fs";
+import { homedir } from "node:os";
+import { dirname, join } from "node:path";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import type { Lab } from "@fairlead/lab/faults.ts";
+import { labLayout } from "@fairlead/lab/layout.ts";
+import { requireState } from "@fairlead/lab/state.ts";
+import { checkLabName } from "@fairlead/lab/topology.ts";
+import type { LabContext } from "@fairlead/lab/up.ts";
+import { searchPath } from "@fairlead/base/program/kubectl.ts";
+import { fleetInstall } from "./install.ts";
+
+/** What the lab commands take from their surroundings. */
+
+/** Labs of root live in memory where the system keeps such things; those of others in their own run-time folder. */
+export function stateRoot(): string {
+  const chosen = process.env["FAIRLEAD_STATE"];
+  if (chosen !== undefined && chosen !== "") return chosen;
+  const uid = process.getuid?.() ?? 0;
+  if (uid === 0 && process.env["FAIRLEAD_USERNS"] === undefined) return "/run/fairlead";
+  const runtime = process.env["XDG_RUNTIME_DIR"];
+  return runtime === undefined || runtime === ""
+    ? `/tmp/fairlead-${process.env["FAIRLEAD_USERNS"] ?? uid}`
+    : join(runtime, "fairlead");
+}
+
+export function labContext(): LabContext {
+  const entry = process.argv[1] ?? "";
+  // Made with the bundle of a checkout; elsewhere there is none.
+  const cache = join(dirname(entry), "compile-cache");
+  return {
+    stateRoot: stateRoot(),
+    clock: systemClock,
+    log: silentLogger,
+    fleet: fleetInstall,
+    launcher: {
+      command: [process.execPath, "--disable-warning=ExperimentalWarning", entry],
+      env: {
+        PATH: searchPath(),
+        HOME: homedir(),
+        LANG: "C.UTF-8",
+        FAIRLEAD_ENTRY: entry,
+        ...(existsSync(cache) ? { NODE_COMPILE_CACHE: cache } : {}),
+      },
+    },
+  };
+}
+
+/** A lab that is there. @throws `LAB_NOT_FOUND` */
+export function openLab(name: string): Lab {
+  checkLabName(name);
+  const context = labContext();
+  const layout = labLayout(context.stateRoot, name);
+  return { context, layout, state: requireState(layout, name) };
+}
+
+export function parseCount(flag: string, text: string): number {
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new FleetError("OPTION_INVALID", `${flag} must be a whole number, got ${JSON.stringify(text)}`);
+}
+
+/** Aborts on Ctrl-C, so that what was begun is undone or left in a state that can be mended. */
+export function untilInterrupted(): AbortSignal {
+  const stop = new AbortController();
+  const onSignal = (): void => {
+    if (stop.signal.aborted) process.exit(130);
+    process.exitCode = 130;
+    stop.abort(new FleetError("ABORTED", "interrupted"));
+  };
+  process.on("SIGINT", onSignal);
+  process.on("SIGTERM", onSignal);
+  return stop.signal;
+}

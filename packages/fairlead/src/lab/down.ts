@@ -1,0 +1,64 @@
+import { createInterface } from "node:readline/promises";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { labLayout } from "@fairlead/lab/layout.ts";
+import { listLabs, lockLab } from "@fairlead/lab/state.ts";
+import { type Removed, removeIfEmpty, removeLab } from "@fairlead/lab/teardown.ts";
+import { checkLabName } from "@fairlead/lab/topology.ts";
+import { stateRoot, untilInterrupted } from "./context.ts";
+import { readLabs, renderLabs } from "./list.ts";
+import { inOwnNamespace, leaveUserNamespace } from "./user-namespace.ts";
+
+interface DownOptions {
+  readonly name: string;
+  readonly all?: true | undefined;
+  readonly yes?: true | undefined;
+}
+
+/** Takes one lab away, or all of them once somebody has agreed. A lab that is not there is not an error. */
+export async function down(options: DownOptions): Promise<void> {
+  if (await inOwnNamespace()) return;
+  const root = stateRoot();
+  const signal = untilInterrupted();
+  const names = options.all === true ? listLabs(root) : [options.name];
+  if (options.all === true && options.yes !== true && names.length > 0 && !(await agrees(root, signal)))
+    return;
+  for (const name of names) await downOne(root, name, signal);
+  if (names.length === 0) console.log("There is no lab.");
+  leaveUserNamespace(root);
+}
+
+/** What of a lab is lost cannot be brought back: names all of them and asks. */
+async function agrees(root: string, signal: AbortSignal): Promise<boolean> {
+  console.error(renderLabs(readLabs(root, systemClock.now())));
+  if (!process.stdin.isTTY)
+    throw new FleetError(
+      "OPTION_INVALID",
+      "lab down --all takes all of these away and cannot ask here: nobody types. Give --yes.",
+    );
+  const asking = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const answer = await asking.question("Take all of these away? [y/N] ", { signal });
+    return /^y(es)?$/i.test(answer.trim());
+  } finally {
+    asking.close();
+  }
+}
+
+async function downOne(root: string, name: string, signal: AbortSignal): Promise<void> {
+  checkLabName(name);
+  const startMs = systemClock.monotonic();
+  const removed = await removeLocked(root, name, signal);
+  removeIfEmpty(root);
+  const seconds = ((systemClock.monotonic() - startMs) / 1000).toFixed(1);
+  if (removed.processes + removed.namespaces + removed.mounts === 0) console.log(`Lab ${name} is not up.`);
+  else
+    console.log(
+      `Lab ${name} is down: ${removed.processes} processes, ${removed.namespaces} namespaces, ${removed.mounts} mounts gone (${seconds} s).`,
+    );
+}
+
+async function removeLocked(root: string, name: string, signal: AbortSignal): Promise<Removed> {
+  using _lock = await lockLab(root, name, { clock: systemClock, signal });
+  return await removeLab(labLayout(root, name), { hostLink: `fl-${name}`, clock: systemClock }, signal);
+}

@@ -1,0 +1,59 @@
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import type { LabCluster } from "@fairlead/lab/topology.ts";
+import { connectCluster, type LabContext, type LabUp, type Report } from "@fairlead/lab/up.ts";
+
+/** How many heartbeats fit into a lease: two may be lost. */
+const HEARTBEATS_PER_LEASE = 3;
+
+/** Joins every member that the hub does not know yet, all at once. */
+export async function joinMembers(
+  lab: LabUp,
+  context: LabContext,
+  report: Report,
+  signal: AbortSignal,
+): Promise<void> {
+  const known = await knownMembers(lab, context, signal);
+  const missing = lab.topology.clusters.filter((it) => it.runs === "member" && !known.has(it.name));
+  if (missing.length === 0) return;
+  report("members join the hub");
+  await Promise.all(missing.map((cluster) => joinMember(lab, context, cluster, signal)));
+}
+
+async function joinMember(
+  lab: LabUp,
+  context: LabContext,
+  cluster: LabCluster,
+  signal: AbortSignal,
+): Promise<void> {
+  const { leaseSeconds } = lab.topology.spec;
+  await joinCluster(
+    {
+      name: cluster.name,
+      hub: await loadKubeconfig(lab.layout.kubeconfig, { context: "hub" }),
+      member: await loadKubeconfig(lab.layout.kubeconfig, { context: cluster.name }),
+      heartbeatSeconds: Math.max(1, Math.floor(leaseSeconds / HEARTBEATS_PER_LEASE)),
+    },
+    systemDeps(context.log),
+    signal,
+  );
+}
+
+async function knownMembers(
+  lab: LabUp,
+  context: LabContext,
+  signal: AbortSignal,
+): Promise<ReadonlySet<string>> {
+  await using client = await connectCluster({ name: "hub" }, lab.layout, context.log);
+  try {
+    const { items } = await client.list(MEMBER_CLUSTERS, { signal });
+    return new Set(items.map((it) => it.metadata.name));
+  } catch (error) {
+    // The kind itself comes with the first join.
+    if (hasCode(error, "API_NOT_FOUND")) return new Set();
+    throw error;
+  }
+}

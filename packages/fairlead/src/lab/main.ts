@@ -1,0 +1,87 @@
+import { Command } from "@commander-js/extra-typings";
+import { listOption } from "#shared/output.ts";
+
+/** `fairlead lab`: the commands; what they do is in the files beside this one, loaded when asked for. */
+export function command(): Command {
+  const lab = new Command("lab").description(
+    "run a fleet on this machine: a hub and members in network namespaces",
+  );
+  // A command's own flags stand before its arguments: what comes after belongs to kubectl or to the shell.
+  lab.enablePositionalOptions();
+  const name = ["--name <name>", "name of the lab", "demo"] as const;
+  lab
+    .command("up")
+    .description("bring a lab up, or mend one that is partly up")
+    .option(...name)
+    .option("--members <number>", "member clusters, 1 to 100", "3")
+    .option("--nodes <number>", "nodes of each member, 1 to 5", "2")
+    .option("--topology <topology>", "flat: pod networks are routed between clusters", "flat")
+    .option("--ip-family <family>", "what pods, nodes and Services have: dual or ipv4", "dual")
+    .option("--lease-seconds <number>", "how long a silent cluster or node counts as alive", "5")
+    .option("--bare", "clusters alone, the hub with nodes too: install charts and join as on real clusters")
+    .option("--no-fleet", "leave the clusters apart: join none to the hub")
+    .action(async (options) => (await import("./up.ts")).up(options));
+  lab
+    .command("down")
+    .description("take a lab away; nothing of it stays")
+    .option(...name)
+    .option("--all", "every lab of this machine's user, after it has named them and asked")
+    .option("-y, --yes", "do not ask")
+    .action(async (options) => (await import("./down.ts")).down(options));
+  lab
+    .command("list")
+    .description("the labs of this machine's user")
+    .addOption(listOption())
+    .action(async (options) => (await import("./list.ts")).list(options));
+  lab
+    .command("status")
+    .description("what runs")
+    .option(...name)
+    .addOption(listOption())
+    .action(async (options) => (await import("./status.ts")).status(options));
+  lab
+    .command("logs")
+    .description("print the log of a program, such as member-1/apiserver")
+    .argument("<program>")
+    .option(...name)
+    .option("-f, --follow", "go on printing")
+    .option("--tail <lines>", "print only the last lines")
+    .action(async (program, options) => (await import("./logs.ts")).logs(program, options));
+  lab
+    .command("kubectl")
+    .description("run kubectl against a cluster: lab kubectl member-1 get pods -A")
+    .argument("<cluster>")
+    .argument("[arguments...]")
+    .option(...name)
+    .allowUnknownOption()
+    .passThroughOptions()
+    .action(async (cluster, args, options) => (await import("./enter.ts")).kubectl(cluster, args, options));
+  lab
+    .command("kubeconfig")
+    .description("print the path of the lab's kubeconfig, which has a context for each cluster")
+    .option(...name)
+    .action(async (options) => (await import("./enter.ts")).kubeconfig(options));
+  lab
+    .command("shell")
+    .description(
+      "open a shell in the network of a cluster or node; without one, where the lab's addresses answer",
+    )
+    .usage("[options] [place] [[--] command...]")
+    .argument("[place-and-command...]", "where, and a command to run instead; after -- the command alone")
+    .option(...name)
+    .passThroughOptions()
+    .action(async (words, options) => (await import("./enter.ts")).shell(words, options));
+  for (const verb of ["kill", "restore"] as const) {
+    lab
+      .command(verb)
+      .description(
+        verb === "kill"
+          ? "kill a process (member-1/apiserver), node (member-1-node-1), cluster (member-1, hub) or link (link/member-1)"
+          : "bring back what was killed",
+      )
+      .argument("<target>")
+      .option(...name)
+      .action(async (target, options) => (await import("./faults.ts"))[verb](target, options));
+  }
+  return lab;
+}

@@ -1,0 +1,75 @@
+import { systemClock } from "@fairlead/base/clock.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { checkMachine } from "@fairlead/lab/machine.ts";
+import { lockLab } from "@fairlead/lab/state.ts";
+import { checkSpec, DEFAULT_SPEC, type LabSpec } from "@fairlead/lab/topology.ts";
+import { bringUp, type LabUp } from "@fairlead/lab/up.ts";
+import { searchPath } from "@fairlead/base/program/kubectl.ts";
+import { labContext, parseCount, untilInterrupted } from "./context.ts";
+import { joinMembers } from "./fleet.ts";
+import { inOwnNamespace, isInUserNamespace } from "./user-namespace.ts";
+
+interface UpOptions {
+  readonly name: string;
+  readonly members: string;
+  readonly nodes: string;
+  readonly topology: string;
+  readonly ipFamily: string;
+  readonly leaseSeconds: string;
+  readonly fleet: boolean;
+  readonly bare?: true | undefined;
+}
+
+export async function up(options: UpOptions): Promise<void> {
+  const spec: LabSpec = {
+    name: options.name,
+    members: parseCount("--members", options.members),
+    nodes: parseCount("--nodes", options.nodes),
+    topology: options.topology as "flat", // Checked, with all the rest, by checkSpec.
+    ipFamily: options.ipFamily as "dual",
+    leaseSeconds: parseCount("--lease-seconds", options.leaseSeconds),
+    bare: options.bare === true,
+  };
+  checkSpec(spec);
+  checkMachine(searchPath());
+  if (await inOwnNamespace("start it")) return;
+  const signal = untilInterrupted();
+  const startMs = systemClock.monotonic();
+  const lab = await bringUpOrSayWhatToDo(spec, options, signal);
+  const seconds = ((systemClock.monotonic() - startMs) / 1000).toFixed(1);
+  console.log(`Lab ${spec.name} is up: ${describe(lab)} (${seconds} s).`);
+  const named = spec.name === DEFAULT_SPEC.name ? "" : ` --name ${spec.name}`;
+  console.log(
+    isInUserNamespace()
+      ? `  fairlead lab shell${named}    # its addresses answer in there`
+      : `  export KUBECONFIG=${lab.layout.kubeconfig}`,
+  );
+}
+
+async function bringUpOrSayWhatToDo(
+  spec: LabSpec,
+  { fleet }: UpOptions,
+  signal: AbortSignal,
+): Promise<LabUp> {
+  const context = labContext();
+  try {
+    using _lock = await lockLab(context.stateRoot, spec.name, { clock: systemClock, signal });
+    const report = (step: string): void => console.log(`  ${step}`);
+    const lab = await bringUp(spec, context, report, signal);
+    if (fleet && !spec.bare) await joinMembers(lab, context, report, signal);
+    return lab;
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    const message = `interrupted. Lab ${spec.name} may be partly up: run fairlead lab up again to go on, or fairlead lab down to take it away.`;
+    throw new FleetError("ABORTED", message);
+  }
+}
+
+function describe(lab: LabUp): string {
+  const { members, nodes, bare } = lab.topology.spec;
+  return `${bare ? "bare, " : ""}a hub and ${count(members, "member")} of ${count(nodes, "node")}; ${count(lab.started.length, "program")} started`;
+}
+
+function count(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,131 @@
+/**
+ * Labs of people who are not root live in a user namespace, in which they are: a process that only waits holds it, and
+ * every lab command goes on inside it.
+ */
+
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { exec, start } from "@fairlead/base/exec.ts";
+import { endProcesses, LAB_VARIABLE, signalProcess, startTicksOf } from "@fairlead/lab/processes.ts";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { makeStateRoot } from "@fairlead/lab/state.ts";
+import { stateRoot } from "./context.ts";
+
+const HOLDER_FILE = ".user-namespace.json";
+
+/** Holds the namespaces until it is ended; loopback is up, so that what listens there answers. */
+const HOLDER_SCRIPT = "ip link set dev lo up && echo ready && exec sleep infinity";
+
+interface Holder {
+  readonly pid: number;
+  readonly startTicks: number;
+}
+
+/** Whether this command was started again inside the user namespace. */
+export function isInUserNamespace(): boolean {
+  return process.env["FAIRLEAD_USERNS"] !== undefined;
+}
+
+/** Goes to the folder in which the command was called. One that is not there inside makes no difference. */
+const HERE = 'cd -- "$1" 2>/dev/null; shift; exec "$@"';
+
+/**
+ * For people who are not root: runs this very command inside the user namespace and says true when that is done.
+ * For root, inside, and where there is no such namespace, says false: the caller does the work, or finds no lab.
+ *
+ * @param otherwise - What to do where there is no such namespace. Default: nothing.
+ */
+export async function inOwnNamespace(otherwise?: "start it"): Promise<boolean> {
+  const uid = process.getuid?.() ?? 0;
+  if (uid === 0 || isInUserNamespace()) return false;
+  const root = stateRoot();
+  const holder = findHolder(root) ?? (otherwise === undefined ? undefined : await startHolder(root));
+  if (holder === undefined) return false;
+  const child = start(
+    "nsenter",
+    [
+      `--target=${holder.pid}`,
+      "--user",
+      "--mount",
+      "--net",
+      "--preserve-credentials",
+      "--",
+      "/bin/sh",
+      "-c",
+      HERE,
+      "sh",
+      process.cwd(),
+      process.execPath,
+      ...process.argv.slice(1),
+    ],
+    { stdio: "inherit", env: { ...environment(), FAIRLEAD_USERNS: String(uid), FAIRLEAD_STATE: root } },
+  );
+  const ignore = (): void => {};
+  process.on("SIGINT", ignore); // The terminal sends it to the child too, which decides.
+  process.exitCode = await new Promise<number>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("exit", (code) => resolve(code ?? 1));
+  });
+  process.off("SIGINT", ignore);
+  return true;
+}
+
+/** Ends the holder once no lab is left; called inside. */
+export function leaveUserNamespace(root: string): void {
+  if (!isInUserNamespace() || !existsSync(root)) return;
+  if (readdirSync(root).some((it) => it !== HOLDER_FILE)) return;
+  const holder = findHolder(root);
+  rmSync(root, { recursive: true, force: true });
+  if (holder !== undefined) signalProcess(holder.pid, "SIGTERM");
+}
+
+function findHolder(root: string): Holder | undefined {
+  try {
+    const holder = JSON.parse(readFileSync(join(root, HOLDER_FILE), "utf8")) as Holder;
+    return startTicksOf(holder.pid) === holder.startTicks ? holder : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function startHolder(root: string): Promise<Holder> {
+  makeStateRoot(root, 0o700);
+  const flags = ["--user", "--map-root-user", "--mount", "--net"];
+  const probe = await exec("unshare", [...flags, "true"], { allowFailure: true });
+  if (probe.exitCode !== 0) {
+    throw new FleetError(
+      "LAB_UNSUPPORTED",
+      `a lab without root needs user namespaces, and they are refused here (${probe.stderr.trim()}). Run it as root.`,
+    );
+  }
+  const child = start("unshare", [...flags, "--", "sh", "-c", HOLDER_SCRIPT], {
+    detached: true,
+    stdio: ["ignore", "pipe", "ignore"],
+    env: { ...environment(), [LAB_VARIABLE]: root },
+  });
+  await new Promise<void>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("exit", (code) =>
+      reject(new FleetError("LAB_UNSUPPORTED", `the user namespace did not come up (code ${code})`)),
+    );
+    child.stdout?.once("data", () => resolve());
+  });
+  child.stdout?.destroy();
+  child.unref();
+  const pid = child.pid ?? 0;
+  const startTicks = startTicksOf(pid);
+  if (startTicks === undefined) {
+    await endProcesses([pid], 0, systemClock, AbortSignal.timeout(1000));
+    throw new FleetError("LAB_UNSUPPORTED", "the user namespace ended at once");
+  }
+  const holder = { pid, startTicks };
+  writeFileSync(join(root, HOLDER_FILE), JSON.stringify(holder), { mode: 0o600 });
+  return holder;
+}
+
+function environment(): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(process.env).filter((it): it is [string, string] => it[1] !== undefined),
+  );
+}

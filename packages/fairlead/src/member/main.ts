@@ -1,0 +1,62 @@
+import { Command, Option } from "@commander-js/extra-typings";
+import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
+import { runAgent } from "@fairlead/fleet/member/agent/agent.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { CLOCK_OFFSET_FLAG } from "@fairlead/base/program/clock-offset.ts";
+import { clusterConfig } from "#shared/cluster-config.ts";
+import { LEADER_FLAG, runElected } from "#shared/leader.ts";
+import {
+  checksOfMember,
+  collect,
+  CONCURRENCY_FLAG,
+  createManagerParts,
+  MAX_CONCURRENT_FLAG,
+} from "#shared/manager.ts";
+import { serveMetrics } from "@fairlead/base/program/metrics-server.ts";
+import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
+
+/** Only parsed, never extended: its options are its own affair. */
+type Program = Pick<Command, "parseAsync">;
+
+/** What runs once per member: exports, imports, heartbeats. Several copies may run; one acts. */
+export function command(): Program {
+  return new Command("member")
+    .description("run a member's part of a fleet; the Secret fleet-system/fairlead-hub names the hub")
+    .option("--kubeconfig <file>", "the member's API server; default: that of the pod's cluster")
+    .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")
+    .option(
+      "--pass-annotations <prefixes>",
+      "beginnings of the annotations that MultiClusterServices pass on to load balancers, with commas; default: known clouds'",
+    )
+    .option(CONCURRENCY_FLAG[0], CONCURRENCY_FLAG[1], collect)
+    .option(...MAX_CONCURRENT_FLAG)
+    .addOption(new Option(CLOCK_OFFSET_FLAG).hideHelp())
+    .option(...LEADER_FLAG)
+    .option(...LOG_LEVEL_FLAG)
+    .option(...READY_FD_FLAG)
+    .action((flags) =>
+      runProgram("member", flags, async ({ signal, log, ready }) => {
+        const { deps, metrics, health } = createManagerParts(log, flags);
+        await using stack = new AsyncDisposableStack();
+        const config = await clusterConfig(flags.kubeconfig, deps);
+        const local = stack.use(connect(config, { ...deps, userAgent: "fairlead-member" }));
+        if (flags.metrics !== undefined)
+          stack.use(await serveMetrics({ metrics, address: flags.metrics, checks: checksOfMember(health) }));
+        const election = { client: local, leases: LEASES_OF.member, side: "member", deps } as const;
+        // A member that has not joined yet serves all the same: it waits for the Secret.
+        await runElected({ ...election, isElected: flags.leaderElect }, signal, (leading) => {
+          ready();
+          const connectHub = (hub: Parameters<typeof connect>[0]): ReturnType<typeof connect> =>
+            connect(hub, { ...deps, userAgent: "fairlead-member" });
+          return runAgent({ local, connectHub, deps, ...passOnFrom(flags.passAnnotations) }, leading);
+        });
+      }),
+    );
+}
+
+/** An empty list passes nothing on. */
+function passOnFrom(text: string | undefined): { readonly passOn?: readonly string[] } {
+  if (text === undefined) return {};
+  const prefixes = text.split(",").map((it) => it.trim());
+  return { passOn: prefixes.filter((it) => it !== "") };
+}

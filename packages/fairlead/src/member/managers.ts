@@ -1,0 +1,141 @@
+import { delay } from "@fairlead/base/clock.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { startMember } from "@fairlead/fleet/member/member.ts";
+import type { MemberRole } from "@fairlead/fleet/member/roles.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { clusterConfig } from "#shared/cluster-config.ts";
+import { type GoValues, goBool, goText, goTexts, goVerbosity, levelOf } from "@fairlead/base/program/go-command.ts";
+import { type HubEnvironment, readHubEnvironment } from "#shared/hub-environment.ts";
+import { runElected } from "#shared/leader.ts";
+import { checksOfSide, createManagerParts, type ManagerParts } from "#shared/manager.ts";
+import { serveMetrics } from "@fairlead/base/program/metrics-server.ts";
+import { untilAborted } from "@fairlead/base/abortable.ts";
+import { type ProgramContext, runProgram } from "@fairlead/base/program/program.ts";
+
+/** The two programs that fleet-networking runs in a member, each with one manager for the hub and one for its cluster. */
+
+/** Flags that both have. */
+export const MEMBER_MANAGER_FLAGS = {
+  "tls-insecure": goBool(false, "take any certificate of the hub: for tests only"),
+  "hub-metrics-bind-address": goText(":8080", "where the hub's manager serves /metrics; 0: nowhere"),
+  "hub-health-probe-bind-address": goText(":8081", "where it serves /healthz and /readyz; 0: nowhere"),
+  "leader-elect": goBool(true, "act only while no other copy does"),
+  "leader-election-namespace": goText("fleet-system", "where the leases are"),
+  "fleet-system-namespace": goText("fleet-system", "the namespace of the fleet's own objects"),
+  "enable-v1alpha1-apis": goBool(false, "not there any more: true is refused"),
+  "enable-v1beta1-apis": goBool(true, "has to be true"),
+  "enable-networking-features": goBool(true, "false: report to the hub, and do nothing else"),
+  kubeconfig: goText(undefined, "the member's API server; default: KUBECONFIG, else the pod's cluster"),
+  concurrency: goTexts("CONTROLLER=NUMBER, keys worked on at the same time; repeatable"),
+  "max-concurrent-reconciles": goText(undefined, "the same for every other controller"),
+  "clock-offset": { ...goText(undefined, ""), isHidden: true },
+  "ready-fd": { ...goText(undefined, ""), isHidden: true },
+  v: goVerbosity(),
+} as const;
+
+export interface MemberManagerRun {
+  readonly name: string;
+  readonly role: MemberRole;
+  readonly leases: readonly string[];
+  readonly flags: GoValues<typeof MEMBER_MANAGER_FLAGS>;
+  /** Of the manager of the member's own cluster. */
+  readonly metricsAddress: string;
+  readonly probeAddress: string;
+  /** The flags that these came from. */
+  readonly metricsFlag: string;
+  readonly probeFlag: string;
+}
+
+export function runMemberManagers(run: MemberManagerRun): Promise<void> {
+  const { name, flags } = run;
+  const program = { logLevel: levelOf(flags.v), readyFd: flags["ready-fd"] };
+  return runProgram(name, program, (context) => runBoth(context, run));
+}
+
+async function runBoth({ signal, log, ready }: ProgramContext, run: MemberManagerRun): Promise<void> {
+  const { name, role, leases, flags } = run;
+  checkFlags(flags);
+  const parts = createManagerParts(log, {
+    concurrency: flags.concurrency,
+    maxConcurrentReconciles: flags["max-concurrent-reconciles"],
+    clockOffset: flags["clock-offset"],
+  });
+  const { deps, health } = parts;
+  const isInsecure = flags["tls-insecure"];
+  const environment = readHubEnvironment(process.env, { isInsecure, clock: deps.clock });
+  if (isInsecure)
+    log.warn("--tls-insecure: whoever is between here and the hub can read and change everything", {
+      instead: "HUB_CERTIFICATE_AUTHORITY holds the hub's authority",
+    });
+  await using stack = new AsyncDisposableStack();
+  await serve(stack, parts, run);
+  const userAgent = `fleet-${name}`;
+  const config = await clusterConfig(flags.kubeconfig ?? process.env["KUBECONFIG"], deps);
+  const local = stack.use(connect(config, { ...deps, userAgent }));
+  const hubDeps = { ...deps, health: health.part("hub") };
+  const hub = stack.use(connect(environment.config, { ...hubDeps, userAgent }));
+  const part = {
+    roles: new Set([role]),
+    isNetworking: flags["enable-networking-features"],
+    isFleetOnly: true,
+  };
+  const namespace = flags["leader-election-namespace"];
+  const election = { client: local, leases, namespace, side: "member", deps } as const;
+  await runElected({ ...election, isElected: flags["leader-elect"] }, signal, async (leading) => {
+    await untilToken(environment, deps, leading);
+    const { cluster } = environment;
+    await using _member = await startMember({ cluster, local, hub, deps, part }, leading);
+    ready();
+    await untilAborted(leading);
+  });
+}
+
+function checkFlags(flags: MemberManagerRun["flags"]): void {
+  const problem = [
+    flags["enable-v1alpha1-apis"] ? "--enable-v1alpha1-apis=true: these APIs are gone" : undefined,
+    flags["enable-v1beta1-apis"] ? undefined : "--enable-v1beta1-apis=false leaves no API to serve",
+    flags["fleet-system-namespace"] === "fleet-system"
+      ? undefined
+      : "--fleet-system-namespace must be fleet-system: hub and members agree on it",
+  ].find((it) => it !== undefined);
+  if (problem !== undefined) throw new FleetError("OPTION_INVALID", problem);
+}
+
+/** Four addresses; "0" and nothing switch one off, as with controller-runtime. */
+async function serve(
+  stack: AsyncDisposableStack,
+  { metrics, health }: ManagerParts,
+  run: MemberManagerRun,
+): Promise<void> {
+  const { flags } = run;
+  const servers = [
+    ["hub", "--hub-metrics-bind-address", flags["hub-metrics-bind-address"]],
+    ["hub", "--hub-health-probe-bind-address", flags["hub-health-probe-bind-address"]],
+    ["member", run.metricsFlag, run.metricsAddress],
+    ["member", run.probeFlag, run.probeAddress],
+  ] as const;
+  for (const [side, flag, address] of servers) {
+    if (address === "0" || address === "") continue;
+    stack.use(await serveMetrics({ metrics, address, flag, checks: checksOfSide(health, side) }));
+  }
+}
+
+/** A sidecar writes the token, and may come up later. Unit: milliseconds. */
+const TOKEN_RETRY_MS = 250;
+
+async function untilToken(
+  { hasToken, tokenFile }: HubEnvironment,
+  { clock, log, health }: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  using _check = health?.register({
+    name: "hub/token",
+    kind: "ready",
+    problem: () => `${tokenFile} is empty`,
+  });
+  for (let isTold = false; !(await hasToken()); isTold = true) {
+    if (!isTold) log.info("waits for the token", { file: tokenFile });
+    await delay(clock, TOKEN_RETRY_MS, signal);
+  }
+}

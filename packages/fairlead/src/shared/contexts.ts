@@ -1,0 +1,40 @@
+import { homedir } from "node:os";
+import { delimiter, join } from "node:path";
+import { FleetError } from "@fairlead/base/errors.ts";
+import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
+import { loadKubeconfig, loadKubeconfigs } from "@fairlead/kube/config/kubeconfig.ts";
+
+/** Which clusters people mean, by the files and contexts that kubectl knows. */
+
+export const KUBECONFIG_FLAG = [
+  "--kubeconfig <file>",
+  "where the contexts are; default: the files of KUBECONFIG, else ~/.kube/config",
+] as const;
+
+export interface Named {
+  /** The flag's own file. */
+  readonly file: string | undefined;
+  readonly context: string | undefined;
+}
+
+/** One context: of the file that its own flag names, of `--kubeconfig`, or of all files that kubectl would read. */
+export function loadContext(
+  named: Named,
+  kubeconfig: string | undefined,
+  env: NodeJS.ProcessEnv,
+): Promise<ClusterConfig> {
+  const options = named.context === undefined ? {} : { context: named.context };
+  const file = named.file ?? kubeconfig;
+  if (file !== undefined) return loadKubeconfig(file, options);
+  const listed = (env["KUBECONFIG"] ?? "").split(delimiter).filter((it) => it !== "");
+  return loadKubeconfigs(listed.length > 0 ? listed : [join(homedir(), ".kube", "config")], options);
+}
+
+/** Two flags left out would mean one cluster twice. */
+export function refuseSameDefault(hub: Named, member: Named): void {
+  if (hub.file !== member.file || hub.context !== undefined || member.context !== undefined) return;
+  throw new FleetError(
+    "OPTION_INVALID",
+    "say which cluster is the hub and which the member: --hub-context and --member-context (kubectl config get-contexts lists them)",
+  );
+}

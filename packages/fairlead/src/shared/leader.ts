@@ -1,0 +1,114 @@
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
+import { FLEET_SYSTEM_NAMESPACE, MANAGER_LEASES } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { delay } from "@fairlead/base/clock.ts";
+import { hasCode, messageOf } from "@fairlead/base/errors.ts";
+import { noHealth } from "@fairlead/base/health.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { runAsLeaderOfAll } from "@fairlead/kube/election/leader.ts";
+import { ensureNamespace } from "@fairlead/kube/objects/namespaces.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+
+/** How programs that may run in several copies agree on the one that acts. */
+
+export const LEADER_FLAG = [
+  "--no-leader-elect",
+  "act without asking whether another copy does: only where there is never more than one",
+] as const;
+
+/** Stands in the identity of a holder: which of the two programs that share a Lease it is. */
+type Side = "hub" | "member";
+
+export interface Election {
+  readonly client: KubeClient;
+  readonly leases: readonly string[];
+  /** Default: fleet-system. */
+  readonly namespace?: string;
+  readonly side: Side;
+  readonly isElected: boolean;
+  readonly deps: RuntimeDeps;
+}
+
+const RETRY_MS = 1000;
+/** What was led must have ended by then; a process that hangs is to be restarted. Unit: milliseconds. */
+const LONGEST_END_MS = 30_000;
+
+/**
+ * Runs `lead` while this process holds its Leases, or at once where there is no election. Whoever loses one, because its
+ * API server was away for long, stops and stands for them again.
+ */
+export async function runElected(
+  election: Election,
+  signal: AbortSignal,
+  lead: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const { client, leases, namespace = FLEET_SYSTEM_NAMESPACE, side, isElected, deps } = election;
+  const options = {
+    namespace,
+    identity: `${hostname()}_fairlead-${side}-${randomBytes(6).toString("hex")}`,
+  };
+  // One cluster may be hub and member: each keeps others out for both.
+  const colleague = side === "hub" ? "_fairlead-member-" : "_fairlead-hub-";
+  const isColleague = (holder: string): boolean => holder.includes(colleague);
+  using state = watchLeading(deps);
+  const wanted = (isElected ? leases : []).map((name) => ({
+    ...options,
+    name,
+    ...(name === MANAGER_LEASES.hub ? { isColleague } : {}),
+  }));
+  while (!signal.aborted) {
+    try {
+      await ensureNamespace(client, namespace, signal);
+      await runAsLeaderOfAll({ client, options: wanted, deps }, signal, (leading) =>
+        state.lead(leading, lead),
+      );
+    } catch (error) {
+      if (signal.aborted) return;
+      // What was led may end with the cancelled wait instead of the lost lease.
+      if (!hasCode(error, "ABORTED", "API_CONFLICT", "API_UNAVAILABLE", "API_TIMEOUT", "TIMED_OUT"))
+        throw error;
+      deps.log.warn("begins anew", { error: messageOf(error) });
+      await delay(deps.clock, RETRY_MS, signal).catch(() => {});
+    }
+  }
+}
+
+/** Says whether this process leads, and when it fails to stop though it no longer may. */
+function watchLeading({ clock, health = noHealth }: RuntimeDeps): Disposable & {
+  lead(signal: AbortSignal, body: (signal: AbortSignal) => Promise<void>): Promise<void>;
+} {
+  let isLeading = false;
+  let endsSinceMs: number | undefined;
+  const checks = [
+    health.register({
+      name: "leading",
+      kind: "note",
+      problem: () => (isLeading ? undefined : "stands by"),
+    }),
+    health.register({
+      name: "leader-election",
+      kind: "live",
+      problem: () =>
+        endsSinceMs !== undefined && clock.monotonic() - endsSinceMs > LONGEST_END_MS
+          ? "the lease is lost, and what was led has not ended"
+          : undefined,
+    }),
+  ];
+  return {
+    async lead(signal, body) {
+      const onAbort = (): void => void (endsSinceMs = clock.monotonic());
+      signal.addEventListener("abort", onAbort, { once: true });
+      isLeading = true;
+      try {
+        await body(signal);
+      } finally {
+        isLeading = false;
+        endsSinceMs = undefined;
+        signal.removeEventListener("abort", onAbort);
+      }
+    },
+    [Symbol.dispose]() {
+      for (const check of checks) check[Symbol.dispose]();
+    },
+  };
+}

@@ -1,0 +1,85 @@
+import { FleetError } from "@fairlead/base/errors.ts";
+import { type HealthCheck, HealthRegistry } from "@fairlead/base/health.ts";
+import type { Logger } from "@fairlead/base/log.ts";
+import { createMetrics, type MetricsRegistry } from "@fairlead/base/metrics.ts";
+import { createProcessMetrics } from "@fairlead/base/process-metrics.ts";
+import { type RuntimeDeps, systemDeps } from "@fairlead/base/deps.ts";
+import { skewedClock } from "@fairlead/base/program/clock-offset.ts";
+import { parseWhole } from "@fairlead/base/program/numbers.ts";
+
+/** What the programs that run controllers share. */
+
+export interface ManagerFlags {
+  readonly concurrency?: readonly string[] | undefined;
+  readonly maxConcurrentReconciles?: string | undefined;
+  readonly clockOffset?: string | undefined;
+}
+
+export const CONCURRENCY_FLAG = [
+  "--concurrency <controller=number>",
+  "keys that a controller works on at the same time, 1 to 1000; repeatable",
+] as const;
+export const MAX_CONCURRENT_FLAG = [
+  "--max-concurrent-reconciles <number>",
+  "the same for every controller that --concurrency does not name; default: each controller's own",
+] as const;
+export interface ManagerParts {
+  readonly deps: RuntimeDeps;
+  readonly metrics: MetricsRegistry;
+  readonly health: HealthRegistry;
+}
+
+export function createManagerParts(log: Logger, flags: ManagerFlags): ManagerParts {
+  const metrics = createMetrics();
+  const health = new HealthRegistry();
+  health.register({ name: "ping", kind: "live", problem: () => undefined });
+  createProcessMetrics(metrics);
+  const clock = skewedClock(flags.clockOffset);
+  return {
+    metrics,
+    health,
+    deps: { ...systemDeps(log, metrics), clock, health, concurrency: parseConcurrency(flags) },
+  };
+}
+
+function parseConcurrency(flags: ManagerFlags): (controller: string) => number | undefined {
+  const range = { min: 1, max: 1000 };
+  const all =
+    flags.maxConcurrentReconciles === undefined
+      ? undefined
+      : parseWhole("--max-concurrent-reconciles", flags.maxConcurrentReconciles, range);
+  const byName = new Map<string, number>();
+  for (const text of flags.concurrency ?? []) {
+    const [name = "", count = ""] = text.split("=", 2);
+    if (name === "")
+      throw new FleetError("OPTION_INVALID", `--concurrency must be CONTROLLER=NUMBER, got ${text}`);
+    byName.set(name, parseWhole(`--concurrency ${name}`, count, range));
+  }
+  return (controller) => byName.get(controller) ?? all;
+}
+
+/** For flags that may be given several times. */
+export function collect(value: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), value];
+}
+
+const HUB_PART = "hub/";
+const isOfHub = (it: HealthCheck): boolean => it.name.startsWith(HUB_PART);
+
+/** What a member is asked: a hub that is away is to be seen, but no reason to call the member unfit. */
+export function checksOfMember(health: HealthRegistry): Iterable<HealthCheck> {
+  return lazily(health, (it) => (isOfHub(it) && it.kind === "ready" ? { ...it, kind: "note" } : it));
+}
+
+/** What one of a member's two managers is asked: that of the hub's side, or that of its own cluster's. */
+export function checksOfSide(health: HealthRegistry, side: "hub" | "member"): Iterable<HealthCheck> {
+  return lazily(health, (it) => (it.kind === "live" || isOfHub(it) === (side === "hub") ? it : undefined));
+}
+
+/** Checks come and go while the program runs: they are read when somebody asks. */
+function lazily(
+  health: HealthRegistry,
+  pick: (check: HealthCheck) => HealthCheck | undefined,
+): Iterable<HealthCheck> {
+  return { [Symbol.iterator]: () => [...health].flatMap((it) => pick(it) ?? [])[Symbol.iterator]() };
+}

@@ -1,0 +1,70 @@
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { expect, it } from "vitest";
+import { parse } from "yaml";
+import { LIST_OUTPUTS, OBJECT_OUTPUTS, renderData, RESULT_OUTPUTS } from "@fairlead/fleet/cli/output.ts";
+import { COMMANDS, loadCommand } from "#commands.ts";
+
+interface Found {
+  readonly name: string;
+  readonly command: CommandUnknownOpts;
+}
+
+/** Every command with its subcommands, by the words that people type. */
+async function allCommands(): Promise<readonly Found[]> {
+  const found: Found[] = [];
+  const add = (name: string, command: CommandUnknownOpts): void => {
+    found.push({ name, command });
+    for (const it of command.commands) add(`${name} ${it.name()}`, it);
+  };
+  for (const [name, entry] of COMMANDS) add(name, await loadCommand(name, entry));
+  return found;
+}
+
+it("every command that prints data takes -o with the same words", async () => {
+  const words = new Map<string, readonly string[] | undefined>();
+  for (const { name, command } of await allCommands())
+    for (const option of command.options) {
+      const { short, long, flags, argChoices } = option;
+      const defaultValue: unknown = option.defaultValue;
+      expect({ name, long }).not.toEqual({ name, long: "--json" });
+      if (short !== "-o" && long !== "--output") continue;
+      const first = argChoices?.[0];
+      expect({ name, flags, defaultValue }).toEqual({
+        name,
+        flags: "-o, --output <format>",
+        defaultValue: first,
+      });
+      words.set(name, argChoices);
+    }
+  expect(Object.fromEntries(words)).toEqual({
+    "lab list": LIST_OUTPUTS,
+    "lab status": LIST_OUTPUTS,
+    status: LIST_OUTPUTS,
+    join: RESULT_OUTPUTS,
+    leave: RESULT_OUTPUTS,
+    drain: RESULT_OUTPUTS,
+    "dns setup": RESULT_OUTPUTS,
+    "crds print": OBJECT_OUTPUTS,
+  });
+});
+
+it("another word is refused with those that there are, before anything is done", async () => {
+  for (const { name, command } of await allCommands()) {
+    if (!command.options.some((it) => it.long === "--output")) continue;
+    let said = "";
+    command.configureOutput({ writeErr: (text) => (said += text) });
+    const choices = command.options.find((it) => it.long === "--output")?.argChoices?.join(", ");
+    expect(() => command.parseOptions(["-o", "xml"])).toThrow("'xml' is invalid");
+    expect(said).toContain(`Allowed choices are ${choices}. "fairlead ${name} --help" tells what it takes.`);
+  }
+});
+
+it("data for programs are complete and plain in both forms", () => {
+  const shared = { a: [1] };
+  const data = { one: shared, two: shared, text: "yes" };
+  for (const output of ["json", "yaml"] as const) {
+    const text = renderData(data, output);
+    expect(parse(text)).toEqual(data);
+    expect(text).not.toMatch(/[&*]a\d|\n$/);
+  }
+});

@@ -1,0 +1,32 @@
+import { Option } from "@commander-js/extra-typings";
+import {
+  LIST_OUTPUTS,
+  type ListOutput,
+  OBJECT_OUTPUTS,
+  type ObjectsOutput,
+  renderData,
+  RESULT_OUTPUTS,
+  type ResultOutput,
+} from "@fairlead/fleet/cli/output.ts";
+
+const FLAG = "-o, --output <format>";
+/** The words are listed behind it. */
+const HELP = "how to print it";
+type OutputOption<Word> = Option<typeof FLAG, undefined, Word, undefined, false, Word>;
+
+/** `-o` of a command that does something. Another word is refused, with those that there are. */
+export const resultOption = (): OutputOption<ResultOutput> =>
+  new Option(FLAG, HELP).choices(RESULT_OUTPUTS).default(RESULT_OUTPUTS[0]);
+
+/** `-o` of a command that shows things. */
+export const listOption = (): OutputOption<ListOutput> =>
+  new Option(FLAG, HELP).choices(LIST_OUTPUTS).default(LIST_OUTPUTS[0]);
+
+/** `-o` of a command that prints objects for others to read. */
+export const objectsOption = (): OutputOption<ObjectsOutput> =>
+  new Option(FLAG, HELP).choices(OBJECT_OUTPUTS).default(OBJECT_OUTPUTS[0]);
+
+/** On standard output; what is for people has been said on standard error. */
+export function printResult(data: object, output: ResultOutput): void {
+  if (output !== "text") process.stdout.write(`${renderData(data, output)}\n`);
+}

@@ -1,0 +1,38 @@
+import { type Lease, LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { messageOf } from "@fairlead/base/errors.ts";
+import { delay } from "@fairlead/base/clock.ts";
+import { microTimestamp } from "@fairlead/kube/objects/conditions.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+
+/** As often as a leader renews its Lease. Unit: milliseconds. */
+const PERIOD_MS = 2000;
+/** As the Lease of a leader. Unit: seconds. */
+const LEASE_SECONDS = 15;
+
+/**
+ * Renews a Lease without standing for it: a program that runs alone shows that it is there, as "fairlead status" looks for
+ * it, and need not wait for the Lease of the one before. What it does does not depend on it.
+ */
+export async function keepPresence(
+  client: KubeClient,
+  lease: { readonly namespace: string; readonly name: string; readonly identity: string },
+  { clock, log }: Pick<RuntimeDeps, "clock" | "log">,
+  signal: AbortSignal,
+): Promise<void> {
+  const { namespace, name, identity } = lease;
+  while (!signal.aborted) {
+    const renewTime = microTimestamp(clock.now());
+    const spec = { holderIdentity: identity, leaseDurationSeconds: LEASE_SECONDS, renewTime };
+    try {
+      const before = await client.find(LEASES, objectKey(namespace, name), { signal });
+      const after: Lease = { ...(before ?? { metadata: { namespace, name } }), spec };
+      if (before === undefined) await client.create(LEASES, after, { signal });
+      else await client.update(LEASES, after, { signal });
+    } catch (error) {
+      log.debug("could not show that the program runs", { lease: name, error: messageOf(error) });
+    }
+    await delay(clock, PERIOD_MS, signal).catch(() => {});
+  }
+}

@@ -1,0 +1,7 @@
+import type { Report } from "@fairlead/fleet/cli/fleet/steps.ts";
+
+/** A step done, for whoever watches. */
+export function sayReport({ step, status, message }: Report): void {
+  const sign = { done: "✓", failed: "✗", undone: "↩" }[status];
+  process.stderr.write(`${sign} ${step}${message === undefined ? "" : `: ${message}`}\n`);
+}

@@ -1,0 +1,51 @@
+import { Command } from "@commander-js/extra-typings";
+import { renderStatus } from "@fairlead/fleet/cli/fleet/render-status.ts";
+import { findHubProgram } from "@fairlead/fleet/cli/fleet/hub-program.ts";
+import { isFleetHealthy, readFleet, summarizeFleet } from "@fairlead/fleet/cli/fleet/status.ts";
+import { checkReachable } from "@fairlead/fleet/cli/fleet/clusters.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
+import { FleetError, hasCode } from "@fairlead/base/errors.ts";
+import { KUBECONFIG_FLAG, loadContext } from "#shared/contexts.ts";
+import { listOption } from "#shared/output.ts";
+import { runForPeople } from "@fairlead/base/program/people.ts";
+
+/** Only parsed, never extended: its options are its own affair. */
+type Program = Pick<Command, "parseAsync">;
+
+/** The code to end with where something is not healthy: told apart from a command that failed. */
+const UNHEALTHY = 3;
+
+/** The clusters of a fleet, what they export and import, conflicts, and when each was heard of last. */
+export function command(): Program {
+  return new Command("status")
+    .description(
+      "show the hub, clusters and services of a fleet; ends with 3 when hub or members are not healthy",
+    )
+    .option(...KUBECONFIG_FLAG)
+    .option("--hub-context <name>", "who may read the hub; default: the current context")
+    .option("--hub-kubeconfig <file>", "where the hub's context is; default: as --kubeconfig")
+    .addOption(listOption())
+    .action((flags) =>
+      runForPeople("status", async ({ deps, signal }) => {
+        const named = { file: flags.hubKubeconfig, context: flags.hubContext };
+        const config = await loadContext(named, flags.kubeconfig, process.env);
+        await using hub = connect(config, deps);
+        await checkReachable(hub, { who: "the hub", config }, deps, signal);
+        const snapshot = await readFleet(hub, signal).catch((error: unknown) => {
+          if (!hasCode(error, "API_NOT_FOUND")) throw error;
+          throw new FleetError(
+            "OPTION_INVALID",
+            `${config.server} is not a hub: name another context with --hub-context`,
+            {
+              cause: error,
+            },
+          );
+        });
+        const program = await findHubProgram(hub, deps, signal);
+        const status = { hub: program, ...summarizeFleet(snapshot) };
+        console.log(renderStatus(status, flags.output, clockOfServer(hub, deps.clock).now()));
+        if (!isFleetHealthy(status)) process.exitCode = UNHEALTHY;
+      }),
+    );
+}

@@ -1,0 +1,25 @@
+import type { CustomResourceDefinition } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import { CLUSTER_CRDS } from "./cluster.kubernetes-fleet.io/crds.ts";
+import { FAIRLEAD_CRDS } from "./fairlead.dev/crds.ts";
+import { FLEET_MAILBOX_CRDS, FLEET_USER_CRDS } from "./networking.fleet.azure.com/crds.ts";
+import { MULTICLUSTER_CRDS } from "./multicluster.x-k8s.io/crds.ts";
+import { TRAFFIC_MANAGER_CRDS, TRAFFIC_ROUTE_CRD } from "./networking.fleet.azure.com/traffic-manager-crds.ts";
+
+/** What the hub's part of service networking needs: the kinds of membership may be KubeFleet's, with more in them than in ours. */
+export const HUB_NET_CRDS: readonly CustomResourceDefinition[] = [
+  ...FLEET_USER_CRDS,
+  ...FLEET_MAILBOX_CRDS,
+  ...FAIRLEAD_CRDS,
+  ...TRAFFIC_MANAGER_CRDS,
+  TRAFFIC_ROUTE_CRD,
+];
+
+/** What `fairlead hub` installs on the hub. */
+export const HUB_CRDS: readonly CustomResourceDefinition[] = [...CLUSTER_CRDS, ...HUB_NET_CRDS];
+
+/** What `fairlead join` and `fairlead member` install in a member. */
+export const MEMBER_CRDS: readonly CustomResourceDefinition[] = [
+  ...FLEET_USER_CRDS,
+  ...MULTICLUSTER_CRDS,
+  TRAFFIC_ROUTE_CRD,
+];

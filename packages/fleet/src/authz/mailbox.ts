@@ -1,0 +1,58 @@
+import { INTERNAL_MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { CONFIG_MAPS, EVENTS, SERVICE_ACCOUNTS } from "@fairlead/kube/api/core/v1/types.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  ENDPOINT_SLICE_IMPORTS,
+  INTERNAL_SERVICE_EXPORTS,
+  INTERNAL_SERVICE_IMPORTS,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { MEMBER_ACCOUNT, ROOT_CA_CONFIG_MAP } from "#api/fairlead.dev/names.ts";
+import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
+import { type Access, allow, WATCH } from "./access.ts";
+
+/** What a member may do on the hub, in its mailbox and in the view: nowhere else anything. */
+
+/** What our own agent does in its mailbox. */
+const OWN: readonly Access[] = [
+  allow(INTERNAL_MEMBER_CLUSTERS, WATCH),
+  allow(INTERNAL_MEMBER_CLUSTERS, ["patch"], { subresource: "status" }),
+  allow(NAMESPACE_REPORTS, [...WATCH, "create", "patch", "delete"]),
+  allow(INTERNAL_SERVICE_EXPORTS, [...WATCH, "create", "patch", "delete"]),
+  allow(INTERNAL_SERVICE_IMPORTS, [...WATCH, "create", "patch", "delete"]),
+  allow(ENDPOINT_SLICE_EXPORTS, [...WATCH, "create", "patch", "delete"]),
+  allow(IMPORTED_SERVICES, WATCH),
+  allow(ENDPOINT_SLICE_IMPORTS, WATCH),
+  allow(LEASES, ["create", "patch"]),
+  // By which authorities the hub is known, when that changes.
+  allow(CONFIG_MAPS, WATCH, { names: [ROOT_CA_CONFIG_MAP] }),
+];
+
+/**
+ * What agents of other origin do besides: they replace objects instead of patching them, put their finalizer on copies,
+ * keep what they measured in annotations, and write events into the mailbox.
+ */
+const OTHERS: readonly Access[] = [
+  allow(INTERNAL_MEMBER_CLUSTERS, ["get"]),
+  allow(INTERNAL_MEMBER_CLUSTERS, ["update"], { subresource: "status" }),
+  allow(INTERNAL_SERVICE_EXPORTS, ["get", "update"]),
+  allow(INTERNAL_SERVICE_IMPORTS, ["get", "update"]),
+  allow(ENDPOINT_SLICE_EXPORTS, ["get", "update"]),
+  allow(ENDPOINT_SLICE_IMPORTS, ["get", "update", "patch"]),
+  allow(EVENTS, ["create", "patch"]),
+];
+
+/** For an account in the mailbox, beside what every member may: new tokens for itself. */
+export const RENEW_TOKEN: readonly Access[] = [
+  allow(SERVICE_ACCOUNTS, ["create"], { subresource: "token", names: [MEMBER_ACCOUNT] }),
+];
+
+export const MAILBOX: readonly Access[] = [...OWN, ...OTHERS];
+
+/** What every member may do in the hub's view of the fleet. */
+export const VIEW: readonly Access[] = [
+  allow(IMPORTED_SERVICES, WATCH),
+  allow(ENDPOINT_SLICE_IMPORTS, WATCH),
+  allow(TRAFFIC_ROUTES, WATCH),
+];

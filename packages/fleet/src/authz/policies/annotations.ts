@@ -1,0 +1,75 @@
+import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import type { ValidatingAdmissionPolicy } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
+import {
+  ALLOWED_EXPORTERS_ANNOTATION,
+  ALLOWED_IMPORTERS_ANNOTATION,
+  CLUSTER_UID_ANNOTATION,
+  DRAIN_ANNOTATION,
+  FORCE_LEAVE_ANNOTATION,
+  GRANTED_CIDRS_ANNOTATION,
+  ISOLATION_ANNOTATION,
+  MEMBER_GROUP_ANNOTATION,
+  MEMBER_USER_ANNOTATION,
+  POD_RANGES,
+  SERVICE_RANGES,
+} from "#api/fairlead.dev/names.ts";
+
+/** The annotations of ours that the hub's objects may have, by kind. */
+const KNOWN = {
+  [NAMESPACES.kind]: [
+    ALLOWED_EXPORTERS_ANNOTATION,
+    ALLOWED_IMPORTERS_ANNOTATION,
+    MEMBER_GROUP_ANNOTATION,
+    MEMBER_USER_ANNOTATION,
+  ],
+  [MEMBER_CLUSTERS.kind]: [
+    CLUSTER_UID_ANNOTATION,
+    DRAIN_ANNOTATION,
+    FORCE_LEAVE_ANNOTATION,
+    GRANTED_CIDRS_ANNOTATION,
+    ISOLATION_ANNOTATION,
+    POD_RANGES,
+    SERVICE_RANGES,
+  ],
+};
+
+/** Whoever writes an annotation that means nothing is told so: a misspelled one would let in whom it should keep out. */
+export const ANNOTATION_POLICY: ValidatingAdmissionPolicy = {
+  metadata: { name: "fairlead-annotations" },
+  spec: {
+    // It only warns.
+    failurePolicy: "Ignore",
+    matchConstraints: {
+      resourceRules: [NAMESPACES, MEMBER_CLUSTERS].map((it) => ({
+        apiGroups: [it.group],
+        apiVersions: ["*"],
+        resources: [it.plural],
+        operations: ["CREATE", "UPDATE"],
+        scope: "Cluster",
+      })),
+    },
+    matchConditions: [
+      {
+        name: "annotates-anew",
+        expression:
+          "has(object.metadata.annotations) && (oldObject == null || !has(oldObject.metadata.annotations) || object.metadata.annotations != oldObject.metadata.annotations)",
+      },
+    ],
+    variables: [
+      { name: "known", expression: `${JSON.stringify(KNOWN)}[object.kind]` },
+      {
+        name: "unknown",
+        expression:
+          'object.metadata.annotations.filter(it, it.startsWith("fairlead.dev/") && !(it in variables.known))',
+      },
+    ],
+    validations: [
+      {
+        expression: "variables.unknown.size() == 0",
+        messageExpression:
+          'variables.unknown.join(", ") + " means nothing on a " + object.kind + "; it may have " + variables.known.join(", ")',
+      },
+    ],
+  },
+};

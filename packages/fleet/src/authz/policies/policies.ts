@@ -1,0 +1,272 @@
+import type {
+  NamedExpression,
+  Operation,
+  RuleWithOperations,
+  ValidatingAdmissionPolicy,
+  ValidatingAdmissionPolicyBinding,
+  Validation,
+} from "@fairlead/kube/api/admissionregistration/v1/types.ts";
+import { INTERNAL_MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { SPECIAL_RANGES } from "@fairlead/base/netaddr/special-purpose.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  ENDPOINT_SLICE_IMPORTS,
+  INTERNAL_SERVICE_EXPORTS,
+  INTERNAL_SERVICE_IMPORTS,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { MAX_ADDRESSES, MAX_ENDPOINTS } from "#domain/slice.ts";
+import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { ANNOTATION_POLICY } from "./annotations.ts";
+import { EXPORT_FORMATS, SLICE_FORMATS } from "./formats.ts";
+import {
+  IN_MAILBOX,
+  IN_MAILBOX_OR_VIEW,
+  isLabel,
+  referenceRules,
+  SAYS_SOMETHING_NEW,
+  WHO,
+  WHOSE,
+} from "./cel.ts";
+
+/**
+ * What the hub's API server itself refuses in mailboxes and in the view, before any controller sees it. The controllers
+ * check the same again: a policy may be missing, or newer than an object.
+ */
+
+/** Most namespaces of one report, and agents of one member. */
+const MAX_NAMESPACES = 10_000;
+const MAX_AGENTS = 16;
+/** The longest lease that a hub can be told to give: `--member-lease-seconds`. */
+const MAX_LEASE_SECONDS = 3600;
+/**
+ * How far a renewal may be ahead of the one before, or of the Lease's creation, which the server dated. A policy knows no
+ * other clock; a cluster's own may be days off, and the cluster away for years.
+ */
+const MAX_LEASE_JUMP_HOURS = 10 * 365 * 24;
+
+function on(operations: readonly Operation[], kinds: readonly Resource[], part = ""): RuleWithOperations[] {
+  return kinds.map((it) => ({
+    apiGroups: [it.group],
+    apiVersions: ["*"],
+    resources: [part === "" ? it.plural : `${it.plural}/${part}`],
+    operations: [...operations],
+    scope: "Namespaced",
+  }));
+}
+
+interface Draft {
+  readonly name: string;
+  readonly rules: readonly RuleWithOperations[];
+  readonly only: readonly NamedExpression[];
+  readonly variables: readonly NamedExpression[];
+  readonly validations: readonly Validation[];
+}
+
+function policy({ name, rules, only, variables, validations }: Draft): ValidatingAdmissionPolicy {
+  return {
+    metadata: { name },
+    spec: {
+      failurePolicy: "Fail",
+      matchConstraints: { resourceRules: rules },
+      matchConditions: only,
+      variables,
+      validations,
+    },
+  };
+}
+
+const WRITES = ["CREATE", "UPDATE"] as const;
+const ALL_WRITES = [...WRITES, "DELETE"] as const;
+
+/** Members write what is theirs to say; all else is the hub's. */
+const OF_MEMBERS = [
+  INTERNAL_SERVICE_EXPORTS,
+  INTERNAL_SERVICE_IMPORTS,
+  ENDPOINT_SLICE_EXPORTS,
+  NAMESPACE_REPORTS,
+  LEASES,
+];
+
+const WRITERS: readonly ValidatingAdmissionPolicy[] = [
+  policy({
+    name: "fairlead-mailbox-owner",
+    rules: [...on(ALL_WRITES, OF_MEMBERS), ...on(["UPDATE"], [INTERNAL_MEMBER_CLUSTERS], "status")],
+    only: [IN_MAILBOX],
+    variables: WHO,
+    validations: [
+      {
+        expression: "variables.isOwner || variables.isAdministrator || variables.isController",
+        messageExpression:
+          '"only member " + variables.member + ", the hub, and those who may administer mailboxes.fairlead.dev write here"',
+        reason: "Forbidden",
+      },
+    ],
+  }),
+  policy({
+    name: "fairlead-hub-only",
+    rules: [
+      ...on(ALL_WRITES, [IMPORTED_SERVICES, INTERNAL_MEMBER_CLUSTERS]),
+      ...on(["CREATE", "DELETE"], [ENDPOINT_SLICE_IMPORTS]),
+      ...on(["UPDATE"], [INTERNAL_SERVICE_EXPORTS, INTERNAL_SERVICE_IMPORTS], "status"),
+    ],
+    only: [IN_MAILBOX_OR_VIEW],
+    variables: WHO,
+    validations: [
+      {
+        expression: "variables.isAdministrator || variables.isController",
+        message: "only the hub, and those who may administer mailboxes.fairlead.dev, write this",
+        reason: "Forbidden",
+      },
+    ],
+  }),
+  // Agents of other origin keep a finalizer and what they measured on their copies.
+  policy({
+    name: "fairlead-copies",
+    rules: on(["UPDATE"], [ENDPOINT_SLICE_IMPORTS]),
+    only: [IN_MAILBOX_OR_VIEW],
+    variables: WHO,
+    validations: [
+      {
+        expression:
+          "variables.isAdministrator || variables.isController || (variables.isOwner && object.spec == oldObject.spec)",
+        message: "only the hub changes what a copy says; its reader may change finalizers and annotations",
+        reason: "Forbidden",
+      },
+    ],
+  }),
+];
+
+const EXPORT_REFERENCE = "object.spec.serviceReference";
+const SLICE_REFERENCE = "object.spec.endpointSliceReference";
+const OWNER = "object.spec.ownerServiceReference";
+const IMPORT_REFERENCE = "object.spec.serviceImportReference";
+
+/** As `isSpecialPurpose`; `isIP` refuses IPv4-mapped addresses. */
+function specialRanges(family: "IPv4" | "IPv6"): string {
+  return `[${SPECIAL_RANGES[family].map((it) => `cidr(${JSON.stringify(it)})`).join(", ")}]`;
+}
+
+const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
+  policy({
+    name: "fairlead-service-exports",
+    rules: on(WRITES, [INTERNAL_SERVICE_EXPORTS]),
+    only: [IN_MAILBOX, SAYS_SOMETHING_NEW, { name: "has-spec", expression: "has(object.spec)" }],
+    variables: WHOSE,
+    validations: [
+      ...referenceRules(EXPORT_REFERENCE),
+      { expression: isLabel(`${EXPORT_REFERENCE}.name`), message: "the Service has no valid name" },
+      ...EXPORT_FORMATS,
+    ],
+  }),
+  policy({
+    name: "fairlead-service-imports",
+    rules: on(WRITES, [INTERNAL_SERVICE_IMPORTS]),
+    only: [IN_MAILBOX, SAYS_SOMETHING_NEW],
+    variables: WHOSE,
+    validations: [
+      ...referenceRules(IMPORT_REFERENCE),
+      { expression: isLabel(`${IMPORT_REFERENCE}.name`), message: "the ServiceImport has no valid name" },
+    ],
+  }),
+  policy({
+    name: "fairlead-endpoints",
+    rules: on(WRITES, [ENDPOINT_SLICE_EXPORTS]),
+    only: [IN_MAILBOX, SAYS_SOMETHING_NEW],
+    variables: [
+      ...WHOSE,
+      {
+        name: "family",
+        expression: 'has(object.spec.addressType) && object.spec.addressType == "IPv6" ? 6 : 4',
+      },
+      {
+        name: "special",
+        expression: `variables.family == 6 ? ${specialRanges("IPv6")} : ${specialRanges("IPv4")}`,
+      },
+    ],
+    validations: [
+      ...referenceRules(SLICE_REFERENCE),
+      {
+        expression: `${OWNER}.namespace == ${SLICE_REFERENCE}.namespace && ${OWNER}.namespacedName == ${OWNER}.namespace + "/" + ${OWNER}.name`,
+        message: "slice and Service must be in one namespace, and namespacedName be namespace/name",
+      },
+      {
+        expression: `object.spec.endpoints.size() <= ${MAX_ENDPOINTS} && object.spec.endpoints.all(e, e.addresses.size() > 0 && e.addresses.size() <= ${MAX_ADDRESSES})`,
+        message: `a slice has at most ${MAX_ENDPOINTS} endpoints, each with 1 to ${MAX_ADDRESSES} addresses`,
+      },
+      ...SLICE_FORMATS,
+      {
+        expression:
+          "object.spec.endpoints.all(e, e.addresses.all(a, isIP(a)) && e.addresses.map(a, ip(a)).all(a, a.family() == variables.family && !variables.special.exists(it, it.containsIP(a))))",
+        message:
+          "spec.endpoints[].addresses must be of the slice's family, and none of a special-purpose range (unspecified, loopback, link-local, multicast, reserved, documentation, translation)",
+      },
+    ],
+  }),
+  policy({
+    name: "fairlead-reports",
+    rules: on(WRITES, [NAMESPACE_REPORTS]),
+    only: [IN_MAILBOX, SAYS_SOMETHING_NEW],
+    variables: WHOSE,
+    validations: [
+      {
+        expression: "object.metadata.name == variables.member",
+        message: "a report has the name of its member",
+      },
+      {
+        expression: `object.spec.namespaces.size() <= ${MAX_NAMESPACES}`,
+        message: `a report names at most ${MAX_NAMESPACES} namespaces`,
+      },
+    ],
+  }),
+  policy({
+    name: "fairlead-heartbeats",
+    rules: [...on(WRITES, [LEASES]), ...on(["UPDATE"], [INTERNAL_MEMBER_CLUSTERS], "status")],
+    only: [IN_MAILBOX, { name: "lives", expression: "!has(object.metadata.deletionTimestamp)" }],
+    variables: [
+      ...WHOSE,
+      {
+        name: "before",
+        expression:
+          'oldObject != null && object.kind == "Lease" && has(oldObject.spec) && has(oldObject.spec.renewTime) && timestamp(oldObject.spec.renewTime) > timestamp(object.metadata.creationTimestamp) ? timestamp(oldObject.spec.renewTime) : timestamp(object.metadata.creationTimestamp)',
+      },
+    ],
+    validations: [
+      {
+        expression: "object.metadata.name == variables.member",
+        messageExpression: '"its name must be " + variables.member + ", whose mailbox this is"',
+      },
+      {
+        expression:
+          'object.kind != "Lease" || !has(object.spec) || !has(object.spec.holderIdentity) || object.spec.holderIdentity == variables.member',
+        message: "a member renews its own lease only",
+      },
+      {
+        expression: `object.kind != "Lease" || !has(object.spec) || !has(object.spec.leaseDurationSeconds) || (object.spec.leaseDurationSeconds > 0 && object.spec.leaseDurationSeconds <= ${MAX_LEASE_SECONDS})`,
+        message: `spec.leaseDurationSeconds must be 1 to ${MAX_LEASE_SECONDS}`,
+      },
+      {
+        expression: `object.kind != "Lease" || !has(object.spec) || !has(object.spec.renewTime) || timestamp(object.spec.renewTime) <= variables.before + duration("${MAX_LEASE_JUMP_HOURS}h")`,
+        message: "spec.renewTime is more than ten years after the one before",
+      },
+      {
+        expression: `object.kind == "Lease" || !has(object.status) || !has(object.status.agentStatus) || object.status.agentStatus.size() <= ${MAX_AGENTS}`,
+        message: `at most ${MAX_AGENTS} agents report for a member`,
+      },
+    ],
+  }),
+];
+
+export const MAILBOX_POLICIES: readonly ValidatingAdmissionPolicy[] = [
+  ...WRITERS,
+  ...CONTENTS,
+  ANNOTATION_POLICY,
+];
+
+export const MAILBOX_POLICY_BINDINGS: readonly ValidatingAdmissionPolicyBinding[] = MAILBOX_POLICIES.map(
+  (it) => ({
+    metadata: { name: it.metadata.name },
+    spec: { policyName: it.metadata.name, validationActions: [it === ANNOTATION_POLICY ? "Warn" : "Deny"] },
+  }),
+);

@@ -1,0 +1,199 @@
+import {
+  VALIDATING_ADMISSION_POLICIES,
+  VALIDATING_ADMISSION_POLICY_BINDINGS,
+} from "@fairlead/kube/api/admissionregistration/v1/types.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import { CERTIFICATE_SIGNING_REQUESTS, CLIENT_SIGNER, SIGNERS } from "@fairlead/kube/api/certificates/v1/types.ts";
+import {
+  INTERNAL_MEMBER_CLUSTERS,
+  MEMBER_CLUSTERS,
+} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { EVENTS, NAMESPACES, NODES, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
+import { HUB_CRDS, MEMBER_CRDS } from "#api/crds.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { SERVICE_CIDRS } from "@fairlead/kube/api/networking/v1/types.ts";
+import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  ENDPOINT_SLICE_IMPORTS,
+  FLEET_SERVICE_IMPORTS,
+  INTERNAL_SERVICE_EXPORTS,
+  INTERNAL_SERVICE_IMPORTS,
+  MULTI_CLUSTER_SERVICES,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import {
+  TRAFFIC_MANAGER_BACKENDS,
+  TRAFFIC_MANAGER_PROFILES,
+} from "#api/networking.fleet.azure.com/v1beta1/traffic-manager.ts";
+import { ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
+import { MEMBERS_GROUP } from "#api/fairlead.dev/identity.ts";
+import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
+import { HUB_SECRET, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { ADMINISTER } from "./policies/cel.ts";
+import { MAILBOX_POLICIES } from "./policies/policies.ts";
+import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
+import { type Access, allow, WATCH } from "./access.ts";
+import { MAILBOX, RENEW_TOKEN } from "./mailbox.ts";
+
+/** What each program may do in the cluster that it runs in. */
+export interface ProgramAccess {
+  /** Of its roles, their bindings, and the ServiceAccount that charts give it. */
+  readonly name: string;
+  /** In every namespace, and of kinds without one. */
+  readonly cluster: readonly Access[];
+  /** In `fleet-system`. */
+  readonly system: readonly Access[];
+}
+
+/** Definitions that it waits for. Only who installs them may write them. */
+function awaits(crds: readonly { readonly metadata: { readonly name: string } }[]): Access {
+  return allow(CUSTOM_RESOURCE_DEFINITIONS, WATCH, { names: crds.map((it) => it.metadata.name) });
+}
+
+/** The election of the copy that acts. */
+function elects(names: readonly string[]): readonly Access[] {
+  return [allow(LEASES, ["get", "update"], { names })];
+}
+
+/** That fleet-system is there; it is made by whoever installs the program. */
+const SYSTEM_NAMESPACE = allow(NAMESPACES, ["get"], { names: [FLEET_SYSTEM_NAMESPACE] });
+
+const policyNames = MAILBOX_POLICIES.map((it) => it.metadata.name);
+
+export const HUB_ACCESS: ProgramAccess = {
+  name: "fairlead-hub",
+  cluster: [
+    awaits(HUB_CRDS),
+    SYSTEM_NAMESPACE,
+    allow(NAMESPACES, ["get"], { names: [VIEW_NAMESPACE] }),
+    allow(MEMBER_CLUSTERS, [...WATCH, "patch"]),
+    allow(MEMBER_CLUSTERS, ["patch"], { subresource: "status" }),
+    // What it finds in place it need not install.
+    allow(VALIDATING_ADMISSION_POLICIES, ["get"], { names: policyNames }),
+    allow(VALIDATING_ADMISSION_POLICY_BINDINGS, ["get"], { names: policyNames }),
+    allow(ADMINISTER, [ADMINISTER.verb]),
+    // Mailboxes, and the namespaces of exported services.
+    allow(NAMESPACES, [...WATCH, "create", "patch", "delete"]),
+    allow(ROLES, [...WATCH, "create", "patch"]),
+    // Deletes those of members that read the view no longer.
+    allow(ROLE_BINDINGS, [...WATCH, "create", "patch", "delete"]),
+    // Made once for each mailbox; what it says then is the administrator's.
+    allow(RESOURCE_QUOTAS, [...WATCH, "create"]),
+    allow(INTERNAL_MEMBER_CLUSTERS, [...WATCH, "create", "patch", "delete"]),
+    allow(LEASES, [...WATCH, "delete"]),
+    allow(NAMESPACE_REPORTS, [...WATCH, "delete"]),
+    allow(IMPORTED_SERVICES, [...WATCH, "create", "patch", "delete"]),
+    allow(FLEET_SERVICE_IMPORTS, [...WATCH, "create", "patch", "delete"]),
+    allow(FLEET_SERVICE_IMPORTS, ["patch"], { subresource: "status" }),
+    // "patch" also takes away the finalizers of agents that are gone.
+    allow(INTERNAL_SERVICE_EXPORTS, [...WATCH, "patch", "delete"]),
+    allow(INTERNAL_SERVICE_EXPORTS, ["patch"], { subresource: "status" }),
+    allow(INTERNAL_SERVICE_IMPORTS, [...WATCH, "patch", "delete"]),
+    allow(INTERNAL_SERVICE_IMPORTS, ["patch"], { subresource: "status" }),
+    allow(ENDPOINT_SLICE_EXPORTS, [...WATCH, "patch", "delete"]),
+    allow(ENDPOINT_SLICE_IMPORTS, [...WATCH, "create", "patch", "delete"]),
+    allow(TRAFFIC_MANAGER_PROFILES, [...WATCH, "patch"]),
+    allow(TRAFFIC_MANAGER_PROFILES, ["patch"], { subresource: "status" }),
+    allow(TRAFFIC_MANAGER_BACKENDS, [...WATCH, "patch"]),
+    allow(TRAFFIC_MANAGER_BACKENDS, ["patch"], { subresource: "status" }),
+    allow(TRAFFIC_ROUTES, ["get", ...WATCH, "create", "patch", "delete"]),
+    allow(EVENTS, ["create", "patch"]),
+    // Certificates of members.
+    allow(CERTIFICATE_SIGNING_REQUESTS, [...WATCH, "delete"]),
+    allow(CERTIFICATE_SIGNING_REQUESTS, ["update"], { subresource: "approval" }),
+    allow(SIGNERS, ["approve"], { names: [CLIENT_SIGNER] }),
+    allow(MEMBER_CLUSTERS, ["get"]),
+    // Nobody can grant what they may not do themselves (RBAC, "Privilege escalation prevention").
+    ...MAILBOX,
+    ...RENEW_TOKEN,
+  ],
+  // With tokens of these accounts clusters join. Leases it creates everywhere: members do in their mailboxes.
+  system: [...elects(LEASES_OF.hub), allow(SERVICE_ACCOUNTS, ["get", ...WATCH, "patch", "delete"])],
+};
+
+/** What both parts of a member do. */
+const MEMBER_COMMON: readonly Access[] = [
+  awaits(MEMBER_CRDS),
+  SYSTEM_NAMESPACE,
+  allow(NAMESPACES, WATCH),
+  allow(SERVICES, WATCH),
+  allow(ENDPOINT_SLICES, WATCH),
+  allow(FLEET_SERVICE_EXPORTS, WATCH),
+  allow(FLEET_SERVICE_IMPORTS, WATCH),
+  allow(MULTI_CLUSTER_SERVICES, WATCH),
+  allow(MCS_SERVICE_EXPORTS, WATCH),
+  allow(MCS_SERVICE_IMPORTS, WATCH),
+  allow(EVENTS, ["create", "patch"]),
+];
+
+/** Exports, and imports through both doors. */
+const MEMBER_NET: readonly Access[] = [
+  // Which ranges the cluster takes addresses from.
+  allow(NODES, WATCH),
+  allow(SERVICE_CIDRS, ["list"]),
+  allow(SERVICES, ["create", "patch", "delete"]),
+  allow(ENDPOINT_SLICES, ["create", "patch", "delete"]),
+  allow(FLEET_SERVICE_EXPORTS, ["patch"]),
+  allow(FLEET_SERVICE_EXPORTS, ["patch"], { subresource: "status" }),
+  allow(MCS_SERVICE_EXPORTS, ["patch"], { subresource: "status" }),
+  allow(FLEET_SERVICE_IMPORTS, ["patch"]),
+  allow(FLEET_SERVICE_IMPORTS, ["patch"], { subresource: "status" }),
+  allow(MCS_SERVICE_IMPORTS, ["create", "patch", "delete"]),
+  allow(MCS_SERVICE_IMPORTS, ["patch"], { subresource: "status" }),
+  // A derived Service keeps its ServiceImport from going first (OwnerReferencesPermissionEnforcement).
+  allow(MCS_SERVICE_IMPORTS, ["update"], { subresource: "finalizers" }),
+  allow(TRAFFIC_ROUTES, [...WATCH, "create", "patch", "delete"]),
+];
+
+/** Load balancers of MultiClusterServices. */
+const MEMBER_MCS: readonly Access[] = [
+  allow(SERVICES, ["create", "patch", "delete"]),
+  allow(FLEET_SERVICE_IMPORTS, ["create", "patch", "delete"]),
+  allow(MULTI_CLUSTER_SERVICES, ["patch"]),
+  allow(MULTI_CLUSTER_SERVICES, ["patch"], { subresource: "status" }),
+  allow(MULTI_CLUSTER_SERVICES, ["update"], { subresource: "finalizers" }),
+];
+
+/** The Secret that names the hub, which the agent writes its newer credentials into. */
+const HUB_CREDENTIALS = allow(SECRETS, ["get", ...WATCH, "patch"], { names: [HUB_SECRET] });
+
+export const MEMBER_ACCESS: ProgramAccess = {
+  name: "fairlead-member",
+  cluster: [...MEMBER_COMMON, ...MEMBER_NET, ...MEMBER_MCS],
+  system: [allow(LEASES, ["create"]), ...elects(LEASES_OF.member), HUB_CREDENTIALS],
+};
+
+/** For members, and for who is about to be one: to ask for a certificate. Whose it may be is for the hub to say. */
+export const ASK_FOR_CERTIFICATES: readonly Access[] = [
+  allow(CERTIFICATE_SIGNING_REQUESTS, ["create", ...WATCH]),
+];
+
+/**
+ * For the hub on an API server of ours, which has nobody certified by who could not act as them (docs/adr/0010). Others do
+ * not ask for that, and it is no right to give away where it is not needed.
+ */
+export const ACT_AS_MEMBERS: readonly Access[] = [
+  allow({ group: "", plural: "users" }, ["impersonate"]),
+  allow({ group: "", plural: "groups" }, ["impersonate"], { names: [MEMBERS_GROUP] }),
+];
+
+export const DNS_ACCESS: ProgramAccess = {
+  name: "fairlead-dns",
+  cluster: [
+    allow(CUSTOM_RESOURCE_DEFINITIONS, ["get", ...WATCH], {
+      names: [MCS_SERVICE_IMPORTS, TRAFFIC_ROUTES].map((it) => `${it.plural}.${it.group}`),
+    }),
+    allow(NAMESPACES, WATCH),
+    allow(MCS_SERVICE_IMPORTS, WATCH),
+    allow(ENDPOINT_SLICES, WATCH),
+    allow(TRAFFIC_ROUTES, WATCH),
+  ],
+  system: [],
+};
+
+export const PROGRAMS: readonly ProgramAccess[] = [HUB_ACCESS, MEMBER_ACCESS, DNS_ACCESS];

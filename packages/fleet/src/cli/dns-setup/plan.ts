@@ -1,0 +1,142 @@
+import type { ConfigMap, Service } from "@fairlead/kube/api/core/v1/types.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { isObject } from "@fairlead/base/json.ts";
+import { parseCorefile } from "./corefile.ts";
+import { renderStanza, type Stanza, withoutStanza, withStanza } from "./stanza.ts";
+
+/** What a cluster's DNS is, and what has to change in it: pure. */
+
+/** What was found in kube-system. */
+export interface DnsObjects {
+  /** CoreDNS's own. */
+  readonly coredns: ConfigMap | undefined;
+  /** What it reads beside, where its distribution provides for it. */
+  readonly custom: ConfigMap | undefined;
+  /** Of kube-dns. */
+  readonly kubeDns: ConfigMap | undefined;
+  /** Of the cache on each node. */
+  readonly nodeLocal: ConfigMap | undefined;
+  /** The Service that pods ask. */
+  readonly service: Service | undefined;
+}
+
+export type Flavour = "coredns" | "coredns-custom" | "kube-dns";
+
+/** One value of one ConfigMap, as it is and as it has to be; undefined: no such value. */
+export interface Edit {
+  readonly configMap: string;
+  readonly key: string;
+  readonly before: string | undefined;
+  readonly after: string | undefined;
+}
+
+export interface DnsPlan {
+  readonly flavour: Flavour;
+  /** Undefined where it is taken away. */
+  readonly zone: string | undefined;
+  readonly edits: readonly Edit[];
+  /** Whether the servers take the change by themselves. Otherwise they have to be started anew. */
+  readonly reloads: boolean;
+  /** What people should know. */
+  readonly hints: readonly string[];
+}
+
+export const CUSTOM_CONFIG_MAP = "coredns-custom";
+/** Files of this ending are read in beside the main one, in k3s as on AKS. */
+const CUSTOM_KEY = "fairlead.server";
+
+/**
+ * @param stanza Undefined: all that was written before is taken away.
+ * @throws {FleetError} `PRECONDITION_FAILED` when there is no DNS that is understood.
+ */
+export function planDns(objects: DnsObjects, stanza: Stanza | undefined): DnsPlan {
+  const main = objects.coredns?.data?.["Corefile"];
+  if (main === undefined) return planKubeDns(objects, stanza);
+  const parsed = parseCorefile(withoutStanza(main));
+  const isCustom = parsed.imports.some((it) => /\bcustom\/\*\.server$/.test(it));
+  const own = isCustom ? customEdit(objects.custom, stanza) : corefileEdit("coredns", main, stanza);
+  const edits = [own, ...nodeLocalEdits(objects, stanza)].filter((it) => it.before !== it.after);
+  const reloads = parsed.blocks.some((block) => block.directives.some((it) => it.name === "reload"));
+  const flavour = isCustom ? "coredns-custom" : "coredns";
+  return { flavour, zone: stanza?.zone, edits, reloads, hints: hintsOf(objects) };
+}
+
+function corefileEdit(configMap: string, before: string, stanza: Stanza | undefined): Edit {
+  const after = stanza === undefined ? withoutStanza(before) : withStanza(before, stanza);
+  // Ours as well as theirs has to be understood by the servers.
+  parseCorefile(after);
+  return { configMap, key: "Corefile", before, after };
+}
+
+function customEdit(custom: ConfigMap | undefined, stanza: Stanza | undefined): Edit {
+  const others = Object.entries(custom?.data ?? {}).filter(([key]) => key !== CUSTOM_KEY);
+  for (const [key, text] of others) {
+    if (stanza !== undefined && key.endsWith(".server")) withStanza(text, stanza);
+  }
+  return {
+    configMap: CUSTOM_CONFIG_MAP,
+    key: CUSTOM_KEY,
+    before: custom?.data?.[CUSTOM_KEY],
+    after: stanza === undefined ? undefined : `${renderStanza(stanza, undefined)}\n`,
+  };
+}
+
+/** A cache on each node sends what is not the cluster's own past the cluster's DNS: it needs the zone too. */
+function nodeLocalEdits({ nodeLocal }: DnsObjects, stanza: Stanza | undefined): readonly Edit[] {
+  const text = nodeLocal?.data?.["Corefile"];
+  return text === undefined ? [] : [corefileEdit("node-local-dns", text, stanza)];
+}
+
+function planKubeDns({ kubeDns, service }: DnsObjects, stanza: Stanza | undefined): DnsPlan {
+  if (kubeDns === undefined)
+    throw new FleetError(
+      "PRECONDITION_FAILED",
+      `kube-system has no ConfigMap "coredns" with a Corefile, nor one "kube-dns"${service === undefined ? ", nor a Service kube-dns" : ""}: ` +
+        "add the zone to the cluster's DNS by hand",
+    );
+  const before = kubeDns.data?.["stubDomains"];
+  const domains = parseDomains(before);
+  const zones = stanza === undefined ? domains : { ...domains, [stanza.zone]: stanza.addresses };
+  const kept = Object.entries(zones).filter(([zone]) => stanza !== undefined || !isOurs(kubeDns, zone));
+  const after = kept.length === 0 ? undefined : JSON.stringify(Object.fromEntries(kept));
+  const foreign = stanza !== undefined && domains[stanza.zone] !== undefined && !isOurs(kubeDns, stanza.zone);
+  if (foreign)
+    throw new FleetError(
+      "PRECONDITION_FAILED",
+      `ConfigMap kube-dns has ${stanza.zone} already, and was not written by this command: take it away first`,
+    );
+  const same = JSON.stringify(domains) === JSON.stringify(Object.fromEntries(kept));
+  const edits = same ? [] : [{ configMap: "kube-dns", key: "stubDomains", before, after }];
+  return { flavour: "kube-dns", zone: stanza?.zone, edits, reloads: true, hints: [] };
+}
+
+/** Annotation of a ConfigMap: the zone that is ours in it. JSON has no room for a mark. */
+export const ZONE_ANNOTATION = "fairlead.dev/dns-zone";
+
+function isOurs(configMap: ConfigMap, zone: string): boolean {
+  return configMap.metadata.annotations?.[ZONE_ANNOTATION] === zone;
+}
+
+function parseDomains(text: string | undefined): Readonly<Record<string, readonly string[]>> {
+  if (text === undefined || text.trim() === "") return {};
+  try {
+    const value: unknown = JSON.parse(text);
+    if (isObject(value)) return value as Record<string, string[]>;
+  } catch {
+    // Said below.
+  }
+  throw new FleetError(
+    "PRECONDITION_FAILED",
+    "stubDomains of ConfigMap kube-dns is no JSON object: nothing is changed",
+  );
+}
+
+function hintsOf({ coredns, service }: DnsObjects): readonly string[] {
+  const labels = { ...coredns?.metadata.labels, ...service?.metadata.labels };
+  return labels["eks.amazonaws.com/component"] === undefined
+    ? []
+    : [
+        "CoreDNS is an add-on of EKS: an update of it that overwrites conflicts takes the zone away. Give the add-on's " +
+          "configuration the same Corefile, or run this again after each update",
+      ];
+}

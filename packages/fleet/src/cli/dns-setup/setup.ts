@@ -1,0 +1,179 @@
+import { FleetError, messageOf } from "@fairlead/base/errors.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { type DnsPlan, planDns } from "./plan.ts";
+import type { Stanza } from "./stanza.ts";
+import { dnsReplicas, fleetDnsAddresses, fleetImage, verifyInPod } from "./verify.ts";
+import { DNS_NAMESPACE, readDns, restartDns, writeEdit } from "./write.ts";
+
+export interface DnsSetupOptions {
+  readonly zone: string;
+  /** Who answers for the zone. Default: the Service of the member's chart. */
+  readonly addresses?: readonly string[];
+  /** What the pod that verifies runs. Default: the image of the cluster-set DNS in this cluster. */
+  readonly image?: string;
+  /** Whether a pod has to resolve names before all is well. */
+  readonly verify: boolean;
+  /** How long the cluster's DNS may take until it knows the zone. Unit: seconds. */
+  readonly seconds: number;
+}
+
+export interface DnsSetupDeps extends RuntimeDeps {
+  /** Told of each step, for people. */
+  readonly progress: (step: string) => void;
+}
+
+/** What `setUpDns` would change. */
+export async function previewDns(
+  client: KubeClient,
+  options: DnsSetupOptions,
+  signal: AbortSignal,
+): Promise<DnsPlan> {
+  return planDns(await readDns(client, signal), await stanzaOf(client, options, signal));
+}
+
+/**
+ * Makes a cluster's DNS ask the cluster-set DNS for its zone, and sees that pods resolve names of it and of the cluster
+ * as before. When they do not, what was written is taken back. A second time it changes nothing and only looks.
+ *
+ * @throws {FleetError} `PRECONDITION_FAILED` when the cluster's DNS is not understood; `TIMED_OUT` when names do not resolve.
+ */
+export async function setUpDns(
+  client: KubeClient,
+  options: DnsSetupOptions,
+  deps: DnsSetupDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  const stanza = await stanzaOf(client, options, signal);
+  const image = options.verify ? await imageOf(client, options, signal) : undefined;
+  const plan = planDns(await readDns(client, signal), stanza);
+  await carryOut(client, plan, deps, signal);
+  for (const hint of plan.hints) deps.progress(hint);
+  if (image === undefined) {
+    deps.progress("not verified, as asked");
+    return;
+  }
+  try {
+    // Pods that are started anew begin with the zone: those that are there now are about to go.
+    const replicas = plan.reloads ? await dnsReplicas(client, signal) : [];
+    const { zone } = stanza;
+    await verifyInPod(
+      client,
+      { image, zone, replicas, isGone: false, seconds: options.seconds },
+      deps,
+      signal,
+    );
+  } catch (error) {
+    throw await takenBack(client, plan, deps, error);
+  }
+  deps.progress(`pods resolve names of ${stanza.zone}`);
+}
+
+/**
+ * Takes away what `setUpDns` wrote, and waits until no replica of the cluster's DNS answers for the zone.
+ *
+ * @throws {FleetError} `TIMED_OUT` when one still does; the configuration is without the zone then.
+ */
+export async function undoDns(
+  client: KubeClient,
+  options: DnsSetupOptions,
+  deps: DnsSetupDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  const plan = planDns(await readDns(client, signal), undefined);
+  await carryOut(client, plan, deps, signal);
+  if (plan.edits.length === 0) return;
+  const image = options.verify ? (options.image ?? (await fleetImage(client, signal))) : undefined;
+  if (image === undefined) {
+    deps.progress(
+      "not verified: each replica of the cluster's DNS knows the zone until it reads its configuration again",
+    );
+    return;
+  }
+  const { zone, seconds } = options;
+  const replicas = plan.reloads ? await dnsReplicas(client, signal) : [];
+  await verifyInPod(client, { image, zone, replicas, isGone: true, seconds }, deps, signal);
+  deps.progress(`the cluster's DNS does not answer for ${zone} any more`);
+}
+
+async function stanzaOf(
+  client: KubeClient,
+  { zone, addresses }: DnsSetupOptions,
+  signal: AbortSignal,
+): Promise<Stanza> {
+  const found = addresses ?? (await fleetDnsAddresses(client, signal));
+  if (found.length > 0) return { zone, addresses: found };
+  throw new FleetError(
+    "PRECONDITION_FAILED",
+    "fleet-system has no Service of the cluster-set DNS: install the chart fairlead-member with dns.enabled, or give --dns-address",
+  );
+}
+
+async function imageOf(client: KubeClient, { image }: DnsSetupOptions, signal: AbortSignal): Promise<string> {
+  const found = image ?? (await fleetImage(client, signal));
+  if (found !== undefined) return found;
+  throw new FleetError(
+    "PRECONDITION_FAILED",
+    "no Deployment of the cluster-set DNS tells which image a pod could verify with: give --image, or --no-verify",
+  );
+}
+
+async function carryOut(
+  client: KubeClient,
+  plan: DnsPlan,
+  deps: DnsSetupDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  if (plan.edits.length === 0) deps.progress("the cluster's DNS is configured as it should be");
+  const done: DnsPlan["edits"][number][] = [];
+  try {
+    for (const edit of plan.edits) {
+      await writeEdit(client, edit, plan.zone, signal);
+      done.push(edit);
+      deps.progress(`wrote ${edit.key} of ConfigMap ${DNS_NAMESPACE}/${edit.configMap}`);
+    }
+  } catch (error) {
+    throw await takenBack(client, { ...plan, edits: done }, deps, error);
+  }
+  await restartIfNeeded(client, plan, deps, signal);
+}
+
+async function restartIfNeeded(
+  client: KubeClient,
+  { reloads, edits }: DnsPlan,
+  deps: DnsSetupDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  if (reloads || edits.length === 0) return;
+  await restartDns(client, deps, signal);
+  deps.progress(`CoreDNS does not reload its configuration: its pods are started anew`);
+}
+
+/** Puts back what was there, even when the command was interrupted, and says how that went. */
+async function takenBack(
+  client: KubeClient,
+  plan: DnsPlan,
+  deps: DnsSetupDeps,
+  problem: unknown,
+): Promise<unknown> {
+  if (plan.edits.length === 0) return problem;
+  const signal = new AbortController().signal;
+  try {
+    for (const edit of plan.edits.toReversed()) {
+      const { before, after } = edit;
+      const hadZone = plan.zone !== undefined && before?.includes(plan.zone) === true;
+      const back = { ...edit, before: after, after: before };
+      await writeEdit(client, back, hadZone ? plan.zone : undefined, signal);
+    }
+    await restartIfNeeded(client, plan, deps, signal);
+  } catch (error) {
+    return new FleetError(
+      "API_CONFLICT",
+      `${messageOf(problem)}; and what was written could not be taken back: ${messageOf(error)}. "fairlead dns setup --undo" takes it away`,
+    );
+  }
+  return new FleetError(
+    "TIMED_OUT",
+    `${messageOf(problem)}; the cluster's DNS is configured as it was before`,
+  );
+}

@@ -1,0 +1,164 @@
+import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { CONFIG_MAPS, type Node, NODES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { GRANTED_CIDRS_ANNOTATION, POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
+import {
+  formatRanges,
+  listedRanges,
+  podRangesOf,
+  readRanges,
+  serviceRangesOf,
+} from "#domain/ranges.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { SERVICE_CIDRS } from "@fairlead/kube/api/networking/v1/types.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import { aggregated } from "@fairlead/base/netaddr/aggregate.ts";
+import { containsAddress, formatPrefix, overlaps, type Prefix } from "@fairlead/base/netaddr/prefix.ts";
+import type { Finding } from "./finding.ts";
+
+/** Which addresses a cluster gives out, as far as it says. */
+export interface Cidrs {
+  readonly pods: readonly Prefix[];
+  readonly services: readonly Prefix[];
+  /** The networks that its endpoints may be in, pods of later nodes included; undefined where that cannot be told. */
+  readonly granted?: readonly Prefix[] | undefined;
+}
+
+/** From the nodes, from ServiceCIDRs, and from what kubeadm was told. What may not be read counts as unknown. */
+export async function readCidrs(
+  client: KubeClient,
+  declared: readonly Prefix[],
+  signal: AbortSignal,
+): Promise<Cidrs> {
+  const [nodes, pods, services, kubeadm] = await Promise.all([
+    listOrNothing(client.list(NODES, { signal })),
+    orNothing(client.list(PODS, { limit: POD_SAMPLE, signal })),
+    listOrNothing(client.list(SERVICE_CIDRS, { signal })),
+    orNothing(client.find(CONFIG_MAPS, objectKey("kube-system", "kubeadm-config"), { signal })),
+  ]);
+  const told = kubeadm?.data?.["ClusterConfiguration"] ?? "";
+  // Two plain values, by kubeadm's own writing: no YAML parser for them.
+  const toldOf = (field: string): string[] =>
+    (new RegExp(`^ *${field}: *"?([0-9a-fA-F:./,]+)`, "m").exec(told)?.[1] ?? "").split(",");
+  const subnets = toldOf("podSubnet").flatMap((it) => readRanges([it]));
+  const whole = declared.length > 0 ? declared : areAllIn(subnets, pods?.items) ? subnets : [];
+  // Pods with the node's network have its address. What nodes have of pods says nothing of nodes to come.
+  const granted = [...whole.map(formatPrefix), ...nodes.flatMap(addressesOf)];
+  return {
+    pods: readRanges([...[...declared, ...subnets].map(formatPrefix), ...podRangesOf(nodes)]),
+    granted: whole.length === 0 ? undefined : readRanges(granted),
+    services: readRanges([...toldOf("serviceSubnet"), ...serviceRangesOf(services)]),
+  };
+}
+
+/** A network plugin may have ranges of its own, whatever kubeadm was told. @param pods - Undefined: nobody knows. */
+function areAllIn(networks: readonly Prefix[], pods: readonly Pod[] | undefined): boolean {
+  return (
+    pods !== undefined &&
+    addressesOfPods(pods).every((it) => networks.some((one) => containsAddress(one, it)))
+  );
+}
+
+async function listOrNothing<T>(asked: Promise<{ readonly items: readonly T[] }>): Promise<readonly T[]> {
+  return (await orNothing(asked))?.items ?? [];
+}
+
+/** Pods that are looked at. */
+const POD_SAMPLE = 500;
+
+/** Without those that have their node's. */
+function addressesOfPods(pods: readonly Pod[]): IpAddress[] {
+  return pods
+    .filter((it) => it.spec?.hostNetwork !== true)
+    .flatMap((it) => it.status?.podIPs ?? [])
+    .flatMap(({ ip }) => tryParseAddress(ip) ?? []);
+}
+
+function addressesOf({ status }: Node): string[] {
+  const own = (status?.addresses ?? []).filter((it) => it.type === "InternalIP" || it.type === "ExternalIP");
+  return own.map((it) => `${it.address}/${it.address.includes(":") ? 128 : 32}`);
+}
+
+async function orNothing<T>(asked: Promise<T>): Promise<T | undefined> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (hasCode(error, "API_NOT_FOUND", "API_FORBIDDEN")) return undefined;
+    throw error;
+  }
+}
+
+/** What the hub keeps of a member's addresses, for those that join later. */
+export function cidrAnnotations({ pods, services }: Cidrs): Record<string, string> {
+  return {
+    ...(pods.length === 0 ? {} : { [POD_RANGES]: formatRanges(pods) }),
+    ...(services.length === 0 ? {} : { [SERVICE_RANGES]: formatRanges(services) }),
+  };
+}
+
+/** What a member that joins is granted, where its networks are known as a whole. */
+export function grantAnnotation({ granted }: Cidrs): Record<string, string> {
+  return granted === undefined ? {} : { [GRANTED_CIDRS_ANNOTATION]: formatRanges(granted) };
+}
+
+/** As `join` found them, and as the member's agent reported since: nodes come later. */
+function cidrsOf({ metadata: { annotations }, status }: MemberCluster): Cidrs {
+  const known = (name: string): readonly Prefix[] =>
+    aggregated([...listedRanges(annotations?.[name]), ...listedRanges(status?.properties?.[name]?.value)]);
+  return { pods: known(POD_RANGES), services: known(SERVICE_RANGES) };
+}
+
+export async function readMembers(hub: KubeClient, signal: AbortSignal): Promise<readonly MemberCluster[]> {
+  return (await orNothing(hub.list(MEMBER_CLUSTERS, { signal })))?.items ?? [];
+}
+
+/**
+ * In a flat network an address is one pod's, everywhere. Addresses of Services mean something in their own cluster only,
+ * so that two clusters may have the same ones; a pod must not have one that is a Service's elsewhere.
+ */
+export function judgeCidrs(name: string, own: Cidrs, members: readonly MemberCluster[]): Finding {
+  const check = "cidrs" as const;
+  const others = members.filter((it) => it.metadata.name !== name);
+  const clashes = others.flatMap((it) => clashesOf(own, cidrsOf(it), it.metadata.name));
+  const [clash] = clashes;
+  if (clash !== undefined)
+    return {
+      check,
+      status: "failed",
+      message: `${clashes.join("; ")}: traffic would go astray. Give one cluster other ranges; if they only look the same, --skip-check cidrs`,
+    };
+  if (own.pods.length === 0)
+    return {
+      check,
+      status: "unknown",
+      message: `cluster ${name} does not say which addresses its pods have (no podCIDRs on nodes, no kubeadm-config): say it with --pod-cidr, and see to it that no other member has them; until then its endpoints may have any address`,
+    };
+  const silent = others.filter((it) => cidrsOf(it).pods.length === 0).map((it) => it.metadata.name);
+  const rest = silent.length === 0 ? "" : `; of ${silent.join(", ")} they are not known`;
+  const ask =
+    own.granted === undefined
+      ? "; which later nodes will have is not known: say it with --pod-cidr, until then its endpoints may have any address"
+      : "";
+  const mine = own.pods.map((it) => formatPrefix(it)).join(", ");
+  return {
+    check,
+    status: "ok",
+    message: `pods of ${name} have ${mine}, which overlap with no other member${rest}${ask}`,
+  };
+}
+
+function clashesOf(own: Cidrs, theirs: Cidrs, other: string): readonly string[] {
+  const pairs = [
+    { mine: own.pods, what: "pods", yours: theirs.pods, theirWhat: "pods" },
+    { mine: own.pods, what: "pods", yours: theirs.services, theirWhat: "Services" },
+    { mine: own.services, what: "Services", yours: theirs.pods, theirWhat: "pods" },
+  ];
+  return pairs.flatMap(({ mine, what, yours, theirWhat }) =>
+    mine.flatMap((a) =>
+      yours
+        .filter((b) => overlaps(a, b))
+        .map((b) => `${what} here have ${formatPrefix(a)}, ${theirWhat} of ${other} ${formatPrefix(b)}`),
+    ),
+  );
+}

@@ -1,0 +1,40 @@
+import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { HUB_LEASE, renewalOf } from "../hub-program.ts";
+import type { Side } from "../steps.ts";
+import type { Finding } from "./finding.ts";
+
+/** Without `fairlead hub` nobody makes mailboxes or approves certificates, and a join would wait for nothing. */
+
+const START = "start it: chart fairlead-hub, or see that its pods run";
+
+export async function checkHub(
+  { who, client }: Side,
+  members: readonly MemberCluster[],
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<Finding> {
+  const check = "hub" as const;
+  const seen = await client.find(LEASES, HUB_LEASE, { signal });
+  if (seen !== undefined) {
+    const holder = (await renewalOf(client, seen, deps, signal))?.spec?.holderIdentity;
+    if (holder !== undefined)
+      return { check, status: "ok", message: `"fairlead hub" runs on ${who}, as ${holder}` };
+    const message = `"fairlead hub" does not run on ${who}: nobody renews Lease ${HUB_LEASE}, last held at ${seen.spec?.renewTime ?? "no time"}. ${START}`;
+    return { check, status: "failed", message };
+  }
+  const view = await client.find(NAMESPACES, objectKey(undefined, VIEW_NAMESPACE), { signal });
+  const joined = members.find((it) => isConditionTrue(it.status?.conditions, "Joined"));
+  if (view === undefined && joined !== undefined) {
+    const message = `"fairlead hub" was never on ${who}, though ${joined.metadata.name} has joined there: another program has its members, and approves no certificates. ${START}`;
+    return { check, status: "failed", message };
+  }
+  // It may run without an election.
+  const message = `whether "fairlead hub" runs on ${who} is not known: there is no Lease ${HUB_LEASE}. If what follows waits in vain, ${START}`;
+  return { check, status: "unknown", message };
+}

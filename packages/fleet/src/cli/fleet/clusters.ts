@@ -1,0 +1,87 @@
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { type ErrorCode, FleetError, hasCode } from "@fairlead/base/errors.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+
+/** What commands ask of a cluster before they change anything. */
+
+const ANSWER_TIMEOUT_MS = 10_000;
+
+/** @throws {FleetError} `API_UNAVAILABLE`, saying who does not answer and where. */
+export async function checkReachable(
+  client: KubeClient,
+  cluster: { readonly who: string; readonly config: ClusterConfig },
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  const { who, config } = cluster;
+  const limit = new AbortController();
+  using _timer = deps.clock.after(ANSWER_TIMEOUT_MS, () => limit.abort());
+  try {
+    await client.request("GET", "/version", undefined, {
+      signal: AbortSignal.any([signal, limit.signal]),
+    });
+  } catch (error) {
+    if (signal.aborted) throw error;
+    if (hasCode(error, "API_UNAUTHORIZED", "API_FORBIDDEN"))
+      throw new FleetError(
+        "API_UNAUTHORIZED",
+        `${who} at ${config.server} does not take the credentials given`,
+        {
+          cause: error,
+        },
+      );
+    throw new FleetError(...whyUnreachable(error, `${who} at ${config.server}`), { cause: error });
+  }
+}
+
+/** What OpenSSL and Node call certificates that they do not accept. */
+const UNTRUSTED = /^(?:CERT_|ERR_TLS_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_(?:VERIFY|GET_ISSUER))/;
+
+function whyUnreachable(error: unknown, who: string): [ErrorCode, string] {
+  if (hasCode(error, "KUBECONFIG_INVALID"))
+    return ["KUBECONFIG_INVALID", `the kubeconfig gives no credentials for ${who}`];
+  if (codesOf(error).some((it) => UNTRUSTED.test(it)))
+    return [
+      "API_UNAVAILABLE",
+      `the certificate of ${who} is not accepted: check certificate-authority-data and tls-server-name of its context`,
+    ];
+  return ["API_UNAVAILABLE", `${who} does not answer: check the address, and that its API server runs`];
+}
+
+/** Of an error and its causes. */
+function codesOf(error: unknown): string[] {
+  if (!Error.isError(error)) return [];
+  const own = "code" in error && typeof error.code === "string" ? [error.code] : [];
+  return [...own, ...codesOf(error.cause)];
+}
+
+/** False where a cluster says that it does not know who shows these credentials, such as after it got a new authority. */
+export async function takesCredential(
+  config: ClusterConfig,
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<boolean> {
+  await using client = connect(config, deps);
+  try {
+    await client.request("GET", "/version", undefined, { signal });
+    return true;
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return !hasCode(error, "API_UNAUTHORIZED");
+  }
+}
+
+/** By what a cluster is known again whatever it is called: the UID of kube-system (KEP-2149). */
+export async function clusterUid(client: KubeClient, who: string, signal: AbortSignal): Promise<string> {
+  const namespace = await client.find(NAMESPACES, objectKey(undefined, "kube-system"), { signal });
+  const uid = namespace?.metadata.uid;
+  if (uid !== undefined) return uid;
+  throw new FleetError(
+    "API_UNEXPECTED",
+    `${who} has no kube-system namespace, by which clusters are told apart`,
+  );
+}

@@ -1,0 +1,170 @@
+import {
+  type DrainMode,
+  INTERNAL_MEMBER_CLUSTERS,
+  type InternalMemberCluster,
+  MEMBER_CLUSTERS,
+} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { drainModeOf } from "#domain/drain.ts";
+import { DRAIN_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
+import { abortable } from "@fairlead/base/abortable.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { byText } from "@fairlead/base/text.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { checkReachable } from "./clusters.ts";
+import { type FleetStatus, readFleet, summarizeFleet } from "./status.ts";
+
+export interface DrainDeps extends RuntimeDeps {
+  /** Told of each step, for people. */
+  readonly progress?: (step: string) => void;
+}
+
+export interface DrainOptions {
+  readonly name: string;
+  readonly hub: ClusterConfig;
+  /** Undefined: new flows may go to the cluster again. */
+  readonly mode: DrainMode | undefined;
+  /** Wait until every importing cluster has carried it out. Default: true. */
+  readonly waitForImporters?: boolean;
+  /** Unit: milliseconds. Default: 60 000. */
+  readonly timeoutMs?: number;
+}
+
+export interface DrainResult {
+  readonly cluster: string;
+  readonly mode: DrainMode | "None";
+  /** Clusters that have carried it out. */
+  readonly carriedOutBy: readonly string[];
+  /** Services, as "namespace/name", that no other cluster can serve now. */
+  readonly servedOnlyHere: readonly string[];
+}
+
+const DEFAULT_TIMEOUT_MS = 60_000;
+
+/**
+ * Keeps new flows away from a cluster, or lets them go there again, and waits until every importing cluster does so.
+ *
+ * @throws {FleetError} `OPTION_INVALID` where there is no such member, `TIMED_OUT` naming who has not carried it out.
+ */
+export async function drainCluster(
+  options: DrainOptions,
+  deps: DrainDeps,
+  signal: AbortSignal,
+): Promise<DrainResult> {
+  const { name, mode, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+  await using hub = connect(options.hub, deps);
+  await checkReachable(hub, { who: "the hub", config: options.hub }, deps, signal);
+  const fleet = summarizeFleet(await readFleet(hub, signal));
+  await annotate(hub, { name, mode, fleet }, signal);
+  deps.progress?.(mode === undefined ? `asked for traffic to ${name} again` : `asked to drain ${name}`);
+  const servedOnlyHere = mode === undefined ? [] : servedOnlyBy(fleet, name);
+  if (options.waitForImporters === false)
+    return { cluster: name, mode: mode ?? "None", carriedOutBy: [], servedOnlyHere };
+  const carriedOutBy = await untilCarriedOut(hub, { name, mode, timeoutMs }, deps, signal);
+  return { cluster: name, mode: mode ?? "None", carriedOutBy, servedOnlyHere };
+}
+
+async function annotate(
+  hub: KubeClient,
+  of: Pick<DrainOptions, "name" | "mode"> & { readonly fleet: FleetStatus },
+  signal: AbortSignal,
+): Promise<void> {
+  const { name, mode, fleet } = of;
+  const key = objectKey(undefined, name);
+  const member = await hub.find(MEMBER_CLUSTERS, key, { signal });
+  if (member === undefined) {
+    const known = fleet.clusters.map((it) => it.name).join(", ");
+    throw new FleetError(
+      "OPTION_INVALID",
+      `the fleet has no cluster named ${JSON.stringify(name)}; it has ${known === "" ? "none" : known}`,
+    );
+  }
+  if (drainModeOf(member) === mode) return;
+  const value = mode === undefined ? null : mode === "Hard" ? "hard" : "true";
+  await hub.mergePatch(
+    MEMBER_CLUSTERS,
+    key,
+    { metadata: { annotations: { [DRAIN_ANNOTATION]: value } } },
+    { signal },
+  );
+}
+
+/** Services with endpoints in a cluster, and in no other one that is not drained. */
+export function servedOnlyBy({ clusters, services }: FleetStatus, name: string): string[] {
+  const drained = new Set(clusters.filter((it) => it.drained !== undefined).map((it) => it.name));
+  return services
+    .filter(({ exports }) => {
+      const serving = exports.filter((it) => it.endpoints > 0).map((it) => it.cluster);
+      return serving.includes(name) && !serving.some((it) => it !== name && !drained.has(it));
+    })
+    .map((it) => `${it.namespace}/${it.name}`);
+}
+
+interface Wanted {
+  readonly name: string;
+  readonly mode: DrainMode | undefined;
+  readonly timeoutMs: number;
+}
+
+/**
+ * Each importing cluster writes into the status of its orders which drains it has carried out.
+ *
+ * @returns Who has, sorted.
+ */
+async function untilCarriedOut(
+  hub: KubeClient,
+  { name, mode, timeoutMs }: Wanted,
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const reports = await hub.list(NAMESPACE_REPORTS, { signal });
+  // Agents of other origin, which write no report, know nothing of drains.
+  const importers = new Set(reports.items.map((it) => it.metadata.namespace));
+  await using informer = createInformer(hub, INTERNAL_MEMBER_CLUSTERS, {}, deps);
+  const done = Promise.withResolvers<string[]>();
+  const look = (): void => {
+    if (!informer.hasSynced) return;
+    const orders = [...informer.store.list()].filter((it) => importers.has(it.metadata.namespace));
+    if (orders.every((it) => hasCarriedOut(it, name, mode)))
+      done.resolve(orders.map(clusterOf).toSorted(byText));
+  };
+  using _timer = deps.clock.after(timeoutMs, () => {
+    const waiting = [...informer.store.list()].filter(
+      (it) => importers.has(it.metadata.namespace) && !hasCarriedOut(it, name, mode),
+    );
+    done.reject(new FleetError("TIMED_OUT", describeWaiting(waiting, timeoutMs)));
+  });
+  using _watch = informer.subscribe(look);
+  informer.start(signal);
+  informer.synced(signal).then(look, done.reject);
+  return await abortable(done.promise, signal);
+}
+
+function hasCarriedOut(
+  { spec, status }: InternalMemberCluster,
+  name: string,
+  mode: DrainMode | undefined,
+): boolean {
+  const [asked, done] = [spec.drained, status?.drained].map(
+    (it) => it?.find((one) => one.cluster === name)?.mode,
+  );
+  return asked === mode && done === mode;
+}
+
+function clusterOf({ metadata }: InternalMemberCluster): string {
+  return clusterOfMailbox(metadata.namespace) ?? metadata.name;
+}
+
+function describeWaiting(waiting: readonly InternalMemberCluster[], timeoutMs: number): string {
+  const names = waiting.map(clusterOf).toSorted(byText).join(", ");
+  return (
+    `not carried out within ${timeoutMs / 1000} s by ${names === "" ? "the hub" : names}: the order stands, and is ` +
+    'carried out when they are heard of again. "fairlead status" shows who is'
+  );
+}

@@ -1,0 +1,65 @@
+import { type Lease, LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { waitFor } from "@fairlead/kube/informer/wait.ts";
+
+/** Whether "fairlead hub" runs, by the Lease that its leader renews. */
+export interface HubProgram {
+  /** Unknown: there is no such Lease, as where a manager of other origin runs. */
+  readonly state: "Running" | "Dead" | "Unknown";
+  readonly holder?: string;
+  /** RFC 3339. */
+  readonly renewed?: string;
+}
+
+export const HUB_LEASE = objectKey(FLEET_SYSTEM_NAMESPACE, LEASES_OF.hub[0]);
+
+/** A leader renews every two seconds; one that starts anew is given some time. Unit: milliseconds. */
+const RENEWAL_MS = 10_000;
+/** A Lease renewed so short a time ago is not watched. Unit: milliseconds. */
+const FRESH_MS = 5000;
+
+export async function findHubProgram(
+  client: KubeClient,
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<HubProgram> {
+  const seen = await client.find(LEASES, HUB_LEASE, { signal });
+  if (seen === undefined) return { state: "Unknown" };
+  const ageMs = clockOfServer(client, deps.clock).now() - Date.parse(seen.spec?.renewTime ?? "");
+  const isFresh = isHeld(seen) && Math.abs(ageMs) < FRESH_MS;
+  const renewed = isFresh ? seen : await renewalOf(client, seen, deps, signal);
+  const { holderIdentity, renewTime } = (renewed ?? seen).spec ?? {};
+  return {
+    state: renewed === undefined ? "Dead" : "Running",
+    ...(holderIdentity === undefined || holderIdentity === "" ? {} : { holder: holderIdentity }),
+    ...(renewTime === undefined ? {} : { renewed: renewTime }),
+  };
+}
+
+/** The Lease as somebody renews it, if anybody does. Clocks may differ, so a renewal has to be seen. */
+export async function renewalOf(
+  client: KubeClient,
+  before: Lease,
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<Lease | undefined> {
+  const isRenewed = (it: Lease | undefined): boolean =>
+    it !== undefined && isHeld(it) && it.spec?.renewTime !== before.spec?.renewTime;
+  const wait = { of: LEASES, key: HUB_LEASE, timeoutMs: RENEWAL_MS, until: isRenewed, message: () => "" };
+  try {
+    return await waitFor(client, wait, deps, signal);
+  } catch (error) {
+    if (hasCode(error, "TIMED_OUT")) return undefined;
+    throw error;
+  }
+}
+
+function isHeld({ spec }: Lease): boolean {
+  return (spec?.holderIdentity ?? "") !== "";
+}

@@ -1,0 +1,192 @@
+import type { PodAffinityTerm } from "@fairlead/kube/api/core/v1/affinity.ts";
+import { DEPLOYMENTS, type Deployment } from "@fairlead/kube/api/apps/v1/types.ts";
+import { type Container, type Probe, SERVICE_ACCOUNTS, type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { accessManifests, type Manifest } from "#authz/manifests.ts";
+import { DNS_ACCESS, MEMBER_ACCESS, type ProgramAccess } from "#authz/programs.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { POD_DISRUPTION_BUDGETS, type PodDisruptionBudget } from "@fairlead/kube/api/policy/v1/types.ts";
+import { CONTAINER_SECURITY, POD_SECURITY } from "./security.ts";
+
+/** What runs in a member: as the chart `fairlead-member` renders it for a release of that name, with default values. */
+
+export interface MemberInstall {
+  readonly image: string;
+  readonly imagePullPolicy: "IfNotPresent" | "Always" | "Never";
+  readonly replicas: number;
+  /** Whether the cluster set's DNS is installed beside. */
+  readonly dns: boolean;
+}
+
+/** By which `fairlead leave` knows again what `fairlead join` installed; a chart's objects say "Helm". */
+export const INSTALLED_BY_LABEL = "app.kubernetes.io/managed-by";
+export const INSTALLED_BY = "fairlead";
+
+/**
+ * Owns the fields of what is installed: Helm's own name for itself, so that a release that takes these objects over
+ * (`--take-ownership`) meets no conflicts with a manager that is no longer there.
+ */
+export const INSTALL_MANAGER = "helm";
+
+const NAME = "fairlead-member";
+const DNS_NAME = `${NAME}-dns`;
+const namespace = FLEET_SYSTEM_NAMESPACE;
+
+/** Of the Deployments. */
+export function programsOf({ dns }: MemberInstall): readonly string[] {
+  return dns ? [NAME, DNS_NAME] : [NAME];
+}
+
+/** In the order in which they are applied. */
+export function memberManifests(install: MemberInstall): readonly Manifest[] {
+  const member = deploymentOf(install, {
+    name: NAME,
+    component: "member",
+    account: `${NAME}-sa`,
+    args: ["member", "--log-level=info", "--metrics=:8080"],
+    ports: [{ name: "metrics", containerPort: 8080 }],
+    readySeconds: 5,
+    resources: { requests: { cpu: "100m", memory: "128Mi" }, limits: { memory: "1Gi" } },
+  });
+  const dns = deploymentOf(install, {
+    name: DNS_NAME,
+    component: "dns",
+    account: DNS_NAME,
+    args: [
+      "dns",
+      "--log-level=info",
+      "--listen=0.0.0.0:5353",
+      "--zone=clusterset.local",
+      "--ttl=5",
+      "--metrics=:9153",
+    ],
+    ports: [
+      { name: "dns", containerPort: 5353, protocol: "UDP" },
+      { name: "dns-tcp", containerPort: 5353, protocol: "TCP" },
+      { name: "metrics", containerPort: 9153 },
+    ],
+    readySeconds: 2,
+    resources: { requests: { cpu: "50m", memory: "96Mi" }, limits: { memory: "512Mi" } },
+  });
+  return [
+    ...access(MEMBER_ACCESS, `${NAME}-sa`, NAME, "member"),
+    { of: DEPLOYMENTS, object: member },
+    ...budget(install, NAME, "member"),
+    ...(install.dns
+      ? [
+          ...access(DNS_ACCESS, DNS_NAME, DNS_NAME, "dns"),
+          { of: SERVICES, object: dnsService() },
+          { of: DEPLOYMENTS, object: dns },
+          ...budget(install, DNS_NAME, "dns"),
+        ]
+      : []),
+  ];
+}
+
+interface Program {
+  readonly name: string;
+  readonly component: string;
+  readonly account: string;
+  readonly args: string[];
+  readonly ports: NonNullable<Container["ports"]>;
+  /** Unit: seconds. */
+  readonly readySeconds: number;
+  readonly resources: NonNullable<Container["resources"]>;
+}
+
+function selectorOf(component: string): Record<string, string> {
+  return {
+    "app.kubernetes.io/name": NAME,
+    "app.kubernetes.io/instance": NAME,
+    "app.kubernetes.io/component": component,
+  };
+}
+
+function labelsOf(component: string): Record<string, string> {
+  return {
+    ...selectorOf(component),
+    [INSTALLED_BY_LABEL]: INSTALLED_BY,
+    "app.kubernetes.io/part-of": "fairlead",
+  };
+}
+
+function access(program: ProgramAccess, account: string, name: string, component: string): Manifest[] {
+  const labels = labelsOf(component);
+  const roles = accessManifests({ ...program, name }, { kind: "ServiceAccount", name: account, namespace });
+  const labelled = roles.map(({ of, object }) => ({
+    of,
+    object: { ...object, metadata: { ...object.metadata, labels } },
+  }));
+  const metadata = { name: account, namespace, labels };
+  return [{ of: SERVICE_ACCOUNTS, object: { metadata } }, ...labelled];
+}
+
+function deploymentOf(install: MemberInstall, of: Program): Deployment {
+  const { name, component, account, args, ports, readySeconds, resources } = of;
+  const health = (path: string, more: Probe): Probe => ({ httpGet: { path, port: "metrics" }, ...more });
+  const container: Container = {
+    name: component,
+    image: install.image,
+    imagePullPolicy: install.imagePullPolicy,
+    args,
+    ports,
+    startupProbe: health("/healthz", { periodSeconds: 1, failureThreshold: 60 }),
+    livenessProbe: health("/healthz", { periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6 }),
+    readinessProbe: health("/readyz", { periodSeconds: readySeconds, timeoutSeconds: 3 }),
+    securityContext: CONTAINER_SECURITY,
+    resources,
+  };
+  return {
+    metadata: { name, namespace, labels: labelsOf(component) },
+    spec: {
+      replicas: install.replicas,
+      selector: { matchLabels: selectorOf(component) },
+      strategy: { rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
+      template: {
+        metadata: { labels: labelsOf(component) },
+        spec: {
+          serviceAccountName: account,
+          enableServiceLinks: false,
+          terminationGracePeriodSeconds: 30,
+          securityContext: POD_SECURITY,
+          affinity: {
+            podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: apart(component) },
+          },
+          containers: [container],
+        },
+      },
+    },
+  };
+}
+
+/** Copies are on nodes of their own, and in zones of their own, where there are enough: as in the charts. */
+function apart(component: string): { weight: number; podAffinityTerm: PodAffinityTerm }[] {
+  const labelSelector = { matchLabels: selectorOf(component) };
+  return (["kubernetes.io/hostname", "topology.kubernetes.io/zone"] as const).map((topologyKey, at) => ({
+    weight: at === 0 ? 100 : 50,
+    podAffinityTerm: { topologyKey, labelSelector },
+  }));
+}
+
+/** One copy stays while nodes are drained. A single one could never be moved. */
+function budget({ replicas }: MemberInstall, name: string, component: string): Manifest[] {
+  if (replicas < 2) return [];
+  const object: PodDisruptionBudget = {
+    metadata: { name, namespace, labels: labelsOf(component) },
+    spec: { minAvailable: 1, selector: { matchLabels: selectorOf(component) } },
+  };
+  return [{ of: POD_DISRUPTION_BUDGETS, object }];
+}
+
+function dnsService(): Service {
+  return {
+    metadata: { name: DNS_NAME, namespace, labels: labelsOf("dns") },
+    spec: {
+      ipFamilyPolicy: "SingleStack",
+      selector: selectorOf("dns"),
+      ports: [
+        { name: "dns", port: 53, protocol: "UDP", targetPort: "dns" },
+        { name: "dns-tcp", port: 53, protocol: "TCP", targetPort: "dns-tcp" },
+      ],
+    },
+  };
+}

@@ -1,0 +1,44 @@
+import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { Prefix } from "@fairlead/base/netaddr/prefix.ts";
+import type { CheckName, Finding } from "./checks/finding.ts";
+import type { IdentityKind } from "./identity.ts";
+import type { MemberInstall } from "./install/member-manifests.ts";
+import type { Report } from "./steps.ts";
+
+export interface JoinOptions {
+  /** Name of the member, which becomes its cluster id: a label of RFC 1123. */
+  readonly name: string;
+  readonly hub: ClusterConfig;
+  readonly member: ClusterConfig;
+  /** URL of the hub as the member sees it. Default: as the hub's kubeconfig has it. */
+  readonly hubServer?: string;
+  /** Certificates by which the member checks the hub, PEM. Default: as the hub's kubeconfig has it. */
+  readonly hubCa?: string;
+  /** How often the member's agents report. Unit: seconds. Range: 1 to 600. Default: 60. */
+  readonly heartbeatSeconds?: number;
+  /** As whom the member speaks to the hub. Default: as before; else by certificate where the hub signs them. */
+  readonly identity?: IdentityKind;
+  /** Give the member a new identity: certificates of the one before are good for nothing from then on. Default: false. */
+  readonly rotate?: boolean;
+  /** What to install in the member. Default: nothing; its agent is started by somebody else. */
+  readonly install?: MemberInstall;
+  /** With which image a pod of the member tries to reach the hub. Default: that of `install`; without any, none does. */
+  readonly probeImage?: string;
+  /** The networks of its pods, those of later nodes too. Default: as kubeadm was told. */
+  readonly podCidrs?: readonly Prefix[];
+  readonly skipChecks?: ReadonlySet<CheckName>;
+  /** Wait until the agents of the member say that they joined. Default: true. */
+  readonly waitForAgents?: boolean;
+  /** For each wait. Unit: milliseconds. Default: 60 000. */
+  readonly timeoutMs?: number;
+}
+
+export interface JoinDeps extends RuntimeDeps {
+  /** Told of each step, for people. */
+  readonly progress?: (report: Report) => void;
+  /** Told what was found before anything was changed. */
+  readonly onFinding?: (finding: Finding) => void;
+}
+
+export const DEFAULT_TIMEOUT_MS = 60_000;

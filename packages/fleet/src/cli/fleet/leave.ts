@@ -1,0 +1,178 @@
+import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { SERVICE_ACCOUNTS } from "@fairlead/kube/api/core/v1/types.ts";
+import { bootstrapAccount } from "#api/fairlead.dev/identity.ts";
+import { isClusterName } from "#api/fairlead.dev/cluster-names.ts";
+import { CLUSTER_UID_ANNOTATION, FORCE_LEAVE_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import { MCS_SERVICE_EXPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { MULTI_CLUSTER_SERVICES } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { waitFor } from "@fairlead/kube/informer/wait.ts";
+import { checkReachable, clusterUid } from "./clusters.ts";
+import { DEFAULT_TIMEOUT_MS, type JoinDeps } from "./join-options.ts";
+import { checkSaysItIs, cleanMember, listOrNone } from "./leave-member.ts";
+
+export interface LeaveOptions {
+  readonly name: string;
+  /** Undefined for a hub that is gone for good. */
+  readonly hub: ClusterConfig | undefined;
+  /** Undefined for a cluster that is gone for good. */
+  readonly member: ClusterConfig | undefined;
+  /** Do not wait for the member's agents to withdraw, and do without a hub that does not answer. Default: false. */
+  readonly force?: boolean;
+  /** Delete the member's ServiceExports and MultiClusterServices, as fleet-networking does. Default: false. */
+  readonly deleteExports?: boolean;
+  /** Unit: milliseconds. Default: 60 000. */
+  readonly timeoutMs?: number;
+}
+
+/**
+ * Takes a member out of its fleet: the agents withdraw what they exported and imported, the mailbox goes with the
+ * member's identity, and so does what `fairlead join` installed. ServiceExports, MultiClusterServices and all other
+ * objects of users stay as they are.
+ */
+export async function leaveFleet(options: LeaveOptions, deps: JoinDeps, signal: AbortSignal): Promise<void> {
+  const { name } = options;
+  await using hub = options.hub === undefined ? undefined : connect(options.hub, deps);
+  await using member = options.member === undefined ? undefined : connect(options.member, deps);
+  const leaving: Leaving = {
+    options,
+    deps,
+    progress: (step) => deps.progress?.({ step, status: "done" }),
+    signal,
+  };
+  if (member !== undefined && options.member !== undefined)
+    await checkReachable(member, { who: `cluster ${name}`, config: options.member }, deps, signal);
+  if (hub !== undefined && (await isHubThere(hub, leaving))) await leaveHub(leaving, hub, member);
+  else await leaveWithoutHub(leaving, member);
+  if (member === undefined) return;
+  await cleanMember(member, { name, clock: deps.clock, signal });
+  leaving.progress(`${name} has left the fleet`);
+}
+
+interface Leaving {
+  readonly options: LeaveOptions;
+  readonly deps: JoinDeps;
+  readonly progress: (step: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** A hub that is gone for good needs nothing taken back: only the member's side is left to do. */
+async function isHubThere(hub: KubeClient, { options, deps, signal }: Leaving): Promise<boolean> {
+  const { hub: config, member, force = false } = options;
+  if (config === undefined) return false;
+  try {
+    await checkReachable(hub, { who: "the hub", config }, deps, signal);
+    return true;
+  } catch (error) {
+    if (member === undefined || !hasCode(error, "API_UNAVAILABLE")) throw error;
+    if (force) return false;
+    throw new FleetError(
+      "API_UNAVAILABLE",
+      `${messageOf(error)}. If it is gone for good, --force takes the member's side back without it`,
+      { cause: error },
+    );
+  }
+}
+
+async function leaveWithoutHub(leaving: Leaving, member: KubeClient | undefined): Promise<void> {
+  const { options, progress, signal } = leaving;
+  const { name } = options;
+  if (member === undefined)
+    throw new FleetError("OPTION_INVALID", `without its hub, ${name} has to be named: --member-context`);
+  await checkSaysItIs(member, { name, signal });
+  progress(
+    `done without the hub: MemberCluster ${name} and namespace ${mailboxOf(name)} stay there, and other members go on with ` +
+      `what ${name} exported. Should it come back, "fairlead leave ${name} --force" for the hub alone takes them away`,
+  );
+  await deleteExports(leaving, member);
+}
+
+/** Where that is asked for. */
+async function deleteExports({ options, progress, signal }: Leaving, member: KubeClient): Promise<void> {
+  if (options.deleteExports !== true) return;
+  await removeAll(member, [FLEET_SERVICE_EXPORTS, MCS_SERVICE_EXPORTS, MULTI_CLUSTER_SERVICES], signal);
+  progress(`deleted the exports and MultiClusterServices of ${options.name}`);
+}
+
+async function leaveHub(leaving: Leaving, hub: KubeClient, member: KubeClient | undefined): Promise<void> {
+  const { options, deps, progress, signal } = leaving;
+  const { name, force = false, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+  const present = await findMember(hub, name, signal);
+  if (member !== undefined) await checkIsMember(member, present, signal);
+  // Before the agents stop: they take back what hangs on them.
+  if (member !== undefined) await deleteExports(leaving, member);
+  await requestLeave(hub, name, force || member === undefined, signal);
+  progress(`asked the hub to let ${name} go`);
+  await waitFor(
+    hub,
+    {
+      of: MEMBER_CLUSTERS,
+      key: objectKey(undefined, name),
+      timeoutMs,
+      until: (it) => it === undefined,
+      message: () =>
+        `${name} did not leave within ${timeoutMs / 1000} s: its agent has not withdrawn. ` +
+        'Is "fairlead member" running there? With --force the hub does without it',
+    },
+    deps,
+    signal,
+  );
+  const account = objectKey(FLEET_SYSTEM_NAMESPACE, bootstrapAccount(name));
+  await hub.delete(SERVICE_ACCOUNTS, account, { signal });
+  progress(`the hub has forgotten ${name}`);
+}
+
+async function removeAll(client: KubeClient, kinds: readonly Resource[], signal: AbortSignal): Promise<void> {
+  for (const of of kinds)
+    for (const it of await listOrNone(client, of, { signal })) await client.delete(of, keyOf(it), { signal });
+}
+
+async function findMember(hub: KubeClient, name: string, signal: AbortSignal): Promise<MemberCluster> {
+  const present = isClusterName(name)
+    ? await hub.find(MEMBER_CLUSTERS, objectKey(undefined, name), { signal })
+    : undefined;
+  if (present !== undefined) return present;
+  throw new FleetError(
+    "OPTION_INVALID",
+    `the fleet has no member named ${JSON.stringify(name)}: see "fairlead status"`,
+  );
+}
+
+/** Nothing is taken from a cluster but the one that is to leave. */
+async function checkIsMember(member: KubeClient, present: MemberCluster, signal: AbortSignal): Promise<void> {
+  const { name, annotations } = present.metadata;
+  const expected = annotations?.[CLUSTER_UID_ANNOTATION];
+  if (expected === undefined || expected === (await clusterUid(member, `cluster ${name}`, signal))) return;
+  throw new FleetError(
+    "OPTION_INVALID",
+    `the cluster of --member-context is another one than ${name}: check the context, and the file that it is in`,
+  );
+}
+
+/** Takes a member back whose agent, where there is one, is not waited for. */
+export async function forgetMember(hub: KubeClient, name: string): Promise<void> {
+  if ((await hub.find(MEMBER_CLUSTERS, objectKey(undefined, name))) === undefined) return;
+  await requestLeave(hub, name, true);
+}
+
+async function requestLeave(
+  hub: KubeClient,
+  name: string,
+  force: boolean,
+  signal?: AbortSignal,
+): Promise<void> {
+  const options = signal === undefined ? {} : { signal };
+  const key = objectKey(undefined, name);
+  if (force) {
+    const metadata = { annotations: { [FORCE_LEAVE_ANNOTATION]: "true" } };
+    await hub.mergePatch(MEMBER_CLUSTERS, key, { metadata }, options);
+  }
+  await hub.delete(MEMBER_CLUSTERS, key, options);
+}

@@ -1,0 +1,188 @@
+import { describe, expect, it } from "vitest";
+import type { Condition } from "@fairlead/kube/api/meta/types.ts";
+import { EXPORTS_VALID, MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
+import { renderStatus } from "./render-status.ts";
+import { type FleetSnapshot, isFleetHealthy, summarizeFleet } from "./status.ts";
+
+const lastTransitionTime = "2026-01-01T00:00:00Z";
+const is = (type: string, status: "True" | "False", message = ""): Condition => ({
+  type,
+  status,
+  reason: "Because",
+  message,
+  lastTransitionTime,
+});
+
+const EMPTY: FleetSnapshot = {
+  members: [],
+  leases: [],
+  exports: [],
+  sliceExports: [],
+  serviceImports: [],
+  importedServices: [],
+  reports: [],
+};
+
+type Member = FleetSnapshot["members"][number];
+
+function member(
+  name: string,
+  more: Partial<Member> & { readonly annotations?: Record<string, string> } = {},
+): Member {
+  const { annotations = {}, ...rest } = more;
+  return {
+    metadata: { name, annotations },
+    spec: { identity: { kind: "User", name } },
+    status: { conditions: [is("Joined", "True"), is("Healthy", "True")] },
+    ...rest,
+  };
+}
+
+/** A service work/hello of a member, with so many endpoints. */
+function exported(cluster: string, count: number, conditions: Condition[] = []): Partial<FleetSnapshot> {
+  const namespace = `fleet-member-${cluster}`;
+  const reference = {
+    clusterId: cluster,
+    kind: "Service",
+    namespace: "work",
+    name: "hello",
+    namespacedName: "work/hello",
+  };
+  const rest = { resourceVersion: "1", generation: 1, uid: "1", exportedSince: lastTransitionTime };
+  return {
+    exports: [
+      {
+        metadata: { namespace, name: "work-hello" },
+        spec: { ports: [], serviceReference: { ...reference, ...rest } },
+        status: { conditions },
+      },
+    ],
+    sliceExports: [
+      {
+        metadata: { namespace, name: "hello-1" },
+        spec: {
+          addressType: "IPv4",
+          endpoints: Array.from({ length: count }, (_, at) => ({ addresses: [`10.0.0.${at}`] })),
+          endpointSliceReference: { ...reference, ...rest },
+          ownerServiceReference: { namespace: "work", name: "hello", namespacedName: "work/hello" },
+        },
+      },
+    ],
+  };
+}
+
+function fleetOf(members: readonly Member[], ...parts: readonly Partial<FleetSnapshot>[]): FleetSnapshot {
+  return {
+    ...EMPTY,
+    members,
+    exports: parts.flatMap((it) => it.exports ?? []),
+    sliceExports: parts.flatMap((it) => it.sliceExports ?? []),
+  };
+}
+
+describe("the state of a fleet", () => {
+  it("names members as people count them", () => {
+    const names = ["member-10", "member-2", "member-1"];
+    const { clusters } = summarizeFleet(fleetOf(names.map((it) => member(it))));
+    expect(clusters.map((it) => it.name)).toEqual(["member-1", "member-2", "member-10"]);
+  });
+
+  it("tells a conflict once, though it is told of each kind of export in words of its own", () => {
+    const said = "ports differ: a has 80 and wins; b has 81";
+    const conflicts = [
+      is("Conflict", "True", "ports differ: b has 81, a has 80"),
+      is(MCS_CONFLICT, "True", said),
+    ];
+    const members = [member("a"), member("b")];
+    const agreed = [is("Conflict", "False"), is(MCS_CONFLICT, "True", said)];
+    const status = summarizeFleet(fleetOf(members, exported("a", 1, agreed), exported("b", 1, conflicts)));
+    expect(renderStatus(status, "text", 0)).toMatch(
+      /CONFLICTS\n {2}work\/hello: ports differ: a has 80 and wins; b has 81$/,
+    );
+  });
+
+  it("counts endpoints of drained members apart from those that serve, unless nobody else serves", () => {
+    const drained = (mode: string): Member => member("b", { annotations: { "fairlead.dev/drain": mode } });
+    const serving = (members: readonly Member[], ...parts: readonly Partial<FleetSnapshot>[]) => {
+      const { clusters, services } = summarizeFleet(fleetOf(members, ...parts));
+      return { clusters: clusters.map((it) => [it.endpoints, it.serving]), service: services[0]?.serving };
+    };
+    const both = [exported("a", 1), exported("b", 2)];
+    expect(serving([member("a"), member("b")], ...both)).toEqual({
+      clusters: [
+        [1, 1],
+        [2, 2],
+      ],
+      service: 3,
+    });
+    expect(serving([member("a"), drained("true")], ...both)).toEqual({
+      clusters: [
+        [1, 1],
+        [2, 0],
+      ],
+      service: 1,
+    });
+    const [, alone] = both;
+    expect(serving([member("a"), drained("true")], alone ?? {})).toEqual({
+      clusters: [
+        [0, 0],
+        [2, 2],
+      ],
+      service: 2,
+    });
+    expect(serving([member("a"), drained("hard")], alone ?? {})).toEqual({
+      clusters: [
+        [0, 0],
+        [2, 0],
+      ],
+      service: 0,
+    });
+    const text = renderStatus(summarizeFleet(fleetOf([member("a"), drained("true")], ...both)), "text", 0);
+    expect(text).toMatch(/ENDPOINTS +SERVING +LAST SYNC/);
+  });
+
+  it("lists exports that are not valid, without characters that steer a terminal", () => {
+    const message = "work/a: service work/a is not found\nwork/b: \u001B[31mred";
+    const agentStatus = [
+      { type: "ServiceExportImportAgent", conditions: [is(EXPORTS_VALID, "False", message)] },
+    ];
+    const one = member("a", { status: { conditions: [is("Joined", "True")], agentStatus } });
+    const text = renderStatus(summarizeFleet(fleetOf([one])), "text", 0);
+    expect(text).toContain(
+      "INVALID EXPORTS\n  a: work/a: service work/a is not found\n  a: work/b:  [31mred",
+    );
+  });
+});
+
+describe("a fleet is healthy", () => {
+  const healthy = summarizeFleet(fleetOf([member("a")]));
+  const without = (conditions: Condition[]) =>
+    summarizeFleet(fleetOf([member("a", { status: { conditions } })]));
+
+  it.for([
+    ["with all members joined and heard of", healthy, true],
+    ["with nothing said of the hub's program", { ...healthy, hub: { state: "Unknown" } as const }, true],
+    ["not without the hub's program", { ...healthy, hub: { state: "Dead" } as const }, false],
+    ["not with a silent member", without([is("Joined", "True"), is("Healthy", "False")]), false],
+    ["not with one that has not joined", without([]), false],
+  ] as const)("%s", ([, fleet, expected]) => {
+    expect(isFleetHealthy(fleet)).toBe(expected);
+  });
+
+  it("while a member leaves", () => {
+    const metadata = { name: "a", deletionTimestamp: lastTransitionTime };
+    expect(isFleetHealthy(summarizeFleet(fleetOf([{ ...member("a"), metadata, status: {} }])))).toBe(true);
+  });
+});
+
+it("the first line is the hub's: whether its program runs, who it is, and when it renewed its Lease", () => {
+  const fleet = summarizeFleet(fleetOf([member("a")]));
+  const renewed = "2026-01-01T00:00:00Z";
+  const hub = { state: "Running", holder: "hub-1", renewed } as const;
+  const nowMs = Date.parse(renewed) + 2000;
+  expect(renderStatus({ hub, ...fleet }, "text", nowMs)).toMatch(
+    /^HUB +RENEWED +HOLDER\nRunning +2s +hub-1\n\nCLUSTER/,
+  );
+  const dead = renderStatus({ hub: { ...hub, state: "Dead" }, ...fleet }, "text", nowMs);
+  expect(dead).toMatch(/^HUB[^]*\nDead[^]*"fairlead hub" does not run[^]*\nCLUSTER/);
+});

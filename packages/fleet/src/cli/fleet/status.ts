@@ -1,0 +1,317 @@
+import {
+  type AgentStatus,
+  type DrainMode,
+  MEMBER_CLUSTERS,
+  type MemberCluster,
+} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES, type Lease } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { parseClaims } from "#domain/claim.ts";
+import { drainedMembers, drainModeOf } from "#domain/drain.ts";
+import { EXPORTS_VALID, MCS_CONFLICT } from "#api/fairlead.dev/names.ts";
+import {
+  IMPORTED_SERVICES,
+  type ImportedService,
+  NAMESPACE_REPORTS,
+  type NamespaceReport,
+} from "#api/fairlead.dev/v1alpha1/types.ts";
+import type { ServiceImportPort } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  clusterOfMailbox,
+  mailboxOf,
+  SERVICE_IN_USE_BY_ANNOTATION,
+} from "#api/networking.fleet.azure.com/names.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  type EndpointSliceExport,
+  FLEET_SERVICE_IMPORTS,
+  type FleetServiceImport,
+  INTERNAL_SERVICE_EXPORTS,
+  type InternalServiceExport,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { readExport } from "#domain/exported-service.ts";
+import { byNaturalText } from "@fairlead/base/text.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import type { HubProgram } from "./hub-program.ts";
+
+/** What a fleet looks like from its hub. */
+
+export interface FleetStatus {
+  /** Undefined where nobody looked. */
+  readonly hub?: HubProgram;
+  readonly clusters: readonly ClusterStatus[];
+  readonly services: readonly ServiceStatus[];
+}
+
+export interface ClusterStatus {
+  readonly name: string;
+  readonly joined: "True" | "False" | "Unknown";
+  readonly healthy: "True" | "False" | "Unknown";
+  /** How it is drained, if it is. */
+  readonly drained?: DrainMode;
+  /** Why it is not joined or not healthy. */
+  readonly message: string;
+  readonly exports: number;
+  readonly imports: number;
+  readonly endpoints: number;
+  /** Those of them that new requests are sent to: without those of drained members, where others serve. */
+  readonly serving: number;
+  /** Exports of this member that cannot be, each with the reason. */
+  readonly invalidExports: readonly string[];
+  /** When it was heard of last. RFC 3339. */
+  readonly lastSync: string | undefined;
+  readonly since: string | undefined;
+}
+
+export interface ServiceStatus {
+  readonly namespace: string;
+  readonly name: string;
+  readonly type: string;
+  /** As "http:TCP/80". */
+  readonly ports: readonly string[];
+  readonly exports: readonly ExportStatus[];
+  readonly importedBy: readonly string[];
+  /** The member whose MultiClusterService has it. */
+  readonly loadBalancer: string | undefined;
+  readonly endpoints: number;
+  /** As in `ClusterStatus`. */
+  readonly serving: number;
+}
+
+interface ExportStatus {
+  readonly cluster: string;
+  /** Doors it came through. */
+  readonly doors: readonly string[];
+  readonly conflicts: readonly string[];
+  readonly endpoints: number;
+}
+
+export interface FleetSnapshot {
+  readonly members: readonly MemberCluster[];
+  readonly leases: readonly Lease[];
+  readonly exports: readonly InternalServiceExport[];
+  readonly sliceExports: readonly EndpointSliceExport[];
+  readonly serviceImports: readonly FleetServiceImport[];
+  readonly importedServices: readonly ImportedService[];
+  readonly reports: readonly NamespaceReport[];
+}
+
+export async function readFleet(hub: KubeClient, signal: AbortSignal): Promise<FleetSnapshot> {
+  const [members, leases, exports, sliceExports, serviceImports, importedServices, reports] =
+    await Promise.all([
+      hub.list(MEMBER_CLUSTERS, { signal }),
+      hub.list(LEASES, { signal }),
+      hub.list(INTERNAL_SERVICE_EXPORTS, { signal }),
+      hub.list(ENDPOINT_SLICE_EXPORTS, { signal }),
+      hub.list(FLEET_SERVICE_IMPORTS, { signal }),
+      hub.list(IMPORTED_SERVICES, { signal }),
+      hub.list(NAMESPACE_REPORTS, { signal }),
+    ]);
+  return {
+    members: members.items,
+    leases: leases.items,
+    exports: exports.items,
+    sliceExports: sliceExports.items,
+    serviceImports: serviceImports.items,
+    importedServices: importedServices.items,
+    reports: reports.items,
+  };
+}
+
+export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {
+  const endpoints = countEndpoints(snapshot.sliceExports);
+  const services = summarizeServices(snapshot, endpoints.byExport);
+  const exportsOf = Map.groupBy(snapshot.exports, (it) => it.metadata.namespace ?? "");
+  const imports = countImports(snapshot);
+  const drains: Drains = new Map(drainedMembers(snapshot.members).map((it) => [it.cluster, it.mode]));
+  const leases = new Map(snapshot.leases.map((it) => [`${it.metadata.namespace}/${it.metadata.name}`, it]));
+  return {
+    clusters: snapshot.members
+      .map((member) => {
+        const name = member.metadata.name;
+        const mailbox = mailboxOf(name);
+        const drained = drainModeOf(member);
+        return {
+          ...healthOf(member),
+          ...(drained === undefined ? {} : { drained }),
+          name,
+          exports: exportsOf.get(mailbox)?.length ?? 0,
+          imports: imports.get(name) ?? 0,
+          endpoints: endpoints.byCluster.get(name) ?? 0,
+          serving: services.reduce((sum, it) => sum + (servingOf(it, drains).get(name) ?? 0), 0),
+          invalidExports: (member.status?.agentStatus ?? []).flatMap(invalidExportsOf),
+          lastSync: lastSync(member, leases.get(`${mailbox}/${name}`)),
+          since: member.metadata.creationTimestamp,
+        };
+      })
+      .toSorted((a, b) => byNaturalText(a.name, b.name)),
+    services: services.map((it) => ({
+      ...it,
+      serving: [...servingOf(it, drains).values()].reduce((sum, count) => sum + count, 0),
+    })),
+  };
+}
+
+/** Whether hub and members are as they should be. What users export is not looked at, nor are drains. */
+export function isFleetHealthy({ hub, clusters }: FleetStatus): boolean {
+  if (hub?.state === "Dead") return false;
+  return clusters.every((it) => it.message === LEAVING || (it.joined === "True" && it.healthy !== "False"));
+}
+
+const LEAVING = "leaving";
+
+type Drains = ReadonlyMap<string, DrainMode>;
+
+/** By cluster, the endpoints that new requests are sent to. A service that nobody else has stays where it is, unless that is drained hard. */
+function servingOf({ exports }: Pick<ServiceStatus, "exports">, drains: Drains): ReadonlyMap<string, number> {
+  const ready = exports.filter((it) => it.endpoints > 0 && drains.get(it.cluster) !== "Hard");
+  const open = ready.filter((it) => !drains.has(it.cluster));
+  return new Map((open.length > 0 ? open : ready).map((it) => [it.cluster, it.endpoints]));
+}
+
+function invalidExportsOf({ conditions }: AgentStatus): readonly string[] {
+  const invalid = conditions?.find((it) => it.type === EXPORTS_VALID && it.status === "False");
+  return invalid === undefined ? [] : invalid.message.split("\n");
+}
+
+/** The members that a service is imported by: whose mailbox it lies in, or who read it in the view and have its namespace. */
+function importersOf(
+  { metadata, spec }: ImportedService,
+  reports: readonly NamespaceReport[],
+): readonly string[] {
+  const owner = clusterOfMailbox(metadata.namespace);
+  if (owner !== undefined) return [owner];
+  return reports
+    .filter(
+      (it) => it.spec.view === metadata.namespace && it.spec.namespaces.includes(spec.service.namespace),
+    )
+    .map((it) => it.metadata.name);
+}
+
+function countImports({ importedServices, reports }: FleetSnapshot): ReadonlyMap<string, number> {
+  const services = new Map<string, Set<string>>();
+  for (const it of importedServices)
+    for (const cluster of importersOf(it, reports))
+      services.set(cluster, (services.get(cluster) ?? new Set()).add(serviceKey(it.spec.service)));
+  return new Map([...services].map(([cluster, keys]) => [cluster, keys.size]));
+}
+
+function healthOf(member: MemberCluster): Pick<ClusterStatus, "joined" | "healthy" | "message"> {
+  const find = (type: string) => member.status?.conditions?.find((it) => it.type === type);
+  const [joined, healthy] = [find("Joined"), find("Healthy")];
+  const wrong = [joined, healthy].find((it) => it?.status !== "True");
+  return {
+    joined: joined?.status ?? "Unknown",
+    healthy: healthy?.status ?? "Unknown",
+    message: member.metadata.deletionTimestamp === undefined ? (wrong?.message ?? "") : LEAVING,
+  };
+}
+
+function lastSync(member: MemberCluster, lease: Lease | undefined): string | undefined {
+  const heard = (member.status?.agentStatus ?? []).flatMap((it) => it.lastReceivedHeartbeat ?? []);
+  return [lease?.spec?.renewTime ?? [], heard].flat().toSorted(byNaturalText).at(-1);
+}
+
+interface Counts {
+  readonly byCluster: ReadonlyMap<string, number>;
+  /** By "cluster/namespace/name". */
+  readonly byExport: ReadonlyMap<string, number>;
+}
+
+/** Endpoints that may get traffic. A dual-stack pod is in a slice of each family, and counts once. */
+function countEndpoints(slices: readonly EndpointSliceExport[]): Counts {
+  const perFamily = new Map<string, Map<string, number>>();
+  for (const slice of slices) {
+    const cluster = clusterOfMailbox(slice.metadata.namespace) ?? "";
+    const key = `${cluster}/${slice.spec.ownerServiceReference.namespace}/${slice.spec.ownerServiceReference.name}`;
+    const counts = perFamily.get(key) ?? new Map<string, number>();
+    perFamily.set(key, counts);
+    const ready = slice.spec.endpoints.filter((it) => it.conditions?.ready !== false).length;
+    counts.set(slice.spec.addressType, (counts.get(slice.spec.addressType) ?? 0) + ready);
+  }
+  const byExport = new Map([...perFamily].map(([key, counts]) => [key, Math.max(...counts.values())]));
+  const byCluster = new Map<string, number>();
+  for (const [key, count] of byExport) {
+    const cluster = key.slice(0, key.indexOf("/"));
+    byCluster.set(cluster, (byCluster.get(cluster) ?? 0) + count);
+  }
+  return { byCluster, byExport };
+}
+
+function summarizeServices(
+  snapshot: FleetSnapshot,
+  endpoints: ReadonlyMap<string, number>,
+): readonly Omit<ServiceStatus, "serving">[] {
+  const imports = new Map(snapshot.serviceImports.map((it) => [serviceKey(it.metadata), it]));
+  const views = Map.groupBy(snapshot.importedServices, (it) => serviceKey(it.spec.service));
+  const exports = Map.groupBy(
+    snapshot.exports.filter((it) => it.spec !== undefined),
+    (it) => serviceKey(it.spec?.serviceReference ?? { name: "" }),
+  );
+  return [...exports]
+    .toSorted(([a], [b]) => byNaturalText(a, b))
+    .map(([key, objects]) =>
+      summarizeService(key, {
+        views: views.get(key) ?? [],
+        importedBy: new Set((views.get(key) ?? []).flatMap((it) => importersOf(it, snapshot.reports))),
+        imported: imports.get(key),
+        exported: objects.map((it) => summarizeExport(it, endpoints)),
+      }),
+    );
+}
+
+function summarizeService(
+  key: string,
+  of: {
+    readonly views: readonly ImportedService[];
+    readonly importedBy: ReadonlySet<string>;
+    readonly imported: FleetServiceImport | undefined;
+    readonly exported: readonly ExportStatus[];
+  },
+): Omit<ServiceStatus, "serving"> {
+  const { views, importedBy, imported, exported } = of;
+  const slash = key.indexOf("/");
+  // There is none where all exports are meant for members without the namespace.
+  const view = views[0]?.spec ?? imported?.status ?? {};
+  return {
+    namespace: key.slice(0, slash),
+    name: key.slice(slash + 1),
+    type: view.type ?? "",
+    ports: (view.ports ?? []).map(showPort),
+    exports: exported.toSorted((a, b) => byNaturalText(a.cluster, b.cluster)),
+    importedBy: [...importedBy].toSorted(byNaturalText),
+    loadBalancer: balancersOf(imported?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]),
+    endpoints: exported.reduce((sum, it) => sum + it.endpoints, 0),
+  };
+}
+
+function balancersOf(annotation: string | undefined): string | undefined {
+  const clusters = parseClaims(annotation).map((it) => it.cluster);
+  return clusters.length === 0 ? undefined : clusters.join(",");
+}
+
+function showPort({ name, protocol = "TCP", port }: ServiceImportPort): string {
+  return `${name === undefined ? "" : `${name}:`}${protocol}/${port}`;
+}
+
+function serviceKey(of: { readonly namespace?: string; readonly name: string }): string {
+  return `${of.namespace ?? ""}/${of.name}`;
+}
+
+function summarizeExport(
+  object: InternalServiceExport,
+  endpoints: ReadonlyMap<string, number>,
+): ExportStatus {
+  const cluster = clusterOfMailbox(object.metadata.namespace) ?? "";
+  const reference = object.spec?.serviceReference;
+  const find = (type: string, status: string) =>
+    object.status?.conditions?.find((it) => it.type === type && it.status === status);
+  const refused = object.status?.conditions?.find((it) => it.status === "False" && it.reason === "Refused");
+  // Of one disagreement each kind of export is told in its own words; those of the first name all sides.
+  const conflict = find(MCS_CONFLICT, "True") ?? find("Conflict", "True");
+  return {
+    cluster,
+    doors: readExport(object)?.doors.map((it) => it.door) ?? [],
+    conflicts: [refused, conflict].flatMap((it) => it?.message ?? []),
+    endpoints: endpoints.get(`${cluster}/${reference?.namespace}/${reference?.name}`) ?? 0,
+  };
+}

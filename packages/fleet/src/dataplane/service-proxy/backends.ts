@@ -1,0 +1,110 @@
+import type { ServicePort } from "@fairlead/kube/api/core/v1/types.ts";
+import type { Endpoint, EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { byText } from "@fairlead/base/text.ts";
+import { formatAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import type { Family, Scope } from "./names.ts";
+
+/** The node whose kernel is programmed. */
+export interface NodePlace {
+  readonly name: string;
+  /** Its `topology.kubernetes.io/zone`, if it has one. */
+  readonly zone: string | undefined;
+}
+
+/** An endpoint's address and port in canonical text: "10.0.0.1 . 8080". */
+export type Backend = string;
+
+export interface Backends extends Readonly<Record<Scope, readonly Backend[]>> {
+  /** Addresses of the endpoints on this node. */
+  readonly localAddresses: readonly string[];
+}
+
+interface BackendQuery {
+  readonly port: ServicePort;
+  readonly family: Family;
+  readonly node: NodePlace;
+}
+
+interface Candidate {
+  readonly address: string;
+  readonly backend: Backend;
+  readonly isLocal: boolean;
+  readonly isReady: boolean;
+  readonly hints: NonNullable<Endpoint["hints"]>;
+}
+
+/**
+ * Endpoints of one port: from every slice that has a port of that name, with the number that this slice gives it. A
+ * selector-less Service may have slices of several clusters whose numbers differ.
+ *
+ * Where none is ready, those that still serve while they terminate are used (KEP-1669), for the whole cluster and for the
+ * node apart.
+ */
+export function selectBackends(slices: readonly EndpointSlice[], query: BackendQuery): Backends {
+  const candidates = slices.flatMap((slice) => sliceCandidates(slice, query));
+  const local = usable(candidates.filter((it) => it.isLocal));
+  const all = nearest(usable(candidates), query.node);
+  return {
+    all: uniqueSorted(all.map((it) => it.backend)),
+    local: uniqueSorted(local.map((it) => it.backend)),
+    localAddresses: uniqueSorted(candidates.filter((it) => it.isLocal).map((it) => it.address)),
+  };
+}
+
+/** An API server lets nothing else through; one object that slipped by must not hold up all others. */
+export function isPort(port: number | null | undefined): port is number {
+  return Number.isInteger(port) && Number(port) > 0 && Number(port) < 65_536;
+}
+
+function sliceCandidates(slice: EndpointSlice, query: BackendQuery): readonly Candidate[] {
+  if (slice.addressType !== (query.family === "4" ? "IPv4" : "IPv6")) return [];
+  const number = slice.ports?.find(
+    (it) =>
+      (it.name ?? "") === (query.port.name ?? "") &&
+      (it.protocol ?? "TCP") === (query.port.protocol ?? "TCP"),
+  )?.port;
+  if (!isPort(number)) return [];
+  return slice.endpoints.flatMap((endpoint) => {
+    // The first address counts; more than one has no defined meaning (EndpointSlice API).
+    const address = tryParseAddress(endpoint.addresses[0] ?? "");
+    const isReady = endpoint.conditions?.ready ?? true;
+    if (address === undefined || !(isReady || isServingLast(endpoint))) return [];
+    const text = formatAddress(address);
+    const isLocal = endpoint.nodeName === query.node.name;
+    return [{ address: text, backend: `${text} . ${number}`, isLocal, isReady, hints: endpoint.hints ?? {} }];
+  });
+}
+
+function isServingLast(endpoint: Endpoint): boolean {
+  return endpoint.conditions?.serving === true && endpoint.conditions.terminating === true;
+}
+
+function usable(candidates: readonly Candidate[]): readonly Candidate[] {
+  const ready = candidates.filter((it) => it.isReady);
+  return ready.length > 0 ? ready : candidates;
+}
+
+/**
+ * Those that are meant for this node, else for its zone, by their hints. Hints count only where every ready endpoint has
+ * them and some are for here: else there would be nobody to ask (KEP-2433, KEP-3015).
+ */
+function nearest(candidates: readonly Candidate[], { name, zone }: NodePlace): readonly Candidate[] {
+  if (candidates.some((it) => !it.isReady)) return candidates;
+  const forNode = meantFor(candidates, ({ forNodes }) => forNodes, name);
+  if (forNode.length > 0) return forNode;
+  const forZone = zone === undefined ? [] : meantFor(candidates, ({ forZones }) => forZones, zone);
+  return forZone.length > 0 ? forZone : candidates;
+}
+
+function meantFor(
+  candidates: readonly Candidate[],
+  listOf: (hints: Candidate["hints"]) => readonly { readonly name: string }[] | undefined,
+  place: string,
+): readonly Candidate[] {
+  if (candidates.some((it) => (listOf(it.hints) ?? []).length === 0)) return [];
+  return candidates.filter((it) => listOf(it.hints)?.some((hint) => hint.name === place));
+}
+
+function uniqueSorted(texts: readonly string[]): readonly string[] {
+  return [...new Set(texts)].toSorted(byText);
+}

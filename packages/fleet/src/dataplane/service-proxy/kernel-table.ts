@@ -1,0 +1,111 @@
+import type { Logger } from "@fairlead/base/log.ts";
+import { messageOf } from "@fairlead/base/errors.ts";
+import { diffTable, type NftElementOp } from "@fairlead/os/nft/diff.ts";
+import type { NftDriver } from "@fairlead/os/nft/driver.ts";
+import type { NftTable } from "@fairlead/os/nft/state.ts";
+import { changeOps, type KernelRecord, noteOps, recordOf, staleClients } from "./changes.ts";
+import { DesiredElements, type Elements, type Keys } from "./desired.ts";
+import type { FlowTable } from "./flows.ts";
+import { PROXY_TABLE, SET_SPECS, setName } from "./names.ts";
+import { choicesOf, goneFlows, type ServiceFlow } from "./stale-flows.ts";
+import { renderTable } from "./table.ts";
+
+const REMEMBER = setName("remember", "4");
+const AFFINITY = setName("affinity", "4");
+const NOTHING: ReadonlyMap<string, string> = new Map();
+
+/**
+ * The proxy's table: what is wanted, our record of what the kernel holds, and the way from one to the other. The record
+ * is read from the kernel at the start and after any error; in between a change costs what it touches.
+ */
+export class KernelTable {
+  readonly desired = new DesiredElements();
+  readonly #nft: NftDriver;
+  readonly #flows: FlowTable;
+  readonly #log: Logger;
+  #record: KernelRecord | undefined;
+  /** Flows to be ended once no new one can choose the old endpoint. */
+  #gone: readonly ServiceFlow[] = [];
+
+  constructor(options: { readonly nft: NftDriver; readonly flows: FlowTable; readonly log: Logger }) {
+    this.#nft = options.nft;
+    this.#flows = options.flows;
+    this.#log = options.log;
+  }
+
+  /** Makes the kernel hold what is desired. Nothing to change means that nothing is written. */
+  async sync(signal: AbortSignal): Promise<void> {
+    const changed = this.desired.takeChanged();
+    const record = this.#record;
+    this.#record = undefined;
+    const next = record === undefined ? await this.#syncWhole(signal) : record;
+    if (record !== undefined) {
+      const gone = goneFlows(record, this.desired.elements, changed);
+      await this.#apply(changeOps(record, this.desired.elements, changed), record, signal);
+      this.#gone = [...this.#gone, ...gone];
+    }
+    await this.#endFlows(record === undefined, signal);
+    await this.#forgetClients(changed, record === undefined, signal);
+    this.#record = next;
+  }
+
+  /**
+   * Clients of endpoints that their Service has no longer are given others. By now nothing notes such an endpoint any
+   * more: what is read here is all there is.
+   */
+  async #forgetClients(changed: Keys, isWhole: boolean, signal: AbortSignal): Promise<void> {
+    const remember = this.desired.elements.get(REMEMBER) ?? NOTHING;
+    const isLess = [...(changed.get(REMEMBER) ?? [])].some((key) => !remember.has(key));
+    const spec = SET_SPECS.get(AFFINITY);
+    if (spec === undefined || !(isLess || isWhole)) return;
+    const clients = await this.#nft.readMap(PROXY_TABLE, AFFINITY, signal);
+    const keys = staleClients(clients, remember);
+    if (keys.length === 0) return;
+    // One that ran out meanwhile is no longer there: the error leads to a whole comparison, which looks again.
+    await this.#nft.apply(PROXY_TABLE, [{ verb: "delete-elements", set: AFFINITY, spec, keys }], signal);
+  }
+
+  async #syncWhole(signal: AbortSignal): Promise<KernelRecord> {
+    const actual = await this.#nft.read(PROXY_TABLE, signal);
+    const wanted = renderTable(this.desired.elements);
+    const ops = diffTable(actual, wanted);
+    await this.#nft.apply(PROXY_TABLE, ops, signal);
+    const before = elementsOf(actual);
+    this.#gone = goneFlows(before, this.desired.elements, allKeys(before, this.desired.elements));
+    this.#log.info("the kernel's table was compared as a whole", { steps: ops.length });
+    return recordOf(wanted);
+  }
+
+  async #apply(ops: readonly NftElementOp[], record: KernelRecord, signal: AbortSignal): Promise<void> {
+    if (ops.length === 0) return;
+    await this.#nft.apply(PROXY_TABLE, ops, signal);
+    noteOps(record, ops);
+  }
+
+  /** @param isWhole - What was changed is not known: an earlier proxy may have died before it ended flows. */
+  async #endFlows(isWhole: boolean, signal: AbortSignal): Promise<void> {
+    const gone = this.#gone;
+    this.#gone = [];
+    if (gone.length === 0 && !isWhole) return;
+    try {
+      await this.#flows.end({ gone, isWhole }, () => choicesOf(this.desired.elements), signal);
+    } catch (error) {
+      // The table is right; what is left are flows that end by time-out.
+      this.#log.warn("flows of removed endpoints could not be ended", { error: messageOf(error) });
+    }
+  }
+}
+
+function elementsOf(table: NftTable | undefined): Elements {
+  return new Map([...(table?.sets ?? [])].map(([name, set]) => [name, set.elements]));
+}
+
+function allKeys(before: Elements, desired: Elements): Keys {
+  const keys = new Map<string, Set<string>>();
+  for (const [set, values] of [...before, ...desired]) {
+    const known = keys.get(set) ?? new Set();
+    for (const key of values.keys()) known.add(key);
+    keys.set(set, known);
+  }
+  return keys;
+}

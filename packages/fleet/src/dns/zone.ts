@@ -1,0 +1,114 @@
+import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { readWeight } from "#domain/weight.ts";
+import { TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
+import { MCS_SOURCE_CLUSTER_LABEL, type ServiceImport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { CLASS, type ResourceRecord } from "@fairlead/dns/wire/types.ts";
+import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import { isLabel, isSubdomain } from "@fairlead/dns/labels.ts";
+import { headlessRecords, type Host, hostsOf, virtualServiceRecords } from "@fairlead/dns/service-records.ts";
+import type { Contribution, Share } from "@fairlead/dns/tree.ts";
+
+/** The schema of the cluster-set zone (KEP-1645, specification.md). */
+const SCHEMA_VERSION = "1.0.0";
+const SCHEMA_TTL = 28_800;
+
+export interface ClusterSetZone {
+  /** Folded, with its dot: "clusterset.local.". */
+  readonly origin: string;
+  /** Unit: seconds. */
+  readonly ttl: number;
+}
+
+const NOTHING: Contribution = { records: [] };
+
+/** What a cluster-set zone holds before there is any service. */
+export function zoneContribution({ origin }: ClusterSetZone): Contribution {
+  const version: ResourceRecord = {
+    name: `dns-version.${origin}`,
+    class: CLASS.IN,
+    ttl: SCHEMA_TTL,
+    data: { type: "TXT", strings: [SCHEMA_VERSION] },
+  };
+  return { records: [version], names: [`svc.${origin}`] };
+}
+
+/** A namespace has a name even when it has no service: asking for it is no error, there is just nothing. */
+export function namespaceContribution(zone: ClusterSetZone, namespace: string): Contribution {
+  return isLabel(namespace) ? { records: [], names: [`${namespace}.svc.${zone.origin}`] } : NOTHING;
+}
+
+/** The records of one imported service. `slices` are those that carry its name in the same namespace. */
+export function serviceContribution(
+  zone: ClusterSetZone,
+  imported: ServiceImport,
+  slices: Iterable<EndpointSlice>,
+): Contribution {
+  const { name: serviceName, namespace } = imported.metadata;
+  if (imported.spec === undefined || namespace === undefined) return NOTHING;
+  if (!isLabel(serviceName) || !isLabel(namespace)) return NOTHING;
+  const name = `${serviceName}.${namespace}.svc.${zone.origin}`;
+  if (imported.spec.type === "Headless") return headless(zone, name, slices);
+  const addresses = (imported.spec.ips ?? []).flatMap((text) => tryParseAddress(text) ?? []);
+  const ports = imported.spec.ports ?? [];
+  // The name exists from the moment of the import: before it has an address the answer is NODATA.
+  return { records: virtualServiceRecords(name, { addresses, ports }, zone.ttl), names: [name] };
+}
+
+function headless(zone: ClusterSetZone, name: string, slices: Iterable<EndpointSlice>): Contribution {
+  const clusters = Map.groupBy(slices, (it) => it.metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] ?? "");
+  const parts = [...clusters].map(([cluster, own]) => clusterPart(name, cluster, own));
+  const serving = parts.filter((it) => it.hosts.length > 0);
+  // <clusterid>.<service> is reserved by the specification: it must not exist. Without a ready host nothing does.
+  if (serving.length === 0) return NOTHING;
+  const reserved = parts.flatMap(({ domain }) => domain ?? []);
+  if (new Set(serving.map((it) => it.weight)).size === 1)
+    return {
+      records: headlessRecords(
+        name,
+        serving.flatMap((it) => it.hosts),
+        zone.ttl,
+      ),
+      reserved,
+    };
+  const records = headlessRecords(name, serving.flatMap(weighedHosts), zone.ttl);
+  return { records, reserved, shares: new Map([[name, sharesOf(name, serving, records)]]) };
+}
+
+interface ClusterPart {
+  /** In which its hosts have their names; undefined where they can have none. */
+  readonly domain: string | undefined;
+  readonly weight: number;
+  readonly hosts: readonly Host[];
+}
+
+function clusterPart(name: string, cluster: string, slices: readonly EndpointSlice[]): ClusterPart {
+  const domain = isSubdomain(cluster) ? `${cluster}.${name}` : undefined;
+  const weights = slices.map((it) => readWeight(it.metadata.annotations?.[TRAFFIC_ANNOTATIONS.weight]));
+  return {
+    domain,
+    // All slices of a cluster have one weight, but for the moment in which it changes.
+    weight: Math.max(...weights.map((it) => (it.kind === "valid" ? it.weight : 1))),
+    hosts: slices.flatMap((slice) => hostsOf(slice, domain)),
+  };
+}
+
+/** A thousand of these fit the 16 bits of a weight in an SRV record. */
+const SRV_SCALE = 60;
+
+/** Weights of SRV records belong to hosts: those of a cluster share out what the cluster has. */
+function weighedHosts({ weight, hosts }: ClusterPart): Host[] {
+  const share = Math.max(1, Math.round((weight * SRV_SCALE) / hosts.length));
+  return hosts.map((host) => ({ ...host, weight: share }));
+}
+
+/**
+ * An answer with addresses has those of one cluster, all of them: clients put addresses in an order of their own
+ * (RFC 6724) or use them all alike, so the share of a cluster can only be how often it is answered.
+ */
+function sharesOf(name: string, parts: readonly ClusterPart[], records: readonly ResourceRecord[]): Share[] {
+  const own = records.filter((it) => it.name === name);
+  return parts.map(({ weight, hosts }) => {
+    const addresses = new Set(hosts.flatMap((host) => host.addresses));
+    return { weight, records: own.filter(({ data }) => "address" in data && addresses.has(data.address)) };
+  });
+}

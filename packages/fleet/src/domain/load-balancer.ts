@@ -1,0 +1,30 @@
+import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
+import { AZURE_INTERNAL_ANNOTATION } from "#api/networking.fleet.azure.com/names.ts";
+import type { InternalServiceExportSpec } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+
+/** How a Service asks its cloud for a load balancer inside the network: annotation, and the values that mean it. */
+const INTERNAL: Readonly<Record<string, readonly string[]>> = {
+  [AZURE_INTERNAL_ANNOTATION]: ["true"],
+  "service.beta.kubernetes.io/aws-load-balancer-internal": ["true"],
+  "service.beta.kubernetes.io/aws-load-balancer-scheme": ["internal"],
+  "networking.gke.io/load-balancer-type": ["Internal"],
+  "cloud.google.com/load-balancer-type": ["Internal"],
+  "service.beta.kubernetes.io/openstack-internal-load-balancer": ["true"],
+};
+
+/** Where an exported Service is reached from outside, for the hub's traffic manager. Nothing for other Services. */
+export function loadBalancerFacts({
+  metadata,
+  spec,
+  status,
+}: Service): Pick<InternalServiceExportSpec, "isInternalLoadBalancer" | "loadBalancerIngress"> {
+  if (spec?.type !== "LoadBalancer") return {};
+  const isInternal = Object.entries(INTERNAL).some(([name, values]) =>
+    values.includes(metadata.annotations?.[name] ?? ""),
+  );
+  const ingress = (status?.loadBalancer?.ingress ?? []).map(({ ip, hostname }) => ({
+    ...(ip === undefined ? {} : { ip }),
+    ...(hostname === undefined ? {} : { hostname }),
+  }));
+  return { isInternalLoadBalancer: isInternal, loadBalancerIngress: ingress };
+}

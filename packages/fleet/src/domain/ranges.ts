@@ -1,0 +1,77 @@
+import { aggregated } from "@fairlead/base/netaddr/aggregate.ts";
+import { formatPrefix, type Prefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
+import type { MemberClusterStatus } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import type { Node } from "@fairlead/kube/api/core/v1/types.ts";
+import type { ServiceCidr } from "@fairlead/kube/api/networking/v1/types.ts";
+import { POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
+
+/** Which ranges a cluster takes addresses from, as its agent reports them and the hub keeps them. */
+
+type Properties = NonNullable<MemberClusterStatus["properties"]>;
+
+/** Part of a status. */
+export interface RangeStatus {
+  readonly properties?: Properties;
+}
+
+function statusOf(entries: readonly (readonly [string, Properties[string]])[]): RangeStatus {
+  return entries.length === 0 ? {} : { properties: Object.fromEntries(entries) };
+}
+
+/** What a member may say: clusters of thousands of nodes have few ranges. Unit: ranges, and characters. */
+const MAX_RANGES = 1000;
+const MAX_TEXT = 50_000;
+
+export function podRangesOf(nodes: Iterable<Node>): string[] {
+  return [...nodes].flatMap(({ spec }) => spec?.podCIDRs ?? [spec?.podCIDR ?? ""]);
+}
+
+export function serviceRangesOf(all: Iterable<ServiceCidr>): string[] {
+  return [...all].flatMap(({ spec }) => spec?.cidrs ?? []);
+}
+
+/** What can be read as a range, as few as say the same. */
+export function readRanges(texts: readonly string[]): readonly Prefix[] {
+  return aggregated(texts.flatMap((it) => tryParsePrefix(it.trim()) ?? []));
+}
+
+export function formatRanges(ranges: readonly Prefix[]): string {
+  return ranges.map(formatPrefix).join(",");
+}
+
+/** The ranges in a list with commas. One that is too long says nothing. */
+export function listedRanges(text = ""): readonly Prefix[] {
+  return text.length > MAX_TEXT ? [] : readRanges(text.split(","));
+}
+
+/**
+ * What of `texts` is to be kept. What was observed before stays as it is.
+ *
+ * @param texts - By property; one without ranges says nothing.
+ * @param now - RFC 3339.
+ */
+export function rangeProperties(
+  texts: Readonly<Record<string, readonly string[]>>,
+  before: Properties | undefined,
+  now: string,
+): RangeStatus {
+  return statusOf(
+    Object.entries(texts).flatMap(([name, found]) => {
+      const value = formatRanges(readRanges(found).slice(0, MAX_RANGES));
+      const known = before?.[name];
+      if (value === "") return [];
+      return [[name, known?.value === value ? known : { value, observationTime: now }] as const];
+    }),
+  );
+}
+
+/** Of what a member reports, what the hub keeps: its ranges, in our own writing. */
+export function reportedRanges(reported: Properties | undefined): RangeStatus {
+  return statusOf(
+    [POD_RANGES, SERVICE_RANGES].flatMap((name) => {
+      const property = reported?.[name];
+      const value = formatRanges(listedRanges(property?.value));
+      return property === undefined || value === "" ? [] : [[name, { ...property, value }] as const];
+    }),
+  );
+}

@@ -1,0 +1,72 @@
+import { describe, expect, it } from "vitest";
+import { TRAFFIC_ANNOTATIONS as NAMES } from "#api/fairlead.dev/names.ts";
+import { type ExportTraffic, readTraffic } from "./traffic.ts";
+
+const mcs = (of: Partial<Record<keyof typeof NAMES, string>>, before?: ExportTraffic) =>
+  readTraffic({ mcs: annotate(of), fleet: undefined }, before);
+const annotate = (of: Partial<Record<keyof typeof NAMES, string>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(of).map(([key, text]) => [NAMES[key as keyof typeof NAMES], text]));
+
+describe("annotations of an export (C3)", () => {
+  it("say nothing where there are none", () => {
+    expect(readTraffic({ mcs: undefined, fleet: {} }, undefined)).toEqual({ traffic: {}, problems: [] });
+  });
+
+  it.each([
+    [{ weight: "0" }, { weight: 0 }],
+    [
+      { weight: "1000", priority: "7" },
+      { weight: 1000, priority: 7 },
+    ],
+    [{ affinity: "local" }, { affinity: "local" }],
+    [
+      { affinity: "none", priority: "0" },
+      { affinity: "none", priority: 0 },
+    ],
+    [{ exportTo: "b, a,b" }, { exportTo: ["a", "b"] }],
+  ])("%j ask for %j", (of, traffic) => {
+    expect(mcs(of)).toEqual({ traffic, problems: [] });
+  });
+
+  it.each([
+    [{ weight: "1001" }, "fairlead.dev/weight: the weight must be a whole number from 0 to 1000"],
+    [{ priority: "-1" }, "fairlead.dev/priority: the priority must be a whole number from 0 to 1000"],
+    [{ priority: "1e2" }, 'got "1e2"'],
+    [{ affinity: "Local" }, "fairlead.dev/affinity: the affinity must be one of none, local, remote"],
+    [{ exportTo: "" }, "fairlead.dev/export-to: it must name members"],
+    [{ exportTo: "a,,b" }, "fairlead.dev/export-to: it must name members"],
+    [{ exportTo: "A" }, 'got "A"'],
+  ])("%j are refused by name, and the last valid value holds", (of, told) => {
+    const before: ExportTraffic = { weight: 5, priority: 2, affinity: "remote", exportTo: ["x"] };
+    const { traffic, problems } = mcs(of, before);
+    const [key] = Object.keys(of) as (keyof ExportTraffic)[];
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toContain(told);
+    expect(problems[0]).toContain(`${String(before[key ?? "weight"])} holds`);
+    expect(traffic).toEqual({ [key ?? ""]: before[key ?? "weight"] });
+  });
+
+  it("that cannot be read on a new export leave the defaults, but open it to nobody", () => {
+    const { traffic, problems } = mcs({ weight: "x", exportTo: "b;c" });
+    expect(traffic).toEqual({ exportTo: [] });
+    expect(problems).toEqual([
+      'fairlead.dev/weight: the weight must be a whole number from 0 to 1000, got "x"; the default holds',
+      'fairlead.dev/export-to: it must name members, with commas between them, got "b;c"; no other cluster holds',
+    ]);
+  });
+
+  it("that cannot be read on an export that was open leave it open", () => {
+    expect(mcs({ exportTo: "b;c" }, {})).toEqual({
+      traffic: {},
+      problems: [expect.stringContaining("every member holds")],
+    });
+  });
+
+  it("of both doors are those of the multi-cluster one; the fleet door has a weight of its own", () => {
+    const both = {
+      mcs: annotate({ priority: "1" }),
+      fleet: annotate({ priority: "2", affinity: "local", weight: "9" }),
+    };
+    expect(readTraffic(both, undefined).traffic).toEqual({ priority: 1, affinity: "local" });
+  });
+});

@@ -1,0 +1,23 @@
+import { byText, nearest } from "@fairlead/base/text.ts";
+
+const PREFIX = "fairlead.dev/";
+/** What is told of at most, of all that somebody writes. */
+const LONGEST_LIST = 5;
+
+/** A misspelled annotation would do nothing without a word: what is told of those of ours that `kind` has none of. */
+export function unknownAnnotations(
+  keys: Iterable<string>,
+  known: readonly string[],
+  kind: string,
+): readonly { readonly reason: "UnknownAnnotation"; readonly message: string }[] {
+  const unknown = [...new Set(keys)]
+    .filter((it) => it.startsWith(PREFIX) && !known.includes(it))
+    .toSorted(byText);
+  if (unknown.length === 0) return [];
+  const told = unknown.slice(0, LONGEST_LIST).map((it) => {
+    const like = nearest(it, known);
+    return `${it} means nothing on a ${kind}${like === undefined ? "" : `, did you mean ${like}?`}`;
+  });
+  const more = unknown.length > told.length ? [`and ${unknown.length - told.length} more`] : [];
+  return [{ reason: "UnknownAnnotation", message: [...told, ...more].join("; ") }];
+}

@@ -1,0 +1,47 @@
+import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { type HubInformers, serviceOfExport, serviceOfImport, serviceOfImported } from "./informers.ts";
+import { reportOf } from "./view.ts";
+
+/**
+ * What has to be looked at again where a member came, went, or is trusted with other things. All of it has the member's
+ * name in it or lies in its mailbox: what a fleet of hundreds does for a member that joins must not grow with the fleet.
+ */
+export function servicesConcerning(informers: HubInformers, cluster: string): Set<ObjectKey> {
+  const mailbox = mailboxOf(cluster);
+  const { exports, imports, importedServices, namespaces } = informers;
+  const imported = [
+    ...(reportOf(informers, cluster)?.spec.namespaces ?? []),
+    ...[...namespaces.store.byIndex("names", cluster)].map((it) => it.metadata.name),
+  ];
+  return new Set([
+    ...[...exports.store.byIndex("in", mailbox)].flatMap(serviceOfExport),
+    ...[...exports.store.byIndex("names", cluster)].flatMap(serviceOfExport),
+    ...[...imports.store.byIndex("in", mailbox)].map(serviceOfImport),
+    ...[...importedServices.store.byIndex("in", mailbox)].map(serviceOfImported),
+    ...servicesIn(informers, imported),
+  ]);
+}
+
+/** Names of slices, as `servicesConcerning`. */
+export function slicesConcerning(informers: HubInformers, cluster: string): Set<string> {
+  const { sliceExports, sliceImports } = informers;
+  const ofServices = [...servicesConcerning(informers, cluster)].flatMap((it) => [
+    ...sliceExports.store.byIndex("service", it),
+  ]);
+  const mailbox = mailboxOf(cluster);
+  return new Set(
+    [
+      ...ofServices,
+      ...sliceExports.store.byIndex("in", mailbox),
+      ...sliceImports.store.byIndex("in", mailbox),
+    ].map((it) => it.metadata.name),
+  );
+}
+
+/** Services that are exported from namespaces. */
+export function servicesIn(informers: HubInformers, namespaces: readonly string[]): ObjectKey[] {
+  return namespaces.flatMap((namespace) =>
+    [...informers.exports.store.byIndex("namespace", namespace)].flatMap(serviceOfExport),
+  );
+}

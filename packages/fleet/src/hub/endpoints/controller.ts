@@ -1,0 +1,249 @@
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { parseClaims } from "#domain/claim.ts";
+import { SERVICE_NAMESPACE_LABEL, SOURCE_CLUSTER_LABEL, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { isDrainChanged } from "#domain/drain.ts";
+import { narrowed } from "#domain/audience.ts";
+import { type ObjectKey, keyOf, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
+import {
+  clusterOfMailbox,
+  FINALIZERS,
+  mailboxOf,
+  SERVICE_IN_USE_BY_ANNOTATION,
+} from "#api/networking.fleet.azure.com/names.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  ENDPOINT_SLICE_IMPORTS,
+  type EndpointSliceExport,
+  type EndpointSliceExportSpec,
+  type FleetServiceImport,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { EventRecorder } from "@fairlead/kube/events/events.ts";
+import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
+import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
+import type { Change, Controller, KubeClient } from "@fairlead/kube/types.ts";
+import { servicesIn, slicesConcerning } from "../concerned.ts";
+import { type HubInformers, serviceOfExport, serviceOfSlice } from "../informers.ts";
+import {
+  changedMailbox,
+  changedNamespaces,
+  isMemberChanged,
+  changedAudience,
+} from "../services/controller.ts";
+import { findExportProblem } from "../services/plan.ts";
+import { allowedIn, exportersIn, reportersOf } from "../services/reconcile.ts";
+import { hasView, isModernMember, grantedTo, readsView } from "../view.ts";
+import {
+  contestedBy,
+  hasOlderImporter,
+  portsForOlderAgent,
+  portsImportedBy,
+  takenBy,
+} from "./older-agents.ts";
+import { forOlderAgents, pickByName, planSlice, type SlicePlan } from "./plan.ts";
+
+interface Parts {
+  readonly client: KubeClient;
+  readonly informers: HubInformers;
+  readonly events: EventRecorder;
+  readonly deps: RuntimeDeps;
+}
+
+/** Exported slices to the view, and to the mailboxes of those who do not read it. Keys are names of slices: copies have the name of their source. */
+export function createEndpoints(parts: Parts): Controller {
+  const { informers, deps } = parts;
+  const named = (name: string): ObjectKey => objectKey(undefined, name);
+  /** Of some mailboxes only, where they are given: what one cluster says of a service concerns no other's slices. */
+  const slicesOf = (services: Iterable<ObjectKey>, mailboxes?: ReadonlySet<string>): ObjectKey[] =>
+    [...new Set(services)].flatMap((service) =>
+      [...informers.sliceExports.store.byIndex("service", service)]
+        .filter((it) => mailboxes?.has(it.metadata.namespace ?? "") !== false)
+        .map((it) => named(it.metadata.name)),
+    );
+  const slicesIn = (namespaces: readonly string[]): ObjectKey[] =>
+    slicesOf(servicesIn(informers, namespaces));
+  const slicesFor = (member: string): ObjectKey[] => [...slicesConcerning(informers, member)].map(named);
+  const allSlices = (): ObjectKey[] => [
+    ...[...informers.sliceExports.store.list()].map((it) => named(it.metadata.name)),
+    ...[...informers.sliceImports.store.list()].map((it) => named(it.metadata.name)),
+  ];
+  const serviceKeys = both(serviceOfExport);
+  const isForOlder = (service: ObjectKey): boolean => hasOlderImporter(informers, service);
+  /** For who cannot choose between clusters the hub does: there, what one says concerns the others. */
+  const concerned = (
+    service: ObjectKey,
+    mailboxes: ReadonlySet<string> | undefined,
+  ): ReadonlySet<string> | undefined => (isForOlder(service) ? undefined : mailboxes);
+  return createController(
+    {
+      name: "endpointsliceexport",
+      reconcile: (key, signal) => reconcile(parts, key, signal),
+      concurrency: 16,
+      sources: [
+        // Every slice and every copy is due at the start.
+        watching(informers.sliceExports, (change) => [
+          ...[change.before, change.after].flatMap((it) =>
+            it === undefined ? [] : [named(it.metadata.name)],
+          ),
+          ...slicesOf(contestedBy(informers, change)),
+        ]),
+        watching(informers.sliceImports, (change) => [
+          ...[change.before, change.after].flatMap((it) =>
+            it === undefined ? [] : [named(it.metadata.name)],
+          ),
+          ...slicesOf(takenBy(change)),
+        ]),
+        watchingChanges(informers.exports, (change) =>
+          isVerdictOnly(change)
+            ? []
+            : serviceKeys(change).flatMap((service) =>
+                slicesOf([service], concerned(service, new Set([splitKey(change.key).namespace ?? ""]))),
+              ),
+        ),
+        watchingChanges(informers.serviceImports, (change) =>
+          slicesOf([change.key], concerned(change.key, affectedMailboxes(change))),
+        ),
+        watchingChanges(informers.reports, (change) => slicesIn(changedNamespaces(change))),
+        watchingChanges(informers.members, (change) => {
+          if (isMemberChanged(change)) return slicesFor(change.key);
+          return isDrainChanged(change.before, change.after)
+            ? slicesOf([...informers.serviceImports.store.list()].map(keyOf).filter(isForOlder))
+            : [];
+        }),
+        watchingChanges(informers.namespaces, (change) => {
+          if (change.key === VIEW_NAMESPACE) return allSlices();
+          const member = changedMailbox(change);
+          return member === undefined ? slicesIn(changedAudience(change)) : slicesFor(member);
+        }),
+      ],
+    },
+    deps,
+  );
+}
+
+/** The hub's own status writes change nothing for endpoints. */
+function isVerdictOnly({
+  before,
+  after,
+}: Change<{ metadata: { generation?: number; name: string } }>): boolean {
+  const generation = before?.metadata.generation;
+  return generation !== undefined && generation === after?.metadata.generation;
+}
+
+/** Whose slices go to others than before: those of clusters that are accepted now, or no longer; undefined: all. */
+function affectedMailboxes({ before, after }: Change<FleetServiceImport>): ReadonlySet<string> | undefined {
+  const claims = [before, after].map((it) => it?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]);
+  if (claims[0] !== claims[1]) return undefined;
+  const [was, is] = [before, after].map(
+    (it) => new Map((it?.status?.clusters ?? []).map((one) => [one.cluster, JSON.stringify(one)])),
+  );
+  const clusters = new Set([...(was?.keys() ?? []), ...(is?.keys() ?? [])]);
+  return new Set([...clusters].filter((it) => was?.get(it) !== is?.get(it)).map(mailboxOf));
+}
+
+async function reconcile(parts: Parts, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const { client, informers } = parts;
+  const candidates = [...informers.sliceExports.store.byIndex("name", key)];
+  const source = pickByName(candidates.filter((it) => !isDeleting(it)));
+  const plan = source === undefined ? undefined : decide(parts, source);
+  // New copies before old ones go: a member that moves from one to the other must not be without.
+  const wanted =
+    source === undefined || plan?.act !== "distribute"
+      ? new Set()
+      : await distribute(parts, source, plan, signal);
+  for (const copy of informers.sliceImports.store.byIndex("name", key))
+    if (!wanted.has(copy.metadata.namespace) && !isDeleting(copy))
+      await client.delete(ENDPOINT_SLICE_IMPORTS, keyOf(copy), { signal });
+  // Left by hubs of other origin: a mark that the slice was distributed.
+  for (const it of candidates.filter(isDeleting))
+    await removeFinalizer(client, ENDPOINT_SLICE_EXPORTS, it, {
+      finalizer: FINALIZERS.endpointSliceExport,
+      signal,
+    });
+}
+
+/** @returns The namespaces that hold a copy now. */
+async function distribute(
+  parts: Parts,
+  source: EndpointSliceExport,
+  plan: Extract<SlicePlan, { act: "distribute" }>,
+  signal: AbortSignal,
+): Promise<Set<string>> {
+  const { informers } = parts;
+  const specs = new Map<string, EndpointSliceExportSpec>();
+  if (plan.isInView && hasView(informers)) specs.set(VIEW_NAMESPACE, plan.spec);
+  for (const mailbox of plan.mailboxes) {
+    const importer = clusterOfMailbox(mailbox) ?? "";
+    const spec = isModernMember(informers, importer)
+      ? plan.spec
+      : forOlderAgents(
+          plan.spec,
+          portsImportedBy(informers, source, importer),
+          portsForOlderAgent(informers, source, importer),
+        );
+    if (spec !== undefined) specs.set(mailbox, spec);
+  }
+  const { name } = source.metadata;
+  await Promise.all(
+    [...specs].map(async ([namespace, spec]) => {
+      const current = informers.sliceImports.store.get(objectKey(namespace, name));
+      // An old copy waits for its importer: once it is gone the watch brings us here again.
+      if (current !== undefined && isDeleting(current)) return;
+      await applyIfChanged(parts.client, ENDPOINT_SLICE_IMPORTS, {
+        current,
+        desired: {
+          metadata: { namespace, name, ...(namespace === VIEW_NAMESPACE ? { labels: labelsOf(spec) } : {}) },
+          spec,
+        },
+        fieldManager: HUB_MANAGER,
+        signal,
+      });
+    }),
+  );
+  return new Set(specs.keys());
+}
+
+/** By which members choose what they read of the view. All are label values: others are not accepted. */
+function labelsOf({ endpointSliceReference, ownerServiceReference }: EndpointSliceExportSpec) {
+  return {
+    [SERVICE_NAMESPACE_LABEL]: ownerServiceReference.namespace,
+    [SOURCE_CLUSTER_LABEL]: endpointSliceReference.clusterId,
+  };
+}
+
+function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport): SlicePlan {
+  const service = serviceOfSlice(slice);
+  const { namespace } = slice.spec.ownerServiceReference;
+  const exporters = exportersIn(informers, namespace);
+  const { members } = exporters;
+  const cluster = clusterOfMailbox(slice.metadata.namespace);
+  const serviceImport = informers.serviceImports.store.get(service);
+  const exported = [...informers.exports.store.byIndex("service", service)].find(
+    (it) =>
+      it.metadata.namespace === slice.metadata.namespace &&
+      !isDeleting(it) &&
+      findExportProblem(it, exporters) === undefined,
+  );
+  const plan = planSlice({
+    slice,
+    isExported: exported !== undefined,
+    exportTo: narrowed(exported?.spec?.exportTo, allowedIn(informers, namespace)),
+    granted: grantedTo(informers.members.store.get(objectKey(undefined, cluster ?? ""))),
+    serviceImport,
+    claims: parseClaims(serviceImport?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]),
+    reporters: reportersOf(informers, namespace, members),
+    isModern: (it) => isModernMember(informers, it),
+    readsView: (it) => readsView(informers, it),
+  });
+  if (plan.problem !== undefined) {
+    deps.log.warn("endpoints refused", { cluster, slice: slice.metadata.name, problem: plan.problem });
+    events.record(ENDPOINT_SLICE_EXPORTS, slice, {
+      type: "Warning",
+      reason: "EndpointsRefused",
+      message: plan.problem,
+    });
+  }
+  return plan;
+}

@@ -1,0 +1,84 @@
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { HUB_CRDS, HUB_NET_CRDS } from "#api/crds.ts";
+import { awaitCrds } from "@fairlead/kube/definitions/crds.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { createEventRecorder } from "@fairlead/kube/events/events.ts";
+import type { Controller, KubeClient } from "@fairlead/kube/types.ts";
+import { createEndpoints } from "./endpoints/controller.ts";
+import { createFleetGauges } from "./fleet-gauges.ts";
+import { createIdentity } from "./identity/reconcile.ts";
+import { createHubInformers, type HubInformers, neededInformers } from "./informers.ts";
+import { createForcedCleanup } from "./membership/forced-cleanup.ts";
+import { LeaseTracker } from "./membership/leases.ts";
+import { createMembership, type MembershipOptions } from "./membership/reconcile.ts";
+import { installPolicies } from "#authz/policies/install.ts";
+import { createServices } from "./services/controller.ts";
+import { createTrafficManager, type TrafficManagerOptions } from "./traffic-manager/controller.ts";
+
+export interface Hub extends AsyncDisposable {
+  readonly informers: HubInformers;
+  readonly controllers: readonly Controller[];
+}
+
+export interface HubOptions extends Partial<MembershipOptions> {
+  /**
+   * Whether a namespace `fleet-member-NAME` makes a member, with or without a MemberCluster. Default: false.
+   */
+  readonly areMembersByNamespace?: boolean;
+  /**
+   * Whether KubeFleet's hub agent gives members their mailboxes, rights and orders: it would take back what anyone else
+   * writes there. Default: this program does.
+   */
+  readonly isBesideOthers?: boolean;
+  /** Undefined: profiles and backends are left to others. */
+  readonly trafficManager?: ((client: KubeClient, deps: RuntimeDeps) => TrafficManagerOptions) | undefined;
+}
+
+export const HUB_DEFAULTS: MembershipOptions = {
+  // KubeFleet calls a member unhealthy after 60 s, and waits 15 min for one that leaves.
+  leaseSeconds: 60,
+  forceDeleteSeconds: 900,
+};
+
+const REMEDY =
+  'run "fairlead join" with rights to install them, or apply the manifests of docs/reference/crds';
+
+/** Waits for the hub's kinds, and runs its controllers until disposed. For the leader alone. */
+export async function startHub(
+  client: KubeClient,
+  { trafficManager, areMembersByNamespace = false, isBesideOthers = false, ...options }: HubOptions,
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<Hub> {
+  const crds = isBesideOthers ? HUB_NET_CRDS : HUB_CRDS;
+  await awaitCrds(client, { crds, fieldManager: HUB_MANAGER, remedy: REMEDY }, deps, signal);
+  // They go by who has a mailbox, which only those who make mailboxes note.
+  if (!isBesideOthers && !areMembersByNamespace) await installPolicies(client, deps.log, signal);
+  await using stack = new AsyncDisposableStack();
+  const informers = createHubInformers(client, { areMembersByNamespace, isBesideOthers }, deps);
+  const needed = neededInformers(informers, { isBesideOthers });
+  for (const informer of needed) {
+    stack.use(informer);
+    informer.start(signal);
+  }
+  await Promise.all(needed.map((it) => it.synced(signal)));
+  const events = createEventRecorder(client, HUB_MANAGER, deps);
+  const parts = { client, informers, events, deps };
+  const leases = new LeaseTracker();
+  stack.use(createFleetGauges(informers, leases, deps));
+  const limits = { ...HUB_DEFAULTS, ...options };
+  const controllers = [
+    ...(isBesideOthers
+      ? [createForcedCleanup({ ...parts, options: limits })]
+      : [createMembership({ ...parts, leases, options: limits }), createIdentity(parts)]),
+    createServices(parts),
+    createEndpoints(parts),
+    ...(trafficManager === undefined ? [] : [createTrafficManager(parts, trafficManager(client, deps))]),
+  ];
+  for (const controller of controllers) {
+    stack.use(controller);
+    await controller.start(signal);
+  }
+  const held = stack.move();
+  return { informers, controllers, [Symbol.asyncDispose]: () => held.disposeAsync() };
+}

@@ -1,0 +1,205 @@
+import { createPublicKey, type KeyObject } from "node:crypto";
+import type { CertificateSigningRequest } from "@fairlead/kube/api/certificates/v1/types.ts";
+import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import type { ServiceAccount } from "@fairlead/kube/api/core/v1/types.ts";
+import {
+  bootstrapUser,
+  CERTIFICATE_SECONDS,
+  isMemberUserLike,
+  MEMBERS_GROUP,
+  parseMemberUser,
+  USED_BY_ANNOTATION,
+} from "#api/fairlead.dev/identity.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { type CertificateRequest, parseCertificateRequest } from "@fairlead/base/pki/request.ts";
+
+/** Which requests for certificates the hub approves: a member's own, for exactly its present identity. */
+
+export type Verdict =
+  /** Somebody else's affair. */
+  | { readonly kind: "ignore" }
+  | { readonly kind: "deny"; readonly reason: string; readonly message: string }
+  /** `account`: whose token it was asked with, which is good for this request alone. */
+  | { readonly kind: "approve"; readonly message: string; readonly account: ServiceAccount | undefined };
+
+/** Of the member that a request is for. */
+export interface Known {
+  readonly member: MemberCluster | undefined;
+  /** The account with whose token it joins. */
+  readonly account: ServiceAccount | undefined;
+}
+
+/** The member that a certificate is asked for; undefined where it is for no member. */
+export function memberAskedFor({ spec }: CertificateSigningRequest): string | undefined {
+  return parseMemberUser(readRequest(spec)?.commonName ?? "")?.cluster;
+}
+
+type Spec = CertificateSigningRequest["spec"];
+
+/** What a request is told, as far as one rule sees. */
+type Objection = { readonly reason: string; readonly message: string } | undefined;
+
+export function planVerdict(asked: CertificateSigningRequest, known: Known): Verdict {
+  const { spec } = asked;
+  const request = readRequest(spec);
+  if (!isOurs(spec, request)) return { kind: "ignore" };
+  if (request === undefined)
+    return { kind: "deny", reason: "RequestUnreadable", message: "the request is no PKCS #10" };
+  const objection =
+    checkSubject(request, known) ??
+    checkUse(spec) ??
+    checkKey(request) ??
+    checkRequester(asked, request, known);
+  if (objection !== undefined) return { kind: "deny", ...objection };
+  const { commonName } = request;
+  const cluster = parseMemberUser(commonName)?.cluster ?? "";
+  const account = spec.username === commonName ? undefined : known.account;
+  const how = account === undefined ? "renews its certificate" : "joins with its token";
+  return { kind: "approve", message: `member ${cluster} ${how}`, account };
+}
+
+function readRequest(spec: Spec): CertificateRequest | undefined {
+  try {
+    return parseCertificateRequest(Buffer.from(spec.request, "base64").toString("latin1"));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Asked by one of ours, or for one of ours. */
+function isOurs({ username = "" }: Spec, request: CertificateRequest | undefined): boolean {
+  return (
+    isMemberUserLike(username) ||
+    username.startsWith(bootstrapUser("")) ||
+    (request !== undefined &&
+      (isMemberUserLike(request.commonName) || request.organizations.includes(MEMBERS_GROUP)))
+  );
+}
+
+function checkSubject(request: CertificateRequest, known: Known): Objection {
+  const { commonName, organizations, subject } = request;
+  const deny = (message: string): Objection => ({ reason: "SubjectNotAllowed", message });
+  const identity = parseMemberUser(commonName);
+  if (identity === undefined) return deny(`the common name ${JSON.stringify(commonName)} is no member's`);
+  if (!sameJson(organizations, [MEMBERS_GROUP]) || subject.length !== 2)
+    return deny(`the subject must be the common name and the organization ${MEMBERS_GROUP}, nothing else`);
+  const { dnsNames, ipAddresses, emails, uris, hasOtherNames } = request;
+  if (hasOtherNames || [dnsNames, ipAddresses, emails, uris].some((it) => it.length > 0))
+    return deny("a member's certificate has no alternative names");
+  const { member } = known;
+  if (member?.metadata.name !== identity.cluster || isDeleting(member))
+    return { reason: "MemberUnknown", message: `the fleet has no member ${identity.cluster}` };
+  const current = member.spec.identity;
+  if (current.kind === "User" && current.name === commonName) return undefined;
+  return {
+    reason: "IdentityRevoked",
+    message: `member ${identity.cluster} is ${current.kind} ${current.name} now, not ${commonName}`,
+  };
+}
+
+const USAGES: ReadonlySet<string> = new Set(["digital signature", "key encipherment", "client auth"]);
+
+function checkUse({ usages = [], expirationSeconds }: Spec): Objection {
+  const deny = (message: string): Objection => ({ reason: "UseNotAllowed", message });
+  const other = usages.find((it) => !USAGES.has(it));
+  if (other !== undefined) return deny(`the usage ${JSON.stringify(other)} is not for a client`);
+  if (!usages.includes("client auth")) return deny('the usage "client auth" is missing');
+  if (expirationSeconds !== undefined && expirationSeconds <= CERTIFICATE_SECONDS) return undefined;
+  return deny(`expirationSeconds must be set, to ${CERTIFICATE_SECONDS} at most`);
+}
+
+const CURVES: ReadonlySet<string | undefined> = new Set(["prime256v1", "secp384r1", "secp521r1"]);
+const MIN_RSA_BITS = 2048;
+
+function checkKey({ publicKey }: CertificateRequest): Objection {
+  const key = readKey(publicKey);
+  if (key === undefined) return { reason: "KeyNotAllowed", message: "the key is of no kind that is known" };
+  const { namedCurve, modulusLength = 0 } = key.asymmetricKeyDetails ?? {};
+  const isGood =
+    key.asymmetricKeyType === "ed25519" ||
+    (key.asymmetricKeyType === "ec" && CURVES.has(namedCurve)) ||
+    (key.asymmetricKeyType === "rsa" && modulusLength >= MIN_RSA_BITS);
+  if (isGood) return undefined;
+  const found = `${key.asymmetricKeyType ?? "unknown"} ${namedCurve ?? modulusLength}`;
+  return {
+    reason: "KeyNotAllowed",
+    message: `the key is ${found}: EC P-256 to P-521, Ed25519 or RSA from ${MIN_RSA_BITS} bits is asked for`,
+  };
+}
+
+function readKey(publicKey: CertificateRequest["publicKey"]): KeyObject | undefined {
+  try {
+    return createPublicKey({ key: publicKey, format: "der", type: "spki" });
+  } catch {
+    return undefined;
+  }
+}
+
+/** The API server says who asks; it is not for the request to say. */
+function checkRequester(
+  { metadata, spec }: CertificateSigningRequest,
+  { commonName }: CertificateRequest,
+  known: Known,
+): Objection {
+  if (spec.username === commonName) return undefined;
+  const cluster = parseMemberUser(commonName)?.cluster ?? "";
+  if (spec.username !== bootstrapUser(cluster))
+    return {
+      reason: "RequesterNotAllowed",
+      message: `asked by ${spec.username}, who is neither ${commonName} nor has the token with which ${cluster} joins`,
+    };
+  const { account } = known;
+  if (account?.metadata.uid === undefined || account.metadata.uid !== spec.uid)
+    return {
+      reason: "TokenUnknown",
+      message: `the token with which ${cluster} joins is no longer good: "fairlead join ${cluster}" makes another`,
+    };
+  const usedBy = account.metadata.annotations?.[USED_BY_ANNOTATION];
+  if (usedBy === undefined || usedBy === metadata.uid) return undefined;
+  return {
+    reason: "TokenUsed",
+    message: `the token with which ${cluster} joins was used before, and is good for one certificate: "fairlead join ${cluster}" makes another`,
+  };
+}
+
+/** Whether a request has been answered, by anybody. */
+export function isDecided({ status }: CertificateSigningRequest): boolean {
+  return status?.conditions?.some((it) => it.type === "Approved" || it.type === "Denied") === true;
+}
+
+/**
+ * Until when a request of a member's may stay, once nothing more will come of it. A kube-controller-manager clears requests
+ * away by the same rule; a hub may have none.
+ *
+ * @returns Unit: milliseconds since the Unix epoch. Undefined: somebody else's affair, or not finished.
+ */
+export function requestEndsMs(
+  { metadata, spec, status }: CertificateSigningRequest,
+  keptMs: number,
+): number | undefined {
+  const answers = (status?.conditions ?? []).filter((it) => it.status === "True");
+  const isFinished = status?.certificate !== undefined || answers.some((it) => it.type !== "Approved");
+  if (!isFinished || !isOurs(spec, readRequest(spec))) return undefined;
+  const times = [metadata.creationTimestamp, ...answers.map((it) => it.lastUpdateTime)]
+    .map((it) => Date.parse(it ?? ""))
+    .filter((it) => !Number.isNaN(it));
+  return Math.max(0, ...times) + keptMs;
+}
+
+/**
+ * Until when an account to join with may stay: while the member may still fetch its certificate with it, and no longer
+ * than any token of it lives.
+ *
+ * @param issuedAtMs - When the request that used it was answered; undefined: it was not, or not seen.
+ * @returns Unit: milliseconds since the Unix epoch.
+ */
+export function accountEndsMs(
+  account: ServiceAccount,
+  issuedAtMs: number | undefined,
+  limits: { readonly fetchMs: number; readonly lifeMs: number },
+): number {
+  const madeMs = Date.parse(account.metadata.creationTimestamp ?? "");
+  const lastMs = (Number.isNaN(madeMs) ? 0 : madeMs) + limits.lifeMs;
+  return issuedAtMs === undefined ? lastMs : Math.min(lastMs, issuedAtMs + limits.fetchMs);
+}

@@ -1,0 +1,56 @@
+import { INTERNAL_MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { keyOf } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  ENDPOINT_SLICE_IMPORTS,
+  INTERNAL_SERVICE_EXPORTS,
+  INTERNAL_SERVICE_IMPORTS,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import type { HubInformers } from "../informers.ts";
+
+/**
+ * Deletes what lies in a mailbox, whoever put a finalizer on it: nobody is left to take it off. Namespace deletion alone
+ * would wait for them for ever.
+ */
+export async function emptyMailbox(
+  at: { readonly client: KubeClient; readonly informers: HubInformers; readonly mailbox: string },
+  signal: AbortSignal,
+): Promise<void> {
+  const { informers } = at;
+  const kinds: readonly (readonly [Resource, Iterable<KubeObject>])[] = [
+    [INTERNAL_SERVICE_EXPORTS, informers.exports.store.list()],
+    [INTERNAL_SERVICE_IMPORTS, informers.imports.store.list()],
+    [ENDPOINT_SLICE_EXPORTS, informers.sliceExports.store.list()],
+    [ENDPOINT_SLICE_IMPORTS, informers.sliceImports.store.list()],
+    [IMPORTED_SERVICES, informers.importedServices.store.list()],
+    [NAMESPACE_REPORTS, informers.reports.store.list()],
+    [LEASES, informers.leases.store.list()],
+    [INTERNAL_MEMBER_CLUSTERS, informers.orders.store.list()],
+  ];
+  for (const [of, objects] of kinds) {
+    const inside = [...objects].filter((it) => it.metadata.namespace === at.mailbox);
+    await Promise.all(inside.map((it) => remove(at.client, of, it, signal)));
+  }
+}
+
+async function remove(
+  client: KubeClient,
+  of: Resource,
+  object: KubeObject,
+  signal: AbortSignal,
+): Promise<void> {
+  if ((object.metadata.finalizers ?? []).length > 0) {
+    try {
+      await client.mergePatch(of, keyOf(object), { metadata: { finalizers: null } }, { signal });
+    } catch (error) {
+      if (!hasCode(error, "API_NOT_FOUND")) throw error;
+    }
+  }
+  await client.delete(of, keyOf(object), { signal });
+}

@@ -1,0 +1,247 @@
+import {
+  type AgentStatus,
+  type DrainedCluster,
+  FLEET_RESOURCE_LABEL,
+  type InternalMemberCluster,
+  MEMBER_NAME_LABEL,
+  type MemberCluster,
+  NETWORKING_AGENTS,
+  type SuspectCluster,
+} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import type { ResourceQuota } from "@fairlead/kube/api/core/v1/quota.ts";
+import { EVENTS, type Namespace } from "@fairlead/kube/api/core/v1/types.ts";
+import { rulesOf } from "#authz/access.ts";
+import { MAILBOX, RENEW_TOKEN } from "#authz/mailbox.ts";
+import {
+  ADDRESSES_BOUNDED,
+  GRANTED_CIDRS_ANNOTATION,
+  MEMBER_ACCOUNT,
+  MEMBER_GROUP_ANNOTATION,
+  MEMBER_USER_ANNOTATION,
+} from "#api/fairlead.dev/names.ts";
+import type { Condition, OwnerReference } from "@fairlead/kube/api/meta/types.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  INTERNAL_SERVICE_EXPORTS,
+  INTERNAL_SERVICE_IMPORTS,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import type { Role, RoleBinding, Subject } from "@fairlead/kube/api/rbac/v1/types.ts";
+import type { Applied } from "@fairlead/kube/types.ts";
+import type { Liveness } from "./leases.ts";
+
+/** What a member gets on the hub: a mailbox, rights in it and nowhere else, and its orders. */
+
+type NewCondition = Omit<Condition, "lastTransitionTime">;
+
+export function labelsOf(member: MemberCluster): Record<string, string> {
+  return { [FLEET_RESOURCE_LABEL]: "true", [MEMBER_NAME_LABEL]: member.metadata.name };
+}
+
+export function planNamespace(member: MemberCluster): Applied<Namespace> {
+  const owner: OwnerReference = {
+    apiVersion: "cluster.kubernetes-fleet.io/v1beta1",
+    kind: "MemberCluster",
+    name: member.metadata.name,
+    uid: member.metadata.uid ?? "",
+    controller: true,
+  };
+  return {
+    metadata: {
+      name: mailboxOf(member.metadata.name),
+      labels: labelsOf(member),
+      annotations: ownerOf(member.spec.identity),
+      ownerReferences: [owner],
+    },
+  };
+}
+
+/** By which the policies of the hub's API server know the owner of a mailbox. */
+function ownerOf(identity: MemberCluster["spec"]["identity"]): Record<string, string> {
+  const { kind, name, namespace = "" } = identity;
+  if (kind === "Group") return { [MEMBER_GROUP_ANNOTATION]: name };
+  const user = kind === "User" ? name : `system:serviceaccount:${namespace}:${name}`;
+  return { [MEMBER_USER_ANNOTATION]: user };
+}
+
+export function planRole(member: MemberCluster): Applied<Role> {
+  const { identity } = member.spec;
+  const mailbox = mailboxOf(member.metadata.name);
+  const { kind, name, namespace } = identity;
+  const isOwnAccount = kind === "ServiceAccount" && name === MEMBER_ACCOUNT && namespace === mailbox;
+  return {
+    metadata: { name: `fleet-role-${member.metadata.name}`, namespace: mailbox, labels: labelsOf(member) },
+    rules: rulesOf([...MAILBOX, ...(isOwnAccount ? RENEW_TOKEN : [])]),
+  };
+}
+
+export function planRoleBinding(member: MemberCluster): Applied<RoleBinding> {
+  const name = member.metadata.name;
+  return {
+    metadata: {
+      name: `fleet-rolebinding-${name}`,
+      namespace: mailboxOf(name),
+      labels: labelsOf(member),
+    },
+    subjects: [subjectOf(member)],
+    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: `fleet-role-${name}` },
+  };
+}
+
+/** How many objects of each kind a member may have in its mailbox: far more than clusters have been seen to have. */
+const QUOTA: readonly (readonly [Pick<Resource, "group" | "plural">, number])[] = [
+  [INTERNAL_SERVICE_EXPORTS, 5000],
+  [INTERNAL_SERVICE_IMPORTS, 5000],
+  [ENDPOINT_SLICE_EXPORTS, 20_000],
+  [EVENTS, 5000],
+];
+
+/** Of the mailbox. It is made once, and people may change it; by its name, what refuses a member says what refused it. */
+const MAILBOX_QUOTA = "fairlead-mailbox";
+
+/** Source of the names: Kubernetes, "Quota on object count". */
+export function planQuota(member: MemberCluster): ResourceQuota {
+  const hard = QUOTA.map(([{ group, plural }, count]) => [
+    `count/${plural}${group === "" ? "" : `.${group}`}`,
+    String(count),
+  ]);
+  return {
+    metadata: {
+      name: MAILBOX_QUOTA,
+      namespace: mailboxOf(member.metadata.name),
+      labels: labelsOf(member),
+    },
+    spec: { hard: Object.fromEntries(hard) as Record<string, string> },
+  };
+}
+
+export function subjectOf({ spec: { identity } }: MemberCluster): Subject {
+  return identity.kind === "ServiceAccount"
+    ? { kind: identity.kind, name: identity.name, namespace: identity.namespace ?? "" }
+    : { kind: identity.kind, name: identity.name, apiGroup: "rbac.authorization.k8s.io" };
+}
+
+export interface Orders {
+  readonly state: "Join" | "Leave";
+  /** Unit: seconds. */
+  readonly leaseSeconds: number;
+  /** All suspects of the fleet, sorted. A member is never told of itself. */
+  readonly suspects: readonly SuspectCluster[];
+  /** All drained members, sorted. A member is told of itself, too. */
+  readonly drained: readonly DrainedCluster[];
+  /** Namespace to read beside the mailbox; undefined: none. */
+  readonly view: string | undefined;
+}
+
+export function planOrders(member: MemberCluster, orders: Orders): Applied<InternalMemberCluster> {
+  const name = member.metadata.name;
+  const suspects = orders.suspects.filter((it) => it.cluster !== name);
+  return {
+    metadata: { name, namespace: mailboxOf(name) },
+    spec: {
+      state: orders.state,
+      heartbeatPeriodSeconds: member.spec.heartbeatPeriodSeconds ?? 60,
+      leaseDurationSeconds: orders.leaseSeconds,
+      ...(suspects.length === 0 ? {} : { suspects }),
+      ...(orders.drained.length === 0 ? {} : { drained: [...orders.drained] }),
+      ...(orders.view === undefined ? {} : { view: orders.view }),
+    },
+  };
+}
+
+export interface Heard {
+  readonly agents: readonly AgentStatus[];
+  readonly liveness: Liveness;
+  readonly leaseSeconds: number;
+}
+
+/** The conditions of a MemberCluster. */
+export function planConditions(member: MemberCluster, heard: Heard): NewCondition[] {
+  const observedGeneration = member.metadata.generation;
+  const conditions: NewCondition[] = [
+    {
+      type: "ReadyToJoin",
+      status: "True",
+      reason: "MemberClusterReadyToJoin",
+      message: `namespace ${mailboxOf(member.metadata.name)} is ready`,
+    },
+    joined(heard.agents),
+    healthy(heard),
+    bounded(member),
+  ];
+  return observedGeneration === undefined
+    ? conditions
+    : conditions.map((it) => ({ ...it, observedGeneration }));
+}
+
+/** Whether the hub knows which addresses the member's endpoints may have. */
+function bounded({ metadata: { name, annotations } }: MemberCluster): NewCondition {
+  const granted = annotations?.[GRANTED_CIDRS_ANNOTATION];
+  if (granted !== undefined)
+    return {
+      type: ADDRESSES_BOUNDED,
+      status: "True",
+      reason: "NetworksGranted",
+      message: `endpoints may be in ${granted}`.slice(0, 32_768),
+    };
+  return {
+    type: ADDRESSES_BOUNDED,
+    status: "False",
+    reason: "NoNetworksGranted",
+    message: `endpoints may have any address: say which its pods and nodes have, kubectl annotate membercluster ${name} ${GRANTED_CIDRS_ANNOTATION}=NETWORKS`,
+  };
+}
+
+/** Joined when every networking agent says so, left when every one says that. */
+function joined(agents: readonly AgentStatus[]): NewCondition {
+  const said = NETWORKING_AGENTS.map(
+    (type) =>
+      agents.find((it) => it.type === type)?.conditions?.find((it) => it.type === "Joined")?.status ??
+      "Unknown",
+  );
+  if (said.every((it) => it === "True"))
+    return { type: "Joined", status: "True", reason: "MemberClusterJoined", message: "all agents joined" };
+  if (said.every((it) => it === "False"))
+    return { type: "Joined", status: "False", reason: "MemberClusterLeft", message: "all agents left" };
+  const missing = NETWORKING_AGENTS.filter((_, at) => said[at] !== "True");
+  return {
+    type: "Joined",
+    status: "Unknown",
+    reason: "MemberClusterJoinStateUnknown",
+    message: `waiting for ${missing.join(" and ")}: is "fairlead member" running in the cluster?`,
+  };
+}
+
+function healthy({ liveness, leaseSeconds }: Heard): NewCondition {
+  switch (liveness) {
+    case "alive":
+      return {
+        type: "Healthy",
+        status: "True",
+        reason: "HeartbeatReceived",
+        message: "the lease is renewed",
+      };
+    case "suspect":
+      return {
+        type: "Healthy",
+        status: "False",
+        reason: "HeartbeatLost",
+        message: `the lease was not renewed for ${leaseSeconds} s: importers drop endpoints that do not answer`,
+      };
+    case "unknown":
+      return {
+        type: "Healthy",
+        status: "Unknown",
+        reason: "HeartbeatUnknown",
+        message: "no lease was seen yet",
+      };
+    default:
+      return liveness satisfies never;
+  }
+}
+
+/** Whether the agents have nothing left to do: they said so, or none was ever there. */
+export function haveAgentsLeft(agents: readonly AgentStatus[]): boolean {
+  return agents.every((agent) => agent.conditions?.find((it) => it.type === "Joined")?.status !== "True");
+}

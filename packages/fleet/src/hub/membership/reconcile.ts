@@ -1,0 +1,276 @@
+import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import {
+  INTERNAL_MEMBER_CLUSTERS,
+  type InternalMemberCluster,
+  MEMBER_CLUSTER_FINALIZER,
+  MEMBER_CLUSTERS,
+  type MemberCluster,
+  type SuspectCluster,
+} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { drainedMembers, isDrainChanged } from "#domain/drain.ts";
+import { reportedRanges } from "#domain/ranges.ts";
+import { FORCE_LEAVE_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
+import { byText } from "@fairlead/base/text.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import { isConditionTrue, setCondition, timestamp } from "@fairlead/kube/objects/conditions.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
+import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
+import { watching } from "@fairlead/kube/controller/source.ts";
+import type { Change, Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
+import { type HubInformers } from "../informers.ts";
+import { isIsolated } from "../view.ts";
+import { emptyMailbox } from "./empty-mailbox.ts";
+import type { LeaseTracker } from "./leases.ts";
+import {
+  haveAgentsLeft,
+  planConditions,
+  planNamespace,
+  planOrders,
+  planQuota,
+  planRole,
+  planRoleBinding,
+} from "./plan.ts";
+import { provideView, readerOf, removeFromView, viewFor } from "./view.ts";
+
+export interface MembershipOptions {
+  /** How long a member's lease lives without renewal. Unit: seconds. */
+  readonly leaseSeconds: number;
+  /** How long a leaving member may take to withdraw before the hub does without it. Unit: seconds. */
+  readonly forceDeleteSeconds: number;
+}
+
+interface Parts {
+  readonly client: KubeClient;
+  readonly informers: HubInformers;
+  readonly leases: LeaseTracker;
+  readonly options: MembershipOptions;
+  readonly deps: RuntimeDeps;
+}
+
+/** MemberCluster to mailbox, rights, orders and conditions; leases to suspects. */
+export function createMembership(parts: Parts): Controller {
+  const { informers, deps } = parts;
+  const membership = new Membership(parts);
+  const ofMailbox = (namespace: string | undefined): ObjectKey[] => {
+    const cluster = clusterOfMailbox(namespace);
+    return cluster === undefined ? [] : [objectKey(undefined, cluster)];
+  };
+  const ofChange = (change: Change<KubeObject>): ObjectKey[] => ofMailbox(namespaceOf(change));
+  const everyone = (): ObjectKey[] => [...informers.members.store.list()].map(keyOf);
+  const isStillReading = (key: ObjectKey): boolean =>
+    isIsolated(informers.members.store.get(key)) &&
+    informers.orders.store.get(objectKey(mailboxOf(key), key))?.spec.view !== undefined;
+  const controller = createController(
+    {
+      name: "membercluster",
+      reconcile: (key, signal) => membership.reconcile(key, signal),
+      sources: [
+        watching(informers.members, (change) => {
+          if (change.before === undefined) membership.inherit(change.after);
+          return isDrainChanged(change.before, change.after) ? everyone() : [change.key];
+        }),
+        watching(informers.namespaces, ({ key }) => (key === VIEW_NAMESPACE ? everyone() : ofMailbox(key))),
+        watching(informers.quotas, ofChange),
+        watching(informers.roles, (change) => (isIn(VIEW_NAMESPACE, change) ? everyone() : ofChange(change))),
+        watching(informers.roleBindings, (change) =>
+          isIn(VIEW_NAMESPACE, change) ? readerOf(change) : ofChange(change),
+        ),
+        watching(informers.orders, ofChange),
+        watching(informers.leases, ofChange),
+        watching(informers.reports, ofChange),
+        // A member that is to be isolated stops reading the view once its mailbox is filled.
+        watching(informers.importedServices, (change) => ofChange(change).filter(isStillReading)),
+        watching(informers.sliceImports, (change) => ofChange(change).filter(isStillReading)),
+      ],
+    },
+    deps,
+  );
+  membership.onSuspectsChange = () => {
+    for (const key of everyone()) controller.enqueue(key);
+  };
+  return controller;
+}
+
+function namespaceOf({ before, after }: Change<KubeObject>): string | undefined {
+  return (after ?? before)?.metadata.namespace;
+}
+function isIn(namespace: string, change: Change<KubeObject>): boolean {
+  return namespaceOf(change) === namespace;
+}
+
+class Membership {
+  readonly #parts: Parts;
+  readonly #leases: LeaseTracker;
+  /** Suspect members, and since when the hub says so. */
+  readonly #suspects = new Map<string, SuspectCluster>();
+  onSuspectsChange: () => void = () => {};
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#leases = parts.leases;
+  }
+
+  /** A hub that begins goes on with the suspects of the one before. */
+  inherit(member: MemberCluster | undefined): void {
+    const lost = member?.status?.conditions?.find((it) => it.type === "Healthy");
+    if (member === undefined || lost?.status !== "False") return;
+    const cluster = member.metadata.name;
+    this.#leases.inherit(cluster);
+    this.#suspects.set(cluster, { cluster, since: lost.lastTransitionTime });
+  }
+
+  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult | void> {
+    const { client, informers } = this.#parts;
+    const member = informers.members.store.get(key);
+    if (member === undefined) {
+      this.#leases.forget(key);
+      this.#setSuspect(key, false);
+      await removeFromView(this.#parts, key, signal);
+      return;
+    }
+    if (isDeleting(member)) return this.#leave(member, signal);
+    await addFinalizer(client, MEMBER_CLUSTERS, member, { finalizer: MEMBER_CLUSTER_FINALIZER, signal });
+    await this.#provide(member, signal);
+    return this.#report(member, signal);
+  }
+
+  async #provide(member: MemberCluster, signal: AbortSignal): Promise<void> {
+    const { client, informers } = this.#parts;
+    const by = { fieldManager: HUB_MANAGER, signal };
+    const name = member.metadata.name;
+    const mailbox = mailboxOf(name);
+    const namespace = informers.namespaces.store.get(objectKey(undefined, mailbox));
+    await applyIfChanged(client, NAMESPACES, { current: namespace, desired: planNamespace(member), ...by });
+    const role = informers.roles.store.get(objectKey(mailbox, `fleet-role-${name}`));
+    await applyIfChanged(client, ROLES, { current: role, desired: planRole(member), ...by });
+    const binding = informers.roleBindings.store.get(objectKey(mailbox, `fleet-rolebinding-${name}`));
+    await applyIfChanged(client, ROLE_BINDINGS, {
+      current: binding,
+      desired: planRoleBinding(member),
+      ...by,
+    });
+    await this.#limit(member, signal);
+    await provideView(this.#parts, member, signal);
+    await this.#order(member, "Join", signal);
+  }
+
+  /** Only where there is none: what people made of it stays. */
+  async #limit(member: MemberCluster, signal: AbortSignal): Promise<void> {
+    const { client, informers } = this.#parts;
+    const wanted = planQuota(member);
+    if (informers.quotas.store.get(keyOf(wanted)) !== undefined) return;
+    try {
+      await client.create(RESOURCE_QUOTAS, wanted, { fieldManager: HUB_MANAGER, signal });
+    } catch (error) {
+      if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
+    }
+  }
+
+  async #order(member: MemberCluster, state: "Join" | "Leave", signal: AbortSignal): Promise<void> {
+    const { client, informers, options } = this.#parts;
+    const suspects = [...this.#suspects.values()].toSorted((a, b) => byText(a.cluster, b.cluster));
+    const current = this.#ordersOf(member);
+    const view = viewFor(informers, member, current);
+    const drained = drainedMembers(informers.members.store.list());
+    await applyIfChanged(client, INTERNAL_MEMBER_CLUSTERS, {
+      current,
+      desired: planOrders(member, { state, leaseSeconds: options.leaseSeconds, suspects, drained, view }),
+      fieldManager: HUB_MANAGER,
+      signal,
+    });
+  }
+
+  #ordersOf(member: MemberCluster): InternalMemberCluster | undefined {
+    const name = member.metadata.name;
+    return this.#parts.informers.orders.store.get(objectKey(mailboxOf(name), name));
+  }
+
+  async #report(member: MemberCluster, signal: AbortSignal): Promise<ReconcileResult> {
+    const { client, deps, options } = this.#parts;
+    const name = member.metadata.name;
+    const { liveness, againInMs } = this.#judge(name);
+    this.#setSuspect(name, liveness === "suspect");
+    const { agentStatus: agents = [], properties } = this.#ordersOf(member)?.status ?? {};
+    let conditions = member.status?.conditions ?? [];
+    for (const next of planConditions(member, { agents, liveness, leaseSeconds: options.leaseSeconds }))
+      conditions = setCondition(conditions, next, deps.clock);
+    const wasJoined = isConditionTrue(member.status?.conditions, "Joined");
+    if (!wasJoined && isConditionTrue(conditions, "Joined"))
+      deps.log.info("a member joined", { member: name });
+    await applyIfChanged(client, MEMBER_CLUSTERS, {
+      current: member,
+      desired: {
+        metadata: { name },
+        // Ranges are for the check of those that join later: no right comes of them.
+        status: { conditions, agentStatus: [...agents], ...reportedRanges(properties) },
+      },
+      fieldManager: HUB_MANAGER,
+      subresource: "status",
+      signal,
+    });
+    return againInMs === undefined ? {} : { requeueAfterMs: Math.max(1, Math.ceil(againInMs)) };
+  }
+
+  #judge(cluster: string): ReturnType<LeaseTracker["verdict"]> {
+    const { informers, deps, options } = this.#parts;
+    const nowMs = deps.clock.monotonic();
+    const lease = informers.leases.store.get(objectKey(mailboxOf(cluster), cluster));
+    const renewTime = lease?.spec?.renewTime;
+    // The hub's own figure, not the member's: a member must not choose how long it is believed.
+    if (renewTime !== undefined)
+      this.#leases.observe(cluster, { renewTime, leaseMs: options.leaseSeconds * 1000 }, nowMs);
+    return this.#leases.verdict(cluster, nowMs);
+  }
+
+  #setSuspect(cluster: string, isSuspect: boolean): void {
+    if (this.#suspects.has(cluster) === isSuspect) return;
+    const { clock, log } = this.#parts.deps;
+    if (isSuspect) {
+      this.#suspects.set(cluster, { cluster, since: timestamp(clock.now()) });
+      log.warn("a member stopped renewing its lease", { member: cluster });
+    } else {
+      this.#suspects.delete(cluster);
+      log.info("a member renews its lease again", { member: cluster });
+    }
+    this.onSuspectsChange();
+  }
+
+  /** The agents withdraw first; then the mailbox goes with all that is in it. */
+  async #leave(member: MemberCluster, signal: AbortSignal): Promise<ReconcileResult | void> {
+    const { client, informers, deps } = this.#parts;
+    const cluster = member.metadata.name;
+    const orders = this.#ordersOf(member);
+    const waitMs = this.#waitForAgents(member, orders);
+    if (orders !== undefined && waitMs > 0) {
+      await this.#order(member, "Leave", signal);
+      return { requeueAfterMs: waitMs };
+    }
+    this.#setSuspect(cluster, false);
+    this.#leases.forget(cluster);
+    await removeFromView(this.#parts, cluster, signal);
+    await emptyMailbox({ client, informers, mailbox: mailboxOf(cluster) }, signal);
+    await client.delete(NAMESPACES, objectKey(undefined, mailboxOf(cluster)), { signal });
+    await removeFinalizer(client, MEMBER_CLUSTERS, member, { finalizer: MEMBER_CLUSTER_FINALIZER, signal });
+    deps.log.info("a member left", { member: cluster });
+  }
+
+  /** @returns How much longer. Unit: milliseconds. 0 when nobody has to be waited for. */
+  #waitForAgents(member: MemberCluster, orders: InternalMemberCluster | undefined): number {
+    const { client, deps, options } = this.#parts;
+    if (haveAgentsLeft(orders?.status?.agentStatus ?? [])) return 0;
+    if (member.metadata.annotations?.[FORCE_LEAVE_ANNOTATION] === "true") return 0;
+    const since = Date.parse(member.metadata.deletionTimestamp ?? "");
+    // The API server wrote it: by its clock, not by this machine's.
+    const nowMs = clockOfServer(client, deps.clock).now();
+    return Math.max(0, since + options.forceDeleteSeconds * 1000 - nowMs);
+  }
+}

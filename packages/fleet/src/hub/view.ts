@@ -1,0 +1,63 @@
+import { ISOLATION_ANNOTATION, GRANTED_CIDRS_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
+import type { HubInformers } from "./informers.ts";
+
+/**
+ * Who reads the view. A member gets copies in its mailbox until it says that it reads the view, so that it moves over
+ * without a gap; and again, before it has to stop reading, when it is to be isolated.
+ */
+
+export function reportOf({ reports }: HubInformers, cluster: string): NamespaceReport | undefined {
+  return reports.store.get(objectKey(mailboxOf(cluster), cluster));
+}
+
+/** Agents that report namespaces know all that we add; those of other origin do not. */
+export function isModernMember(informers: HubInformers, cluster: string): boolean {
+  return reportOf(informers, cluster) !== undefined;
+}
+
+export function isIsolated(member: MemberCluster | undefined): boolean {
+  return member?.metadata.annotations?.[ISOLATION_ANNOTATION] === "strict";
+}
+
+/** The networks that the endpoints of a member may be in; undefined: any. */
+export function grantedTo(member: MemberCluster | undefined): string | undefined {
+  return member?.metadata.annotations?.[GRANTED_CIDRS_ANNOTATION];
+}
+
+/** While there is no view, because somebody deleted it, everybody gets copies. */
+export function readsView(informers: HubInformers, cluster: string): boolean {
+  if (!hasView(informers)) return false;
+  if (reportOf(informers, cluster)?.spec.view !== VIEW_NAMESPACE) return false;
+  return !isIsolated(informers.members.store.get(objectKey(undefined, cluster)));
+}
+
+/** Whether the view takes objects. */
+export function hasView({ namespaces }: HubInformers): boolean {
+  const namespace = namespaces.store.get(objectKey(undefined, VIEW_NAMESPACE));
+  return namespace !== undefined && !isDeleting(namespace);
+}
+
+/** Whether a mailbox holds all that its member has from the view, and so can do without it. */
+export function isMailboxFilled(informers: HubInformers, cluster: string): boolean {
+  const namespaces = new Set(reportOf(informers, cluster)?.spec.namespaces);
+  const inMailbox = (name: string): ObjectKey => objectKey(mailboxOf(cluster), name);
+  for (const it of informers.importedServices.store.byIndex("in", VIEW_NAMESPACE))
+    if (
+      namespaces.has(it.spec.service.namespace) &&
+      informers.importedServices.store.get(inMailbox(it.metadata.name)) === undefined
+    )
+      return false;
+  for (const it of informers.sliceImports.store.byIndex("in", VIEW_NAMESPACE))
+    if (
+      namespaces.has(it.spec.ownerServiceReference.namespace) &&
+      it.spec.endpointSliceReference.clusterId !== cluster &&
+      informers.sliceImports.store.get(inMailbox(it.metadata.name)) === undefined
+    )
+      return false;
+  return true;
+}

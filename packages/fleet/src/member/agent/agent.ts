@@ -1,0 +1,222 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { MEMBER_CRDS } from "#api/crds.ts";
+import { type Secret, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
+import { BOOTSTRAP_SECONDS } from "#api/fairlead.dev/identity.ts";
+import { HUB_SECRET } from "#api/fairlead.dev/names.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
+import { abortable, untilAborted } from "@fairlead/base/abortable.ts";
+import { delay } from "@fairlead/base/clock.ts";
+import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
+import { awaitCrds } from "@fairlead/kube/definitions/crds.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
+import { type Member, startMember } from "../member.ts";
+import type { Probe } from "../probes/tcp.ts";
+import { followAuthority } from "./authority.ts";
+import { keepCertificate, obtainCertificate } from "./certificate.ts";
+import { AccessHolder } from "./holder.ts";
+import { type HubAccess, isChangedByOthers, isSameHub, readHubSecret } from "#api/fairlead.dev/hub-secret.ts";
+import { keepToken } from "./token.ts";
+
+export interface AgentOptions {
+  readonly local: KubeClient;
+  readonly connectHub: (config: ClusterConfig) => KubeClient;
+  readonly deps: RuntimeDeps;
+  /** Called whenever the member's controllers run, and with undefined when they end. */
+  readonly onMember?: (member: Member | undefined) => void;
+  readonly probe?: Probe;
+  /** Beginnings of the annotations that a MultiClusterService passes on to its load balancer. Default: known clouds'. */
+  readonly passOn?: readonly string[];
+}
+
+/** Between two attempts to take part, growing; a change of the Secret ends the pause. Unit: milliseconds. */
+const RETRY_MS = { min: 1000, max: 300_000 };
+
+/**
+ * Takes part in a fleet for as long as the Secret `fleet-system/fairlead-hub` says in which: waits for it, follows its
+ * changes, and begins anew when it names another hub. Returns when `signal` aborts.
+ */
+export async function runAgent(options: AgentOptions, signal: AbortSignal): Promise<void> {
+  const { local, deps } = options;
+  const remedy = 'run "fairlead join", which installs them, or apply the manifests of docs/reference/crds';
+  await awaitCrds(local, { crds: MEMBER_CRDS, fieldManager: MEMBER_MANAGER, remedy }, deps, signal);
+  await using secrets = createInformer(
+    local,
+    SECRETS,
+    { namespace: FLEET_SYSTEM_NAMESPACE, fieldSelector: `metadata.name=${HUB_SECRET}` },
+    deps,
+  );
+  secrets.start(signal);
+  await secrets.synced(signal);
+  let retryMs = RETRY_MS.min;
+  while (!signal.aborted) {
+    try {
+      const access = await nextAccess(secrets, deps, signal);
+      if (access.proof.kind === "bootstrap") await enrol(options, secrets, access, signal);
+      else await runSession(options, secrets, access, signal);
+      retryMs = RETRY_MS.min;
+    } catch (error) {
+      if (signal.aborted) return;
+      deps.log.error("the member could not take part in its fleet", { error: messageOf(error) });
+      await pause(secrets, retryMs, deps, signal);
+      retryMs = Math.min(RETRY_MS.max, retryMs * 2);
+    }
+  }
+}
+
+/** For so long, or until the Secret changes: another `fairlead join` may have mended what was wrong. */
+async function pause(
+  secrets: Informer<Secret>,
+  pauseMs: number,
+  { clock }: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  const changed = new AbortController();
+  using _watch = secrets.subscribe(({ before, after }) => {
+    if (isChangedByOthers(before, after)) changed.abort();
+  });
+  // Cut short by either signal: the caller looks again.
+  await delay(clock, pauseMs, AbortSignal.any([signal, changed.signal])).catch(() => {});
+}
+
+function currentAccess(secrets: Informer<Secret>): Secret | undefined {
+  return secrets.store.get(objectKey(FLEET_SYSTEM_NAMESPACE, HUB_SECRET));
+}
+
+/** Resolves with the first Secret that can be used. */
+async function nextAccess(
+  secrets: Informer<Secret>,
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<HubAccess> {
+  const found = Promise.withResolvers<HubAccess>();
+  let told: string | undefined;
+  const look = (): void => {
+    const secret = currentAccess(secrets);
+    const read = secret === undefined ? undefined : readHubSecret(secret);
+    if (read?.kind === "access") {
+      found.resolve(read.access);
+      return;
+    }
+    const why = read === undefined ? "the cluster has not joined a fleet yet" : read.problem;
+    if (why !== told) deps.log.info("waiting for the Secret that names the hub", { why });
+    told = why;
+  };
+  using _watch = secrets.subscribe(look);
+  look();
+  return await abortable(found.promise, signal);
+}
+
+/** Trades the token to join with for a certificate. Ends with the Secret changed, by this or by somebody else. */
+async function enrol(
+  { local, connectHub, deps }: AgentOptions,
+  secrets: Informer<Secret>,
+  access: HubAccess,
+  signal: AbortSignal,
+): Promise<void> {
+  const { cluster, server, proof } = access;
+  if (proof.kind !== "bootstrap") return;
+  const log = deps.log.child({ member: cluster, hub: server });
+  const changed = new AbortController();
+  using _watch = secrets.subscribe(({ after }) => {
+    const read = after === undefined ? undefined : readHubSecret(after);
+    const isAsBefore =
+      read?.kind === "access" && isSameHub(read.access, access) && read.access.ca === access.ca;
+    if (!isAsBefore) changed.abort();
+  });
+  const running = AbortSignal.any([signal, changed.signal]);
+  log.info("asking the hub for a certificate", { user: proof.user });
+  await using hub = connectHub(hubConfig(access, new AccessHolder(access)));
+  try {
+    await obtainCertificate({ hub, local, cluster, user: proof.user, deps: { ...deps, log } }, running);
+    log.info("the hub gave a certificate", { user: proof.user });
+  } catch (error) {
+    if (changed.signal.aborted && !signal.aborted) return;
+    if (!hasCode(error, "API_UNAUTHORIZED")) throw error;
+    throw new FleetError(
+      "API_UNAUTHORIZED",
+      `the hub does not take the token to join with, which is good for ${BOOTSTRAP_SECONDS / 60} minutes and one ` +
+        `certificate: run "fairlead join ${cluster}" again`,
+    );
+  }
+  await untilCertified(secrets, changed.signal, signal);
+}
+
+/** The Secret was written; the watch has to bring it before it is read again. */
+function untilCertified(secrets: Informer<Secret>, changed: AbortSignal, signal: AbortSignal): Promise<void> {
+  const isSeen = (): boolean => {
+    const secret = currentAccess(secrets);
+    const read = secret === undefined ? undefined : readHubSecret(secret);
+    return read?.kind !== "access" || read.access.proof.kind !== "bootstrap";
+  };
+  if (isSeen() || changed.aborted) return Promise.resolve();
+  return untilAborted(AbortSignal.any([changed, signal]));
+}
+
+function hubConfig({ cluster, server, ca }: HubAccess, holder: AccessHolder): ClusterConfig {
+  return {
+    name: `hub of ${cluster}`,
+    server,
+    ...(ca === undefined ? {} : { ca }),
+    credentials: holder,
+  };
+}
+
+/** Until the Secret goes or names another hub. */
+async function runSession(
+  options: AgentOptions,
+  secrets: Informer<Secret>,
+  access: HubAccess,
+  signal: AbortSignal,
+): Promise<void> {
+  const { local, connectHub, deps, onMember = () => {} } = options;
+  const { cluster, server } = access;
+  const log = deps.log.child({ member: cluster, hub: server });
+  const ended = new AbortController();
+  const running = AbortSignal.any([signal, ended.signal]);
+  const holder = new AccessHolder(access);
+  const follow = (secret: Secret | undefined): void => {
+    const read = secret === undefined ? undefined : readHubSecret(secret);
+    if (read?.kind === "access" && isSameHub(read.access, access)) holder.set(read.access);
+    else ended.abort();
+  };
+  using _watch = secrets.subscribe(({ after }) => follow(after));
+  // It may have changed between the moment it was read and the one it is watched.
+  follow(currentAccess(secrets));
+  if (running.aborted) return;
+  await using hub = connectHub(hubConfig(access, holder));
+  const parts = { hub, local, holder, deps: { ...deps, log } };
+  const kept = Promise.all([
+    keepToken({ ...parts, cluster }, running),
+    keepCertificate(parts, running),
+    followAuthority(parts, running),
+  ]);
+  // Without them the session would end with its credentials; why they ended is told below.
+  kept.catch(() => ended.abort());
+  try {
+    await using member = await startMember(
+      {
+        cluster,
+        local,
+        hub,
+        deps: { ...deps, log },
+        ...(options.probe === undefined ? {} : { probe: options.probe }),
+        ...(options.passOn === undefined ? {} : { passOn: options.passOn }),
+      },
+      running,
+    );
+    log.info("taking part in the fleet");
+    onMember(member);
+    await untilAborted(running);
+    onMember(undefined);
+  } catch (error) {
+    if (!running.aborted && !hasCode(error, "ABORTED")) throw error;
+  } finally {
+    ended.abort();
+    await kept;
+    log.info("no longer taking part in the fleet");
+  }
+}

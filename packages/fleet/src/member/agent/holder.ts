@@ -1,0 +1,44 @@
+import type { Credential, Credentials } from "@fairlead/kube/config/config.ts";
+import { isSameBundle } from "@fairlead/base/pki/bundle.ts";
+import type { HubAccess } from "#api/fairlead.dev/hub-secret.ts";
+
+/** Told by which authorities the hub was known before. */
+export type AuthorityListener = (before: string) => void;
+
+/** What the member shows the hub at the moment, and by what it knows the hub; replaced while connections go on. */
+export class AccessHolder implements Credentials {
+  #access: HubAccess;
+  #credential: Credential;
+  readonly #listeners = new Set<AuthorityListener>();
+  constructor(access: HubAccess) {
+    this.#access = access;
+    this.#credential = credentialOf(access);
+  }
+  get access(): HubAccess {
+    return this.#access;
+  }
+  set(access: HubAccess): void {
+    const { ca } = this.#access;
+    this.#access = access;
+    this.#credential = credentialOf(access);
+    if (ca === undefined || access.ca === undefined || isSameBundle(ca, access.ca)) return;
+    for (const listener of this.#listeners) listener(ca);
+  }
+  /** Calls back each time the hub is known by other authorities. */
+  onAuthority(listener: AuthorityListener): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+  current(): Promise<Credential> {
+    return Promise.resolve(this.#credential);
+  }
+  /** The Secret's watch brings a newer one, or a renewal does: nothing is cached here. */
+  expire(): void {}
+}
+
+function credentialOf({ proof, ca }: HubAccess): Credential {
+  const by = ca === undefined ? {} : { ca };
+  return proof.kind === "certificate"
+    ? { certificate: proof.pair.cert, key: proof.pair.key, ...by }
+    : { token: proof.token, ...by };
+}

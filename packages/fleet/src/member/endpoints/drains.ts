@@ -1,0 +1,104 @@
+import {
+  type DrainedCluster,
+  INTERNAL_MEMBER_CLUSTERS,
+  type InternalMemberCluster,
+} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { watching } from "@fairlead/kube/controller/source.ts";
+import type { Change, Controller } from "@fairlead/kube/types.ts";
+import { serviceOfImported } from "../informers.ts";
+import type { Session } from "../session.ts";
+import { namesOf } from "./sources.ts";
+
+/** Which drains are carried out: those after whose order every slice that they may concern has had its pass. */
+export class Drains {
+  readonly #session: Session;
+  #asked: readonly DrainedCluster[] | undefined;
+  /** Names of slices that wait for a pass, and since which order. */
+  readonly #pending = new Map<ObjectKey, number>();
+  #order = 0;
+  /** Called when nothing waits any more. */
+  onDone: () => void = () => {};
+
+  constructor(session: Session) {
+    this.#session = session;
+  }
+
+  /** What a pass that begins now goes by. */
+  get order(): number {
+    return this.#order;
+  }
+
+  /** @returns The names of all slices that a change of the orders may concern. */
+  follow({ after }: Change<InternalMemberCluster>): ObjectKey[] {
+    if (after === undefined) return [];
+    const asked = after.spec.drained ?? [];
+    if (sameJson(asked, this.#asked)) return [];
+    const before = this.#asked ?? after.status?.drained ?? [];
+    this.#asked = asked;
+    this.#order += 1;
+    const names = this.#namesOfServicesIn(changedClusters(before, asked));
+    for (const name of names) this.#pending.set(name, this.#order);
+    if (this.#pending.size === 0) this.onDone();
+    return names;
+  }
+
+  /** @param order - As it was when the pass began: one that began before the order may not have seen it. */
+  passed(name: ObjectKey, order: number): void {
+    const since = this.#pending.get(name);
+    if (since === undefined || since > order) return;
+    this.#pending.delete(name);
+    if (this.#pending.size === 0) this.onDone();
+  }
+
+  isCarriedOut(asked: readonly DrainedCluster[]): boolean {
+    return this.#pending.size === 0 && sameJson(asked, this.#asked);
+  }
+
+  #namesOfServicesIn(clusters: ReadonlySet<string>): ObjectKey[] {
+    if (clusters.size === 0) return [];
+    return [...this.#session.fleet.importedServices.list()]
+      .filter(({ spec }) => spec.clusters.some((it) => clusters.has(it.cluster)))
+      .flatMap((it) => namesOf(this.#session, serviceOfImported(it)));
+  }
+}
+
+/** Clusters that are drained, or are so in another way, in one of two lists only. */
+export function changedClusters(
+  before: readonly DrainedCluster[],
+  after: readonly DrainedCluster[],
+): ReadonlySet<string> {
+  const texts = (all: readonly DrainedCluster[]) => new Set(all.map((it) => `${it.mode} ${it.cluster}`));
+  return new Set(
+    [...texts(before).symmetricDifference(texts(after))].map((it) => it.slice(it.indexOf(" ") + 1)),
+  );
+}
+
+/** Tells the hub which drains this cluster has carried out: one write for each, however many services there are. */
+export function createDrainReport(session: Session, drains: Drains): Controller {
+  const { hub, mailbox, cluster, deps } = session;
+  const key = objectKey(mailboxOf(cluster), cluster);
+  const controller = createController(
+    {
+      name: "member-drains",
+      sources: [watching(mailbox.orders, () => [key])],
+      async reconcile(_key, signal) {
+        const orders = mailbox.orders.store.get(key);
+        const asked = orders?.spec.drained ?? [];
+        if (orders === undefined || !drains.isCarriedOut(asked)) return;
+        if (sameJson(asked, orders.status?.drained ?? [])) return;
+        const status = { drained: asked.length === 0 ? null : asked };
+        await hub.mergePatch(INTERNAL_MEMBER_CLUSTERS, key, { status }, { subresource: "status", signal });
+        deps.log.info("carried out what the hub says of drained clusters", {
+          drained: asked.map((it) => it.cluster),
+        });
+      },
+    },
+    deps,
+  );
+  drains.onDone = () => controller.enqueue(key);
+  return controller;
+}

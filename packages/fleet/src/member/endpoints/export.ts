@@ -1,0 +1,187 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { sliceExportName } from "#api/fairlead.dev/cluster-names.ts";
+import { endpointsForOthers } from "#domain/other-origin.ts";
+import { type ObjectKey, keyOf, splitKey } from "@fairlead/kube/api/meta/key.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  type EndpointSliceExport,
+  type EndpointSliceExportSpec,
+  type ExportedEndpoint,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
+import type { Change, Controller } from "@fairlead/kube/types.ts";
+import { planFor } from "../exports/reconcile.ts";
+import { isImported, serviceOfExport, serviceOfLocalSlice, sourceOfSliceExport } from "../informers.ts";
+import {
+  isMembershipChanged,
+  isOriginalHub,
+  isPresenceChanged,
+  membershipOf,
+  type Session,
+} from "../session.ts";
+
+type SliceFacts = Pick<EndpointSliceExportSpec, "addressType" | "endpoints" | "ports">;
+
+/** Slices of exported Services to EndpointSliceExports. Keys are local slices. */
+export function createEndpointExport(session: Session): Controller {
+  const { here, mailbox, deps } = session;
+  const slicesOf = ({ key }: { readonly key: ObjectKey }): ObjectKey[] =>
+    [...here.slices.store.byIndex("service", key)].map(keyOf);
+  return createController(
+    {
+      name: "endpointslice",
+      reconcile: (key, signal) => reconcile(session, key, signal),
+      concurrency: 16,
+      sources: [
+        // These make every slice due at the start that is or was exported.
+        watching(here.slices, (change) => (isOwn(change) ? [change.key] : [])),
+        watching(
+          mailbox.sliceExports,
+          both((it) => [sourceOfSliceExport(it)]),
+        ),
+        watchingChanges(here.fleetExports, slicesOf),
+        watchingChanges(here.mcsExports, slicesOf),
+        watchingChanges(here.services, slicesOf),
+        watchingChanges(mailbox.orders, (change) => (isMembershipChanged(change) ? sliceKeys(session) : [])),
+        // The plan reads the last valid weight there, and from hubs of other origin the verdict that lets endpoints go.
+        watchingChanges(mailbox.exports, (change) =>
+          isOriginalHub(session) || isPresenceChanged(change)
+            ? both(serviceOfExport)(change).flatMap((key) => slicesOf({ key }))
+            : [],
+        ),
+      ],
+    },
+    deps,
+  );
+}
+
+function isOwn({ before, after }: Change<EndpointSlice>): boolean {
+  return [before, after].some((it) => it !== undefined && !isImported(it));
+}
+
+/** Every slice that is or was exported. */
+export function sliceKeys({ here, mailbox }: Session): ObjectKey[] {
+  return [
+    ...[...here.slices.store.list()].filter((it) => !isImported(it)).map(keyOf),
+    ...[...mailbox.sliceExports.store.list()].map(sourceOfSliceExport),
+  ];
+}
+
+/** What of a slice the fleet is told; undefined for slices that cannot be exported. */
+export function exportedFacts(slice: EndpointSlice): SliceFacts | undefined {
+  if (slice.addressType === "FQDN" || isDeleting(slice)) return undefined;
+  return {
+    addressType: slice.addressType,
+    endpoints: slice.endpoints.map(readEndpoint),
+    ...(slice.ports === undefined
+      ? {}
+      : {
+          ports: slice.ports.map(({ name, protocol, port, appProtocol }) => ({
+            ...(name === undefined ? {} : { name }),
+            ...(protocol === undefined ? {} : { protocol }),
+            ...(port === undefined ? {} : { port }),
+            ...(appProtocol === undefined ? {} : { appProtocol }),
+          })),
+        }),
+  };
+}
+
+function readEndpoint(endpoint: EndpointSlice["endpoints"][number]): ExportedEndpoint {
+  const { addresses, conditions = {}, hostname, nodeName, zone } = endpoint;
+  const { ready, serving, terminating } = conditions;
+  const known = {
+    ...(ready === undefined ? {} : { ready }),
+    ...(serving === undefined ? {} : { serving }),
+    ...(terminating === undefined ? {} : { terminating }),
+  };
+  return {
+    addresses,
+    ...(Object.keys(known).length === 0 ? {} : { conditions: known }),
+    ...(hostname === undefined ? {} : { hostname }),
+    ...(nodeName === undefined ? {} : { nodeName }),
+    ...(zone === undefined ? {} : { zone }),
+  };
+}
+
+interface Wanted {
+  readonly slice: EndpointSlice;
+  readonly service: ObjectKey;
+  readonly facts: SliceFacts;
+}
+
+/** What has to be on the hub for a slice; undefined when nothing has. */
+function findWanted(session: Session, key: ObjectKey): Wanted | undefined {
+  if (membershipOf(session) !== "join") return undefined;
+  const slice = session.here.slices.store.get(key);
+  const [service] = slice === undefined ? [] : serviceOfLocalSlice(slice);
+  if (slice === undefined || service === undefined) return undefined;
+  const { hasEndpoints } = planFor(session, service);
+  const all = hasEndpoints ? exportedFacts(slice) : undefined;
+  const facts = all !== undefined && isOriginalHub(session) ? endpointsForOthers(all) : all;
+  return facts === undefined ? undefined : { slice, service, facts };
+}
+
+async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const { hub, mailbox, cluster } = session;
+  if (membershipOf(session) === "none") return;
+  const wanted = findWanted(session, key);
+  const present = [...mailbox.sliceExports.store.byIndex("source", key)].filter((it) => !isDeleting(it));
+  const { namespace, name: local } = splitKey(key);
+  const name = sliceExportName(cluster, namespace ?? "", local);
+  // What an agent of other origin sent keeps the name that it drew.
+  const current =
+    wanted === undefined ? undefined : (present.find((it) => it.metadata.name === name) ?? present[0]);
+  if (wanted !== undefined)
+    await applyIfChanged(hub, ENDPOINT_SLICE_EXPORTS, {
+      current,
+      desired: {
+        metadata: { namespace: mailboxOf(cluster), name: current?.metadata.name ?? name },
+        spec: describe(session, { ...wanted, current }),
+      },
+      fieldManager: MEMBER_MANAGER,
+      signal,
+    });
+  for (const it of present)
+    if (it !== current) await hub.delete(ENDPOINT_SLICE_EXPORTS, keyOf(it), { signal });
+}
+
+function describe(
+  { cluster, stopwatch }: Session,
+  it: Wanted & { readonly current: EndpointSliceExport | undefined },
+): EndpointSliceExportSpec {
+  const { namespace = "", name, uid = "", resourceVersion = "", generation = 0 } = it.slice.metadata;
+  const before = it.current?.spec;
+  const serviceName = it.service.slice(namespace.length + 1);
+  const owner = { namespace, name: serviceName, namespacedName: it.service };
+  const { endpointSliceReference, ownerServiceReference, ...facts } = before ?? {};
+  // Annotations of a slice change without its endpoints: alone they are no reason to upload.
+  const isUnchanged =
+    sameJson(facts, it.facts) &&
+    sameJson(ownerServiceReference, owner) &&
+    endpointSliceReference?.uid === uid;
+  return {
+    ...it.facts,
+    ownerServiceReference: owner,
+    endpointSliceReference:
+      isUnchanged && endpointSliceReference !== undefined
+        ? endpointSliceReference
+        : {
+            clusterId: cluster,
+            apiVersion: "discovery.k8s.io/v1",
+            kind: "EndpointSlice",
+            namespace,
+            name,
+            namespacedName: `${namespace}/${name}`,
+            uid,
+            resourceVersion,
+            generation,
+            exportedSince: stopwatch.stamp(),
+          },
+  };
+}

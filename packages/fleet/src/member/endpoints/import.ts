@@ -1,0 +1,308 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import {
+  DERIVED_SERVICE_LABEL,
+  FINALIZERS,
+  FLEET_SYSTEM_NAMESPACE,
+  mailboxOf,
+} from "#api/networking.fleet.azure.com/names.ts";
+import {
+  ENDPOINT_SLICE_IMPORTS,
+  type EndpointSliceImport,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { messageOf } from "@fairlead/base/errors.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
+import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
+import type { Change, Controller } from "@fairlead/kube/types.ts";
+import { fleetImportOf, watchingAnswers, watchingHub } from "../hub-cluster.ts";
+import { isOurs } from "../imports/mcs-import-plan.ts";
+import { hasNamespace } from "../imports/namespace-report.ts";
+import {
+  isImported,
+  multiClusterServiceOf,
+  serviceOfExport,
+  serviceOfImported,
+  serviceOfLocalSlice,
+  serviceOfSliceImport,
+} from "../informers.ts";
+import type { Probes } from "../probes/probes.ts";
+import {
+  isMembershipChanged,
+  isOriginalHub,
+  isPresenceChanged,
+  membershipOf,
+  type Session,
+} from "../session.ts";
+import { ignoreVanishing } from "../vanishing.ts";
+import { type Choice, Choices, type IsAlive, rivalsIn, rivalsOfImport, rivalsOfLocal } from "./choice.ts";
+import type { Drains } from "./drains.ts";
+import { planImportedSlices, type SliceImportView } from "./import-plan.ts";
+import { putReplacements } from "./replacement.ts";
+import {
+  findSource,
+  type FoundSlice,
+  importedSliceKeys,
+  namesOf,
+  namesOfLocal,
+  namesOfObjects,
+} from "./sources.ts";
+
+/**
+ * Slices of all exporting clusters, this one included, to the EndpointSlices that proxies and DNS read. Keys are names:
+ * what is made from a slice has the name that it has on the hub.
+ */
+export function createEndpointImport(session: Session, probes: Probes, drains: Drains): Controller {
+  const { here, mailbox, fleet, deps } = session;
+  const choices = new Choices(session, probes);
+  /** What concerns a service concerns all of its slices. */
+  const slicesOf = (service: ObjectKey): ObjectKey[] => {
+    choices.forget([service]);
+    return namesOf(session, service);
+  };
+  const controller = createController(
+    {
+      name: "endpointsliceimport",
+      async reconcile(key, signal) {
+        const { order } = drains;
+        await reconcile(session, choices, key, signal).catch(ignoreVanishing);
+        drains.passed(key, order);
+      },
+      concurrency: 16,
+      sources: [
+        // These make every slice due at the start that is or was imported.
+        watching(fleet.sliceImports, ({ before, after }) => namesOfObjects(before, after)),
+        watching(here.slices, (change) => namesOfLocal(session, change)),
+        watchingChanges(fleet.sliceImports, (change) => {
+          choices.forget(both((it: EndpointSliceImport) => [serviceOfSliceImport(it)])(change));
+          return rivalsOfImport(session, probes, change);
+        }),
+        watchingChanges(here.slices, (change) => {
+          choices.forget(both(serviceOfLocalSlice)(change));
+          return rivalsOfLocal(session, probes, change);
+        }),
+        watching(mailbox.sliceImports, ({ after }) =>
+          after !== undefined && isDeleting(after) ? namesOfObjects(after) : [],
+        ),
+        watchingChanges(fleet.importedServices, (change) => both(serviceKeys)(change).flatMap(slicesOf)),
+        watchingChanges(here.mcsImports, (change) => (isIdentityChanged(change) ? slicesOf(change.key) : [])),
+        watchingChanges(here.fleetImports, (change) =>
+          sameJson(change.before?.status, change.after?.status) ? [] : slicesOf(change.key),
+        ),
+        watchingAnswers(session, slicesOf),
+        watchingHub(session, () => importedSliceKeys(session)),
+        watchingChanges(here.services, (change) =>
+          [
+            ...both(multiClusterServiceOf)(change).flatMap((key) => importsOf(session, key)),
+            change.key,
+          ].flatMap(slicesOf),
+        ),
+        watchingChanges(here.multiClusterServices, (change) => importKeysOf(change).flatMap(slicesOf)),
+        watchingChanges(here.fleetExports, ({ key }) => slicesOf(key)),
+        watchingChanges(here.mcsExports, ({ key }) => slicesOf(key)),
+        watching(mailbox.orders, (change) => {
+          choices.forgetAll();
+          return [
+            ...drains.follow(change),
+            ...(isMembershipChanged(change) ? importedSliceKeys(session) : []),
+          ];
+        }),
+        watching(here.namespaces, () => []),
+        // Without a last valid weight an export with one that cannot be read is none, and has no endpoints.
+        watchingChanges(mailbox.exports, (change) => {
+          const names = both(serviceOfExport)(change).flatMap(slicesOf);
+          return isPresenceChanged(change) ? names : [];
+        }),
+      ],
+    },
+    deps,
+  );
+  probes.onChange = (cluster) => {
+    const slices = [...fleet.sliceImports.byIndex("cluster", cluster)];
+    for (const name of [
+      ...namesOfObjects(...slices),
+      ...rivalsIn(session, probes, slices.map(serviceOfSliceImport)),
+    ])
+      controller.enqueue(name);
+  };
+  return controller;
+}
+
+const serviceKeys = (it: Parameters<typeof serviceOfImported>[0]): ObjectKey[] => [serviceOfImported(it)];
+
+function isIdentityChanged({ before, after }: Change<KubeObject>): boolean {
+  return (
+    before?.metadata.uid !== after?.metadata.uid ||
+    before?.metadata.deletionTimestamp !== after?.metadata.deletionTimestamp
+  );
+}
+
+function importsOf({ here }: Session, multiClusterService: ObjectKey): ObjectKey[] {
+  const object = here.multiClusterServices.store.get(multiClusterService);
+  const name = object?.spec.serviceImport?.name;
+  return name === undefined ? [] : [objectKey(object?.metadata.namespace, name)];
+}
+
+function importKeysOf({
+  before,
+  after,
+}: Change<Parameters<typeof keyOf>[0] & { spec: { serviceImport?: { name: string } } }>): ObjectKey[] {
+  return [before, after].flatMap((it) => {
+    const name = it?.spec.serviceImport?.name;
+    return name === undefined ? [] : [objectKey(it?.metadata.namespace, name)];
+  });
+}
+
+/** The LoadBalancer Service of the MultiClusterService that imports a service, if the cluster is accepted there. */
+function findLoadBalancer(
+  session: Session,
+  service: ObjectKey,
+  cluster: string,
+): Pick<SliceImportView, "loadBalancer" | "balancedPorts"> {
+  const { here } = session;
+  const imported = fleetImportOf(session, service);
+  const accepted = imported?.status?.clusters?.find((it) => it.cluster === cluster);
+  const balancedPorts = accepted?.ports;
+  if (accepted === undefined) return { loadBalancer: undefined };
+  for (const object of here.multiClusterServices.store.byIndex("import", service)) {
+    // The label stands for the import: a Service without it waits with its address for exports to come back.
+    const loadBalancer = object.metadata.labels?.[DERIVED_SERVICE_LABEL];
+    const services = [...here.services.store.byIndex("multiClusterService", keyOf(object))];
+    if (
+      loadBalancer !== undefined &&
+      services.some((it) => it.metadata.name === loadBalancer && !isDeleting(it))
+    )
+      return { loadBalancer, ...(balancedPorts === undefined ? {} : { balancedPorts }) };
+  }
+  return { loadBalancer: undefined };
+}
+
+async function reconcile(
+  session: Session,
+  choices: Choices,
+  key: ObjectKey,
+  signal: AbortSignal,
+): Promise<void> {
+  const membership = membershipOf(session);
+  if (membership === "none") return;
+  const found = membership === "leave" ? undefined : findSource(session, key);
+  const plan = (it: FoundSlice): ReturnType<typeof planImportedSlices> => {
+    const choice = choices.of(it.service);
+    return planFound(session, it, { ...choice, ...choice.forSlice(it.source) });
+  };
+  const coming = (service: ObjectKey): Iterable<ReturnType<typeof plan>[number]> =>
+    Iterator.from(choices.of(service).serving()).flatMap(plan);
+  const wanted = found === undefined ? [] : plan(found);
+  if (found?.source.isLocal === false && wanted.length > 0) await hold(session, key, signal);
+  if (membership === "join")
+    await putReplacements(session, { key, service: found?.service, wanted, coming }, signal).catch(
+      (error: unknown) => {
+        // Endpoints that are gone are withdrawn whatever happens.
+        if (found !== undefined) throw error;
+        session.deps.log.warn("could not replace endpoints that are gone", { key, error: messageOf(error) });
+      },
+    );
+  const written = await writeSlices(session, { key, wanted, isOurs: () => true }, signal);
+  session.stopwatch.imported(key, session.fleet.sliceImports.store.get(key), written);
+  await release(session, key, signal);
+}
+
+/** A hub of other origin waits with what it withdraws for those who imported it: they show it by their finalizer. */
+async function hold(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const copy = copyOf(session, key);
+  const finalizer = FINALIZERS.endpointSliceImport;
+  if (copy !== undefined && isOriginalHub(session))
+    await addFinalizer(session.hub, ENDPOINT_SLICE_IMPORTS, copy, { finalizer, signal });
+}
+
+/** Whoever put it there, this agent or one of other origin before it. What was made from the copy is gone by now. */
+async function release(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const copy = copyOf(session, key);
+  const finalizer = FINALIZERS.endpointSliceImport;
+  if (copy !== undefined && isDeleting(copy))
+    await removeFinalizer(session.hub, ENDPOINT_SLICE_IMPORTS, copy, { finalizer, signal });
+}
+
+function copyOf({ mailbox, cluster }: Session, name: ObjectKey): EndpointSliceImport | undefined {
+  return mailbox.sliceImports.store.get(objectKey(mailboxOf(cluster), name));
+}
+
+interface Writing {
+  /** Name of the slices. */
+  readonly key: ObjectKey;
+  readonly wanted: ReturnType<typeof planImportedSlices>;
+  /** Whether a slice of that name that is not wanted may be taken away. */
+  readonly isOurs: (slice: EndpointSlice) => boolean;
+}
+
+/** @returns Whether a slice was written, and whether none of that name had been there before. */
+export async function writeSlices(
+  { here, local, deps }: Session,
+  { key, wanted, isOurs: mayGo }: Writing,
+  signal: AbortSignal,
+): Promise<"first" | "again" | undefined> {
+  let written: "first" | "again" | undefined;
+  const keep = new Set(wanted.map((it) => it.metadata.namespace));
+  const isLeft = (it: EndpointSlice): boolean =>
+    !keep.has(it.metadata.namespace ?? "") && !isDeleting(it) && mayGo(it);
+  for (const it of [...here.slices.store.byIndex("imported", key)].filter(isLeft))
+    await local.delete(ENDPOINT_SLICES, keyOf(it), { signal });
+  for (const desired of wanted) {
+    const current = here.slices.store.get(objectKey(desired.metadata.namespace, desired.metadata.name));
+    if (current !== undefined && isForeign(current)) {
+      deps.log.warn("an EndpointSlice of this cluster has the name of one to import", {
+        slice: keyOf(current),
+      });
+      continue;
+    }
+    const after = await applyIfChanged(local, ENDPOINT_SLICES, {
+      current,
+      desired,
+      fieldManager: MEMBER_MANAGER,
+      signal,
+    });
+    if (after.metadata.resourceVersion !== current?.metadata.resourceVersion)
+      written = current === undefined ? "first" : (written ?? "again");
+  }
+  return written;
+}
+
+/** The name is the exporter's choice: it must not be the way to the endpoints of a Service of this cluster. */
+function isForeign(slice: EndpointSlice): boolean {
+  return !isImported(slice) && !isOurs(slice);
+}
+
+interface Known extends Choice {
+  /** What the service looks like in the fleet; undefined: it is not imported. */
+  readonly spec: ImportedService["spec"] | undefined;
+  readonly isAlive: IsAlive;
+}
+
+export function planFound(
+  session: Session,
+  { source, service }: FoundSlice,
+  { spec, isAlive, serves, servesBalanced }: Known,
+): ReturnType<typeof planImportedSlices> {
+  const { here } = session;
+  const object = here.mcsImports.store.get(service);
+  const canImport =
+    object !== undefined &&
+    isOurs(object) &&
+    !isDeleting(object) &&
+    hasNamespace(session, object.metadata.namespace ?? "");
+  return planImportedSlices({
+    source,
+    isAlive: (addresses) => isAlive(source.cluster, addresses),
+    serves,
+    servesBalanced,
+    mcs: spec === undefined || !canImport ? undefined : { spec, object },
+    ...(hasNamespace(session, FLEET_SYSTEM_NAMESPACE)
+      ? findLoadBalancer(session, service, source.cluster)
+      : { loadBalancer: undefined }),
+  });
+}

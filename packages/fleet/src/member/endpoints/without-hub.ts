@@ -1,0 +1,135 @@
+import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { readPort } from "#domain/exported-service.ts";
+import { exposedPorts } from "#domain/merge.ts";
+import { TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
+import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
+import { MCS_SOURCE_CLUSTER_LABEL } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { DERIVED_SERVICE_LABEL, FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
+import type { Controller } from "@fairlead/kube/types.ts";
+import { planFor } from "../exports/reconcile.ts";
+import { isOurs } from "../imports/mcs-import-plan.ts";
+import type { Session } from "../session.ts";
+import { ignoreVanishing } from "../vanishing.ts";
+import type { Choice } from "./choice.ts";
+import { planFound, writeSlices } from "./import.ts";
+import { findOwnSource, type FoundSlice, namesOf, namesOfLocal } from "./sources.ts";
+
+/**
+ * For an agent that begins while the hub is away: this cluster's own endpoints, in the imports that are here, go on
+ * following its pods. What the fleet agreed on is read from those imports, and slices of other clusters stay as they are.
+ * Ends when the mailbox can be read, before the others begin. Keys are names of slices.
+ */
+export function createOwnEndpoints(session: Session): Controller {
+  const { here, deps } = session;
+  const slicesOf = ({ key }: { readonly key: ObjectKey }): ObjectKey[] => namesOf(session, key);
+  const found = new Map<ObjectKey, Found>();
+  return createController(
+    {
+      name: "member-own-endpoints",
+      reconcile: (key, signal) => reconcile(session, found, key, signal).catch(ignoreVanishing),
+      sources: [
+        watching(here.slices, (change) => namesOfLocal(session, change)),
+        watchingChanges(here.services, slicesOf),
+        watchingChanges(here.mcsExports, slicesOf),
+        watchingChanges(here.fleetExports, slicesOf),
+        watchingChanges(here.mcsImports, slicesOf),
+      ],
+    },
+    deps,
+  );
+}
+
+/** What the slices of a service showed when they were first looked at. */
+interface Found extends Choice {
+  /** The hub gave this cluster's endpoints this weight. */
+  readonly weight: number | undefined;
+}
+
+async function reconcile(
+  session: Session,
+  found: Map<ObjectKey, Found>,
+  key: ObjectKey,
+  signal: AbortSignal,
+): Promise<void> {
+  const [local] = session.here.slices.store.byIndex("exportName", key);
+  const source = local === undefined ? undefined : findOwnSource(session, key, local);
+  const wanted = source === undefined ? [] : plan(session, found, source);
+  const isFromHere = (it: EndpointSlice): boolean =>
+    it.metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] === session.cluster;
+  await writeSlices(session, { key, wanted, isOurs: isFromHere }, signal);
+}
+
+function plan(
+  session: Session,
+  found: Map<ObjectKey, Found>,
+  source: FoundSlice,
+): ReturnType<typeof planFound> {
+  const { service } = source;
+  const before = found.get(service) ?? look(session, service);
+  found.set(service, before);
+  const spec = readSpec(session, service, before.weight);
+  return planFound(session, source, { ...before, spec, isAlive: () => true });
+}
+
+/**
+ * Who served goes on serving, and who did not because others came first, or because it is drained, does not begin: what
+ * was asked of other clusters only the hub tells.
+ */
+function look(session: Session, service: ObjectKey): Found {
+  const { here, cluster } = session;
+  const isOwn = (it: EndpointSlice): boolean => it.metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] === cluster;
+  const isAsked = planFor(session, service).spec?.weight !== 0;
+  const isServing = (slices: readonly EndpointSlice[]): boolean =>
+    slices.some(isOwn) || (isAsked && slices.every((it) => it.endpoints.length === 0));
+  const shared = [...here.slices.store.byIndex("importedService", service)];
+  const weight = shared.find(isOwn)?.metadata.annotations?.[TRAFFIC_ANNOTATIONS.weight];
+  const serves = isServing(shared);
+  const servesBalanced = isServing(balancedSlices(session, service));
+  return {
+    serves: () => serves,
+    servesBalanced: () => servesBalanced,
+    weight: weight === undefined ? undefined : Number(weight),
+  };
+}
+
+/** What stands behind the load balancers that import a service. */
+function balancedSlices({ here }: Session, service: ObjectKey): EndpointSlice[] {
+  return [...here.multiClusterServices.store.byIndex("import", service)].flatMap(({ metadata }) => {
+    const balancer = objectKey(FLEET_SYSTEM_NAMESPACE, metadata.labels?.[DERIVED_SERVICE_LABEL] ?? "");
+    return [...here.slices.store.byIndex("balancer", balancer)];
+  });
+}
+
+/** What the hub said of a service, as far as its import tells and this cluster's own endpoints need it. */
+function readSpec(
+  session: Session,
+  key: ObjectKey,
+  weight: number | undefined,
+): ImportedService["spec"] | undefined {
+  const object = session.here.mcsImports.store.get(key);
+  const isExporter = object?.status?.clusters?.some((it) => it.cluster === session.cluster) === true;
+  if (object?.spec === undefined || !isOurs(object) || !isExporter) return undefined;
+  const { namespace = "", name } = splitKey(key);
+  const { spec } = object;
+  return { ...spec, service: { namespace, name }, clusters: [ownCluster(session, key, spec.ports, weight)] };
+}
+
+function ownCluster(
+  { here, cluster }: Session,
+  key: ObjectKey,
+  imported: ImportedService["spec"]["ports"],
+  weight: number | undefined,
+): ImportedService["spec"]["clusters"][number] {
+  const { ports = [] } = here.services.store.get(key)?.spec ?? {};
+  return {
+    cluster,
+    ...(weight === undefined ? {} : { weight }),
+    ports: exposedPorts(
+      ports.map((it) => readPort(it)),
+      imported.map((it) => readPort(it)),
+    ),
+  };
+}

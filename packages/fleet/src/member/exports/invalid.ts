@@ -1,0 +1,32 @@
+import { EXPORTS_VALID } from "#api/fairlead.dev/names.ts";
+import { keyOf } from "@fairlead/kube/api/meta/key.ts";
+import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { byNaturalText } from "@fairlead/base/text.ts";
+import type { NewCondition } from "./plan.ts";
+
+/** What people who look at the hub are told of exports that never get there. Pure. */
+
+export type ReportedExport = KubeObject & { readonly status?: { readonly conditions?: Condition[] } };
+
+/** What is told of at most. Unit: lines, and characters of each. */
+const LIMIT = { lines: 20, characters: 256 };
+
+/** Why an export is not valid, by its own condition; undefined where it is, or nobody has looked yet. */
+export function invalidityOf(it: ReportedExport | undefined): string | undefined {
+  return it?.status?.conditions?.find(({ type, status }) => type === "Valid" && status === "False")?.message;
+}
+
+/** Undefined where all exports are valid. */
+export function planExportsValid(exports: Iterable<ReportedExport>): NewCondition | undefined {
+  const lines = new Set<string>();
+  for (const it of exports) {
+    const why = invalidityOf(it);
+    if (why !== undefined)
+      lines.add(`${keyOf(it)}: ${why.replaceAll(/\s+/g, " ")}`.slice(0, LIMIT.characters));
+  }
+  if (lines.size === 0) return undefined;
+  const sorted = [...lines].toSorted(byNaturalText);
+  const told = sorted.slice(0, LIMIT.lines);
+  if (sorted.length > told.length) told.push(`and ${sorted.length - told.length} more`);
+  return { type: EXPORTS_VALID, status: "False", reason: "InvalidExports", message: told.join("\n") };
+}

@@ -1,0 +1,51 @@
+import { exportForOthers, findHindrance } from "#domain/other-origin.ts";
+import type { InternalServiceExport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import type { ExportPlan, NewCondition } from "./plan.ts";
+
+/**
+ * An export as a hub of other origin takes it: for a fleet ServiceExport, whichever door it came through here. Its one
+ * verdict is `Conflict`, and members enforce it: without "no conflict" they send no endpoints. Pure.
+ */
+export function planForOriginalHub(plan: ExportPlan, current: InternalServiceExport | undefined): ExportPlan {
+  const { spec, fleet, mcs } = plan;
+  if (spec === undefined) return plan;
+  const hindrance = findHindrance(spec);
+  const conflict = current?.status?.conditions?.find((it) => it.type === "Conflict");
+  return {
+    spec: hindrance === undefined ? exportForOthers(spec) : undefined,
+    hasEndpoints: hindrance === undefined && conflict?.status === "False",
+    fleet,
+    mcs: mcs === undefined ? undefined : [...mcs.filter(isNoVerdict), ...progress(hindrance, conflict)],
+  };
+}
+
+function isNoVerdict({ type }: NewCondition): boolean {
+  return type !== "Ready" && type !== "Conflict";
+}
+
+function progress(
+  hindrance: string | undefined,
+  conflict: Pick<NewCondition, "status" | "message"> | undefined,
+): NewCondition[] {
+  const ready = (status: "True" | "False", reason: string, message: string): NewCondition => ({
+    type: "Ready",
+    status,
+    reason,
+    message,
+  });
+  if (hindrance !== undefined) return [ready("False", "Failed", hindrance)];
+  switch (conflict?.status) {
+    case "False":
+      return [
+        ready("True", "Exported", "the hub has the export"),
+        { type: "Conflict", status: "False", reason: "NoConflicts", message: "all exports agree" },
+      ];
+    case "True":
+      return [
+        ready("False", "Failed", "the hub imports from clusters with the same ports only"),
+        { type: "Conflict", status: "True", reason: "PortConflict", message: conflict.message },
+      ];
+    default:
+      return [ready("False", "Pending", "waiting for the hub")];
+  }
+}

@@ -1,0 +1,260 @@
+import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
+import { type ModelDoor, writeExportFacts } from "#domain/exported-service.ts";
+import { readWeight } from "#domain/weight.ts";
+import { ACCEPTED, MCS_CONFLICT, PORTS_ANNOTATION, UNITED_PORTS } from "#api/fairlead.dev/names.ts";
+import type { Condition } from "@fairlead/kube/api/meta/types.ts";
+import type { ServiceExport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { isReservedNamespace, WEIGHT_ANNOTATION } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  FLEET_NETWORKING_GROUP,
+  type InternalServiceExport,
+  type InternalServiceExportSpec,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import type { FleetServiceExport } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+
+import { inactiveCondition } from "#domain/inactive.ts";
+import { planTraffic } from "./traffic.ts";
+
+/** What a cluster exports of one service, and what it tells the two kinds of ServiceExport. Pure. */
+
+export type NewCondition = Omit<Condition, "lastTransitionTime">;
+
+export interface ExportView {
+  readonly namespace: string;
+  readonly name: string;
+  readonly fleet: FleetServiceExport | undefined;
+  readonly mcs: ServiceExport | undefined;
+  readonly service: Service | undefined;
+  /** What the hub has, with its verdicts. */
+  readonly current: InternalServiceExport | undefined;
+  /** By name: the cluster leaves its fleet, or has left. */
+  readonly left?: string | undefined;
+  /** Why the hub's API server did not take what was sent last, in its words. */
+  readonly refused?: string | undefined;
+}
+
+export interface ExportPlan {
+  /** What to send to the hub. Undefined: nothing is exported. */
+  readonly spec: Omit<InternalServiceExportSpec, "serviceReference"> | undefined;
+  /** Whether the endpoints are sent too. */
+  readonly hasEndpoints: boolean;
+  /** All conditions of ours; undefined where there is no such ServiceExport. */
+  readonly fleet: readonly NewCondition[] | undefined;
+  readonly mcs: readonly NewCondition[] | undefined;
+}
+
+interface McsDoor {
+  readonly door: ModelDoor | undefined;
+  readonly valid: NewCondition;
+}
+interface FleetDoor extends McsDoor {
+  readonly weight: number | undefined;
+}
+
+export function planExport(view: ExportView): ExportPlan {
+  const fleet = view.fleet === undefined ? undefined : openFleetDoor(view, view.fleet);
+  const mcs = view.mcs === undefined ? undefined : openMcsDoor(view, view.mcs);
+  return view.left === undefined
+    ? planActive(view, fleet, mcs)
+    : planInactive(view.left, fleet?.valid, mcs?.valid);
+}
+
+function planActive(view: ExportView, fleet: FleetDoor | undefined, mcs: McsDoor | undefined): ExportPlan {
+  const isOpen = { fleet: fleet?.door !== undefined, mcs: mcs?.door !== undefined };
+  const { traffic, conditions } = planTraffic({
+    fleet: isOpen.fleet ? view.fleet : undefined,
+    mcs: isOpen.mcs ? view.mcs : undefined,
+    current: view.current,
+  });
+  const spec = planSpec(view, fleet, mcs?.door);
+  const told = (isToldOf: boolean): readonly NewCondition[] => (isToldOf ? conditions : []);
+  return {
+    spec: spec === undefined ? undefined : { ...spec, ...traffic },
+    hasEndpoints: spec !== undefined,
+    fleet: fleet && [fleet.valid, ...fleetConflict(view, isOpen.fleet), ...told(isOpen.fleet)],
+    mcs: mcs && [mcs.valid, ...mcsProgress(view, isOpen.mcs), ...told(isOpen.mcs)],
+  };
+}
+
+/** Users' objects stay when their cluster leaves: they say that nothing comes of them. */
+function planInactive(
+  cluster: string,
+  fleet: NewCondition | undefined,
+  mcs: NewCondition | undefined,
+): ExportPlan {
+  const inactive = inactiveCondition(cluster);
+  const pending: NewCondition = {
+    type: "Ready",
+    status: "False",
+    reason: "Pending",
+    message: inactive.message,
+  };
+  return {
+    spec: undefined,
+    hasEndpoints: false,
+    fleet: fleet === undefined ? undefined : [fleet, inactive],
+    mcs: mcs === undefined ? undefined : [mcs, pending, inactive],
+  };
+}
+
+function planSpec(
+  view: ExportView,
+  fleet: FleetDoor | undefined,
+  mcs: ModelDoor | undefined,
+): ExportPlan["spec"] {
+  const { service } = view;
+  const doors = [fleet?.door, mcs].filter((it) => it !== undefined);
+  if (service === undefined || doors.length === 0) return undefined;
+  const weight = fleet?.door === undefined ? undefined : fleet.weight;
+  return {
+    ...writeExportFacts(service, doors),
+    ...(unitesPorts(view) ? { portPolicy: "Union" as const } : {}),
+    ...(weight === undefined ? {} : { weight }),
+  };
+}
+
+function unitesPorts({ fleet, mcs }: ExportView): boolean {
+  return (fleet ?? mcs)?.metadata.annotations?.[PORTS_ANNOTATION] === UNITED_PORTS;
+}
+
+function isGone(service: Service | undefined): service is undefined {
+  return service === undefined || service.metadata.deletionTimestamp !== undefined;
+}
+
+function openFleetDoor(view: ExportView, object: FleetServiceExport): FleetDoor {
+  const { service, namespace, name } = view;
+  const invalid = (reason: string, message: string): FleetDoor => ({
+    door: undefined,
+    weight: undefined,
+    valid: { type: "Valid", status: "False", reason, message },
+  });
+  if (isGone(service)) return invalid("ServiceNotFound", `service ${namespace}/${name} is not found`);
+  const problem = findProblem(namespace, service, ["ExternalName", "headless"]);
+  if (problem !== undefined)
+    return invalid(
+      "ServiceIneligible",
+      `service ${namespace}/${name} is not eligible for export: ${problem}`,
+    );
+  const door = doorOf("fleet", object);
+  const weight = readWeight(object.metadata.annotations?.[WEIGHT_ANNOTATION]);
+  if (weight.kind === "invalid") return keepWeight(view, door, weight.message);
+  if (weight.weight === 0) {
+    const message = `exported service ${namespace}/${name} with 0 weight`;
+    return { door: undefined, weight: 0, valid: isValid("ServiceIsValid", message) };
+  }
+  const message = `service ${namespace}/${name} is valid for export`;
+  return { door, weight: weight.weight, valid: isValid("ServiceIsValid", message) };
+}
+
+/** The export goes on with the last valid weight: a typing error must not stop traffic. */
+function keepWeight({ current }: ExportView, door: ModelDoor, problem: string): FleetDoor {
+  const before = current?.spec;
+  // A hub of other origin keeps no doors: what is there came through this one.
+  const isExported =
+    before !== undefined &&
+    (before.doors === undefined || before.doors.some((it) => it.group === FLEET_NETWORKING_GROUP));
+  const message = isExported
+    ? `${problem}; the last valid one, ${before.weight ?? 1}, stays`
+    : `${problem}; nothing is exported until it is`;
+  return {
+    door: isExported ? door : undefined,
+    weight: before?.weight,
+    valid: {
+      type: "Valid",
+      status: "False",
+      reason: "ServiceExportInvalidWeightAnnotation",
+      message,
+    },
+  };
+}
+
+function openMcsDoor({ service, namespace, name }: ExportView, object: ServiceExport): McsDoor {
+  if (isGone(service)) {
+    const message = `service ${namespace}/${name} does not exist`;
+    return { door: undefined, valid: { type: "Valid", status: "False", reason: "NoService", message } };
+  }
+  const problem = findProblem(namespace, service, ["ExternalName"]);
+  if (problem !== undefined)
+    return {
+      door: undefined,
+      valid: { type: "Valid", status: "False", reason: "InvalidServiceType", message: problem },
+    };
+  return {
+    door: doorOf("mcs", object),
+    valid: isValid("Valid", `service ${namespace}/${name} can be exported`),
+  };
+}
+
+function isValid(reason: string, message: string): NewCondition {
+  return { type: "Valid", status: "True", reason, message };
+}
+
+function findProblem(
+  namespace: string,
+  service: Service,
+  refused: readonly ("ExternalName" | "headless")[],
+): string | undefined {
+  if (isReservedNamespace(namespace)) return `namespace ${namespace} is reserved for the fleet`;
+  if (service.spec?.type === "ExternalName")
+    return "a Service of type ExternalName has no endpoints to export";
+  if (service.spec?.clusterIP === "None" && refused.includes("headless"))
+    return "a headless Service has no virtual address; a ServiceExport of multicluster.x-k8s.io exports it";
+  return undefined;
+}
+
+function doorOf(door: "fleet" | "mcs", object: FleetServiceExport | ServiceExport): ModelDoor {
+  const spec = "spec" in object ? object.spec : undefined;
+  return {
+    door,
+    createdAt: object.metadata.creationTimestamp ?? "",
+    labels: spec?.exportedLabels ?? {},
+    annotations: spec?.exportedAnnotations ?? {},
+  };
+}
+
+function verdict(view: ExportView, type: string): Condition | undefined {
+  return view.current?.status?.conditions?.find((it) => it.type === type);
+}
+
+/** None for exports that do not get as far as being compared. */
+function fleetConflict(view: ExportView, isExported: boolean): NewCondition[] {
+  if (!isExported) return [];
+  const found = view.refused === undefined ? verdict(view, "Conflict") : undefined;
+  if (found !== undefined) return [copyOf(found, "Conflict")];
+  const refused = refusalOf(view);
+  const why = refused === undefined ? "" : `: the hub refused it, ${refused}`;
+  return [
+    {
+      type: "Conflict",
+      status: "Unknown",
+      reason: "ServicePendingConflictResolution",
+      message: `service ${view.namespace}/${view.name} is pending export conflict resolution${why}`,
+    },
+  ];
+}
+
+/** `Ready` once the hub has the export, and the verdict of all exporters. */
+function mcsProgress(view: ExportView, isExported: boolean): NewCondition[] {
+  if (!isExported) {
+    const message = "nothing is exported until the export is valid";
+    return [{ type: "Ready", status: "False", reason: "Pending", message }];
+  }
+  const refused = refusalOf(view);
+  if (refused !== undefined)
+    return [{ type: "Ready", status: "False", reason: "Failed", message: `the hub refused it: ${refused}` }];
+  const conflict = verdict(view, MCS_CONFLICT);
+  const shared = conflict === undefined ? [] : [copyOf(conflict, "Conflict")];
+  return verdict(view, ACCEPTED) === undefined
+    ? [{ type: "Ready", status: "False", reason: "Pending", message: "waiting for the hub" }, ...shared]
+    : [{ type: "Ready", status: "True", reason: "Exported", message: "the hub has the export" }, ...shared];
+}
+
+/** By the hub's API server, or by its controllers. */
+function refusalOf(view: ExportView): string | undefined {
+  const accepted = verdict(view, ACCEPTED);
+  return view.refused ?? (accepted?.status === "False" ? accepted.message : undefined);
+}
+
+function copyOf({ status, reason, message }: Condition, type: string): NewCondition {
+  return { type, status, reason, message };
+}

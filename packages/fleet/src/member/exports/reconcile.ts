@@ -1,0 +1,245 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
+import { mailboxName } from "#api/fairlead.dev/cluster-names.ts";
+import { ACTIVE_CONDITION, TRAFFIC } from "#api/fairlead.dev/names.ts";
+import { type ObjectKey, keyOf, splitKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { MCS_SERVICE_EXPORTS } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FINALIZERS, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  type ExportedObjectReference,
+  INTERNAL_SERVICE_EXPORTS,
+  type InternalServiceExport,
+  type InternalServiceExportSpec,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import { hasCode, messageOf } from "@fairlead/base/errors.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import { applyStatus } from "@fairlead/kube/objects/apply-status.ts";
+import { setCondition } from "@fairlead/kube/objects/conditions.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
+import { both, watching } from "@fairlead/kube/controller/source.ts";
+import type { Controller } from "@fairlead/kube/types.ts";
+import { serviceOfExport, serviceOfSliceExport } from "../informers.ts";
+import { isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
+import { ignoreVanishing } from "../vanishing.ts";
+import { planEvents } from "./events.ts";
+import { planForOriginalHub } from "./original-hub.ts";
+import { type ExportPlan, type NewCondition, planExport } from "./plan.ts";
+
+/** ServiceExports of both kinds to InternalServiceExports, and verdicts back. Keys are services. */
+export function createExports(session: Session): Controller {
+  const { here, mailbox, deps } = session;
+  const refusals: Refusals = new Map();
+  return createController(
+    {
+      name: "serviceexport",
+      reconcile: (key, signal) => reconcile(session, refusals, key, signal),
+      sources: [
+        watching(here.fleetExports),
+        watching(here.mcsExports),
+        watching(here.services),
+        watching(mailbox.exports, both(serviceOfExport)),
+        watching(mailbox.sliceExports, ({ before, after }) =>
+          before !== undefined && (after === undefined || isDeleting(after))
+            ? [serviceOfSliceExport(before)]
+            : [],
+        ),
+        watching(mailbox.orders, (change) => (isMembershipChanged(change) ? exportKeys(session) : [])),
+      ],
+    },
+    deps,
+  );
+}
+
+/** Every service that is or was exported. */
+export function exportKeys({ here, mailbox }: Session): ObjectKey[] {
+  return [
+    ...[...here.fleetExports.store.list()].map(keyOf),
+    ...[...here.mcsExports.store.list()].map(keyOf),
+    ...[...mailbox.exports.store.list()].flatMap(serviceOfExport),
+  ];
+}
+
+/** By service, why the hub's API server did not take what was sent last. */
+type Refusals = Map<ObjectKey, string>;
+
+/** What this cluster exports of a service, as things are now. */
+export function planFor(session: Session, key: ObjectKey, refused?: string): ExportPlan {
+  const { here } = session;
+  const { namespace, name } = splitKey(key);
+  const live = <T extends KubeObject>(object: T | undefined): T | undefined =>
+    object === undefined || isDeleting(object) ? undefined : object;
+  const current = currentExport(session, key);
+  const plan = planExport({
+    namespace: namespace ?? "",
+    name,
+    fleet: live(here.fleetExports.store.get(key)),
+    mcs: live(here.mcsExports.store.get(key)),
+    service: here.services.store.get(key),
+    current,
+    left: membershipOf(session) === "leave" ? session.cluster : undefined,
+    refused,
+  });
+  return isOriginalHub(session) ? planForOriginalHub(plan, current) : plan;
+}
+
+function currentExport({ mailbox }: Session, key: ObjectKey): InternalServiceExport | undefined {
+  return [...mailbox.exports.store.byIndex("service", key)].find((it) => !isDeleting(it));
+}
+
+async function reconcile(
+  session: Session,
+  refusals: Refusals,
+  key: ObjectKey,
+  signal: AbortSignal,
+): Promise<void> {
+  const { here, local } = session;
+  const plan = planFor(session, key, refusals.get(key));
+  const fleet = here.fleetExports.store.get(key);
+  const mcs = here.mcsExports.store.get(key);
+  const membership = membershipOf(session);
+  if (membership !== "none") {
+    // Before the hub is asked for anything: what can be told here is told while it is away, too.
+    const tell = async ({ fleet: next, mcs: nextMcs }: ExportPlan): Promise<void> => {
+      await report(session, { of: FLEET_SERVICE_EXPORTS, object: fleet, next }, signal);
+      await report(session, { of: MCS_SERVICE_EXPORTS, object: mcs, next: nextMcs }, signal);
+    };
+    // A status that is refused holds back neither an export nor its withdrawal: the error ends the pass after them.
+    const [told] = await Promise.allSettled([tell(plan)]);
+    session.stopwatch.answered(key, currentExport(session, key));
+    try {
+      await send(session, key, plan, signal);
+      if (refusals.delete(key)) await tell(planFor(session, key));
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      refusals.set(key, messageOf(error).slice(0, 1024));
+      await tell(planFor(session, key, refusals.get(key)));
+      throw error;
+    }
+    if (told.status === "rejected") throw told.reason;
+  }
+  // Put there by agents of other origin; ours needs none, because it acts on what is there.
+  const finalizer = FINALIZERS.serviceExport;
+  if (fleet !== undefined && isDeleting(fleet))
+    await removeFinalizer(local, FLEET_SERVICE_EXPORTS, fleet, { finalizer, signal });
+}
+
+async function send(
+  session: Session,
+  key: ObjectKey,
+  { spec }: ExportPlan,
+  signal: AbortSignal,
+): Promise<void> {
+  const { here, hub, mailbox } = session;
+  const current = currentExport(session, key);
+  const service = here.services.store.get(key);
+  // Endpoints go first: whoever still sends to this cluster stops before the service changes or goes with the export.
+  const isDrained = ![...mailbox.sliceExports.store.byIndex("service", key)].some((it) => !isDeleting(it));
+  // A second object for the same service, left by another agent, would be refused by the hub.
+  for (const it of mailbox.exports.store.byIndex("service", key))
+    if (!isDeleting(it) && (spec === undefined ? isDrained : it !== current))
+      await hub.delete(INTERNAL_SERVICE_EXPORTS, keyOf(it), { signal });
+  if (spec !== undefined && service !== undefined)
+    await upload(session, { key, spec, service, current }, signal);
+}
+
+/** Refused for what is in it, by a schema or a policy, or for how much there is; not for want of rights, which come and go. */
+function isRefusal(error: unknown): boolean {
+  return (
+    hasCode(error, "API_INVALID") ||
+    (hasCode(error, "API_FORBIDDEN") && messageOf(error).includes("exceeded quota"))
+  );
+}
+
+type ExportFacts = Omit<InternalServiceExportSpec, "serviceReference">;
+
+async function upload(
+  session: Session,
+  it: {
+    readonly key: ObjectKey;
+    readonly spec: ExportFacts;
+    readonly service: Service;
+    readonly current: InternalServiceExport | undefined;
+  },
+  signal: AbortSignal,
+): Promise<void> {
+  const { hub, cluster, stopwatch } = session;
+  const { namespace, name } = splitKey(it.key);
+  const sinceMs = stopwatch.nowMs;
+  const fresh = referenceTo(cluster, it.service, stopwatch.stamp());
+  const { serviceReference, ...facts } = it.current?.spec ?? {};
+  const isUnchanged = sameJson(facts, it.spec) && serviceReference?.uid === fresh.uid;
+  const after = await applyIfChanged(hub, INTERNAL_SERVICE_EXPORTS, {
+    current: it.current,
+    desired: {
+      metadata: {
+        namespace: mailboxOf(cluster),
+        name: it.current?.metadata.name ?? mailboxName(namespace ?? "", name),
+      },
+      // Versions in the reference move with every write to the Service: alone they are no reason to upload.
+      spec: {
+        ...it.spec,
+        serviceReference: isUnchanged && serviceReference !== undefined ? serviceReference : fresh,
+      },
+    },
+    fieldManager: MEMBER_MANAGER,
+    signal,
+  });
+  if (after.metadata.generation !== it.current?.metadata.generation) stopwatch.sent(it.key, after, sinceMs);
+}
+
+function referenceTo(cluster: string, service: Service, now: string): ExportedObjectReference {
+  const { namespace = "", name, uid = "", resourceVersion = "", generation = 0 } = service.metadata;
+  return {
+    clusterId: cluster,
+    apiVersion: "v1",
+    kind: "Service",
+    namespace,
+    name,
+    namespacedName: `${namespace}/${name}`,
+    uid,
+    resourceVersion,
+    generation,
+    exportedSince: now,
+  };
+}
+
+interface Report<T extends KubeObject & { status?: { conditions?: Condition[] } }> {
+  readonly of: Resource<T>;
+  readonly object: T | undefined;
+  readonly next: readonly NewCondition[] | undefined;
+}
+
+const OUR_TYPES = new Set(["Valid", "Conflict", "Ready", TRAFFIC, ACTIVE_CONDITION]);
+
+async function report<T extends KubeObject & { status?: { conditions?: Condition[] } }>(
+  { local, events, deps }: Session,
+  { of, object, next }: Report<T>,
+  signal: AbortSignal,
+): Promise<void> {
+  if (object === undefined || next === undefined) return;
+  for (const event of planEvents(object.status?.conditions, next)) events.record(of, object, event);
+  const { generation } = object.metadata;
+  let conditions = (object.status?.conditions ?? []).filter(
+    (it) => OUR_TYPES.has(it.type) && next.some((wanted) => wanted.type === it.type),
+  );
+  for (const condition of next)
+    conditions = setCondition(
+      conditions,
+      { ...condition, ...(generation === undefined ? {} : { observedGeneration: generation }) },
+      deps.clock,
+    );
+  const { namespace = "", name } = object.metadata;
+  const desired = { metadata: { namespace, name }, status: { conditions } };
+  await applyStatus<KubeObject>(local, of, {
+    current: object,
+    desired,
+    fieldManager: MEMBER_MANAGER,
+    ownTypes: OUR_TYPES,
+    signal,
+  }).catch(ignoreVanishing);
+}

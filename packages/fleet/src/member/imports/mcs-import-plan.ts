@@ -1,0 +1,175 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
+import { derivedServiceName } from "#api/fairlead.dev/cluster-names.ts";
+import { derivedPortName } from "#domain/slice.ts";
+import { MANAGED_BY, MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
+import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
+import type { Condition, ObjectMeta } from "@fairlead/kube/api/meta/types.ts";
+import {
+  MCS_DERIVED_SERVICE_ANNOTATION,
+  type ServiceImport,
+} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import type { Applied } from "@fairlead/kube/types.ts";
+
+/** A multi-cluster ServiceImport and the Service that carries its VIP. Pure. */
+
+/** Made by a member's agent: by its label, and, where somebody took that off, by the fields that the agent owns. */
+export function isOurs({ metadata }: { readonly metadata: ObjectMeta }): boolean {
+  return (
+    metadata.labels?.[MANAGED_BY_LABEL] === MANAGED_BY ||
+    metadata.managedFields?.some((it) => it.manager === MEMBER_MANAGER && !it.subresource) === true
+  );
+}
+
+/**
+ * @param derived - The Service with the VIP as it is now; undefined while there is none, and for Headless.
+ * @param current - The import as it is: while that Service is missing its address stays, to be asked for again.
+ */
+export function planMcsImport(
+  spec: ImportedService["spec"],
+  derived: Service | undefined,
+  current?: ServiceImport,
+): Applied<ServiceImport> {
+  const { namespace, name } = spec.service;
+  const isVirtual = spec.type === "ClusterSetIP";
+  const { ips = [], ipFamilies = [] } = current?.spec ?? {};
+  const vip = derived === undefined ? { ips, ipFamilies } : vipOf(derived);
+  const families = isVirtual ? vip.ipFamilies : (spec.ipFamilies ?? []);
+  return {
+    metadata: {
+      namespace,
+      name,
+      labels: { ...spec.labels, [MANAGED_BY_LABEL]: MANAGED_BY },
+      ...annotationsOf(spec, isVirtual),
+    },
+    spec: {
+      type: spec.type,
+      ports: spec.ports,
+      ...(isVirtual && vip.ips.length > 0 ? { ips: vip.ips } : {}),
+      ...(families.length > 0 ? { ipFamilies: families } : {}),
+      ...(spec.sessionAffinity === undefined ? {} : { sessionAffinity: spec.sessionAffinity }),
+      ...trafficOf(spec),
+    },
+  };
+}
+
+function annotationsOf(
+  spec: ImportedService["spec"],
+  isVirtual: boolean,
+): { annotations?: Record<string, string> } {
+  const { namespace, name } = spec.service;
+  const annotations = {
+    ...spec.annotations,
+    ...(isVirtual ? { [MCS_DERIVED_SERVICE_ANNOTATION]: derivedServiceName(namespace, name) } : {}),
+  };
+  return Object.keys(annotations).length === 0 ? {} : { annotations };
+}
+
+function trafficOf({
+  sessionAffinityConfig,
+  ...spec
+}: ImportedService["spec"]): Pick<
+  ImportedService["spec"],
+  "sessionAffinityConfig" | "internalTrafficPolicy" | "trafficDistribution"
+> {
+  return {
+    ...(sessionAffinityConfig === undefined ? {} : { sessionAffinityConfig }),
+    ...(spec.internalTrafficPolicy === undefined
+      ? {}
+      : { internalTrafficPolicy: spec.internalTrafficPolicy }),
+    ...(spec.trafficDistribution === undefined ? {} : { trafficDistribution: spec.trafficDistribution }),
+  };
+}
+
+function vipOf(
+  derived: Service | undefined,
+): Required<Pick<NonNullable<ServiceImport["spec"]>, "ips" | "ipFamilies">> {
+  const ips = (derived?.spec?.clusterIPs ?? []).filter((it) => it !== "" && it !== "None");
+  return { ips, ipFamilies: (derived?.spec?.ipFamilies ?? []).slice(0, ips.length) };
+}
+
+/**
+ * The Service that the cluster's own proxy gives the VIP. Dual-stack as far as the cluster and all exporters are; a
+ * family that it has stays, because a VIP has to be stable for the life of the import (KEP-1645). So where somebody
+ * deleted it, it is to have the address again that the import tells.
+ */
+export function planDerivedService(
+  spec: ImportedService["spec"],
+  owner: ServiceImport,
+  current: Service | undefined,
+): Applied<Service> {
+  const { namespace, name } = spec.service;
+  return {
+    metadata: {
+      namespace,
+      name: derivedServiceName(namespace, name),
+      labels: { [MANAGED_BY_LABEL]: MANAGED_BY },
+      ownerReferences: [
+        {
+          apiVersion: "multicluster.x-k8s.io/v1beta1",
+          kind: "ServiceImport",
+          name,
+          uid: owner.metadata.uid ?? "",
+          controller: true,
+          blockOwnerDeletion: true,
+        },
+      ],
+    },
+    spec: {
+      type: "ClusterIP",
+      ...addressesOf(spec, owner, current),
+      ports: spec.ports.map(({ name: said = "", ...port }) => {
+        const known = derivedPortName(said, spec.ports);
+        return known === "" ? port : { name: known, ...port };
+      }),
+      sessionAffinity: spec.sessionAffinity ?? "None",
+      ...trafficOf(spec),
+    },
+  };
+}
+
+function addressesOf(
+  spec: ImportedService["spec"],
+  owner: ServiceImport,
+  current: Service | undefined,
+): Partial<Service["spec"]> {
+  const [only, ...others] = spec.ipFamilies ?? [];
+  const lost = current === undefined ? lostAddresses(owner) : undefined;
+  const isDual = (lost?.clusterIPs ?? []).length > 1 || current?.spec?.ipFamilyPolicy === "PreferDualStack";
+  const isSingle = only !== undefined && others.length === 0 && !isDual;
+  return isSingle
+    ? { ipFamilyPolicy: "SingleStack", ipFamilies: [only], ...lost }
+    : { ipFamilyPolicy: "PreferDualStack", ...lost };
+}
+
+/** Those of a Service that somebody deleted. */
+function lostAddresses({ spec }: ServiceImport): Partial<Service["spec"]> | undefined {
+  const { ips: clusterIPs = [], ipFamilies = [] } = spec ?? {};
+  const [clusterIP] = clusterIPs;
+  return clusterIP === undefined ? undefined : { clusterIP, clusterIPs, ipFamilies };
+}
+
+/** Why the Service with the VIP cannot be had. */
+export interface Refusal {
+  /** "Pending": for a reason that KEP-1645 has no word for. */
+  readonly reason: "IPFamilyNotSupported" | "Pending";
+  readonly message: string;
+}
+
+/** What a server's refusal of that Service means. @param fields - The fields that it objects to. */
+export function planRefusal(fields: readonly string[], message: string): Refusal {
+  const isFamily = fields.some((it) => /^spec\.(ipFamil|clusterIP)/.test(it));
+  return { reason: isFamily ? "IPFamilyNotSupported" : "Pending", message: message.slice(0, 1024) };
+}
+
+/** The `Ready` condition of an import. */
+export function planReady(
+  spec: ImportedService["spec"],
+  derived: Service | undefined,
+  refusal: Refusal | undefined,
+): Omit<Condition, "lastTransitionTime"> {
+  if (refusal !== undefined) return { type: "Ready", status: "False", ...refusal };
+  if (spec.type === "ClusterSetIP" && vipOf(derived).ips.length === 0)
+    return { type: "Ready", status: "False", reason: "Pending", message: "waiting for a virtual address" };
+  return { type: "Ready", status: "True", reason: "Ready", message: "the service can be used" };
+}

@@ -1,0 +1,209 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { derivedServiceName } from "#api/fairlead.dev/cluster-names.ts";
+import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { type ObjectKey, keyOf, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
+import { MCS_SERVICE_IMPORTS, type ServiceImport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { hasCode, messageOf } from "@fairlead/base/errors.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import { setCondition } from "@fairlead/kube/objects/conditions.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { both, watching } from "@fairlead/kube/controller/source.ts";
+import type { Controller } from "@fairlead/kube/types.ts";
+import { serviceOfImported } from "../informers.ts";
+import { isMembershipChanged, membershipOf, type Session } from "../session.ts";
+import { causesOf } from "../causes.ts";
+import { ignoreVanishing } from "../vanishing.ts";
+import {
+  isOurs,
+  planDerivedService,
+  planMcsImport,
+  planReady,
+  planRefusal,
+  type Refusal,
+} from "./mcs-import-plan.ts";
+import { hasNamespace } from "./namespace-report.ts";
+import { soundImport } from "./sound-import.ts";
+
+/** Services of the fleet to multi-cluster ServiceImports, wherever their namespace exists. Keys are services. */
+export function createMcsImport(session: Session): Controller {
+  const { here, mailbox, fleet, deps } = session;
+  return createController(
+    {
+      name: "member-mcs-import",
+      reconcile: (key, signal) => reconcile(session, key, signal).catch(ignoreVanishing),
+      sources: [
+        watching(
+          fleet.importedServices,
+          both((it) => [serviceOfImported(it)]),
+        ),
+        watching(here.mcsImports),
+        watching(here.services, both(importOfDerived)),
+        watching(here.namespaces, ({ key }) => keysIn(session, key)),
+        watching(mailbox.orders, (change) => (isMembershipChanged(change) ? mcsImportKeys(session) : [])),
+      ],
+    },
+    deps,
+  );
+}
+
+/** Every service that is or was imported. */
+export function mcsImportKeys({ here, fleet }: Session): ObjectKey[] {
+  return [
+    ...[...fleet.importedServices.store.list()].map(serviceOfImported),
+    ...[...here.mcsImports.store.list()].filter(isOurs).map(keyOf),
+  ];
+}
+
+function keysIn({ fleet }: Session, namespace: string): ObjectKey[] {
+  return [...fleet.importedServices.byIndex("namespace", namespace)].map(serviceOfImported);
+}
+
+function importOfDerived(service: Service): ObjectKey[] {
+  const owner = isOurs(service)
+    ? service.metadata.ownerReferences?.find((it) => it.kind === "ServiceImport")
+    : undefined;
+  return owner === undefined ? [] : [objectKey(service.metadata.namespace, owner.name)];
+}
+
+/** What the hub says of a service, as far as it can be imported, unless this cluster is leaving. */
+export function importedService(session: Session, key: ObjectKey): Pick<ImportedService, "spec"> | undefined {
+  if (membershipOf(session) === "leave") return undefined;
+  const [found] = session.fleet.importedServices.byIndex("service", key);
+  return found === undefined ? undefined : { spec: soundImport(found.spec) };
+}
+
+async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const { here, local, deps } = session;
+  if (membershipOf(session) === "none") return;
+  const { namespace = "" } = splitKey(key);
+  const imported = importedService(session, key);
+  const current = here.mcsImports.store.get(key);
+  if (current !== undefined && !isOurs(current)) {
+    if (imported !== undefined)
+      deps.log.warn("a ServiceImport of someone else is in the way", { serviceImport: key });
+    return;
+  }
+  if (current !== undefined && isDeleting(current)) return;
+  if (imported === undefined || !hasNamespace(session, namespace)) {
+    await removeDerived(session, key, signal);
+    if (current !== undefined) await local.delete(MCS_SERVICE_IMPORTS, key, { signal });
+    return;
+  }
+  await importService(session, imported.spec, current, signal);
+}
+
+async function removeDerived({ here, local }: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const { namespace = "", name } = splitKey(key);
+  const derived = here.services.store.get(objectKey(namespace, derivedServiceName(namespace, name)));
+  if (derived !== undefined && isOurs(derived) && !isDeleting(derived))
+    await local.delete(SERVICES, keyOf(derived), { signal });
+}
+
+async function importService(
+  session: Session,
+  spec: ImportedService["spec"],
+  current: ServiceImport | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  const { here, local } = session;
+  const { namespace, name } = spec.service;
+  const by = { fieldManager: MEMBER_MANAGER, signal };
+  const before = here.services.store.get(objectKey(namespace, derivedServiceName(namespace, name)));
+  const known = spec.type === "ClusterSetIP" ? before : undefined;
+  const object = await applyIfChanged(local, MCS_SERVICE_IMPORTS, {
+    current,
+    desired: planMcsImport(spec, known, current),
+    ...by,
+  });
+  if (spec.type === "Headless") {
+    await removeDerived(session, objectKey(namespace, name), signal);
+    return writeStatus(session, { object, spec, derived: undefined, refusal: undefined }, signal);
+  }
+  const { derived, refusal } = await makeDerived(session, { spec, owner: object, before }, signal);
+  // With the address, where it was not known above.
+  const complete = await applyIfChanged(local, MCS_SERVICE_IMPORTS, {
+    current: object,
+    desired: planMcsImport(spec, derived),
+    ...by,
+  });
+  return writeStatus(session, { object: complete, spec, derived, refusal }, signal);
+}
+
+interface Wanted {
+  readonly spec: ImportedService["spec"];
+  readonly owner: ServiceImport;
+  readonly before: Service | undefined;
+}
+
+interface Derived {
+  readonly derived: Service | undefined;
+  readonly refusal: Refusal | undefined;
+}
+
+async function makeDerived(
+  { local }: Session,
+  { spec, owner, before }: Wanted,
+  signal: AbortSignal,
+): Promise<Derived> {
+  const apply = (importing: ServiceImport, wanted: ImportedService["spec"]): Promise<Service> =>
+    applyIfChanged(local, SERVICES, {
+      current: before,
+      desired: planDerivedService(wanted, importing, before),
+      fieldManager: MEMBER_MANAGER,
+      signal,
+    });
+  const make = (importing: ServiceImport): Promise<Service> =>
+    apply(importing, spec).catch((error: unknown) => {
+      // An exporter of a newer version may know preferences that this server does not: the service can do without.
+      if (!refuses(error, "spec.trafficDistribution")) throw error;
+      const { trafficDistribution: _unknown, ...known } = spec;
+      return apply(importing, known);
+    });
+  try {
+    const derived = await make(owner).catch((error: unknown) => {
+      if (before !== undefined || owner.spec?.ips === undefined || !hasCode(error, "API_INVALID"))
+        throw error;
+      // Somebody else has the address by now.
+      return make({ metadata: owner.metadata });
+    });
+    return { derived, refusal: undefined };
+  } catch (error) {
+    // Most likely the cluster lacks the only family that the exporters serve. Trying again would change nothing.
+    if (before !== undefined || !hasCode(error, "API_INVALID")) throw error;
+    const fields = causesOf(error).map((it) => String(it["field"]));
+    return { derived: undefined, refusal: planRefusal(fields, messageOf(error)) };
+  }
+}
+
+function refuses(error: unknown, field: string): boolean {
+  return hasCode(error, "API_INVALID") && causesOf(error).some((it) => it["field"] === field);
+}
+
+async function writeStatus(
+  { local, deps }: Session,
+  it: { readonly object: ServiceImport; readonly spec: ImportedService["spec"] } & Derived,
+  signal: AbortSignal,
+): Promise<void> {
+  const { object, spec, derived, refusal } = it;
+  const { namespace = "", name, generation } = object.metadata;
+  const ours = (object.status?.conditions ?? []).filter((condition) => condition.type === "Ready");
+  const ready = planReady(spec, derived, refusal);
+  const conditions = setCondition(
+    ours,
+    { ...ready, ...(generation === undefined ? {} : { observedGeneration: generation }) },
+    deps.clock,
+  );
+  const clusters = spec.clusters.map(({ cluster }) => ({ cluster }));
+  await applyIfChanged(local, MCS_SERVICE_IMPORTS, {
+    current: object,
+    desired: {
+      metadata: { namespace, name },
+      status: { clusters, conditions, endpointSliceObjects: "Present" },
+    },
+    fieldManager: MEMBER_MANAGER,
+    subresource: "status",
+    signal,
+  });
+}

@@ -1,0 +1,69 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { isReservedNamespace, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { byText } from "@fairlead/base/text.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { watching } from "@fairlead/kube/controller/source.ts";
+import type { Controller } from "@fairlead/kube/types.ts";
+import { membershipOf, type Session } from "../session.ts";
+
+/** Tells the hub which namespaces the cluster has, so that it sends the services exported in these. */
+export function createNamespaceReport(session: Session): Controller {
+  const { here, mailbox, fleet, hub, cluster, deps } = session;
+  const key = objectKey(mailboxOf(cluster), cluster);
+  const always = (): ObjectKey[] => [key];
+  const controller = createController(
+    {
+      name: "member-namespaces",
+      sources: [
+        watching(here.namespaces, always),
+        watching(fleet.reports, always),
+        watching(mailbox.orders, always),
+      ],
+      async reconcile(_key, signal) {
+        // A hub of other origin has no such kind.
+        if (!fleet.isModern) return;
+        const membership = membershipOf(session);
+        const current = fleet.reports.store.get(objectKey(undefined, cluster));
+        if (membership === "leave" && current !== undefined)
+          await hub.delete(NAMESPACE_REPORTS, key, { signal });
+        if (membership !== "join") return;
+        await applyIfChanged(hub, NAMESPACE_REPORTS, {
+          current,
+          desired: {
+            metadata: { namespace: mailboxOf(cluster), name: cluster },
+            spec: {
+              namespaces: usableNamespaces(session),
+              ...(fleet.view === undefined ? {} : { view: fleet.view }),
+            },
+          },
+          fieldManager: MEMBER_MANAGER,
+          signal,
+        });
+      },
+    },
+    deps,
+  );
+  fleet.onMove = () => controller.enqueue(key);
+  return controller;
+}
+
+/** Namespaces into which services can be imported, sorted. */
+function usableNamespaces({ here }: Session): string[] {
+  return [...here.namespaces.store.list()]
+    .filter((it) => !isDeleting(it) && it.status?.phase !== "Terminating")
+    .map((it) => it.metadata.name)
+    .filter((name) => !isReservedNamespace(name))
+    .toSorted(byText);
+}
+
+/** Whether a namespace exists and takes new objects. */
+export function hasNamespace({ here }: Session, name: string): boolean {
+  // No cluster is without any: they may not be read, and the write will tell.
+  if (here.namespaces.store.size === 0) return true;
+  const namespace = here.namespaces.store.get(objectKey(undefined, name));
+  return namespace !== undefined && !isDeleting(namespace) && namespace.status?.phase !== "Terminating";
+}

@@ -1,0 +1,181 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { LOAD_BALANCER_ANNOTATION_PREFIXES } from "#api/fairlead.dev/multi-cluster-service.ts";
+import { keyOf, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { createEventRecorder } from "@fairlead/kube/events/events.ts";
+import { ensureNamespace } from "@fairlead/kube/objects/namespaces.ts";
+import type { Controller, Informer, KubeClient } from "@fairlead/kube/types.ts";
+import { createEndpointExport, sliceKeys } from "./endpoints/export.ts";
+import { createDrainReport, Drains } from "./endpoints/drains.ts";
+import { createEndpointImport } from "./endpoints/import.ts";
+import { createOwnEndpoints } from "./endpoints/without-hub.ts";
+import { createExports, exportKeys } from "./exports/reconcile.ts";
+import { createFleetImport, fleetImportKeys } from "./imports/fleet-import.ts";
+import { createMcsImport } from "./imports/mcs-import.ts";
+import { createMultiClusterServices } from "./imports/multi-cluster-service.ts";
+import { createNamespaceReport } from "./imports/namespace-report.ts";
+import { credentialExpiry } from "./agent/renewal.ts";
+import { FleetState } from "./fleet-state.ts";
+import { createLocalInformers, createMailboxInformers } from "./informers.ts";
+import { createHeartbeat } from "./membership/heartbeat.ts";
+import { keepLease } from "./membership/lease.ts";
+import { createRanges } from "./membership/ranges.ts";
+import { Probes } from "./probes/probes.ts";
+import { type Probe, tcpProbe } from "./probes/tcp.ts";
+import { type MemberPart, neededInformers, runs, WHOLE_MEMBER } from "./roles.ts";
+import type { Session } from "./session.ts";
+import { Stopwatch } from "./stopwatch.ts";
+import { createTrafficRoutes } from "./traffic-routes/copy.ts";
+
+export interface MemberOptions {
+  /** The member's name, which is its cluster id. */
+  readonly cluster: string;
+  readonly local: KubeClient;
+  readonly hub: KubeClient;
+  readonly deps: RuntimeDeps;
+  /** Default: a TCP connection. */
+  readonly probe?: Probe;
+  /** Default: everything. */
+  readonly part?: MemberPart;
+  /** Beginnings of the annotations that a MultiClusterService passes on to its load balancer. Default: known clouds'. */
+  readonly passOn?: readonly string[];
+}
+
+export interface Member extends AsyncDisposable {
+  readonly session: Session;
+  readonly controllers: readonly Controller[];
+}
+
+const NO_ORDERS =
+  "the hub has no InternalMemberCluster for this member any more, and reported no deletion: exports and imports stay as they are until it is back";
+
+/** Runs a member's controllers until disposed. Its kinds have to be installed. For the leader alone. */
+export async function startMember(options: MemberOptions, signal: AbortSignal): Promise<Member> {
+  const { cluster, local, hub, deps, part = WHOLE_MEMBER } = options;
+  const { passOn = LOAD_BALANCER_ANNOTATION_PREFIXES } = options;
+  await using stack = new AsyncDisposableStack();
+  const stop = new AbortController();
+  stack.defer(() => stop.abort());
+  const running = AbortSignal.any([signal, stop.signal]);
+  if (part.isNetworking) await ensureNamespace(local, FLEET_SYSTEM_NAMESPACE, running);
+  const hubDeps = deps.health === undefined ? deps : { ...deps, health: deps.health.part("hub") };
+  const place = { cluster, isFleetOnly: part.isFleetOnly ?? false };
+  let wasOrdered = false;
+  const onOrdersDeleted = (): void => void (wasOrdered = false);
+  const ofMailbox = createMailboxInformers(hub, { ...place, onOrdersDeleted }, hubDeps);
+  const ofCluster = createLocalInformers(local, place, deps);
+  stack.use(
+    ofMailbox.orders.subscribe(({ after }) => {
+      if (after !== undefined) wasOrdered = true;
+      else if (wasOrdered) deps.log.warn(NO_ORDERS, { cluster });
+    }),
+  );
+  // There from the beginning, also where nothing expires.
+  credentialExpiry(deps.metrics);
+  const session: Session = {
+    cluster,
+    part,
+    local,
+    hub,
+    here: ofCluster,
+    mailbox: ofMailbox,
+    ranges: createRanges(local, part, deps),
+    fleet: stack.use(
+      new FleetState({
+        hub,
+        cluster,
+        mailbox: ofMailbox,
+        namespaces: ofCluster.namespaces,
+        deps: hubDeps,
+      }),
+    ),
+    wasOrdered: () => wasOrdered,
+    events: createEventRecorder(local, MEMBER_MANAGER, deps),
+    stopwatch: new Stopwatch({ cluster, hub, clock: deps.clock, metrics: deps.metrics }),
+    passOn,
+    deps,
+  };
+  const { here, mailbox } = neededInformers(part, session);
+  const ranges = session.ranges === undefined ? [] : [session.ranges.nodes as Informer<KubeObject>];
+  for (const informer of [...here, ...mailbox, ...ranges]) {
+    stack.use(informer);
+    informer.start(running);
+  }
+  await Promise.all(here.map((it) => it.synced(running)));
+  await untilHeardOf(session, mailbox, running);
+  const probes = stack.use(new Probes(session, options.probe ?? tcpProbe(deps.clock)));
+  const work = createWork(session, probes);
+  if (runs(part, "member-net")) await probes.start(running);
+  for (const { controller } of work) {
+    stack.use(controller);
+    await controller.start(running);
+  }
+  // The lease stands for the endpoints of this cluster: who does not export them does not vouch for them.
+  if (runs(part, "member-net")) {
+    const heard = {
+      onBack: () => makeAllDue(work),
+      onSilent: () => probes.doubt(),
+      onHeard: (leaseMs: number) => probes.trust(leaseMs),
+    };
+    const lease = keepLease(session, heard, running);
+    stack.defer(async () => {
+      stop.abort();
+      await lease;
+    });
+  }
+  const held = stack.move();
+  return {
+    session,
+    controllers: work.map((it) => it.controller),
+    [Symbol.asyncDispose]: () => held.disposeAsync(),
+  };
+}
+
+/** Until the hub told what is in the mailbox: it may be away for long, and pods do not wait for it. */
+async function untilHeardOf(
+  session: Session,
+  mailbox: readonly Informer<KubeObject>[],
+  signal: AbortSignal,
+): Promise<void> {
+  const synced = (): Promise<unknown> => Promise.all(mailbox.map((it) => it.synced(signal)));
+  if (!runs(session.part, "member-net")) {
+    await synced();
+    return;
+  }
+  await using meanwhile = createOwnEndpoints(session);
+  await meanwhile.start(signal);
+  await synced();
+  await session.fleet.start(signal);
+}
+
+interface Work {
+  readonly controller: Controller;
+  /** What goes to the hub: while it was away it failed and waits long by now. */
+  readonly hubKeys?: () => readonly ObjectKey[];
+}
+
+function createWork(session: Session, probes: Probes): readonly Work[] {
+  const orders = (): ObjectKey[] => [...session.mailbox.orders.store.list()].map(keyOf);
+  const work: Work[] = [{ controller: createHeartbeat(session), hubKeys: orders }];
+  const drains = new Drains(session);
+  if (runs(session.part, "member-net"))
+    work.push(
+      { controller: createNamespaceReport(session), hubKeys: orders },
+      { controller: createExports(session), hubKeys: () => exportKeys(session) },
+      { controller: createEndpointExport(session), hubKeys: () => sliceKeys(session) },
+      { controller: createFleetImport(session), hubKeys: () => fleetImportKeys(session) },
+      { controller: createMcsImport(session) },
+      { controller: createEndpointImport(session, probes, drains) },
+      { controller: createDrainReport(session, drains), hubKeys: orders },
+      // For the cluster-set DNS, which fleet-networking's installation does not have.
+      ...(session.part.isFleetOnly === true ? [] : [{ controller: createTrafficRoutes(session) }]),
+    );
+  if (runs(session.part, "mcs")) work.push({ controller: createMultiClusterServices(session) });
+  return work;
+}
+
+function makeAllDue(work: readonly Work[]): void {
+  for (const { controller, hubKeys } of work) for (const key of hubKeys?.() ?? []) controller.enqueue(key);
+}

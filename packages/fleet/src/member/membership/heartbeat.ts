@@ -1,0 +1,207 @@
+import {
+  type AgentStatus,
+  INTERNAL_MEMBER_CLUSTERS,
+  type InternalMemberCluster,
+} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import type { RangeStatus } from "#domain/ranges.ts";
+import { EXPORTS_VALID } from "#api/fairlead.dev/names.ts";
+import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { removeCondition, setCondition, timestamp } from "@fairlead/kube/objects/conditions.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
+import type { Change, Controller, ReconcileResult, Source } from "@fairlead/kube/types.ts";
+import { invalidityOf, planExportsValid, type ReportedExport } from "../exports/invalid.ts";
+import { importedSliceKeys } from "../endpoints/sources.ts";
+import { mcsImportKeys } from "../imports/mcs-import.ts";
+import { agentsOf, EXPORTS_AGENT, runs } from "../roles.ts";
+import { isOriginalHub, type Session } from "../session.ts";
+import { areMarkedInactive } from "./inactive.ts";
+import { planRanges } from "./ranges.ts";
+
+/** Share by which a period is stretched or cut by chance, so that members do not report together. */
+const JITTER = 0.05;
+
+/** Reports to the hub that the agents are there, and, when the cluster is to leave, that they are done. */
+export function createHeartbeat(session: Session): Controller {
+  const { mailbox, cluster, deps } = session;
+  const key = objectKey(mailboxOf(cluster), cluster);
+  const whenLeaving = (): ObjectKey[] => (mailbox.orders.store.get(key)?.spec.state === "Leave" ? [key] : []);
+  return createController(
+    {
+      name: "internalmembercluster",
+      reconcile: (_key, signal) => reconcile(session, key, signal),
+      sources: [
+        watching(mailbox.orders),
+        ...leftovers(session, whenLeaving),
+        ...(runs(session.part, "member-net") ? validities(session, key) : []),
+      ],
+    },
+    deps,
+  );
+}
+
+/** Exports that became valid, or did not stay so. */
+function validities({ here }: Session, key: ObjectKey): Source[] {
+  const whenChanged = ({ before, after }: Change<ReportedExport>): ObjectKey[] =>
+    invalidityOf(before) === invalidityOf(after) ? [] : [key];
+  return [watching(here.fleetExports, whenChanged), watching(here.mcsExports, whenChanged)];
+}
+
+/** What has to be withdrawn before the cluster has left. */
+function leftovers({ mailbox, here, fleet, part }: Session, whenLeaving: () => ObjectKey[]): Source[] {
+  const sources: Source[] = [];
+  if (runs(part, "member-net"))
+    sources.push(
+      watchingChanges(mailbox.exports, whenLeaving),
+      watchingChanges(mailbox.imports, whenLeaving),
+      watchingChanges(mailbox.sliceExports, whenLeaving),
+      watchingChanges(fleet.reports, whenLeaving),
+      watchingChanges(here.mcsImports, whenLeaving),
+      watchingChanges(here.slices, whenLeaving),
+      watchingChanges(here.fleetExports, whenLeaving),
+      watchingChanges(here.mcsExports, whenLeaving),
+    );
+  if (runs(part, "mcs"))
+    sources.push(
+      watchingChanges(here.services, whenLeaving),
+      watchingChanges(here.multiClusterServices, whenLeaving),
+    );
+  return sources;
+}
+
+async function reconcile(
+  session: Session,
+  key: ObjectKey,
+  signal: AbortSignal,
+): Promise<ReconcileResult | void> {
+  const { mailbox, deps } = session;
+  const orders = mailbox.orders.store.get(key);
+  if (orders === undefined) return;
+  const isLeaving = orders.spec.state === "Leave";
+  // While something is left, the hub has to wait; a change of what is left brings us here again.
+  if (isLeaving && !isWithdrawn(session)) return;
+  const periodMs = (orders.spec.heartbeatPeriodSeconds ?? 60) * 1000;
+  const next = planAgents(session, orders, isLeaving);
+  if (next === undefined) {
+    const dueInMs = heardAtMs(session, orders) + periodMs - deps.clock.now();
+    return isLeaving ? undefined : { requeueAfterMs: Math.max(1, dueInMs) };
+  }
+  const ranges = isLeaving ? {} : await rangesOf(session, orders, signal);
+  await session.hub.mergePatch(
+    INTERNAL_MEMBER_CLUSTERS,
+    key,
+    // Other agents report in the same list, which is replaced as a whole: it has to be the one that we saw.
+    {
+      metadata: { resourceVersion: orders.metadata.resourceVersion },
+      status: { agentStatus: next, ...ranges },
+    },
+    { subresource: "status", signal },
+  );
+  if (isLeaving) {
+    deps.log.info("withdrew everything from the hub: the cluster has left");
+    return;
+  }
+  return { requeueAfterMs: periodMs * (1 + JITTER * (2 * deps.rng.random() - 1)) };
+}
+
+/** What the cluster takes addresses from. Hubs of other origin do not ask. */
+async function rangesOf(
+  session: Session,
+  orders: InternalMemberCluster,
+  signal: AbortSignal,
+): Promise<RangeStatus> {
+  const { ranges, deps } = session;
+  if (ranges === undefined || isOriginalHub(session)) return {};
+  const now = timestamp(deps.clock.now());
+  return await planRanges(ranges, orders.status?.properties, { now, signal });
+}
+
+/**
+ * When the agents reported last, by this cluster's clock; 0 where that cannot be told. A report of the future was written
+ * before the clock was set back: waiting for its time could take days.
+ */
+function heardAtMs({ part, deps }: Session, orders: InternalMemberCluster): number {
+  const [first] = agentsOf(part);
+  const agent = orders.status?.agentStatus?.find((it) => it.type === first);
+  const atMs = Date.parse(agent?.lastReceivedHeartbeat ?? "");
+  return Number.isNaN(atMs) || atMs > deps.clock.now() ? 0 : atMs;
+}
+
+/** What the agents say, with those of others as they are. Undefined when it was said already and is not due again. */
+function planAgents(
+  session: Session,
+  orders: InternalMemberCluster,
+  isLeaving: boolean,
+): AgentStatus[] | undefined {
+  const { deps } = session;
+  const before = orders.status?.agentStatus ?? [];
+  const agents = agentsOf(session.part);
+  const now = deps.clock.now();
+  const periodMs = (orders.spec.heartbeatPeriodSeconds ?? 60) * 1000 * (1 - JITTER);
+  const joined = isLeaving
+    ? { status: "False" as const, reason: "AgentLeft", message: "" }
+    : { status: "True" as const, reason: "AgentJoined", message: "" };
+  const isDue = !isLeaving && now - heardAtMs(session, orders) >= periodMs;
+  const invalid = isLeaving || !canTellOfExports(session) ? undefined : planExportsValid(exportsOf(session));
+  let changed = false;
+  const ours = agents.map((type): AgentStatus => {
+    const agent = before.find((it) => it.type === type);
+    let conditions = setCondition(agent?.conditions, { type: "Joined", ...joined }, deps.clock);
+    if (type === EXPORTS_AGENT)
+      conditions =
+        invalid === undefined
+          ? removeCondition(conditions, EXPORTS_VALID)
+          : setCondition(conditions, invalid, deps.clock);
+    if (conditions !== agent?.conditions) changed = true;
+    const heard = agent?.lastReceivedHeartbeat ?? timestamp(now);
+    return { type, conditions, lastReceivedHeartbeat: isDue ? timestamp(now) : heard };
+  });
+  if (!changed && !isDue) return undefined;
+  const others = before.filter((it) => !agents.includes(it.type));
+  return [...others, ...ours];
+}
+
+/** A hub of other origin is sent nothing that it does not know. */
+function canTellOfExports(session: Session): boolean {
+  return runs(session.part, "member-net") && !isOriginalHub(session);
+}
+
+function exportsOf({ here }: Session): ReportedExport[] {
+  return [...here.fleetExports.store.list(), ...here.mcsExports.store.list()];
+}
+
+/** Whether nothing of this cluster is left on the hub, and nothing of the fleet in this cluster. */
+function isWithdrawn(session: Session): boolean {
+  const { part } = session;
+  return (
+    (!runs(part, "member-net") || isMailboxEmpty(session)) &&
+    (!runs(part, "mcs") || !hasLoadBalancers(session)) &&
+    areMarkedInactive(session)
+  );
+}
+
+function isMailboxEmpty(session: Session): boolean {
+  const { mailbox, here, fleet } = session;
+  const isHubEmpty =
+    mailbox.exports.store.size === 0 &&
+    mailbox.imports.store.size === 0 &&
+    mailbox.sliceExports.store.size === 0 &&
+    fleet.reports.size === 0;
+  if (!isHubEmpty) return false;
+  const isImported = [...importedSliceKeys(session)].some(
+    (name) => [...here.slices.store.byIndex("imported", name)].length > 0,
+  );
+  return (
+    !isImported && [...mcsImportKeys(session)].every((it) => here.mcsImports.store.get(it) === undefined)
+  );
+}
+
+function hasLoadBalancers({ here }: Session): boolean {
+  return [...here.multiClusterServices.store.list()].some((it) =>
+    [...here.services.store.byIndex("multiClusterService", keyOf(it))].some(
+      (service) => !isDeleting(service),
+    ),
+  );
+}

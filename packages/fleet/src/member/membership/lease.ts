@@ -1,0 +1,177 @@
+import { MEMBER_NAME_LABEL } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { type Clock, delay } from "@fairlead/base/clock.ts";
+import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
+import { microTimestamp } from "@fairlead/kube/objects/conditions.ts";
+import type { CallOptions } from "@fairlead/kube/types.ts";
+import { type HubSession, isOriginalHub } from "../session.ts";
+
+/** Renewals that begin within a lease: two may be lost. */
+const RENEWALS = 3;
+/** How long a renewal may take: a slow hub is none that is away. Unit: paces, of which a lease has as many as renewals. */
+const PATIENCE = 2;
+/** Between two looks where nothing is renewed. Unit: seconds. */
+const IDLE_SECONDS = 60;
+
+export interface HubListener {
+  /** With the first renewal after one that failed. */
+  readonly onBack: () => void;
+  /** No renewal was taken for the length of a lease: the hub takes this member for lost, or is lost itself. */
+  readonly onSilent: () => void;
+  /** With the first renewal after that. */
+  readonly onHeard: (leaseMs: number) => void;
+}
+
+/**
+ * Renews the member's Lease in its mailbox until `signal` aborts. At a fixed pace, however long a renewal took, and not
+ * with growing pauses: a hub that comes back has to hear of the member within one lease.
+ *
+ * A hub of other origin names no lease and gives no right to one: there, that it answers again is all there is to see.
+ *
+ * @param heard - Told whether the hub is there.
+ */
+export async function keepLease(session: HubSession, heard: HubListener, signal: AbortSignal): Promise<void> {
+  const { hub, deps } = session;
+  let isAway = false;
+  using silence = new Silence(deps.clock, heard);
+  using _reachable = hub.onReachable(() => {
+    if (isOriginalHub(session)) heard.onBack();
+  });
+  while (!signal.aborted) {
+    const leaseSeconds = leaseOf(session);
+    const paceMs = ((leaseSeconds ?? IDLE_SECONDS) * 1000) / RENEWALS;
+    const nextMs = deps.clock.monotonic() + paceMs;
+    try {
+      silence.expect(leaseSeconds);
+      if (leaseSeconds !== undefined) {
+        await renew(session, leaseSeconds, paceMs, signal);
+        silence.end(leaseSeconds);
+      }
+      if (isAway) {
+        deps.log.info("the hub is back");
+        heard.onBack();
+      }
+      isAway = false;
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!isAway) deps.log.warn("the lease could not be renewed", { error: messageOf(error) });
+      isAway = true;
+    }
+    try {
+      // A renewal may take more than a pace: then the next is due.
+      await pause(session, Math.max(0, nextMs - deps.clock.monotonic()), signal);
+    } catch (error) {
+      if (!hasCode(error, "ABORTED")) throw error;
+    }
+  }
+}
+
+/** Notices that no renewal was taken for the length of a lease. */
+class Silence implements Disposable {
+  readonly #clock: Clock;
+  readonly #heard: HubListener;
+  #timer: Disposable | undefined;
+  #isNoticed = false;
+
+  constructor(clock: Clock, heard: HubListener) {
+    this.#clock = clock;
+    this.#heard = heard;
+  }
+
+  /** A renewal begins: from the first one on the hub has the length of a lease. */
+  expect(leaseSeconds: number | undefined): void {
+    if (leaseSeconds === undefined) this[Symbol.dispose]();
+    else if (this.#timer === undefined) this.#arm(leaseSeconds);
+  }
+
+  end(leaseSeconds: number): void {
+    this.#arm(leaseSeconds);
+    if (this.#isNoticed) this.#heard.onHeard(leaseSeconds * 1000);
+    this.#isNoticed = false;
+  }
+
+  #arm(leaseSeconds: number): void {
+    this[Symbol.dispose]();
+    this.#timer = this.#clock.after(leaseSeconds * 1000, () => {
+      this.#isNoticed = true;
+      this.#heard.onSilent();
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.#timer?.[Symbol.dispose]();
+    this.#timer = undefined;
+  }
+}
+
+/** How long the lease lives that the hub wants of this member now; undefined: it wants none. Unit: seconds. */
+function leaseOf({ mailbox, cluster }: HubSession): number | undefined {
+  const orders = mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
+  return orders?.spec.state === "Join" ? orders.spec.leaseDurationSeconds : undefined;
+}
+
+/** Until the next renewal, or until the orders change: the first ones must not wait for a whole pause. */
+async function pause({ mailbox, deps }: HubSession, pauseMs: number, signal: AbortSignal): Promise<void> {
+  const changed = new AbortController();
+  using _watch = mailbox.orders.subscribe(({ before, after }) => {
+    if (
+      before?.spec.leaseDurationSeconds !== after?.spec.leaseDurationSeconds ||
+      before?.spec.state !== after?.spec.state
+    )
+      changed.abort();
+  });
+  await delay(deps.clock, pauseMs, AbortSignal.any([signal, changed.signal]));
+}
+
+/**
+ * Where no answer came within a pace the hub may be slow, or the connection dead: it is asked once more, on a new one, and
+ * either answer will do.
+ */
+async function renew(
+  session: HubSession,
+  leaseSeconds: number,
+  paceMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const { clock } = session.deps;
+  const over = new AbortController();
+  const limitMs = PATIENCE * paceMs;
+  using _timer = clock.after(limitMs, () =>
+    over.abort(new FleetError("TIMED_OUT", `no answer for ${Math.round(limitMs)} ms`)),
+  );
+  const options = { signal: AbortSignal.any([signal, over.signal]), silentAfterMs: paceMs };
+  const once = (): Promise<void> => writeLease(session, leaseSeconds, options);
+  try {
+    const first = once();
+    const late = delay(clock, paceMs, options.signal).then(() => true);
+    const isLate = await Promise.race([first.then(() => false), late]);
+    if (isLate) await Promise.any([first, once()]);
+  } catch (error) {
+    throw error instanceof AggregateError ? error.errors[0] : error;
+  } finally {
+    over.abort();
+  }
+}
+
+async function writeLease(
+  { hub, cluster, deps }: HubSession,
+  leaseSeconds: number,
+  options: CallOptions,
+): Promise<void> {
+  const namespace = mailboxOf(cluster);
+  const spec = {
+    holderIdentity: cluster,
+    leaseDurationSeconds: leaseSeconds,
+    renewTime: microTimestamp(deps.clock.now()),
+  };
+  // The label, too, each time: a Lease that somebody took it off is none for the hub.
+  const labels = { [MEMBER_NAME_LABEL]: cluster };
+  try {
+    await hub.mergePatch(LEASES, objectKey(namespace, cluster), { metadata: { labels }, spec }, options);
+  } catch (error) {
+    if (!hasCode(error, "API_NOT_FOUND")) throw error;
+    await hub.create(LEASES, { metadata: { namespace, name: cluster, labels }, spec }, options);
+  }
+}

@@ -1,0 +1,57 @@
+import type { MemberClusterStatus } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { type Node, NODES } from "@fairlead/kube/api/core/v1/types.ts";
+import {
+  podRangesOf,
+  rangeProperties,
+  type RangeStatus,
+  serviceRangesOf,
+} from "#domain/ranges.ts";
+import { POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
+import { SERVICE_CIDRS, type ServiceCidr } from "@fairlead/kube/api/networking/v1/types.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
+import { type MemberPart, runs } from "../roles.ts";
+
+/** What says which ranges the cluster takes addresses from. Nothing waits for it. */
+export interface Ranges {
+  readonly nodes: Informer<Node>;
+  /** Asked for with each report: a watch would ask servers that do not know the kind, older than 1.33, for ever. */
+  readonly serviceCidrs: (signal: AbortSignal) => Promise<readonly ServiceCidr[]>;
+}
+
+/** Undefined for parts that do not tell of ranges. */
+export function createRanges(client: KubeClient, part: MemberPart, deps: RuntimeDeps): Ranges | undefined {
+  if (!runs(part, "member-net") || part.isFleetOnly === true) return undefined;
+  return {
+    // Where they may not be read the member says less.
+    nodes: createInformer(client, NODES, { isOptional: () => true, trim: trimmed }, deps),
+    serviceCidrs: (signal) =>
+      client.list(SERVICE_CIDRS, { signal }).then(
+        ({ items }) => items,
+        () => [],
+      ),
+  };
+}
+
+/** Kubelets write much that is of no use here. */
+function trimmed({ metadata: { name, uid = "", resourceVersion = "" }, spec }: Node): Node {
+  const { podCIDR, podCIDRs } = spec ?? {};
+  return {
+    metadata: { name, uid, resourceVersion },
+    spec: { ...(podCIDR === undefined ? {} : { podCIDR }), ...(podCIDRs === undefined ? {} : { podCIDRs }) },
+  };
+}
+
+/** What the hub is told, beside what it was told before. */
+export async function planRanges(
+  { nodes, serviceCidrs }: Ranges,
+  before: MemberClusterStatus["properties"],
+  at: { readonly now: string; readonly signal: AbortSignal },
+): Promise<RangeStatus> {
+  const texts = {
+    [POD_RANGES]: podRangesOf(nodes.store.list()),
+    [SERVICE_RANGES]: serviceRangesOf(await serviceCidrs(at.signal)),
+  };
+  return rangeProperties(texts, before, at.now);
+}

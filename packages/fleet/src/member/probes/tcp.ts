@@ -1,0 +1,27 @@
+import { connect } from "node:net";
+import type { Clock } from "@fairlead/base/clock.ts";
+
+/** Whether a TCP connection to an endpoint can be made. Never throws. */
+export type Probe = (address: string, port: number, signal: AbortSignal) => Promise<boolean>;
+
+/** Long enough for one lost SYN: Linux sends the second after 1 s (RFC 6298). Unit: milliseconds. */
+const CONNECT_TIMEOUT_MS = 1500;
+
+/** Opens a connection, sends nothing, and closes it as a kubelet's tcpSocket probe does: servers are used to that. */
+export function tcpProbe(clock: Clock): Probe {
+  return (address, port, signal) =>
+    new Promise((resolve) => {
+      const socket = connect({ host: address, port });
+      const finish = (answered: boolean): void => {
+        timer[Symbol.dispose]();
+        signal.removeEventListener("abort", onAbort);
+        socket.destroy();
+        resolve(answered);
+      };
+      const onAbort = (): void => finish(false);
+      const timer = clock.after(CONNECT_TIMEOUT_MS, () => finish(false));
+      signal.addEventListener("abort", onAbort, { once: true });
+      socket.once("connect", () => finish(true));
+      socket.once("error", () => finish(false));
+    });
+}

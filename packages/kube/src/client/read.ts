@@ -1,0 +1,32 @@
+import type { Resource } from "#api/meta/resource.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import { isObject } from "@fairlead/base/json.ts";
+
+/**
+ * Objects as our types describe them, of what servers send. Go writes a nil list, map or time of a field without
+ * `omitempty` as null, also where an empty list was sent: protobuf, as which built-in kinds are stored, has none. To
+ * Kubernetes null and absent are the same, and our types know absent only.
+ */
+export function parseAnswer(text: string): unknown {
+  const value: unknown = JSON.parse(text);
+  // Few answers have one: all others are spared the walk.
+  if (text.includes("null")) dropNulls(value);
+  return value;
+}
+
+/** Sets the lists that the kind's type says are always there. In place: the object comes from the parser. */
+export function readObject<T extends KubeObject>({ lists = [] }: Resource<T>, object: T): T {
+  for (const field of lists) (object as Record<string, unknown>)[field] ??= [];
+  return object;
+}
+
+function dropNulls(value: unknown): void {
+  if (Array.isArray(value)) {
+    for (const item of value) dropNulls(item);
+  } else if (isObject(value)) {
+    for (const [key, inner] of Object.entries(value)) {
+      if (inner === null) delete value[key];
+      else if (typeof inner === "object") dropNulls(inner);
+    }
+  }
+}

@@ -1,0 +1,155 @@
+import type { ObjectKey } from "#api/meta/key.ts";
+import { abortable, abortWith } from "@fairlead/base/abortable.ts";
+import { abortError } from "@fairlead/base/clock.ts";
+import { hasCode, messageOf } from "@fairlead/base/errors.ts";
+import { WorkQueue } from "@fairlead/base/workqueue.ts";
+import { type ControllerMeters, createControllerMeters } from "./controller-meters.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { withFlow } from "#client/flow.ts";
+import type { Controller, ControllerOptions, ReconcileResult } from "#types.ts";
+
+const DEFAULT_CONCURRENCY = 4;
+/**
+ * Longest wait after a failure that says nothing of the key: a server that was away. controller-runtime lets these grow
+ * to 1000 s as well, and then a key may wait for minutes after the server is back. Unit: milliseconds.
+ */
+const MAX_OUTAGE_RETRY_MS = 10_000;
+/**
+ * A controller with controller-runtime's rules: an error is tried again with back-off, `requeueAfterMs` runs again
+ * later, and both leave the key's count of failures as it must be. A pass for a key never runs beside another one.
+ */
+export function createController(options: ControllerOptions, deps: RuntimeDeps): Controller {
+  return new QueueController(options, deps);
+}
+
+class QueueController implements Controller {
+  readonly name: string;
+  readonly #options: ControllerOptions;
+  readonly #deps: RuntimeDeps;
+  readonly #queue: WorkQueue<ObjectKey>;
+  readonly #meters: ControllerMeters;
+  /** When a change that no pass has acted on yet made a key due, on the monotonic clock. */
+  readonly #seenMs = new Map<ObjectKey, number>();
+  /** Keys whose last pass found no API server. */
+  readonly #waiting = new Set<ObjectKey>();
+  readonly #stop = new AbortController();
+  #subscriptions: Disposable[] = [];
+  #workers: Promise<void>[] = [];
+  #active = 0;
+
+  constructor(options: ControllerOptions, deps: RuntimeDeps) {
+    this.name = options.name;
+    this.#options = options;
+    this.#deps = { ...deps, log: deps.log.child({ controller: options.name }) };
+    this.#queue = new WorkQueue({ name: options.name, clock: deps.clock, metrics: deps.metrics });
+    this.#meters = createControllerMeters(deps.metrics, options.name);
+  }
+
+  async start(signal: AbortSignal): Promise<void> {
+    const { sources } = this.#options;
+    const concurrency =
+      this.#deps.concurrency?.(this.name) ?? this.#options.concurrency ?? DEFAULT_CONCURRENCY;
+    abortWith(this.#stop, signal);
+    const running = this.#stop.signal;
+    if (running.aborted) throw abortError(running);
+    running.addEventListener("abort", () => this.#queue.shutDown(), { once: true });
+    let isStarting = true;
+    for (const source of sources) {
+      // What is there at the start is looked at once, and mostly found as it should be: changes go first.
+      const enqueue = (key: ObjectKey): void =>
+        isStarting ? this.#queue.addBehind(key) : this.#onChange(key);
+      this.#subscriptions.push(source.subscribe(enqueue));
+      source.informer.start(signal);
+    }
+    await Promise.all(sources.map((source) => source.informer.synced(running)));
+    isStarting = false;
+    this.#meters.limit(concurrency);
+    this.#workers = Array.from({ length: concurrency }, () => this.#work(running));
+  }
+
+  enqueue(key: ObjectKey): void {
+    this.#queue.add(key);
+  }
+
+  #onChange(key: ObjectKey): void {
+    if (!this.#seenMs.has(key)) this.#seenMs.set(key, this.#deps.clock.monotonic());
+    this.#queue.add(key);
+  }
+
+  idle(signal: AbortSignal): Promise<void> {
+    return abortable(this.#queue.idle(), signal);
+  }
+
+  /** Lets passes that run come to their end, with an aborted signal. Informers are not ours to stop. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const subscription of this.#subscriptions) subscription[Symbol.dispose]();
+    this.#subscriptions = [];
+    this.#stop.abort();
+    this.#queue.shutDown();
+    await Promise.all(this.#workers);
+  }
+
+  async #work(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const key = await this.#queue.take();
+      if (key === undefined) return;
+      this.#meters.active(++this.#active);
+      const startedMs = this.#deps.clock.monotonic();
+      await this.#pass(key, signal);
+      this.#meters.took((this.#deps.clock.monotonic() - startedMs) / 1000);
+      this.#meters.active(--this.#active);
+      this.#queue.done(key);
+    }
+  }
+
+  async #pass(key: ObjectKey, signal: AbortSignal): Promise<void> {
+    // A change that comes while the pass runs is the next one's.
+    const seenMs = this.#seenMs.get(key);
+    this.#seenMs.delete(key);
+    try {
+      const result = (await withFlow(this.name, () => this.#options.reconcile(key, signal))) ?? {};
+      if (seenMs !== undefined) this.#meters.acted((this.#deps.clock.monotonic() - seenMs) / 1000);
+      this.#onSuccess(key, result);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (seenMs !== undefined) this.#seenMs.set(key, seenMs);
+      this.#onFailure(key, error);
+    }
+  }
+
+  #onSuccess(key: ObjectKey, result: ReconcileResult): void {
+    this.#queue.forget(key);
+    this.#noteEndOfOutage(key);
+    // This pass saw all there is: a deadline of an earlier one no longer counts.
+    if (result.requeueAfterMs === undefined) this.#queue.cancelAfter(key);
+    else this.#queue.addAfter(key, result.requeueAfterMs);
+    this.#meters.result(result.requeueAfterMs === undefined ? "success" : "requeue_after");
+  }
+
+  #onFailure(key: ObjectKey, error: unknown): void {
+    const isOutage = hasCode(error, "API_UNAVAILABLE", "API_TIMEOUT", "API_TOO_MANY_REQUESTS");
+    const delayMs = this.#queue.addRateLimited(key, isOutage ? MAX_OUTAGE_RETRY_MS : undefined);
+    const retryInMs = Math.round(delayMs);
+    this.#meters.result("error");
+    this.#meters.failed();
+    if (!isOutage) this.#noteEndOfOutage(key);
+    const fields = { key, retryInMs, failures: this.#queue.failures(key), error: messageOf(error) };
+    // Someone else wrote first: the next pass sees it. No operator needs to know.
+    if (hasCode(error, "API_CONFLICT")) this.#deps.log.debug("a pass met a conflict", fields);
+    else if (isOutage) this.#noteOutage(key, fields);
+    else this.#deps.log.error("a pass failed", fields);
+  }
+
+  /** All keys fail for the one reason, each again and again: an operator is told once. */
+  #noteOutage(key: ObjectKey, fields: object): void {
+    const isTold = this.#waiting.size > 0;
+    this.#waiting.add(key);
+    if (isTold) this.#deps.log.debug("a pass failed", { ...fields });
+    else this.#deps.log.error("passes fail until an API server answers", { ...fields });
+  }
+
+  #noteEndOfOutage(key: ObjectKey): void {
+    if (this.#waiting.delete(key) && this.#waiting.size === 0)
+      this.#deps.log.info("no pass waits for an API server any more");
+  }
+}

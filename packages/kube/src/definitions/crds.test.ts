@@ -1,0 +1,107 @@
+import { describe, expect, it } from "vitest";
+import { CUSTOM_RESOURCE_DEFINITIONS, type CustomResourceDefinition } from "#api/apiextensions/v1/types.ts";
+import { FakeClock } from "@fairlead/base/clock.fake.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { noMetrics } from "@fairlead/base/metrics.none.ts";
+import { seededRng } from "@fairlead/base/rng.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { FakeKubeClient } from "#client/client.fake.ts";
+import { installCrds } from "./crds.ts";
+
+const crd = (plural: string): CustomResourceDefinition => ({
+  metadata: { name: `${plural}.example.com` },
+  spec: {
+    group: "example.com",
+    scope: "Namespaced",
+    names: { kind: "Thing", listKind: "ThingList", plural, singular: "thing" },
+    versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema: { type: "object" } } }],
+  },
+});
+const established = {
+  status: {
+    conditions: [
+      {
+        type: "Established",
+        status: "True",
+        reason: "r",
+        message: "",
+        lastTransitionTime: "2026-01-01T00:00:00Z",
+      },
+    ],
+  },
+};
+
+function setUp() {
+  const clock = new FakeClock();
+  const client = new FakeKubeClient(clock);
+  const deps = { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
+  const install = (...crds: CustomResourceDefinition[]) =>
+    installCrds(client, { crds, fieldManager: "test", timeoutMs: 5000 }, deps, new AbortController().signal);
+  const serve = (plural: string) =>
+    client.mergePatch(
+      CUSTOM_RESOURCE_DEFINITIONS,
+      objectKey(undefined, `${plural}.example.com`),
+      established,
+      {
+        subresource: "status",
+      },
+    );
+  return { clock, client, install, serve };
+}
+
+describe("installing CustomResourceDefinitions", () => {
+  it("waits until the server serves them all, and writes nothing the second time", async () => {
+    const { clock, client, install, serve } = setUp();
+    const installing = install(crd("things"), crd("others"));
+    await clock.advance(10);
+    await serve("things");
+    await clock.advance(10);
+    const first = await Promise.race([installing.then(() => "done"), Promise.resolve("waiting")]);
+    expect(first).toBe("waiting");
+    await serve("others");
+    await installing;
+    client.writes.length = 0;
+    await install(crd("things"), crd("others"));
+    expect(client.writes).toEqual([]);
+  });
+
+  it("does not take what was said of an older definition for an answer to the new one", async () => {
+    const { clock, client, install, serve } = setUp();
+    const name = objectKey(undefined, "things.example.com");
+    const first = install(crd("things"));
+    await clock.advance(10);
+    await serve("things");
+    await first;
+    // The server has counted one write more than the watch tells of.
+    const apply = client.apply.bind(client);
+    client.apply = async (of, ...request) => {
+      const written = await apply(of, ...request);
+      const { generation = 0 } = written.metadata;
+      return { ...written, metadata: { ...written.metadata, generation: generation + 1 } };
+    };
+    const wider = crd("things");
+    let isDone = false;
+    const second = install({ ...wider, spec: { ...wider.spec, scope: "Cluster" } }).then(
+      () => (isDone = true),
+    );
+    await clock.advance(10);
+    expect(isDone).toBe(false);
+    await client.mergePatch(CUSTOM_RESOURCE_DEFINITIONS, name, { spec: { names: { shortNames: ["th"] } } });
+    await second;
+  });
+
+  it("names those that are not served in time", async () => {
+    const { clock, install, serve } = setUp();
+    const outcome = install(crd("things"), crd("others")).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    await clock.advance(10);
+    await serve("things");
+    await clock.advance(5000);
+    expect(await outcome).toMatchObject({
+      code: "TIMED_OUT",
+      message: "the API server does not serve others.example.com after 5000 ms",
+    });
+  });
+});

@@ -1,0 +1,206 @@
+import {
+  CUSTOM_RESOURCE_DEFINITIONS,
+  type CustomResourceDefinition,
+  type JsonSchema,
+} from "#api/apiextensions/v1/types.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { abortable } from "@fairlead/base/abortable.ts";
+import { FleetError, hasCode } from "@fairlead/base/errors.ts";
+import { createInformer } from "#informer/informer.ts";
+import { isConditionTrue } from "#objects/conditions.ts";
+import { applyIfChanged } from "#objects/apply.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { Informer, KubeClient } from "#types.ts";
+
+export interface InstallCrdsOptions {
+  readonly crds: readonly CustomResourceDefinition[];
+  readonly fieldManager: string;
+  /** How long the server may take until it serves them. Unit: milliseconds. Default: 30 000. */
+  readonly timeoutMs?: number;
+}
+
+/**
+ * Applies CustomResourceDefinitions and resolves once the server serves them all (condition `Established`). One that is
+ * there already as wanted is not written.
+ *
+ * @throws {FleetError} `TIMED_OUT` naming those that are not served in time.
+ */
+export async function installCrds(
+  client: KubeClient,
+  options: InstallCrdsOptions,
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  const { crds, fieldManager, timeoutMs = 30_000 } = options;
+  await using definitions = await Definitions.read(client, { crds, fieldManager }, deps, signal);
+  for (const desired of crds) await definitions.apply(desired, signal);
+  const late = new AbortController();
+  using _timer = deps.clock.after(timeoutMs, () =>
+    late.abort(
+      new FleetError(
+        "TIMED_OUT",
+        `the API server does not serve ${definitions.pending(isServed).join(", ")} after ${timeoutMs} ms`,
+      ),
+    ),
+  );
+  await definitions.until(isServed, AbortSignal.any([signal, late.signal])).catch((error: unknown) => {
+    throw late.signal.aborted && !signal.aborted ? late.signal.reason : error;
+  });
+}
+
+/**
+ * Waits until the server serves all definitions with at least the fields that they have here: for programs, which need
+ * no right to write any. What lacks is installed where that is allowed; otherwise the log says once what is to be done,
+ * and the wait goes on. Definitions that know more, because they are newer, stay as they are.
+ */
+export async function awaitCrds(
+  client: KubeClient,
+  options: Omit<InstallCrdsOptions, "timeoutMs"> & { readonly remedy: string },
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  const { crds, fieldManager, remedy } = options;
+  await using definitions = await Definitions.read(client, { crds, fieldManager }, deps, signal);
+  const missing = definitions.pending(isUsable);
+  for (const name of missing) {
+    const desired = crds.find((it) => it.metadata.name === name);
+    try {
+      if (desired !== undefined) await definitions.apply(desired, signal);
+    } catch (error) {
+      if (!hasCode(error, "API_FORBIDDEN")) throw error;
+      deps.log.warn(`waiting for kinds that are not installed, or too old: ${remedy}`, {
+        kinds: missing.join(", "),
+      });
+      break;
+    }
+  }
+  await definitions.until(isUsable, signal);
+}
+
+/** Names of the definitions that the server does not serve, or lacks fields of. */
+export async function missingCrds(
+  client: KubeClient,
+  options: Omit<InstallCrdsOptions, "timeoutMs">,
+  deps: RuntimeDeps,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  await using definitions = await Definitions.read(client, options, deps, signal);
+  return definitions.pending(isUsable);
+}
+
+type Judge = (present: CustomResourceDefinition, wanted: CustomResourceDefinition) => boolean;
+
+function isServed(present: CustomResourceDefinition): boolean {
+  return isConditionTrue(present.status?.conditions, "Established");
+}
+
+function isUsable(present: CustomResourceDefinition, wanted: CustomResourceDefinition): boolean {
+  return (
+    isServed(present) &&
+    wanted.spec.versions.every((version) => {
+      const same = present.spec.versions.find((it) => it.name === version.name);
+      return same?.served === true && knows(same.schema.openAPIV3Schema, version.schema.openAPIV3Schema);
+    })
+  );
+}
+
+/** Whether a schema has all fields, and all values of enumerations, of another one. */
+function knows(present: JsonSchema | undefined, wanted: JsonSchema | undefined): boolean {
+  if (wanted === undefined) return true;
+  if (present === undefined) return false;
+  const { properties = {}, enum: values } = present;
+  return (
+    (values === undefined || (wanted.enum ?? []).every((it) => values.includes(it))) &&
+    Object.entries(wanted.properties ?? {}).every(([name, schema]) => knows(properties[name], schema)) &&
+    (wanted.items === undefined || knows(present.items, wanted.items))
+  );
+}
+
+/** Definitions as the server has them, each watched by its name: readable for those who may read no others. */
+class Definitions implements AsyncDisposable {
+  readonly #client: KubeClient;
+  readonly #wanted: readonly CustomResourceDefinition[];
+  readonly #fieldManager: string;
+  readonly #informers: readonly Informer<CustomResourceDefinition>[];
+  /** Name → generation that was written here: what the server says of an older one is no answer. */
+  readonly #written = new Map<string, number>();
+
+  private constructor(
+    client: KubeClient,
+    { crds, fieldManager }: { crds: readonly CustomResourceDefinition[]; fieldManager: string },
+    deps: RuntimeDeps,
+  ) {
+    this.#client = client;
+    this.#wanted = crds;
+    this.#fieldManager = fieldManager;
+    this.#informers = crds.map(({ metadata: { name } }) =>
+      createInformer(
+        client,
+        CUSTOM_RESOURCE_DEFINITIONS,
+        { fieldManager, fieldSelector: `metadata.name=${name}` },
+        deps,
+      ),
+    );
+  }
+
+  static async read(
+    client: KubeClient,
+    options: { readonly crds: readonly CustomResourceDefinition[]; readonly fieldManager: string },
+    deps: RuntimeDeps,
+    signal: AbortSignal,
+  ): Promise<Definitions> {
+    await using stack = new AsyncDisposableStack();
+    const definitions = stack.use(new Definitions(client, options, deps));
+    for (const informer of definitions.#informers) informer.start(signal);
+    await Promise.all(definitions.#informers.map((it) => it.synced(signal)));
+    stack.move();
+    return definitions;
+  }
+
+  #present(name: string): CustomResourceDefinition | undefined {
+    const key = objectKey(undefined, name);
+    return this.#informers.map((it) => it.store.get(key)).find((it) => it !== undefined);
+  }
+
+  /** Names of those that are not there, or of which `judge` says no. */
+  pending(judge: Judge): string[] {
+    return this.#wanted
+      .filter((wanted) => {
+        const present = this.#present(wanted.metadata.name);
+        return present === undefined || !this.#isCurrent(present) || !judge(present, wanted);
+      })
+      .map((it) => it.metadata.name);
+  }
+
+  #isCurrent({ metadata: { name, generation = 0 } }: CustomResourceDefinition): boolean {
+    return generation >= (this.#written.get(name) ?? 0);
+  }
+
+  async apply(desired: CustomResourceDefinition, signal: AbortSignal): Promise<void> {
+    const { name } = desired.metadata;
+    const current = this.#present(name);
+    const fieldManager = this.#fieldManager;
+    const written = await applyIfChanged(this.#client, CUSTOM_RESOURCE_DEFINITIONS, {
+      current,
+      desired,
+      fieldManager,
+      signal,
+    });
+    this.#written.set(name, written.metadata.generation ?? 0);
+  }
+
+  async until(judge: Judge, signal: AbortSignal): Promise<void> {
+    const done = Promise.withResolvers<void>();
+    const look = (): void => {
+      if (this.pending(judge).length === 0) done.resolve();
+    };
+    using stack = new DisposableStack();
+    for (const informer of this.#informers) stack.use(informer.subscribe(look));
+    look();
+    await abortable(done.promise, signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#informers.map((it) => it[Symbol.asyncDispose]()));
+  }
+}

@@ -1,0 +1,293 @@
+import { LEASES, type Lease } from "#api/coordination/v1/types.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { abortError, delay } from "@fairlead/base/clock.ts";
+import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
+import type { Metrics } from "@fairlead/base/metrics.ts";
+import { microTimestamp } from "#objects/conditions.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { CallOptions, KubeClient } from "#types.ts";
+
+export interface LeaderElectionOptions {
+  readonly namespace: string;
+  readonly name: string;
+  /** Unique among the candidates: host name and a random part. */
+  readonly identity: string;
+  /** How long others wait before they take over from a silent leader. Unit: seconds. Default: 15. */
+  readonly leaseSeconds?: number;
+  /** How long the leader tries to renew before it gives up. Unit: seconds. Default: 10. */
+  readonly renewSeconds?: number;
+  /** Gap between tries. Unit: seconds. Default: 2. */
+  readonly retrySeconds?: number;
+  /**
+   * Whether a holder keeps out the same rivals as this candidate would: beside it, while it renews, this candidate leads
+   * without holding the Lease. Default: nobody is one.
+   */
+  readonly isColleague?: (holder: string) => boolean;
+}
+
+/** Source of the numbers and rules: client-go, tools/leaderelection. */
+const DEFAULTS = { leaseSeconds: 15, renewSeconds: 10, retrySeconds: 2, isColleague: () => false };
+
+/** A program that stops does not wait longer than this for a server that does not answer. Unit: milliseconds. */
+const RELEASE_LIMIT_MS = 5000;
+
+/**
+ * Waits until this candidate holds the Lease, runs `lead`, and keeps the Lease as long as it runs. When the Lease is
+ * lost, the signal given to `lead` aborts and the call throws: nobody may go on as the leader. On `signal` the Lease is
+ * given back, so that the next candidate need not wait.
+ *
+ * Clocks of candidates are never compared: each counts from when it itself saw the Lease change.
+ *
+ * @throws {FleetError} `API_CONFLICT` when the Lease was lost; `ABORTED` when `signal` aborted before it was held.
+ */
+export function runAsLeader(
+  parts: { readonly client: KubeClient; readonly options: LeaderElectionOptions; readonly deps: RuntimeDeps },
+  signal: AbortSignal,
+  lead: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  return runAsLeaderOfAll({ ...parts, options: [parts.options] }, signal, lead);
+}
+
+/**
+ * The same with several Leases, which are taken one after the other, so that two candidates never wait for each other.
+ * All are looked at from the beginning: a leader of all that fell silent is followed after the time of one.
+ */
+export function runAsLeaderOfAll(
+  parts: {
+    readonly client: KubeClient;
+    readonly options: readonly LeaderElectionOptions[];
+    readonly deps: RuntimeDeps;
+  },
+  signal: AbortSignal,
+  lead: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const candidates = parts.options.map(
+    (options) => new Candidate(parts.client, { ...DEFAULTS, ...options }, parts.deps),
+  );
+  return holdAll(candidates, parts.deps.metrics, signal, lead);
+}
+
+async function holdAll(
+  [candidate, ...others]: readonly Candidate[],
+  metrics: Metrics,
+  signal: AbortSignal,
+  lead: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  if (candidate === undefined) return lead(signal);
+  using status = masterStatus(metrics, candidate.name);
+  await candidate.acquire(signal, others);
+  status.lead();
+  const lost = new AbortController();
+  const ended = new AbortController();
+  const renewing = candidate.keep(AbortSignal.any([signal, ended.signal])).then(
+    () => undefined,
+    (error: unknown) => {
+      lost.abort(error);
+      return error;
+    },
+  );
+  try {
+    await holdAll(others, metrics, AbortSignal.any([signal, lost.signal]), lead);
+  } finally {
+    ended.abort();
+    await renewing;
+    if (!lost.signal.aborted) await candidate.release();
+  }
+  if (lost.signal.aborted) throw lost.signal.reason;
+}
+
+/** client-go's, by the name of the Lease. */
+function masterStatus(metrics: Metrics, name: string): Disposable & { lead(): void } {
+  const status = metrics.gauge({
+    name: "leader_election_master_status",
+    help: "Whether this process leads: 1, or 0 while it stands by.",
+    labels: ["name"],
+  });
+  status.set({ name }, 0);
+  return { lead: () => status.set({ name }, 1), [Symbol.dispose]: () => status.set({ name }, 0) };
+}
+
+class Candidate {
+  readonly #client: KubeClient;
+  readonly #options: Required<LeaderElectionOptions>;
+  readonly #deps: RuntimeDeps;
+  /** The Lease as last seen, and when that was by our own monotonic clock. */
+  #seen: Lease | undefined;
+  #seenAtMs = 0;
+
+  constructor(client: KubeClient, options: Required<LeaderElectionOptions>, deps: RuntimeDeps) {
+    this.#client = client;
+    this.#options = options;
+    this.#deps = { ...deps, log: deps.log.child({ lease: `${options.namespace}/${options.name}` }) };
+  }
+
+  get name(): string {
+    return this.#options.name;
+  }
+
+  /** @param others - Taken next: how long their holders have been silent is counted meanwhile. */
+  async acquire(signal: AbortSignal, others: readonly Candidate[]): Promise<void> {
+    this.#deps.log.info("waiting to lead", { identity: this.#options.identity });
+    while (!(await this.#tryOnce(signal))) {
+      // One that cannot be looked at now is looked at in the next round.
+      await Promise.all(others.map((it) => it.#look(signal).catch(() => {})));
+      await this.#pause(signal);
+    }
+    this.#deps.log.info("leading", { identity: this.#options.identity });
+  }
+
+  /** Renews until `signal` aborts. Throws when it could not for `renewSeconds`, or when someone else holds the Lease. */
+  async keep(signal: AbortSignal): Promise<void> {
+    let renewedAtMs = this.#deps.clock.monotonic();
+    for (;;) {
+      try {
+        await this.#pause(signal);
+      } catch {
+        return;
+      }
+      // The deadline holds for the request too: a hanging one must not keep us leading.
+      const leftMs = renewedAtMs + this.#options.renewSeconds * 1000 - this.#deps.clock.monotonic();
+      const isRenewed = leftMs > 0 && (await this.#within(leftMs, signal));
+      if (signal.aborted) return;
+      if (isRenewed) renewedAtMs = this.#deps.clock.monotonic();
+      else if (this.#deps.clock.monotonic() - renewedAtMs >= this.#options.renewSeconds * 1000)
+        throw this.#lost();
+      // A Lease that was deleted is taken again; one that someone else holds is not.
+      if (this.#seen !== undefined && !this.#isOurs() && !this.#isColleagues(this.#seen)) throw this.#lost();
+    }
+  }
+
+  /** Gives the Lease back: an empty holder, and a duration of a second as client-go writes it. */
+  async release(): Promise<void> {
+    if (!this.#isOurs() || this.#seen === undefined) return;
+    const now = microTimestamp(this.#deps.clock.now());
+    const spec = {
+      ...this.#seen.spec,
+      holderIdentity: "",
+      leaseDurationSeconds: 1,
+      renewTime: now,
+      acquireTime: now,
+    };
+    const limit = new AbortController();
+    using _timer = this.#deps.clock.after(RELEASE_LIMIT_MS, () => limit.abort());
+    try {
+      await this.#client.update(LEASES, { ...this.#seen, spec }, { signal: limit.signal });
+      this.#deps.log.info("no longer leading");
+    } catch (error) {
+      this.#deps.log.warn("could not give the lease back", { error: messageOf(error) });
+    }
+  }
+
+  /** Where no answer came in half of the time the connection may be dead: it is tried once more, on a new one. */
+  async #within(limitMs: number, signal: AbortSignal): Promise<boolean> {
+    const { clock } = this.#deps;
+    const over = new AbortController();
+    using _timer = clock.after(limitMs, () =>
+      over.abort(new FleetError("TIMED_OUT", `no answer for ${Math.round(limitMs)} ms`)),
+    );
+    const within = AbortSignal.any([signal, over.signal]);
+    try {
+      const first = this.#tryOnce(within, limitMs / 2);
+      const late = delay(clock, limitMs / 2, within).then(
+        () => true,
+        () => false,
+      );
+      const isLate = await Promise.race([first.then(() => false), late]);
+      if (!isLate) return await first;
+      const both = [first, this.#tryOnce(within)];
+      return await Promise.any(
+        both.map(async (it) => (await it) || Promise.reject(new Error("not renewed"))),
+      );
+    } catch {
+      return false;
+    } finally {
+      over.abort();
+    }
+  }
+
+  /** One attempt to take or renew the Lease. False when someone else holds it or the server did not take ours. */
+  async #tryOnce(signal: AbortSignal, silentAfterMs?: number): Promise<boolean> {
+    try {
+      // The holder knows the Lease: it writes without reading first, and reads only when that fails.
+      if (this.#isOurs() && this.#seen !== undefined) {
+        const silence = silentAfterMs === undefined ? {} : { silentAfterMs };
+        return await this.#write(this.#seen, { signal, ...silence });
+      }
+      return await this.#readAndTake(signal);
+    } catch (error) {
+      if (hasCode(error, "API_CONFLICT", "API_ALREADY_EXISTS", "API_NOT_FOUND"))
+        await this.#look(signal).catch(() => {});
+      else if (!signal.aborted) this.#deps.log.warn("could not write the lease", { error: messageOf(error) });
+      return false;
+    }
+  }
+
+  async #readAndTake(signal: AbortSignal): Promise<boolean> {
+    const lease = await this.#look(signal);
+    if (lease === undefined) {
+      const { namespace, name } = this.#options;
+      const spec = this.#spec(undefined);
+      this.#note(await this.#client.create(LEASES, { metadata: { namespace, name }, spec }, { signal }));
+      return true;
+    }
+    const holder = lease.spec?.holderIdentity ?? "";
+    const silentMs = this.#deps.clock.monotonic() - this.#seenAtMs;
+    const limitMs = (lease.spec?.leaseDurationSeconds ?? this.#options.leaseSeconds) * 1000;
+    const isFree = holder === "" || holder === this.#options.identity || silentMs > limitMs;
+    return isFree ? this.#write(lease, { signal }) : this.#isColleagues(lease);
+  }
+
+  async #look(signal: AbortSignal): Promise<Lease | undefined> {
+    const lease = await this.#client.find(LEASES, objectKey(this.#options.namespace, this.#options.name), {
+      signal,
+    });
+    if (lease === undefined) this.#seen = undefined;
+    // Only a change counts as a sign of life: the record, not the object around it.
+    else if (JSON.stringify(lease.spec) !== JSON.stringify(this.#seen?.spec)) this.#note(lease);
+    else this.#seen = lease;
+    return lease;
+  }
+
+  async #write(lease: Lease, options: CallOptions): Promise<boolean> {
+    this.#note(await this.#client.update(LEASES, { ...lease, spec: this.#spec(lease) }, options));
+    return true;
+  }
+
+  #spec(before: Lease | undefined): NonNullable<Lease["spec"]> {
+    const now = microTimestamp(this.#deps.clock.now());
+    const isSameHolder = before?.spec?.holderIdentity === this.#options.identity;
+    const transitions = before?.spec?.leaseTransitions ?? 0;
+    return {
+      holderIdentity: this.#options.identity,
+      leaseDurationSeconds: this.#options.leaseSeconds,
+      acquireTime: isSameHolder ? (before.spec?.acquireTime ?? now) : now,
+      renewTime: now,
+      leaseTransitions: before === undefined || isSameHolder ? transitions : transitions + 1,
+    };
+  }
+
+  #note(lease: Lease): void {
+    this.#seen = lease;
+    this.#seenAtMs = this.#deps.clock.monotonic();
+  }
+
+  #isOurs(): boolean {
+    return this.#seen?.spec?.holderIdentity === this.#options.identity;
+  }
+
+  #isColleagues(lease: Lease): boolean {
+    return this.#options.isColleague(lease.spec?.holderIdentity ?? "");
+  }
+
+  #lost(): FleetError {
+    const { namespace, name } = this.#options;
+    return new FleetError("API_CONFLICT", `the lease ${namespace}/${name} was lost`, { retriable: true });
+  }
+
+  /** client-go's jitter of 1.2. */
+  #pause(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return Promise.reject(abortError(signal));
+    const waitMs = this.#options.retrySeconds * 1000 * (1 + 1.2 * this.#deps.rng.random());
+    return delay(this.#deps.clock, waitMs, signal);
+  }
+}

@@ -1,0 +1,271 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { CONFIG_MAPS, type ConfigMap } from "#api/core/v1/types.ts";
+import { objectKey } from "#api/meta/key.ts";
+import { FakeClock } from "@fairlead/base/clock.fake.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { noMetrics } from "@fairlead/base/metrics.none.ts";
+import { seededRng } from "@fairlead/base/rng.ts";
+import { FakeKubeClient } from "#client/client.fake.ts";
+import { createInformer } from "./informer.ts";
+import type { Change, InformerOptions } from "#types.ts";
+
+const clock = new FakeClock();
+const deps = { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
+const forever = new AbortController().signal;
+const key = objectKey("work", "one");
+
+function configMap(
+  name: string,
+  data: Record<string, string> = {},
+  labels: Record<string, string> = {},
+): ConfigMap {
+  return { metadata: { name, namespace: "work", labels }, data };
+}
+
+let client: FakeKubeClient;
+beforeEach(() => {
+  client = new FakeKubeClient(clock);
+});
+
+async function started(options: InformerOptions<ConfigMap> = {}) {
+  const informer = createInformer(client, CONFIG_MAPS, options, deps);
+  const changes: Change<ConfigMap>[] = [];
+  informer.subscribe((change) => changes.push(change));
+  informer.start(forever);
+  await clock.advance(0);
+  const names = (): string[] => [...informer.store.list()].map((it) => it.metadata.name).toSorted();
+  const told = (): string[] =>
+    changes.splice(0).map((it) => `${it.before?.data?.["v"] ?? "-"}>${it.after?.data?.["v"] ?? "-"}`);
+  return { informer, names, told };
+}
+
+describe("an informer", () => {
+  it("holds what was there before it started, and says so when it does", async () => {
+    client.seed(CONFIG_MAPS, configMap("one", { v: "1" }), configMap("two", { v: "2" }));
+    const { informer, names, told } = await started();
+    expect(informer.hasSynced).toBe(true);
+    expect(names()).toEqual(["one", "two"]);
+    expect(told()).toEqual(["->1", "->2"]);
+  });
+
+  it("tells each change with the object before and after it", async () => {
+    const { told } = await started();
+    await client.create(CONFIG_MAPS, configMap("one", { v: "1" }));
+    await client.mergePatch(CONFIG_MAPS, key, { data: { v: "2" } });
+    await client.delete(CONFIG_MAPS, key);
+    await clock.advance(0);
+    expect(told()).toEqual(["->1", "1>2", "2>-"]);
+  });
+
+  it("resumes after a broken watch without a new list and without losing a change", async () => {
+    const { told } = await started();
+    client.stop();
+    await clock.advance(0);
+    client.restore();
+    client.seed(CONFIG_MAPS, configMap("one", { v: "1" }));
+    expect(told()).toEqual([]);
+    client.reads.length = 0;
+    await clock.advance(100);
+    expect(told()).toEqual(["->1"]);
+    expect(client.reads).toEqual([{ verb: "watch", resource: "configmaps", from: "100" }]);
+  });
+
+  it("says since when it watches, so that silence is not counted while there was nobody to hear it", async () => {
+    const { informer } = await started();
+    expect(informer.watchingSinceMs).toBe(clock.monotonic());
+    client.stop();
+    await clock.advance(10_000);
+    expect(informer.watchingSinceMs).toBeUndefined();
+    client.restore();
+    await clock.advance(60_000);
+    expect(informer.watchingSinceMs).toBeGreaterThan(clock.monotonic() - 60_000);
+  });
+
+  it("lists again when the past is gone, and tells only the difference", async () => {
+    client.seed(CONFIG_MAPS, configMap("one", { v: "1" }), configMap("two", { v: "2" }));
+    const { told } = await started();
+    told();
+    client.stop();
+    await clock.advance(0);
+    client.state.delete(CONFIG_MAPS, key);
+    client.seed(CONFIG_MAPS, configMap("three", { v: "3" }));
+    client.state.compact();
+    client.restore();
+    await clock.advance(1000);
+    expect(told()).toEqual(["1>-", "->3"]);
+  });
+
+  it("tells of an object that was replaced by another of its name as one that went and one that came", async () => {
+    client.seed(CONFIG_MAPS, configMap("one", { v: "old" }));
+    const { told } = await started();
+    told();
+    client.stop();
+    await clock.advance(0);
+    client.state.delete(CONFIG_MAPS, key);
+    client.seed(CONFIG_MAPS, configMap("one", { v: "new" }));
+    client.state.compact();
+    client.restore();
+    await clock.advance(1000);
+    expect(told()).toEqual(["old>-", "->new"]);
+  });
+
+  it("keeps an object that went for a while, and tells of one that was made anew meanwhile as a change", async () => {
+    client.seed(CONFIG_MAPS, configMap("one", { v: "1" }));
+    const { told, names } = await started({ lingerMs: 300 });
+    told();
+    await client.delete(CONFIG_MAPS, key);
+    await clock.advance(299);
+    expect([names(), told()]).toEqual([["one"], []]);
+    await client.create(CONFIG_MAPS, configMap("one", { v: "2" }));
+    await clock.advance(1000);
+    expect([names(), told()]).toEqual([["one"], ["1>2"]]);
+    await client.delete(CONFIG_MAPS, key);
+    await clock.advance(299);
+    expect(told()).toEqual([]);
+    await clock.advance(1);
+    expect([names(), told()]).toEqual([[], ["2>-"]]);
+  });
+
+  it("keeps for a while what a new list does not have any more, too, but nothing that was being deleted", async () => {
+    const leaving = configMap("two", { v: "2" });
+    leaving.metadata.finalizers = ["example.com/wait"];
+    client.seed(CONFIG_MAPS, configMap("one", { v: "1" }), leaving);
+    const { told, names } = await started({ lingerMs: 60_000 });
+    await client.delete(CONFIG_MAPS, objectKey("work", "two"));
+    await clock.advance(0);
+    told();
+    client.stop();
+    await clock.advance(0);
+    const { finalizers: _held, ...metadata } = client.state.get(
+      CONFIG_MAPS,
+      objectKey("work", "two"),
+    ).metadata;
+    client.state.update(CONFIG_MAPS, { ...leaving, metadata }, undefined);
+    client.state.delete(CONFIG_MAPS, key);
+    client.seed(CONFIG_MAPS, configMap("three", { v: "3" }));
+    client.state.compact();
+    client.restore();
+    await clock.advance(5000);
+    expect([names(), told()]).toEqual([
+      ["one", "three"],
+      ["2>-", "->3"],
+    ]);
+    await clock.advance(60_000);
+    expect([names(), told()]).toEqual([["three"], ["1>-"]]);
+  });
+
+  it("lists in pages where the server cannot stream the first state", async () => {
+    client.canStreamLists = false;
+    client.pageSize = 2;
+    client.seed(CONFIG_MAPS, ...["a", "b", "c", "d", "e"].map((name) => configMap(name)));
+    const { names } = await started();
+    expect(names()).toEqual(["a", "b", "c", "d", "e"]);
+  });
+
+  it("waits longer after every failure, from 50 ms up to a minute at most", async () => {
+    client.stop();
+    const { informer } = await started();
+    await clock.advance(600_000);
+    client.restore();
+    await clock.advance(60_000);
+    expect(informer.hasSynced).toBe(true);
+  });
+
+  it("comes back as soon as any other call finds the server there again", async () => {
+    const { told } = await started();
+    client.stop();
+    await clock.advance(600_000);
+    client.restore();
+    client.seed(CONFIG_MAPS, configMap("one", { v: "1" }));
+    await client.find(CONFIG_MAPS, key);
+    await clock.advance(50);
+    expect(told()).toEqual(["->1"]);
+  });
+
+  it("finds a kind that is served only later within seconds of that, however long it took", async () => {
+    const notServed = new FleetError("API_NOT_FOUND", "the server could not find the requested resource");
+    client.refuseReads = notServed;
+    const { informer } = await started();
+    await clock.advance(3_600_000);
+    client.refuseReads = undefined;
+    await clock.advance(2000);
+    expect(informer.hasSynced).toBe(true);
+  });
+
+  it("follows an index as objects change, and refuses one that was not declared", async () => {
+    const { informer } = await started({ indexes: { app: (it) => Object.values(it.metadata.labels ?? {}) } });
+    const of = (app: string): string[] =>
+      [...informer.store.byIndex("app", app)].map((it) => it.metadata.name);
+    client.seed(CONFIG_MAPS, configMap("one", {}, { app: "web" }), configMap("two", {}, { app: "web" }));
+    await clock.advance(0);
+    expect(of("web")).toEqual(["one", "two"]);
+    await client.mergePatch(CONFIG_MAPS, key, { metadata: { labels: { app: "db" } } });
+    await clock.advance(0);
+    expect([of("web"), of("db")]).toEqual([["two"], ["one"]]);
+    expect(() => informer.store.byIndex("zone", "a")).toThrow('no index "zone"');
+  });
+
+  it("sees only what its selectors choose, and an object that ceases to match as gone", async () => {
+    client.seed(CONFIG_MAPS, configMap("one", {}, { app: "web" }), configMap("two"));
+    const { names } = await started({ labelSelector: "app=web" });
+    expect(names()).toEqual(["one"]);
+    await client.mergePatch(CONFIG_MAPS, key, { metadata: { labels: { app: "db" } } });
+    await clock.advance(0);
+    expect(names()).toEqual([]);
+  });
+
+  it("drops managed fields but for those of the manager it is asked to keep, then trims", async () => {
+    await client.apply(CONFIG_MAPS, configMap("one", { v: "1" }), { fieldManager: "mine" });
+    await client.apply(CONFIG_MAPS, configMap("one", { w: "1" }), { fieldManager: "other" });
+    const plain = await started({ trim: (it) => ({ metadata: it.metadata }) });
+    expect(plain.informer.store.get(key)).not.toHaveProperty("metadata.managedFields");
+    expect(plain.informer.store.get(key)).not.toHaveProperty("data");
+    const mine = await started({ fieldManager: "mine" });
+    expect(mine.informer.store.get(key)?.metadata.managedFields?.map((it) => it.manager)).toEqual(["mine"]);
+  });
+
+  it("goes on telling the others when one reader fails", async () => {
+    const { informer, told } = await started();
+    informer.subscribe(() => {
+      throw new Error("a reader's fault");
+    });
+    client.seed(CONFIG_MAPS, configMap("one", { v: "1" }), configMap("two", { v: "2" }));
+    await clock.advance(0);
+    expect(told()).toEqual(["->1", "->2"]);
+  });
+
+  it("stops for good when its signal aborts, and those who wait for it are told", async () => {
+    client.stop();
+    const stop = new AbortController();
+    const informer = createInformer(client, CONFIG_MAPS, {}, deps);
+    informer.start(stop.signal);
+    const waiting = informer.synced(stop.signal);
+    stop.abort();
+    await expect(waiting).rejects.toMatchObject({ code: "ABORTED" });
+    await informer[Symbol.asyncDispose]();
+  });
+
+  it("of a kind that may be missing goes on without it, though not at the first refusal, and takes it when it comes", async () => {
+    let isOptional = false;
+    client.refuseReads = new FleetError("API_FORBIDDEN", "may not list");
+    const { informer, names } = await started({ isOptional: () => isOptional });
+    await clock.advance(60_000);
+    expect(informer.hasSynced).toBe(false);
+    isOptional = true;
+    await clock.advance(60_000);
+    expect([informer.hasSynced, names()]).toEqual([true, []]);
+    client.refuseReads = undefined;
+    client.seed(CONFIG_MAPS, configMap("one"));
+    await clock.advance(60_000);
+    expect(names()).toEqual(["one"]);
+    const fresh = new FakeKubeClient(clock);
+    fresh.refuseReads = new FleetError("API_NOT_FOUND", "no such kind");
+    client = fresh;
+    const second = await started({ isOptional: () => true });
+    await clock.advance(500);
+    expect(second.informer.hasSynced).toBe(false);
+    await clock.advance(5000);
+    expect(second.informer.hasSynced).toBe(true);
+  });
+});

@@ -1,0 +1,244 @@
+import { keyOf, type ObjectKey } from "#api/meta/key.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import type { KubeObject } from "#api/meta/types.ts";
+import { backoffMs } from "@fairlead/base/backoff.ts";
+import { delay } from "@fairlead/base/clock.ts";
+import { hasCode, messageOf } from "@fairlead/base/errors.ts";
+import { statusError } from "#client/answer.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { KubeClient, ListOptions, WatchEvent } from "#types.ts";
+
+/** Where what was seen goes. */
+export interface Sink<T extends KubeObject> {
+  /** The whole state; what is not in it does not exist. */
+  replace(objects: readonly T[]): void;
+  set(object: T): void;
+  delete(object: T): void;
+}
+
+/** client-go's page size and bounds of a watch's life; the spread keeps watches from ending together. */
+const PAGE_SIZE = 500;
+const WATCH_SECONDS = { min: 300, max: 600 };
+/** client-go's 30 s at most, but a quick start: a server that only restarts is back within a second. */
+const BACKOFF = { initialMs: 50, maxMs: 30_000, factor: 2, jitter: 1 };
+/** A stream that lived this long was a good one: the next failure is a first one. Unit: milliseconds. */
+const GOOD_STREAM_MS = 5000;
+/** A kind that is not served yet comes with its CustomResourceDefinition, at any time: it is asked for more often. */
+const MISSING_BACKOFF = { ...BACKOFF, maxMs: 1000 };
+/** Rights come with a role that someone is about to bind: whoever joins must not wait long for them. */
+const FORBIDDEN_BACKOFF = { ...BACKOFF, maxMs: 5000 };
+/** Failures in a row after which an operator is told: about 3 s of absence. */
+const WARN_AT = 5;
+/** A stream that ends sooner without an event counts as a failure, as in client-go. Unit: milliseconds. */
+const SHORT_STREAM_MS = 1000;
+
+/** What to watch. */
+type Selection = Pick<ListOptions, "namespace" | "labelSelector" | "fieldSelector"> & {
+  readonly isOptional?: () => boolean;
+};
+
+/** How a list and watch came to its end. */
+type Outcome = "ended" | "again" | "missing" | "forbidden" | "failed";
+const BACKOFFS = {
+  ended: BACKOFF,
+  failed: BACKOFF,
+  missing: MISSING_BACKOFF,
+  forbidden: FORBIDDEN_BACKOFF,
+} as const;
+
+const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
+
+/**
+ * Keeps a sink equal to what the API server holds: the present state first, then its changes, for as long as it runs.
+ * It resumes where a stream broke off, and begins anew only when the server says that the past is gone.
+ * Source: client-go, tools/cache/reflector.go.
+ */
+export class Reflector<T extends KubeObject> {
+  readonly #client: KubeClient;
+  readonly #of: Resource<T>;
+  readonly #select: Pick<ListOptions, "namespace" | "labelSelector" | "fieldSelector">;
+  readonly #sink: Sink<T>;
+  readonly #deps: RuntimeDeps;
+  /** The version up to which the sink has everything; undefined before the first state and when the past is gone. */
+  #resumeFrom: string | undefined;
+  #watchingSinceMs: number | undefined;
+  readonly #isOptional: () => boolean;
+  /** Whether the sink was given a state. */
+  #hasState = false;
+  /** Whether the server streams the first state (WatchList, KEP-3157). */
+  #canStreamList = true;
+
+  constructor(
+    client: KubeClient,
+    of: Resource<T>,
+    select: Selection,
+    parts: { readonly sink: Sink<T>; readonly deps: RuntimeDeps },
+  ) {
+    this.#client = client;
+    this.#of = of;
+    const { namespace, labelSelector, fieldSelector } = select;
+    this.#select = {
+      ...(namespace === undefined ? {} : { namespace }),
+      ...(labelSelector === undefined ? {} : { labelSelector }),
+      ...(fieldSelector === undefined ? {} : { fieldSelector }),
+    };
+    this.#isOptional = select.isOptional ?? (() => false);
+    this.#sink = parts.sink;
+    this.#deps = parts.deps;
+  }
+
+  /** When the present watch was opened, on the monotonic clock; undefined while there is none. */
+  get watchingSinceMs(): number | undefined {
+    return this.#watchingSinceMs;
+  }
+
+  /** Up to which the sink has everything. */
+  get version(): string | undefined {
+    return this.#resumeFrom;
+  }
+
+  /** Runs until `signal` aborts. Never throws. */
+  async run(signal: AbortSignal): Promise<void> {
+    let failures = 0;
+    while (!signal.aborted) {
+      const startedMs = this.#deps.clock.monotonic();
+      const outcome = await this.#round(signal, failures);
+      this.#watchingSinceMs = undefined;
+      const livedMs = this.#deps.clock.monotonic() - startedMs;
+      if (outcome === "again" || (outcome === "ended" && livedMs >= SHORT_STREAM_MS)) {
+        failures = 0;
+        continue;
+      }
+      if (livedMs >= GOOD_STREAM_MS) failures = 0;
+      const waitMs = backoffMs(BACKOFFS[outcome], failures, this.#deps.rng);
+      failures++;
+      await this.#pause(waitMs, signal);
+    }
+  }
+
+  /** Waits, but no longer than until the server is known to answer again: another call may find that out first. */
+  async #pause(waitMs: number, signal: AbortSignal): Promise<void> {
+    const { clock, rng } = this.#deps;
+    const reachable = new AbortController();
+    using _listener = this.#client.onReachable(() => reachable.abort());
+    await delay(clock, waitMs, AbortSignal.any([signal, reachable.signal])).catch(() => {});
+    // All who waited are woken at once: they must not all come in the same millisecond.
+    if (reachable.signal.aborted)
+      await delay(clock, BACKOFF.initialMs * rng.random(), signal).catch(() => {});
+  }
+
+  async #round(signal: AbortSignal, failures: number): Promise<Outcome> {
+    const isFirst = this.#resumeFrom === undefined;
+    const isStreamedList = isFirst && this.#canStreamList;
+    try {
+      if (isFirst && !isStreamedList) await this.#list(signal);
+      this.#watchingSinceMs = this.#deps.clock.monotonic();
+      await this.#watch(signal);
+      if (isStreamedList && this.#resumeFrom === undefined) {
+        // The server took the request and knows nothing of what was asked for.
+        this.#canStreamList = false;
+        return "again";
+      }
+      return "ended";
+    } catch (error) {
+      return this.#onError(error, { isStreamedList, signal, failures });
+    }
+  }
+
+  #onError(error: unknown, at: { isStreamedList: boolean; signal: AbortSignal; failures: number }): Outcome {
+    if (at.signal.aborted) return "failed";
+    if (at.isStreamedList && hasCode(error, "API_INVALID", "API_BAD_REQUEST")) {
+      this.#canStreamList = false;
+      return "again";
+    }
+    if (at.failures >= WARN_AT) this.#makeDo(error);
+    // Only a server that could not be reached, or had no time, surely still has what comes after our version.
+    const canResume = hasCode(error, "API_UNAVAILABLE", "API_TOO_MANY_REQUESTS");
+    if (!canResume) this.#resumeFrom = undefined;
+    const fields = { resource: this.#of.plural, group: this.#of.group, error: messageOf(error) };
+    const note = { ...fields, resumes: this.#resumeFrom !== undefined, failures: at.failures };
+    // A server that restarts breaks every watch for a moment; only one that stays away is worth a line, and one is enough.
+    if (at.failures === WARN_AT) this.#deps.log.warn("cannot watch, trying on", note);
+    else this.#deps.log.debug("a watch broke", note);
+    if (hasCode(error, "API_NOT_FOUND")) return "missing";
+    return hasCode(error, "API_FORBIDDEN") ? "forbidden" : "failed";
+  }
+
+  /** A server that has only begun refuses for a moment, too: one refusal does not mean that there is nothing. */
+  #makeDo(error: unknown): void {
+    if (this.#hasState || !hasCode(error, "API_NOT_FOUND", "API_FORBIDDEN") || !this.#isOptional()) return;
+    this.#deps.log.info("goes on without a kind that it cannot read", {
+      resource: this.#of.plural,
+      group: this.#of.group,
+      error: messageOf(error),
+    });
+    this.#replace([]);
+  }
+
+  #replace(objects: readonly T[]): void {
+    this.#hasState = true;
+    this.#sink.replace(objects);
+  }
+
+  /** The state as of one version, page by page. */
+  async #list(signal: AbortSignal): Promise<void> {
+    const items: T[] = [];
+    let next: string | undefined;
+    do {
+      const paging = next === undefined ? { limit: PAGE_SIZE } : { limit: PAGE_SIZE, continue: next };
+      let page = await this.#client
+        .list(this.#of, { ...this.#select, ...paging, signal })
+        .catch((error: unknown) => {
+          if (next !== undefined && hasCode(error, "API_GONE")) return undefined;
+          throw error;
+        });
+      if (page === undefined) {
+        // The pages' version was compacted away under our hands: take all at once.
+        items.length = 0;
+        page = await this.#client.list(this.#of, { ...this.#select, signal });
+      }
+      items.push(...page.items);
+      next = page.metadata.continue === "" ? undefined : page.metadata.continue;
+      this.#resumeFrom = next === undefined ? page.metadata.resourceVersion : undefined;
+    } while (next !== undefined);
+    this.#replace(items);
+  }
+
+  /** One stream, to its end. Without a version to resume from it brings the present state first. */
+  async #watch(signal: AbortSignal): Promise<void> {
+    const { min, max } = WATCH_SECONDS;
+    const timeoutSeconds = Math.round(min + (max - min) * this.#deps.rng.random());
+    const from =
+      this.#resumeFrom === undefined ? { sendInitialEvents: true } : { resourceVersion: this.#resumeFrom };
+    const options = { ...this.#select, ...from, timeoutSeconds, allowWatchBookmarks: true };
+    // Collects the first state; undefined once the sink has it.
+    let initial = this.#resumeFrom === undefined ? new Map<ObjectKey, T>() : undefined;
+    for await (const event of this.#client.watch(this.#of, options, signal)) {
+      if (event.type === "ERROR") throw statusError(`watch ${this.#of.plural}`, event.object);
+      if (signal.aborted) return;
+      if (initial === undefined) this.#follow(event);
+      else if (isInitialEnd(event)) {
+        this.#replace([...initial.values()]);
+        this.#resumeFrom = event.object.metadata.resourceVersion;
+        initial = undefined;
+      } else collect(initial, event);
+    }
+  }
+
+  #follow(event: Exclude<WatchEvent<T>, { readonly type: "ERROR" }>): void {
+    if (event.type === "DELETED") this.#sink.delete(event.object);
+    else if (event.type !== "BOOKMARK") this.#sink.set(event.object);
+    this.#resumeFrom = event.object.metadata.resourceVersion ?? this.#resumeFrom;
+  }
+}
+
+type ObjectEvent<T extends KubeObject> = Exclude<WatchEvent<T>, { readonly type: "ERROR" }>;
+
+function isInitialEnd(event: ObjectEvent<KubeObject>): boolean {
+  return event.type === "BOOKMARK" && event.object.metadata.annotations?.[INITIAL_EVENTS_END] === "true";
+}
+
+function collect<T extends KubeObject>(initial: Map<ObjectKey, T>, event: ObjectEvent<T>): void {
+  if (event.type === "DELETED") initial.delete(keyOf(event.object));
+  else if (event.type !== "BOOKMARK") initial.set(keyOf(event.object), event.object);
+}

@@ -1,0 +1,213 @@
+import type { ObjectKey } from "#api/meta/key.ts";
+import type { Resource } from "#api/meta/resource.ts";
+import type { KubeObject, ObjectList, Status } from "#api/meta/types.ts";
+import type { ServerTime } from "#client/server-clock.ts";
+
+/** What the runtime offers to controllers. Implementations: client.ts, informer.ts, controller.ts. */
+
+export interface CallOptions {
+  readonly signal?: AbortSignal;
+  /**
+   * Where no answer came for so long, packets may vanish on the connections that are open: later calls go on new ones.
+   * The call itself goes on. Unit: milliseconds.
+   */
+  readonly silentAfterMs?: number;
+}
+
+export interface WriteOptions extends CallOptions {
+  readonly subresource?: "status" | "scale" | "finalize" | "approval";
+  readonly fieldManager?: string;
+  readonly dryRun?: boolean;
+}
+
+export interface ApplyOptions extends WriteOptions {
+  /** One name per controller: it owns the fields it applies. */
+  readonly fieldManager: string;
+  /** Take fields over from other managers. Default: true, as controllers do. */
+  readonly force?: boolean;
+}
+
+export interface ListOptions extends CallOptions {
+  /** All namespaces when absent. */
+  readonly namespace?: string;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+  readonly limit?: number;
+  readonly continue?: string;
+  readonly resourceVersion?: string;
+}
+
+export interface WatchOptions extends Omit<ListOptions, "limit" | "continue" | "signal"> {
+  /** Stream the present state first, then a bookmark annotated `k8s.io/initial-events-end` (WatchList, KEP-3157). */
+  readonly sendInitialEvents?: boolean;
+  readonly allowWatchBookmarks?: boolean;
+  /** Unit: seconds. */
+  readonly timeoutSeconds?: number;
+}
+
+export interface DeleteOptions extends CallOptions {
+  readonly uid?: string;
+  readonly resourceVersion?: string;
+  readonly propagationPolicy?: "Background" | "Foreground" | "Orphan";
+  /** Unit: seconds. */
+  readonly gracePeriodSeconds?: number;
+}
+
+export type WatchEvent<T extends KubeObject> =
+  | { readonly type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK"; readonly object: T }
+  | { readonly type: "ERROR"; readonly object: Status };
+
+/**
+ * Calls to one API server. Objects travel as plain JSON: nothing that a newer server adds is lost on the way.
+ *
+ * Every call throws `FleetError` with an `API_*` code; `detail.status` holds the server's Status.
+ */
+export interface KubeClient extends AsyncDisposable {
+  /** @throws `API_NOT_FOUND` */
+  get<T extends KubeObject>(of: Resource<T>, key: ObjectKey, options?: CallOptions): Promise<T>;
+  /** As `get`, but undefined where there is no such object. */
+  find<T extends KubeObject>(of: Resource<T>, key: ObjectKey, options?: CallOptions): Promise<T | undefined>;
+  list<T extends KubeObject>(of: Resource<T>, options?: ListOptions): Promise<ObjectList<T>>;
+  /** Ends when the server ends the stream; throws when the connection breaks. `ERROR` events are passed on. */
+  watch<T extends KubeObject>(
+    of: Resource<T>,
+    options: WatchOptions,
+    signal: AbortSignal,
+  ): AsyncIterable<WatchEvent<T>>;
+  create<T extends KubeObject>(of: Resource<T>, object: T, options?: WriteOptions): Promise<T>;
+  update<T extends KubeObject>(of: Resource<T>, object: T, options?: WriteOptions): Promise<T>;
+  /** RFC 7386 merge patch. */
+  mergePatch<T extends KubeObject>(
+    of: Resource<T>,
+    key: ObjectKey,
+    patch: object,
+    options?: WriteOptions,
+  ): Promise<T>;
+  /** RFC 6902 JSON patch. */
+  jsonPatch<T extends KubeObject>(
+    of: Resource<T>,
+    key: ObjectKey,
+    patch: readonly object[],
+    options?: WriteOptions,
+  ): Promise<T>;
+  /** Server-side apply: creates or merges, and owns what it sets. */
+  apply<T extends KubeObject>(of: Resource<T>, object: Applied<T>, options: ApplyOptions): Promise<T>;
+  /** An object that is already gone is no error. */
+  delete<T extends KubeObject>(of: Resource<T>, key: ObjectKey, options?: DeleteOptions): Promise<void>;
+  /**
+   * Calls back each time the server answers again after it could not be reached: whoever waits before trying again need
+   * not wait any longer.
+   */
+  onReachable(listener: () => void): Disposable;
+  /** What the server's clock shows, as far as its answers told; undefined before the first one. */
+  readonly serverTime: ServerTime | undefined;
+  /** Any other call: a path with its query, a JSON body, the parsed JSON of the answer (or its text). */
+  request(method: string, path: string, body?: unknown, options?: CallOptions): Promise<unknown>;
+}
+
+/** The part of an object that an applier sets; apiVersion and kind are filled in from the resource. */
+export type Applied<T> = DeepPartial<T> & { metadata: { name: string; namespace?: string } };
+export type DeepPartial<T> = T extends readonly (infer Item)[]
+  ? readonly DeepPartial<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]?: DeepPartial<T[Key]> }
+    : T;
+
+/** What a watch has seen so far: synchronous, objects frozen or never mutated, never a request to the API server. */
+export interface Store<T extends KubeObject> {
+  get(key: ObjectKey): T | undefined;
+  list(): Iterable<T>;
+  /** How many objects it holds. */
+  readonly size: number;
+  /** Objects for which the index yielded `value`; throws if no such index was declared. */
+  byIndex(index: string, value: string): Iterable<T>;
+}
+
+/** A change, with the object before and after it. `undefined` means absent. */
+export interface Change<T extends KubeObject> {
+  readonly key: ObjectKey;
+  readonly before: T | undefined;
+  readonly after: T | undefined;
+}
+
+export interface Informer<T extends KubeObject> extends AsyncDisposable {
+  readonly of: Resource<T>;
+  readonly store: Store<T>;
+  /** Whether the first list is in the store. */
+  readonly hasSynced: boolean;
+  /**
+   * Since when the present watch has been open, on the monotonic clock; undefined while there is none. Whoever takes
+   * silence for a sign must count it from here: while the API server was away nobody could say anything.
+   */
+  readonly watchingSinceMs: number | undefined;
+  /** The `resourceVersion` up to which the store has been told everything; undefined while that is not known. */
+  readonly version: string | undefined;
+  /** Begins to list and watch; idempotent. Ends when `signal` aborts or on disposal. */
+  start(signal: AbortSignal): void;
+  /** Resolves once the first list is in the store; rejects when `signal` aborts. */
+  synced(signal: AbortSignal): Promise<void>;
+  /** Called synchronously for each change after the store has it. Handlers only enqueue. */
+  subscribe(onChange: (change: Change<T>) => void): Disposable;
+}
+
+export interface InformerOptions<T extends KubeObject> {
+  readonly namespace?: string;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+  /**
+   * Keeps only what the readers need: the memory of the cache is what this returns. Name, namespace, uid and
+   * resourceVersion must stay.
+   */
+  readonly trim?: (object: T) => T;
+  /**
+   * Keeps the `managedFields` entries of this field manager, which `applyIfChanged` reads. All others are dropped
+   * before `trim`. Default: all are.
+   */
+  readonly fieldManager?: string;
+  readonly indexes?: Readonly<Record<string, (object: T) => readonly string[]>>;
+  /**
+   * Asked when the kind stays unserved or forbidden: true counts that as "there are none", until it can be read.
+   * Default: it is waited for.
+   */
+  readonly isOptional?: () => boolean;
+  /**
+   * How long an object that is gone stays for the readers, unless it was being deleted before: one that is made anew
+   * meanwhile has changed for them, never vanished. Unit: milliseconds. Default: 0.
+   */
+  readonly lingerMs?: number;
+  /** Called with an object whose deletion the server reports; not for one that a new list lacks, as that of a server that lost its data. */
+  readonly onDeleted?: (object: T) => void;
+}
+
+/** What one pass asks for. Nothing: done until the next change. */
+export interface ReconcileResult {
+  /** Run again after this long although nothing changed. Unit: milliseconds. Only for deadlines, never for polling. */
+  readonly requeueAfterMs?: number;
+}
+
+export interface ControllerOptions {
+  /** Lower case, with dashes: the label of its metrics and the name of its field manager. */
+  readonly name: string;
+  /** One pass for one key. Safe to run at any time, any number of times. Throwing means: try again, with back-off. */
+  readonly reconcile: (key: ObjectKey, signal: AbortSignal) => Promise<ReconcileResult | void>;
+  /** What makes keys due. All informers are synced before the first pass. */
+  readonly sources: readonly Source[];
+  /** Keys worked on at the same time. Default: 4. */
+  readonly concurrency?: number;
+}
+
+/** An informer and the keys that a change in it makes due. Made by `watching()`. */
+export interface Source {
+  readonly informer: Informer<KubeObject>;
+  readonly subscribe: (enqueue: (key: ObjectKey) => void) => Disposable;
+}
+
+/** Runs passes until stopped. */
+export interface Controller extends AsyncDisposable {
+  readonly name: string;
+  start(signal: AbortSignal): Promise<void>;
+  /** Makes a key due, for triggers that are not objects. */
+  enqueue(key: ObjectKey): void;
+  /** Resolves when no key is due, waiting for a retry, or being worked on: for tests. */
+  idle(signal: AbortSignal): Promise<void>;
+}

@@ -1,0 +1,176 @@
+import { isTracked, JOB_TRACKING_FINALIZER, type Job, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
+import { type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { keyOf, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { EventRecorder } from "@fairlead/kube/events/events.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import { matcherOf } from "@fairlead/kube/objects/selector.ts";
+import { watching } from "@fairlead/kube/controller/source.ts";
+import type { Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
+import { claimantsOf, ownerOf, planClaims, settleClaims } from "../claims.ts";
+import { untilEnding } from "../ending.ts";
+import { Expectations } from "../expectations.ts";
+import type { LabInformers } from "../informers.ts";
+import { randomSuffix } from "../names.ts";
+import { ownerReferenceTo } from "../templates.ts";
+import { OwnWrites } from "../own-writes.ts";
+import { WorkloadPods } from "../workload-pods.ts";
+import { type FailureRecord, NO_FAILURES } from "./backoff.ts";
+import { finishedAs, type JobPlan, keptForMs, planJob } from "./plan.ts";
+import { newPod } from "./pods.ts";
+
+type Needs = Pick<LabInformers, "jobs" | "pods">;
+
+interface Parts {
+  readonly client: KubeClient;
+  readonly informers: Needs;
+  readonly events: EventRecorder;
+}
+
+/** Runs Jobs to their end, counts their pods, and removes Jobs that were kept long enough. */
+export function jobController(parts: Parts, deps: RuntimeDeps): Controller {
+  const reconciler = new Reconciler(parts, deps);
+  return createController(
+    {
+      name: "job",
+      reconcile: untilEnding((key, signal) => reconciler.reconcile(key, signal)),
+      sources: [
+        watching(parts.informers.jobs),
+        watching(parts.informers.pods, (change) => claimantsOf(parts.informers.jobs, change)),
+      ],
+    },
+    deps,
+  );
+}
+
+class Reconciler {
+  readonly #client: KubeClient;
+  readonly #informers: Needs;
+  readonly #events: EventRecorder;
+  readonly #deps: RuntimeDeps;
+  readonly #expectations: Expectations;
+  readonly #ownPods: WorkloadPods<Job>;
+  readonly #written = new OwnWrites();
+  /** By uid. */
+  readonly #records = new Map<ObjectKey, { readonly uid: string; readonly record: FailureRecord }>();
+
+  constructor({ client, informers, events }: Parts, deps: RuntimeDeps) {
+    this.#client = client;
+    this.#informers = informers;
+    this.#events = events;
+    this.#deps = deps;
+    this.#expectations = new Expectations(informers.pods, deps.clock);
+    this.#ownPods = new WorkloadPods<Job>({
+      client: this.#client,
+      expectations: this.#expectations,
+      tell: (...of) => this.#tell(...of),
+    });
+  }
+
+  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
+    const job = this.#informers.jobs.store.get(key);
+    if (job === undefined) {
+      this.#records.delete(key);
+      this.#written.forget(key);
+      await this.#releaseOrphans(key, signal);
+      return {};
+    }
+    if ((job.spec?.managedBy ?? OWN_NAME) !== OWN_NAME) return {};
+    // What the cache shows is older than what was written: the watch brings the rest, and the pass.
+    if (!this.#written.isSeen(key, job)) return {};
+    if (finishedAs(job) !== undefined) return this.#keep(job, signal);
+    return this.#proceed(key, job, signal);
+  }
+
+  async #proceed(key: ObjectKey, job: Job, signal: AbortSignal): Promise<ReconcileResult> {
+    const { uid = "", namespace = "" } = job.metadata;
+    // Before the pods are read: what is expected must be among them.
+    const isSettled = this.#expectations.isMet(uid);
+    const inNamespace = this.#informers.pods.store.byIndex("namespace", namespace);
+    const claims = planClaims(job, inNamespace, matcherOf(job.spec?.selector));
+    await settleClaims(this.#client, ownerReferenceTo(JOBS, job), claims, signal);
+    const known = this.#records.get(key);
+    const record = known?.uid === uid ? known.record : NO_FAILURES;
+    const nowMs = this.#deps.clock.now();
+    const plan = planJob({ job, pods: claims.own, record, nowMs, isSettled });
+    const failure = await this.#changePods(job, plan, signal);
+    if (failure !== undefined) throw failure;
+    await this.#writeStatus(key, job, plan, signal);
+    this.#records.set(key, { uid, record: plan.record });
+    for (const pod of plan.release) await this.#release(pod, signal);
+    return plan.checkInMs === undefined ? {} : { requeueAfterMs: Math.max(1, plan.checkInMs) };
+  }
+
+  /** @returns The first failure. */
+  async #changePods(job: Job, plan: JobPlan, signal: AbortSignal): Promise<Error | undefined> {
+    try {
+      for (const pod of plan.drop) {
+        await this.#release(pod, signal);
+        await this.#ownPods.delete(job, pod, signal);
+      }
+      for (const pod of plan.end) await this.#ownPods.delete(job, pod, signal);
+      for (const next of plan.create)
+        await this.#ownPods.create(job, newPod(job, next, randomSuffix(this.#deps.rng)), signal);
+      return undefined;
+    } catch (error) {
+      return Error.isError(error) ? error : new Error(String(error));
+    }
+  }
+
+  async #writeStatus(key: ObjectKey, job: Job, plan: JobPlan, signal: AbortSignal): Promise<void> {
+    const { status, event } = plan.status;
+    if (sameJson(withDefaults(job.status), withDefaults(status))) return;
+    const options = { subresource: "status", signal } as const;
+    this.#written.note(key, await this.#client.update(JOBS, { ...job, status }, options));
+    if (event !== undefined) this.#events.record(JOBS, job, event);
+  }
+
+  /** Takes the finalizer away: from now on the pod is in the Job's counts, or never will be. */
+  async #release(pod: Pod, signal: AbortSignal): Promise<void> {
+    const { uid, resourceVersion, finalizers = [] } = pod.metadata;
+    const left = finalizers.filter((it) => it !== JOB_TRACKING_FINALIZER);
+    const patch = { metadata: { uid, resourceVersion, finalizers: left } };
+    try {
+      await this.#client.mergePatch(PODS, keyOf(pod), patch, { signal });
+    } catch (error) {
+      if (!hasCode(error, "API_NOT_FOUND")) throw error;
+    }
+  }
+
+  /** Pods of a Job that is gone: nobody counts them any more. */
+  async #releaseOrphans(key: ObjectKey, signal: AbortSignal): Promise<void> {
+    const [namespace = ""] = key.split("/");
+    const orphans = [...this.#informers.pods.store.byIndex("namespace", namespace)].filter(
+      (pod) => isTracked(pod) && ownerOf("Job", pod)[0] === key,
+    );
+    if (orphans.length === 0) return;
+    // The cache of Jobs may be behind the one of pods: only the server knows that a Job is not there.
+    if ((await this.#client.find(JOBS, key, { signal })) !== undefined) return;
+    for (const pod of orphans) await this.#release(pod, signal);
+  }
+
+  async #keep(job: Job, signal: AbortSignal): Promise<ReconcileResult> {
+    this.#records.delete(keyOf(job));
+    const leftMs = keptForMs(job, this.#deps.clock.now());
+    if (leftMs === undefined || isDeleting(job)) return {};
+    if (leftMs > 0) return { requeueAfterMs: leftMs };
+    const { uid = "", resourceVersion = "" } = job.metadata;
+    const options = { uid, resourceVersion, propagationPolicy: "Foreground", signal } as const;
+    await this.#client.delete(JOBS, keyOf(job), options);
+    return {};
+  }
+
+  #tell(job: Job, type: "Normal" | "Warning", reason: string, message: string): void {
+    this.#events.record(JOBS, job, { type, reason, message });
+  }
+}
+
+const OWN_NAME = "kubernetes.io/job-controller";
+
+/** A server may leave out counts of zero, as Go's encoder does. */
+function withDefaults(status: Job["status"]): object {
+  return { active: 0, succeeded: 0, failed: 0, ...status };
+}

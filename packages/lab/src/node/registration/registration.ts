@@ -1,0 +1,130 @@
+import { type Lease, LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
+import { type Node, NODES } from "@fairlead/kube/api/core/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { type Clock, delay } from "@fairlead/base/clock.ts";
+import { hasCode, messageOf } from "@fairlead/base/errors.ts";
+import type { Component } from "@fairlead/base/lifecycle.ts";
+import { microTimestamp } from "@fairlead/kube/objects/conditions.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { watching } from "@fairlead/kube/controller/source.ts";
+import type { Controller, Informer, KubeClient } from "@fairlead/kube/types.ts";
+import { newNode, type NodeFacts, planLabels, planStatus } from "./node-object.ts";
+
+/** Keeps the Node object true: makes it, mends it when someone else changes it, never writes it without need. */
+export class NodeRegistration implements Component {
+  readonly #client: KubeClient;
+  readonly #facts: NodeFacts;
+  readonly #clock: Clock;
+  readonly #nodes: Informer<Node>;
+  readonly #controller: Controller;
+
+  constructor(client: KubeClient, facts: NodeFacts, deps: RuntimeDeps) {
+    this.#client = client;
+    this.#facts = facts;
+    this.#clock = deps.clock;
+    this.#nodes = createInformer(client, NODES, { fieldSelector: `metadata.name=${facts.name}` }, deps);
+    this.#controller = createController(
+      {
+        name: "node-registration",
+        reconcile: (_, signal) => this.#reconcile(signal),
+        sources: [watching(this.#nodes)],
+        concurrency: 1,
+      },
+      deps,
+    );
+  }
+
+  async start(signal: AbortSignal): Promise<void> {
+    this.#controller.enqueue(objectKey(undefined, this.#facts.name));
+    await this.#controller.start(signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#controller[Symbol.asyncDispose]();
+    await this.#nodes[Symbol.asyncDispose]();
+  }
+
+  async #reconcile(signal: AbortSignal): Promise<void> {
+    const key = objectKey(undefined, this.#facts.name);
+    let node = this.#nodes.store.get(key);
+    if (node === undefined) {
+      try {
+        node = await this.#client.create(NODES, newNode(this.#facts), { signal });
+      } catch (error) {
+        if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
+        node = await this.#client.get(NODES, key, { signal });
+      }
+    }
+    const labels = planLabels(node, this.#facts);
+    if (labels !== undefined) await this.#client.mergePatch(NODES, key, labels, { signal });
+    const status = planStatus(node, this.#facts, this.#clock.now());
+    if (status !== undefined)
+      await this.#client.mergePatch(NODES, key, { status }, { subresource: "status", signal });
+  }
+}
+
+/** The namespace in which kubelets renew their Leases. */
+const LEASE_NAMESPACE = "kube-node-lease";
+
+/** Tells that the node lives: renews its Lease three times within its duration. */
+export class Heartbeat implements Component {
+  readonly #client: KubeClient;
+  readonly #nodeName: string;
+  readonly #leaseSeconds: number;
+  readonly #deps: RuntimeDeps;
+  readonly #stop = new AbortController();
+  #running: Promise<void> | undefined;
+
+  constructor(
+    client: KubeClient,
+    node: { readonly name: string; readonly leaseSeconds: number },
+    deps: RuntimeDeps,
+  ) {
+    this.#client = client;
+    this.#nodeName = node.name;
+    this.#leaseSeconds = node.leaseSeconds;
+    this.#deps = deps;
+  }
+
+  start(signal: AbortSignal): Promise<void> {
+    this.#running = this.#run(AbortSignal.any([signal, this.#stop.signal]));
+    return Promise.resolve();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#deps;
+    const periodMs = Math.round((this.#leaseSeconds * 1000) / 3);
+    while (!signal.aborted) {
+      const startedMs = clock.monotonic();
+      try {
+        // An answer that takes longer than a period is as good as none.
+        await this.#renew(AbortSignal.any([signal, AbortSignal.timeout(Math.max(1000, periodMs))]));
+      } catch (error) {
+        if (signal.aborted) return;
+        log.warn("the node's lease could not be renewed", { error: messageOf(error) });
+      }
+      const restMs = Math.max(100, periodMs - (clock.monotonic() - startedMs));
+      await delay(clock, restMs, signal).catch(() => {});
+    }
+  }
+
+  async #renew(signal: AbortSignal): Promise<void> {
+    const key = objectKey(LEASE_NAMESPACE, this.#nodeName);
+    const now = microTimestamp(this.#deps.clock.now());
+    const spec = { holderIdentity: this.#nodeName, leaseDurationSeconds: this.#leaseSeconds, renewTime: now };
+    try {
+      await this.#client.mergePatch(LEASES, key, { spec }, { signal });
+    } catch (error) {
+      if (!hasCode(error, "API_NOT_FOUND")) throw error;
+      const lease: Lease = { metadata: { name: this.#nodeName, namespace: LEASE_NAMESPACE }, spec };
+      await this.#client.create(LEASES, lease, { signal });
+    }
+  }
+}

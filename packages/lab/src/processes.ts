@@ -1,0 +1,221 @@
+/** Starts, finds and ends the processes of a lab. A process is known by its id together with its start time. */
+
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname } from "node:path";
+import type { Readable } from "node:stream";
+import { abortError, type Clock, delay } from "@fairlead/base/clock.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { start } from "@fairlead/base/exec.ts";
+import { inNetns } from "@fairlead/os/netns/netns.ts";
+import type { LabLayout } from "./layout.ts";
+import type { LabProgram } from "./programs.ts";
+
+/** In the environment of everything that a lab starts: the lab's folder. */
+export const LAB_VARIABLE = "FAIRLEAD_LAB";
+
+/** What is on disk of a program that was started. */
+export interface ProcessRecord {
+  readonly pid: number;
+  /** Field 22 of /proc/PID/stat: two processes of one id have different ones. Unit: clock ticks since boot. */
+  readonly startTicks: number;
+  /** Whether it ever said that it serves. */
+  readonly isReady: boolean;
+}
+
+export interface Launcher {
+  /** The Node binary and what comes before a program's own arguments. */
+  readonly command: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** How long a program may take until it serves. Unit: milliseconds. Generous: a busy machine must not fail a lab. */
+const READY_TIMEOUT_MS = 60_000;
+
+/**
+ * Starts a program in its namespace and resolves when it serves. It goes on when this process ends.
+ *
+ * @throws {FleetError} `LAB_INVALID` with the end of its log when it ends before it serves, `TIMED_OUT` when it takes longer than a minute.
+ */
+export async function startProgram(
+  program: LabProgram,
+  context: { readonly layout: LabLayout; readonly launcher: Launcher; readonly clock: Clock },
+  signal: AbortSignal,
+): Promise<void> {
+  const { layout, launcher } = context;
+  await endUnready(layout, program.name, context.clock, signal);
+  const log = layout.logOf(program.name);
+  mkdirSync(dirname(log), { recursive: true });
+  mkdirSync(layout.processes, { recursive: true });
+  const output = openSync(log, "a", 0o600);
+  const [node = "node", ...before] = launcher.command;
+  const line = inNetns(layout.netnsOf(program.netns), node, [...before, ...program.args, "--ready-fd", "3"]);
+  const child = start(line.command, line.args, {
+    detached: true,
+    stdio: ["ignore", output, output, "pipe"],
+    env: { ...launcher.env, [LAB_VARIABLE]: layout.root },
+  });
+  closeSync(output);
+  const pid = child.pid;
+  if (pid !== undefined) writeRecord(layout.processFile(program.name), pid, false);
+  child.unref();
+  const pipe = child.stdio[3] as Readable;
+  try {
+    await untilReady(pipe, context.clock, signal);
+    if (pid !== undefined) writeRecord(layout.processFile(program.name), pid, true);
+  } catch (error) {
+    // One that does not serve yet must not be taken for one that does, by whoever mends the lab.
+    if (pid !== undefined) signalProcess(pid, "SIGKILL");
+    if (signal.aborted) throw error;
+    const said = tail(log, 6);
+    throw new FleetError("LAB_INVALID", `${program.name} did not come up; the end of ${log}:\n${said}`, {
+      cause: error,
+    });
+  } finally {
+    pipe.destroy();
+  }
+}
+
+function untilReady(pipe: Readable, clock: Clock, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let text = "";
+    let isDone = false;
+    const timer = clock.after(READY_TIMEOUT_MS, () =>
+      finish(new FleetError("TIMED_OUT", `it did not serve within ${READY_TIMEOUT_MS / 1000} s`)),
+    );
+    const onAbort = (): void => finish(abortError(signal));
+    const finish = (error?: Error): void => {
+      if (isDone) return;
+      isDone = true;
+      timer[Symbol.dispose]();
+      signal.removeEventListener("abort", onAbort);
+      if (error === undefined) resolve();
+      else reject(error);
+    };
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (signal.aborted) onAbort();
+    pipe.on("data", (chunk: Buffer) => {
+      text += chunk.toString("utf8");
+      if (text.startsWith("ready")) finish();
+    });
+    pipe.on("error", (error) => finish(error));
+    pipe.on("end", () => finish(new FleetError("EXEC_FAILED", "it ended before it served")));
+  });
+}
+
+/** Whoever started it was killed before it served: nobody waits for it any more, and it may hold its address. */
+async function endUnready(
+  layout: LabLayout,
+  program: string,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  const record = readRecord(layout, program);
+  if (record?.isReady === false) await endProcesses([record.pid], 0, clock, signal);
+}
+
+function writeRecord(file: string, pid: number, isReady: boolean): void {
+  const startTicks = startTicksOf(pid);
+  if (startTicks === undefined) return;
+  writeFileSync(`${file}.new`, JSON.stringify({ pid, startTicks, isReady } satisfies ProcessRecord));
+  renameSync(`${file}.new`, file);
+}
+
+/** What is known of a program that lives. */
+function readRecord(layout: LabLayout, program: string): ProcessRecord | undefined {
+  let record: ProcessRecord;
+  try {
+    record = JSON.parse(readFileSync(layout.processFile(program), "utf8")) as ProcessRecord;
+  } catch {
+    return undefined;
+  }
+  return startTicksOf(record.pid) === record.startTicks ? record : undefined;
+}
+
+/** The id of a program that lives; undefined when it never started or has ended. */
+export function runningPid(layout: LabLayout, program: string): number | undefined {
+  return readRecord(layout, program)?.pid;
+}
+
+/** Whether a program lives and has said that it serves. */
+export function isServing(layout: LabLayout, program: string): boolean {
+  return readRecord(layout, program)?.isReady === true;
+}
+
+/** Start time of a living process; undefined for one that is gone or is only waiting to be reaped. */
+export function startTicksOf(pid: number): number | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    // The second field is the program's name in parentheses, in which anything may stand.
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return fields[0] === "Z" ? undefined : Number(fields[19]);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Ids of every process that a lab started, containers' shims included, found by their environment. */
+export function findLabProcesses(root: string): readonly number[] {
+  const wanted = `${LAB_VARIABLE}=${root}`;
+  return readdirSync("/proc")
+    .map(Number)
+    .filter((pid) => Number.isInteger(pid) && pid !== process.pid)
+    .filter((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").includes(wanted);
+      } catch {
+        return false;
+      }
+    });
+}
+
+/** Sends a signal; a process that is gone is no error. */
+export function signalProcess(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if (!(Error.isError(error) && "code" in error && error.code === "ESRCH")) throw error;
+  }
+}
+
+/** Ends processes: asks first, insists after `graceMs`. Resolves when all are gone. */
+export async function endProcesses(
+  pids: readonly number[],
+  graceMs: number,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  const living = new Map(pids.map((pid) => [pid, startTicksOf(pid)]));
+  const stillThere = (): number[] =>
+    [...living]
+      .filter(([pid, ticks]) => ticks !== undefined && startTicksOf(pid) === ticks)
+      .map(([pid]) => pid);
+  if (graceMs > 0) for (const pid of stillThere()) signalProcess(pid, "SIGTERM");
+  const insistAtMs = clock.monotonic() + graceMs;
+  // The kernel tells only a parent of an end, and these are not our children: looking is the only way.
+  for (let left = stillThere(); left.length > 0; left = stillThere()) {
+    if (clock.monotonic() >= insistAtMs) for (const pid of left) signalProcess(pid, "SIGKILL");
+    await delay(clock, 5, signal);
+  }
+}
+
+/** The last lines of a file. */
+export function tail(file: string, lines: number): string {
+  try {
+    return readFileSync(file, "utf8").trimEnd().split("\n").slice(-lines).join("\n");
+  } catch {
+    return "(there is no log)";
+  }
+}
+
+export function forgetProcess(layout: LabLayout, program: string): void {
+  rmSync(layout.processFile(program), { force: true });
+}

@@ -1,0 +1,102 @@
+import * as fc from "fast-check";
+import { Address4, Address6 } from "ip-address";
+import { describe, expect, it } from "vitest";
+import { hasCode } from "@fairlead/base/errors.ts";
+import {
+  BLOCK_STARTS,
+  blockStartsOf,
+  checkSpec,
+  DEFAULT_SPEC,
+  type LabTopology,
+  planTopology,
+} from "./topology.ts";
+
+const anySpec = fc.record({
+  name: fc.constantFrom("demo", "a", "lab-7"),
+  members: fc.integer({ min: 1, max: 100 }),
+  nodes: fc.integer({ min: 1, max: 5 }),
+  topology: fc.constant("flat" as const),
+  ipFamily: fc.constantFrom("dual" as const, "ipv4" as const),
+  leaseSeconds: fc.constant(5),
+  bare: fc.boolean(),
+});
+
+function nodesOf(topology: LabTopology) {
+  return topology.clusters.flatMap((it) => it.nodes);
+}
+
+describe("the address plan of a lab", () => {
+  it("gives every node, pod network and API server an address of its own, inside the lab's block", () => {
+    fc.assert(
+      fc.property(anySpec, fc.constantFrom(...BLOCK_STARTS), (spec, start) => {
+        const topology = planTopology(spec, start);
+        const block = { v4: new Address4(topology.block.v4), v6: new Address6(topology.block.v6) };
+        const single = [
+          ...topology.clusters.flatMap((it) => [it.api, it.fleetDns, it.clusterDns]),
+          ...nodesOf(topology).map((it) => it.address),
+        ];
+        const networks = [
+          ...nodesOf(topology).map((it) => it.podCidr),
+          ...topology.clusters.map((it) => it.loadBalancerCidr),
+        ];
+        expect(new Set(single.map((it) => it.v4)).size).toBe(single.length);
+        expect(new Set(single.map((it) => it.v6)).size).toBe(single.length);
+        expect(new Set(networks.map((it) => it.v4)).size).toBe(networks.length);
+        expect(new Set(networks.map((it) => it.v6)).size).toBe(networks.length);
+        for (const it of [...single, ...networks]) {
+          expect(new Address4(it.v4).isInSubnet(block.v4)).toBe(true);
+          expect(new Address6(it.v6).isInSubnet(block.v6)).toBe(true);
+        }
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it("keeps pods, Services, load balancers and machines apart", () => {
+    const topology = planTopology({ ...DEFAULT_SPEC, members: 100, nodes: 5, bare: true }, 64);
+    const service = new Address4(topology.serviceCidr.v4);
+    for (const node of nodesOf(topology)) {
+      expect(new Address4(node.podCidr.v4).isInSubnet(service)).toBe(false);
+      expect(new Address4(node.address.v4).isInSubnet(service)).toBe(false);
+    }
+    for (const cluster of topology.clusters) {
+      const balancers = new Address4(cluster.loadBalancerCidr.v4);
+      expect(new Address4(cluster.api.v4).isInSubnet(balancers)).toBe(false);
+      for (const node of cluster.nodes)
+        expect(new Address4(node.address.v4).isInSubnet(balancers)).toBe(false);
+    }
+  });
+
+  it("writes addresses in the canonical form of RFC 5952", () => {
+    const topology = planTopology(DEFAULT_SPEC, 64);
+    const addresses = [
+      ...nodesOf(topology).map((it) => it.address.v6),
+      ...topology.clusters.flatMap((it) => [it.api.v6, it.dnsService.v6]),
+      topology.host.machine.v6,
+    ];
+    for (const address of addresses) expect(new Address6(address).correctForm()).toBe(address);
+  });
+
+  it("begins to look for a block where the name says, and tries each once", () => {
+    const orders = ["demo", "a", "lab-7"].map((name) => blockStartsOf(name));
+    for (const order of orders) expect(order.toSorted((a, b) => a - b)).toEqual(BLOCK_STARTS);
+    expect(new Set(orders.map((it) => it[0])).size).toBe(3);
+  });
+
+  it("names all that is wrong with a spec at once", () => {
+    const refuse = () =>
+      checkSpec({
+        ...DEFAULT_SPEC,
+        name: "Too_Long_A_Name",
+        members: 0,
+        nodes: 9,
+        ipFamily: "six" as "ipv4",
+      });
+    expect(refuse).toThrow(/name must have .*members must be .*nodes of a member must be .*family must be/);
+    try {
+      refuse();
+    } catch (error) {
+      expect(hasCode(error, "OPTION_INVALID")).toBe(true);
+    }
+  });
+});

@@ -1,0 +1,241 @@
+/**
+ * What a lab is made of, worked out from a few numbers: pure, so that the same spec always gives the same fleet.
+ *
+ * Address plan of one lab, inside a block of its own (an IPv4 /14 and an IPv6 /48):
+ *
+ * ```
+ * IPv4 10.B.c.0/24           cluster c (0 is the hub): .1 API server, .2 fleet DNS, .3 cluster DNS, .11… nodes, .128/25 load balancers
+ *      10.B.255.0/30         the link to the machine: .1 fabric, .2 machine
+ *      10.(B+1).0.0/16       Service addresses, the same in every cluster: they never leave it
+ *      10.(B+2).0.0/15       pods, a /24 for each node
+ * IPv6 P:c::/64              cluster c, as above: ::1, ::2, ::3, ::11…
+ *      P:fffe::/126          the link to the machine
+ *      P:1000+c::/112        load balancers of cluster c
+ *      P:2000+k::/64         pods of node k
+ *      P:ffff::/112          Service addresses
+ * ```
+ */
+
+import { createHash } from "node:crypto";
+import { FleetError } from "@fairlead/base/errors.ts";
+
+export interface LabSpec {
+  /** DNS label of at most 12 characters: it is part of a link's name, which the kernel limits to 15. */
+  readonly name: string;
+  /** Member clusters. Range: 1 to 100. */
+  readonly members: number;
+  /** Nodes of each member. Range: 1 to 5. */
+  readonly nodes: number;
+  /** How members reach each other. "flat": their pod networks are routed to each other. */
+  readonly topology: "flat";
+  /** Families of the clusters' pods, nodes and Services. The links between clusters have both in any case. */
+  readonly ipFamily: "dual" | "ipv4";
+  /** How long a silent cluster or node counts as alive. Unit: seconds. */
+  readonly leaseSeconds: number;
+  /**
+   * Clusters without programs of the fleet, all alike: the hub has nodes too, and each has a CoreDNS of its own in pods.
+   * What makes a fleet of them is installed by people.
+   */
+  readonly bare: boolean;
+}
+
+export const DEFAULT_SPEC: LabSpec = {
+  name: "demo",
+  members: 3,
+  nodes: 2,
+  topology: "flat",
+  ipFamily: "dual",
+  leaseSeconds: 5,
+  bare: false,
+};
+
+const LIMITS = [
+  ["members", "members", 1, 100],
+  ["nodes", "nodes of a member", 1, 5],
+  ["leaseSeconds", "lease seconds", 2, 600],
+] as const;
+
+/** An address in both families. */
+export interface DualAddress {
+  readonly v4: string;
+  readonly v6: string;
+}
+
+export interface LabNode {
+  /** "member-1-node-1". */
+  readonly name: string;
+  readonly address: DualAddress;
+  readonly podCidr: DualAddress;
+  /** Failure domain: one for each node, so that locality has something to tell apart. */
+  readonly zone: string;
+  /** Name of the link in the cluster's site namespace. */
+  readonly link: string;
+}
+
+export interface LabCluster {
+  /** "hub" or "member-1"; also the kubeconfig context and, for members, the cluster id. */
+  readonly name: string;
+  readonly index: number;
+  /** What of the fleet the lab itself runs there. */
+  readonly runs: "hub" | "member" | "nothing";
+  /** Address of the API server. */
+  readonly api: DualAddress;
+  /** Address of `fairlead dns`. */
+  readonly fleetDns: DualAddress;
+  /** Address of the server behind the cluster's DNS Service. */
+  readonly clusterDns: DualAddress;
+  /** ClusterIPs of the `kube-dns` Service. */
+  readonly dnsService: DualAddress;
+  readonly loadBalancerCidr: DualAddress;
+  readonly nodes: readonly LabNode[];
+  /** Name of the link in the fabric namespace. */
+  readonly link: string;
+}
+
+export interface LabTopology {
+  readonly spec: LabSpec;
+  /** Everything of the lab lies inside. */
+  readonly block: DualAddress;
+  readonly serviceCidr: DualAddress;
+  /** The link to the machine. */
+  readonly host: { readonly link: string; readonly machine: DualAddress; readonly fabric: DualAddress };
+  readonly clusters: readonly LabCluster[];
+}
+
+/** Those of the two addresses, or prefixes, that the lab's clusters use; the primary one first. */
+export function used({ ipFamily }: Pick<LabSpec, "ipFamily">, { v4, v6 }: DualAddress): readonly string[] {
+  return ipFamily === "ipv4" ? [v4] : [v4, v6];
+}
+
+/** The port of every lab API server. */
+export const API_PORT = 6443;
+
+const LAB_NAME = /^[a-z]([a-z0-9-]{0,10}[a-z0-9])?$/;
+
+/** Refuses a name that no lab can have; such a name never reaches a path. @throws {FleetError} `OPTION_INVALID` */
+export function checkLabName(name: string): void {
+  if (!LAB_NAME.test(name)) checkSpec({ ...DEFAULT_SPEC, name });
+}
+
+/**
+ * Refuses, all at once, what a lab cannot be.
+ *
+ * @throws {FleetError} `OPTION_INVALID`
+ */
+export function checkSpec(spec: LabSpec): void {
+  const problems: string[] = [];
+  if (!LAB_NAME.test(spec.name)) {
+    problems.push(
+      `the name must have 1 to 12 lower-case letters, digits and dashes, beginning with a letter, got ${JSON.stringify(spec.name)}`,
+    );
+  }
+  for (const [field, what, min, max] of LIMITS) {
+    const value = spec[field];
+    if (Number.isInteger(value) && value >= min && value <= max) continue;
+    problems.push(`${what} must be a whole number from ${min} to ${max}, got ${value}`);
+  }
+  if (spec.topology !== "flat")
+    problems.push(`the topology must be flat, got ${JSON.stringify(spec.topology)}`);
+  if (spec.ipFamily !== "dual" && spec.ipFamily !== "ipv4")
+    problems.push(`the IP family must be dual or ipv4, got ${JSON.stringify(spec.ipFamily)}`);
+  if (problems.length > 0)
+    throw new FleetError("OPTION_INVALID", `there can be no such lab: ${problems.join("; ")}`);
+}
+
+/** Second octets at which a lab's IPv4 block may begin. */
+export const BLOCK_STARTS: readonly number[] = Array.from({ length: 64 }, (_, at) => 4 * at);
+
+/**
+ * The same in the order in which a lab of this name tries them: where it begins follows from the name, so that labs that
+ * come up at the same moment hardly ever ask for the same block.
+ */
+export function blockStartsOf(name: string): readonly number[] {
+  const first = createHash("sha256").update(name).digest().readUInt8(0) % BLOCK_STARTS.length;
+  return [...BLOCK_STARTS.slice(first), ...BLOCK_STARTS.slice(0, first)];
+}
+
+/** The IPv4 block that begins at `start`. */
+export function ipv4Block(start: number): string {
+  return `10.${start}.0.0/14`;
+}
+
+/** The IPv6 block of a lab: a ULA prefix made from its name and the start of its IPv4 block (RFC 4193, section 3.2). */
+export function ipv6Prefix(name: string, start: number): string {
+  const hex = createHash("sha256").update(`${name}/${start}`).digest("hex");
+  return `fd${hex.slice(0, 2)}:${group(hex.slice(2, 6))}:${group(hex.slice(6, 10))}`;
+}
+
+/** Leading zeros are dropped, as RFC 5952 asks. */
+function group(hex: string): string {
+  return Number.parseInt(hex, 16).toString(16);
+}
+
+/** Works out the fleet. `blockStart` is one of `BLOCK_STARTS`, chosen so that it meets no route of the machine. */
+export function planTopology(spec: LabSpec, blockStart: number): LabTopology {
+  checkSpec(spec);
+  const prefix = ipv6Prefix(spec.name, blockStart);
+  const second = blockStart;
+  const indexes = Array.from({ length: spec.members + 1 }, (_, index) => index);
+  return {
+    spec,
+    block: { v4: ipv4Block(second), v6: `${prefix}::/48` },
+    serviceCidr: { v4: `10.${second + 1}.0.0/16`, v6: `${prefix}:ffff::/112` },
+    host: {
+      link: `fl-${spec.name}`,
+      machine: { v4: `10.${second}.255.2`, v6: `${prefix}:fffe::2` },
+      fabric: { v4: `10.${second}.255.1`, v6: `${prefix}:fffe::1` },
+    },
+    clusters: indexes.map((index) => planCluster(spec, { index, second, prefix })),
+  };
+}
+
+interface Place {
+  readonly index: number;
+  readonly second: number;
+  readonly prefix: string;
+}
+
+function planCluster(spec: LabSpec, place: Place): LabCluster {
+  const { index, second, prefix } = place;
+  const name = index === 0 ? "hub" : `member-${index}`;
+  const runs = spec.bare ? "nothing" : index === 0 ? "hub" : "member";
+  const at = (host: number): DualAddress => ({
+    v4: `10.${second}.${index}.${host}`,
+    // RFC 5952: the hub's group of zeros is part of the run that "::" stands for.
+    v6: `${prefix}${index === 0 ? "" : `:${index.toString(16)}`}::${host}`,
+  });
+  const numbers = runs === "hub" ? [] : Array.from({ length: spec.nodes }, (_, node) => node + 1);
+  return {
+    name,
+    index,
+    runs,
+    api: at(1),
+    fleetDns: at(2),
+    clusterDns: at(3),
+    dnsService: { v4: `10.${second + 1}.0.10`, v6: `${prefix}:ffff::a` },
+    loadBalancerCidr: {
+      v4: `10.${second}.${index}.128/25`,
+      v6: `${prefix}:${(0x1000 + index).toString(16)}::/112`,
+    },
+    nodes: numbers.map((number) => planNode(spec, place, { number, name, address: at(10 + number) })),
+    link: `c${index}`,
+  };
+}
+
+function planNode(
+  spec: LabSpec,
+  place: Place,
+  node: { number: number; name: string; address: DualAddress },
+): LabNode {
+  const ordinal = (spec.bare ? place.index : place.index - 1) * spec.nodes + (node.number - 1);
+  return {
+    name: `${node.name}-node-${node.number}`,
+    address: node.address,
+    podCidr: {
+      v4: `10.${place.second + 2 + Math.floor(ordinal / 256)}.${ordinal % 256}.0/24`,
+      v6: `${place.prefix}:${(0x2000 + ordinal).toString(16)}::/64`,
+    },
+    zone: `${node.name}-zone-${node.number}`,
+    link: `n${node.number}`,
+  };
+}

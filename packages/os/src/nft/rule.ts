@@ -1,0 +1,68 @@
+import { createHash } from "node:crypto";
+import { FleetError } from "@fairlead/base/errors.ts";
+
+/**
+ * One rule. The kernel gives a rule back in another spelling than it was written in, so rules are compared by the
+ * digest of their text, which travels with them as their comment. A rule that someone else changed under our comment
+ * goes unseen; one added without it, removed or moved does not.
+ */
+export interface NftRule {
+  readonly digest: string;
+  /** Absent in a state that was read from the kernel. */
+  readonly text?: string;
+}
+
+/** Text that has been checked to be one word of the nft grammar. Only this file makes it. */
+export interface NftWord {
+  readonly word: string & { readonly __brand: "NftWord" };
+}
+
+/** NFT_NAME_MAXLEN of linux/netfilter/nf_tables.h is 256 with the closing NUL; 128 keeps names readable. */
+const NAME = /^[A-Za-z][A-Za-z0-9_-]{0,127}$/;
+
+/** A rule from program text and checked words: rule`ip daddr . meta l4proto vmap ${setRef("services")}`. */
+export function rule(parts: TemplateStringsArray, ...words: readonly (NftWord | number)[]): NftRule {
+  let text = parts[0] ?? "";
+  for (const [at, word] of words.entries()) text += wordText(word) + (parts[at + 1] ?? "");
+  const digest = createHash("sha256").update(text).digest("hex").slice(0, 16);
+  return { digest, text };
+}
+
+/** A reference to a set or map: "@name". */
+export function setRef(name: string): NftWord {
+  return { word: `@${checkName(name)}` as NftWord["word"] };
+}
+
+/** The name of a chain, as the target of a jump. */
+export function chainRef(name: string): NftWord {
+  return { word: checkName(name) as NftWord["word"] };
+}
+
+/**
+ * Refuses a name of a table, chain or set that nft would not read as one word.
+ *
+ * @throws {FleetError} `OPTION_INVALID`
+ */
+export function checkName(name: string): string {
+  if (NAME.test(name)) return name;
+  throw new FleetError("OPTION_INVALID", `not a name of nftables: ${JSON.stringify(name)}`);
+}
+
+function wordText(word: NftWord | number): string {
+  if (typeof word !== "number") return word.word;
+  if (Number.isInteger(word) && word >= 0 && word <= 0xffff_ffff) return String(word);
+  throw new FleetError("OPTION_INVALID", `not a number of nftables: ${word}`);
+}
+
+const COMMENT_PREFIX = "fl:";
+
+/** The comment that carries a rule's digest. */
+export function ruleComment(of: NftRule): string {
+  return `${COMMENT_PREFIX}${of.digest}`;
+}
+
+/** The rule that a comment stands for. A rule of somebody else equals none of ours. */
+export function ruleOfComment(comment: string | undefined): NftRule {
+  if (comment === undefined || !comment.startsWith(COMMENT_PREFIX)) return { digest: "" };
+  return { digest: comment.slice(COMMENT_PREFIX.length) };
+}

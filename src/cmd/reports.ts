@@ -1,7 +1,0 @@
-import type { Report } from "#cli/fleet/steps.ts";
-
-/** A step done, for whoever watches. */
-export function sayReport({ step, status, message }: Report): void {
-  const sign = { done: "✓", failed: "✗", undone: "↩" }[status];
-  process.stderr.write(`${sign} ${step}${message === undefined ? "" : `: ${message}`}\n`);
-}

@@ -1,0 +1,58 @@
+import { existsSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { rbacManifests } from "../../scripts/rbac-manifests.ts";
+import { SECRETS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { allow, rulesOf } from "@fairlead/fleet/authz/access.ts";
+import { PROGRAMS } from "@fairlead/fleet/authz/programs.ts";
+
+const root = fileURLToPath(new URL("../../", import.meta.url));
+
+describe("declared rights", () => {
+  it("become the fewest rules: what is said of a kind in several places is one, kinds with equal verbs share one", () => {
+    expect(
+      rulesOf([
+        allow(SERVICES, ["watch", "list"]),
+        allow(SECRETS, ["list"]),
+        allow(SECRETS, ["watch"]),
+        allow(SECRETS, ["patch"], { names: ["b", "a"] }),
+        allow(SERVICES, ["patch"], { subresource: "status" }),
+      ]),
+    ).toEqual([
+      { apiGroups: [""], resources: ["secrets", "services"], verbs: ["list", "watch"] },
+      { apiGroups: [""], resources: ["secrets"], resourceNames: ["a", "b"], verbs: ["patch"] },
+      { apiGroups: [""], resources: ["services/status"], verbs: ["patch"] },
+    ]);
+  });
+
+  it.each([...rbacManifests()])("are what %s says", (path, text) => {
+    const kept = existsSync(`${root}${path}`) ? readFileSync(`${root}${path}`, "utf8") : "";
+    expect(kept, "out of date: node scripts/generate-crds.ts").toBe(text);
+  });
+});
+
+describe.each(PROGRAMS)("C8: $name", ({ cluster, system }) => {
+  const everywhere = rulesOf(cluster);
+  const all = [...everywhere, ...rulesOf(system)];
+
+  it("reads no Secret but by its name in fleet-system", () => {
+    expect(everywhere.filter((it) => it.resources?.includes("secrets"))).toEqual([]);
+    for (const rule of all.filter((it) => it.resources?.includes("secrets")))
+      expect(rule.resourceNames).not.toHaveLength(0);
+  });
+
+  it("writes no CustomResourceDefinitions, and reads those that it waits for", () => {
+    for (const rule of all.filter((it) => it.resources?.includes("customresourcedefinitions"))) {
+      expect(rule.resourceNames).not.toHaveLength(0);
+      expect(["get", "list", "watch"]).toEqual(expect.arrayContaining(rule.verbs));
+    }
+  });
+
+  it("has no wildcards, and gives itself nothing", () => {
+    for (const rule of all) {
+      expect([...rule.verbs, ...(rule.apiGroups ?? []), ...(rule.resources ?? [])]).not.toContain("*");
+      expect(rule.verbs).not.toContain("escalate");
+      expect(rule.verbs).not.toContain("impersonate");
+    }
+  });
+});

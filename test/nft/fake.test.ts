@@ -1,4 +1,0 @@
-import { createFakeNft } from "#nft/fake.ts";
-import { describeNftDriver } from "./contract.ts";
-
-describeNftDriver("nftables in memory", async () => createFakeNft(), { runs: 200 });

@@ -1,0 +1,392 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { type EndpointSlice, ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { NAMESPACES, type Service, SERVICES, type ServicePort } from "@fairlead/kube/api/core/v1/types.ts";
+import {
+  HUB_ACCESS,
+  MEMBER_ACCESS,
+  type ProgramAccess,
+  PROGRAMS,
+} from "@fairlead/fleet/authz/programs.ts";
+import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { MCS_SERVICE_EXPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
+import { type ApiServer, type ApiServerOptions, startApiServer } from "@fairlead/apiserver/server.ts";
+import type { Clock } from "@fairlead/base/clock.ts";
+import { createLogger } from "@fairlead/base/log.ts";
+import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
+import { type Hub, type HubOptions, startHub } from "@fairlead/fleet/hub/hub.ts";
+import { runAgent } from "@fairlead/fleet/member/agent/agent.ts";
+import type { Member } from "@fairlead/fleet/member/member.ts";
+import type { Probe } from "@fairlead/fleet/member/probes/tcp.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
+import { type RuntimeDeps, systemDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { AccessLog, configAs, grant, PROGRAM_AGENT, type Standing, tokensOf } from "./access.ts";
+
+/** A hub and members in this process: real API servers, real controllers, no nodes. */
+
+export interface TestCluster extends AsyncDisposable {
+  readonly name: string;
+  readonly config: ClusterConfig;
+  readonly client: KubeClient;
+  readonly server: ApiServer;
+  readonly dataDir: string;
+  /** What its programs asked for. */
+  readonly asked: AccessLog;
+}
+
+const level = process.env["FLEET_TEST_LOG"] === undefined ? "silent" : "debug";
+
+export function testDeps(name: string): RuntimeDeps {
+  return systemDeps(createLogger(name, level));
+}
+
+/** Longest wait for anything in these tests. Unit: milliseconds. */
+export const PATIENCE_MS = 20_000;
+/** All members join at once, each with an authority and keys of its own to make: a busy machine needs its time. Unit: milliseconds. */
+const JOIN_PATIENCE_MS = 45_000;
+
+export async function startCluster(
+  name: string,
+  programs: readonly ProgramAccess[],
+  options: Pick<ApiServerOptions, "serviceRanges" | "clock"> = {},
+): Promise<TestCluster> {
+  const dataDir = await mkdtemp(join(tmpdir(), `fairlead-test-${name}-`));
+  const asked = new AccessLog();
+  const server = await startApiServer({
+    dataDir,
+    journal: "none",
+    audit: asked.audit,
+    authentication: tokensOf([...new Set([...PROGRAMS, ...programs])]),
+    ...options,
+  });
+  const config = await loadKubeconfig(server.kubeconfig);
+  const client = connect(config, testDeps(name));
+  await grant(client, programs);
+  return {
+    name,
+    config,
+    client,
+    server,
+    dataDir,
+    asked,
+    async [Symbol.asyncDispose]() {
+      await client[Symbol.asyncDispose]();
+      await server.close();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A process that can be stopped and started again: a hub's controllers, or a member's agent. */
+export class Restartable implements AsyncDisposable {
+  readonly #run: (signal: AbortSignal) => Promise<void>;
+  #stop = new AbortController();
+  #running: Promise<void> | undefined;
+  constructor(run: (signal: AbortSignal) => Promise<void>) {
+    this.#run = run;
+  }
+  start(): void {
+    this.#stop = new AbortController();
+    this.#running = this.#run(this.#stop.signal);
+    this.#running.catch(() => {});
+  }
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#running?.catch(() => {});
+    this.#running = undefined;
+  }
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+}
+
+export interface TestFleet extends AsyncDisposable {
+  readonly hub: TestCluster;
+  readonly hubProgram: Restartable;
+  readonly members: ReadonlyMap<string, TestCluster>;
+  readonly agents: ReadonlyMap<string, Restartable>;
+  readonly running: ReadonlyMap<string, Member>;
+  readonly runningHub: () => Hub | undefined;
+  client(name: string): KubeClient;
+}
+
+export interface FleetOptions {
+  readonly members: readonly string[];
+  readonly leaseSeconds?: number;
+  readonly forceDeleteSeconds?: number;
+  readonly probe?: (member: string) => Probe;
+  readonly trafficManager?: HubOptions["trafficManager"];
+  /** Ranges of Service addresses, by member. Default: the server's own. */
+  readonly serviceRanges?: Readonly<Record<string, readonly string[]>>;
+  /** By program ("hub", "a") and API server ("hub/apiserver"). Default: the system's. */
+  readonly clocks?: Readonly<Record<string, Clock>>;
+  /** Default: all. */
+  readonly join?: readonly string[];
+  /** The member whose cluster is the hub's. Default: none. */
+  readonly inHub?: string;
+  /** Members that speak to the hub as a ServiceAccount. Default: none. */
+  readonly byToken?: readonly string[];
+  /** What each program is given in the place of its clients, each time it starts. Default: these. */
+  readonly wrap?: (client: KubeClient) => KubeClient;
+}
+
+export async function startFleet(options: FleetOptions): Promise<TestFleet> {
+  const { wrap = same } = options;
+  await using stack = new AsyncDisposableStack();
+  const depsOf = (name: string): RuntimeDeps => ({ ...testDeps(name), ...clockOf(options, name) });
+  const programs = options.inHub === undefined ? [HUB_ACCESS] : [HUB_ACCESS, MEMBER_ACCESS];
+  const hub = stack.use(await startCluster("hub", programs, clockOf(options, "hub/apiserver")));
+  let currentHub: Hub | undefined;
+  const hubProgram = stack.use(
+    new Restartable(async (signal) => {
+      await using client = wrap(connectProgram(configAs(HUB_ACCESS, hub.config), depsOf("hub")));
+      const { leaseSeconds, forceDeleteSeconds, trafficManager } = options;
+      const lease = {
+        ...(leaseSeconds === undefined ? {} : { leaseSeconds }),
+        ...(forceDeleteSeconds === undefined ? {} : { forceDeleteSeconds }),
+      };
+      await using running = await startHub(client, { ...lease, trafficManager }, depsOf("hub"), signal);
+      currentHub = running;
+      await aborted(signal);
+      currentHub = undefined;
+    }),
+  );
+  hubProgram.start();
+  const members = new Map<string, TestCluster>();
+  const agents = new Map<string, Restartable>();
+  const running = new Map<string, Member>();
+  for (const name of options.members) {
+    const serviceRanges = options.serviceRanges?.[name];
+    const more = {
+      ...clockOf(options, `${name}/apiserver`),
+      ...(serviceRanges === undefined ? {} : { serviceRanges }),
+    };
+    const cluster = name === options.inHub ? hub : stack.use(await startCluster(name, [MEMBER_ACCESS], more));
+    members.set(name, cluster);
+    const probe = options.probe?.(name);
+    const agent = stack.use(
+      new Restartable(async (signal) => {
+        const deps = depsOf(name);
+        await using local = wrap(connectProgram(configAs(MEMBER_ACCESS, cluster.config), deps));
+        await runAgent(
+          {
+            local,
+            connectHub: (config) => wrap(connectProgram(config, deps)),
+            deps,
+            ...(probe === undefined ? {} : { probe }),
+            onMember: (member) => (member === undefined ? running.delete(name) : running.set(name, member)),
+          },
+          signal,
+        );
+      }),
+    );
+    agents.set(name, agent);
+    agent.start();
+  }
+  await Promise.all(
+    (options.join ?? options.members).map((name) =>
+      joinCluster(
+        {
+          name,
+          hub: hub.config,
+          member: at(members, name).config,
+          heartbeatSeconds: 1,
+          ...(options.byToken?.includes(name) === true ? { identity: "token" as const } : {}),
+          timeoutMs: JOIN_PATIENCE_MS,
+        },
+        testDeps("join"),
+        // Later than what says how far the join has come.
+        AbortSignal.timeout(JOIN_PATIENCE_MS + 5000),
+      ),
+    ),
+  );
+  const held = stack.move();
+  return {
+    hub,
+    hubProgram,
+    members,
+    agents,
+    running,
+    runningHub: () => currentHub,
+    client: (name) => (name === "hub" ? hub.client : at(members, name).client),
+    async [Symbol.asyncDispose]() {
+      const standing = await standingOn(hub.client);
+      await held.disposeAsync();
+      const refused = [
+        ...hub.asked.refused(standing),
+        ...[...members.values()].flatMap((it) => it.asked.refused()),
+      ];
+      if (refused.length > 0)
+        throw new Error(
+          `programs were refused what src/api/fairlead.dev/access/ does not declare:\n${refused.map((it) => JSON.stringify(it)).join("\n")}`,
+        );
+    },
+  };
+}
+
+/** A test may have ended the hub's server: nobody is a member then. */
+async function standingOn(hub: KubeClient): Promise<Standing> {
+  const none = { items: [] };
+  const namespaces = await hub.list(NAMESPACES).catch(() => none);
+  const members = await hub.list(MEMBER_CLUSTERS).catch(() => none);
+  return {
+    namespaces: new Set(namespaces.items.map((it) => it.metadata.name)),
+    identities: new Set(members.items.map((it) => it.spec.identity.name)),
+  };
+}
+
+function clockOf({ clocks }: FleetOptions, name: string): { readonly clock?: Clock } {
+  const clock = clocks?.[name];
+  return clock === undefined ? {} : { clock };
+}
+
+function same(client: KubeClient): KubeClient {
+  return client;
+}
+
+export function connectProgram(config: ClusterConfig, deps: RuntimeDeps): KubeClient {
+  return connect(config, { ...deps, userAgent: PROGRAM_AGENT });
+}
+
+function at<T>(map: ReadonlyMap<string, T>, name: string): T {
+  const value = map.get(name);
+  if (value === undefined) throw new Error(`no cluster ${name}`);
+  return value;
+}
+
+export function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+/** Resolves with the objects of a kind once they are as `until` wants them; fails showing how they are. */
+export async function eventually<T extends KubeObject>(
+  client: KubeClient,
+  of: Resource<T>,
+  until: (objects: readonly T[]) => boolean,
+  options: { readonly namespace?: string; readonly timeoutMs?: number } = {},
+): Promise<readonly T[]> {
+  const { namespace, timeoutMs = PATIENCE_MS } = options;
+  await using informer = createInformer(
+    client,
+    of,
+    namespace === undefined ? {} : { namespace },
+    testDeps("test"),
+  );
+  const stop = new AbortController();
+  const done = Promise.withResolvers<readonly T[]>();
+  const look = (): void => {
+    const objects = [...informer.store.list()];
+    if (informer.hasSynced && until(objects)) done.resolve(objects);
+  };
+  using _watch = informer.subscribe(look);
+  const timer = setTimeout(() => {
+    const shown = JSON.stringify([...informer.store.list()], undefined, 1).slice(0, 6000);
+    done.reject(new Error(`${of.plural} did not come to be as expected:\n${shown}`));
+  }, timeoutMs);
+  informer.start(stop.signal);
+  void informer.synced(stop.signal).then(look, () => {});
+  try {
+    return await done.promise;
+  } finally {
+    clearTimeout(timer);
+    stop.abort();
+  }
+}
+
+/** One object, once it is as `until` wants it. */
+export async function eventuallyOne<T extends KubeObject>(
+  client: KubeClient,
+  of: Resource<T>,
+  key: ObjectKey,
+  until: (object: T) => boolean = () => true,
+): Promise<T> {
+  const is = (it: T): boolean => objectKey(it.metadata.namespace, it.metadata.name) === key && until(it);
+  const found = (await eventually(client, of, (objects) => objects.some(is))).find(is);
+  if (found === undefined) throw new Error("unreachable");
+  return found;
+}
+
+export async function ensureNamespace(client: KubeClient, name: string): Promise<void> {
+  if ((await client.find(NAMESPACES, objectKey(undefined, name))) === undefined)
+    await client.create(NAMESPACES, { metadata: { name } });
+}
+
+export interface Workload {
+  readonly namespace?: string;
+  readonly name?: string;
+  readonly ports?: readonly ServicePort[];
+  readonly headless?: boolean;
+  /** Addresses of ready pods. */
+  readonly addresses: readonly string[];
+  readonly service?: Partial<NonNullable<Service["spec"]>>;
+}
+
+const HTTP: readonly ServicePort[] = [{ name: "http", protocol: "TCP", port: 80, targetPort: 8080 }];
+
+/** A Service with a slice, as the controllers of a real cluster would make it. */
+export async function deploy(client: KubeClient, workload: Workload): Promise<void> {
+  const { namespace = "work", name = "hello", headless = false, addresses } = workload;
+  const ports = workload.ports ?? HTTP;
+  await ensureNamespace(client, namespace);
+  await client.create(SERVICES, {
+    metadata: { namespace, name },
+    spec: {
+      selector: { app: name },
+      ports: [...ports],
+      ...(headless ? { clusterIP: "None" } : {}),
+      ...workload.service,
+    },
+  });
+  await client.create(ENDPOINT_SLICES, sliceOf({ ...workload, namespace, name, addresses, ports }));
+}
+
+export function sliceOf(workload: Workload & { readonly suffix?: string }): EndpointSlice {
+  const { namespace = "work", name = "hello", addresses, ports = HTTP, suffix = "abcde" } = workload;
+  return {
+    metadata: { namespace, name: `${name}-${suffix}`, labels: { [SERVICE_NAME_LABEL]: name } },
+    addressType: addresses[0]?.includes(":") === true ? "IPv6" : "IPv4",
+    endpoints: addresses.map((address, index) => ({
+      addresses: [address],
+      conditions: { ready: true, serving: true, terminating: false },
+      nodeName: `node-${index}`,
+      zone: "zone-a",
+    })),
+    ports: ports.map((port) => ({
+      ...(port.name === undefined ? {} : { name: port.name }),
+      protocol: port.protocol ?? "TCP",
+      port: typeof port.targetPort === "number" ? port.targetPort : port.port,
+    })),
+  };
+}
+
+export async function exportBy(
+  door: "fleet" | "mcs",
+  client: KubeClient,
+  options: {
+    readonly namespace?: string;
+    readonly name?: string;
+    readonly annotations?: Record<string, string>;
+  } = {},
+): Promise<void> {
+  const { namespace = "work", name = "hello", annotations } = options;
+  const metadata = { namespace, name, ...(annotations === undefined ? {} : { annotations }) };
+  if (door === "fleet") await client.create(FLEET_SERVICE_EXPORTS, { metadata });
+  else await client.create(MCS_SERVICE_EXPORTS, { metadata });
+}
+
+/** Addresses of all endpoints, sorted. */
+export function addressesOf(slices: readonly EndpointSlice[]): string[] {
+  return slices.flatMap((slice) => slice.endpoints.flatMap((it) => it.addresses)).toSorted();
+}

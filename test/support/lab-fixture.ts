@@ -1,0 +1,215 @@
+/** A whole lab for a test, brought up by the CLI as people do it, with a name and a state folder of its own. */
+
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { ObjectMeta } from "@fairlead/kube/api/meta/types.ts";
+import { delay, systemClock } from "@fairlead/base/clock.ts";
+import { exec, type ExecOptions, type ExecResult } from "@fairlead/base/exec.ts";
+import { silentLogger } from "@fairlead/base/log.ts";
+import { connect } from "@fairlead/kube/client/client.ts";
+import { systemDeps } from "@fairlead/base/deps.ts";
+import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { type LabLayout, labLayout } from "@fairlead/lab/layout.ts";
+import { requireState } from "@fairlead/lab/state.ts";
+import type { LabCluster, LabTopology } from "@fairlead/lab/topology.ts";
+import { listNetns } from "@fairlead/os/netns/netns.ts";
+import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
+import { type Answer, parseTry, requestLoop, type Try } from "../../scripts/demo/requests.ts";
+import { findKubectl } from "@fairlead/base/program/kubectl.ts";
+
+export const checkout = fileURLToPath(new URL("../..", import.meta.url));
+
+/** Longest wait for anything that a busy machine may delay. Unit: milliseconds. */
+const PATIENCE_MS = 30_000;
+
+/** The folder in which labs of a test have theirs: short, because sockets lie below it (unix(7): 108 bytes). */
+export function makeStateRoot(): string {
+  return mkdtempSync("/run/fairlead-test-");
+}
+
+/** Runs the CLI of this checkout; by default a code other than 0 is an error. */
+export function runFairlead(
+  stateRoot: string,
+  args: readonly string[],
+  options: ExecOptions = {},
+): Promise<ExecResult> {
+  return exec(`${checkout}bin/fairlead`, args, {
+    timeoutMs: 100_000,
+    ...options,
+    addEnv: { FAIRLEAD_STATE: stateRoot, ...options.addEnv },
+  });
+}
+
+export interface LabShape {
+  readonly name: string;
+  readonly members?: number;
+  readonly nodes?: number;
+  /** Default: a new one. */
+  readonly stateRoot?: string;
+  /** More flags of `lab up`. */
+  readonly flags?: readonly string[];
+}
+
+export interface TestLab extends AsyncDisposable {
+  readonly name: string;
+  readonly stateRoot: string;
+  readonly layout: LabLayout;
+  readonly topology: LabTopology;
+  cluster(name: string): LabCluster;
+  /** A client of that cluster as administrator; made when first asked for. */
+  client(name: string): Promise<KubeClient>;
+  /** `fairlead lab VERB … --name NAME`. */
+  lab(verb: string, args?: readonly string[], options?: ExecOptions): Promise<ExecResult>;
+  kubectl(cluster: string, args: readonly string[], options?: ExecOptions): Promise<ExecResult>;
+  /** Applies objects with the real kubectl. */
+  apply(cluster: string, ...objects: readonly object[]): Promise<void>;
+  /** What a pod printed; the last lines of it, or all. Asked for often: kubectl takes longer to start than this takes. */
+  logOf(cluster: string, pod: Pick<ObjectMeta, "namespace" | "name">, lines?: number): Promise<string>;
+  /** Runs a shell script in a pod and returns what it printed. */
+  inPod(cluster: string, pod: string, script: string): Promise<string>;
+  /** Requests from a pod, one after another; undefined stands for one that failed. */
+  ask(cluster: string, pod: string, how: Asking): Promise<readonly (Answer | undefined)[]>;
+}
+
+export interface Asking {
+  readonly url: string;
+  readonly count: number;
+}
+
+export function upArgs({ name, members = 2, nodes = 1, flags = [] }: LabShape): readonly string[] {
+  return ["lab", "up", "--name", name, "--members", String(members), "--nodes", String(nodes), ...flags];
+}
+
+export async function startLab(shape: LabShape): Promise<TestLab> {
+  const { name, stateRoot = makeStateRoot() } = shape;
+  const layout = labLayout(stateRoot, name);
+  const clients = new Map<string, Promise<KubeClient>>();
+  const dispose = async (): Promise<void> => {
+    for (const client of clients.values()) await (await client)[Symbol.asyncDispose]();
+    await runFairlead(stateRoot, ["lab", "down", "--name", name]);
+    // The last lab takes the folder with it.
+    if (shape.stateRoot === undefined) rmSync(stateRoot, { recursive: true, force: true });
+  };
+  try {
+    await runFairlead(stateRoot, upArgs(shape));
+  } catch (error) {
+    await dispose();
+    throw error;
+  }
+  const { topology } = requireState(layout, name);
+  const program = findKubectl(`${checkout}node_modules/.tools`);
+  const kubectl: TestLab["kubectl"] = (cluster, args, options = {}) =>
+    exec(program, ["--kubeconfig", layout.kubeconfig, "--context", cluster, ...args], {
+      timeoutMs: 60_000,
+      ...options,
+    });
+  const inPod = async (cluster: string, pod: string, script: string): Promise<string> => {
+    const [namespace = "", podName = ""] = pod.split("/");
+    return (await kubectl(cluster, ["-n", namespace, "exec", podName, "--", "sh", "-c", script])).stdout;
+  };
+  const client: TestLab["client"] = (cluster) => {
+    const made = clients.get(cluster) ?? connectTo(layout, cluster);
+    clients.set(cluster, made);
+    return made;
+  };
+  return {
+    name,
+    stateRoot,
+    layout,
+    topology,
+    kubectl,
+    inPod,
+    client,
+    cluster: (wanted) => found(topology.clusters.find((it) => it.name === wanted)),
+    async logOf(cluster, pod, lines) {
+      const last = lines === undefined ? "" : `?tailLines=${lines}`;
+      const path = `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}/log${last}`;
+      const signal = AbortSignal.timeout(PATIENCE_MS / 3);
+      const log = await (await client(cluster)).request("GET", path, undefined, { signal });
+      return typeof log === "string" ? log : JSON.stringify(log);
+    },
+    lab: (verb, args = [], options = {}) =>
+      runFairlead(stateRoot, ["lab", verb, "--name", name, ...args], options),
+    async apply(cluster, ...objects) {
+      const input = objects.map((it) => JSON.stringify(it)).join("\n---\n");
+      await kubectl(cluster, ["apply", "-f", "-"], { input });
+    },
+    async ask(cluster, pod, { url, count }) {
+      return parseTries(await inPod(cluster, pod, requestLoop(url, count, 0))).map((it) => it.answer);
+    },
+    [Symbol.asyncDispose]: dispose,
+  };
+}
+
+async function connectTo(layout: LabLayout, cluster: string): Promise<KubeClient> {
+  return connect(await loadKubeconfig(layout.kubeconfig, { context: cluster }), systemDeps(silentLogger));
+}
+
+export type ParsedTry = Try & { readonly answer: Answer | undefined };
+
+/** What a request loop printed. */
+export function parseTries(text: string): readonly ParsedTry[] {
+  return text
+    .split("\n")
+    .map((line) => parseTry(line))
+    .filter((it) => it !== undefined);
+}
+
+/** The value, which has to be there. */
+export function found<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error("what the test looks for is not there");
+  return value;
+}
+
+/**
+ * Asks until the answer satisfies, for things outside the API that nobody tells of. The last answer, or the last error,
+ * is in the message when the time is over.
+ */
+export async function until<T>(
+  what: string,
+  read: () => Promise<T>,
+  isEnough: (value: T) => boolean,
+): Promise<T> {
+  const deadlineMs = systemClock.monotonic() + PATIENCE_MS;
+  let last: unknown;
+  for (;;) {
+    try {
+      const value = await read();
+      if (isEnough(value)) return value;
+      last = value;
+    } catch (error) {
+      last = error;
+    }
+    if (systemClock.monotonic() > deadlineMs)
+      throw new Error(`${what}: not so within ${PATIENCE_MS / 1000} s; last: ${show(last)}`);
+    await delay(systemClock, 100, AbortSignal.timeout(PATIENCE_MS));
+  }
+}
+
+function show(value: unknown): string {
+  return Error.isError(value) ? value.message : JSON.stringify(value)?.slice(0, 2000);
+}
+
+/** Ids of the application processes in the pods of a cluster, each with its start time, sorted. */
+export async function podProcesses(lab: TestLab, cluster: string): Promise<readonly string[]> {
+  const nodes = lab.cluster(cluster).nodes.map((it) => lab.layout.node(it.name));
+  const namespaces = (await Promise.all(nodes.map((it) => listNetns(it)))).flat();
+  const pids = [...(await pidsByNetns(namespaces)).values()].flat();
+  return pids
+    .flatMap((pid) => {
+      try {
+        const isApplication = readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("lab-echo");
+        return isApplication ? [`${pid}`] : [];
+      } catch {
+        return [];
+      }
+    })
+    .toSorted();
+}
+
+/** The id of a program of the lab, out of its record. */
+export function pidOf(lab: Pick<TestLab, "layout">, program: string): number {
+  const record: unknown = JSON.parse(readFileSync(lab.layout.processFile(program), "utf8"));
+  return (record as { readonly pid: number }).pid;
+}
