@@ -7,14 +7,15 @@ import { LongestFirst } from "./scripts/longest-first.ts";
 const failures = process.env[FAILURES_FILE];
 
 /** Beside the sources, and needs sockets or programs. */
-const INTEGRATION = "src/**/*.integration.test.ts";
+const INTEGRATION = "packages/*/src/**/*.integration.test.ts";
 /** Besides those beside the sources: what is below `test/` and needs neither sockets nor programs. */
 const UNIT = [
-  "src/**/*.test.ts",
+  "packages/*/src/**/*.test.ts",
   "scripts/**/*.test.ts",
   "test/{architecture,coming-from,docs,regular-expressions}.test.ts",
-  "test/{corpus/normalise,e2e/snapshot,fleet/pairs,fuzz/decoders,kube/client-fake,mcs/conflicts}.test.ts",
-  "test/{nft/fake,recorded-objects/recorded,traffic/fake}.test.ts",
+  "packages/apiserver/test/corpus/normalise.test.ts",
+  "test/{e2e/snapshot,fleet/pairs,fuzz/decoders,kube/client-fake,mcs/conflicts}.test.ts",
+  "test/{generated/*,recorded-objects/recorded,traffic/fake}.test.ts",
 ];
 /** What it compares is the machine before a lab and after. */
 const ON_MACHINE = ["test/lab/leftovers.test.ts"];
@@ -63,7 +64,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "integration",
-          include: [INTEGRATION, "test/**/*.test.ts"],
+          include: [INTEGRATION, "{test,packages/*/test}/**/*.test.ts"],
           exclude: ["test/lab/**", "test/e2e/fleet.test.ts", ...UNIT.slice(1), ...EXCLUDED],
           testTimeout: 30_000,
           // A real kube-apiserver takes its time to start (`npm run test:real`).

@@ -10,8 +10,15 @@ import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/typ
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import { CONFIG_MAPS, NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
-import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  ENDPOINT_SLICES,
+  type EndpointSlice,
+  SERVICE_NAME_LABEL,
+} from "@fairlead/kube/api/discovery/v1/types.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,

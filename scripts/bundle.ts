@@ -20,7 +20,7 @@ const plainHttp: Plugin = {
 };
 
 /** Where a package is loaded when it is first used, at once: by `load`, which `createRequire` made. */
-const LOADS_LATE = /[\\/]src[\\/]apiserver[\\/]schema[\\/]patterns\.ts$/;
+const LOADS_LATE = /[\\/]apiserver[\\/]src[\\/]schema[\\/]patterns\.ts$/;
 
 /** Takes such a package into the bundle, still to be loaded late: esbuild does so for the word `require`, and no other. */
 const latePackages: Plugin = {

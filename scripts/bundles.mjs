@@ -55,9 +55,13 @@ async function make(folder) {
 }
 
 function keyOfSources() {
-  const sources = readdirSync(join(root, "src"), { recursive: true, withFileTypes: true })
+  const packages = readdirSync(join(root, "packages")).map((it) => join(root, "packages", it));
+  const sources = packages
+    .filter((it) => existsSync(join(it, "src")))
+    .flatMap((it) => readdirSync(join(it, "src"), { recursive: true, withFileTypes: true }))
     .filter((it) => it.isFile() && !it.name.endsWith(".test.ts"))
     .map((it) => join(it.parentPath, it.name))
+    .concat(packages.map((it) => join(it, "package.json")).filter((it) => existsSync(it)))
     .toSorted();
   const hash = createHash("sha256");
   for (const path of [...sources, ...ALSO.map((it) => join(root, it))]) {

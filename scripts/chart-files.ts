@@ -1,5 +1,8 @@
 import { stringify } from "yaml";
-import { type CustomResourceDefinition, CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import {
+  type CustomResourceDefinition,
+  CUSTOM_RESOURCE_DEFINITIONS,
+} from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { type Access, allow, rulesOf } from "@fairlead/fleet/authz/access.ts";
 import {

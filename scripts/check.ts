@@ -4,7 +4,7 @@ import { runSteps, type Step } from "./steps.ts";
 export const CHECKS: readonly Step[] = [
   { name: "format", command: ["oxfmt", "--check", "."] },
   { name: "lint", command: ["oxlint", "."] },
-  { name: "types", command: ["tsc", "-p", "."] },
+  { name: "types", command: ["tsc", "-b"] },
   { name: "dead code", command: ["knip"] },
   { name: "generated files", command: ["node", "scripts/generate.ts", "--check"] },
   { name: "unit tests", command: ["vitest", "run", "--project", "unit"] },

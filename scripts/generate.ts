@@ -29,7 +29,10 @@ function renderAll(inputs: Inputs): Map<string, string> {
       "packages/apiserver/src/schema/definitions.generated.json",
       renderTable(trimDefinitions(inputs.definitions, served)),
     ],
-    ["packages/apiserver/src/schema/messages.generated.json", renderTable(trimMessages(inputs.messages, served))],
+    [
+      "packages/apiserver/src/schema/messages.generated.json",
+      renderTable(trimMessages(inputs.messages, served)),
+    ],
   ]);
 }
 

@@ -1,41 +1,60 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { join, relative } from "node:path";
+import { join, normalize, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const src = join(root, "src");
+const packagesFolder = join(root, "packages");
 
-/** Areas by row: an area imports from the rows above its own only. */
+/** Packages by row: a package depends on the rows above its own only. */
 const ROWS: readonly (readonly string[])[] = [
   ["base"],
-  ["netaddr", "dnswire", "pki"],
-  ["api", "nft", "iproute", "netns"],
-  ["kube", "apiserver"],
-  ["controllers/hub", "controllers/member", "dns"],
-  ["lab", "cli"],
-  ["cmd"],
+  ["os", "kube"],
+  ["dns", "apiserver"],
+  ["fleet", "lab"],
+  ["fairlead"],
 ];
 
-/** Edges that the rows would refuse, each with its reason. */
-const ALLOWED_EDGES: ReadonlyMap<string, string> = new Map([
-  ["api -> netaddr", "addresses in API objects are checked by the one parser"],
-]);
+/** Folders of a package by row: a folder imports from the rows above its own only. */
+const FOLDER_ROWS: Readonly<Record<string, readonly (readonly string[])[]>> = {
+  kube: [
+    ["api"],
+    ["config"],
+    ["client", "objects"],
+    ["informer"],
+    ["controller", "definitions", "election", "events", "quota"],
+  ],
+  fleet: [["api"], ["domain"], ["authz", "dataplane", "dns"], ["hub", "member", "cli"]],
+};
 
-/** Modules that only a few files may use, and which. */
+/** Modules that only a few files may use, and which. Paths are those below `packages`. */
 const GUARDED: readonly {
   readonly pattern: RegExp;
   readonly what: string;
   readonly allowed: readonly RegExp[];
 }[] = [
-  { pattern: /from "node:child_process"/, what: "starts processes", allowed: [/^base\/exec\.ts$/] },
-  { pattern: /from "node:sqlite"/, what: "opens SQLite", allowed: [/^apiserver\/storage\//] },
+  {
+    pattern: /from "node:child_process"/,
+    what: "starts processes",
+    allowed: [/^base\/src\/exec\.ts$/],
+  },
+  { pattern: /from "node:sqlite"/, what: "opens SQLite", allowed: [/^apiserver\/src\/storage\//] },
   {
     pattern: /process\.env\b/,
     what: "reads the environment",
-    allowed: [/^cmd\//, /^cli\//, /^lab\/images\//, /^base\/exec\.ts$/],
+    allowed: [
+      /^base\/src\/(exec\.ts$|program\/)/,
+      /^apiserver\/src\/(program|envtest)\//,
+      /^fairlead\//,
+      /^fleet\/src\/cli\//,
+      /^lab\/src\/images\//,
+    ],
   },
-  { pattern: /process\.exit\(/, what: "ends the process", allowed: [/^cmd\//] },
+  {
+    pattern: /process\.exit\(/,
+    what: "ends the process",
+    allowed: [/^base\/src\/program\//, /^apiserver\/src\/(program|envtest)\//, /^fairlead\//],
+  },
   {
     pattern: /\bDate\.now\(|\bMath\.random\(/,
     what: "reads the clock or chance directly",
@@ -44,105 +63,141 @@ const GUARDED: readonly {
 ];
 
 interface SourceFile {
+  /** Below `packages`. */
   readonly path: string;
+  readonly package: string;
+  /** The folder below `src`; "" for files of `src` itself. */
+  readonly folder: string;
   readonly text: string;
   readonly imports: readonly string[];
 }
 
-function sourceFiles(folder: string): readonly SourceFile[] {
-  return readdirSync(folder, { withFileTypes: true, recursive: true })
-    .filter((it) => it.isFile() && it.name.endsWith(".ts") && !it.name.endsWith(".test.ts"))
-    .map((it) => {
-      const full = join(it.parentPath, it.name);
-      const text = readFileSync(full, "utf8");
-      const imports = [...text.matchAll(/(?:from|import\()\s*"([^"]+)"/g)].map((match) => match[1] ?? "");
-      return { path: relative(src, full), text, imports };
-    });
+const isSource = (name: string): boolean =>
+  name.endsWith(".ts") && !/(\.(test|fake)|\bcontract)\.ts$/.test(name);
+
+function sourceFiles(): readonly SourceFile[] {
+  return readdirSync(packagesFolder).flatMap((name) => {
+    const src = join(packagesFolder, name, "src");
+    return readdirSync(src, { withFileTypes: true, recursive: true })
+      .filter((it) => it.isFile() && isSource(it.name))
+      .map((it) => {
+        const full = join(it.parentPath, it.name);
+        const text = readFileSync(full, "utf8");
+        const imports = [...text.matchAll(/(?:from|import\()\s*"([^"]+)"/g)].map((match) => match[1] ?? "");
+        const path = relative(packagesFolder, full);
+        return { path, package: name, folder: folderOf(relative(src, full)), text, imports };
+      });
+  });
 }
 
-function areaOf(path: string): string {
-  const parts = path.split("/");
-  return parts[0] === "controllers" ? `${parts[0]}/${parts[1]}` : (parts[0] ?? "");
+function folderOf(path: string): string {
+  return path.includes("/") ? (path.split("/")[0] ?? "") : "";
 }
 
-function resolveImport(file: SourceFile, specifier: string): string | undefined {
+/** The path below the `src` of the importer's own package; undefined for what is imported from elsewhere. */
+function ownImport(file: SourceFile, specifier: string): string | undefined {
   if (specifier.startsWith("#")) return specifier.slice(1);
-  if (specifier.startsWith(".")) return relative(src, join(src, file.path, "..", specifier));
-  return undefined;
+  if (!specifier.startsWith(".")) return undefined;
+  const target = normalize(join(file.path, "..", specifier));
+  return target.startsWith(`${file.package}/src/`)
+    ? target.slice(`${file.package}/src/`.length)
+    : `outside: ${specifier}`;
 }
 
-const files = sourceFiles(src);
+interface Manifest {
+  readonly dependencies?: Readonly<Record<string, string>>;
+}
 
-describe("the architecture", () => {
-  it("lets an area import only from the rows above it", () => {
-    const wrong: string[] = [];
-    for (const file of files) {
-      const from = areaOf(file.path);
-      const fromRow = ROWS.findIndex((row) => row.includes(from));
-      if (fromRow < 0) wrong.push(`${file.path}: area ${from} stands in no row`);
-      for (const specifier of file.imports) {
-        const target = resolveImport(file, specifier);
-        if (target === undefined) continue;
-        const to = areaOf(target);
-        const toRow = ROWS.findIndex((row) => row.includes(to));
-        const isBelow = toRow >= 0 && toRow < fromRow;
-        if (to !== from && !isBelow && !ALLOWED_EDGES.has(`${from} -> ${to}`))
-          wrong.push(`${file.path} imports ${specifier}`);
-      }
-    }
+function dependenciesOf(name: string): readonly string[] {
+  const manifest = JSON.parse(readFileSync(join(packagesFolder, name, "package.json"), "utf8")) as Manifest;
+  return Object.keys(manifest.dependencies ?? {});
+}
+
+function isAbove(rows: readonly (readonly string[])[], upper: string, lower: string): boolean {
+  const [from, to] = [lower, upper].map((name) => rows.findIndex((row) => row.includes(name)));
+  return from !== undefined && to !== undefined && to >= 0 && to < from;
+}
+
+const files = sourceFiles();
+const names = readdirSync(packagesFolder);
+
+describe("the packages", () => {
+  it("depend only on packages of the rows above their own", () => {
+    expect(names.toSorted()).toEqual(ROWS.flat().toSorted());
+    const wrong = names.flatMap((name) =>
+      dependenciesOf(name)
+        .filter((it) => it.startsWith("@fairlead/"))
+        .filter((it) => !isAbove(ROWS, it.slice("@fairlead/".length), name))
+        .map((it) => `${name} depends on ${it}`),
+    );
     expect(wrong).toEqual([]);
   });
 
-  it("keeps the drivers apart from each other and from the API", () => {
-    const drivers = new Set(["nft", "iproute"]);
-    const wrong = files
-      .filter((file) => drivers.has(areaOf(file.path)))
-      .flatMap((file) =>
-        file.imports
-          .map((it) => resolveImport(file, it))
-          .filter(
-            (it) =>
-              it !== undefined &&
-              areaOf(it) !== areaOf(file.path) &&
-              [...drivers, "api"].includes(areaOf(it)),
-          )
-          .map((it) => `${file.path} imports ${it}`),
-      );
+  it("import only packages that they depend on", () => {
+    const wrong = files.flatMap((file) => {
+      const declared = new Set(dependenciesOf(file.package));
+      return file.imports
+        .filter((it) => /^[@a-z]/.test(it) && !it.startsWith("node:"))
+        .map((it) => /^(?:@[^/]+\/)?[^/]+/.exec(it)?.[0] ?? it)
+        .filter((it) => !declared.has(it))
+        .map((it) => `${file.path} imports ${it}`);
+    });
     expect(wrong).toEqual([]);
   });
 
-  it("imports across areas by #area/file.ts and inside one by a relative path", () => {
+  it("import their own files by #folder/file.ts across folders and by a relative path inside one", () => {
     const wrong = files.flatMap((file) =>
       file.imports
         .filter((specifier) => {
-          const target = resolveImport(file, specifier);
+          const target = ownImport(file, specifier);
           if (target === undefined) return false;
-          if (!target.endsWith(".ts") && !target.endsWith(".json")) return true;
-          const sameArea = areaOf(target).split("/")[0] === areaOf(file.path).split("/")[0];
-          return specifier.startsWith(".") && !sameArea;
+          if (target.startsWith("outside") || !/\.(ts|json)$/.test(target)) return true;
+          return specifier.startsWith(".") !== (folderOf(target) === file.folder);
         })
         .map((specifier) => `${file.path} imports ${specifier}`),
     );
     expect(wrong).toEqual([]);
   });
+});
 
-  it.each(GUARDED)("only a few files may hold what $what", ({ pattern, allowed }) => {
+describe.each(Object.entries(FOLDER_ROWS))("the folders of packages/%s", (name, rows) => {
+  it("import only folders of the rows above their own", () => {
+    const own = files.filter((it) => it.package === name && it.folder !== "");
+    expect([...new Set(own.map((it) => it.folder))].toSorted()).toEqual(rows.flat().toSorted());
+    const wrong = own.flatMap((file) =>
+      file.imports
+        .filter((it) => {
+          const target = ownImport(file, it);
+          if (target === undefined) return false;
+          const to = folderOf(target);
+          return to !== "" && to !== file.folder && !isAbove(rows, to, file.folder);
+        })
+        .map((it) => `${file.path} imports ${it}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+});
+
+describe("the source files", () => {
+  it.each(GUARDED)("of few places only hold what $what", ({ pattern, allowed }) => {
     const wrong = files
       .filter((file) => pattern.test(file.text) && !allowed.some((it) => it.test(file.path)))
       .map((it) => it.path);
     expect(wrong).toEqual([]);
   });
 
-  it("has no barrels and no default exports in src", () => {
+  it("have no barrels and no default exports", () => {
     const wrong = files
       .filter((file) => /(^|\/)index\.ts$/.test(file.path) || /^export default /m.test(file.text))
       .map((it) => it.path);
     expect(wrong).toEqual([]);
   });
+});
 
-  it("documents every error code", () => {
+describe("the error codes", () => {
+  it("are all documented", () => {
     const codes = [
-      ...readFileSync(join(src, "base/errors.ts"), "utf8").matchAll(/^ {2}\| "([A-Z_]+)"/gm),
+      ...readFileSync(join(packagesFolder, "base/src/errors.ts"), "utf8").matchAll(/^ {2}\| "([A-Z_]+)"/gm),
     ].map((it) => it[1] ?? "");
     const page = readFileSync(join(root, "docs/reference/errors.md"), "utf8");
     const documented = [...page.matchAll(/^\| `([A-Z_]+)` /gm)].map((it) => it[1] ?? "");

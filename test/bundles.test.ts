@@ -56,7 +56,10 @@ afterEach(async () => {
 
 /** Changes a source: what the program says at the end. */
 function say(word: string): void {
-  writeFileSync(join(folder, "src/cmd/fairlead/later.ts"), `export const word = ${JSON.stringify(word)};\n`);
+  writeFileSync(
+    join(folder, "packages/fairlead/src/later.ts"),
+    `export const word = ${JSON.stringify(word)};\n`,
+  );
 }
 
 /** Makes building note that it begins, and do something more before. */
@@ -106,8 +109,8 @@ describe("programs of a checkout", () => {
   it("are built again when what a source says changes, and only then", async () => {
     expect(await run()).toBe("one");
     const now = new Date();
-    utimesSync(join(folder, "src/cmd/fairlead/later.ts"), now, now);
-    writeFileSync(join(folder, "src/cmd/fairlead/later.test.ts"), "");
+    utimesSync(join(folder, "packages/fairlead/src/later.ts"), now, now);
+    writeFileSync(join(folder, "packages/fairlead/src/later.test.ts"), "");
     expect([await run(), built()]).toEqual(["one", 1]);
     say("two");
     expect([await run(), built()]).toEqual(["two", 2]);
@@ -173,14 +176,14 @@ describe("programs of a checkout", () => {
   });
 
   it("are of the sources as they are when the build is done", async () => {
-    const later = JSON.stringify(join(folder, "src/cmd/fairlead/later.ts"));
+    const later = JSON.stringify(join(folder, "packages/fairlead/src/later.ts"));
     building(`await build(outdir); writeFileSync(${later}, 'export const word = "meanwhile";'); return;`);
     expect([await run(), built()]).toEqual(["meanwhile", 2]);
     expect(bundles()).toHaveLength(1);
   });
 
   it("say what is wrong with a source that cannot be built, and leave nothing", async () => {
-    writeFileSync(join(folder, "src/cmd/fairlead/later.ts"), "export const word = ;");
+    writeFileSync(join(folder, "packages/fairlead/src/later.ts"), "export const word = ;");
     await expect(run()).rejects.toThrow(/cannot build the programs into .*Unexpected ";"/s);
     expect(existsSync(join(folder, "dist")) ? bundles() : []).toEqual([]);
   });

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
@@ -17,7 +17,7 @@ function filesBelow(folder: string, ending: RegExp): readonly string[] {
 }
 
 const guides = ["README.md", "CHANGELOG.md", ...filesBelow("docs", /\.md$/)];
-const pages = [...guides, ...filesBelow("src", /\.md$/)];
+const pages = [...guides, ...filesBelow("packages", /\.md$/)];
 
 /** Lines of the shell blocks of a page, without comments; a line that ends with a backslash goes on. */
 function shellLines(text: string): readonly string[] {
@@ -162,12 +162,8 @@ describe("the documents", () => {
     expect(wide).toEqual([]);
   });
 
-  it("say of every area what it is for", () => {
-    const folders = ["src", "packages/fleet/src", "src/lab"].flatMap((parent) =>
-      readdirSync(join(root, parent))
-        .map((it) => `${parent}/${it}`)
-        .filter((it) => statSync(join(root, it)).isDirectory()),
-    );
+  it("say of every package what it is for", () => {
+    const folders = readdirSync(join(root, "packages")).map((it) => `packages/${it}`);
     expect(folders.filter((it) => !existsSync(join(root, it, "README.md")))).toEqual([]);
   });
 });
@@ -179,7 +175,7 @@ describe("the text of the project", () => {
     "package.json",
     ".ci/run",
     "bin/fairlead",
-    ...["src", "test", "scripts", "docs", "bench", "examples"]
+    ...["packages", "test", "scripts", "docs", "bench", "examples"]
       .flatMap((it) => filesBelow(it, /\.(ts|mjs|md|json|yaml|sh)$/))
       .filter((it) => !it.includes("node_modules/") && it !== "test/docs.test.ts"),
   ];

@@ -37,16 +37,16 @@ interface Module {
 }
 
 export class ExpressionFinder {
-  readonly #src: string;
+  readonly #packages: string;
   readonly #modules = new Map<string, Module>();
 
-  constructor(src: string) {
-    this.#src = src;
+  constructor(packages: string) {
+    this.#packages = packages;
   }
 
   in(path: string): readonly Found[] {
     const module = this.#module(path);
-    const file = relative(this.#src, path);
+    const file = relative(this.#packages, path);
     const found: Found[] = [];
     for (const node of nodesOf(module.tree)) {
       const literal = node["regex"] as { pattern: string; flags: string } | undefined;
@@ -123,8 +123,17 @@ export class ExpressionFinder {
     const imported = module.imports.get(name);
     if (imported === undefined) return undefined;
     const { from } = imported;
-    const path = from.startsWith("#") ? join(this.#src, from.slice(1)) : join(dirname(module.path), from);
+    const path = this.#pathOf(from, module.path);
     return path.endsWith(".ts") ? this.#constantText(imported.name, this.#module(path)) : undefined;
+  }
+
+  /** The file of a module that is named in `importer`. */
+  #pathOf(from: string, importer: string): string {
+    const [, name = "", rest = ""] = /^@fairlead\/([a-z]+)\/(.+)$/.exec(from) ?? [];
+    if (name !== "") return join(this.#packages, name, "src", rest);
+    if (!from.startsWith("#")) return join(dirname(importer), from);
+    const [own = ""] = relative(this.#packages, importer).split("/");
+    return join(this.#packages, own, "src", from.slice(1));
   }
 
   /** `[...].join("|")` and `TEXT.replaceAll("A", "B")`. */

@@ -1,8 +1,15 @@
 /** The smallest fleet: a hub, an exporter and an importer, each an API server and a manager as programs of their own. */
 
 import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
-import { type EndpointSlice, ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SOURCE_CLUSTER_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  type EndpointSlice,
+  ENDPOINT_SLICES,
+  SERVICE_NAME_LABEL,
+} from "@fairlead/kube/api/discovery/v1/types.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SOURCE_CLUSTER_LABEL,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
 import { connect } from "@fairlead/kube/client/client.ts";

@@ -2,7 +2,11 @@
 
 import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
-import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import {
+  ENDPOINT_SLICES,
+  type EndpointSlice,
+  SERVICE_NAME_LABEL,
+} from "@fairlead/kube/api/discovery/v1/types.ts";
 import { labLayout } from "@fairlead/lab/layout.ts";
 import { nodeNetns } from "@fairlead/lab/programs.ts";
 import { requireState } from "@fairlead/lab/state.ts";

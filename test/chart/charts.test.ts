@@ -8,7 +8,17 @@ import { readHubSecret } from "@fairlead/fleet/api/fairlead.dev/hub-secret.ts";
 import { chartFiles } from "../../scripts/chart-files.ts";
 import { COMMANDS, loadCommand } from "@fairlead/fairlead/commands.ts";
 import { VERSION } from "@fairlead/fairlead/version.ts";
-import { at, chartFolder, CHARTS, type Chart, containersOf, HELMS, podsOf, render, runHelm } from "../support/helm.ts";
+import {
+  at,
+  chartFolder,
+  CHARTS,
+  type Chart,
+  containersOf,
+  HELMS,
+  podsOf,
+  render,
+  runHelm,
+} from "../support/helm.ts";
 
 /** The charts as real Helm renders them. */
 

@@ -1,5 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  INTERNAL_MEMBER_CLUSTERS,
+  MEMBER_CLUSTERS,
+} from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";

@@ -1,5 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  INTERNAL_MEMBER_CLUSTERS,
+  MEMBER_CLUSTERS,
+} from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { FORCE_LEAVE_ANNOTATION, VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";

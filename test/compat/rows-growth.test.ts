@@ -7,7 +7,10 @@ import { VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
 import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
-import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_IMPORTS,
+  MCS_SERVICE_NAME_LABEL,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,

@@ -3,7 +3,10 @@ import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { type Endpoint, ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { MCS_SERVICE_IMPORTS, type ServiceImport } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_IMPORTS,
+  type ServiceImport,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { exchange } from "@fairlead/dns/exchange.ts";

@@ -1,7 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
 import { type Job, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
-import { CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import {
+  CONFIG_MAPS,
+  NAMESPACES,
+  PODS,
+  SERVICE_ACCOUNTS,
+  SERVICES,
+} from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { silentLogger } from "@fairlead/base/log.ts";

@@ -19,12 +19,16 @@ export interface Seed {
 
 /** Every kind that our types know. */
 export async function knownKinds(): Promise<readonly Resource[]> {
-  const folder = fileURLToPath(new URL("../../packages", import.meta.url));
-  const files = readdirSync(folder, { recursive: true, encoding: "utf8" });
+  const folders = ["kube", "fleet"].map((it) =>
+    fileURLToPath(new URL(`../../packages/${it}/src/api`, import.meta.url)),
+  );
+  const files = folders.flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: "utf8" }).map((it) => join(folder, it)),
+  );
   const modules = await Promise.all(
     files
       .filter((it) => /(types|quota|traffic-manager|traffic-route|volumes)\.ts$/.test(it))
-      .map(async (it) => (await import(join(folder, it))) as Record<string, unknown>),
+      .map(async (it) => (await import(it)) as Record<string, unknown>),
   );
   const isResource = (it: unknown): it is Resource => isObject(it) && "plural" in it && "namespaced" in it;
   return modules.flatMap((it) => Object.values(it).filter(isResource));

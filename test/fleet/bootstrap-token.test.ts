@@ -5,7 +5,11 @@ import { CERTIFICATE_SIGNING_REQUESTS, CLIENT_SIGNER } from "@fairlead/kube/api/
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
 import { MEMBER_ACCESS } from "@fairlead/fleet/authz/programs.ts";
-import { BOOTSTRAP_SECONDS, CERTIFICATE_SECONDS, MEMBERS_GROUP } from "@fairlead/fleet/api/fairlead.dev/identity.ts";
+import {
+  BOOTSTRAP_SECONDS,
+  CERTIFICATE_SECONDS,
+  MEMBERS_GROUP,
+} from "@fairlead/fleet/api/fairlead.dev/identity.ts";
 import { HUB_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { offsetClock, systemClock } from "@fairlead/base/clock.ts";

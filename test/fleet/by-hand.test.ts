@@ -10,7 +10,10 @@ import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "@fairlead/fleet/api/fairle
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_IMPORTS,
+  MCS_SERVICE_NAME_LABEL,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   ENDPOINT_SLICE_IMPORTS,

@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { MCS_SERVICE_IMPORTS, MCS_SERVICE_NAME_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_IMPORTS,
+  MCS_SERVICE_NAME_LABEL,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import {
   addressesOf,

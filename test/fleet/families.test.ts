@@ -1,8 +1,18 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { findCondition } from "@fairlead/kube/objects/conditions.ts";
-import { deploy, ensureNamespace, eventuallyOne, exportBy, startFleet, type TestFleet } from "../support/fleet.ts";
+import {
+  deploy,
+  ensureNamespace,
+  eventuallyOne,
+  exportBy,
+  startFleet,
+  type TestFleet,
+} from "../support/fleet.ts";
 
 const hello = objectKey("work", "hello");
 let fleet: TestFleet;

@@ -18,7 +18,10 @@ import { NAMESPACE_REPORTS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/typ
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import { MCS_SERVICE_IMPORTS, MCS_SOURCE_CLUSTER_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_IMPORTS,
+  MCS_SOURCE_CLUSTER_LABEL,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,
   type EndpointSliceExport,

@@ -15,9 +15,17 @@ import { MEMBER_ACCESS } from "@fairlead/fleet/authz/programs.ts";
 import { HUB_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { POD_DISRUPTION_BUDGETS } from "@fairlead/kube/api/policy/v1/types.ts";
-import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
+import {
+  CLUSTER_ROLE_BINDINGS,
+  CLUSTER_ROLES,
+  ROLE_BINDINGS,
+  ROLES,
+} from "@fairlead/kube/api/rbac/v1/types.ts";
 import { reachHub } from "@fairlead/fleet/cli/fleet/checks/reach.ts";
 import type { Finding } from "@fairlead/fleet/cli/fleet/checks/finding.ts";
 import { joinCluster, planJoin } from "@fairlead/fleet/cli/fleet/join.ts";

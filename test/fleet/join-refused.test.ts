@@ -12,7 +12,12 @@ import { CERTIFICATE_SIGNING_REQUESTS } from "@fairlead/kube/api/certificates/v1
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import { POD_DISRUPTION_BUDGETS } from "@fairlead/kube/api/policy/v1/types.ts";
-import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
+import {
+  CLUSTER_ROLE_BINDINGS,
+  CLUSTER_ROLES,
+  ROLE_BINDINGS,
+  ROLES,
+} from "@fairlead/kube/api/rbac/v1/types.ts";
 import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
 import { eventually, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
 

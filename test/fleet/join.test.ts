@@ -1,10 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { NAMESPACES, SECRETS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
-import { ENDPOINT_SLICES, MANAGED_BY_LABEL as SLICE_MANAGER_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import {
+  ENDPOINT_SLICES,
+  MANAGED_BY_LABEL as SLICE_MANAGER_LABEL,
+} from "@fairlead/kube/api/discovery/v1/types.ts";
 import { HUB_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FLEET_SERVICE_IMPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";

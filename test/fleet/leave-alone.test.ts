@@ -2,11 +2,17 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SECRETS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
-import { ENDPOINT_SLICES, MANAGED_BY_LABEL as SLICE_MANAGER_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import {
+  ENDPOINT_SLICES,
+  MANAGED_BY_LABEL as SLICE_MANAGER_LABEL,
+} from "@fairlead/kube/api/discovery/v1/types.ts";
 import { ACTIVE_CONDITION, HUB_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FINALIZERS } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import {
   FLEET_SERVICE_IMPORTS,

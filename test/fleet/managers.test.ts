@@ -5,7 +5,10 @@ import type { ChildProcess } from "node:child_process";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  INTERNAL_MEMBER_CLUSTERS,
+  MEMBER_CLUSTERS,
+} from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { NAMESPACES, SERVICE_ACCOUNTS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
@@ -24,7 +27,15 @@ import { installCrds } from "@fairlead/kube/definitions/crds.ts";
 import { CLUSTER_CRDS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/crds.ts";
 import { KubeFleet } from "../support/kubefleet.ts";
 import { freePort } from "@fairlead/base/testing/free-port.ts";
-import { addressesOf, deploy, eventually, eventuallyOne, exportBy, Restartable, testDeps } from "../support/fleet.ts";
+import {
+  addressesOf,
+  deploy,
+  eventually,
+  eventuallyOne,
+  exportBy,
+  Restartable,
+  testDeps,
+} from "../support/fleet.ts";
 
 /** The managers under the names, flags and variables that fleet-networking's charts call them by, as processes. */
 

@@ -1,7 +1,11 @@
 import { expect, it } from "vitest";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { NODES } from "@fairlead/kube/api/core/v1/types.ts";
-import { GRANTED_CIDRS_ANNOTATION, POD_RANGES, SERVICE_RANGES } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import {
+  GRANTED_CIDRS_ANNOTATION,
+  POD_RANGES,
+  SERVICE_RANGES,
+} from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
 import { eventuallyOne, PATIENCE_MS, startFleet, testDeps } from "../support/fleet.ts";

@@ -5,14 +5,24 @@ import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
 import { VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   FLEET_SERVICE_IMPORTS,
   INTERNAL_SERVICE_EXPORTS,
   MULTI_CLUSTER_SERVICES,
 } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
-import { deploy, ensureNamespace, eventually, exportBy, startFleet, type TestFleet } from "../support/fleet.ts";
+import {
+  deploy,
+  ensureNamespace,
+  eventually,
+  exportBy,
+  startFleet,
+  type TestFleet,
+} from "../support/fleet.ts";
 import { watchSight } from "../support/sight.ts";
 
 const HELLO = objectKey("work", "hello");

@@ -1,4 +1,7 @@
-import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  INTERNAL_MEMBER_CLUSTERS,
+  MEMBER_CLUSTERS,
+} from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { EVENTS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { FORCE_LEAVE_ANNOTATION, ISOLATION_ANNOTATION } from "@fairlead/fleet/api/fairlead.dev/names.ts";
@@ -7,7 +10,10 @@ import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/typ
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FINALIZERS } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import {
   ENDPOINT_SLICE_EXPORTS,

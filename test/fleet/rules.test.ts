@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
 import { EVENTS, NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
-import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import {
+  ENDPOINT_SLICES,
+  type EndpointSlice,
+  SERVICE_NAME_LABEL,
+} from "@fairlead/kube/api/discovery/v1/types.ts";
 import { derivedServiceName } from "@fairlead/fleet/api/fairlead.dev/cluster-names.ts";
 import { HUB_SECRET, VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { MAILBOX_POLICY_BINDINGS } from "@fairlead/fleet/authz/policies/policies.ts";

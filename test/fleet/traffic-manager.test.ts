@@ -5,7 +5,10 @@ import { parseAllDocuments } from "yaml";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ISOLATION_ANNOTATION, VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
-import { TRAFFIC_ROUTES, type TrafficRoute } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/traffic-route.ts";
+import {
+  TRAFFIC_ROUTES,
+  type TrafficRoute,
+} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";

@@ -3,7 +3,11 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
-import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import {
+  ENDPOINT_SLICES,
+  type EndpointSlice,
+  SERVICE_NAME_LABEL,
+} from "@fairlead/kube/api/discovery/v1/types.ts";
 import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {

@@ -29,7 +29,12 @@ import { patternProblem } from "@fairlead/apiserver/schema/patterns.ts";
 import { encodeEnvelope, encodeMessage } from "@fairlead/apiserver/schema/protobuf.encoder.ts";
 import { canonicalQuantity } from "@fairlead/kube/api/meta/canonical-quantity.ts";
 import { StatusError } from "@fairlead/apiserver/status.ts";
-import { decodeFrame, encodeData, encodePing, encodeSynStream } from "@fairlead/lab/node/server/spdy/frames.ts";
+import {
+  decodeFrame,
+  encodeData,
+  encodePing,
+  encodeSynStream,
+} from "@fairlead/lab/node/server/spdy/frames.ts";
 import { decodeHeaders, encodeHeaders } from "@fairlead/lab/node/server/spdy/header-block.ts";
 import { webSocketChannels } from "@fairlead/lab/node/server/websocket-channels.ts";
 import type { Material } from "./mutate.ts";

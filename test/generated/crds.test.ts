@@ -2,6 +2,9 @@ import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
+import { checkRules } from "@fairlead/apiserver/cel/rules/check.ts";
+import { checkStructural } from "@fairlead/apiserver/schema/structural.ts";
+import type { Schema } from "@fairlead/apiserver/schema/types.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import { crdManifests } from "../../scripts/crd-manifests.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
@@ -16,6 +19,16 @@ const PUBLISHED = [
 const ours = new Map([...HUB_CRDS, ...MEMBER_CRDS].map((it) => [it.metadata.name, it]));
 
 describe("our CustomResourceDefinitions", () => {
+  it("have structural schemas, whose rules compile", () => {
+    for (const crd of ours.values()) {
+      for (const version of crd.spec.versions) {
+        const schema = version.schema.openAPIV3Schema as Schema;
+        expect(checkStructural(schema, crd.metadata.name)).toEqual([]);
+        expect(checkRules(schema, crd.metadata.name)).toEqual([]);
+      }
+    }
+  });
+
   it("are kept as manifests that say the same", () => {
     for (const [name, text] of crdManifests()) {
       expect(

@@ -16,7 +16,11 @@ import { acceptsAggregated, negotiate } from "@fairlead/apiserver/http/negotiate
 import { parsePath } from "@fairlead/apiserver/http/path.ts";
 import { parseFieldSelector } from "@fairlead/apiserver/registry/field-selector.ts";
 import { parseLabelSelector } from "@fairlead/apiserver/registry/label-selector.ts";
-import { labelValueProblems, qualifiedNameProblems, subdomainProblems } from "@fairlead/apiserver/registry/names.ts";
+import {
+  labelValueProblems,
+  qualifiedNameProblems,
+  subdomainProblems,
+} from "@fairlead/apiserver/registry/names.ts";
 import { isOfFormat } from "@fairlead/apiserver/schema/formats.ts";
 import { matches, patternProblem } from "@fairlead/apiserver/schema/patterns.ts";
 import { canonicalQuantity } from "@fairlead/kube/api/meta/canonical-quantity.ts";

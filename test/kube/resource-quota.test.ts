@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
-import { type CustomResourceDefinition, CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import {
+  type CustomResourceDefinition,
+  CUSTOM_RESOURCE_DEFINITIONS,
+} from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { SECRETS, NAMESPACES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { type Resource, resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -13,7 +16,12 @@ import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
 import type { Controller, KubeClient } from "@fairlead/kube/types.ts";
 import { createLabControllers } from "@fairlead/lab/controllers/compose.ts";
 import { RESOURCE_QUOTAS } from "@fairlead/lab/controllers/informers.ts";
-import { KUBECTL, NO_KUBECTL, startTestServer, type TestServer } from "../../packages/apiserver/test/support.ts";
+import {
+  KUBECTL,
+  NO_KUBECTL,
+  startTestServer,
+  type TestServer,
+} from "../../packages/apiserver/test/support.ts";
 
 /** Quotas from end to end: the API server enforces them, the lab's controller counts. */
 

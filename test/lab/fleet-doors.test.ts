@@ -7,7 +7,10 @@ import { derivedServiceName } from "@fairlead/fleet/api/fairlead.dev/cluster-nam
 import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import {
   INTERNAL_SERVICE_EXPORTS,

@@ -20,7 +20,14 @@ import {
   type TestLab,
   until,
 } from "../support/lab-fixture.ts";
-import { echoDeployment, flowScript, mcsExport, namespace, service, shellPod } from "../support/lab-manifests.ts";
+import {
+  echoDeployment,
+  flowScript,
+  mcsExport,
+  namespace,
+  service,
+  shellPod,
+} from "../support/lab-manifests.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const HELLO = { namespace: "work", name: "hello" };

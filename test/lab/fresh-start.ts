@@ -1,7 +1,10 @@
 /** What a fleet has come to, told so that two histories can be compared. */
 
 import { expect } from "vitest";
-import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  INTERNAL_MEMBER_CLUSTERS,
+  MEMBER_CLUSTERS,
+} from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { TRAFFIC_ANNOTATIONS } from "@fairlead/fleet/api/fairlead.dev/names.ts";

@@ -272,7 +272,7 @@ describeOnKernel("a lab without root", () => {
       mkdirSync(join(folder, "checkout"));
       for (const part of [
         "bin",
-        "src",
+        "packages",
         "scripts",
         "package.json",
         "package-lock.json",

@@ -1,8 +1,17 @@
 /** One service of the Multi-Cluster Services API in a lab, in a namespace of its own, and what is asked about it. */
 
-import { DEPLOYMENTS, type Deployment, STATEFUL_SETS, type StatefulSet } from "@fairlead/kube/api/apps/v1/types.ts";
+import {
+  DEPLOYMENTS,
+  type Deployment,
+  STATEFUL_SETS,
+  type StatefulSet,
+} from "@fairlead/kube/api/apps/v1/types.ts";
 import { NAMESPACES, SERVICES, type Service } from "@fairlead/kube/api/core/v1/types.ts";
-import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import {
+  ENDPOINT_SLICES,
+  type EndpointSlice,
+  SERVICE_NAME_LABEL,
+} from "@fairlead/kube/api/discovery/v1/types.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   MCS_SERVICE_EXPORTS,

@@ -6,7 +6,14 @@ import { exec, start } from "@fairlead/base/exec.ts";
 import { applyNetwork, readNetwork, runIpLines } from "@fairlead/os/iproute/driver.ts";
 import { addVethPair, setLink } from "@fairlead/os/iproute/lines.ts";
 import { diffNetwork, type NetworkState } from "@fairlead/os/iproute/state.ts";
-import { createNetns, deleteNetns, inNetns, isNetns, listNetns, netnsInode } from "@fairlead/os/netns/netns.ts";
+import {
+  createNetns,
+  deleteNetns,
+  inNetns,
+  isNetns,
+  listNetns,
+  netnsInode,
+} from "@fairlead/os/netns/netns.ts";
 import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
 import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
 import { describeOnKernel, netnsFixture } from "../support/netns-fixture.ts";

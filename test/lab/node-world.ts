@@ -2,7 +2,14 @@ import { mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { CONFIG_MAPS, type Container, EVENTS, type Pod, PODS, SERVICE_ACCOUNTS } from "@fairlead/kube/api/core/v1/types.ts";
+import {
+  CONFIG_MAPS,
+  type Container,
+  EVENTS,
+  type Pod,
+  PODS,
+  SERVICE_ACCOUNTS,
+} from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { type ApiServer, startApiServer } from "@fairlead/apiserver/server.ts";
 import { abortable } from "@fairlead/base/abortable.ts";

@@ -10,7 +10,14 @@ import { createServiceProxy, type ServiceProxy } from "@fairlead/fleet/dataplane
 import { diffTable } from "@fairlead/os/nft/diff.ts";
 import { createExecNft } from "@fairlead/os/nft/exec.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
-import { makeNode, makeService, makeSlice, manualInformer, nodeInformer, ready } from "../support/service-objects.ts";
+import {
+  makeNode,
+  makeService,
+  makeSlice,
+  manualInformer,
+  nodeInformer,
+  ready,
+} from "../support/service-objects.ts";
 import { until } from "../support/lab-fixture.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { createProxyWorld, type Peer, POD_CIDRS, type ProxyWorld } from "./proxy-world.ts";

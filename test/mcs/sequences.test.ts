@@ -7,7 +7,10 @@ import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { MCS_SERVICE_EXPORTS, MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
 import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
 import {

@@ -8,9 +8,20 @@ import { silentLogger } from "@fairlead/base/log.ts";
 import { seededRng } from "@fairlead/base/rng.ts";
 import { PROXY_TABLE } from "@fairlead/fleet/dataplane/service-proxy/names.ts";
 import { createServiceProxy, type ServiceProxy } from "@fairlead/fleet/dataplane/service-proxy/proxy.ts";
-import { type Choices, flowText, type ServiceFlow } from "@fairlead/fleet/dataplane/service-proxy/stale-flows.ts";
+import {
+  type Choices,
+  flowText,
+  type ServiceFlow,
+} from "@fairlead/fleet/dataplane/service-proxy/stale-flows.ts";
 import { createFakeNft, type FakeNft } from "@fairlead/os/nft/fake.ts";
-import { makeNode, makeService, makeSlice, manualInformer, nodeInformer, ready } from "../support/service-objects.ts";
+import {
+  makeNode,
+  makeService,
+  makeSlice,
+  manualInformer,
+  nodeInformer,
+  ready,
+} from "../support/service-objects.ts";
 
 const signal = AbortSignal.timeout(25_000);
 

@@ -2,14 +2,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { type EndpointSlice, ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
-import { NAMESPACES, type Service, SERVICES, type ServicePort } from "@fairlead/kube/api/core/v1/types.ts";
 import {
-  HUB_ACCESS,
-  MEMBER_ACCESS,
-  type ProgramAccess,
-  PROGRAMS,
-} from "@fairlead/fleet/authz/programs.ts";
+  type EndpointSlice,
+  ENDPOINT_SLICES,
+  SERVICE_NAME_LABEL,
+} from "@fairlead/kube/api/discovery/v1/types.ts";
+import { NAMESPACES, type Service, SERVICES, type ServicePort } from "@fairlead/kube/api/core/v1/types.ts";
+import { HUB_ACCESS, MEMBER_ACCESS, type ProgramAccess, PROGRAMS } from "@fairlead/fleet/authz/programs.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -227,7 +226,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
       ];
       if (refused.length > 0)
         throw new Error(
-          `programs were refused what src/api/fairlead.dev/access/ does not declare:\n${refused.map((it) => JSON.stringify(it)).join("\n")}`,
+          `programs were refused what packages/fleet/src/authz/ does not declare:\n${refused.map((it) => JSON.stringify(it)).join("\n")}`,
         );
     },
   };

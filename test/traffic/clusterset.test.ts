@@ -2,7 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { TRAFFIC_ROUTE_CRD } from "@fairlead/fleet/api/networking.fleet.azure.com/traffic-manager-crds.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
-import { TRAFFIC_ROUTES, type TrafficRoute } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/traffic-route.ts";
+import {
+  TRAFFIC_ROUTES,
+  type TrafficRoute,
+} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { exec } from "@fairlead/base/exec.ts";

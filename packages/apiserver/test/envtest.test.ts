@@ -13,7 +13,7 @@ import { TestClient } from "./support.ts";
 
 /** The programs that envtest of controller-runtime starts, started as it does (pkg/internal/testing/controlplane). */
 
-const MAIN = join(import.meta.dirname, "..", "..", "src", "cmd", "fairlead", "main.ts");
+const MAIN = join(import.meta.dirname, "..", "..", "fairlead", "src", "main.ts");
 /** envtest's own patience with a program. Unit: milliseconds. */
 const PATIENCE_MS = 20_000;
 

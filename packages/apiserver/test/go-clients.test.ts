@@ -14,7 +14,7 @@ import { launchProgram, type Program } from "./program.ts";
  * They are built where there is a Go toolchain that can have their modules.
  */
 
-const SOURCE = join(import.meta.dirname, "..", "go");
+const SOURCE = join(import.meta.dirname, "go");
 const CONFIG_MAPS = "/api/v1/namespaces/go/configmaps";
 const RESTARTS = 4;
 /** Go compiles client-go once per machine. Unit: milliseconds. */

@@ -141,7 +141,7 @@ describe.for(Object.entries(PROGRAMS))("kubectl %s", ([, program = ""]) => {
         /SELECTOR\nweb\s+ClusterIP .*app=web/,
       );
       expect(await ok(["get", "ns,cm", "-A"])).toMatch(
-        /NAMESPACE\s+NAME\s+DATA\s+AGE\nwork\s+configmap\/shared/,
+        /NAMESPACE\s+NAME\s+DATA\s+AGE\n(?:kube-system\s.*\n)*work\s+configmap\/shared/,
       );
       expect(await ok(["get", "deploy", "-n", "work", "--show-labels"])).toContain("app=web");
       expect(await ok(["get", "cm", "-n", "work", "-o", "name"])).toBe("configmap/shared\n");

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { start } from "@fairlead/base/exec.ts";
 import { TestClient } from "./support.ts";
 
-const MAIN = join(import.meta.dirname, "..", "..", "src", "cmd", "fairlead", "main.ts");
+const MAIN = join(import.meta.dirname, "..", "..", "fairlead", "src", "main.ts");
 
 /** `fairlead apiserver` in a process of its own, which may be killed. */
 export interface Program {

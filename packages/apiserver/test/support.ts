@@ -10,7 +10,7 @@ import { startRealServer } from "./real-server.ts";
 
 /** What end-to-end tests of the API server share: a server, kubectl, and a bare HTTPS client. */
 
-const ROOT = join(import.meta.dirname, "..", "..");
+const ROOT = join(import.meta.dirname, "..", "..", "..");
 const TOOLS = join(ROOT, "node_modules", ".tools");
 const CANDIDATES = [join(TOOLS, "kubectl"), process.env["KUBECTL"] ?? ""];
 

@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { CUSTOM_RESOURCE_DEFINITIONS, type CustomResourceDefinition } from "@fairlead/kube/api/apiextensions/v1/types.ts";
-import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import {
+  CUSTOM_RESOURCE_DEFINITIONS,
+  type CustomResourceDefinition,
+} from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import { resource } from "@fairlead/kube/api/meta/resource.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
@@ -9,6 +12,7 @@ import { systemDeps } from "@fairlead/base/deps.ts";
 import { untilServed } from "./crd.ts";
 
 const deps = systemDeps(silentLogger);
+const SERVICE_IMPORTS = resource("multicluster.x-k8s.io/v1beta1", "ServiceImport", "serviceimports");
 const NAME = "serviceimports.multicluster.x-k8s.io";
 
 function definition(status: "True" | "False", name = NAME): CustomResourceDefinition {
@@ -32,7 +36,7 @@ function definition(status: "True" | "False", name = NAME): CustomResourceDefini
 function waiting(client: FakeKubeClient) {
   const stop = new AbortController();
   const state = { isDone: false, stop };
-  const done = untilServed(client, MCS_SERVICE_IMPORTS, deps, stop.signal).then(() => {
+  const done = untilServed(client, SERVICE_IMPORTS, deps, stop.signal).then(() => {
     state.isDone = true;
     return undefined;
   });

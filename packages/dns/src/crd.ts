@@ -1,4 +1,7 @@
-import { CUSTOM_RESOURCE_DEFINITIONS, type CustomResourceDefinition } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import {
+  CUSTOM_RESOURCE_DEFINITIONS,
+  type CustomResourceDefinition,
+} from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import { abortable } from "@fairlead/base/abortable.ts";

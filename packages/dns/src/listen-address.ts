@@ -1,5 +1,10 @@
 import { FleetError } from "@fairlead/base/errors.ts";
-import { type AddressFamily, familyOf, formatAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import {
+  type AddressFamily,
+  familyOf,
+  formatAddress,
+  tryParseAddress,
+} from "@fairlead/base/netaddr/address.ts";
 
 /** An address and port to listen on or to ask. */
 export interface SocketAddress {

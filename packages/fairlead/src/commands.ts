@@ -15,14 +15,8 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ["lab", { summary: "a fleet on this machine", load: () => import("#lab/main.ts") }],
   ["join", { summary: "make a cluster a member of the fleet", load: () => import("#join/main.ts") }],
   ["leave", { summary: "take a member out of the fleet", load: () => import("#leave/main.ts") }],
-  [
-    "drain",
-    { summary: "send new requests of a member to the others", load: () => import("#drain/main.ts") },
-  ],
-  [
-    "status",
-    { summary: "clusters, exports, imports and endpoints", load: () => import("#status/main.ts") },
-  ],
+  ["drain", { summary: "send new requests of a member to the others", load: () => import("#drain/main.ts") }],
+  ["status", { summary: "clusters, exports, imports and endpoints", load: () => import("#status/main.ts") }],
   ["hub", { summary: "the manager that runs beside the hub", load: () => import("#hub/main.ts") }],
   ["member", { summary: "the manager that runs in each member", load: () => import("#member/main.ts") }],
   [
@@ -59,16 +53,33 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ],
   ["dns", { summary: "DNS for the cluster set, in each member", load: () => import("#dns/main.ts") }],
   ["crds", { summary: "the kinds that a cluster needs", load: () => import("#crds/main.ts") }],
-  ["apiserver", { summary: "a Kubernetes API server by itself", load: () => import("@fairlead/apiserver/program/main.ts") }],
+  [
+    "apiserver",
+    {
+      summary: "a Kubernetes API server by itself",
+      load: () => import("@fairlead/apiserver/program/main.ts"),
+    },
+  ],
   [
     "envtest",
-    { summary: "an API server for test suites that use envtest", load: () => import("@fairlead/apiserver/envtest/main.ts") },
+    {
+      summary: "an API server for test suites that use envtest",
+      load: () => import("@fairlead/apiserver/envtest/main.ts"),
+    },
   ],
   [
     "kube-apiserver",
-    { summary: "", load: () => import("@fairlead/apiserver/envtest/kube-apiserver.ts"), hidden: true, isProgram: true },
+    {
+      summary: "",
+      load: () => import("@fairlead/apiserver/envtest/kube-apiserver.ts"),
+      hidden: true,
+      isProgram: true,
+    },
   ],
-  ["etcd", { summary: "", load: () => import("@fairlead/apiserver/envtest/etcd.ts"), hidden: true, isProgram: true }],
+  [
+    "etcd",
+    { summary: "", load: () => import("@fairlead/apiserver/envtest/etcd.ts"), hidden: true, isProgram: true },
+  ],
   ["reach", { summary: "", load: () => import("#reach/main.ts"), hidden: true }],
   ["lab-controllers", { summary: "", load: () => import("#lab-controllers/main.ts"), hidden: true }],
   ["lab-dns", { summary: "", load: () => import("#lab-dns/main.ts"), hidden: true }],

@@ -3,7 +3,15 @@ import { checkPathSegment } from "#registry/names.ts";
 import type { ApiObject, Strategy } from "#registry/types.ts";
 import type { FieldError } from "#status.ts";
 import { invalid, notAllowed, notSupported, required } from "./field-errors.ts";
-import { ensureFields, type Fields, fieldsAt, itemsAt, numberAt, setDefault, textAt } from "@fairlead/base/fields.ts";
+import {
+  ensureFields,
+  type Fields,
+  fieldsAt,
+  itemsAt,
+  numberAt,
+  setDefault,
+  textAt,
+} from "@fairlead/base/fields.ts";
 import { dnsLabel } from "./names.ts";
 import { parseQuantity } from "@fairlead/kube/api/meta/quantity.ts";
 import { containerResourceName } from "./resources.ts";

@@ -2,7 +2,15 @@ import { tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { ApiObject, Strategy } from "#registry/types.ts";
 import type { FieldError } from "#status.ts";
 import { duplicate, invalid, notAllowed } from "./field-errors.ts";
-import { ensureFields, fieldsAt, type Fields, itemsAt, setDefault, stringsAt, textAt } from "@fairlead/base/fields.ts";
+import {
+  ensureFields,
+  fieldsAt,
+  type Fields,
+  itemsAt,
+  setDefault,
+  stringsAt,
+  textAt,
+} from "@fairlead/base/fields.ts";
 import { labelValueProblems } from "#registry/names.ts";
 import { qualifiedName } from "./labels.ts";
 import { taintEffect } from "./pod/scheduling.ts";

@@ -8,7 +8,7 @@ it("the metrics of the API server are those that its guide lists", async () => {
   const metrics = createMetrics();
   createServerMeters(metrics);
   const served = [...(await metrics.render()).matchAll(/^# TYPE (\S+)/gm)].map((it) => it[1]);
-  const guide = readFileSync(join(import.meta.dirname, "../../../docs/apiserver.md"), "utf8");
+  const guide = readFileSync(join(import.meta.dirname, "../../../../docs/apiserver.md"), "utf8");
   const listed = [...guide.matchAll(/^\| `([a-z_]+)` \|/gm)].map((it) => it[1]);
   expect(new Set(served)).toEqual(new Set(listed));
 });

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { command } from "./main.ts";
 import { parseAddress, parseCount, parseSeconds } from "./parse.ts";
 
-const GUIDE = readFileSync(join(import.meta.dirname, "../../../docs/apiserver.md"), "utf8");
+const GUIDE = readFileSync(join(import.meta.dirname, "../../../../docs/apiserver.md"), "utf8");
 
 describe("the flags of the API server", () => {
   it("are those that its guide lists", () => {

@@ -29,7 +29,8 @@ afterAll(async () => {
 describe.each([...new Set(scenarios.map((it) => it.area))])("%s", (area) => {
   it.each(scenarios.filter((it) => it.area === area))("$title", async (scenario) => {
     const recording = await readRecording(scenario);
-    if (recording === undefined) throw new Error("not recorded yet: see packages/apiserver/test/corpus/README.md");
+    if (recording === undefined)
+      throw new Error("not recorded yet: see packages/apiserver/test/corpus/README.md");
     const lines = await findings(scenario, recording);
     if (lines.length > 0) throw new Error(`real -> ours\n${lines.join("\n")}`);
   });
@@ -54,7 +55,10 @@ describe("the corpus", () => {
   });
 
   it("explains what it accepts", async () => {
-    const text = await readFile(join(import.meta.dirname, "../../docs/reference/differences.md"), "utf8");
+    const text = await readFile(
+      join(import.meta.dirname, "../../../../docs/reference/differences.md"),
+      "utf8",
+    );
     const headings = new Set(text.split("\n").filter((it) => it.startsWith("## ")));
     expect(ACCEPTED.filter(({ reason }) => !headings.has(`## ${reason}`))).toEqual([]);
   });

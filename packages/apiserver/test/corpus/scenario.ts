@@ -46,7 +46,7 @@ export interface Step extends StepOptions {
   readonly watch?: Watching;
 }
 
-interface Watching {
+export interface Watching {
   /** Events after which the watch is closed, unless the server ends it before. To show that nothing else came, let the last be an object written for that. */
   readonly events: number;
   /** Played once the watch is open. */

@@ -8,7 +8,12 @@ import { createLabControllers } from "@fairlead/lab/controllers/compose.ts";
 import { parsePrefix, type Prefix } from "@fairlead/base/netaddr/prefix.ts";
 import { serveMetrics } from "@fairlead/base/program/metrics-server.ts";
 import { untilAborted } from "@fairlead/base/abortable.ts";
-import { LOG_LEVEL_FLAG, type ProgramContext, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
+import {
+  LOG_LEVEL_FLAG,
+  type ProgramContext,
+  READY_FD_FLAG,
+  runProgram,
+} from "@fairlead/base/program/program.ts";
 
 /** Only parsed, never extended: its options are its own affair. */
 type Program = Pick<Command, "parseAsync">;

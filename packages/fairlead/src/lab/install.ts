@@ -1,12 +1,7 @@
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { accessManifests, actAsMembersManifests } from "@fairlead/fleet/authz/manifests.ts";
-import {
-  DNS_ACCESS,
-  HUB_ACCESS,
-  MEMBER_ACCESS,
-  type ProgramAccess,
-} from "@fairlead/fleet/authz/programs.ts";
+import { DNS_ACCESS, HUB_ACCESS, MEMBER_ACCESS, type ProgramAccess } from "@fairlead/fleet/authz/programs.ts";
 import { HUB_MANAGER } from "@fairlead/fleet/api/fairlead.dev/field-managers.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { installPolicies } from "@fairlead/fleet/authz/policies/install.ts";

@@ -5,7 +5,14 @@ import type { MemberRole } from "@fairlead/fleet/member/roles.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { clusterConfig } from "#shared/cluster-config.ts";
-import { type GoValues, goBool, goText, goTexts, goVerbosity, levelOf } from "@fairlead/base/program/go-command.ts";
+import {
+  type GoValues,
+  goBool,
+  goText,
+  goTexts,
+  goVerbosity,
+  levelOf,
+} from "@fairlead/base/program/go-command.ts";
 import { type HubEnvironment, readHubEnvironment } from "#shared/hub-environment.ts";
 import { runElected } from "#shared/leader.ts";
 import { checksOfSide, createManagerParts, type ManagerParts } from "#shared/manager.ts";

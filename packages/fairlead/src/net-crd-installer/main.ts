@@ -6,7 +6,14 @@ import { connect } from "@fairlead/kube/client/client.ts";
 import { installCrds } from "@fairlead/kube/definitions/crds.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { clusterConfig } from "#shared/cluster-config.ts";
-import { type GoValues, goBool, goCommand, goText, goVerbosity, levelOf } from "@fairlead/base/program/go-command.ts";
+import {
+  type GoValues,
+  goBool,
+  goCommand,
+  goText,
+  goVerbosity,
+  levelOf,
+} from "@fairlead/base/program/go-command.ts";
 import { runProgram } from "@fairlead/base/program/program.ts";
 
 const FLAGS = {

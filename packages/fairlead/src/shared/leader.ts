@@ -1,6 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { FLEET_SYSTEM_NAMESPACE, MANAGER_LEASES } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import {
+  FLEET_SYSTEM_NAMESPACE,
+  MANAGER_LEASES,
+} from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { delay } from "@fairlead/base/clock.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { noHealth } from "@fairlead/base/health.ts";

@@ -1,4 +1,8 @@
-import type { CustomResourceDefinition, JsonSchema, PrinterColumn } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import type {
+  CustomResourceDefinition,
+  JsonSchema,
+  PrinterColumn,
+} from "@fairlead/kube/api/apiextensions/v1/types.ts";
 
 /** Small words from which the CustomResourceDefinitions of this project are put together. */
 

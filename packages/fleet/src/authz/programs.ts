@@ -3,13 +3,21 @@ import {
   VALIDATING_ADMISSION_POLICY_BINDINGS,
 } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
-import { CERTIFICATE_SIGNING_REQUESTS, CLIENT_SIGNER, SIGNERS } from "@fairlead/kube/api/certificates/v1/types.ts";
 import {
-  INTERNAL_MEMBER_CLUSTERS,
-  MEMBER_CLUSTERS,
-} from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+  CERTIFICATE_SIGNING_REQUESTS,
+  CLIENT_SIGNER,
+  SIGNERS,
+} from "@fairlead/kube/api/certificates/v1/types.ts";
+import { INTERNAL_MEMBER_CLUSTERS, MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
-import { EVENTS, NAMESPACES, NODES, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import {
+  EVENTS,
+  NAMESPACES,
+  NODES,
+  SECRETS,
+  SERVICE_ACCOUNTS,
+  SERVICES,
+} from "@fairlead/kube/api/core/v1/types.ts";
 import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "#api/crds.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";

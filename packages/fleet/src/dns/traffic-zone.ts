@@ -2,7 +2,14 @@ import { answering } from "#domain/answering.ts";
 import type { TrafficRoute, TrafficTarget } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import type { Rng } from "@fairlead/base/rng.ts";
 import { foldName, parseName } from "@fairlead/dns/wire/name.ts";
-import { CLASS, type Question, RCODE, type RecordData, type ResourceRecord, TYPE } from "@fairlead/dns/wire/types.ts";
+import {
+  CLASS,
+  type Question,
+  RCODE,
+  type RecordData,
+  type ResourceRecord,
+  TYPE,
+} from "@fairlead/dns/wire/types.ts";
 import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { type Answer, draw } from "@fairlead/dns/answer.ts";
 import { isLabel } from "@fairlead/dns/labels.ts";

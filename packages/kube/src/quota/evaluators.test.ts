@@ -1,20 +1,20 @@
 import { describe, expect, it } from "vitest";
-import type { ApiObject } from "@fairlead/apiserver/registry/types.ts";
+import type { CountedObject } from "./types.ts";
 import { textsOf } from "./amounts.ts";
 import { evaluatorOf } from "./evaluators.ts";
 
 const NOW = Date.parse("2026-01-01T00:00:00Z");
 const asks = (cpu: string): object => ({ resources: { requests: { cpu }, limits: { cpu } } });
 
-function object(kind: string, spec: object, more: object = {}): ApiObject {
+function object(kind: string, spec: object, more: object = {}): CountedObject {
   return { apiVersion: "v1", kind, metadata: { name: "a" }, spec, ...more };
 }
-function used(plural: string, of: ApiObject): Readonly<Record<string, string>> {
+function used(plural: string, of: CountedObject): Readonly<Record<string, string>> {
   return textsOf(evaluatorOf({ group: "", plural }).usage(of, NOW));
 }
 
 describe("what a pod uses", () => {
-  const pod = (spec: object, status: object = {}): ApiObject => object("Pod", spec, { status });
+  const pod = (spec: object, status: object = {}): CountedObject => object("Pod", spec, { status });
 
   it("is more than it asks for while it is made smaller", () => {
     const spec = { containers: [{ name: "c", ...asks("1") }] };
@@ -54,7 +54,7 @@ describe("what a pod uses", () => {
 });
 
 describe("what a claim uses", () => {
-  const claim = (storage: string, status: object = {}): ApiObject =>
+  const claim = (storage: string, status: object = {}): CountedObject =>
     object("PersistentVolumeClaim", { resources: { requests: { storage } } }, { status });
 
   it("is whole bytes", () => {

@@ -1,5 +1,8 @@
 import type { CountedObject } from "@fairlead/kube/quota/types.ts";
-import { CUSTOM_RESOURCE_DEFINITIONS, type CustomResourceDefinition } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import {
+  CUSTOM_RESOURCE_DEFINITIONS,
+  type CustomResourceDefinition,
+} from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import {
   CONTROLLER_REVISIONS,
   type ControllerRevision,
@@ -45,7 +48,10 @@ import {
 import { type Resource, resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { POD_DISRUPTION_BUDGETS, type PodDisruptionBudget } from "@fairlead/kube/api/policy/v1/types.ts";
-import { VOLUME_ATTRIBUTES_CLASSES, type VolumeAttributesClass } from "@fairlead/kube/api/storage/v1/types.ts";
+import {
+  VOLUME_ATTRIBUTES_CLASSES,
+  type VolumeAttributesClass,
+} from "@fairlead/kube/api/storage/v1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Informer, KubeClient } from "@fairlead/kube/types.ts";

@@ -1,13 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { sameJson } from "@fairlead/base/json.ts";
-import {
-  duplicate,
-  invalid,
-  notAllowed,
-  notSupported,
-  required,
-  tooLong,
-} from "#builtin/field-errors.ts";
+import { duplicate, invalid, notAllowed, notSupported, required, tooLong } from "#builtin/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, numberAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
 import { checkDnsLabel, checkSubdomain } from "#registry/names.ts";
 import type { ApiObject } from "#registry/types.ts";

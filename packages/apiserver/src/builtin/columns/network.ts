@@ -1,6 +1,14 @@
 import { byText } from "@fairlead/base/text.ts";
 import type { ApiObject, TableColumn } from "#registry/types.ts";
-import { fieldsAt, type Fields, itemsAt, numberAt, stringMapAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
+import {
+  fieldsAt,
+  type Fields,
+  itemsAt,
+  numberAt,
+  stringMapAt,
+  stringsAt,
+  textAt,
+} from "@fairlead/base/fields.ts";
 import {
   ageColumn,
   column,

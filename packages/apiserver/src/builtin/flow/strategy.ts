@@ -2,7 +2,15 @@ import { dnsLabelProblems } from "#registry/names.ts";
 import type { Strategy } from "#registry/types.ts";
 import type { FieldError } from "#status.ts";
 import { invalid, required } from "../field-errors.ts";
-import { ensureFields, type Fields, fieldsAt, itemsAt, numberAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
+import {
+  ensureFields,
+  type Fields,
+  fieldsAt,
+  itemsAt,
+  numberAt,
+  stringsAt,
+  textAt,
+} from "@fairlead/base/fields.ts";
 import { subdomain, dnsLabel } from "../names.ts";
 import { between, each, fields, filled, number, oneOf, present, type Rule, whole } from "../rules.ts";
 

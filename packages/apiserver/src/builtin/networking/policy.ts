@@ -3,7 +3,15 @@ import type { ApiObject, Strategy } from "#registry/types.ts";
 import type { FieldError } from "#status.ts";
 import { prefix } from "../addresses.ts";
 import { invalid, notAllowed, required } from "../field-errors.ts";
-import { ensureFields, fieldsAt, itemsAt, numberAt, setDefault, stringsAt, textAt } from "@fairlead/base/fields.ts";
+import {
+  ensureFields,
+  fieldsAt,
+  itemsAt,
+  numberAt,
+  setDefault,
+  stringsAt,
+  textAt,
+} from "@fairlead/base/fields.ts";
 import { labelSelector } from "../labels.ts";
 import { portReference } from "../names.ts";
 import { all, between, each, fields, oneOf, present, type Rule, whole } from "../rules.ts";

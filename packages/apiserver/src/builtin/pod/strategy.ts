@@ -1,5 +1,13 @@
 import type { ApiObject, Strategy } from "#registry/types.ts";
-import { ensureFields, type Fields, fieldsAt, itemsAt, numberAt, setDefault, textAt } from "@fairlead/base/fields.ts";
+import {
+  ensureFields,
+  type Fields,
+  fieldsAt,
+  itemsAt,
+  numberAt,
+  setDefault,
+  textAt,
+} from "@fairlead/base/fields.ts";
 import {
   addTolerations,
   admitPod,

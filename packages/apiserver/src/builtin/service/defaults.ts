@@ -1,6 +1,13 @@
 import type { LoadBalancerIngress, Service } from "@fairlead/kube/api/core/v1/types.ts";
 import type { ApiObject } from "#registry/types.ts";
-import { ensureFields, type Fields, itemsAt, setDefault, setDefaults, stringAt } from "@fairlead/base/fields.ts";
+import {
+  ensureFields,
+  type Fields,
+  itemsAt,
+  setDefault,
+  setDefaults,
+  stringAt,
+} from "@fairlead/base/fields.ts";
 import { isExternallyAccessible, needsClusterIp } from "./shape.ts";
 
 /** Unit: seconds. */

@@ -3,7 +3,15 @@ import type { ApiObject, Strategy } from "#registry/types.ts";
 import { timestamp } from "#registry/metadata.ts";
 import type { FieldError } from "#status.ts";
 import { IMMUTABLE, invalid, notAllowed, notSupported, required } from "../field-errors.ts";
-import { ensureFields, type Fields, fieldsAt, setDefault, setDefaults, stringAt, textAt } from "@fairlead/base/fields.ts";
+import {
+  ensureFields,
+  type Fields,
+  fieldsAt,
+  setDefault,
+  setDefaults,
+  stringAt,
+  textAt,
+} from "@fairlead/base/fields.ts";
 import { dnsLabel, subdomain } from "../names.ts";
 import { nodeSelector } from "../pod/scheduling.ts";
 import { driverName, hostPath, nfs } from "../pod/volumes.ts";

@@ -1,4 +1,12 @@
-import { ensureFields, type Fields, fieldsAt, itemsAt, setDefault, setDefaults, textAt } from "@fairlead/base/fields.ts";
+import {
+  ensureFields,
+  type Fields,
+  fieldsAt,
+  itemsAt,
+  setDefault,
+  setDefaults,
+  textAt,
+} from "@fairlead/base/fields.ts";
 import { defaultPodSpec } from "../pod/defaults.ts";
 
 /** Source: k8s.io/kubernetes, pkg/apis/apps/v1/defaults.go and pkg/apis/batch/v1/defaults.go. */

@@ -2,7 +2,15 @@ import { sameJson } from "@fairlead/base/json.ts";
 import type { ApiObject, Strategy } from "#registry/types.ts";
 import type { FieldError } from "#status.ts";
 import { invalid, required } from "../field-errors.ts";
-import { ensureFields, type Fields, fieldsAt, numberAt, stringAt, stringMapAt, textAt } from "@fairlead/base/fields.ts";
+import {
+  ensureFields,
+  type Fields,
+  fieldsAt,
+  numberAt,
+  stringAt,
+  stringMapAt,
+  textAt,
+} from "@fairlead/base/fields.ts";
 import { fields, filled, nonNegative, oneOf, present, type Rule } from "../rules.ts";
 import { cronProblem } from "./cron.ts";
 import { defaultCronJob, defaultJob } from "./defaults.ts";

@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
 import type { Schema, ValidationRule } from "#schema/types.ts";
 import { checkRules } from "./check.ts";
 import { validateRules } from "./validate.ts";
@@ -62,8 +61,11 @@ describe("a rule", () => {
     );
   });
   it("at the root sees the object's name", () => {
-    const fleet = HUB_CRDS.find((it) => JSON.stringify(it).includes("size(self.metadata.name) < 64"));
-    const root = fleet?.spec.versions[0]?.schema.openAPIV3Schema as Schema;
+    const root: Schema = {
+      type: "object",
+      properties: {},
+      "x-kubernetes-validations": [{ rule: "size(self.metadata.name) < 64" }],
+    };
     const check = (name: string): number =>
       validateRules({ value: { metadata: { name } }, schema: root, path: "" }).length;
     expect([check("n".repeat(63)), check("n".repeat(64))]).toEqual([0, 1]);
@@ -164,13 +166,6 @@ describe("a rule that came later", () => {
 });
 
 describe("the rules of a CRD", () => {
-  it("compile in our own CRDs", () => {
-    for (const crd of [...HUB_CRDS, ...MEMBER_CRDS]) {
-      for (const version of crd.spec.versions) {
-        expect(checkRules(version.schema.openAPIV3Schema as Schema, crd.metadata.name)).toEqual([]);
-      }
-    }
-  });
   it.each([
     ["self.min <", "compilation failed"],
     ["self.mni < 1", "undefined field 'mni'"],

@@ -1,4 +1,7 @@
-import { CERTIFICATE_SIGNING_REQUESTS, type CertificateSigningRequest } from "@fairlead/kube/api/certificates/v1/types.ts";
+import {
+  CERTIFICATE_SIGNING_REQUESTS,
+  type CertificateSigningRequest,
+} from "@fairlead/kube/api/certificates/v1/types.ts";
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { EVENTS, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
 import { HUB_REFUSED } from "#api/fairlead.dev/identity.ts";

@@ -1,12 +1,28 @@
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
-import { CERTIFICATE_SIGNING_REQUESTS, CLIENT_SIGNER, SIGNERS } from "@fairlead/kube/api/certificates/v1/types.ts";
+import {
+  CERTIFICATE_SIGNING_REQUESTS,
+  CLIENT_SIGNER,
+  SIGNERS,
+} from "@fairlead/kube/api/certificates/v1/types.ts";
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { EVENTS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import {
+  EVENTS,
+  NAMESPACES,
+  PODS,
+  SECRETS,
+  SERVICE_ACCOUNTS,
+  SERVICES,
+} from "@fairlead/kube/api/core/v1/types.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { POD_DISRUPTION_BUDGETS } from "@fairlead/kube/api/policy/v1/types.ts";
-import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
+import {
+  CLUSTER_ROLE_BINDINGS,
+  CLUSTER_ROLES,
+  ROLE_BINDINGS,
+  ROLES,
+} from "@fairlead/kube/api/rbac/v1/types.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { checkPermissions, type Needed } from "./checks/permissions.ts";
 import { type Cidrs, judgeCidrs } from "./checks/cidrs.ts";

@@ -1,6 +1,9 @@
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { SECRETS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
-import { ENDPOINT_SLICES, MANAGED_BY_LABEL as SLICE_MANAGER_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import {
+  ENDPOINT_SLICES,
+  MANAGED_BY_LABEL as SLICE_MANAGER_LABEL,
+} from "@fairlead/kube/api/discovery/v1/types.ts";
 import {
   ACTIVE_CONDITION,
   HUB_SECRET,

@@ -1,4 +1,7 @@
-import { CERTIFICATE_SIGNING_REQUESTS, type CertificateSigningRequest } from "@fairlead/kube/api/certificates/v1/types.ts";
+import {
+  CERTIFICATE_SIGNING_REQUESTS,
+  type CertificateSigningRequest,
+} from "@fairlead/kube/api/certificates/v1/types.ts";
 import { MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { SERVICE_ACCOUNTS, type ServiceAccount } from "@fairlead/kube/api/core/v1/types.ts";
 import {

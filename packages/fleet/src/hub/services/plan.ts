@@ -10,12 +10,7 @@ import { byText } from "@fairlead/base/text.ts";
 import { type Ages, parseAges, planAges, withAge } from "#domain/ages.ts";
 import { type Claim, parseClaims, planClaims } from "#domain/claim.ts";
 import { type ExportedService, isFor, readExport } from "#domain/exported-service.ts";
-import {
-  type Audiences,
-  mergeForAudiences,
-  narrowed,
-  type Members,
-} from "#domain/audience.ts";
+import { type Audiences, mergeForAudiences, narrowed, type Members } from "#domain/audience.ts";
 import { type MergedService, mergeExports } from "#domain/merge.ts";
 import { IMPORT_ANNOTATION, SHARED_IMPORT } from "#api/fairlead.dev/multi-cluster-service.ts";
 import { findExportFormatProblem } from "#domain/export-problem.ts";

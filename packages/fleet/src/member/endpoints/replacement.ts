@@ -1,5 +1,9 @@
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import { ENDPOINT_SLICES, type EndpointSlice, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import {
+  ENDPOINT_SLICES,
+  type EndpointSlice,
+  SERVICE_NAME_LABEL,
+} from "@fairlead/kube/api/discovery/v1/types.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { Applied } from "@fairlead/kube/types.ts";

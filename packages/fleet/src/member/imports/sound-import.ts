@@ -1,10 +1,4 @@
-import {
-  isAnnotationKey,
-  isDnsLabel,
-  isLabelValue,
-  isPortNumber,
-  isQualifiedName,
-} from "#domain/formats.ts";
+import { isAnnotationKey, isDnsLabel, isLabelValue, isPortNumber, isQualifiedName } from "#domain/formats.ts";
 import { MAX_AFFINITY_SECONDS, TRAFFIC_DISTRIBUTIONS } from "#domain/export-problem.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 

@@ -1,11 +1,6 @@
 import type { MemberClusterStatus } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { type Node, NODES } from "@fairlead/kube/api/core/v1/types.ts";
-import {
-  podRangesOf,
-  rangeProperties,
-  type RangeStatus,
-  serviceRangesOf,
-} from "#domain/ranges.ts";
+import { podRangesOf, rangeProperties, type RangeStatus, serviceRangesOf } from "#domain/ranges.ts";
 import { POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
 import { SERVICE_CIDRS, type ServiceCidr } from "@fairlead/kube/api/networking/v1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";

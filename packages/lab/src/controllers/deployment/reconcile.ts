@@ -1,4 +1,9 @@
-import { DEPLOYMENTS, type Deployment, REPLICA_SETS, type ReplicaSet } from "@fairlead/kube/api/apps/v1/types.ts";
+import {
+  DEPLOYMENTS,
+  type Deployment,
+  REPLICA_SETS,
+  type ReplicaSet,
+} from "@fairlead/kube/api/apps/v1/types.ts";
 import { keyOf, objectKey, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";

@@ -1,6 +1,11 @@
 import type { Deployment, ReplicaSet, WorkloadCondition } from "@fairlead/kube/api/apps/v1/types.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
-import { findCondition, removeCondition, setCondition, timestamp } from "@fairlead/kube/objects/conditions.ts";
+import {
+  findCondition,
+  removeCondition,
+  setCondition,
+  timestamp,
+} from "@fairlead/kube/objects/conditions.ts";
 import { boundsOf, replicasOf, sumOf } from "./rollout.ts";
 
 /** What a Deployment reports. Source: pkg/controller/deployment/{sync,progress}.go. */

@@ -1,5 +1,14 @@
-import { type EndpointAddress, type Endpoints, ENDPOINTS, type Service } from "@fairlead/kube/api/core/v1/types.ts";
-import { type Endpoint, MANAGED_BY_LABEL, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import {
+  type EndpointAddress,
+  type Endpoints,
+  ENDPOINTS,
+  type Service,
+} from "@fairlead/kube/api/core/v1/types.ts";
+import {
+  type Endpoint,
+  MANAGED_BY_LABEL,
+  SERVICE_NAME_LABEL,
+} from "@fairlead/kube/api/discovery/v1/types.ts";
 import { familyOf, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import type { EndpointGroup } from "../endpointslice/endpoints.ts";
 import type { SliceTarget } from "../endpointslice/plan.ts";

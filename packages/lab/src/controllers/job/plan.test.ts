@@ -1,6 +1,11 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isTracked, type Job, JOB_TRACKING_FINALIZER, type JobSpec } from "@fairlead/kube/api/batch/v1/types.ts";
+import {
+  isTracked,
+  type Job,
+  JOB_TRACKING_FINALIZER,
+  type JobSpec,
+} from "@fairlead/kube/api/batch/v1/types.ts";
 import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { timestamp } from "@fairlead/kube/objects/conditions.ts";
 import { backoffLeftMs, NO_FAILURES, noteEnded } from "./backoff.ts";

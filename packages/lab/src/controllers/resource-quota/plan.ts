@@ -1,11 +1,4 @@
-import {
-  type Amounts,
-  amountsAt,
-  pick,
-  sameAmounts,
-  sum,
-  textsOf,
-} from "@fairlead/kube/quota/amounts.ts";
+import { type Amounts, amountsAt, pick, sameAmounts, sum, textsOf } from "@fairlead/kube/quota/amounts.ts";
 import { evaluatorOf, usersOf } from "@fairlead/kube/quota/evaluators.ts";
 import { countedUntilMs } from "@fairlead/kube/quota/pods.ts";
 import { scopesOf } from "@fairlead/kube/quota/scopes.ts";

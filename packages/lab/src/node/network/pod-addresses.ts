@@ -1,7 +1,12 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Clock } from "@fairlead/base/clock.ts";
-import { formatAddress, type IpAddress, parseAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import {
+  formatAddress,
+  type IpAddress,
+  parseAddress,
+  tryParseAddress,
+} from "@fairlead/base/netaddr/address.ts";
 import { AddressAllocator, hostRange } from "@fairlead/base/netaddr/allocator.ts";
 import { formatPrefix, parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 

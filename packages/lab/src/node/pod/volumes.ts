@@ -1,4 +1,10 @@
-import type { DownwardFile, KeyToPath, Pod, Volume, VolumeProjection } from "@fairlead/kube/api/core/v1/types.ts";
+import type {
+  DownwardFile,
+  KeyToPath,
+  Pod,
+  Volume,
+  VolumeProjection,
+} from "@fairlead/kube/api/core/v1/types.ts";
 import { type PodPlace, readField, readResource } from "./downward.ts";
 import { countQuantity } from "@fairlead/kube/api/meta/quantity.ts";
 import { ConfigError, type ConfigSources } from "./environment.ts";

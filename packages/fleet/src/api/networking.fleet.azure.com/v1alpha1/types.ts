@@ -1,4 +1,9 @@
-import type { IPFamily, LoadBalancerIngress, Protocol, SessionAffinityConfig } from "@fairlead/kube/api/core/v1/types.ts";
+import type {
+  IPFamily,
+  LoadBalancerIngress,
+  Protocol,
+  SessionAffinityConfig,
+} from "@fairlead/kube/api/core/v1/types.ts";
 import type { EndpointConditions, EndpointPort } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";

@@ -1,13 +1,7 @@
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { CONFIG_MAPS, type Node, NODES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { GRANTED_CIDRS_ANNOTATION, POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
-import {
-  formatRanges,
-  listedRanges,
-  podRangesOf,
-  readRanges,
-  serviceRangesOf,
-} from "#domain/ranges.ts";
+import { formatRanges, listedRanges, podRangesOf, readRanges, serviceRangesOf } from "#domain/ranges.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { SERVICE_CIDRS } from "@fairlead/kube/api/networking/v1/types.ts";
 import { hasCode } from "@fairlead/base/errors.ts";

@@ -1,6 +1,12 @@
 import type { PodAffinityTerm } from "@fairlead/kube/api/core/v1/affinity.ts";
 import { DEPLOYMENTS, type Deployment } from "@fairlead/kube/api/apps/v1/types.ts";
-import { type Container, type Probe, SERVICE_ACCOUNTS, type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import {
+  type Container,
+  type Probe,
+  SERVICE_ACCOUNTS,
+  type Service,
+  SERVICES,
+} from "@fairlead/kube/api/core/v1/types.ts";
 import { accessManifests, type Manifest } from "#authz/manifests.ts";
 import { DNS_ACCESS, MEMBER_ACCESS, type ProgramAccess } from "#authz/programs.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";

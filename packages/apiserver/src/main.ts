@@ -1,0 +1,4 @@
+/** The API server by itself: `node packages/apiserver --help`. */
+import { command } from "#program/main.ts";
+
+await command().parseAsync();
