@@ -66,7 +66,7 @@ export async function run(argv: readonly string[]): Promise<void> {
   const signal = AbortSignal.timeout(1_500_000);
   await using trio = await Trio.start(signal);
   await using stack = new AsyncDisposableStack();
-  const world: World = { ...(await startWorld(trio, stack, signal)), slices };
+  const world: World = { ...(await startWorld(trio.clients, stack, signal)), slices };
   const filledMs = await fill(world);
   console.log(`${slices} slices exported and imported in ${(filledMs / 1000).toFixed(1)} s`);
   const listMs = await measureList(world);

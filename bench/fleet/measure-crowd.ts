@@ -71,7 +71,7 @@ export async function measureCrowd(
 ): Promise<CrowdFigures[]> {
   await using trio = await Trio.start(signal, withRealHub);
   await using stack = new AsyncDisposableStack();
-  const clusters = await startWorld(trio, stack, signal);
+  const clusters = await startWorld(trio.clients, stack, signal);
   for (let at = 0; at < SLICES; at += 1) await deploy(clusters, at);
   await untilImported(clusters, SLICES);
   const crowd = fork(fileURLToPath(new URL("crowd.ts", import.meta.url)));

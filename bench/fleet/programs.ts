@@ -12,6 +12,7 @@ import { startRealServer } from "../../packages/apiserver/test/real-server.ts";
 const root = new URL("../..", import.meta.url).pathname;
 /** Linux counts processor time in these, on every architecture that Node runs on (proc(5)). Unit: milliseconds. */
 const TICK_MS = 10;
+const PAGE_BYTES = 4096;
 /** Longest start of a program on a busy machine. Unit: milliseconds. */
 const START_MS = 60_000;
 
@@ -23,11 +24,24 @@ export interface Program extends AsyncDisposable {
   stop(signal?: NodeJS.Signals): Promise<void>;
 }
 
+interface Started {
+  /** The checkout whose programs are started. Default: this one. */
+  readonly checkout?: string | undefined;
+  /** Beside the bench's own. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Whether its log goes nowhere at all: programs with Go's flags cannot be told to log errors only. */
+  readonly isSilent?: boolean;
+}
+
 /** Starts `fairlead ARGS` and waits until it serves. Its log goes nowhere but for errors. */
-export async function startProgram(args: readonly string[]): Promise<Program> {
+export async function startProgram(args: readonly string[], options: Started = {}): Promise<Program> {
+  const { checkout = root, env = {}, isSilent = false } = options;
   const startedMs = systemClock.monotonic();
-  const command = [...args, "--ready-fd", "3", "--log-level", "error"];
-  const child = start(`${root}bin/fairlead`, command, { stdio: ["ignore", "inherit", "inherit", "pipe"] });
+  const command = [...args, "--ready-fd=3", ...(isSilent ? [] : ["--log-level", "error"])];
+  const child = start(join(checkout, "bin/fairlead"), command, {
+    stdio: ["ignore", "inherit", isSilent ? "ignore" : "inherit", "pipe"],
+    env: { ...process.env, ...env },
+  });
   const ended = once(child, "exit");
   const ready = child.stdio[3] as Readable;
   const patience = new AbortController();
@@ -76,11 +90,13 @@ export async function startRealApi(): Promise<ServedApi> {
 export interface Usage {
   /** Resident. Unit: bytes. */
   readonly memory: number;
+  /** Of it, what no file holds: a page of the executable is in memory once, however many programs run it. Unit: bytes. */
+  readonly ownMemory: number;
   /** Processor time since the process began. Unit: milliseconds. */
   readonly cpuMs: number;
 }
 
-/** Source: proc(5), `statm` (pages) and `stat` (fields 14 and 15, behind the command in parentheses). */
+/** Source: proc(5), `statm` (pages: the second field, and the third of files) and `stat` (fields 14 and 15, behind the command in parentheses). */
 async function usageOf(pid: number): Promise<Usage> {
   const [statm, stat] = await Promise.all([
     readFile(`/proc/${pid}/statm`, "utf8"),
@@ -88,13 +104,22 @@ async function usageOf(pid: number): Promise<Usage> {
   ]);
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const ticks = Number(fields[11]) + Number(fields[12]);
-  return { memory: Number(statm.split(" ")[1]) * 4096, cpuMs: ticks * TICK_MS };
+  const [, resident = 0, ofFiles = 0] = statm.split(" ").map(Number);
+  return {
+    memory: resident * PAGE_BYTES,
+    ownMemory: (resident - ofFiles) * PAGE_BYTES,
+    cpuMs: ticks * TICK_MS,
+  };
 }
 
 /** Of several processes together. */
 export async function usageOfAll(pids: readonly number[]): Promise<Usage> {
   const all = await Promise.all(pids.map(usageOf));
-  return all.reduce((sum, it) => ({ memory: sum.memory + it.memory, cpuMs: sum.cpuMs + it.cpuMs }));
+  return all.reduce((sum, it) => ({
+    memory: sum.memory + it.memory,
+    ownMemory: sum.ownMemory + it.ownMemory,
+    cpuMs: sum.cpuMs + it.cpuMs,
+  }));
 }
 
 /** Processor time of all `pids` during `ms` milliseconds, as a share of one processor. */

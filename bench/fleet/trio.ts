@@ -33,25 +33,39 @@ const deps = systemDeps(silentLogger);
 
 export class Trio implements AsyncDisposable {
   readonly #stack: AsyncDisposableStack;
+  readonly #checkout: string | undefined;
   readonly hub: Cluster;
   readonly exporter: Cluster;
   readonly importer: Cluster;
 
-  private constructor(clusters: Record<Role, Cluster>, stack: AsyncDisposableStack) {
+  private constructor(
+    clusters: Record<Role, Cluster>,
+    stack: AsyncDisposableStack,
+    checkout: string | undefined,
+  ) {
+    this.#checkout = checkout;
     this.hub = clusters.hub;
     this.exporter = clusters.exporter;
     this.importer = clusters.importer;
     this.#stack = stack;
   }
 
-  /** @param withRealHub - Whether the hub's API server is the one that KUBEBUILDER_ASSETS names. */
-  static async start(signal: AbortSignal, withRealHub = false): Promise<Trio> {
+  /**
+   * @param withRealHub - Whether the hub's API server is the one that KUBEBUILDER_ASSETS names.
+   * @param checkout - Where the managers' programs come from. Default: this checkout.
+   */
+  static async start(signal: AbortSignal, withRealHub = false, checkout?: string): Promise<Trio> {
     await using stack = new AsyncDisposableStack();
     const cluster = async (role: Role): Promise<Cluster> => {
       const isReal = withRealHub && role === "hub";
       const api = stack.use(isReal ? await startRealApi() : await startApi(role));
       const config = await loadKubeconfig(api.kubeconfig);
-      const made = { api, config, client: stack.use(connect(config, deps)), program: await begin(role, api) };
+      const made = {
+        api,
+        config,
+        client: stack.use(connect(config, deps)),
+        program: await begin(role, api, checkout),
+      };
       stack.defer(() => made.program.stop());
       return made;
     };
@@ -60,13 +74,17 @@ export class Trio implements AsyncDisposable {
     const importer = await cluster("importer");
     for (const [name, { config }] of Object.entries({ exporter, importer }))
       await joinCluster({ name, hub: hub.config, member: config }, deps, signal);
-    return new Trio({ hub, exporter, importer }, stack.move());
+    return new Trio({ hub, exporter, importer }, stack.move(), checkout);
+  }
+
+  get clients(): FleetClients {
+    return { hub: this.hub.client, exporter: this.exporter.client, importer: this.importer.client };
   }
 
   /** Ends the manager of one and starts it anew. Resolves when it serves. */
   async restart(role: Role): Promise<Program> {
     await this[role].program.stop();
-    this[role].program = await begin(role, this[role].api);
+    this[role].program = await begin(role, this[role].api, this.#checkout);
     return this[role].program;
   }
 
@@ -75,18 +93,22 @@ export class Trio implements AsyncDisposable {
   }
 }
 
-function begin(role: Role, api: ServedApi): Promise<Program> {
-  return startProgram([role === "hub" ? "hub" : "member", "--kubeconfig", api.kubeconfig]);
+function begin(role: Role, api: ServedApi, checkout: string | undefined): Promise<Program> {
+  return startProgram([role === "hub" ? "hub" : "member", "--kubeconfig", api.kubeconfig], { checkout });
 }
 
 /** Where the exporter's services are, and the importer's of them. */
 export const NAMESPACE = "bench";
 
-/** The three clusters of a trio whose importer imports from the exporter. */
-export interface World {
+/** Clients of the three clusters, for the one who manages them. */
+export interface FleetClients {
   readonly hub: KubeClient;
   readonly exporter: KubeClient;
   readonly importer: KubeClient;
+}
+
+/** The three clusters of a trio whose importer imports from the exporter. */
+export interface World extends FleetClients {
   /** What the importer has of the exporter's slices. Ends with the stack that it was started for. */
   readonly imported: Informer<EndpointSlice>;
   readonly signal: AbortSignal;
@@ -94,11 +116,10 @@ export interface World {
 
 /** With the namespace in both members. */
 export async function startWorld(
-  trio: Trio,
+  { hub, exporter, importer }: FleetClients,
   stack: AsyncDisposableStack,
   signal: AbortSignal,
 ): Promise<World> {
-  const [hub, exporter, importer] = [trio.hub.client, trio.exporter.client, trio.importer.client];
   for (const client of [exporter, importer])
     await client.create(NAMESPACES, { metadata: { name: NAMESPACE } }, { signal });
   const options = { labelSelector: `${MCS_SOURCE_CLUSTER_LABEL}=exporter` };

@@ -105,7 +105,8 @@ function signalNumber(signal: NodeJS.Signals | null): number {
 }
 
 export interface SpawnOptions {
-  readonly env?: Readonly<Record<string, string>>;
+  /** The whole environment; default: that of this process. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
   /** As Node's `stdio`. Default: all ignored. */
   readonly stdio?: StdioOptions;
