@@ -16,7 +16,7 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Change, Controller } from "@fairlead/kube/types.ts";
-import { planFor } from "../exports/reconcile.ts";
+import { exportStateOf } from "../exports/reconcile.ts";
 import { isImported, serviceOfExport, serviceOfLocalSlice, sourceOfSliceExport } from "../informers.ts";
 import {
   isMembershipChanged,
@@ -121,7 +121,7 @@ function findWanted(session: Session, key: ObjectKey): Wanted | undefined {
   const slice = session.here.slices.store.get(key);
   const [service] = slice === undefined ? [] : serviceOfLocalSlice(slice);
   if (slice === undefined || service === undefined) return undefined;
-  const { hasEndpoints } = planFor(session, service);
+  const { hasEndpoints } = exportStateOf(session, service);
   const all = hasEndpoints ? exportedFacts(slice) : undefined;
   const facts = all !== undefined && isOriginalHub(session) ? endpointsForOthers(all) : all;
   return facts === undefined ? undefined : { slice, service, facts };

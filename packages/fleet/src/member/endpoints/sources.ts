@@ -4,7 +4,7 @@ import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { EndpointSliceImport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { Change } from "@fairlead/kube/types.ts";
-import { planFor } from "../exports/reconcile.ts";
+import { exportStateOf } from "../exports/reconcile.ts";
 import { isImported, serviceOfLocalSlice, serviceOfSliceImport } from "../informers.ts";
 import type { Session } from "../session.ts";
 import { exportedFacts } from "./export.ts";
@@ -79,7 +79,7 @@ export function findOwnSource(
 ): FoundSlice | undefined {
   const [service] = serviceOfLocalSlice(local);
   const facts = exportedFacts(local);
-  if (service === undefined || facts === undefined || planFor(session, service).spec === undefined)
+  if (service === undefined || facts === undefined || !exportStateOf(session, service).isExported)
     return undefined;
   return { source: { name, cluster: session.cluster, isLocal: true, facts }, service };
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import type { InternalServiceExport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { type ExportView, planExport } from "./plan.ts";
+import { type ExportView, isExportedBy, planExport } from "./plan.ts";
 
 const at = "2026-01-01T00:00:00Z";
 const metadata = { namespace: "work", name: "hello", creationTimestamp: at };
@@ -168,5 +168,34 @@ describe("an export through both doors", () => {
       "Valid=False:ServiceIneligible",
       "Valid=False:InvalidServiceType",
     ]);
+  });
+});
+
+describe("whether a service is exported", () => {
+  it("is what the plan of its export says, whatever there is", () => {
+    const fleets = [undefined, { metadata }, weighed("0"), weighed("3"), weighed("many")];
+    const services = [
+      undefined,
+      service(),
+      service({ clusterIP: "None" }),
+      service({ type: "ExternalName" }),
+      { ...service(), metadata: { ...metadata, deletionTimestamp: at } },
+    ];
+    const views = fleets.flatMap((fleet) =>
+      [undefined, { metadata }].flatMap((mcs) =>
+        services.flatMap((it) =>
+          [undefined, "east"].flatMap((left) =>
+            [undefined, verdicts({ weight: 2 })].map((current) =>
+              view({ fleet, mcs, service: it, current, left }),
+            ),
+          ),
+        ),
+      ),
+    );
+    for (const of of views) {
+      const { spec, hasEndpoints } = planExport(of);
+      expect(isExportedBy(of)).toBe(spec !== undefined);
+      expect(isExportedBy(of)).toBe(hasEndpoints);
+    }
   });
 });

@@ -51,6 +51,15 @@ interface FleetDoor extends McsDoor {
   readonly weight: number | undefined;
 }
 
+/** Whether `planExport` finds something to export, without all else that an export tells of its service. */
+export function isExportedBy(view: ExportView): boolean {
+  if (view.left !== undefined || view.service === undefined) return false;
+  return (
+    (view.fleet !== undefined && openFleetDoor(view, view.fleet).door !== undefined) ||
+    (view.mcs !== undefined && openMcsDoor(view, view.mcs).door !== undefined)
+  );
+}
+
 export function planExport(view: ExportView): ExportPlan {
   const fleet = view.fleet === undefined ? undefined : openFleetDoor(view, view.fleet);
   const mcs = view.mcs === undefined ? undefined : openMcsDoor(view, view.mcs);

@@ -28,7 +28,7 @@ import { isMembershipChanged, isOriginalHub, membershipOf, type Session } from "
 import { ignoreVanishing } from "../vanishing.ts";
 import { planEvents } from "./events.ts";
 import { planForOriginalHub } from "./original-hub.ts";
-import { type ExportPlan, type NewCondition, planExport } from "./plan.ts";
+import { type ExportPlan, type ExportView, type NewCondition, isExportedBy, planExport } from "./plan.ts";
 
 /** ServiceExports of both kinds to InternalServiceExports, and verdicts back. Keys are services. */
 export function createExports(session: Session): Controller {
@@ -69,22 +69,40 @@ type Refusals = Map<ObjectKey, string>;
 
 /** What this cluster exports of a service, as things are now. */
 export function planFor(session: Session, key: ObjectKey, refused?: string): ExportPlan {
+  const view = viewOf(session, key, refused);
+  const plan = planExport(view);
+  return isOriginalHub(session) ? planForOriginalHub(plan, view.current) : plan;
+}
+
+/** Whether this cluster exports a service, and sends its endpoints, as things are now. */
+export function exportStateOf(
+  session: Session,
+  key: ObjectKey,
+): { readonly isExported: boolean; readonly hasEndpoints: boolean } {
+  if (!isOriginalHub(session)) {
+    const isExported = isExportedBy(viewOf(session, key));
+    return { isExported, hasEndpoints: isExported };
+  }
+  // A hub of other origin has a say in it, by what it can take and by its verdict.
+  const { spec, hasEndpoints } = planFor(session, key);
+  return { isExported: spec !== undefined, hasEndpoints };
+}
+
+function viewOf(session: Session, key: ObjectKey, refused?: string): ExportView {
   const { here } = session;
   const { namespace, name } = splitKey(key);
   const live = <T extends KubeObject>(object: T | undefined): T | undefined =>
     object === undefined || isDeleting(object) ? undefined : object;
-  const current = currentExport(session, key);
-  const plan = planExport({
+  return {
     namespace: namespace ?? "",
     name,
     fleet: live(here.fleetExports.store.get(key)),
     mcs: live(here.mcsExports.store.get(key)),
     service: here.services.store.get(key),
-    current,
+    current: currentExport(session, key),
     left: membershipOf(session) === "leave" ? session.cluster : undefined,
     refused,
-  });
-  return isOriginalHub(session) ? planForOriginalHub(plan, current) : plan;
+  };
 }
 
 function currentExport({ mailbox }: Session, key: ObjectKey): InternalServiceExport | undefined {
