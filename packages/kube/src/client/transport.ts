@@ -1,12 +1,12 @@
-import type { Agent, Dispatcher } from "undici";
+import type { Pool } from "undici";
 import { withoutTrailing } from "@fairlead/base/text.ts";
-import { abortable } from "@fairlead/base/abortable.ts";
 import { abortError, delay } from "@fairlead/base/clock.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { parseStatus, statusError } from "./answer.ts";
 import type { ClusterConfig, Credential } from "#config/config.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { currentFlow } from "./flow.ts";
+import { type HttpAnswer, type HttpBody, sendRequest } from "./http.ts";
 import { FairLimiter } from "./limiter.ts";
 import { type ClientMeters, createClientMeters } from "./meters.ts";
 import { type Exchange, isCutOff, Reachability } from "./reachability.ts";
@@ -38,8 +38,8 @@ export interface Call {
 }
 
 interface Connections {
-  readonly calls: Agent;
-  readonly watches: Agent;
+  readonly calls: Pool;
+  readonly watches: Pool;
 }
 /** Connections are bound to the certificates they were opened with: new ones mean new connections. */
 interface Opened {
@@ -54,7 +54,7 @@ interface Answer {
   readonly retryAfterMs: number | undefined;
   /** Uid of the FlowSchema that the request fell under (API Priority and Fairness). */
   readonly flowSchema: string;
-  readonly body: Dispatcher.ResponseData["body"];
+  readonly body: HttpBody;
   /** To be disposed of when the body is read. */
   readonly exchange: Exchange;
 }
@@ -154,7 +154,7 @@ export class Transport implements AsyncDisposable {
   async *#passOn(call: Call, { body, exchange }: Answer): AsyncGenerator<Uint8Array> {
     using _underWay = exchange;
     try {
-      for await (const chunk of body as AsyncIterable<Uint8Array>) {
+      for await (const chunk of body) {
         exchange.hear();
         yield chunk;
       }
@@ -231,18 +231,15 @@ export class Transport implements AsyncDisposable {
       const credential = await this.#config.credentials.current(call.signal);
       const connections = await this.#connectionsFor(credential);
       exchange = this.#reach.begin(call.signal, call.silentAfterMs);
-      const sent = connections[kind].request({
-        origin: this.#origin,
+      const request = {
         path: this.#base + call.path,
         method: call.method,
         headers: this.#headers(call, credential),
         body: call.body ?? null,
-        signal: exchange.signal,
         headersTimeout: CALL_TIMEOUT_MS,
         bodyTimeout: kind === "watches" ? 0 : CALL_TIMEOUT_MS,
-      });
-      // undici hears of an abort only once it has a connection, which it may try to open for 10 s.
-      const response = await abortable(sent, exchange.signal);
+      };
+      const response = await sendRequest(connections[kind], request, exchange.signal);
       this.#meters.answered(call.method, String(response.statusCode));
       this.#noteAnswer(response.headers, exchange);
       return {
@@ -259,7 +256,7 @@ export class Transport implements AsyncDisposable {
     }
   }
 
-  #noteAnswer(headers: Dispatcher.ResponseData["headers"], exchange: Exchange): void {
+  #noteAnswer(headers: HttpAnswer["headers"], exchange: Exchange): void {
     this.#serverClock.observe(headerOf(headers, "date"), exchange.sentMs, this.#deps.clock.monotonic());
     this.#reach.noteAnswer(exchange);
   }
@@ -313,7 +310,7 @@ export class Transport implements AsyncDisposable {
 
   async #open(credential: Credential): Promise<Connections> {
     // Loaded on first use: it takes 45 ms, which commands that end early need not pay.
-    const { Agent, createSecureContext } = await import("./lazy-agent.ts");
+    const { Pool, createSecureContext } = await import("./lazy-pool.ts");
     const { tlsServerName, insecureSkipTlsVerify } = this.#config;
     const { certificate, key, ca = this.#config.ca } = credential;
     const connect = {
@@ -330,15 +327,15 @@ export class Transport implements AsyncDisposable {
     };
     const common = { connect, allowH2: false, pipelining: 1, keepAliveTimeout: KEEP_ALIVE_MS };
     return {
-      calls: new Agent({ ...common, connections: CALL_CONNECTIONS }),
-      watches: new Agent({ ...common, connections: null }),
+      calls: new Pool(this.#origin, { ...common, connections: CALL_CONNECTIONS }),
+      watches: new Pool(this.#origin, { ...common, connections: null }),
     };
   }
 }
 
 /** What is under way goes on to its end. A failure to close harms nobody. */
 function closeGently(connections: Connections): void {
-  for (const agent of [connections.calls, connections.watches]) agent.close().catch(() => {});
+  for (const pool of [connections.calls, connections.watches]) pool.close().catch(() => {});
 }
 
 function authorizationOf(credential: Credential): string | undefined {
@@ -348,7 +345,7 @@ function authorizationOf(credential: Credential): string | undefined {
   return `Basic ${Buffer.from(pair, "utf8").toString("base64")}`;
 }
 
-function headerOf(headers: Dispatcher.ResponseData["headers"], name: string): string {
+function headerOf(headers: HttpAnswer["headers"], name: string): string {
   const value = headers[name];
   return typeof value === "string" ? value : "";
 }

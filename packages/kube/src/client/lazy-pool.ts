@@ -1,3 +1,3 @@
 /** A bundler gives `import()` of a CommonJS package a default export only, and of a module its names. */
-export { Agent } from "undici";
+export { default as Pool } from "undici/lib/dispatcher/pool.js";
 export { createSecureContext } from "node:tls";
