@@ -7,3 +7,41 @@ export function afterThisTurn(callback: () => void): void {
 export function nextTurn(): Promise<void> {
   return new Promise(afterThisTurn);
 }
+
+/**
+ * Lets work that never waits give way: where one pass follows the other without a break, neither input nor timers come to
+ * their turn.
+ */
+export class Turns {
+  readonly #now: () => number;
+  readonly #longestMs: number;
+  /** Of the present turn; undefined before the first work of it. */
+  #endsMs: number | undefined;
+  #next: Promise<void> | undefined;
+
+  /** @param longestMs - How long work may go on in one turn. */
+  constructor(now: () => number, longestMs: number) {
+    this.#now = now;
+    this.#longestMs = longestMs;
+  }
+
+  /** Undefined while the turn may go on; else resolves when what came in has been handled. */
+  breathe(): Promise<void> | undefined {
+    if (this.#next !== undefined) return this.#next;
+    const nowMs = this.#now();
+    if (this.#endsMs === undefined) {
+      this.#endsMs = nowMs + this.#longestMs;
+      afterThisTurn(() => {
+        this.#endsMs = undefined;
+      });
+    }
+    if (nowMs < this.#endsMs) return undefined;
+    this.#next = this.#wait();
+    return this.#next;
+  }
+
+  async #wait(): Promise<void> {
+    await nextTurn();
+    this.#next = undefined;
+  }
+}

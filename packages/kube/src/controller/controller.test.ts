@@ -210,6 +210,24 @@ describe("a controller", () => {
     expect(passes).toEqual(["work/one"]);
   });
 
+  it("hears what comes in while thousands of passes that wait for nothing follow each other", async () => {
+    const keys = Array.from({ length: 2000 }, (_, at) => objectKey("work", `key-${at}`));
+    const fakeNow = clock.monotonic.bind(clock);
+    let spentMs = 0;
+    clock.monotonic = () => fakeNow() + spentMs;
+    const { controller } = await started(async (key) => {
+      spentMs += 1;
+      await note(key);
+    });
+    for (const key of keys) controller.enqueue(key);
+    const heardAfter = await new Promise<number>((resolve) => {
+      setImmediate(() => resolve(passes.length));
+    });
+    expect(heardAfter).toBeLessThan(50);
+    await controller.idle(AbortSignal.timeout(10_000));
+    expect(passes).toHaveLength(keys.length);
+  });
+
   it("counts passes under controller-runtime's names", async () => {
     let fails = true;
     const { controller } = await started(async () => {

@@ -2,6 +2,7 @@ import type { ObjectKey } from "#api/meta/key.ts";
 import { abortable, abortWith } from "@fairlead/base/abortable.ts";
 import { abortError } from "@fairlead/base/clock.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
+import { Turns } from "@fairlead/base/turn.ts";
 import { WorkQueue } from "@fairlead/base/workqueue.ts";
 import { type ControllerMeters, createControllerMeters } from "./controller-meters.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
@@ -14,6 +15,9 @@ const DEFAULT_CONCURRENCY = 4;
  * to 1000 s as well, and then a key may wait for minutes after the server is back. Unit: milliseconds.
  */
 const MAX_OUTAGE_RETRY_MS = 10_000;
+/** Passes that find nothing to write follow each other for so long; then what came in meanwhile is heard. Unit: milliseconds. */
+const TURN_MS = 5;
+
 /**
  * A controller with controller-runtime's rules: an error is tried again with back-off, `requeueAfterMs` runs again
  * later, and both leave the key's count of failures as it must be. A pass for a key never runs beside another one.
@@ -28,6 +32,7 @@ class QueueController implements Controller {
   readonly #deps: RuntimeDeps;
   readonly #queue: WorkQueue<ObjectKey>;
   readonly #meters: ControllerMeters;
+  readonly #turns: Turns;
   /** When a change that no pass has acted on yet made a key due, on the monotonic clock. */
   readonly #seenMs = new Map<ObjectKey, number>();
   /** Keys whose last pass found no API server. */
@@ -43,6 +48,7 @@ class QueueController implements Controller {
     this.#deps = { ...deps, log: deps.log.child({ controller: options.name }) };
     this.#queue = new WorkQueue({ name: options.name, clock: deps.clock, metrics: deps.metrics });
     this.#meters = createControllerMeters(deps.metrics, options.name);
+    this.#turns = new Turns(() => deps.clock.monotonic(), TURN_MS);
   }
 
   async start(signal: AbortSignal): Promise<void> {
@@ -99,6 +105,7 @@ class QueueController implements Controller {
       this.#meters.took((this.#deps.clock.monotonic() - startedMs) / 1000);
       this.#meters.active(--this.#active);
       this.#queue.done(key);
+      await this.#turns.breathe();
     }
   }
 
