@@ -70,9 +70,13 @@ export async function patchObject(
   const text = utf8(exchange.body);
   if (type === APPLY_PATCH) return applyPatch(registry, exchange, { request, text, part });
   const shown = shownAs(request, part);
+  // Each attempt changes what it parsed.
+  let parsed = registry.has(request) ? parseTransform(type, text, shown) : undefined;
+  await exchange.letOthersIn();
   return registry.change(request, (entry) => {
     if (entry === undefined) return undefined;
-    const transform = parseTransform(type, text, shown);
+    const transform = parsed ?? parseTransform(type, text, shown);
+    parsed = undefined;
     const whole = editableCopy(request.definition, entry);
     const current = part?.of(whole) ?? whole;
     const object = patched(exchange, shown, { value: transform.apply(current), transform });
@@ -186,6 +190,7 @@ async function applyPatch(
   reportFields(check, []);
   const force = isTrue(exchange.query.get("force"));
   if (!registry.has(request)) await registry.awaitPrerequisites(request, config);
+  await exchange.letOthersIn();
   return registry.change(request, (entry, tx) => {
     if (entry === undefined && subresource !== "") return undefined;
     const live = entry === undefined ? undefined : editableCopy(definition, entry);
