@@ -48,7 +48,7 @@ function rules(
     ...others,
   };
   const made = Object.fromEntries(Object.entries(accesses).map(([name, it]) => [name, rulesOf(it)]));
-  return `# Made by scripts/generate-crds.ts of what the programs declare. crds: the Job that installs the kinds.\n${stringify(made)}`;
+  return `# Made by "npm run generate" from what the programs declare. crds: the Job that installs the kinds.\n${stringify(made)}`;
 }
 
 function policies(): string {
@@ -56,5 +56,5 @@ function policies(): string {
     ...MAILBOX_POLICIES.map((it) => ({ kind: "ValidatingAdmissionPolicy", ...it })),
     ...MAILBOX_POLICY_BINDINGS.map((it) => ({ kind: "ValidatingAdmissionPolicyBinding", ...it })),
   ].map((it) => ({ ...it, apiVersion: "admissionregistration.k8s.io/v1" }));
-  return `# Made by scripts/generate-crds.ts: what the hub's API server refuses in mailboxes.\n${stringify(all, { aliasDuplicateObjects: false })}`;
+  return `# Made by "npm run generate": what the hub's API server refuses in mailboxes.\n${stringify(all, { aliasDuplicateObjects: false })}`;
 }

@@ -1,13 +1,34 @@
-/** The inner loop: format, lint, types, dead code, generated files, and the unit tests, the architecture among them. */
-import { runSteps, type Step } from "./steps.ts";
+/**
+ * `npm run check`, the inner loop: format, lint, types, dead code, generated files and unit tests. Lint and unit tests run for the packages that
+ * the change touches, the types of unchanged packages are not checked again; `-- --all` runs all of it.
+ */
+import { changedFiles, readDependencies, touchedPackages } from "./changed.ts";
+import { root, runSteps, type Step } from "./steps.ts";
 
-export const CHECKS: readonly Step[] = [
-  { name: "format", command: ["oxfmt", "--check", "."] },
-  { name: "lint", command: ["oxlint", "."] },
-  { name: "types", command: ["tsc", "-b"] },
-  { name: "dead code", command: ["knip"] },
-  { name: "generated files", command: ["node", "scripts/generate.ts", "--check"] },
-  { name: "unit tests", command: ["vitest", "run", "--project", "unit"] },
-];
+/** Tests of the project as a whole that need no package to be loaded. */
+const WHOLE = ["test/architecture.test.ts", "test/docs.test.ts"];
 
-if (import.meta.main && !runSteps(CHECKS)) process.exitCode = 1;
+/** @param packages - Names of the packages to check; undefined: everything. */
+export function checksOf(packages: ReadonlySet<string> | undefined): readonly Step[] {
+  const folders = packages === undefined ? undefined : [...packages].map((it) => `packages/${it}/`);
+  const tests = folders === undefined ? [] : [...folders, ...WHOLE];
+  const lint: Step = { name: "lint", command: ["oxlint", ...(folders ?? ["."])] };
+  return [
+    { name: "format", command: ["oxfmt", "--check", "."] },
+    ...(folders?.length === 0 ? [] : [lint]),
+    { name: "types", command: ["tsc", "-b"] },
+    { name: "dead code", command: ["knip"] },
+    { name: "generated files", command: ["node", "scripts/generate.ts", "--check"] },
+    { name: "unit tests", command: ["vitest", "run", "--project", "unit", ...tests] },
+  ];
+}
+
+if (import.meta.main) {
+  const files = process.argv.includes("--all") ? undefined : changedFiles(root);
+  // With nothing changed there is nothing to leave out.
+  const packages =
+    files === undefined || files.length === 0 ? undefined : touchedPackages(files, readDependencies(root));
+  const what = packages === undefined ? "everything" : ["documents", ...packages].join(", ");
+  process.stdout.write(`checking ${what}\n`);
+  if (!runSteps(checksOf(packages))) process.exitCode = 1;
+}

@@ -1,16 +1,20 @@
 /**
- * Writes the tables that are derived from published facts about Kubernetes' kinds.
+ * Writes every generated file: manifests of CustomResourceDefinitions, rights and policies, the charts' rules, reference pages, and the API server's
+ * tables, which need published facts about Kubernetes' kinds.
  *
- *     npm run generate [-- FOLDER]             read FOLDER (default: ../shared/kubernetes) and write the tables
- *     npm run generate -- --check [FOLDER]     write nothing; exit 1 where a committed table differs
+ *     npm run generate [-- FOLDER]             write; the facts are in FOLDER (default: ../shared/kubernetes), without which the tables stay
+ *     npm run generate -- --check [FOLDER]     write nothing; exit 1 if a committed file differs
  */
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
+import { chartFiles } from "./chart-files.ts";
+import { crdManifests } from "./crd-manifests.ts";
 import { trimDefinitions } from "./generate/definitions.ts";
 import { readInputs, type Inputs } from "./generate/inputs.ts";
 import { servedDefinitions } from "./generate/kinds.ts";
 import { trimMessages } from "./generate/messages.ts";
+import { rbacManifests } from "./rbac-manifests.ts";
 
 const root = join(import.meta.dirname, "..");
 
@@ -22,18 +26,15 @@ function renderTable(table: Readonly<Record<string, unknown>>): string {
   return `{\n${lines.join(",\n")}\n}\n`;
 }
 
-function renderAll(inputs: Inputs): Map<string, string> {
+/** The API server's tables, by path; none without the inputs. */
+function tables(inputs: Inputs | undefined): readonly (readonly [path: string, text: string])[] {
+  if (inputs === undefined) return [];
   const served = servedDefinitions();
-  return new Map([
-    [
-      "packages/apiserver/src/schema/definitions.generated.json",
-      renderTable(trimDefinitions(inputs.definitions, served)),
-    ],
-    [
-      "packages/apiserver/src/schema/messages.generated.json",
-      renderTable(trimMessages(inputs.messages, served)),
-    ],
-  ]);
+  const folder = "packages/apiserver/src/schema";
+  return [
+    [`${folder}/definitions.generated.json`, renderTable(trimDefinitions(inputs.definitions, served))],
+    [`${folder}/messages.generated.json`, renderTable(trimMessages(inputs.messages, served))],
+  ];
 }
 
 function readOr(path: string, otherwise: string): string {
@@ -49,21 +50,29 @@ function main(): number {
     options: { check: { type: "boolean" } },
     allowPositionals: true,
   });
+  const isCheck = values.check === true;
   const folder = positionals[0] ?? join(root, "../shared/kubernetes");
   const inputs = readInputs(folder);
-  if (inputs === undefined) {
-    console.log(`generate: skipped, no inputs in ${folder}`);
-    return values.check === true ? 0 : 1;
-  }
-  const stale = [...renderAll(inputs)].filter(([path, text]) => readOr(join(root, path), "") !== text);
+  if (inputs === undefined)
+    console.log(`generate: the API server's tables are left as they are: no facts in ${folder}`);
+  const files = [
+    ...tables(inputs),
+    ...[...crdManifests()].map(([name, text]) => [`docs/reference/crds/${name}`, text] as const),
+    ...chartFiles(),
+    ...rbacManifests(),
+  ];
+  const stale = files.filter(([path, text]) => readOr(join(root, path), "") !== text);
   for (const [path, text] of stale) {
-    if (values.check !== true) writeFileSync(join(root, path), text);
+    if (!isCheck) {
+      mkdirSync(dirname(join(root, path)), { recursive: true });
+      writeFileSync(join(root, path), text);
+    }
     console.log(
-      values.check === true ? `generate: ${path} is stale: run npm run generate` : `generate: wrote ${path}`,
+      isCheck ? `generate: ${path} is out of date; run: npm run generate` : `generate: wrote ${path}`,
     );
   }
-  if (stale.length === 0) console.log("generate: all tables are as their inputs say");
-  return values.check === true && stale.length > 0 ? 1 : 0;
+  if (stale.length === 0) console.log("generate: all generated files are up to date");
+  return isCheck && stale.length > 0 ? 1 : 0;
 }
 
 process.exitCode = main();

@@ -40,7 +40,7 @@ function render(manifests: readonly Manifest[]): string {
 function reference(): string {
   return `# Rights and policies
 
-Made by \`node scripts/generate-crds.ts\` from \`packages/fleet/src/authz/\`: what the code
+Made by \`npm run generate\` from \`packages/fleet/src/authz/\`: what the code
 calls API servers with, declared once, is what charts, the hub and these tables are made from. \`test/fleet/\` runs the programs with
 exactly these rights: a request that is not declared fails a test, and so does a declaration that nothing asks for.
 

@@ -1,9 +1,9 @@
 /** `npm test`: the checks, and then the tests that need sockets, programs and network namespaces. */
-import { CHECKS } from "./check.ts";
+import { checksOf } from "./check.ts";
 import { runSteps, type Step } from "./steps.ts";
 
 export const TESTS: readonly Step[] = [
-  ...CHECKS,
+  ...checksOf(undefined),
   { name: "integration tests", command: ["vitest", "run", "--project", "integration"] },
   { name: "lab tests", command: ["vitest", "run", "--project", "lab", "--project", "lab-machine"] },
 ];
