@@ -21,7 +21,9 @@ const UNIT = [
 const ON_MACHINE = ["test/lab/leftovers.test.ts"];
 /** The flag --exclude of vitest does nothing for projects. */
 const EXCLUDED = process.env["TEST_EXCLUDE"]?.split(" ") ?? [];
+const SETUP = ["scripts/same-chance.ts"];
 const LAB = {
+  setupFiles: SETUP,
   // In namespaces of its own.
   isolate: true,
   testTimeout: 120_000,
@@ -56,7 +58,7 @@ export default defineConfig({
           name: "unit",
           include: UNIT,
           exclude: [INTEGRATION, ...EXCLUDED],
-          setupFiles: ["scripts/no-outside.ts"],
+          setupFiles: [...SETUP, "scripts/no-outside.ts"],
           testTimeout: 30_000,
         },
       },
@@ -65,6 +67,7 @@ export default defineConfig({
         test: {
           name: "integration",
           include: [INTEGRATION, "{test,packages/*/test}/**/*.test.ts"],
+          setupFiles: SETUP,
           exclude: ["test/lab/**", "test/e2e/fleet.test.ts", ...UNIT.slice(1), ...EXCLUDED],
           testTimeout: 30_000,
           // A real kube-apiserver takes its time to start (`npm run test:real`).

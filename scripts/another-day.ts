@@ -15,6 +15,7 @@ const ENVIRONMENT: Readonly<Record<string, string>> = {
   LC_ALL: "tr_TR.UTF-8",
   FAKETIME_DONT_FAKE_MONOTONIC: "1",
   TEST_ORDER: "random",
+  TEST_CHANCE: "new",
 };
 
 /**

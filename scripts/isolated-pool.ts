@@ -13,6 +13,7 @@ const ISOLATED = [...UNSHARE, "--fork", "--kill-child", "--mount-proc", "--propa
 
 /** The shell stays as process 1, which reaps what programs leave. 203.0.113.0/24 is for documentation (RFC 5737). */
 const INSIDE = `set -e
+mount -t sysfs sysfs /sys
 mount -t tmpfs tmpfs /run
 mount -t tmpfs -o mode=1777 tmpfs /tmp
 ip link set lo up
