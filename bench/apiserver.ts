@@ -18,7 +18,8 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { type ApiServer, startApiServer } from "@fairlead/apiserver/server.ts";
-import type { ApiObject, ResourceDefinition } from "@fairlead/apiserver/registry/types.ts";
+import type { ResourceDefinition } from "@fairlead/apiserver/registry/types.ts";
+import type { ApiObject } from "@fairlead/apiserver/values/object.ts";
 import type { WriteRequest } from "@fairlead/apiserver/registry/write.ts";
 import { openSqliteJournal } from "@fairlead/apiserver/storage/sqlite.ts";
 

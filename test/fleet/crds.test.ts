@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { checkRules } from "@fairlead/apiserver/cel/rules/check.ts";
-import { checkStructural } from "@fairlead/apiserver/schema/structural.ts";
+import { checkStructural } from "@fairlead/apiserver/crd/structural/structural.ts";
 import type { Schema } from "@fairlead/apiserver/schema/types.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";

@@ -22,7 +22,8 @@ import { applyStrategicMergePatch } from "@fairlead/apiserver/patch/strategic-me
 import { parseFieldSelector } from "@fairlead/apiserver/registry/field-selector.ts";
 import { parseLabelSelector } from "@fairlead/apiserver/registry/label-selector.ts";
 import { parseSelection } from "@fairlead/apiserver/registry/selectors.ts";
-import type { ApiObject, ResourceDefinition } from "@fairlead/apiserver/registry/types.ts";
+import type { ResourceDefinition } from "@fairlead/apiserver/registry/types.ts";
+import type { ApiObject } from "@fairlead/apiserver/values/object.ts";
 import { builtinSchema, resolveDefinition } from "@fairlead/apiserver/schema/definitions.ts";
 import { parseJson } from "@fairlead/apiserver/schema/json.ts";
 import { patternProblem } from "@fairlead/apiserver/schema/patterns.ts";

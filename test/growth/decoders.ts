@@ -20,7 +20,7 @@ import {
   labelValueProblems,
   qualifiedNameProblems,
   subdomainProblems,
-} from "@fairlead/apiserver/registry/names.ts";
+} from "@fairlead/apiserver/values/names.ts";
 import { isOfFormat } from "@fairlead/apiserver/schema/formats.ts";
 import { matches, patternProblem } from "@fairlead/apiserver/schema/patterns.ts";
 import { canonicalQuantity } from "@fairlead/kube/api/meta/canonical-quantity.ts";

@@ -8,7 +8,7 @@ import { SECRETS, NAMESPACES, type Pod, PODS } from "@fairlead/kube/api/core/v1/
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { type Resource, resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import type { ApiObject } from "@fairlead/apiserver/registry/types.ts";
+import type { ApiObject } from "@fairlead/apiserver/values/object.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";

@@ -1,12 +1,13 @@
 import { isIPv6 } from "node:net";
-import { bootstrapObjects } from "#builtin/bootstrap.ts";
+import { bootstrapObjects } from "#catalog/bootstrap.ts";
 import { fieldsAt, itemsAt } from "@fairlead/base/fields.ts";
 import type { ServiceAllocations } from "#builtin/service/allocations.ts";
-import { MASTERS_GROUP } from "#auth/types.ts";
+import { MASTERS_GROUP } from "#values/authorizer.ts";
 import { splitApiVersion } from "#schema/definitions.ts";
 import { timestamp } from "#registry/metadata.ts";
 import type { Registry } from "#registry/registry.ts";
-import type { ApiObject, ResourceDefinition, UserInfo } from "#registry/types.ts";
+import type { ResourceDefinition } from "#registry/types.ts";
+import type { ApiObject, UserInfo } from "#values/object.ts";
 import type { WriteRequest } from "#registry/write.ts";
 import { StatusError } from "./status.ts";
 

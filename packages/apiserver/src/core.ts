@@ -11,7 +11,7 @@ import { endpointResolver, type ServiceResolver } from "#admission/webhook/resol
 import { RoleAggregation } from "#auth/aggregation.ts";
 import { CertificateSigner } from "#auth/certificates/signer.ts";
 import { type AuthenticationOptions, tokenSources } from "#auth/options.ts";
-import { builtinResources } from "#builtin/catalog.ts";
+import { builtinResources } from "#catalog/builtin.ts";
 import { AddressObjects } from "#builtin/service/address-objects.ts";
 import type { ServiceAllocations } from "#builtin/service/allocations.ts";
 import { CrdLifecycle } from "#crd/lifecycle.ts";

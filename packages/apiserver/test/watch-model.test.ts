@@ -1,7 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { PlainForm } from "#http/forms.ts";
-import type { ApiObject, ResourceDefinition } from "#registry/types.ts";
+import type { ResourceDefinition } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { Entry } from "#storage/entry.ts";
 import type { Retention } from "#storage/event-log.ts";
 import { noJournal } from "#storage/journal.ts";

@@ -1,5 +1,6 @@
 import type { Admission, Attributes } from "#registry/admission.ts";
-import type { ApiObject, ResourceDefinition } from "#registry/types.ts";
+import type { ResourceDefinition } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 
 /** Mutation goes through all plugins, and once more when one behind others changed the object (KEP-1872). */
 export interface Round {

@@ -1,6 +1,6 @@
 import type { Clock } from "@fairlead/base/clock.ts";
 import type { Logger } from "@fairlead/base/log.ts";
-import type { Authorizer } from "#auth/types.ts";
+import type { Authorizer } from "#values/authorizer.ts";
 import type { Catalog } from "#registry/catalog.ts";
 import type { Store } from "#storage/store.ts";
 import { AdmissionChain, type AdmissionPlugin } from "./chain.ts";

@@ -1,4 +1,4 @@
-import type { Authorizer } from "#auth/types.ts";
+import type { Authorizer } from "#values/authorizer.ts";
 import type { Attributes } from "#registry/admission.ts";
 import {
   BOOLEAN,

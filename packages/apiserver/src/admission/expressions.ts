@@ -1,6 +1,6 @@
 import { compileExpression as compileCel, PER_CALL_LIMIT, type Program } from "#cel/environment.ts";
 import { toCel } from "#cel/json.ts";
-import type { Authorizer } from "#auth/types.ts";
+import type { Authorizer } from "#values/authorizer.ts";
 import { AUTHORIZER, AuthorizerValue, RESOURCE_CHECK, ResourceCheck } from "#cel/library/authorizer.ts";
 import {
   BOOL,
@@ -18,7 +18,7 @@ import {
 } from "#cel/type.ts";
 import { type CelValue, CostExceeded } from "#cel/value.ts";
 import type { Attributes } from "#registry/admission.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { convertObject, type Match } from "./match.ts";
 import { reviewRequest } from "./webhook/review.ts";
 

@@ -2,7 +2,8 @@ import type { LabelSelector } from "@fairlead/kube/api/meta/types.ts";
 import { matchesLabels } from "#builtin/selectors.ts";
 import type { Catalog } from "#registry/catalog.ts";
 import type { Attributes, GroupVersionKind } from "#registry/admission.ts";
-import type { ApiObject, ResourceDefinition } from "#registry/types.ts";
+import type { ResourceDefinition } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { apiVersionOf } from "#registry/write.ts";
 import { notFound } from "#status.ts";
 

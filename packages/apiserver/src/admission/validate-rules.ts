@@ -1,6 +1,6 @@
-import { duplicate, invalid, required, tooMany, unlessOneOf } from "#builtin/field-errors.ts";
+import { duplicate, invalid, required, tooMany, unlessOneOf } from "#values/field-errors.ts";
 import { type Fields, itemsAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
-import { checkPathSegment, checkQualifiedName } from "#registry/names.ts";
+import { checkPathSegment, checkQualifiedName } from "#values/names.ts";
 import type { FieldError } from "#status.ts";
 import { compileExpression, type Scope } from "./expressions.ts";
 import type { CelType } from "#cel/type.ts";

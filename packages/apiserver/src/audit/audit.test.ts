@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
-import type { Attributes } from "#auth/types.ts";
+import type { Attributes } from "#values/authorizer.ts";
 import { AuditFile } from "./file.ts";
 import { omittedStages, parseAuditPolicy } from "./policy.ts";
 

@@ -1,7 +1,7 @@
 import type { Status } from "@fairlead/kube/api/meta/types.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
-import type { Attributes, Decision } from "#auth/types.ts";
-import type { UserInfo } from "#registry/types.ts";
+import type { Attributes, Decision } from "#values/authorizer.ts";
+import type { UserInfo } from "#values/object.ts";
 import { type AuditPolicy, type AuditStage, LOG_ALL, omittedStages } from "./policy.ts";
 
 /** Who did what, and what came of it: events of audit.k8s.io/v1 at level Metadata. Bodies and tokens are never in them. */

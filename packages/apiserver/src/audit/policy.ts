@@ -2,7 +2,7 @@ import { isObject } from "@fairlead/base/json.ts";
 import { withoutTrailing } from "@fairlead/base/text.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { type Fields, itemsAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
-import type { Attributes } from "#auth/types.ts";
+import type { Attributes } from "#values/authorizer.ts";
 
 /** What is written down of which requests. Source: audit.k8s.io/v1 Policy; k8s.io/apiserver, pkg/audit/policy. */
 

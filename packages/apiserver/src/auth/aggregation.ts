@@ -1,7 +1,7 @@
 import type { ClusterRole } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import type { FollowUp } from "#registry/registry.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { Store, StoreChange, Transaction } from "#storage/store.ts";
 import type { RbacAuthorizer } from "./rbac.ts";
 

@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { generatePrivateKey } from "@fairlead/base/pki/keys.ts";
-import type { ApiObject, ObjectReader, UserInfo } from "#registry/types.ts";
+import type { ApiObject, ObjectReader, UserInfo } from "#values/object.ts";
 import { type AuthenticRequest, Authenticator } from "./authenticate.ts";
 import { authenticationReviews } from "./reviews-authentication.ts";
 import { impersonate } from "./impersonate.ts";
 import { staticTokens } from "./static-tokens.ts";
 import { ServiceAccountTokens } from "./tokens.ts";
-import type { Attributes, Authorizer, Decision } from "./types.ts";
+import type { Attributes, Authorizer, Decision } from "#values/authorizer.ts";
 
 const NOW = 1_700_000_000_000;
 const ISSUER = "https://kubernetes.default.svc.cluster.local";

@@ -1,6 +1,6 @@
 import { TLSSocket } from "node:tls";
 import { systemClock } from "@fairlead/base/clock.ts";
-import type { UserInfo } from "#registry/types.ts";
+import type { UserInfo } from "#values/object.ts";
 import { unauthorized } from "#status.ts";
 import {
   firstIdentity,
@@ -10,7 +10,7 @@ import {
   tolerant,
 } from "./token-source.ts";
 import type { ServiceAccountTokens } from "./tokens.ts";
-import { ANONYMOUS_USER, AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP } from "./types.ts";
+import { ANONYMOUS_USER, AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP } from "#values/authorizer.ts";
 
 /** The part of an `http.IncomingMessage` that says who sends it. */
 export interface AuthenticRequest {

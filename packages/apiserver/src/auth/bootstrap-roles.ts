@@ -1,7 +1,7 @@
 import type { PolicyRule, RoleBinding } from "@fairlead/kube/api/rbac/v1/types.ts";
-import type { ApiObject } from "#registry/types.ts";
-import { ALL_SERVICE_ACCOUNTS_GROUP } from "./service-account.ts";
-import { AUTHENTICATED_GROUP, MASTERS_GROUP, UNAUTHENTICATED_GROUP } from "./types.ts";
+import type { ApiObject } from "#values/object.ts";
+import { ALL_SERVICE_ACCOUNTS_GROUP } from "#values/service-account.ts";
+import { AUTHENTICATED_GROUP, MASTERS_GROUP, UNAUTHENTICATED_GROUP } from "#values/authorizer.ts";
 
 /** Roles that charts and controllers rely on. Source: k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac/bootstrappolicy. */
 

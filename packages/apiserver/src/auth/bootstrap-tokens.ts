@@ -1,6 +1,6 @@
 import { timingSafeEqual } from "node:crypto";
 import { fieldsAt, type Fields, textAt } from "@fairlead/base/fields.ts";
-import type { UserInfo } from "#registry/types.ts";
+import type { UserInfo } from "#values/object.ts";
 import { forApiServer, type TokenContext, type TokenSource } from "./token-source.ts";
 
 /**

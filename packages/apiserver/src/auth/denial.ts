@@ -1,5 +1,5 @@
 import { forbidden, StatusError } from "#status.ts";
-import type { Attributes, Decision } from "./types.ts";
+import type { Attributes, Decision } from "#values/authorizer.ts";
 
 /** The refusal that a denied request gets. Texts as upstream: users know them, and search for them. */
 export function denial(attributes: Attributes, decision: Decision): StatusError {

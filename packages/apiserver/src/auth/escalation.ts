@@ -1,10 +1,11 @@
 import type { PolicyRule, RoleBinding } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { isObject } from "@fairlead/base/json.ts";
-import type { ApiObject, UserInfo, WriteContext } from "#registry/types.ts";
+import type { WriteContext } from "#registry/types.ts";
+import type { ApiObject, UserInfo } from "#values/object.ts";
 import { forbidden, notFound } from "#status.ts";
 import type { RbacAuthorizer } from "./rbac.ts";
 import { uncoveredRules } from "./rules.ts";
-import { MASTERS_GROUP } from "./types.ts";
+import { MASTERS_GROUP } from "#values/authorizer.ts";
 
 /**
  * Nobody gives away more than they have. Source: k8s.io/kubernetes, pkg/registry/rbac, `EscalationAllowed` and

@@ -1,7 +1,7 @@
-import type { UserInfo } from "#registry/types.ts";
+import type { UserInfo } from "#values/object.ts";
 import { badRequest } from "#status.ts";
 import { denial } from "./denial.ts";
-import { parseServiceAccountUser, serviceAccountGroups } from "./service-account.ts";
+import { parseServiceAccountUser, serviceAccountGroups } from "#values/service-account.ts";
 import {
   ANONYMOUS_USER,
   type Attributes,
@@ -10,7 +10,7 @@ import {
   type Decision,
   type ResourceAttributes,
   UNAUTHENTICATED_GROUP,
-} from "./types.ts";
+} from "#values/authorizer.ts";
 
 const EXTRA_PREFIX = "impersonate-extra-";
 const AUTHENTICATION_GROUP = "authentication.k8s.io";

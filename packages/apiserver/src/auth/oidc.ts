@@ -2,7 +2,7 @@ import type { JWTPayload, JWTVerifyGetKey } from "jose";
 import { isObject } from "@fairlead/base/json.ts";
 import { FleetError, messageOf } from "@fairlead/base/errors.ts";
 import type { Logger } from "@fairlead/base/log.ts";
-import type { UserInfo } from "#registry/types.ts";
+import type { UserInfo } from "#values/object.ts";
 import { forApiServer, type TokenContext, type TokenIdentity, type TokenSource } from "./token-source.ts";
 
 /** Identity tokens of an OpenID Connect provider. The names are those of the real server's flags, `--oidc-…`. */

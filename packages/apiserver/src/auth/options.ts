@@ -1,5 +1,5 @@
 import type { Logger } from "@fairlead/base/log.ts";
-import type { UserInfo } from "#registry/types.ts";
+import type { UserInfo } from "#values/object.ts";
 import { bootstrapTokens } from "./bootstrap-tokens.ts";
 import { OidcTokens, type OidcOptions } from "./oidc.ts";
 import { staticTokens } from "./static-tokens.ts";

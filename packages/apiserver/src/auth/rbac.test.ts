@@ -1,10 +1,10 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { PolicyRule } from "@fairlead/kube/api/rbac/v1/types.ts";
-import type { ApiObject, UserInfo } from "#registry/types.ts";
+import type { ApiObject, UserInfo } from "#values/object.ts";
 import { RbacAuthorizer } from "./rbac.ts";
 import { CompiledRule, uncoveredRules } from "./rules.ts";
-import type { Attributes } from "./types.ts";
+import type { Attributes } from "#values/authorizer.ts";
 
 const RBAC = "rbac.authorization.k8s.io/v1";
 

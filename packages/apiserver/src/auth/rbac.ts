@@ -1,8 +1,8 @@
 import type { ClusterRole, PolicyRule, RoleBinding, Subject } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { matchesLabels } from "#builtin/selectors.ts";
-import type { ApiObject, UserInfo } from "#registry/types.ts";
+import type { ApiObject, UserInfo } from "#values/object.ts";
 import { CompiledRule } from "./rules.ts";
-import { serviceAccountUser } from "./service-account.ts";
+import { serviceAccountUser } from "#values/service-account.ts";
 import {
   type Attributes,
   type Authorizer,
@@ -11,7 +11,7 @@ import {
   MASTERS_GROUP,
   type PathRule,
   type ResourceRule,
-} from "./types.ts";
+} from "#values/authorizer.ts";
 
 /** A binding, under one of its subjects. */
 interface Grant {

@@ -10,7 +10,8 @@ import {
   stringsAt,
   textAt,
 } from "@fairlead/base/fields.ts";
-import type { ApiObject, ObjectReader, ReviewDefinition, ReviewRequest, UserInfo } from "#registry/types.ts";
+import type { ReviewDefinition, ReviewRequest } from "#registry/types.ts";
+import type { ApiObject, ObjectReader, UserInfo } from "#values/object.ts";
 import { badRequest, conflict, invalid, notFound, StatusError } from "#status.ts";
 import type { Authenticator } from "./authenticate.ts";
 import type { BoundObject, ServiceAccountTokens } from "./tokens.ts";

@@ -1,9 +1,10 @@
 import type { ObjectMeta } from "@fairlead/kube/api/meta/types.ts";
 import { schemaOf } from "#builtin/define.ts";
 import { fieldsAt, type Fields, itemsAt, stringAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
-import type { ApiObject, ReviewDefinition, ReviewRequest, UserInfo } from "#registry/types.ts";
+import type { ReviewDefinition, ReviewRequest } from "#registry/types.ts";
+import type { ApiObject, UserInfo } from "#values/object.ts";
 import { badRequest, type FieldError, invalid, type StatusError } from "#status.ts";
-import type { Attributes, Authorizer } from "./types.ts";
+import type { Attributes, Authorizer } from "#values/authorizer.ts";
 
 /** What may be asked about permissions. Source: k8s.io/kubernetes, pkg/registry/authorization. */
 

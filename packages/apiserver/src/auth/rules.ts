@@ -1,7 +1,7 @@
 import type { PolicyRule } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { withoutTrailing } from "@fairlead/base/text.ts";
 import { fullName } from "./denial.ts";
-import type { Attributes, ResourceAttributes } from "./types.ts";
+import type { Attributes, ResourceAttributes } from "#values/authorizer.ts";
 
 const ANY = "*";
 

@@ -1,5 +1,5 @@
 import { FleetError } from "@fairlead/base/errors.ts";
-import type { UserInfo } from "#registry/types.ts";
+import type { UserInfo } from "#values/object.ts";
 import { forApiServer, type TokenSource } from "./token-source.ts";
 
 /** Tokens that stand for a user as they are (`--token-auth-file`). */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { PolicyRule } from "@fairlead/kube/api/rbac/v1/types.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { FakeKind } from "#builtin/strategy.fake.ts";
 import { RbacAuthorizer } from "./rbac.ts";
 import { accessResources } from "./resources.ts";

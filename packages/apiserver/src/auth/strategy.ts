@@ -1,11 +1,12 @@
 import type { PolicyRule, RoleBinding, Subject } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { sameJson } from "@fairlead/base/json.ts";
-import { invalid, notSupported, required } from "#builtin/field-errors.ts";
+import { invalid, notSupported, required } from "#values/field-errors.ts";
 import { validateLabelSelector } from "#builtin/labels.ts";
 import { subdomain } from "#builtin/names.ts";
 import { filled } from "#builtin/rules.ts";
-import { checkPathSegment } from "#registry/names.ts";
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import { checkPathSegment } from "#values/names.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
 import { checkBindingEscalation, checkRoleEscalation } from "./escalation.ts";
 import type { RbacAuthorizer } from "./rbac.ts";

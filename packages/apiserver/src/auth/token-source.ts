@@ -1,4 +1,4 @@
-import type { ObjectReader, UserInfo } from "#registry/types.ts";
+import type { ObjectReader, UserInfo } from "#values/object.ts";
 import { StatusError } from "#status.ts";
 
 /** What tokens are checked against at the moment. */

@@ -1,7 +1,7 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 import type { JWTPayload } from "jose";
 import { isObject } from "@fairlead/base/json.ts";
-import type { ApiObject, ObjectReader, UserInfo } from "#registry/types.ts";
+import type { ApiObject, ObjectReader, UserInfo } from "#values/object.ts";
 import { unauthorized } from "#status.ts";
 import {
   isHeldBySecret,
@@ -9,9 +9,13 @@ import {
   parseSecretTokenClaims,
   SECRET_ISSUER,
   type SigningKey,
-} from "./secret-tokens.ts";
+} from "#builtin/config/secret-tokens.ts";
 import type { TokenContext, TokenIdentity } from "./token-source.ts";
-import { parseServiceAccountUser, serviceAccountGroups, serviceAccountUser } from "./service-account.ts";
+import {
+  parseServiceAccountUser,
+  serviceAccountGroups,
+  serviceAccountUser,
+} from "#values/service-account.ts";
 
 /** What a token is bound to: it ends with that object. */
 export interface BoundObject {

@@ -1,6 +1,6 @@
 import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { formatPrefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
-import { invalid } from "./field-errors.ts";
+import { invalid } from "#values/field-errors.ts";
 import type { Rule } from "./rules.ts";
 
 /** Addresses in fields. Source: k8s.io/kubernetes, pkg/apis/core/validation. */

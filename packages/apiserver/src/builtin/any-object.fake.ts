@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
-import type { ApiObject, ResourceDefinition } from "#registry/types.ts";
+import type { ResourceDefinition } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { resolveDefinition } from "#schema/definitions.ts";
 import type { Schema } from "#schema/types.ts";
 

@@ -1,8 +1,9 @@
 import { sameJson } from "@fairlead/base/json.ts";
-import { checkPathSegment } from "#registry/names.ts";
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import { checkPathSegment } from "#values/names.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
-import { invalid, notAllowed, notSupported, required } from "./field-errors.ts";
+import { invalid, notAllowed, notSupported, required } from "#values/field-errors.ts";
 import {
   ensureFields,
   type Fields,

@@ -1,20 +1,11 @@
-import { validateBinding, validatePolicy } from "#admission/policy/validate.ts";
-import { validateWebhooks } from "#admission/webhook/validate.ts";
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
-import { invalid, notAllowed, required } from "./field-errors.ts";
-import {
-  ensureFields,
-  type Fields,
-  fieldsAt,
-  itemsAt,
-  numberAt,
-  setDefault,
-  setDefaults,
-  textAt,
-} from "@fairlead/base/fields.ts";
+import { invalid, notAllowed, required } from "#values/field-errors.ts";
+import { fieldsAt, numberAt, textAt } from "@fairlead/base/fields.ts";
 import { labels } from "./labels.ts";
-import { dns1035Problems, dnsLabel, subdomain } from "./names.ts";
+import { dnsLabel, subdomain } from "./names.ts";
+import { dns1035Problems } from "#values/names.ts";
 import { toleration } from "./pod/scheduling.ts";
 import { resourceRequirements } from "./resources.ts";
 import {
@@ -36,6 +27,8 @@ import {
 /** Kinds that set something for the cluster as a whole: defaults, and what may not be said. */
 
 /** Above it are the priorities of the system. */
+/** Port of a Service where none is named. */
+const SERVICE_PORT = 443;
 const MAX_USER_PRIORITY = 1_000_000_000;
 
 const SYSTEM_CLASSES = new Set(["system-cluster-critical", "system-node-critical"]);
@@ -85,59 +78,6 @@ export const runtimeClassStrategy: Partial<Strategy> = {
   validateUpdate: (object, old) => [...runtimeClass(object, ""), ...immutable(object, old, "", "handler")],
 };
 
-/** Unit: seconds. */
-const WEBHOOK_TIMEOUT = 10;
-const WEBHOOK_PORT = 443;
-
-export const webhookStrategy: Partial<Strategy> = {
-  allowUnconditionalUpdate: false,
-  applyDefaults: (object) => {
-    for (const webhook of itemsAt(object, "webhooks")) defaultWebhook(webhook, object.kind);
-  },
-  validateCreate: validateWebhooks,
-  validateUpdate: validateWebhooks,
-};
-
-function defaultWebhook(webhook: Fields, kind: string): void {
-  setDefaults(webhook, {
-    failurePolicy: "Fail",
-    matchPolicy: "Equivalent",
-    namespaceSelector: {},
-    objectSelector: {},
-    timeoutSeconds: WEBHOOK_TIMEOUT,
-    ...(kind === "MutatingWebhookConfiguration" ? { reinvocationPolicy: "Never" } : {}),
-  });
-  const service = fieldsAt(fieldsAt(webhook, "clientConfig"), "service");
-  if (service !== undefined) setDefault(service, "port", WEBHOOK_PORT);
-  for (const rule of itemsAt(webhook, "rules")) setDefault(rule, "scope", "*");
-}
-
-export const admissionPolicyStrategy: Partial<Strategy> = {
-  allowUnconditionalUpdate: false,
-  applyDefaults: (object) => {
-    const spec = ensureFields(object, "spec");
-    setDefault(spec, "failurePolicy", "Fail");
-    defaultMatch(fieldsAt(spec, "matchConstraints"));
-  },
-  validateCreate: validatePolicy,
-  validateUpdate: validatePolicy,
-};
-
-export const admissionPolicyBindingStrategy: Partial<Strategy> = {
-  allowUnconditionalUpdate: false,
-  applyDefaults: (object) => defaultMatch(fieldsAt(fieldsAt(object, "spec"), "matchResources")),
-  validateCreate: validateBinding,
-  validateUpdate: validateBinding,
-};
-
-function defaultMatch(match: Fields | undefined): void {
-  if (match === undefined) return;
-  setDefaults(match, { matchPolicy: "Equivalent", namespaceSelector: {}, objectSelector: {} });
-  for (const rule of [...itemsAt(match, "resourceRules"), ...itemsAt(match, "excludeResourceRules")]) {
-    setDefault(rule, "scope", "*");
-  }
-}
-
 const MAX_GROUP_PRIORITY = 20_000;
 const MAX_VERSION_PRIORITY = 1000;
 
@@ -181,7 +121,7 @@ export const apiServiceStrategy: Partial<Strategy> = {
   allowUnconditionalUpdate: false,
   applyDefaults: (object) => {
     const service = fieldsAt(fieldsAt(object, "spec"), "service");
-    if (service !== undefined) service["port"] ??= WEBHOOK_PORT;
+    if (service !== undefined) service["port"] ??= SERVICE_PORT;
   },
   validateCreate: validateApiService,
   validateUpdate: validateApiService,

@@ -5,7 +5,7 @@ import { ServiceAccountTokens } from "#auth/tokens.ts";
 import { generatePrivateKey } from "@fairlead/base/pki/keys.ts";
 import { StatusError } from "#status.ts";
 import { anyObjectOf } from "./any-object.fake.ts";
-import { builtinResources } from "./catalog.ts";
+import { builtinResources } from "#catalog/builtin.ts";
 import { FakeKind } from "./strategy.fake.ts";
 
 const { resources } = builtinResources({

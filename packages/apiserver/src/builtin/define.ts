@@ -1,11 +1,5 @@
-import type {
-  ApiObject,
-  ResourceDefinition,
-  Strategy,
-  TableColumn,
-  Verb,
-  WriteContext,
-} from "#registry/types.ts";
+import type { ResourceDefinition, Strategy, TableColumn, Verb, WriteContext } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { validateMetadata } from "#registry/metadata.ts";
 import { builtinSchema, splitApiVersion } from "#schema/definitions.ts";
 import type { Schema } from "#schema/types.ts";

@@ -1,5 +1,5 @@
 import { isObject } from "@fairlead/base/json.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { StatusError } from "#status.ts";
 import { matchesLabels } from "./selectors.ts";
 

@@ -1,7 +1,7 @@
 import type { LabelSelector } from "@fairlead/kube/api/meta/types.ts";
-import { labelValueProblems, qualifiedNameProblems } from "#registry/names.ts";
+import { labelValueProblems, qualifiedNameProblems } from "#values/names.ts";
 import type { FieldError } from "#status.ts";
-import { invalid, notAllowed, required } from "./field-errors.ts";
+import { invalid, notAllowed, required } from "#values/field-errors.ts";
 import { type Fields, stringMapAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
 import { each, fields, type Rule, text, whole } from "./rules.ts";
 

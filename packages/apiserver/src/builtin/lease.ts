@@ -1,4 +1,5 @@
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
 import { fieldsAt } from "@fairlead/base/fields.ts";
 import { fields, nonNegative, positive, present, type Rule } from "./rules.ts";

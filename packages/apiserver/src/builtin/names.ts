@@ -5,31 +5,17 @@ import {
   subdomainProblems,
   tooLong,
   wholly,
-} from "#registry/names.ts";
-import { invalid, required } from "./field-errors.ts";
+} from "#values/names.ts";
+import { invalid, required } from "#values/field-errors.ts";
 import { type Rule, text } from "./rules.ts";
 
 /**
- * Forms of names beyond those that every kind shares (`registry/names.ts`). Texts as upstream's: k8s.io/apimachinery,
+ * Forms of names beyond those that every kind shares (`values/names.ts`). Texts as upstream's: k8s.io/apimachinery,
  * pkg/util/validation.
  */
 
 export const dnsLabel: Rule = text(dnsLabelProblems);
 export const subdomain: Rule = text(subdomainProblems);
-
-const DNS_1035_FORM = "[a-z]([-a-z0-9]*[a-z0-9])?";
-const DNS_1035 = wholly(DNS_1035_FORM);
-
-export function dns1035Problems(name: string): NameProblems {
-  const what =
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, " +
-    "and end with an alphanumeric character";
-  const isRight = DNS_1035.test(name);
-  return [
-    ...tooLong(name, 63, "characters"),
-    ...(isRight ? [] : [formText(what, DNS_1035_FORM, "my-name", "abc-123")]),
-  ];
-}
 
 /** A port's name as targets refer to it: an IANA service name (RFC 6335). */
 export function portNameProblems(name: string): NameProblems {

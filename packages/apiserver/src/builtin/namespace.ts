@@ -1,7 +1,8 @@
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
-import { dnsLabelProblems, qualifiedNameProblems } from "#registry/names.ts";
-import { invalid } from "./field-errors.ts";
+import { dnsLabelProblems, qualifiedNameProblems } from "#values/names.ts";
+import { invalid } from "#values/field-errors.ts";
 import { ensureFields, fieldsAt, setDefault, stringsAt, textAt } from "@fairlead/base/fields.ts";
 
 /** By which selectors find a namespace by its name (KEP-2161). */

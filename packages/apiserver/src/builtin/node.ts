@@ -1,7 +1,8 @@
 import { tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
-import { duplicate, invalid, notAllowed } from "./field-errors.ts";
+import { duplicate, invalid, notAllowed } from "#values/field-errors.ts";
 import {
   ensureFields,
   fieldsAt,
@@ -11,7 +12,7 @@ import {
   stringsAt,
   textAt,
 } from "@fairlead/base/fields.ts";
-import { labelValueProblems } from "#registry/names.ts";
+import { labelValueProblems } from "#values/names.ts";
 import { qualifiedName } from "./labels.ts";
 import { taintEffect } from "./pod/scheduling.ts";
 import { resourceQuantity } from "./resources.ts";

@@ -1,7 +1,8 @@
-import { qualifiedNameProblems } from "#registry/names.ts";
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import { qualifiedNameProblems } from "#values/names.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
-import { duplicate, invalid, notAllowed, required } from "./field-errors.ts";
+import { duplicate, invalid, notAllowed, required } from "#values/field-errors.ts";
 import { ensureFields, type Fields, fieldsAt, itemsAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
 import { parseQuantity } from "@fairlead/kube/api/meta/quantity.ts";
 import {

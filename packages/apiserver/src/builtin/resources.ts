@@ -1,7 +1,7 @@
 import { byText } from "@fairlead/base/text.ts";
-import { qualifiedNameProblems } from "#registry/names.ts";
+import { qualifiedNameProblems } from "#values/names.ts";
 import type { FieldError } from "#status.ts";
-import { absent, duplicate, invalid, notAllowed, required } from "./field-errors.ts";
+import { absent, duplicate, invalid, notAllowed, required } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, textAt } from "@fairlead/base/fields.ts";
 import { dnsLabel } from "./names.ts";
 import { parseQuantity } from "@fairlead/kube/api/meta/quantity.ts";

@@ -12,7 +12,7 @@ import {
   optional,
   present,
 } from "./rules.ts";
-import { invalid, required } from "./field-errors.ts";
+import { invalid, required } from "#values/field-errors.ts";
 
 const wrong = (at: string) => (value: unknown, path: string) => [invalid(path, value, at)];
 

@@ -1,8 +1,8 @@
 import { sameJson } from "@fairlead/base/json.ts";
 import { isObject } from "@fairlead/base/json.ts";
-import type { NameProblems } from "#registry/names.ts";
+import type { NameProblems } from "#values/names.ts";
 import type { FieldError } from "#status.ts";
-import { duplicate, IMMUTABLE, invalid, notSupported, required } from "./field-errors.ts";
+import { duplicate, IMMUTABLE, invalid, notSupported, required } from "#values/field-errors.ts";
 import { type Fields } from "@fairlead/base/fields.ts";
 
 /**

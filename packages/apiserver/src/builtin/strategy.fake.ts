@@ -1,6 +1,7 @@
 import { cloneJson } from "@fairlead/base/json.ts";
 import { keyOf } from "@fairlead/kube/api/meta/key.ts";
-import type { ApiObject, ObjectReader, ResourceDefinition, Strategy, WriteContext } from "#registry/types.ts";
+import type { ResourceDefinition, Strategy, WriteContext } from "#registry/types.ts";
+import type { ApiObject, ObjectReader } from "#values/object.ts";
 import { type FieldError, StatusError } from "#status.ts";
 
 /** For tests: objects of one kind in memory, written through the hooks of its strategy in the order of a real write. */

@@ -1,4 +1,4 @@
-import { invalid, required } from "#builtin/field-errors.ts";
+import { invalid, required } from "#values/field-errors.ts";
 import type { FieldError } from "#status.ts";
 import type { Crd, CrdCondition } from "./types.ts";
 

@@ -4,7 +4,7 @@ import type { ClientConfig } from "#admission/webhook/hooks.ts";
 import type { WebhookClient } from "#admission/webhook/client.ts";
 import { type Fields, fieldsAt, textAt } from "@fairlead/base/fields.ts";
 import { Pending } from "#registry/pending.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { StatusError } from "#status.ts";
 import type { Crd } from "./types.ts";
 

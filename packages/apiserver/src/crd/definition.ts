@@ -1,7 +1,8 @@
 import { FleetError } from "@fairlead/base/errors.ts";
 import { ageOf } from "#builtin/duration.ts";
-import { checkSubdomain } from "#registry/names.ts";
-import type { ApiObject, ResourceDefinition, TableColumn, Verb } from "#registry/types.ts";
+import { checkSubdomain } from "#values/names.ts";
+import type { ResourceDefinition, TableColumn, Verb } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { pruneToSchema, shapeCustom } from "#registry/shape.ts";
 import { byVersion } from "#registry/catalog.ts";
 import { forbidden } from "#status.ts";

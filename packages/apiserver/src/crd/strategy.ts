@@ -1,5 +1,6 @@
 import { ensureFields, type Fields, fieldsAt } from "@fairlead/base/fields.ts";
-import type { ApiObject, ObjectReader, Strategy, WriteContext } from "#registry/types.ts";
+import type { Strategy, WriteContext } from "#registry/types.ts";
+import type { ApiObject, ObjectReader } from "#values/object.ts";
 import { isKnownFormat } from "#schema/formats.ts";
 import type { Schema } from "#schema/types.ts";
 import { planCrdStatus, storedVersionsOf, terminating } from "./status.ts";

@@ -1,7 +1,7 @@
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import type { ClientConfig } from "#admission/webhook/hooks.ts";
 import type { Schema } from "#schema/types.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 
 /** `apiextensions.k8s.io/v1 CustomResourceDefinition`, as it looks once validation has passed it. */
 

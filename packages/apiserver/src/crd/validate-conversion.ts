@@ -1,5 +1,5 @@
 import { validateClientConfig, validateVersions } from "#admission/webhook/validate.ts";
-import { notAllowed, notSupported, required } from "#builtin/field-errors.ts";
+import { notAllowed, notSupported, required } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, stringsAt } from "@fairlead/base/fields.ts";
 import type { FieldError } from "#status.ts";
 

@@ -1,4 +1,4 @@
-import { duplicate, invalid, required, tooMany } from "#builtin/field-errors.ts";
+import { duplicate, invalid, required, tooMany } from "#values/field-errors.ts";
 import type { Schema } from "#schema/types.ts";
 import type { FieldError } from "#status.ts";
 import type { CrdVersion, PrinterColumn } from "./types.ts";

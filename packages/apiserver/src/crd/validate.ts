@@ -1,8 +1,7 @@
+import { dns1035Problems, subdomainProblems, type NameProblems } from "#values/names.ts";
 import { sameJson } from "@fairlead/base/json.ts";
-import { dns1035Problems } from "#builtin/names.ts";
-import { IMMUTABLE, invalid, notSupported, required } from "#builtin/field-errors.ts";
-import { type NameProblems, subdomainProblems } from "#registry/names.ts";
-import { checkStructural } from "#schema/structural.ts";
+import { IMMUTABLE, invalid, notSupported, required } from "#values/field-errors.ts";
+import { checkStructural } from "./structural/structural.ts";
 import type { FieldError } from "#status.ts";
 import { approvalOf } from "./approval.ts";
 import { validateConversion } from "./validate-conversion.ts";

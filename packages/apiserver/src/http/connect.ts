@@ -1,5 +1,5 @@
 import type { Registry } from "#registry/registry.ts";
-import type { ApiObject, UserInfo } from "#registry/types.ts";
+import type { ApiObject, UserInfo } from "#values/object.ts";
 import type { Addressed } from "./objects.ts";
 import { isTrue } from "./path.ts";
 

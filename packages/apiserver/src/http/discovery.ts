@@ -5,7 +5,7 @@ import { pathNotFound } from "#status.ts";
 import type { Exchange } from "./exchange.ts";
 import { acceptsAggregated, negotiateFormat } from "./negotiate.ts";
 import { SCALE_KIND } from "./scale.ts";
-import { type Subresource, subresourcesOf } from "./subresources.ts";
+import { type Subresource, subresourcesOf } from "#registry/subresources.ts";
 
 /** What the server tells of itself: legacy discovery, and the aggregated form (KEP-3352). */
 

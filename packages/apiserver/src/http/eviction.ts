@@ -3,7 +3,8 @@ import { budgetsOf, spendBudget, withDisruptionTarget } from "#builtin/eviction.
 import { tableId } from "#registry/catalog.ts";
 import { timestamp } from "#registry/metadata.ts";
 import type { Registry } from "#registry/registry.ts";
-import type { ApiObject, ResourceDefinition } from "#registry/types.ts";
+import type { ResourceDefinition } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { editableCopy, viewOf, type Write } from "#registry/write.ts";
 import { badRequest, methodNotAllowed, notFound } from "#status.ts";
 import { storageKey } from "#storage/table.ts";

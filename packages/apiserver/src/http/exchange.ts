@@ -4,7 +4,7 @@ import { gzip } from "node:zlib";
 import { stringify } from "yaml";
 import { nextTurn } from "@fairlead/base/turn.ts";
 import type { Status } from "@fairlead/kube/api/meta/types.ts";
-import type { UserInfo } from "#registry/types.ts";
+import type { UserInfo } from "#values/object.ts";
 import { internalError, StatusError } from "#status.ts";
 import { Warnings } from "./warnings.ts";
 import { type Accepted, negotiateFormat } from "./negotiate.ts";

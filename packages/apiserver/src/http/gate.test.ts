@@ -2,7 +2,8 @@ import type { IncomingMessage } from "node:http";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseSelection } from "#registry/selectors.ts";
-import type { ApiObject, ResourceDefinition } from "#registry/types.ts";
+import type { ResourceDefinition } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { StatusError } from "#status.ts";
 import { Passage } from "./gate.ts";
 

@@ -6,10 +6,10 @@ import { type Clock, systemClock } from "@fairlead/base/clock.ts";
 import type { Logger } from "@fairlead/base/log.ts";
 import { AuditLog, type AuditOptions } from "#audit/log.ts";
 import type { Authenticator } from "#auth/authenticate.ts";
-import type { Authorizer } from "#auth/types.ts";
+import type { Authorizer } from "#values/authorizer.ts";
 import type { Catalog } from "#registry/catalog.ts";
 import type { Registry } from "#registry/registry.ts";
-import type { UserInfo } from "#registry/types.ts";
+import type { UserInfo } from "#values/object.ts";
 import {
   internalError,
   isPathNotFound,

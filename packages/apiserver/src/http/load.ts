@@ -1,8 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import type { Clock } from "@fairlead/base/clock.ts";
 import { parseDuration } from "@fairlead/base/duration.ts";
-import { MASTERS_GROUP } from "#auth/types.ts";
-import type { UserInfo } from "#registry/types.ts";
+import { MASTERS_GROUP } from "#values/authorizer.ts";
+import type { UserInfo } from "#values/object.ts";
 import { badRequest, StatusError } from "#status.ts";
 import type { ServerMeters } from "./meters.ts";
 import { Outlet } from "./outlet.ts";

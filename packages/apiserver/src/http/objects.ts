@@ -1,7 +1,8 @@
 import { isObject } from "@fairlead/base/json.ts";
 import { checkMetadataShape, invalidValue } from "#registry/metadata.ts";
 import { checkFields } from "#registry/shape.ts";
-import type { ApiObject, ResourceDefinition } from "#registry/types.ts";
+import type { ResourceDefinition } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { apiVersionOf, type WriteRequest } from "#registry/write.ts";
 import { badRequest, invalid, type StatusError, UndecodableError } from "#status.ts";
 import { mediaType, parseBody } from "./body.ts";

@@ -6,7 +6,7 @@ import type { Registry } from "#registry/registry.ts";
 import type { DeleteOptions, Removal } from "#registry/removal.ts";
 import type { ResourceDefinition, Verb } from "#registry/types.ts";
 import type { WriteResult } from "#registry/write.ts";
-import { checkPathSegment } from "#registry/names.ts";
+import { checkPathSegment } from "#values/names.ts";
 import {
   badRequest,
   methodNotAllowed,
@@ -24,7 +24,7 @@ import { type Accepted, negotiate } from "./negotiate.ts";
 import { type Addressed, deleteRequest, readObject, writeRequest } from "./objects.ts";
 import { patchObject } from "./patch.ts";
 import type { ResourceTarget } from "./path.ts";
-import { PARTS_OF_OBJECT, subresourcesOf } from "./subresources.ts";
+import { PARTS_OF_OBJECT, subresourcesOf } from "#registry/subresources.ts";
 import { serveSpecial, type SpecialServices } from "./special.ts";
 import { type IncludeObject, TableForm } from "./tables.ts";
 import { serveWatch, type WatchServices } from "./watch.ts";

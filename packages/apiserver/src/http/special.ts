@@ -1,11 +1,11 @@
 import { badRequest, conflict, pathNotFound, StatusError } from "#status.ts";
-import { notSupported, required } from "#builtin/field-errors.ts";
+import { notSupported, required } from "#values/field-errors.ts";
 import { type Fields, textAt } from "@fairlead/base/fields.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import { tableId } from "#registry/catalog.ts";
 import { timestamp } from "#registry/metadata.ts";
 import type { Registry } from "#registry/registry.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import {
   checkBodyPlace,
   editableCopy,

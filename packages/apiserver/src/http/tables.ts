@@ -1,5 +1,6 @@
 import type { ListMeta } from "@fairlead/kube/api/meta/types.ts";
-import type { ApiObject, ResourceDefinition, TableColumn } from "#registry/types.ts";
+import type { ResourceDefinition, TableColumn } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { apiVersionOf, viewOf } from "#registry/write.ts";
 import type { Entry } from "#storage/entry.ts";
 import type { EventType, StoreEvent } from "#storage/event-log.ts";

@@ -3,7 +3,7 @@ import { request as httpsRequest, type RequestOptions } from "node:https";
 import { isIPv6, Socket } from "node:net";
 import { type Duplex, pipeline } from "node:stream";
 import type { Registry } from "#registry/registry.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { viewOf } from "#registry/write.ts";
 import { badRequest, internalError, notFound, StatusError } from "#status.ts";
 import type { Exchange } from "./exchange.ts";

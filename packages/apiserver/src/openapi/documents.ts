@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { subresourcesOf } from "#http/subresources.ts";
+import { subresourcesOf } from "#registry/subresources.ts";
 import { builtinSchema, DEFINITIONS, REF_PREFIX } from "#schema/definitions.ts";
 import type { Schema } from "#schema/types.ts";
 import { discoveryOperation, operationsOf, reviewOperation } from "./operations.ts";

@@ -1,4 +1,4 @@
-import { type Subresource, subresourcesOf } from "#http/subresources.ts";
+import { type Subresource, subresourcesOf } from "#registry/subresources.ts";
 import { builtinSchema, REF_PREFIX, splitApiVersion } from "#schema/definitions.ts";
 import { type DocumentedResource, type DocumentedReview, openapiPath } from "./types.ts";
 import {

@@ -1,6 +1,6 @@
 import { isObject } from "@fairlead/base/json.ts";
 import { byText } from "@fairlead/base/text.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { difference, union, type FieldSet } from "./field-set.ts";
 import { withoutManagers, type Typed } from "./ownership.ts";
 

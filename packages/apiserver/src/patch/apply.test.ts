@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isObject } from "@fairlead/base/json.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { builtinSchema, resolveDefinition } from "#schema/definitions.ts";
 import type { Schema } from "#schema/types.ts";
 import { apply, type ApplyRequest } from "./apply.ts";

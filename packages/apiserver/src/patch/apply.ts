@@ -1,5 +1,5 @@
 import { sameJson } from "@fairlead/base/json.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { objectSchema } from "#schema/definitions.ts";
 import { badRequest, StatusError } from "#status.ts";
 import { conflictsAllowedByLastApplied, syncLastApplied } from "./apply-kubectl.ts";

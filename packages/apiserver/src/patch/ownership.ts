@@ -1,4 +1,4 @@
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { objectSchema } from "#schema/definitions.ts";
 import type { Schema, SchemaResolver } from "#schema/types.ts";
 import { difference, filterTopLevel, type FieldSet } from "./field-set.ts";

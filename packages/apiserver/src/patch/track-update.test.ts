@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { builtinSchema, resolveDefinition } from "#schema/definitions.ts";
 import type { Schema } from "#schema/types.ts";
 import { apply } from "./apply.ts";

@@ -1,5 +1,6 @@
 import type { Replay } from "./replay.ts";
-import type { ApiObject, ObjectReader, ResourceDefinition, UserInfo } from "./types.ts";
+import type { ResourceDefinition } from "./types.ts";
+import type { ApiObject, ObjectReader, UserInfo } from "#values/object.ts";
 import type { Write } from "./write.ts";
 
 /** Admission: what else has a say in a write, after authorization. Source: k8s.io/apiserver, pkg/admission. */

@@ -5,7 +5,8 @@ import { attributesOf } from "./admission.ts";
 import { arranged, generateName, timestamp, validateGenerateName, validateMetadata } from "./metadata.ts";
 import { applySchemaDefaults, trackChange, validateSchema } from "./shape.ts";
 import { refuseOversized } from "./size.ts";
-import type { ApiObject, ResourceDefinition } from "./types.ts";
+import type { ResourceDefinition } from "./types.ts";
+import type { ApiObject } from "#values/object.ts";
 import {
   apiVersionOf,
   checkBodyPlace,

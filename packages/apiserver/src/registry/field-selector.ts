@@ -1,6 +1,6 @@
 import { byText } from "@fairlead/base/text.ts";
 import { badRequest } from "#status.ts";
-import { checkPathSegment } from "./names.ts";
+import { checkPathSegment } from "#values/names.ts";
 
 /**
  * Field selectors as queries write them. Each is read once: what is selected is what was authorized.

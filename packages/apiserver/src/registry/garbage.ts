@@ -5,7 +5,7 @@ import type { Entry } from "#storage/entry.ts";
 import type { StoreChange, Transaction } from "#storage/store.ts";
 import type { Catalog } from "./catalog.ts";
 import { ownersOf, OwnerIndex, type Place, placeId } from "./owners.ts";
-import type { ApiObject } from "./types.ts";
+import type { ApiObject } from "#values/object.ts";
 
 export const FOREGROUND = "foregroundDeletion";
 export const ORPHAN = "orphan";

@@ -1,7 +1,7 @@
 import { byText } from "@fairlead/base/text.ts";
 import { badRequest, type FieldError } from "#status.ts";
 import { invalidValue } from "./metadata.ts";
-import { labelValueProblems, qualifiedNameProblems } from "./names.ts";
+import { labelValueProblems, qualifiedNameProblems } from "#values/names.ts";
 import { isInt } from "./numbers.ts";
 
 /** Label selectors as queries write them, refused in upstream's words. Source: apimachinery, pkg/labels. */

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { validateGenerateName } from "./metadata.ts";
-import { subdomainProblems } from "./names.ts";
+import { subdomainProblems } from "#values/names.ts";
 
 const fieldsOf = (generateName: string): readonly string[] =>
   validateGenerateName(

@@ -1,8 +1,9 @@
 import { isObject, jsonKey, sameJson } from "@fairlead/base/json.ts";
 import type { ObjectMeta, OwnerReference } from "@fairlead/kube/api/meta/types.ts";
 import { type FieldError, MAX_TOLD_ERRORS } from "#status.ts";
-import { labelValueProblems, qualifiedNameProblems, subdomainProblems } from "./names.ts";
-import type { ApiObject, ResourceDefinition, Strategy } from "./types.ts";
+import { labelValueProblems, qualifiedNameProblems, subdomainProblems } from "#values/names.ts";
+import type { ResourceDefinition, Strategy } from "./types.ts";
+import type { ApiObject } from "#values/object.ts";
 
 /** Rules of `metadata`, the same for every kind. Source: apimachinery, pkg/api/validation/objectmeta.go. */
 

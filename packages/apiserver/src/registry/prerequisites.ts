@@ -1,6 +1,6 @@
 import type { Clock } from "@fairlead/base/clock.ts";
 import type { Store } from "#storage/store.ts";
-import type { ApiObject, ObjectReader } from "./types.ts";
+import type { ApiObject, ObjectReader } from "#values/object.ts";
 import type { WriteRequest } from "./write.ts";
 
 /**

@@ -15,7 +15,8 @@ import { untilSettled } from "./pending.ts";
 import { Prerequisites } from "./prerequisites.ts";
 import { type DeleteOptions, isReadyToGo, propagationOf, type Removal, removeObject } from "./removal.ts";
 import { Replay } from "./replay.ts";
-import type { ApiObject, ObjectReader, ResourceDefinition } from "./types.ts";
+import type { ResourceDefinition } from "./types.ts";
+import type { ApiObject, ObjectReader } from "#values/object.ts";
 import { putObject, replaceObject, type Replacement } from "./update.ts";
 import {
   tableOf,

@@ -5,7 +5,8 @@ import type { Transaction } from "#storage/store.ts";
 import { FOREGROUND, ORPHAN } from "./garbage.ts";
 import { timestamp } from "./metadata.ts";
 import type { Place } from "./owners.ts";
-import type { ApiObject, ResourceDefinition } from "./types.ts";
+import type { ResourceDefinition } from "./types.ts";
+import type { ApiObject } from "#values/object.ts";
 
 /** What a DELETE asks for. Source: `metav1.DeleteOptions`. */
 export interface DeleteOptions {

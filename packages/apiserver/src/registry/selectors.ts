@@ -2,7 +2,8 @@ import { badRequest } from "#status.ts";
 import type { Entry } from "#storage/entry.ts";
 import { type FieldSelector, isOfName } from "./field-selector.ts";
 import { parseLabelSelector } from "./label-selector.ts";
-import type { ApiObject, ResourceDefinition } from "./types.ts";
+import type { ResourceDefinition } from "./types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { viewOf } from "./write.ts";
 
 /** What the selectors of a query select of one kind. */

@@ -3,7 +3,7 @@ import { cloneJson, isObject, sameJson } from "@fairlead/base/json.ts";
 import { apply } from "#patch/apply.ts";
 import { trackUpdate } from "#patch/track-update.ts";
 import { hasRules, validateRules } from "#cel/rules/validate.ts";
-import { invalid } from "#builtin/field-errors.ts";
+import { invalid } from "#values/field-errors.ts";
 import { decodeBuiltin } from "#schema/builtin-decode.ts";
 import { applyDefaults, dropNulls } from "#schema/defaults.ts";
 import { REF_PREFIX, resolveDefinition } from "#schema/definitions.ts";
@@ -11,7 +11,8 @@ import { fieldProblems, pruneObject } from "#schema/prune.ts";
 import { validateValue } from "#schema/validate.ts";
 import type { Schema } from "#schema/types.ts";
 import { type FieldError, type FieldErrorType, UndecodableError } from "#status.ts";
-import type { ApiObject, ResourceDefinition } from "./types.ts";
+import type { ResourceDefinition } from "./types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { timestamp } from "./metadata.ts";
 import { apiVersionOf, type WriteRequest } from "./write.ts";
 

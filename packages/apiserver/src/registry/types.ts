@@ -1,28 +1,6 @@
-import type { KubeObject, ObjectMeta } from "@fairlead/kube/api/meta/types.ts";
+import type { ApiObject, ObjectReader, UserInfo } from "#values/object.ts";
 import type { Schema } from "#schema/types.ts";
 import type { FieldError } from "#status.ts";
-
-/** Any object, as it is stored and sent: metadata typed, the rest to be parsed by whoever reads it. */
-export interface ApiObject extends KubeObject {
-  apiVersion: string;
-  kind: string;
-  metadata: ObjectMeta;
-  [field: string]: unknown;
-}
-
-/** Who is asking. Source: k8s.io/apiserver, pkg/authentication/user. */
-export interface UserInfo {
-  readonly name: string;
-  readonly uid?: string;
-  readonly groups: readonly string[];
-  readonly extra?: Readonly<Record<string, readonly string[]>>;
-}
-
-/** Synchronous reads of what the server holds, for admission, authorization and allocators. */
-export interface ObjectReader {
-  get(group: string, plural: string, namespace: string | undefined, name: string): ApiObject | undefined;
-  list(group: string, plural: string, namespace?: string): Iterable<ApiObject>;
-}
 
 /** One write, as strategies see it. */
 export interface WriteContext {

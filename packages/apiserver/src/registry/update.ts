@@ -14,7 +14,8 @@ import {
 import { isReadyToGo } from "./removal.ts";
 import { applySchemaDefaults, trackChange, validateSchema } from "./shape.ts";
 import { refuseOversized } from "./size.ts";
-import type { ApiObject, ResourceDefinition } from "./types.ts";
+import type { ResourceDefinition } from "./types.ts";
+import type { ApiObject } from "#values/object.ts";
 import {
   apiVersionOf,
   checkBodyPlace,

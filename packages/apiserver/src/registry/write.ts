@@ -8,7 +8,8 @@ import type { Admission } from "./admission.ts";
 import { arranged, withoutRepeatedOwners } from "./metadata.ts";
 import { isUint, notAUint } from "./numbers.ts";
 import type { Replay } from "./replay.ts";
-import type { ApiObject, ObjectReader, ResourceDefinition, UserInfo, WriteContext } from "./types.ts";
+import type { ResourceDefinition, WriteContext } from "./types.ts";
+import type { ApiObject, ObjectReader, UserInfo } from "#values/object.ts";
 
 /** What every write knows of the request that asked for it. */
 export interface WriteRequest {

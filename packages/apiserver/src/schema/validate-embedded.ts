@@ -1,7 +1,11 @@
+import {
+  checkPathSegment,
+  dns1035Problems,
+  labelValueProblems,
+  qualifiedNameProblems,
+} from "#values/names.ts";
 import { isObject } from "@fairlead/base/json.ts";
-import { invalid, required } from "#builtin/field-errors.ts";
-import { dns1035Problems } from "#builtin/names.ts";
-import { checkPathSegment, labelValueProblems, qualifiedNameProblems } from "#registry/names.ts";
+import { invalid, required } from "#values/field-errors.ts";
 import type { FieldError } from "#status.ts";
 
 /**

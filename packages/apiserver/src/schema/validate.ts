@@ -1,5 +1,5 @@
 import { isObject, sameJson } from "@fairlead/base/json.ts";
-import { duplicate, invalid, notSupported, required, tooLong, tooMany } from "#builtin/field-errors.ts";
+import { duplicate, invalid, notSupported, required, tooLong, tooMany } from "#values/field-errors.ts";
 import type { FieldError } from "#status.ts";
 import { countChecks } from "./count-checks.ts";
 import { deref } from "./definitions.ts";

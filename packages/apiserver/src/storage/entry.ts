@@ -1,6 +1,6 @@
 import { parseExact } from "@fairlead/base/exact-json.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 
 /** One object at one revision, in its stored form. Never changed once made, so that readers may keep it. */
 export class Entry {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { type Journal, noJournal } from "./journal.ts";
 import { openSqliteJournal } from "./sqlite.ts";
 import { Store } from "./store.ts";

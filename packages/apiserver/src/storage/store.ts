@@ -1,6 +1,6 @@
 import type { Clock } from "@fairlead/base/clock.ts";
 import { afterThisTurn } from "@fairlead/base/turn.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { internalError } from "#status.ts";
 import { Entry } from "./entry.ts";
 import { DEFAULT_RETENTION, EventLog, type Retention, type StoreEvent } from "./event-log.ts";

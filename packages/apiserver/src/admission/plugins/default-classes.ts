@@ -2,7 +2,7 @@ import { byText } from "@fairlead/base/text.ts";
 import { cloneJson } from "@fairlead/base/json.ts";
 import { ensureFields, fieldsAt } from "@fairlead/base/fields.ts";
 import type { Attributes } from "#registry/admission.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { AdmissionPlugin } from "../chain.ts";
 
 /** Claims and Ingresses that name no class get the default one. */

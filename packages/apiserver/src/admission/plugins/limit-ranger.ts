@@ -2,7 +2,7 @@ import { cloneJson } from "@fairlead/base/json.ts";
 import { ensureFields, type Fields, fieldsAt, itemsAt, stringMapAt, textAt } from "@fairlead/base/fields.ts";
 import { parseQuantity } from "@fairlead/kube/api/meta/quantity.ts";
 import type { Attributes } from "#registry/admission.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { canonicalQuantity } from "@fairlead/kube/api/meta/canonical-quantity.ts";
 import { forbidden } from "#status.ts";
 import type { AdmissionPlugin } from "../chain.ts";

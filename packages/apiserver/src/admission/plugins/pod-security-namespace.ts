@@ -1,7 +1,7 @@
-import { invalid as invalidValue } from "#builtin/field-errors.ts";
+import { invalid as invalidValue } from "#values/field-errors.ts";
 import { fieldsAt } from "@fairlead/base/fields.ts";
 import type { Attributes } from "#registry/admission.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { type FieldError, invalid } from "#status.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { podLike, violatedRules } from "./pod-security-checks.ts";

@@ -1,4 +1,4 @@
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 
 /** What the labels of a namespace ask of its pods. Source: k8s.io/pod-security-admission, api. */
 

@@ -1,6 +1,6 @@
 import { type Fields, fieldsAt, itemsAt, textAt } from "@fairlead/base/fields.ts";
 import type { Attributes } from "#registry/admission.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { forbidden } from "#status.ts";
 import type { AdmissionPlugin } from "../chain.ts";
 import { validateNamespace } from "./pod-security-namespace.ts";

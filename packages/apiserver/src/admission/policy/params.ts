@@ -1,7 +1,8 @@
 import { matchesLabels } from "#builtin/selectors.ts";
 import { type Catalog, tableId } from "#registry/catalog.ts";
 import type { Attributes } from "#registry/admission.ts";
-import type { ApiObject, ResourceDefinition } from "#registry/types.ts";
+import type { ResourceDefinition } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { viewOf } from "#registry/write.ts";
 import { splitApiVersion } from "#schema/definitions.ts";
 import type { Store } from "#storage/store.ts";

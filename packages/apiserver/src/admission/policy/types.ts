@@ -1,5 +1,5 @@
 import type { LabelSelector } from "@fairlead/kube/api/meta/types.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { MatchCondition } from "../conditions.ts";
 import type { Rule, Selectors } from "../match.ts";
 

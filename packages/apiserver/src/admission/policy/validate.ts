@@ -1,17 +1,10 @@
-import {
-  duplicate,
-  invalid,
-  notAllowed,
-  notSupported,
-  required,
-  unlessOneOf,
-} from "#builtin/field-errors.ts";
+import { duplicate, invalid, notAllowed, notSupported, required, unlessOneOf } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
 import { labelSelector } from "#builtin/labels.ts";
 import { subdomain } from "#builtin/names.ts";
 import { fields, filled } from "#builtin/rules.ts";
 import type { CelType } from "#cel/type.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
 import { BOOLEAN, type Scope, TEXT, TEXT_OR_NULL } from "../expressions.ts";
 import {

@@ -1,6 +1,7 @@
-import type { Authorizer } from "#auth/types.ts";
+import type { Authorizer } from "#values/authorizer.ts";
 import type { Attributes } from "#registry/admission.ts";
-import type { ApiObject, ResourceDefinition } from "#registry/types.ts";
+import type { ResourceDefinition } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { Pending } from "#registry/pending.ts";
 import { forbidden, notFound, StatusError } from "#status.ts";
 import type { AdmissionPlugin } from "../chain.ts";

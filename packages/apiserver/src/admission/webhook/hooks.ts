@@ -1,6 +1,6 @@
 import { byText } from "@fairlead/base/text.ts";
 import { isObject } from "@fairlead/base/json.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { Store } from "#storage/store.ts";
 import type { MatchCondition } from "../conditions.ts";
 import type { Rule, Selectors } from "../match.ts";

@@ -1,4 +1,4 @@
-import type { ObjectReader } from "#registry/types.ts";
+import type { ObjectReader } from "#values/object.ts";
 
 /** A Service's port, as webhooks and conversions name it. */
 export interface ServicePort {

@@ -1,10 +1,9 @@
-import { duplicate, invalid, notSupported, required, unlessOneOf } from "#builtin/field-errors.ts";
+import { checkSubdomain, dns1035Problems } from "#values/names.ts";
+import { duplicate, invalid, notSupported, required, unlessOneOf } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
 import { labelSelector } from "#builtin/labels.ts";
-import { dns1035Problems } from "#builtin/names.ts";
 import { fields } from "#builtin/rules.ts";
-import { checkSubdomain } from "#registry/names.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
 import { BOOLEAN, REQUEST_SCOPE } from "../expressions.ts";
 import { FAILURE_POLICIES, MATCH_POLICIES, validateConditions, validateRule } from "../validate-rules.ts";

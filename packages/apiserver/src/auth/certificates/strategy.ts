@@ -1,11 +1,12 @@
 import { cloneJson, sameJson } from "@fairlead/base/json.ts";
 import { ensureFields, fieldsAt, itemsAt, textAt } from "@fairlead/base/fields.ts";
 import { timestamp } from "#registry/metadata.ts";
-import { checkPathSegment } from "#registry/names.ts";
-import type { ApiObject, Strategy, UserInfo, WriteContext } from "#registry/types.ts";
+import { checkPathSegment } from "#values/names.ts";
+import type { Strategy, WriteContext } from "#registry/types.ts";
+import type { ApiObject, UserInfo } from "#values/object.ts";
 import { forbidden, type StatusError } from "#status.ts";
 import { mayImpersonate } from "../impersonate.ts";
-import { type Authorizer, MASTERS_GROUP } from "../types.ts";
+import { type Authorizer, MASTERS_GROUP } from "#values/authorizer.ts";
 import { type CertificateRequest, parseCertificateRequest } from "@fairlead/base/pki/request.ts";
 import { API_CLIENT, SIGNERS } from "./signers.ts";
 import { ofType, validateProgress, validateRequest } from "./validate.ts";

@@ -1,9 +1,9 @@
 import { X509Certificate } from "node:crypto";
 import { sameJson } from "@fairlead/base/json.ts";
-import { duplicate, invalid, notAllowed, notSupported, required, tooLong } from "#builtin/field-errors.ts";
+import { duplicate, invalid, notAllowed, notSupported, required, tooLong } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, numberAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
-import { checkDnsLabel, checkSubdomain } from "#registry/names.ts";
-import type { ApiObject } from "#registry/types.ts";
+import { checkDnsLabel, checkSubdomain } from "#values/names.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
 import { DerError } from "@fairlead/base/pki/der.ts";
 import { parseCertificateRequest } from "@fairlead/base/pki/request.ts";

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { ApiObject, TableColumn } from "#registry/types.ts";
+import type { TableColumn } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { eventColumns, nodeColumns } from "./core.ts";
 import { endpointSliceColumns, serviceColumns } from "./network.ts";
 import { podColumns, podStatusText } from "./pod.ts";

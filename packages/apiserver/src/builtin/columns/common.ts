@@ -1,5 +1,6 @@
 import type { LabelSelector } from "@fairlead/kube/api/meta/types.ts";
-import type { ApiObject, TableColumn } from "#registry/types.ts";
+import type { TableColumn } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { ageOf } from "../duration.ts";
 import { fieldsAt, type Fields, itemsAt, numberAt, textAt } from "@fairlead/base/fields.ts";
 import { formatLabelSelector } from "../selectors.ts";

@@ -1,5 +1,6 @@
 import { byText } from "@fairlead/base/text.ts";
-import type { ApiObject, TableColumn } from "#registry/types.ts";
+import type { TableColumn } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { ageOf } from "../duration.ts";
 import { fieldsAt, type Fields, itemsAt, numberAt, stringMapAt, textAt } from "@fairlead/base/fields.ts";
 import { ageColumn, column, listText, nameColumn, NONE, specOf, statusOf, UNKNOWN, wide } from "./common.ts";

@@ -1,5 +1,6 @@
 import { byText } from "@fairlead/base/text.ts";
-import type { ApiObject, TableColumn } from "#registry/types.ts";
+import type { TableColumn } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import {
   fieldsAt,
   type Fields,

@@ -1,4 +1,5 @@
-import type { ApiObject, TableColumn } from "#registry/types.ts";
+import type { TableColumn } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { humanDuration } from "../duration.ts";
 import { fieldsAt, itemsAt, numberAt, textAt } from "@fairlead/base/fields.ts";
 import { ageColumn, column, nameColumn, NONE, specOf, statusOf, wide } from "./common.ts";

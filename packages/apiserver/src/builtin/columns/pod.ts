@@ -1,5 +1,6 @@
 import type { Container, ContainerStatus, Pod } from "@fairlead/kube/api/core/v1/types.ts";
-import type { ApiObject, TableColumn } from "#registry/types.ts";
+import type { TableColumn } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { ageOf } from "../duration.ts";
 import { itemsAt, textAt } from "@fairlead/base/fields.ts";
 import { ageColumn, column, nameColumn, NONE, specOf, statusOf, wide } from "./common.ts";

@@ -1,4 +1,5 @@
-import type { ApiObject, TableColumn } from "#registry/types.ts";
+import type { TableColumn } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { ageOf, humanDuration } from "../duration.ts";
 import { type Fields, fieldsAt, itemsAt, numberAt, stringMapAt, textAt } from "@fairlead/base/fields.ts";
 import {

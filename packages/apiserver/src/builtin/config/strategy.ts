@@ -4,10 +4,11 @@ import {
   fillTokenSecret,
   type SecretTokenOptions,
   TOKEN_SECRET_TYPE,
-} from "#auth/secret-tokens.ts";
-import type { ApiObject, Strategy } from "#registry/types.ts";
+} from "./secret-tokens.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { type FieldError, MAX_TOLD_ERRORS } from "#status.ts";
-import { IMMUTABLE, invalid, notAllowed, required, tooLong } from "../field-errors.ts";
+import { IMMUTABLE, invalid, notAllowed, required, tooLong } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, setDefault, stringMapAt, textAt } from "@fairlead/base/fields.ts";
 import { dataKeyProblems } from "../names.ts";
 

@@ -1,5 +1,5 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { stringMapAt } from "@fairlead/base/fields.ts";
 
 const TLS_TYPE = "kubernetes.io/tls";

@@ -1,11 +1,12 @@
 import { sameJson } from "@fairlead/base/json.ts";
 import { familyOf, formatAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { isEndpointAddress } from "@fairlead/base/netaddr/special.ts";
-import type { ApiObject, Strategy } from "#registry/types.ts";
-import { labelValueProblems } from "#registry/names.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
+import { labelValueProblems } from "#values/names.ts";
 import type { FieldError } from "#status.ts";
 import { address, ADDRESS_FORM } from "../addresses.ts";
-import { duplicate, IMMUTABLE, invalid, required, tooMany, unlessOneOf } from "../field-errors.ts";
+import { duplicate, IMMUTABLE, invalid, required, tooMany, unlessOneOf } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, setDefault, stringsAt, textAt } from "@fairlead/base/fields.ts";
 import { qualifiedName } from "../labels.ts";
 import { dnsLabel, subdomain } from "../names.ts";

@@ -1,4 +1,4 @@
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 
 /** Fields of `events.k8s.io/v1` under other names than in the core group, in which events are stored. */
 const CORE_NAMES: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
-import { dnsLabelProblems } from "#registry/names.ts";
+import { dnsLabelProblems } from "#values/names.ts";
 import type { Strategy } from "#registry/types.ts";
 import type { FieldError } from "#status.ts";
-import { invalid, required } from "../field-errors.ts";
+import { invalid, required } from "#values/field-errors.ts";
 import {
   ensureFields,
   type Fields,

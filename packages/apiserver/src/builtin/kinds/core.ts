@@ -1,5 +1,6 @@
-import type { SecretTokenOptions } from "#auth/secret-tokens.ts";
-import type { ApiObject, ResourceDefinition } from "#registry/types.ts";
+import type { SecretTokenOptions } from "../config/secret-tokens.ts";
+import type { ResourceDefinition } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import {
   claimColumns,
   configMapColumns,

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { generatePrivateKey } from "@fairlead/base/pki/keys.ts";
 import { ServiceAccountTokens } from "#auth/tokens.ts";
-import type { ApiObject, ResourceDefinition } from "#registry/types.ts";
-import { builtinResources } from "../catalog.ts";
+import type { ResourceDefinition } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
+import { builtinResources } from "#catalog/builtin.ts";
 import { FakeKind } from "../strategy.fake.ts";
 
 const { resources, reviews } = builtinResources({

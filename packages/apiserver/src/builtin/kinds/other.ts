@@ -9,22 +9,12 @@ import {
   serviceCidrColumns,
 } from "../columns/network.ts";
 import {
-  admissionPolicyBindingColumns,
-  admissionPolicyColumns,
   apiServiceColumns,
   leaseColumns,
   priorityClassColumns,
   runtimeClassColumns,
-  webhookColumns,
 } from "../columns/other.ts";
-import {
-  admissionPolicyBindingStrategy,
-  admissionPolicyStrategy,
-  apiServiceStrategy,
-  priorityClassStrategy,
-  runtimeClassStrategy,
-  webhookStrategy,
-} from "../cluster.ts";
+import { apiServiceStrategy, priorityClassStrategy, runtimeClassStrategy } from "../cluster.ts";
 import { define } from "../define.ts";
 import { endpointSliceStrategy } from "../endpoints/strategy.ts";
 import { eventFromStored, eventToStored } from "../event/convert.ts";
@@ -127,35 +117,6 @@ export function clusterResources(crdStrategy: Partial<Strategy>): readonly Resou
       clusterScoped: true,
       columns: runtimeClassColumns,
       strategy: runtimeClassStrategy,
-    }),
-    define("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", {
-      plural: "mutatingwebhookconfigurations",
-      clusterScoped: true,
-      categories: ["api-extensions"],
-      columns: webhookColumns,
-      strategy: webhookStrategy,
-    }),
-    define("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", {
-      plural: "validatingwebhookconfigurations",
-      clusterScoped: true,
-      categories: ["api-extensions"],
-      columns: webhookColumns,
-      strategy: webhookStrategy,
-    }),
-    define("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", {
-      plural: "validatingadmissionpolicies",
-      clusterScoped: true,
-      categories: ["api-extensions"],
-      columns: admissionPolicyColumns,
-      hasStatus: true,
-      strategy: admissionPolicyStrategy,
-    }),
-    define("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", {
-      plural: "validatingadmissionpolicybindings",
-      clusterScoped: true,
-      categories: ["api-extensions"],
-      columns: admissionPolicyBindingColumns,
-      strategy: admissionPolicyBindingStrategy,
     }),
     define("apiextensions.k8s.io/v1", "CustomResourceDefinition", {
       plural: "customresourcedefinitions",

@@ -1,4 +1,5 @@
-import type { ApiObject, ResourceDefinition } from "#registry/types.ts";
+import type { ResourceDefinition } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import {
   autoscalerColumns,
   controllerRevisionColumns,

@@ -1,10 +1,11 @@
 import { formatAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
-import { checkPathSegment } from "#registry/names.ts";
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import { checkPathSegment } from "#values/names.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
 import { ADDRESS_FORM, canonicalPrefix } from "../addresses.ts";
-import { IMMUTABLE, invalid, required } from "../field-errors.ts";
+import { IMMUTABLE, invalid, required } from "#values/field-errors.ts";
 import { fieldsAt, stringsAt } from "@fairlead/base/fields.ts";
 import { subdomain } from "../names.ts";
 import { fields, filled, immutable, optional, type Rule } from "../rules.ts";

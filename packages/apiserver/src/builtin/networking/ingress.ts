@@ -1,8 +1,9 @@
-import { checkPathSegment, dnsLabelProblems, subdomainProblems } from "#registry/names.ts";
+import { checkPathSegment, dnsLabelProblems, subdomainProblems } from "#values/names.ts";
 import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
-import { invalid, notAllowed, notSupported, required, tooLong } from "../field-errors.ts";
+import { invalid, notAllowed, notSupported, required, tooLong } from "#values/field-errors.ts";
 import {
   type Fields,
   fieldsAt,

@@ -1,8 +1,9 @@
 import { containsPrefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
 import { prefix } from "../addresses.ts";
-import { invalid, notAllowed, required } from "../field-errors.ts";
+import { invalid, notAllowed, required } from "#values/field-errors.ts";
 import {
   ensureFields,
   fieldsAt,

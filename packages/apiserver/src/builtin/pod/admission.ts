@@ -1,4 +1,5 @@
-import type { ApiObject, ObjectReader, WriteContext } from "#registry/types.ts";
+import type { WriteContext } from "#registry/types.ts";
+import type { ApiObject, ObjectReader } from "#values/object.ts";
 import { forbidden } from "#status.ts";
 import { ensureFields, type Fields, fieldsAt, itemsAt, setDefault, textAt } from "@fairlead/base/fields.ts";
 import { timestamp } from "#registry/metadata.ts";

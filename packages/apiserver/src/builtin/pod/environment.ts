@@ -1,5 +1,5 @@
 import type { FieldError } from "#status.ts";
-import { invalid, notSupported, required } from "../field-errors.ts";
+import { invalid, notSupported, required } from "#values/field-errors.ts";
 import { fieldsAt, textAt } from "@fairlead/base/fields.ts";
 import { qualifiedName } from "../labels.ts";
 import { dataKeyProblems, environmentNameProblems } from "../names.ts";

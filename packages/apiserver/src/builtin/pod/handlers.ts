@@ -1,5 +1,5 @@
 import type { FieldError } from "#status.ts";
-import { invalid, notAllowed, required } from "../field-errors.ts";
+import { invalid, notAllowed, required } from "#values/field-errors.ts";
 import { fieldsAt, itemsAt, numberAt, textAt } from "@fairlead/base/fields.ts";
 import { headerNameProblems, portReference } from "../names.ts";
 import {

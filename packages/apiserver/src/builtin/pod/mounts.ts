@@ -1,5 +1,5 @@
 import type { FieldError } from "#status.ts";
-import { absent, invalid, notAllowed, notSupported, required } from "../field-errors.ts";
+import { absent, invalid, notAllowed, notSupported, required } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, stringAt, textAt } from "@fairlead/base/fields.ts";
 import { descendingPath, withoutBacksteps } from "./paths.ts";
 

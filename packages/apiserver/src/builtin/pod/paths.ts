@@ -1,6 +1,6 @@
 import { posix } from "node:path";
 import type { FieldError } from "#status.ts";
-import { invalid } from "../field-errors.ts";
+import { invalid } from "#values/field-errors.ts";
 
 /** Paths inside of volumes. Source: k8s.io/kubernetes, pkg/apis/core/validation. */
 

@@ -1,6 +1,6 @@
-import { dnsLabelProblems, labelValueProblems, subdomainProblems } from "#registry/names.ts";
+import { dnsLabelProblems, labelValueProblems, subdomainProblems } from "#values/names.ts";
 import type { FieldError } from "#status.ts";
-import { duplicate, invalid, notAllowed, notSupported, required } from "../field-errors.ts";
+import { duplicate, invalid, notAllowed, notSupported, required } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, numberAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
 import { labelSelector, qualifiedName } from "../labels.ts";
 import {

@@ -1,5 +1,5 @@
 import type { FieldError } from "#status.ts";
-import { duplicate, invalid, required, tooLong } from "../field-errors.ts";
+import { duplicate, invalid, required, tooLong } from "#values/field-errors.ts";
 import { fieldsAt, itemsAt, stringAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
 import { all, between, each, fields, oneOf, optional, present, type Rule, whole } from "../rules.ts";
 import { descendingPath } from "./paths.ts";

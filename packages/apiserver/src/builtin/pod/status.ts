@@ -1,8 +1,8 @@
 import { familyOf, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
 import { address } from "../addresses.ts";
-import { invalid } from "../field-errors.ts";
+import { invalid } from "#values/field-errors.ts";
 import { fieldsAt, itemsAt, textAt } from "@fairlead/base/fields.ts";
 import { immutable } from "../rules.ts";
 

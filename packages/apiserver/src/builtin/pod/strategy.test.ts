@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { PodSpec } from "@fairlead/kube/api/core/v1/types.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { define } from "../define.ts";
 import { FakeKind } from "../strategy.fake.ts";
 import { qosClassOf } from "@fairlead/kube/quota/qos.ts";

@@ -1,4 +1,5 @@
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import {
   ensureFields,
   type Fields,

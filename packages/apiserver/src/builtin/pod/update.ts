@@ -1,7 +1,8 @@
 import { cloneJson, jsonKey, sameJson } from "@fairlead/base/json.ts";
-import type { ApiObject, WriteContext } from "#registry/types.ts";
+import type { WriteContext } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
-import { invalid, notAllowed } from "../field-errors.ts";
+import { invalid, notAllowed } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, numberAt, stringMapAt, textAt } from "@fairlead/base/fields.ts";
 import { each } from "../rules.ts";
 import { toleration } from "./scheduling.ts";

@@ -1,5 +1,5 @@
 import type { FieldError } from "#status.ts";
-import { duplicate, invalid, notAllowed, notSupported, required, tooMany } from "../field-errors.ts";
+import { duplicate, invalid, notAllowed, notSupported, required, tooMany } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, numberAt, stringAt, textAt } from "@fairlead/base/fields.ts";
 import { dnsLabel, portNameProblems } from "../names.ts";
 import { resourceClaims, resourceRequirements } from "../resources.ts";

@@ -1,8 +1,8 @@
-import { formText, qualifiedNameProblems, tooLong, wholly } from "#registry/names.ts";
-import type { ApiObject } from "#registry/types.ts";
+import { formText, qualifiedNameProblems, tooLong, wholly } from "#values/names.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
 import { address } from "../addresses.ts";
-import { duplicate, invalid, notAllowed, required } from "../field-errors.ts";
+import { duplicate, invalid, notAllowed, required } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, stringMapAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
 import { labels } from "../labels.ts";
 import { dnsLabel, subdomain } from "../names.ts";

@@ -1,6 +1,6 @@
-import { subdomainProblems } from "#registry/names.ts";
+import { subdomainProblems } from "#values/names.ts";
 import type { FieldError } from "#status.ts";
-import { duplicate, invalid, notAllowed, required } from "../field-errors.ts";
+import { duplicate, invalid, notAllowed, required } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, numberAt, stringAt, textAt } from "@fairlead/base/fields.ts";
 import { dnsLabel } from "../names.ts";
 import { parseQuantity } from "@fairlead/kube/api/meta/quantity.ts";

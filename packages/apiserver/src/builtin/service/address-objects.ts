@@ -4,7 +4,7 @@ import { sameJson } from "@fairlead/base/json.ts";
 import { familyOfText, formatAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { timestamp } from "#registry/metadata.ts";
 import type { FollowUp } from "#registry/registry.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { Store, StoreChange, Transaction } from "#storage/store.ts";
 import { fieldsAt } from "@fairlead/base/fields.ts";
 import type { ServiceAllocations } from "./allocations.ts";

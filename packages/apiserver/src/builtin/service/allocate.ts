@@ -1,8 +1,8 @@
 import type { IPFamily, Service, ServiceSpec } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { type FieldError, internalError, invalid as invalidObject } from "#status.ts";
-import { invalid } from "../field-errors.ts";
+import { invalid } from "#values/field-errors.ts";
 import type { ServiceAllocations } from "./allocations.ts";
 import { chooseFamilies, keepsPreferredDualStack } from "./families.ts";
 import { alignClusterIps, dropForType, inheritAllocated } from "./inherit.ts";

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { ServiceAllocations } from "./allocations.ts";
 
 const RANGES = ["10.96.0.0/16", "fd00:96::/112"];

@@ -10,7 +10,7 @@ import {
   type Prefix,
   sizeOf,
 } from "@fairlead/base/netaddr/prefix.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { clusterIpsOf, nodePortsOf } from "./shape.ts";
 
 export interface AllocationOptions {

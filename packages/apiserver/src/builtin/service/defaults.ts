@@ -1,5 +1,5 @@
 import type { LoadBalancerIngress, Service } from "@fairlead/kube/api/core/v1/types.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import {
   ensureFields,
   type Fields,

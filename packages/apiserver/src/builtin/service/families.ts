@@ -2,7 +2,7 @@ import type { IPFamily, ServiceSpec } from "@fairlead/kube/api/core/v1/types.ts"
 import { sameJson } from "@fairlead/base/json.ts";
 import { familyOfText } from "@fairlead/base/netaddr/address.ts";
 import type { FieldError } from "#status.ts";
-import { invalid } from "../field-errors.ts";
+import { invalid } from "#values/field-errors.ts";
 import type { ServiceAllocations } from "./allocations.ts";
 import { hasSelector, HEADLESS, isHeadless, needsClusterIp, otherFamily } from "./shape.ts";
 import { validateClusterIps } from "./validate-ips.ts";

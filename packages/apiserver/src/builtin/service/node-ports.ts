@@ -1,7 +1,7 @@
 import type { ServiceSpec } from "@fairlead/kube/api/core/v1/types.ts";
 import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import { type FieldError, internalError, StatusError } from "#status.ts";
-import { invalid } from "../field-errors.ts";
+import { invalid } from "#values/field-errors.ts";
 import type { ServiceAllocations } from "./allocations.ts";
 import { isOnNodes, needsHealthCheckNodePort, needsNodePort, nodePortsOf, portsOf } from "./shape.ts";
 

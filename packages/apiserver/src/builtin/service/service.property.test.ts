@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { ServiceSpec } from "@fairlead/kube/api/core/v1/types.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { define } from "../define.ts";
 import { FakeKind } from "../strategy.fake.ts";
 import { ServiceAllocations } from "./allocations.ts";

@@ -1,5 +1,5 @@
 import type { IPFamily, Service, ServicePort, ServiceSpec } from "@fairlead/kube/api/core/v1/types.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 
 /** What the rules of Services ask of one. Source: k8s.io/kubernetes, pkg/registry/core/service/storage. */
 

@@ -1,5 +1,6 @@
-import type { ApiObject, Strategy } from "#registry/types.ts";
-import { dnsLabelProblems } from "#registry/names.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
+import { dnsLabelProblems } from "#values/names.ts";
 import { fieldsAt, textAt } from "@fairlead/base/fields.ts";
 import { allocateService } from "./allocate.ts";
 import type { ServiceAllocations } from "./allocations.ts";

@@ -1,7 +1,7 @@
 import type { IPFamily, ServiceSpec } from "@fairlead/kube/api/core/v1/types.ts";
 import { familyOfText } from "@fairlead/base/netaddr/address.ts";
 import type { FieldError } from "#status.ts";
-import { duplicate, invalid, required, unlessOneOf } from "../field-errors.ts";
+import { duplicate, invalid, required, unlessOneOf } from "#values/field-errors.ts";
 import { address } from "../addresses.ts";
 import { HEADLESS, isHeadless } from "./shape.ts";
 

@@ -2,8 +2,8 @@ import type { Service, ServicePort, ServiceSpec } from "@fairlead/kube/api/core/
 import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import { isEndpointAddress } from "@fairlead/base/netaddr/special.ts";
-import { checkQualifiedName } from "#registry/names.ts";
-import type { ApiObject } from "#registry/types.ts";
+import { checkQualifiedName } from "#values/names.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
 import {
   duplicate,
@@ -14,7 +14,7 @@ import {
   required,
   unlessInRange,
   unlessOneOf,
-} from "../field-errors.ts";
+} from "#values/field-errors.ts";
 import { address } from "../addresses.ts";
 import { validateLabels } from "../labels.ts";
 import { dnsLabel, portReference, subdomain } from "../names.ts";

@@ -1,6 +1,6 @@
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import { formatAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { isHeadless, specOf } from "./shape.ts";
 
 /** What a Service says in vain. Source: k8s.io/kubernetes, pkg/api/service, `GetWarningsForService`. */

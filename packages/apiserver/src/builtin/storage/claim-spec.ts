@@ -1,6 +1,6 @@
 import { sameJson } from "@fairlead/base/json.ts";
 import type { FieldError } from "#status.ts";
-import { invalid, notAllowed, notSupported, required } from "../field-errors.ts";
+import { invalid, notAllowed, notSupported, required } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, stringAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
 import { labelSelector } from "../labels.ts";
 import { subdomain } from "../names.ts";

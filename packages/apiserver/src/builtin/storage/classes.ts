@@ -1,8 +1,9 @@
 import { isObject, sameJson } from "@fairlead/base/json.ts";
 import { byText } from "@fairlead/base/text.ts";
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
-import { duplicate, IMMUTABLE, invalid, notSupported, required } from "../field-errors.ts";
+import { duplicate, IMMUTABLE, invalid, notSupported, required } from "#values/field-errors.ts";
 import {
   ensureFields,
   fieldsAt,

@@ -1,4 +1,4 @@
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 
 /** Keeps an object while it is in use: a controller takes the finalizer away when it is not. */
 export function protect(object: ApiObject, finalizer: string): void {

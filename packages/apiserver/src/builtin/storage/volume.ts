@@ -1,8 +1,9 @@
 import { sameJson } from "@fairlead/base/json.ts";
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { timestamp } from "#registry/metadata.ts";
 import type { FieldError } from "#status.ts";
-import { IMMUTABLE, invalid, notAllowed, notSupported, required } from "../field-errors.ts";
+import { IMMUTABLE, invalid, notAllowed, notSupported, required } from "#values/field-errors.ts";
 import {
   ensureFields,
   type Fields,

@@ -1,5 +1,6 @@
 import { sameJson } from "@fairlead/base/json.ts";
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import { fieldsAt } from "@fairlead/base/fields.ts";
 
 const ANNOTATION = "deprecated.daemonset.template.generation";

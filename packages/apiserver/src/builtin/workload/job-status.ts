@@ -1,7 +1,7 @@
 import { sameJson } from "@fairlead/base/json.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
-import { IMMUTABLE, invalid, required } from "../field-errors.ts";
+import { IMMUTABLE, invalid, required } from "#values/field-errors.ts";
 import { fieldsAt, type Fields, itemsAt, numberAt, stringAt, textAt } from "@fairlead/base/fields.ts";
 import { nonNegative } from "../rules.ts";
 

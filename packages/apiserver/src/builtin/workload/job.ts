@@ -1,7 +1,8 @@
 import { sameJson } from "@fairlead/base/json.ts";
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
-import { invalid, required } from "../field-errors.ts";
+import { invalid, required } from "#values/field-errors.ts";
 import {
   ensureFields,
   type Fields,

@@ -1,7 +1,8 @@
 import { isObject } from "@fairlead/base/json.ts";
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
-import { required } from "../field-errors.ts";
+import { required } from "#values/field-errors.ts";
 import { fields, immutable, nonNegative, type Rule } from "../rules.ts";
 
 /** ControllerRevisions: what a controller remembers of a template. Source: k8s.io/kubernetes, pkg/apis/apps/validation. */

@@ -1,6 +1,7 @@
-import type { ApiObject, Strategy } from "#registry/types.ts";
+import type { Strategy } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
-import { invalid } from "../field-errors.ts";
+import { invalid } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, numberAt } from "@fairlead/base/fields.ts";
 import { nonNegative } from "../rules.ts";
 

@@ -1,7 +1,7 @@
 import { sameJson } from "@fairlead/base/json.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
-import { duplicate, invalid, notSupported, required, tooLong } from "../field-errors.ts";
+import { duplicate, invalid, notSupported, required, tooLong } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, numberAt, stringAt, textAt } from "@fairlead/base/fields.ts";
 import { labelSelector } from "../labels.ts";
 import { domainPrefixedPath } from "../names.ts";

@@ -1,8 +1,8 @@
 import type { LabelSelector } from "@fairlead/kube/api/meta/types.ts";
 import { sameJson } from "@fairlead/base/json.ts";
-import type { ApiObject } from "#registry/types.ts";
+import type { ApiObject } from "#values/object.ts";
 import type { FieldError } from "#status.ts";
-import { invalid, notAllowed, notSupported, required } from "../field-errors.ts";
+import { invalid, notAllowed, notSupported, required } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, itemsAt, numberAt, stringMapAt, textAt } from "@fairlead/base/fields.ts";
 import { isEmptySelector, labelSelector } from "../labels.ts";
 import { dnsLabel, share } from "../names.ts";

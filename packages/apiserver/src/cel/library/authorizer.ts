@@ -1,6 +1,6 @@
-import { AUTHENTICATED_GROUP, type Attributes, type Authorizer, type Decision } from "#auth/types.ts";
-import type { UserInfo } from "#registry/types.ts";
-import { checkDnsLabel, checkSubdomain } from "#registry/names.ts";
+import { AUTHENTICATED_GROUP, type Attributes, type Authorizer, type Decision } from "#values/authorizer.ts";
+import type { UserInfo } from "#values/object.ts";
+import { checkDnsLabel, checkSubdomain } from "#values/names.ts";
 import type { Declaration } from "../function.ts";
 import { type CelType, structOf } from "../type.ts";
 import { CelError, type CelValue, Opaque } from "../value.ts";

@@ -6,7 +6,7 @@ import {
   subdomainProblems,
   tooLong,
   wholly,
-} from "#registry/names.ts";
+} from "#values/names.ts";
 import { isOfFormat } from "#schema/formats.ts";
 import type { Declaration } from "../function.ts";
 import { type CelType, structOf } from "../type.ts";

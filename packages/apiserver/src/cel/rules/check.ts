@@ -1,5 +1,5 @@
 import { isObject } from "@fairlead/base/json.ts";
-import { invalid, notAllowed, notSupported, required } from "#builtin/field-errors.ts";
+import { invalid, notAllowed, notSupported, required } from "#values/field-errors.ts";
 import type { Schema, ValidationRule } from "#schema/types.ts";
 import type { FieldError } from "#status.ts";
 import { type DeclaredType, declaredType, MAX_REQUEST } from "../schema/declared-type.ts";

@@ -1,4 +1,4 @@
-import type { UserInfo } from "#registry/types.ts";
+import type { UserInfo } from "./object.ts";
 
 /** What a request on an object, or on a collection of them, wants. Source: k8s.io/apiserver, pkg/authorization/authorizer. */
 export interface ResourceAttributes {

@@ -1,4 +1,5 @@
 import { Authenticator } from "#auth/authenticate.ts";
+import { admissionResources } from "#admission/resources.ts";
 import { accessResources } from "#auth/resources.ts";
 import { RbacAuthorizer } from "#auth/rbac.ts";
 import { accessReviews } from "#auth/reviews.ts";
@@ -6,13 +7,13 @@ import { authenticationReviews } from "#auth/reviews-authentication.ts";
 import type { TokenSource } from "#auth/token-source.ts";
 import type { ServiceAccountTokens } from "#auth/tokens.ts";
 import type { ResourceDefinition, ReviewDefinition, Strategy } from "#registry/types.ts";
-import { coreResources } from "./kinds/core.ts";
-import { flowResources } from "./kinds/flow.ts";
-import { clusterResources, eventResources, networkResources } from "./kinds/other.ts";
-import { storageResources } from "./kinds/storage.ts";
-import { workloadResources } from "./kinds/workloads.ts";
-import type { PodAdmission } from "./pod/admission.ts";
-import { type AllocationOptions, ServiceAllocations } from "./service/allocations.ts";
+import { coreResources } from "#builtin/kinds/core.ts";
+import { flowResources } from "#builtin/kinds/flow.ts";
+import { clusterResources, eventResources, networkResources } from "#builtin/kinds/other.ts";
+import { storageResources } from "#builtin/kinds/storage.ts";
+import { workloadResources } from "#builtin/kinds/workloads.ts";
+import type { PodAdmission } from "#builtin/pod/admission.ts";
+import { type AllocationOptions, ServiceAllocations } from "#builtin/service/allocations.ts";
 
 export interface BuiltinOptions extends AllocationOptions {
   readonly serviceAccountTokens: ServiceAccountTokens;
@@ -65,6 +66,7 @@ export function builtinResources(options: BuiltinOptions): Builtins {
       ...storageResources(),
       ...flowResources(),
       ...accessResources(authorizer),
+      ...admissionResources(),
       ...clusterResources(options.crdStrategy ?? {}),
     ],
     reviews: [

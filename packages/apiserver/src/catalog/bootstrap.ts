@@ -1,7 +1,7 @@
 import { bootstrapRoles, CLIENT_AUTHORITIES } from "#auth/bootstrap-roles.ts";
-import type { ApiObject } from "#registry/types.ts";
-import { SYSTEM_PRIORITIES } from "./pod/admission.ts";
-import type { ServiceAllocations } from "./service/allocations.ts";
+import type { ApiObject } from "#values/object.ts";
+import { SYSTEM_PRIORITIES } from "#builtin/pod/admission.ts";
+import type { ServiceAllocations } from "#builtin/service/allocations.ts";
 
 const NAMESPACES = ["default", "kube-node-lease", "kube-public", "kube-system"];
 const HTTPS_PORT = 443;

@@ -1,8 +1,8 @@
 import { createHash, sign, type KeyObject } from "node:crypto";
 import type { JWTPayload } from "jose";
 import { ensureFields, fieldsAt, textAt } from "@fairlead/base/fields.ts";
-import type { ApiObject, ObjectReader } from "#registry/types.ts";
-import { serviceAccountUser } from "./service-account.ts";
+import type { ApiObject, ObjectReader } from "#values/object.ts";
+import { serviceAccountUser } from "#values/service-account.ts";
 
 /**
  * Tokens that Secrets of the type `kubernetes.io/service-account-token` hold. They have no end of their own: they are

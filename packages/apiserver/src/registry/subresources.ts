@@ -1,4 +1,4 @@
-import type { ResourceDefinition } from "#registry/types.ts";
+import type { ResourceDefinition } from "./types.ts";
 
 export interface Subresource {
   readonly name: string;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { checkStructural } from "./structural.ts";
-import type { Schema } from "./types.ts";
+import type { Schema } from "#schema/types.ts";
 
 const FIELD = "spec.versions[0].schema.openAPIV3Schema";
 

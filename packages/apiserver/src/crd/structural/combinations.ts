@@ -1,6 +1,6 @@
-import { notAllowed, required } from "#builtin/field-errors.ts";
+import { notAllowed, required } from "#values/field-errors.ts";
 import type { FieldError } from "#status.ts";
-import type { Schema } from "./types.ts";
+import type { Schema } from "#schema/types.ts";
 
 /** What allOf, anyOf, oneOf and not may not say: they validate values, and neither type, default nor keep them. */
 const NOT_IN_COMBINATIONS: readonly (readonly [keyof Schema, string])[] = [

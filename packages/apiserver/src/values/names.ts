@@ -102,3 +102,17 @@ export function checkPathSegment(name: string): string | undefined {
   if (name.includes("/")) return "may not contain '/'";
   return name.includes("%") ? "may not contain '%'" : undefined;
 }
+
+const DNS_1035_FORM = "[a-z]([-a-z0-9]*[a-z0-9])?";
+const DNS_1035 = wholly(DNS_1035_FORM);
+
+export function dns1035Problems(name: string): NameProblems {
+  const what =
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, " +
+    "and end with an alphanumeric character";
+  const isRight = DNS_1035.test(name);
+  return [
+    ...tooLong(name, 63, "characters"),
+    ...(isRight ? [] : [formText(what, DNS_1035_FORM, "my-name", "abc-123")]),
+  ];
+}

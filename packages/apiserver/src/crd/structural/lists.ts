@@ -1,6 +1,6 @@
-import { invalid, notAllowed, notSupported, required } from "#builtin/field-errors.ts";
+import { invalid, notAllowed, notSupported, required } from "#values/field-errors.ts";
 import type { FieldError } from "#status.ts";
-import type { Schema } from "./types.ts";
+import type { Schema } from "#schema/types.ts";
 
 /** What `x-kubernetes-list-type` asks of a node and its items (KEP-2305). Source: as structural.ts. */
 export function checkListType(schema: Schema, field: string): FieldError[] {

@@ -1,13 +1,13 @@
 import { isObject } from "@fairlead/base/json.ts";
-import { invalid, notAllowed, notSupported, required } from "#builtin/field-errors.ts";
+import { invalid, notAllowed, notSupported, required } from "#values/field-errors.ts";
 import type { FieldError } from "#status.ts";
 import { checkRules } from "#cel/rules/check.ts";
-import { pruneValue } from "./prune.ts";
-import { patternProblem } from "./patterns.ts";
-import { checkCombinations, checkCompleteness } from "./structural-combinations.ts";
-import { checkListType } from "./structural-lists.ts";
-import type { Schema } from "./types.ts";
-import { validateValue } from "./validate.ts";
+import { pruneValue } from "#schema/prune.ts";
+import { patternProblem } from "#schema/patterns.ts";
+import { checkCombinations, checkCompleteness } from "./combinations.ts";
+import { checkListType } from "./lists.ts";
+import type { Schema } from "#schema/types.ts";
+import { validateValue } from "#schema/validate.ts";
 
 /**
  * What keeps a CustomResourceDefinition's schema from being structural: every field has a type, and nothing stands in it
