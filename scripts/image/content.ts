@@ -101,7 +101,7 @@ export function programContent(bundle: string, packages: readonly Part[]): Conte
       // As bin/fairlead does it.
       file(
         "usr/local/bin/fairlead",
-        '#!/usr/local/bin/node --max-semi-space-size=32\nimport "/opt/fairlead/fairlead.mjs";\n',
+        '#!/usr/local/bin/node --min-semi-space-size=4 --max-semi-space-size=32\nimport "/opt/fairlead/fairlead.mjs";\n',
         0o755,
       ),
       file("usr/share/doc/fairlead/LICENSE", readFileSync(join(root, "LICENSE"))),
