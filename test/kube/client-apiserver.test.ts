@@ -61,3 +61,19 @@ it("an informer outlives a restart of the API server: nothing is lost, told twic
   await untilTold(4);
   expect(told).toEqual(["one", "two", "-one", "three"]);
 });
+
+it("an apply that wants metadata back gets nothing else, and has set the object all the same", async () => {
+  await using stack = new AsyncDisposableStack();
+  const dataDir = await mkdtemp(join(tmpdir(), "kube-apply-"));
+  stack.defer(() => rm(dataDir, { recursive: true }));
+  const server = stack.use(await startApiServer({ dataDir, journal: "none" }));
+  const client = stack.use(connect(await loadKubeconfig(server.kubeconfig)));
+  const metadata = { name: "one", namespace: "default" };
+  const data = { text: "x".repeat(10_000) };
+  const by = { fieldManager: "me", returns: "metadata" } as const;
+  const { data: answered, ...after } = await client.apply(CONFIG_MAPS, { metadata, data }, by);
+  const stored = await client.get(CONFIG_MAPS, objectKey("default", "one"));
+  expect(answered).toBeUndefined();
+  expect(after.metadata).toEqual(stored.metadata);
+  expect(stored.data).toEqual(data);
+});

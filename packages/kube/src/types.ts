@@ -25,6 +25,8 @@ export interface ApplyOptions extends WriteOptions {
   readonly fieldManager: string;
   /** Take fields over from other managers. Default: true, as controllers do. */
   readonly force?: boolean;
+  /** "metadata": the answer holds nothing else, which spares both ends the rest. Default: the whole object. */
+  readonly returns?: "metadata";
 }
 
 export interface ListOptions extends CallOptions {

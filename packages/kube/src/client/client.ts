@@ -152,6 +152,7 @@ class HttpKubeClient implements KubeClient {
       path: withQuery(objectPath(of, key, options.subresource), query),
       body: JSON.stringify({ ...object, apiVersion: apiVersionOf(of), kind: of.kind }),
       contentType: "application/apply-patch+yaml",
+      ...(options.returns === "metadata" ? { accept: METADATA_ONLY } : {}),
       isIdempotent: true,
       ...waiting(options),
     });
@@ -263,6 +264,9 @@ const waiting = ({ signal, silentAfterMs }: CallOptions): CallOptions => ({
   ...(signal === undefined ? {} : { signal }),
   ...(silentAfterMs === undefined ? {} : { silentAfterMs }),
 });
+
+/** Servers before Kubernetes 1.15 do not know the first. */
+const METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 

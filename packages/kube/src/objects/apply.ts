@@ -10,25 +10,28 @@ export interface ApplyIfChanged<T extends KubeObject> extends CallOptions {
   readonly desired: Applied<T>;
   readonly fieldManager: string;
   readonly subresource?: "status";
+  /** See `ApplyOptions`. */
+  readonly returns?: "metadata";
 }
 
 /**
  * Server-side apply, left out when it would change nothing: when `current` already says all of `desired`, and this
  * manager owns nothing that `desired` leaves out. Only what it owns is compared; others' fields do not matter.
  *
- * @returns The object as the server has it now, or `current`.
+ * @returns The object as the server has it now, or what `returns` names of it; or `current`.
  */
 export async function applyIfChanged<T extends KubeObject>(
   client: KubeClient,
   of: Resource<T>,
   request: ApplyIfChanged<T>,
 ): Promise<T> {
-  const { current, fieldManager, subresource, signal } = request;
+  const { current, fieldManager, subresource, returns, signal } = request;
   const desired = withoutEmptyMaps(request.desired) as Applied<T>;
   if (current !== undefined && isApplied(current, desired, { fieldManager, subresource })) return current;
   return client.apply(of, desired, {
     fieldManager,
     ...(subresource === undefined ? {} : { subresource }),
+    ...(returns === undefined ? {} : { returns }),
     ...(signal === undefined ? {} : { signal }),
   });
 }

@@ -198,6 +198,7 @@ async function distribute(
           spec,
         },
         fieldManager: HUB_MANAGER,
+        returns: "metadata",
         signal,
       });
     }),

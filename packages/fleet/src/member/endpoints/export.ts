@@ -145,6 +145,7 @@ async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal):
         spec: describe(session, { ...wanted, current }),
       },
       fieldManager: MEMBER_MANAGER,
+      returns: "metadata",
       signal,
     });
   for (const it of present)

@@ -264,6 +264,7 @@ export async function writeSlices(
       current,
       desired,
       fieldManager: MEMBER_MANAGER,
+      returns: "metadata",
       signal,
     });
     if (after.metadata.resourceVersion !== current?.metadata.resourceVersion)
