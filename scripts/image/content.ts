@@ -98,10 +98,10 @@ export function programContent(bundle: string, packages: readonly Part[]): Conte
     files: [
       ...systemFiles(),
       ...modules.map((it) => file(`opt/fairlead/${it}`, readFileSync(join(bundle, it)))),
-      // As bin/fairlead does it.
+      // As bin/fairlead does it, with the one argument that a first line can have.
       file(
         "usr/local/bin/fairlead",
-        '#!/usr/local/bin/node --min-semi-space-size=4 --max-semi-space-size=32\nimport "/opt/fairlead/fairlead.mjs";\n',
+        '#!/usr/local/bin/node --min-semi-space-size=4\nimport "/opt/fairlead/fairlead.mjs";\n',
         0o755,
       ),
       file("usr/share/doc/fairlead/LICENSE", readFileSync(join(root, "LICENSE"))),
