@@ -31,6 +31,15 @@ import { echoDeployment, mcsExport, namespace, service } from "../support/lab-ma
 import { type MachineSnapshot, takeSnapshot } from "./machine-snapshot.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
+/** Names, and a user, of this run: another may be under way on this machine. */
+const OWN = (process.pid % 36 ** 3).toString(36).padStart(3, "0");
+const [LEFT, MEND, SIDE, STOP, USER] = [
+  `eleft${OWN}`,
+  `emend${OWN}`,
+  `eside${OWN}`,
+  `estop${OWN}`,
+  `euser${OWN}`,
+];
 const HELLO = { namespace: "work", name: "hello" };
 const DEADLINE_MS = 60_000;
 const SIGNAL = (): AbortSignal => AbortSignal.timeout(DEADLINE_MS);
@@ -61,7 +70,7 @@ describeOnKernel("a machine after a lab", () => {
   it("is as it was before: after lab down, and after every process of the lab was killed", async () => {
     const before = await takeSnapshot("/");
     const stateRoot = makeStateRoot();
-    const own = { name: "eleft", stateRoot };
+    const own = { name: LEFT, stateRoot };
     for (const end of ["down", "crash"] as const) {
       await using lab = await startLab({ name: own.name, stateRoot });
       await lab.apply(
@@ -75,20 +84,22 @@ describeOnKernel("a machine after a lab", () => {
       const during = await takeSnapshot(lab.layout.root);
       expect(during.processes.length).toBeGreaterThan(14);
       const added = differences(before, during, own).filter((it) => /^[+-] \d+: /.test(it));
-      expect(added).toEqual([expect.stringContaining("fl-eleft")]);
+      expect(added).toEqual([expect.stringContaining(`fl-${LEFT}`)]);
       expect([during.rules, during.nftables]).toEqual([before.rules, before.nftables]);
       if (end === "crash") {
         await endProcesses(findLabProcesses(lab.layout.root), 0, systemClock, SIGNAL());
         const status = await lab.lab("status");
-        expect(status.stdout).toContain("fairlead lab up --name eleft brings back what is stopped.");
+        expect(status.stdout).toContain(`fairlead lab up --name ${LEFT} brings back what is stopped.`);
       }
       const { stdout } = await lab.lab("down");
-      expect(stdout).toMatch(/Lab eleft is down: \d+ processes, \d+ namespaces, \d+ mounts gone/);
+      expect(stdout).toMatch(
+        new RegExp(`Lab ${LEFT} is down: \\d+ processes, \\d+ namespaces, \\d+ mounts gone`),
+      );
       const after = await takeSnapshot(lab.layout.root);
       expect(after.processes).toEqual([]);
       expect(differences(before, after, own)).toEqual([]);
       expect(existsSync(lab.layout.root)).toBe(false);
-      expect((await lab.lab("down")).stdout).toBe("Lab eleft is not up.\n");
+      expect((await lab.lab("down")).stdout).toBe(`Lab ${LEFT} is not up.\n`);
     }
     expect(existsSync(stateRoot)).toBe(false);
   });
@@ -97,13 +108,13 @@ describeOnKernel("a machine after a lab", () => {
 describeOnKernel("lab up", () => {
   let lab: Awaited<ReturnType<typeof startLab>>;
   beforeAll(async () => {
-    lab = await startLab({ name: "emend", members: 1 });
+    lab = await startLab({ name: MEND, members: 1 });
     await lab.apply("member-1", namespace("work"), echoDeployment(HELLO, 1), service(HELLO));
     await lab.kubectl("member-1", ["-n", "work", "rollout", "status", "deployment/hello", "--timeout=60s"]);
   });
   afterAll(() => lab?.[Symbol.asyncDispose]());
 
-  const again = () => runFairlead(lab.stateRoot, upArgs({ name: "emend", members: 1 }));
+  const again = () => runFairlead(lab.stateRoot, upArgs({ name: MEND, members: 1 }));
 
   it("starts nothing where all runs", async () => {
     const before = pidOf(lab, "member-1/apiserver");
@@ -143,7 +154,7 @@ describeOnKernel("lab up", () => {
   it("makes again what is gone of the network: a node's namespace, the link to the machine", async () => {
     const netns = lab.layout.netnsOf("member-1-node-1");
     await exec("umount", ["--lazy", "--", netns]);
-    await exec("ip", ["link", "delete", "dev", "fl-emend"]);
+    await exec("ip", ["link", "delete", "dev", `fl-${MEND}`]);
     await again();
     await until(
       "the node is ready and its pod too",
@@ -159,7 +170,7 @@ describeOnKernel("lab up", () => {
       const { exitCode, stderr } = await runFairlead(lab.stateRoot, ["lab", "up", ...args], options);
       return `${exitCode}: ${stderr}`;
     };
-    expect(await refusal("--name", "emend", "--members", "2")).toMatch(
+    expect(await refusal("--name", MEND, "--members", "2")).toMatch(
       /^1: .*is up with 1 members of 1 nodes.*Take it down first/s,
     );
     expect(await refusal("--name", "../x")).toMatch(/^2: .*the name must have 1 to 12/);
@@ -177,27 +188,27 @@ describeOnKernel("lab up", () => {
   it("refuses the name of a lab in another state folder, whose link it would take", async () => {
     const elsewhere = makeStateRoot();
     try {
-      const args = upArgs({ name: "emend", members: 1 });
+      const args = upArgs({ name: MEND, members: 1 });
       const { exitCode, stderr } = await runFairlead(elsewhere, args, { allowFailure: true });
       expect(exitCode).toBe(1);
       expect(stderr).toContain("in another state folder. Give another --name.");
-      expect(existsSync("/sys/class/net/fl-emend")).toBe(true);
+      expect(existsSync(`/sys/class/net/fl-${MEND}`)).toBe(true);
     } finally {
       rmSync(elsewhere, { recursive: true, force: true });
     }
   });
 
   it("may have another lab beside it, in other addresses, that goes without it", async () => {
-    await using other = await startLab({ name: "eside", members: 1, stateRoot: lab.stateRoot });
+    await using other = await startLab({ name: SIDE, members: 1, stateRoot: lab.stateRoot });
     expect(other.topology.block.v4).not.toBe(lab.topology.block.v4);
     const up = async (name: string) =>
       (await lab.kubectl("member-1", ["get", "--raw", "/readyz"])).stdout === "ok" && name;
-    expect(await up("emend")).toBe("emend");
+    expect(await up(MEND)).toBe(MEND);
     expect((await other.kubectl("member-1", ["get", "nodes", "-o", "name"])).stdout).toBe(
       "node/member-1-node-1\n",
     );
     await other.lab("down");
-    expect(await up("emend")).toBe("emend");
+    expect(await up(MEND)).toBe(MEND);
     expect((await again()).stdout).toContain("0 programs started");
   });
 });
@@ -217,8 +228,8 @@ describeOnKernel("lab up that is interrupted", () => {
     "by $signal while it says $step leaves what lab up mends and lab down removes",
     async ({ step, signal }) => {
       const stateRoot = makeStateRoot();
-      const shape = { name: "estop", members: 1 };
-      const down = () => runFairlead(stateRoot, ["lab", "down", "--name", "estop"]);
+      const shape = { name: STOP, members: 1 };
+      const down = () => runFairlead(stateRoot, ["lab", "down", "--name", STOP]);
       await using _lab = { [Symbol.asyncDispose]: async () => void (await down()) };
       const child = start(`${checkout}bin/fairlead`, upArgs(shape), {
         stdio: ["ignore", "pipe", "pipe"],
@@ -238,13 +249,13 @@ describeOnKernel("lab up that is interrupted", () => {
       }
       await down();
       expect(existsSync(stateRoot)).toBe(false);
-      expect(existsSync("/sys/class/net/fl-estop")).toBe(false);
+      expect(existsSync(`/sys/class/net/fl-${STOP}`)).toBe(false);
     },
   );
 });
 
 /** Nobody's on this machine. */
-const UID = 64_123;
+const UID = 64_000 + (process.pid % 1000);
 
 describeOnKernel("a lab without root", () => {
   it("lives in a user namespace, in which its commands go on, and leaves nothing", async () => {
@@ -284,38 +295,30 @@ describeOnKernel("a lab without root", () => {
       await exec("chown", ["-R", "-h", `${UID}:${UID}`, folder]);
       for (const verb of ["status", "down", "list"]) await asUser("lab", verb);
       expect([existsSync(state), processesOf(UID)]).toEqual([false, []]);
-      const up = await asUser("lab", "up", "--name", "euser", "--members", "1", "--nodes", "1");
-      expect(`${up.exitCode} ${up.stdout}${up.stderr}`).toMatch(/^0 .*Lab euser is up/s);
-      expect(up.stdout).toContain("fairlead lab shell --name euser");
+      const up = await asUser("lab", "up", "--name", USER, "--members", "1", "--nodes", "1");
+      expect(`${up.exitCode} ${up.stdout}${up.stderr}`).toMatch(new RegExp(`^0 .*Lab ${USER} is up`, "s"));
+      expect(up.stdout).toContain(`fairlead lab shell --name ${USER}`);
       expect(up.stdout).not.toContain("export KUBECONFIG");
-      expect((await asUser("lab", "list", "-o", "name")).stdout).toBe("euser\n");
-      const here = await asUser("lab", "shell", "--name", "euser", "--", "sh", "-c", "pwd; ls bin/fairlead");
+      expect((await asUser("lab", "list", "-o", "name")).stdout).toBe(`${USER}\n`);
+      const here = await asUser("lab", "shell", "--name", USER, "--", "sh", "-c", "pwd; ls bin/fairlead");
       expect(here.stdout).toBe(`${folder}/checkout\nbin/fairlead\n`);
-      expect((await asUser("lab", "status", "--name", "euser")).stdout).toMatch(/member-1 .*6\/6/);
-      const nodes = await asUser(
-        "lab",
-        "kubectl",
-        "--name",
-        "euser",
-        "member-1",
-        "get",
-        "nodes",
-        "-o",
-        "name",
-      );
+      expect((await asUser("lab", "status", "--name", USER)).stdout).toMatch(/member-1 .*6\/6/);
+      const nodes = await asUser("lab", "kubectl", "--name", USER, "member-1", "get", "nodes", "-o", "name");
       expect(nodes).toMatchObject({ exitCode: 0, stdout: "node/member-1-node-1\n" });
-      const inside = await asUser("lab", "shell", "--name", "euser", "member-1-node-1", "ip", "-br", "link");
+      const inside = await asUser("lab", "shell", "--name", USER, "member-1-node-1", "ip", "-br", "link");
       expect(inside.stdout).toContain("eth0");
-      expect(existsSync("/sys/class/net/fl-euser")).toBe(false);
+      expect(existsSync(`/sys/class/net/fl-${USER}`)).toBe(false);
       const kubectl = (...args: readonly string[]) =>
-        asUser("lab", "kubectl", "--name", "euser", "member-1", ...args);
+        asUser("lab", "kubectl", "--name", USER, "member-1", ...args);
       await kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=30s");
       const shown = ["echo >/proc/sys/vm/swappiness", "grep -c . /proc/self/mountinfo"].join("; ");
       await kubectl("run", "pod", "--image=busybox", "--restart=Never", "--", "sh", "-c", shown);
       await kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/pod", "--timeout=30s");
       expect((await kubectl("logs", "pod")).stdout).toMatch(/Read-only file system\n\d+\n$/);
-      const down = await asUser("lab", "down", "--name", "euser");
-      expect(`${down.exitCode} ${down.stdout}${down.stderr}`).toMatch(/^0 .*Lab euser is down/s);
+      const down = await asUser("lab", "down", "--name", USER);
+      expect(`${down.exitCode} ${down.stdout}${down.stderr}`).toMatch(
+        new RegExp(`^0 .*Lab ${USER} is down`, "s"),
+      );
       await until(
         "no process of that user",
         async () => processesOf(UID),
@@ -323,7 +326,7 @@ describeOnKernel("a lab without root", () => {
       );
       expect(existsSync(state)).toBe(false);
     } finally {
-      await asUser("lab", "down", "--name", "euser");
+      await asUser("lab", "down", "--name", USER);
       rmSync(folder, { recursive: true, force: true });
     }
   });
