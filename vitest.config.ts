@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 import { DetailsReporter } from "./scripts/details-reporter.ts";
 import { FAILURES_FILE, FailureReporter } from "./scripts/failures.ts";
@@ -47,6 +48,8 @@ export default defineConfig({
     ],
     // Nothing keeps state in modules, which need not be loaded and compiled again for each file.
     isolate: false,
+    // Some wait while others run.
+    maxWorkers: availableParallelism() + 1,
     experimental: { viteModuleRunner: false },
     // By chance: scripts/another-day.ts.
     sequence:
