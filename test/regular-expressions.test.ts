@@ -19,7 +19,7 @@ const EXCEPTIONS: ReadonlyMap<string, string> = new Map([
     'apiserver/src/auth/static-tokens.ts /("([^"]|"")*"|[^,]*)(,|$)/g',
     "a line of a file that the administrator wrote",
   ],
-  ["apiserver/src/registry/names.ts", "`wholly`, whose forms are found where it is called"],
+  ["apiserver/src/values/names.ts", "`wholly`, whose forms are found where it is called"],
   ["apiserver/src/schema/builtin-specials.ts", "made of an element of our own layouts of times"],
   ["apiserver/src/schema/formats.ts", "made of a digit of our own table of UUID versions"],
   ["fleet/src/cli/fleet/checks/cidrs.ts", "made of the name of a field of our own"],
