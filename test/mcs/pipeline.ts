@@ -3,6 +3,7 @@
  * hub decides, what each member makes of it.
  */
 
+import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import type { ImportedService } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
@@ -16,7 +17,7 @@ import type { InternalServiceExport } from "@fairlead/fleet/api/networking.fleet
 import { MANAGED_BY_LABEL } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { planService } from "@fairlead/fleet/hub/services/plan.ts";
 import { planImportedSlices } from "@fairlead/fleet/member/endpoints/import-plan.ts";
-import { type NewCondition, planExport } from "@fairlead/fleet/member/exports/plan.ts";
+import { planExport } from "@fairlead/fleet/member/exports/plan.ts";
 import { planDerivedService, planMcsImport } from "@fairlead/fleet/member/imports/mcs-import-plan.ts";
 import type { Applied } from "@fairlead/kube/types.ts";
 import {

@@ -1,6 +1,9 @@
 import type { Condition } from "#api/meta/types.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
 
+/** A condition as controllers want it: when it changed last follows from the object. */
+export type NewCondition = Omit<Condition, "lastTransitionTime">;
+
 /** RFC 3339 in whole seconds, as `metav1.Time` is written. */
 export function timestamp(atMs: number): string {
   return `${new Date(atMs).toISOString().slice(0, 19)}Z`;

@@ -1,3 +1,4 @@
+import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import {
   type AgentStatus,
   type DrainedCluster,
@@ -19,7 +20,7 @@ import {
   MEMBER_GROUP_ANNOTATION,
   MEMBER_USER_ANNOTATION,
 } from "#api/fairlead.dev/names.ts";
-import type { Condition, OwnerReference } from "@fairlead/kube/api/meta/types.ts";
+import type { OwnerReference } from "@fairlead/kube/api/meta/types.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import {
@@ -32,8 +33,6 @@ import type { Applied } from "@fairlead/kube/types.ts";
 import type { Liveness } from "./leases.ts";
 
 /** What a member gets on the hub: a mailbox, rights in it and nowhere else, and its orders. */
-
-type NewCondition = Omit<Condition, "lastTransitionTime">;
 
 export function labelsOf(member: MemberCluster): Record<string, string> {
   return { [FLEET_RESOURCE_LABEL]: "true", [MEMBER_NAME_LABEL]: member.metadata.name };

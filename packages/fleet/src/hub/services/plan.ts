@@ -1,3 +1,4 @@
+import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import {
   ACCEPTED,
   ALLOWED_EXPORTERS_ANNOTATION,
@@ -16,7 +17,6 @@ import { IMPORT_ANNOTATION, SHARED_IMPORT } from "#api/fairlead.dev/multi-cluste
 import { findExportFormatProblem } from "#domain/export-problem.ts";
 import { isClusterName, isServiceName } from "#api/fairlead.dev/cluster-names.ts";
 import { type StrictImport, planStrictImport } from "#domain/strict.ts";
-import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import {
   clusterOfMailbox,
   isReservedNamespace,
@@ -45,8 +45,6 @@ export interface ServiceView {
   /** Whether a member's agents know what we added to the published kinds. Default: all do. */
   readonly isModern?: (cluster: string) => boolean;
 }
-
-type NewCondition = Omit<Condition, "lastTransitionTime">;
 
 export interface ServicePlan {
   /** For the hub's ServiceImport. Undefined: nothing is exported, there is none. */

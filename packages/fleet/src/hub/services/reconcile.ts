@@ -29,8 +29,7 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
-import { applyStatus } from "@fairlead/kube/objects/apply-status.ts";
-import { setCondition } from "@fairlead/kube/objects/conditions.ts";
+import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
@@ -200,24 +199,15 @@ class Pass {
   async writeVerdicts(plan: ServicePlan): Promise<void> {
     const { client, informers, deps } = this.#parts;
     const signal = this.#signal;
-    for (const { object, conditions } of plan.verdicts) {
-      let next = (object.status?.conditions ?? []).filter((it) => OUR_CONDITIONS.has(it.type));
-      next = next.filter((it) => conditions.some((wanted) => wanted.type === it.type));
-      const observedGeneration = object.metadata.generation;
-      for (const condition of conditions)
-        next = setCondition(
-          next,
-          { ...condition, ...(observedGeneration === undefined ? {} : { observedGeneration }) },
-          deps.clock,
-        );
-      await applyStatus(client, INTERNAL_SERVICE_EXPORTS, {
-        current: object,
-        desired: { metadata: meta(object), status: { conditions: next } },
+    for (const { object, conditions } of plan.verdicts)
+      await writeConditions(client, INTERNAL_SERVICE_EXPORTS, {
+        object,
+        own: OUR_CONDITIONS,
+        next: conditions,
         fieldManager: HUB_MANAGER,
-        ownTypes: OUR_CONDITIONS,
+        clock: deps.clock,
         signal,
-      }).catch(ignoreNotFound);
-    }
+      });
     // Agents and hubs of other origin leave a finalizer; ours needs none, because it acts on what is there.
     for (const object of informers.exports.store.byIndex("service", this.#key))
       if (isDeleting(object))

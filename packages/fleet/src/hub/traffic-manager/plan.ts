@@ -1,7 +1,7 @@
+import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { DrainMode } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { TrafficTarget } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
-import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
 import type {
   FleetServiceImport,
@@ -19,8 +19,6 @@ import { isEndpointAddress } from "@fairlead/base/netaddr/special.ts";
 import { formatAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 
 /** Which endpoints a profile has, and what its backends are told. Pure. */
-
-export type NewCondition = Omit<Condition, "lastTransitionTime">;
 
 export interface BackendsView {
   readonly backends: readonly TrafficManagerBackend[];

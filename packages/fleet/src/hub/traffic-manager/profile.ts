@@ -1,3 +1,4 @@
+import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import { keyOf } from "@fairlead/kube/api/meta/key.ts";
 import type {
   MonitorConfig,
@@ -5,7 +6,6 @@ import type {
 } from "#api/networking.fleet.azure.com/v1beta1/traffic-manager.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
-import type { NewCondition } from "./plan.ts";
 import type { Outcome } from "./provider.ts";
 
 /** The name of a profile, who has it, and how its endpoints are checked. Pure. */

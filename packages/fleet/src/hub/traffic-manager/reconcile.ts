@@ -1,3 +1,4 @@
+import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import { drainModeOf } from "#domain/drain.ts";
 import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { FINALIZERS } from "#api/networking.fleet.azure.com/names.ts";
@@ -15,7 +16,7 @@ import type { KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import type { HubInformers } from "../informers.ts";
 import type { HealthMonitor } from "./health/monitor.ts";
 import type { TrafficInformers } from "./informers.ts";
-import { invalid, type NewCondition, pending, planBackends, type PlannedBackend } from "./plan.ts";
+import { invalid, pending, planBackends, type PlannedBackend } from "./plan.ts";
 import { labelOf, monitorOf, nameProblem, programmed } from "./profile.ts";
 import type { TrafficProvider } from "./provider.ts";
 import type { StatusWriter } from "./status.ts";

@@ -9,14 +9,12 @@ import {
   type TrafficManagerEndpointStatus,
   type TrafficManagerProfile,
 } from "#api/networking.fleet.azure.com/v1beta1/traffic-manager.ts";
-import { hasCode } from "@fairlead/base/errors.ts";
-import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
-import { findCondition, setCondition } from "@fairlead/kube/objects/conditions.ts";
+import { findCondition, type NewCondition } from "@fairlead/kube/objects/conditions.ts";
+import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { StatusGauges } from "./gauges.ts";
-import type { NewCondition } from "./plan.ts";
 
 /** Tells profiles and backends what came of them: status, events and gauges, each only when something changed. */
 export class StatusWriter {
@@ -71,29 +69,19 @@ export class StatusWriter {
     signal: AbortSignal,
   ): Promise<boolean> {
     const { of, object, condition } = it;
-    const { namespace = "", name, generation } = object.metadata;
     const before = findCondition(object.status?.conditions, condition.type);
-    const conditions = setCondition<Condition>(
-      before === undefined ? [] : [before],
-      { ...condition, ...(generation === undefined ? {} : { observedGeneration: generation }) },
-      this.#deps.clock,
-    );
-    const desired: object = { metadata: { namespace, name }, status: { conditions, ...it.rest } };
-    try {
-      const after = await applyIfChanged<KubeObject>(this.#client, of, {
-        current: object,
-        desired: desired as { metadata: { namespace: string; name: string } },
-        fieldManager: HUB_MANAGER,
-        subresource: "status",
-        signal,
-      });
-      if (after === object) return false;
-    } catch (error) {
-      // It went while it was told.
-      if (hasCode(error, "API_NOT_FOUND")) return false;
-      throw error;
-    }
-    for (const written of conditions) this.#gauges.note(it.kind, object, written);
+    const after = await writeConditions<T>(this.#client, of, {
+      object,
+      own: new Set([condition.type]),
+      next: [condition],
+      rest: it.rest,
+      fieldManager: HUB_MANAGER,
+      clock: this.#deps.clock,
+      signal,
+    });
+    if (after === undefined || after === object) return false;
+    const written = findCondition(after.status?.conditions, condition.type);
+    if (written !== undefined) this.#gauges.note(it.kind, object, written);
     if (before?.status !== condition.status || before.reason !== condition.reason)
       this.#tell(of, object, condition);
     return true;

@@ -1,8 +1,8 @@
+import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import { EXPORTS_VALID } from "#api/fairlead.dev/names.ts";
 import { keyOf } from "@fairlead/kube/api/meta/key.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { byNaturalText } from "@fairlead/base/text.ts";
-import type { NewCondition } from "./plan.ts";
 
 /** What people who look at the hub are told of exports that never get there. Pure. */
 

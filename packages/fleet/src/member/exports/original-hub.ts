@@ -1,6 +1,7 @@
+import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import { exportForOthers, findHindrance } from "#domain/other-origin.ts";
 import type { InternalServiceExport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import type { ExportPlan, NewCondition } from "./plan.ts";
+import type { ExportPlan } from "./plan.ts";
 
 /**
  * An export as a hub of other origin takes it: for a fleet ServiceExport, whichever door it came through here. Its one

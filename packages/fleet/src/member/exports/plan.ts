@@ -1,3 +1,4 @@
+import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import { type ModelDoor, writeExportFacts } from "#domain/exported-service.ts";
 import { readWeight } from "#domain/weight.ts";
@@ -16,8 +17,6 @@ import { inactiveCondition } from "#domain/inactive.ts";
 import { planTraffic } from "./traffic.ts";
 
 /** What a cluster exports of one service, and what it tells the two kinds of ServiceExport. Pure. */
-
-export type NewCondition = Omit<Condition, "lastTransitionTime">;
 
 export interface ExportView {
   readonly namespace: string;

@@ -1,3 +1,4 @@
+import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import { mailboxName } from "#api/fairlead.dev/cluster-names.ts";
@@ -17,18 +18,16 @@ import { FLEET_SERVICE_EXPORTS } from "#api/networking.fleet.azure.com/v1beta1/t
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
-import { applyStatus } from "@fairlead/kube/objects/apply-status.ts";
-import { setCondition } from "@fairlead/kube/objects/conditions.ts";
+import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching } from "@fairlead/kube/controller/source.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
 import { serviceOfExport, serviceOfSliceExport } from "../informers.ts";
 import { isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
-import { ignoreVanishing } from "../vanishing.ts";
 import { planEvents } from "./events.ts";
 import { planForOriginalHub } from "./original-hub.ts";
-import { type ExportPlan, type ExportView, type NewCondition, isExportedBy, planExport } from "./plan.ts";
+import { type ExportPlan, type ExportView, isExportedBy, planExport } from "./plan.ts";
 
 /** ServiceExports of both kinds to InternalServiceExports, and verdicts back. Keys are services. */
 export function createExports(session: Session): Controller {
@@ -241,23 +240,12 @@ async function report<T extends KubeObject & { status?: { conditions?: Condition
 ): Promise<void> {
   if (object === undefined || next === undefined) return;
   for (const event of planEvents(object.status?.conditions, next)) events.record(of, object, event);
-  const { generation } = object.metadata;
-  let conditions = (object.status?.conditions ?? []).filter(
-    (it) => OUR_TYPES.has(it.type) && next.some((wanted) => wanted.type === it.type),
-  );
-  for (const condition of next)
-    conditions = setCondition(
-      conditions,
-      { ...condition, ...(generation === undefined ? {} : { observedGeneration: generation }) },
-      deps.clock,
-    );
-  const { namespace = "", name } = object.metadata;
-  const desired = { metadata: { namespace, name }, status: { conditions } };
-  await applyStatus<KubeObject>(local, of, {
-    current: object,
-    desired,
+  await writeConditions(local, of, {
+    object,
+    own: OUR_TYPES,
+    next,
     fieldManager: MEMBER_MANAGER,
-    ownTypes: OUR_TYPES,
+    clock: deps.clock,
     signal,
-  }).catch(ignoreVanishing);
+  });
 }

@@ -1,12 +1,11 @@
+import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import { type ExportTraffic, readTraffic } from "#domain/traffic.ts";
 import { unknownAnnotations } from "#domain/unknown-annotations.ts";
 import { PORTS_ANNOTATION, TRAFFIC, TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
-import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { InternalServiceExport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 
 /** What the annotations of a service's exports ask for, and what their owners are told of that. Pure. */
-
-type NewCondition = Omit<Condition, "lastTransitionTime">;
 
 export interface ExportTrafficView {
   /** The exports whose doors are open. */

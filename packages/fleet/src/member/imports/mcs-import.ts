@@ -1,3 +1,4 @@
+import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { derivedServiceName } from "#api/fairlead.dev/cluster-names.ts";
@@ -6,7 +7,6 @@ import { type ObjectKey, keyOf, objectKey, splitKey } from "@fairlead/kube/api/m
 import { MCS_SERVICE_IMPORTS, type ServiceImport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
-import { setCondition } from "@fairlead/kube/objects/conditions.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching } from "@fairlead/kube/controller/source.ts";
@@ -181,29 +181,22 @@ function refuses(error: unknown, field: string): boolean {
   return hasCode(error, "API_INVALID") && causesOf(error).some((it) => it["field"] === field);
 }
 
+const OUR_CONDITIONS = new Set(["Ready"]);
+
 async function writeStatus(
   { local, deps }: Session,
   it: { readonly object: ServiceImport; readonly spec: ImportedService["spec"] } & Derived,
   signal: AbortSignal,
 ): Promise<void> {
   const { object, spec, derived, refusal } = it;
-  const { namespace = "", name, generation } = object.metadata;
-  const ours = (object.status?.conditions ?? []).filter((condition) => condition.type === "Ready");
-  const ready = planReady(spec, derived, refusal);
-  const conditions = setCondition(
-    ours,
-    { ...ready, ...(generation === undefined ? {} : { observedGeneration: generation }) },
-    deps.clock,
-  );
   const clusters = spec.clusters.map(({ cluster }) => ({ cluster }));
-  await applyIfChanged(local, MCS_SERVICE_IMPORTS, {
-    current: object,
-    desired: {
-      metadata: { namespace, name },
-      status: { clusters, conditions, endpointSliceObjects: "Present" },
-    },
+  await writeConditions(local, MCS_SERVICE_IMPORTS, {
+    object,
+    own: OUR_CONDITIONS,
+    next: [planReady(spec, derived, refusal)],
+    rest: { clusters, endpointSliceObjects: "Present" },
     fieldManager: MEMBER_MANAGER,
-    subresource: "status",
+    clock: deps.clock,
     signal,
   });
 }

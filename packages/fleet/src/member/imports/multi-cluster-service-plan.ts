@@ -1,3 +1,4 @@
+import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import { loadBalancerServiceName } from "#api/fairlead.dev/cluster-names.ts";
 import {
@@ -8,7 +9,7 @@ import {
   SHARED_IMPORT,
   WEIGHTS_CONDITION,
 } from "#api/fairlead.dev/multi-cluster-service.ts";
-import type { Condition, OwnerReference } from "@fairlead/kube/api/meta/types.ts";
+import type { OwnerReference } from "@fairlead/kube/api/meta/types.ts";
 import { DERIVED_SERVICE_LABEL, SERVICE_IMPORT_LABEL } from "#api/networking.fleet.azure.com/names.ts";
 import type {
   FleetServiceImport,
@@ -46,8 +47,6 @@ export interface MultiClusterView {
   readonly left: string | undefined;
   readonly nowMs: number;
 }
-
-type NewCondition = Omit<Condition, "lastTransitionTime">;
 
 export interface MultiClusterPlan {
   /** Undefined: none, or it belongs to someone else. */

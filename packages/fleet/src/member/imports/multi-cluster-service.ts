@@ -15,10 +15,8 @@ import {
   type MultiClusterService,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
-import { sameJson } from "@fairlead/base/json.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
-import { applyStatus } from "@fairlead/kube/objects/apply-status.ts";
-import { setCondition } from "@fairlead/kube/objects/conditions.ts";
+import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching } from "@fairlead/kube/controller/source.ts";
@@ -247,27 +245,16 @@ async function writeStatus(
   signal: AbortSignal,
 ): Promise<void> {
   const { object, plan, written } = it;
-  const { namespace = "", name, generation } = object.metadata;
   const next = withRefusal(plan, written.refusal);
   for (const event of planEvents(object.status?.conditions, next))
     events.record(MULTI_CLUSTER_SERVICES, object, event);
-  let conditions = (object.status?.conditions ?? []).filter(
-    (condition) => OUR_CONDITIONS.has(condition.type) && next.some((one) => one.type === condition.type),
-  );
-  for (const condition of next)
-    conditions = setCondition(
-      conditions,
-      { ...condition, ...(generation === undefined ? {} : { observedGeneration: generation }) },
-      deps.clock,
-    );
-  const loadBalancer = written.service?.status?.loadBalancer ?? {};
-  const status = { loadBalancer, conditions };
-  if (sameJson(object.status, status)) return;
-  await applyStatus(local, MULTI_CLUSTER_SERVICES, {
-    current: object,
-    desired: { metadata: { namespace, name }, status },
+  await writeConditions(local, MULTI_CLUSTER_SERVICES, {
+    object,
+    own: OUR_CONDITIONS,
+    next,
+    rest: { loadBalancer: written.service?.status?.loadBalancer ?? {} },
     fieldManager: MEMBER_MANAGER,
-    ownTypes: OUR_CONDITIONS,
+    clock: deps.clock,
     signal,
   });
 }
