@@ -21,7 +21,7 @@ const MOST_WAITING = 256 << 10;
  * request waits for a connection.
  */
 export function sendRequest(
-  pool: Pool,
+  pool: Pick<Pool, "dispatch">,
   request: Dispatcher.DispatchOptions,
   signal: AbortSignal,
 ): Promise<HttpAnswer> {
