@@ -1,9 +1,12 @@
 import type { Clock } from "@fairlead/base/clock.ts";
 
-/** How many times as long as it took the next work waits: sending to many watchers then takes a fifth of the time. */
-const PAUSE_PER_WORK = 4;
+/**
+ * How many times as long as it took the next work waits: sending to many watchers then takes a third of the time. With
+ * 4, sending to 100 watchers at 100 changes/s takes a seventh less of the processor, and the median comes 7 ms later.
+ */
+const PAUSE_PER_WORK = 2;
 /** Longest that work waits. Unit: milliseconds. */
-const MAX_PAUSE_MS = 20;
+const MAX_PAUSE_MS = 10;
 /** Shorter pauses are not worth a timer; they add up until they are. Unit: milliseconds. */
 const MIN_PAUSE_MS = 1;
 
