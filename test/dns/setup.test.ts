@@ -141,31 +141,28 @@ describe("the setup of a cluster's DNS", () => {
   it.each([
     ["kubeadm", KUBEADM],
     ["EKS", EKS],
-  ])(
-    "writes the block into the Corefile of %s, keeps what was there, and takes it away again",
-    async (_, text) => {
-      await put("coredns", { Corefile: text });
-      await setUp();
-      const after = await find("coredns");
-      expect(after?.data?.["Corefile"]).toContain("clusterset.local:53 {");
-      expect(after?.data?.["Corefile"]).toContain("forward . 10.96.1.2");
-      expect(after?.metadata.annotations?.["fairlead.dev/dns-backup"]).toBe(text);
-      expect(said).toContain("pods resolve names of clusterset.local");
+  ])("adds the block to the Corefile of %s, keeps the rest, and removes it with undo", async (_, text) => {
+    await put("coredns", { Corefile: text });
+    await setUp();
+    const after = await find("coredns");
+    expect(after?.data?.["Corefile"]).toContain("clusterset.local:53 {");
+    expect(after?.data?.["Corefile"]).toContain("forward . 10.96.1.2");
+    expect(after?.metadata.annotations?.["fairlead.dev/dns-backup"]).toBe(text);
+    expect(said).toContain("pods resolve names of clusterset.local");
 
-      await setUp();
-      expect((await find("coredns"))?.metadata.resourceVersion).toBe(after?.metadata.resourceVersion);
-      expect(said).toContain("the cluster's DNS is configured as it should be");
+    await setUp();
+    expect((await find("coredns"))?.metadata.resourceVersion).toBe(after?.metadata.resourceVersion);
+    expect(said).toContain("the cluster's DNS is already configured");
 
-      await undo();
-      expect((await find("coredns"))?.data).toEqual({ Corefile: text });
-      expect((await find("coredns"))?.metadata.annotations ?? {}).toEqual({});
-    },
-  );
+    await undo();
+    expect((await find("coredns"))?.data).toEqual({ Corefile: text });
+    expect((await find("coredns"))?.metadata.annotations ?? {}).toEqual({});
+  });
 
   it.each([
     ["k3s", K3S],
     ["AKS", AKS],
-  ])("makes the file beside the Corefile of %s, and removes it with its ConfigMap", async (_, text) => {
+  ])("adds a custom file next to the Corefile of %s, and removes it with its ConfigMap", async (_, text) => {
     await put("coredns", { Corefile: text });
     await setUp();
     expect((await find("coredns"))?.data).toEqual({ Corefile: text });
@@ -246,42 +243,42 @@ describe("the setup of a cluster's DNS", () => {
     const replicas = ["10.1.0.5:53", "10.1.1.5:53", "[fd00::5]:53"].flatMap((it) => ["--also", it]);
     expect(set?.slice(4, 10)).toEqual(replicas);
     expect(gone?.slice(4, 11)).toEqual([...replicas, "--gone"]);
-    expect(said.at(-1)).toBe("the cluster's DNS does not answer for clusterset.local any more");
+    expect(said.at(-1)).toBe("the cluster's DNS no longer answers for clusterset.local");
   });
 
-  it("says so when a replica still has the zone that was taken away", async () => {
+  it("fails if a replica still serves the removed zone", async () => {
     await put("coredns", { Corefile: KUBEADM });
     await setUp();
     resolves = () => false;
-    await expect(undo()).rejects.toThrow(/no replica of the cluster's DNS answers for clusterset.local/);
+    await expect(undo()).rejects.toThrow(/replicas of the cluster's DNS still answer for clusterset.local/);
     expect((await find("coredns"))?.data).toEqual({ Corefile: KUBEADM });
   });
 
   it.each([
     ["the Corefile", KUBEADM, "coredns", { Corefile: KUBEADM }],
-    ["a file beside it", K3S, "coredns-custom", undefined],
-  ])("puts back what was there when names do not resolve: %s", async (_, text, name, before) => {
+    ["a custom file", K3S, "coredns-custom", undefined],
+  ])("restores %s if names do not resolve", async (_, text, name, before) => {
     await put("coredns", { Corefile: text });
     resolves = () => false;
-    await expect(setUp()).rejects.toThrow(/could not resolve.*is configured as it was before/s);
+    await expect(setUp()).rejects.toThrow(/cannot resolve.*configuration of the cluster's DNS was restored/s);
     expect((await find(name))?.data).toEqual(before);
   });
 
-  it("says once what failed, with the last words of the pod, and has them kept where its log is not", async () => {
+  it("reports a failure once, with the last log line of the pod, which the termination message keeps", async () => {
     await put("coredns", { Corefile: KUBEADM });
     resolves = () => {
       pods.push(endPod(jobs.at(-1)?.metadata.name ?? "", "starting\nerror: unknown option '--gone'\n"));
       return false;
     };
     await expect(setUp()).rejects.toThrow(
-      /^a pod of Job \S+ could not resolve [^;]* within 30 s; it said: error: unknown option '--gone'; the cluster's DNS is configured as it was before$/,
+      /^a pod of Job \S+ cannot resolve [^;]* within 30 s; it said: error: unknown option '--gone'; the previous configuration of the cluster's DNS was restored$/,
     );
     expect(jobs[0]?.spec?.template.spec?.containers[0]?.terminationMessagePolicy).toBe(
       "FallbackToLogsOnError",
     );
   });
 
-  it("does not take back what somebody else changed meanwhile, and says so", async () => {
+  it("does not revert a concurrent change, and reports it", async () => {
     await put("coredns", { Corefile: KUBEADM });
     const theirs = KUBEADM.replace("cache 30", "cache 60");
     const touched: Promise<unknown>[] = [];
@@ -291,7 +288,7 @@ describe("the setup of a cluster's DNS", () => {
       );
       return false;
     };
-    await expect(setUp()).rejects.toThrow(/could not be taken back.*--undo/s);
+    await expect(setUp()).rejects.toThrow(/cannot be restored.*--undo/s);
     await Promise.all(touched);
     expect((await find("coredns"))?.data?.["Corefile"]).toBe(theirs);
   });
@@ -324,7 +321,7 @@ describe("the setup of a cluster's DNS", () => {
   it("says what is missing: a DNS to forward to, an image to verify with", async () => {
     await put("coredns", { Corefile: KUBEADM });
     await client.delete(DEPLOYMENTS, objectKey("fleet-system", "fairlead-member-dns"));
-    await expect(setUp()).rejects.toThrow(/--image, or --no-verify/);
+    await expect(setUp()).rejects.toThrow(/--image or --no-verify/);
     await client.delete(SERVICES, objectKey("fleet-system", "fairlead-member-dns"));
     await expect(setUp()).rejects.toThrow(/install the chart fairlead-member.*--dns-address/);
     await setUp({ addresses: ["10.9.9.9"], verify: false });

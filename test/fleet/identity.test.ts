@@ -269,7 +269,7 @@ describe("a join that fails", () => {
     await expect(join(optionsFor("b", { timeoutMs: 3000 }))).rejects.toMatchObject({
       code: "TIMED_OUT",
       message: expect.stringMatching(
-        /b did not get a certificate within 3 s\. Its last request .* is neither approved nor denied by the hub: the API server refuses .*fleet:member:b.* may impersonate/,
+        /b did not get a certificate within 3 s\. Its last certificate request, .* is neither approved nor denied by the hub: the API server refuses .*fleet:member:b.* may impersonate/,
       ) as string,
     });
     await grant(hub, [HUB_ACCESS]);

@@ -127,7 +127,7 @@ async function objects(): Promise<readonly string[]> {
   );
 }
 
-describe("the pod that tries to reach the hub", () => {
+describe("the pod that probes the hub", () => {
   const ended = (exitCode: number, message: string): Pod["status"] => ({
     phase: exitCode === 0 ? "Succeeded" : "Failed",
     containerStatuses: [
@@ -169,18 +169,18 @@ describe("the pod that tries to reach the hub", () => {
     await leave();
   });
 
-  it("that fails ends the join before anything is registered, with what it said", async () => {
+  it("ends the join with its message before anything is registered, if it fails", async () => {
     await workloadsAre({ pod: () => ended(1, "https://hub cannot be reached: connect ECONNREFUSED\n") });
     const { problem } = await join(probe);
     expect(problem).toContain(
       "from a pod of cluster a: https://hub cannot be reached: connect ECONNREFUSED. ",
     );
-    expect(problem).toContain("or name another address with --hub-server");
+    expect(problem).toContain("or pass another address with --hub-server");
     expect((await fleet.client("hub").list(MEMBER_CLUSTERS)).items).toEqual([]);
     await eventually(fleet.client(NAME), PODS, (all) => all.length === 0);
   });
 
-  it("that does not run says why, and is gone after the wait", async () => {
+  it("is reported with the reason if it does not start, and is deleted after the timeout", async () => {
     const waiting = { reason: "ErrImagePull", message: "fairlead:test: not found" };
     const status = { ...ended(1, ""), phase: "Pending" } as NonNullable<Pod["status"]>;
     const [container] = status.containerStatuses ?? [];
@@ -189,21 +189,21 @@ describe("the pod that tries to reach the hub", () => {
     });
     const { problem } = await join({ ...probe, timeoutMs: 700 });
     expect(problem).toContain(
-      "the pod that was to try it in cluster a did not run: ErrImagePull: fairlead:test: not found. " +
-        "Give an image with --image that its nodes can pull, or --skip-check reachability",
+      "the reachability probe pod did not start in cluster a: ErrImagePull: fairlead:test: not found; " +
+        "pass an image that its nodes can pull with --image, or --skip-check reachability",
     );
     await eventually(fleet.client(NAME), PODS, (all) => all.length === 0);
   });
 
-  it("finds a hub that answers, and tells one that does not from one with another certificate", async () => {
+  it("distinguishes a hub that answers, one that does not, and one with an untrusted certificate", async () => {
     const { server, ca } = fleet.hub.config;
     const signal = AbortSignal.timeout(LIMIT_MS);
     const ask = (more: { readonly server?: string; readonly ca?: string | undefined }) =>
       reachHub({ server, ca, timeoutMs: 5000, ...more }, signal).catch(
         (error: Error) => `${error.message}: ${(error.cause as Error).message}`,
       );
-    expect(await ask({})).toMatch(/answers \(\d+\), and its certificate is good$/);
-    const { cert } = await issueAuthority({ commonName: "somebody else" });
+    expect(await ask({})).toMatch(/answers \(\d+\), and its certificate is valid$/);
+    const { cert } = await issueAuthority({ commonName: "another authority" });
     expect(await ask({ ca: cert })).toMatch(/cannot be reached: (unable to|self.signed)/);
     expect(await ask({ server: "https://127.0.0.1:1" })).toMatch(/ECONNREFUSED/);
   });
@@ -212,7 +212,7 @@ describe("the pod that tries to reach the hub", () => {
 describe("a join that installs", () => {
   const skipChecks = new Set(["reachability"] as const);
 
-  it("has joined when all pods are rolled out, and leaving takes away all that it made", async () => {
+  it("has joined when all pods are rolled out, and leaving deletes all that it created", async () => {
     await workloadsAre({ deployment: rolledOut });
     const before = await objects();
     const { problem, steps } = await join({ install, skipChecks });
@@ -229,7 +229,7 @@ describe("a join that installs", () => {
     expect(await objects()).toEqual(before);
   });
 
-  it("names the pod that is stuck, says why, and takes everything back", async () => {
+  it("names the stuck pod and the reason, and rolls everything back", async () => {
     const client = fleet.client(NAME);
     const before = await objects();
     const stuck = (deployment: Deployment): Deployment["status"] => {
@@ -243,7 +243,7 @@ describe("a join that installs", () => {
         "Pod fleet-system/fairlead-member-x1: CrashLoopBackOff: back-off 10s; it ended with 1 Error " +
         "(last event: BackOff: restarting failed container): kubectl -n fleet-system logs fairlead-member-x1 --previous",
     );
-    expect(steps.at(-1)).toEqual({ step: "take back what was done", status: "undone" });
+    expect(steps.at(-1)).toEqual({ step: "roll back", status: "undone" });
     await client.delete(PODS, objectKey(namespace, "fairlead-member-x1"), { gracePeriodSeconds: 0 });
     await eventually(client, PODS, (all) => all.length === 0);
     expect(await objects()).toEqual(before);
@@ -305,7 +305,7 @@ describe("a join that installs", () => {
     const { problem, steps } = await join({ install, skipChecks });
     expect(problem).toBeUndefined();
     expect(steps.find((it) => it.step.startsWith("install the agent"))?.message).toBe(
-      "Helm release east has it, and stays as it is",
+      "already installed by Helm release east, which is not changed",
     );
     await leave();
     expect((await objects()).filter((it) => !it.startsWith("Secret "))).toEqual(before);

@@ -31,14 +31,14 @@ it.each(["SIGINT", "SIGTERM"] as const)(
     const waits = Promise.withResolvers<void>();
     child.stderr?.on("data", (chunk: Buffer) => {
       said += chunk.toString("utf8");
-      if (said.includes("✓ tell cluster a where the hub is\n")) waits.resolve();
+      if (said.includes("✓ store the address of the hub in cluster a\n")) waits.resolve();
     });
     await Promise.race([waits.promise, ended]);
     child.kill(signal);
     expect(await ended).toEqual([130, null]);
     expect(said.trimEnd().split("\n").slice(-3)).toEqual([
       "✗ wait until a has joined: interrupted",
-      "↩ take back what was done",
+      "↩ roll back",
       "fairlead join: interrupted",
     ]);
     const client = fleet.client("hub");

@@ -51,7 +51,7 @@ describe("two joins at once", () => {
     for (const failure of failures)
       expect(failure).toMatchObject({
         code: "API_ALREADY_EXISTS",
-        message: 'somebody else registered a at this moment: let that join end, and see "fairlead status"',
+        message: 'a is being registered by another join; wait until it finishes, and see "fairlead status"',
       });
     expect(await isJoined("a")).toBe(true);
   });
@@ -105,7 +105,7 @@ describe("a member that leaves", () => {
     await hub.delete(MEMBER_CLUSTERS, memberKey("a"));
     await expect(join("a")).rejects.toMatchObject({
       code: "OPTION_INVALID",
-      message: "a is leaving the fleet: wait until it is gone, then join again",
+      message: "a is leaving the fleet; wait until it has left, then join again",
     });
     fleet.agents.get("a")!.start();
     await eventually(hub, MEMBER_CLUSTERS, (all) => all.length === 0);

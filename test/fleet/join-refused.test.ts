@@ -129,7 +129,7 @@ it.each(
     AbortSignal.timeout(PATIENCE_MS),
   );
   await expect(failing).rejects.toThrow("not today");
-  expect(said.at(-1)).toBe("undone take back what was done");
+  expect(said.at(-1)).toBe("undone roll back");
   // The mailbox goes in its own time, and the member after it.
   const isMailbox = (name: string): boolean => name.startsWith("fleet-member-");
   const hub = fleet.client("hub");

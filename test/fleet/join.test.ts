@@ -61,9 +61,9 @@ describe("fairlead join", () => {
   });
 
   it.each([
-    ["a bad name", "Not_A_Name", "a", /cannot be the name of a member/],
-    ["a name that another cluster has", "a", "b", /another cluster named a: choose another name/],
-    ["a second name for a cluster", "c", "a", /member already, as a: "fairlead leave a" first/],
+    ["a bad name", "Not_A_Name", "a", /is not a valid member name/],
+    ["a name that another cluster has", "a", "b", /another cluster named a; choose another name/],
+    ["a second name for a cluster", "c", "a", /already a member, as a; run "fairlead leave a" first/],
   ])("refuses %s, and says what to do", async (_, name, member, message) => {
     await expect(join(name, member)).rejects.toMatchObject({ code: "OPTION_INVALID", message });
   });
@@ -79,10 +79,10 @@ describe("fairlead join", () => {
     // The hub's own cluster has no agent: it would be a member that nobody speaks for.
     await expect(join("nobody", "hub", { timeoutMs: 1500 })).rejects.toMatchObject({
       code: "TIMED_OUT",
-      message: expect.stringContaining('is "fairlead member" running in the cluster?') as string,
+      message: expect.stringContaining('check that "fairlead member" runs in the cluster') as string,
     });
-    const same = "the hub and nobody are one cluster, which becomes a member of its own fleet";
-    expect(found.filter((it) => it.includes("are one cluster"))).toEqual([same]);
+    const same = "the hub and nobody are the same cluster, which becomes a member of its own fleet";
+    expect(found.filter((it) => it.includes("are the same cluster"))).toEqual([same]);
     const hub = fleet.client("hub");
     await eventually(hub, MEMBER_CLUSTERS, (all) => !all.some((it) => it.metadata.name === "nobody"));
     await eventually(hub, NAMESPACES, (all) => !all.some((it) => it.metadata.name === "fleet-member-nobody"));
@@ -129,7 +129,7 @@ describe("fairlead leave", () => {
       leaveFleet(options, testDeps("leave"), AbortSignal.timeout(PATIENCE_MS)),
     ).rejects.toMatchObject({
       code: "OPTION_INVALID",
-      message: 'the fleet has no member named "nobody": see "fairlead status"',
+      message: 'the fleet has no member named "nobody"; see "fairlead status"',
     });
   });
 
@@ -144,7 +144,7 @@ describe("fairlead leave", () => {
       leaveFleet(options, testDeps("leave"), AbortSignal.timeout(PATIENCE_MS)),
     ).rejects.toMatchObject({
       code: "OPTION_INVALID",
-      message: expect.stringContaining("is another one than b") as string,
+      message: expect.stringContaining("the cluster of --member-context is not b") as string,
     });
     expect(await fleet.client("a").find(SECRETS, secretKey)).toBeDefined();
     const left = await fleet.client("hub").get(MEMBER_CLUSTERS, objectKey(undefined, "b"));

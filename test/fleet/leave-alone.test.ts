@@ -84,7 +84,7 @@ describe("fairlead leave without a hub", () => {
   it("changes nothing unless it is forced, and says how", async () => {
     await expect(leave({})).rejects.toMatchObject({
       code: "API_UNAVAILABLE",
-      message: expect.stringContaining("--force takes the member's side back without it") as string,
+      message: expect.stringContaining("pass --force to clean up the member without it") as string,
     });
     expect(await fleet.client(NAME).find(SECRETS, secretKey)).toBeDefined();
   });
@@ -92,7 +92,7 @@ describe("fairlead leave without a hub", () => {
   it("takes nothing from a cluster that says that it is another member", async () => {
     await expect(leave({ name: "b", force: true })).rejects.toMatchObject({
       code: "OPTION_INVALID",
-      message: "the cluster of --member-context is member a, not b: check the name, and the context",
+      message: "the cluster of --member-context is member a, not b; check the name and the context",
     });
     expect(await fleet.client(NAME).find(SECRETS, secretKey)).toBeDefined();
   });
@@ -102,7 +102,7 @@ describe("fairlead leave without a hub", () => {
     const told = await leave({ force: true });
     expect(told).toHaveLength(2);
     expect(told[0]).toMatch(
-      /^done without the hub: MemberCluster a and namespace fleet-member-a stay there.*"fairlead leave a --force"/,
+      /^cleaned up without the hub: MemberCluster a and namespace fleet-member-a remain there.*"fairlead leave a --force"/,
     );
     expect(told[1]).toBe("a has left the fleet");
 
@@ -153,7 +153,7 @@ describe("fairlead leave without a hub", () => {
   it("has to be told which cluster, where there is no hub to know its member by", async () => {
     await expect(leave({ hub: undefined, member: undefined, force: true })).rejects.toMatchObject({
       code: "OPTION_INVALID",
-      message: "without its hub, a has to be named: --member-context",
+      message: "cannot remove a without its hub: pass --member-context",
     });
   });
 });

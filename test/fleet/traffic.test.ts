@@ -425,11 +425,11 @@ describe("a cluster that is drained", () => {
     await untilServedBy(ns, everywhere("a b"));
   }, 60_000);
 
-  it("is told of a cluster that has not carried it out in time, and of the order that stands", async () => {
+  it("reports the clusters that have not applied the drain in time, and that it remains requested", async () => {
     await fleet.agents.get("c")?.stop();
     await expect(drain("b", "Soft", 3000)).rejects.toThrow(
-      // A busy machine may not let the others do it in time either.
-      /^not carried out within 3 s by (\w, )*c: the order stands/,
+      // On a busy machine the others may be late too.
+      /^timed out after 3 s waiting for (\w, )*c; the drain remains requested/,
     );
     fleet.agents.get("c")?.start();
     expect((await drain("b", "Soft")).carriedOutBy).toEqual(["a", "b", "c"]);

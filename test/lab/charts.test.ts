@@ -155,7 +155,7 @@ describe.skipIf(HELM === undefined)("a fleet out of the charts", () => {
       const before = await corefile();
       const failed = await setup("--timeout", "2", "--dns-address", "192.0.2.53");
       expect(failed.exitCode).toBe(1);
-      expect(failed.stderr).toContain("is configured as it was before");
+      expect(failed.stderr).toContain("configuration of the cluster's DNS was restored");
       expect(await corefile()).toBe(before);
     });
 

@@ -62,7 +62,7 @@ async function find(name: string, server: string | undefined): Promise<void> {
   }
 }
 
-/** As it stands, or else in a domain of the search path of this machine or pod: the name is meant as programs there mean it. */
+/** Resolves the name as written, or else in each domain of the search path of this machine or pod, as programs there do. */
 async function findBy(resolver: Resolver, name: string): Promise<void> {
   const domains = name.endsWith(".") ? [] : await searchPath();
   const names = [name, ...domains.map((it) => `${name}.${it}`)];
@@ -87,7 +87,7 @@ async function resolverOf(server: string | undefined): Promise<Resolver> {
   return resolver;
 }
 
-/** What servers say that know nothing of a zone. Silence is none of these. */
+/** The answers of a server that does not know a zone. A timeout is not one of them. */
 const UNKNOWN_ZONE = new Set<unknown>(["ENOTFOUND", "ENODATA", "ESERVFAIL", "EREFUSED"]);
 
 async function ask(zone: string, server: string | undefined, isGone: boolean): Promise<string> {
@@ -98,7 +98,7 @@ async function ask(zone: string, server: string | undefined, isGone: boolean): P
     if (!isGone) return version;
   } catch (cause) {
     if (isGone && UNKNOWN_ZONE.has((cause as { code?: unknown }).code)) return "";
-    throw new Error(`${who} does not answer for ${zone} as it has to: ${messageOf(cause)}`, { cause });
+    throw new Error(`${who} does not answer for ${zone}: ${messageOf(cause)}`, { cause });
   }
   throw new Error(`${who} still answers for ${zone}`);
 }

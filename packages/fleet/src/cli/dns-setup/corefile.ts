@@ -1,8 +1,8 @@
 import { FleetError } from "@fairlead/base/errors.ts";
 
 /**
- * CoreDNS's configuration (the grammar of Caddyfiles): server blocks, snippets and imports. Read as far as is needed to
- * add a block of ours without a doubt about the others. Pure.
+ * The configuration of CoreDNS (the grammar of Caddyfiles): server blocks, snippets and imports. Parsed only as far as is
+ * needed to add a block without affecting the others. Pure.
  */
 
 export interface CorefileBlock {
@@ -66,7 +66,7 @@ class Lines {
   }
 }
 
-/** The names of a block, up to the brace that opens it. They go on behind a comma only. */
+/** The names of a block, up to the opening brace. They continue on the next line only after a comma. */
 function readKeys(first: Line, lines: Lines): readonly string[] {
   const keys: string[] = [];
   for (let line: Line | undefined = first; line !== undefined; line = lines.next()) {
@@ -76,9 +76,9 @@ function readKeys(first: Line, lines: Lines): readonly string[] {
     keys.push(...words.flatMap((it) => it.split(",")).filter((it) => it !== ""));
     if (opens && keys.length > 0) return keys;
     // Also where there are no braces at all: then the file is one server, and nothing can be added to it.
-    if (words.at(-1)?.endsWith(",") !== true) refuse(line.number, 'is no name with "{" behind it');
+    if (words.at(-1)?.endsWith(",") !== true) refuse(line.number, 'is not a server name followed by "{"');
   }
-  return refuse(first.number, "names a server that has no block");
+  return refuse(first.number, "names a server without a block");
 }
 
 /** The directives of a block, up to the brace that closes it; what is in their own blocks is passed over. */
@@ -94,11 +94,11 @@ function readBody(begin: number, lines: Lines): readonly Directive[] {
     }
     const opens = rest.at(-1) === "{";
     const args = opens ? rest.slice(0, -1) : rest;
-    if (isBrace(name) || args.some(isBrace)) refuse(line.number, "has a brace that is not understood");
+    if (isBrace(name) || args.some(isBrace)) refuse(line.number, "has an unexpected brace");
     if (depth === 1) directives.push({ name, args });
     if (opens) depth++;
   }
-  return refuse(begin, "begins a block that does not end");
+  return refuse(begin, "opens a block that is not closed");
 }
 
 function isBrace(word: string): boolean {
@@ -108,7 +108,7 @@ function isBrace(word: string): boolean {
 function refuse(line: number, why: string): never {
   throw new FleetError(
     "PRECONDITION_FAILED",
-    `line ${line} of the Corefile ${why}: nothing is changed, add the zone by hand`,
+    `line ${line} of the Corefile ${why}; nothing was changed, add the zone by hand`,
   );
 }
 
@@ -119,7 +119,7 @@ function tokenize(text: string): Token[] {
   let line = 1;
   for (const [whole, quoted, newline, word, open] of text.matchAll(pattern)) {
     if (newline !== undefined) line++;
-    else if (open !== undefined) refuse(line, "has a quotation mark without an end");
+    else if (open !== undefined) refuse(line, "has an unclosed quotation mark");
     else if (quoted !== undefined || word !== undefined) {
       tokens.push({ text: quoted ?? word ?? "", line });
       line += whole.split("\n").length - 1;

@@ -19,7 +19,7 @@ const map = (data: Record<string, string>, annotations: Record<string, string> =
   data,
 });
 const coredns = (text: string): DnsObjects => ({ ...none, coredns: map({ Corefile: text }) });
-const BLOCK = `# fairlead begin: written by "fairlead dns setup", which takes it away with --undo
+const BLOCK = `# fairlead begin: managed by "fairlead dns setup"; remove with "fairlead dns setup --undo"
 clusterset.local:53 {
     errors
     cache 30
@@ -75,7 +75,7 @@ describe("the block for the cluster set", () => {
     ["kubeadm", KUBEADM],
     ["EKS, whose last line does not end", EKS],
     ["NodeLocal", NODE_LOCAL],
-  ])("stands at the end of the file of %s, and goes without a trace", (_, text) => {
+  ])("is appended to the Corefile of %s, and removed without a trace", (_, text) => {
     const after = withStanza(text, stanza);
     expect(after.startsWith(text)).toBe(true);
     expect(parseCorefile(after).blocks).toHaveLength(parseCorefile(text).blocks.length + 1);
@@ -90,6 +90,14 @@ describe("the block for the cluster set", () => {
     expect(withStanza(KUBEADM.replace(".:53", "dns://.:1053"), stanza)).toContain("clusterset.local:1053 {");
   });
 
+  it("is removed with the comment of an older version, too", () => {
+    const older = withStanza(KUBEADM, stanza).replace(
+      /(fairlead begin:).*/,
+      "$1 written by an older version",
+    );
+    expect(withoutStanza(older)).toBe(KUBEADM);
+  });
+
   it("is replaced where it has other addresses, also in the middle of a file", () => {
     const before = `${withStanza(KUBEADM, stanza)}example.org {\n    errors\n}\n`;
     const after = withStanza(before, { ...stanza, addresses: ["10.96.1.3", "fd00::3"] });
@@ -98,7 +106,7 @@ describe("the block for the cluster set", () => {
     expect(withoutStanza(after)).toBe(`${KUBEADM}example.org {\n    errors\n}\n`);
   });
 
-  it("never changes what stands around it", () => {
+  it("never changes the text around the block", () => {
     const line = fc.stringMatching(/^[a-z0-9 .#]{0,20}$/);
     const body = fc
       .array(line.filter((it) => !it.includes("import")))
@@ -112,9 +120,9 @@ describe("the block for the cluster set", () => {
     );
   });
 
-  it("is refused beside another block for the same zone", () => {
+  it("is refused if another block has the same zone", () => {
     const text = `${KUBEADM}ClusterSet.Local.:53 {\n    forward . 10.0.0.1\n}\n`;
-    expect(() => withStanza(text, stanza)).toThrow(/line 24 of the Corefile has clusterset.local already/);
+    expect(() => withStanza(text, stanza)).toThrow(/line 24 of the Corefile already has clusterset.local/);
   });
 });
 
@@ -129,14 +137,14 @@ describe("the plan for a cluster's DNS", () => {
     });
   });
 
-  it("has servers started anew that do not reload", () => {
+  it("restarts CoreDNS if the Corefile has no reload plugin", () => {
     expect(planDns(coredns(KUBEADM.replace("    reload\n", "")), stanza).reloads).toBe(false);
   });
 
   it.each([
     ["k3s", K3S],
     ["AKS", AKS],
-  ])("leaves the Corefile of %s, which would be put back, and writes a file beside it", (_, text) => {
+  ])("adds a file next to the Corefile of %s, whose Corefile the distribution would restore", (_, text) => {
     expect(planDns(coredns(text), stanza)).toMatchObject({
       flavour: "coredns-custom",
       edits: [
@@ -145,9 +153,9 @@ describe("the plan for a cluster's DNS", () => {
     });
   });
 
-  it("refuses a zone that another file beside it has", () => {
+  it("refuses a zone that another custom file has", () => {
     const custom = map({ "other.server": "clusterset.local {\n    forward . 10.0.0.1\n}\n" });
-    expect(() => planDns({ ...coredns(K3S), custom }, stanza)).toThrow(/has clusterset.local already/);
+    expect(() => planDns({ ...coredns(K3S), custom }, stanza)).toThrow(/already has clusterset.local/);
   });
 
   it("gives the zone to caches on nodes too, which ask others for what is not the cluster's own", () => {
@@ -162,7 +170,7 @@ describe("the plan for a cluster's DNS", () => {
     expect(planDns({ ...objects, coredns: marked }, stanza).hints.join("")).toContain("add-on of EKS");
   });
 
-  it("adds a stub domain to kube-dns, beside those that are there", () => {
+  it("adds a stub domain to kube-dns and keeps the existing ones", () => {
     const kubeDns = map({ stubDomains: '{"example.org":["10.0.0.1"]}' });
     expect(planDns({ ...none, kubeDns }, stanza)).toMatchObject({
       flavour: "kube-dns",

@@ -10,7 +10,7 @@ import { renderStanza, type Stanza, withoutStanza, withStanza } from "./stanza.t
 export interface DnsObjects {
   /** CoreDNS's own. */
   readonly coredns: ConfigMap | undefined;
-  /** What it reads beside, where its distribution provides for it. */
+  /** The additional files of CoreDNS, if the distribution provides for them. */
   readonly custom: ConfigMap | undefined;
   /** Of kube-dns. */
   readonly kubeDns: ConfigMap | undefined;
@@ -32,21 +32,21 @@ export interface Edit {
 
 export interface DnsPlan {
   readonly flavour: Flavour;
-  /** Undefined where it is taken away. */
+  /** Undefined if the configuration is removed. */
   readonly zone: string | undefined;
   readonly edits: readonly Edit[];
-  /** Whether the servers take the change by themselves. Otherwise they have to be started anew. */
+  /** Whether the servers reload the change by themselves; otherwise they must be restarted. */
   readonly reloads: boolean;
   /** What people should know. */
   readonly hints: readonly string[];
 }
 
 export const CUSTOM_CONFIG_MAP = "coredns-custom";
-/** Files of this ending are read in beside the main one, in k3s as on AKS. */
+/** k3s and AKS import custom files with this suffix. */
 const CUSTOM_KEY = "fairlead.server";
 
 /**
- * @param stanza Undefined: all that was written before is taken away.
+ * @param stanza Undefined removes everything that this command wrote.
  * @throws {FleetError} `PRECONDITION_FAILED` when there is no DNS that is understood.
  */
 export function planDns(objects: DnsObjects, stanza: Stanza | undefined): DnsPlan {
@@ -81,7 +81,7 @@ function customEdit(custom: ConfigMap | undefined, stanza: Stanza | undefined): 
   };
 }
 
-/** A cache on each node sends what is not the cluster's own past the cluster's DNS: it needs the zone too. */
+/** NodeLocal DNSCache forwards names outside the cluster domain past the cluster's DNS, so it needs the zone too. */
 function nodeLocalEdits({ nodeLocal }: DnsObjects, stanza: Stanza | undefined): readonly Edit[] {
   const text = nodeLocal?.data?.["Corefile"];
   return text === undefined ? [] : [corefileEdit("node-local-dns", text, stanza)];
@@ -103,7 +103,7 @@ function planKubeDns({ kubeDns, service }: DnsObjects, stanza: Stanza | undefine
   if (foreign)
     throw new FleetError(
       "PRECONDITION_FAILED",
-      `ConfigMap kube-dns has ${stanza.zone} already, and was not written by this command: take it away first`,
+      `ConfigMap kube-dns already has ${stanza.zone}, which is not managed by this command; remove it first`,
     );
   const same = JSON.stringify(domains) === JSON.stringify(Object.fromEntries(kept));
   const edits = same ? [] : [{ configMap: "kube-dns", key: "stubDomains", before, after }];
@@ -127,7 +127,7 @@ function parseDomains(text: string | undefined): Readonly<Record<string, readonl
   }
   throw new FleetError(
     "PRECONDITION_FAILED",
-    "stubDomains of ConfigMap kube-dns is no JSON object: nothing is changed",
+    "cannot edit stubDomains of ConfigMap kube-dns: not a JSON object; nothing was changed",
   );
 }
 
@@ -136,7 +136,7 @@ function hintsOf({ coredns, service }: DnsObjects): readonly string[] {
   return labels["eks.amazonaws.com/component"] === undefined
     ? []
     : [
-        "CoreDNS is an add-on of EKS: an update of it that overwrites conflicts takes the zone away. Give the add-on's " +
-          "configuration the same Corefile, or run this again after each update",
+        "CoreDNS is an add-on of EKS: an update of the add-on that overwrites conflicts removes the zone. Add the same " +
+          "Corefile to the configuration of the add-on, or run this command again after each update",
       ];
 }

@@ -8,7 +8,7 @@ import { DNS_NAMESPACE, readDns, restartDns, writeEdit } from "./write.ts";
 
 export interface DnsSetupOptions {
   readonly zone: string;
-  /** Who answers for the zone. Default: the Service of the member's chart. */
+  /** The DNS servers of the zone. Default: the Service of the member's chart. */
   readonly addresses?: readonly string[];
   /** What the pod that verifies runs. Default: the image of the cluster-set DNS in this cluster. */
   readonly image?: string;
@@ -33,8 +33,8 @@ export async function previewDns(
 }
 
 /**
- * Makes a cluster's DNS ask the cluster-set DNS for its zone, and sees that pods resolve names of it and of the cluster
- * as before. When they do not, what was written is taken back. A second time it changes nothing and only looks.
+ * Configures the DNS of a cluster to forward the cluster-set zone, and verifies from a pod that names of the zone and of
+ * the cluster resolve. If they do not, it restores the configuration. A second run only verifies.
  *
  * @throws {FleetError} `PRECONDITION_FAILED` when the cluster's DNS is not understood; `TIMED_OUT` when names do not resolve.
  */
@@ -50,11 +50,11 @@ export async function setUpDns(
   await carryOut(client, plan, deps, signal);
   for (const hint of plan.hints) deps.progress(hint);
   if (image === undefined) {
-    deps.progress("not verified, as asked");
+    deps.progress("not verified (--no-verify)");
     return;
   }
   try {
-    // Pods that are started anew begin with the zone: those that are there now are about to go.
+    // Restarted pods start with the zone, and the pods that exist now are about to be deleted.
     const replicas = plan.reloads ? await dnsReplicas(client, signal) : [];
     const { zone } = stanza;
     await verifyInPod(
@@ -86,14 +86,14 @@ export async function undoDns(
   const image = options.verify ? (options.image ?? (await fleetImage(client, signal))) : undefined;
   if (image === undefined) {
     deps.progress(
-      "not verified: each replica of the cluster's DNS knows the zone until it reads its configuration again",
+      "not verified: each replica of the cluster's DNS serves the zone until it reloads its configuration",
     );
     return;
   }
   const { zone, seconds } = options;
   const replicas = plan.reloads ? await dnsReplicas(client, signal) : [];
   await verifyInPod(client, { image, zone, replicas, isGone: true, seconds }, deps, signal);
-  deps.progress(`the cluster's DNS does not answer for ${zone} any more`);
+  deps.progress(`the cluster's DNS no longer answers for ${zone}`);
 }
 
 async function stanzaOf(
@@ -105,7 +105,7 @@ async function stanzaOf(
   if (found.length > 0) return { zone, addresses: found };
   throw new FleetError(
     "PRECONDITION_FAILED",
-    "fleet-system has no Service of the cluster-set DNS: install the chart fairlead-member with dns.enabled, or give --dns-address",
+    "fleet-system has no Service of the cluster-set DNS: install the chart fairlead-member with dns.enabled, or pass --dns-address",
   );
 }
 
@@ -114,7 +114,7 @@ async function imageOf(client: KubeClient, { image }: DnsSetupOptions, signal: A
   if (found !== undefined) return found;
   throw new FleetError(
     "PRECONDITION_FAILED",
-    "no Deployment of the cluster-set DNS tells which image a pod could verify with: give --image, or --no-verify",
+    "cannot determine an image for the verification pod; pass --image or --no-verify",
   );
 }
 
@@ -124,7 +124,7 @@ async function carryOut(
   deps: DnsSetupDeps,
   signal: AbortSignal,
 ): Promise<void> {
-  if (plan.edits.length === 0) deps.progress("the cluster's DNS is configured as it should be");
+  if (plan.edits.length === 0) deps.progress("the cluster's DNS is already configured");
   const done: DnsPlan["edits"][number][] = [];
   try {
     for (const edit of plan.edits) {
@@ -146,10 +146,10 @@ async function restartIfNeeded(
 ): Promise<void> {
   if (reloads || edits.length === 0) return;
   await restartDns(client, deps, signal);
-  deps.progress(`CoreDNS does not reload its configuration: its pods are started anew`);
+  deps.progress("CoreDNS does not reload its configuration: restarting its pods");
 }
 
-/** Puts back what was there, even when the command was interrupted, and says how that went. */
+/** Restores the previous configuration, even after an interrupt, and reports the outcome. */
 async function takenBack(
   client: KubeClient,
   plan: DnsPlan,
@@ -169,11 +169,11 @@ async function takenBack(
   } catch (error) {
     return new FleetError(
       "API_CONFLICT",
-      `${messageOf(problem)}; and what was written could not be taken back: ${messageOf(error)}. "fairlead dns setup --undo" takes it away`,
+      `${messageOf(problem)}; and the previous configuration cannot be restored: ${messageOf(error)}; run "fairlead dns setup --undo" to remove the zone`,
     );
   }
   return new FleetError(
     "TIMED_OUT",
-    `${messageOf(problem)}; the cluster's DNS is configured as it was before`,
+    `${messageOf(problem)}; the previous configuration of the cluster's DNS was restored`,
   );
 }

@@ -1,15 +1,17 @@
 import { FleetError } from "@fairlead/base/errors.ts";
 import { type Corefile, type CorefileBlock, parseCorefile, portOf, zoneOf } from "./corefile.ts";
 
-/** The block that is ours in a Corefile: added, replaced, and taken away to the byte. Pure. */
+/** Adds, replaces and removes the block that this command manages in a Corefile; the rest stays byte for byte. Pure. */
 
 export interface Stanza {
   readonly zone: string;
-  /** Who answers for the zone. */
+  /** The DNS servers of the zone. */
   readonly addresses: readonly string[];
 }
 
-const BEGIN = '# fairlead begin: written by "fairlead dns setup", which takes it away with --undo';
+/** Identifies the block. The rest of the line may differ between versions. */
+const MARK = "# fairlead begin";
+const BEGIN = `${MARK}: managed by "fairlead dns setup"; remove with "fairlead dns setup --undo"`;
 const END = "# fairlead end";
 
 /**
@@ -42,29 +44,29 @@ export function withStanza(text: string, stanza: Stanza): string {
   if (other !== undefined)
     throw new FleetError(
       "PRECONDITION_FAILED",
-      `line ${other.line} of the Corefile has ${stanza.zone} already, and was not written by this command: take it away first`,
+      `line ${other.line} of the Corefile already has ${stanza.zone}, which is not managed by this command; remove it first`,
     );
   const rendered = renderStanza(stanza, serverOfPods(parsed));
-  // What stood there without a last newline gets it before the block, so that it can be restored.
+  // A file without a final newline gets one before the block, so that it can be restored.
   return rest.endsWith("\n") || rest === "" ? `${rest}${rendered}\n` : `${rest}\n${rendered}`;
 }
 
 /** A Corefile as it was before `withStanza`. */
 export function withoutStanza(text: string): string {
-  const begin = text.indexOf(BEGIN);
+  const begin = text.indexOf(MARK);
   if (begin < 0) return text;
   const end = text.indexOf(END, begin);
   if (end < 0)
     throw new FleetError(
       "PRECONDITION_FAILED",
-      `the Corefile has "${BEGIN}" without its end: mend it by hand`,
+      `cannot edit the Corefile: "${MARK}" has no matching "${END}"; repair it by hand`,
     );
   const after = text.slice(end + END.length);
   if (after.startsWith("\n")) return text.slice(0, begin) + after.slice(1);
   return text.slice(0, begin).replace(/\n$/, "") + after;
 }
 
-/** The block that pods ask: the root's, else the one of the cluster's own names. */
+/** The block that answers pods: that of the root zone, else that of the cluster domain. */
 function serverOfPods({ blocks }: Corefile): CorefileBlock | undefined {
   return (
     blocks.find((it) => it.keys.some((key) => zoneOf(key) === ".")) ??

@@ -59,9 +59,9 @@ export async function dnsReplicas(client: KubeClient, signal: AbortSignal): Prom
 export interface Verification {
   readonly image: string;
   readonly zone: string;
-  /** Servers that are asked beside the pod's own resolver. */
+  /** Servers to query in addition to the pod's own resolver. */
   readonly replicas: readonly string[];
-  /** Whether the zone is to be known no more. */
+  /** Whether the zone must no longer resolve. */
   readonly isGone: boolean;
   /** How long the cluster's DNS may take until it knows the zone. Unit: seconds. */
   readonly seconds: number;
@@ -91,8 +91,7 @@ export async function verifyInPod(
         key,
         timeoutMs: (verification.seconds + START_SECONDS) * 1000,
         until: (it) => it === undefined || ended(it, "Complete") || ended(it, "Failed"),
-        message: () =>
-          `no pod of Job ${key} has said within ${verification.seconds + START_SECONDS} s whether names resolve`,
+        message: () => `no pod of Job ${key} finished within ${verification.seconds + START_SECONDS} s`,
       },
       deps,
       signal,
@@ -101,8 +100,8 @@ export async function verifyInPod(
       throw new FleetError(
         "TIMED_OUT",
         (verification.isGone
-          ? `a pod of Job ${key} could not see within ${verification.seconds} s that no replica of the cluster's DNS answers for ${verification.zone}`
-          : `a pod of Job ${key} could not resolve names of ${verification.zone}, by every replica of the cluster's DNS, and of the cluster within ${verification.seconds} s`) +
+          ? `after ${verification.seconds} s, replicas of the cluster's DNS still answer for ${verification.zone}, as seen by a pod of Job ${key}`
+          : `a pod of Job ${key} cannot resolve names of ${verification.zone} (with each replica of the cluster's DNS) and of the cluster within ${verification.seconds} s`) +
           (await lastWords(client, job, signal)),
       );
   } finally {

@@ -27,7 +27,7 @@ export async function readDns(client: KubeClient, signal: AbortSignal): Promise<
   return { coredns, custom, kubeDns, nodeLocal, service };
 }
 
-/** Writes one value, unless it is another by now than the plan was made for. `zone`: undefined when it is taken away. */
+/** Writes one value, unless it has changed since it was read. `zone` is undefined if the zone is removed. */
 export async function writeEdit(
   client: KubeClient,
   edit: Edit,
@@ -66,7 +66,7 @@ function isOursAlone({ metadata, data = {} }: ConfigMap, { after }: Edit): boole
   );
 }
 
-/** With the version that was read, so that nobody's change in between is lost. */
+/** Sends the resourceVersion that was read, so that a concurrent change is not lost. */
 function patchOf({ metadata }: ConfigMap, { key, before, after }: Edit, zone: string | undefined): object {
   const backup = metadata.annotations?.[BACKUP_ANNOTATION] ?? before ?? null;
   const annotations = {
@@ -82,7 +82,7 @@ function patchOf({ metadata }: ConfigMap, { key, before, after }: Edit, zone: st
 function changedMeanwhile(name: string): FleetError {
   return new FleetError(
     "API_CONFLICT",
-    `ConfigMap ${DNS_NAMESPACE}/${name} was changed by somebody else meanwhile: run the command again`,
+    `ConfigMap ${DNS_NAMESPACE}/${name} was modified concurrently; run the command again`,
     {
       retriable: true,
     },

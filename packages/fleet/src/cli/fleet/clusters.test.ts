@@ -27,20 +27,20 @@ describe("a cluster that cannot be asked", () => {
   it.for([
     [
       "SELF_SIGNED_CERT_IN_CHAIN",
-      /certificate of the hub at https.* is not accepted: check certificate-authority-data/,
+      /cannot verify the certificate of the hub at https.*; check certificate-authority-data/,
     ],
     ["CERT_HAS_EXPIRED", /certificate of the hub/],
     ["ERR_TLS_CERT_ALTNAME_INVALID", /tls-server-name/],
-    ["ECONNREFUSED", /the hub at https.* does not answer: check the address/],
+    ["ECONNREFUSED", /the hub at https.* does not answer; check the address/],
   ] as const)("says why: %s", async ([code, message]) => {
     const cause = Object.assign(new Error("below"), { code });
     const error = new FleetError("API_UNAVAILABLE", "no answer", { cause });
     await expect(reach(error)).rejects.toMatchObject({ code: "API_UNAVAILABLE", message });
   });
 
-  it("says that the kubeconfig gives no credentials where its plugin cannot run", async () => {
+  it("says that the kubeconfig has no usable credentials where its plugin cannot run", async () => {
     const error = new FleetError("KUBECONFIG_INVALID", "users[0].user.exec: cannot run aws");
-    const message = /^the kubeconfig gives no credentials for the hub at https/;
+    const message = /^the kubeconfig has no usable credentials for the hub at https/;
     await expect(reach(error)).rejects.toMatchObject({ code: "KUBECONFIG_INVALID", message });
   });
 });

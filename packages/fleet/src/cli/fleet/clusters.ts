@@ -29,7 +29,7 @@ export async function checkReachable(
     if (hasCode(error, "API_UNAUTHORIZED", "API_FORBIDDEN"))
       throw new FleetError(
         "API_UNAUTHORIZED",
-        `${who} at ${config.server} does not take the credentials given`,
+        `${who} at ${config.server} rejected the credentials (401 or 403)`,
         {
           cause: error,
         },
@@ -43,13 +43,13 @@ const UNTRUSTED = /^(?:CERT_|ERR_TLS_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_(?:VERI
 
 function whyUnreachable(error: unknown, who: string): [ErrorCode, string] {
   if (hasCode(error, "KUBECONFIG_INVALID"))
-    return ["KUBECONFIG_INVALID", `the kubeconfig gives no credentials for ${who}`];
+    return ["KUBECONFIG_INVALID", `the kubeconfig has no usable credentials for ${who}`];
   if (codesOf(error).some((it) => UNTRUSTED.test(it)))
     return [
       "API_UNAVAILABLE",
-      `the certificate of ${who} is not accepted: check certificate-authority-data and tls-server-name of its context`,
+      `cannot verify the certificate of ${who}; check certificate-authority-data and tls-server-name of its context`,
     ];
-  return ["API_UNAVAILABLE", `${who} does not answer: check the address, and that its API server runs`];
+  return ["API_UNAVAILABLE", `${who} does not answer; check the address, and that its API server runs`];
 }
 
 /** Of an error and its causes. */
@@ -82,6 +82,6 @@ export async function clusterUid(client: KubeClient, who: string, signal: AbortS
   if (uid !== undefined) return uid;
   throw new FleetError(
     "API_UNEXPECTED",
-    `${who} has no kube-system namespace, by which clusters are told apart`,
+    `${who} has no kube-system namespace, whose UID identifies the cluster`,
   );
 }

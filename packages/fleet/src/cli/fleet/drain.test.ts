@@ -62,12 +62,12 @@ describe("what drain says", () => {
     servedOnlyHere: ["work/only"],
   } as const;
 
-  it("is who has carried it out, and what stays or is stopped", () => {
+  it("lists the clusters that applied it, and the services that keep or lose their endpoints", () => {
     expect(renderDrain(result, "text")).toBe(
-      "a is drained (carried out by a, b)\nNo other cluster can serve these, they go on here:\n  work/only",
+      "a is drained (applied by a, b)\nNo other cluster can serve these services; they continue to be served here:\n  work/only",
     );
-    expect(renderDrain({ ...result, mode: "Hard" }, "text")).toContain("no requests are answered any more");
-    expect(renderDrain({ ...result, servedOnlyHere: [] }, "text")).toBe("a is drained (carried out by a, b)");
+    expect(renderDrain({ ...result, mode: "Hard" }, "text")).toContain("their requests are no longer served");
+    expect(renderDrain({ ...result, servedOnlyHere: [] }, "text")).toBe("a is drained (applied by a, b)");
     expect(renderDrain({ ...result, mode: "None", carriedOutBy: [] }, "text")).toBe(
       "a gets new requests again",
     );

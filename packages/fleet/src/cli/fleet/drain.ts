@@ -48,9 +48,9 @@ export interface DrainResult {
 const DEFAULT_TIMEOUT_MS = 60_000;
 
 /**
- * Keeps new flows away from a cluster, or lets them go there again, and waits until every importing cluster does so.
+ * Drains a cluster or ends its drain, and waits until every importing cluster has applied it.
  *
- * @throws {FleetError} `OPTION_INVALID` where there is no such member, `TIMED_OUT` naming who has not carried it out.
+ * @throws {FleetError} `OPTION_INVALID` if there is no such member, `TIMED_OUT` with the clusters that have not applied it.
  */
 export async function drainCluster(
   options: DrainOptions,
@@ -62,7 +62,9 @@ export async function drainCluster(
   await checkReachable(hub, { who: "the hub", config: options.hub }, deps, signal);
   const fleet = summarizeFleet(await readFleet(hub, signal));
   await annotate(hub, { name, mode, fleet }, signal);
-  deps.progress?.(mode === undefined ? `asked for traffic to ${name} again` : `asked to drain ${name}`);
+  deps.progress?.(
+    mode === undefined ? `requested the end of the drain of ${name}` : `requested the drain of ${name}`,
+  );
   const servedOnlyHere = mode === undefined ? [] : servedOnlyBy(fleet, name);
   if (options.waitForImporters === false)
     return { cluster: name, mode: mode ?? "None", carriedOutBy: [], servedOnlyHere };
@@ -124,7 +126,7 @@ async function untilCarriedOut(
   signal: AbortSignal,
 ): Promise<string[]> {
   const reports = await hub.list(NAMESPACE_REPORTS, { signal });
-  // Agents of other origin, which write no report, know nothing of drains.
+  // Legacy agents write no report and do not support drains.
   const importers = new Set(reports.items.map((it) => it.metadata.namespace));
   await using informer = createInformer(hub, INTERNAL_MEMBER_CLUSTERS, {}, deps);
   const done = Promise.withResolvers<string[]>();
@@ -164,7 +166,7 @@ function clusterOf({ metadata }: InternalMemberCluster): string {
 function describeWaiting(waiting: readonly InternalMemberCluster[], timeoutMs: number): string {
   const names = waiting.map(clusterOf).toSorted(byText).join(", ");
   return (
-    `not carried out within ${timeoutMs / 1000} s by ${names === "" ? "the hub" : names}: the order stands, and is ` +
-    'carried out when they are heard of again. "fairlead status" shows who is'
+    `timed out after ${timeoutMs / 1000} s waiting for ${names === "" ? "the hub" : names}; the drain remains requested and ` +
+    'is applied when they reconnect; see "fairlead status"'
   );
 }

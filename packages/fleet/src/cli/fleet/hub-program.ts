@@ -10,7 +10,7 @@ import { waitFor } from "@fairlead/kube/informer/wait.ts";
 
 /** Whether "fairlead hub" runs, by the Lease that its leader renews. */
 export interface HubProgram {
-  /** Unknown: there is no such Lease, as where a manager of other origin runs. */
+  /** "Unknown" if there is no such Lease, for example because another hub manager runs. */
   readonly state: "Running" | "Dead" | "Unknown";
   readonly holder?: string;
   /** RFC 3339. */
@@ -19,9 +19,9 @@ export interface HubProgram {
 
 export const HUB_LEASE = objectKey(FLEET_SYSTEM_NAMESPACE, LEASES_OF.hub[0]);
 
-/** A leader renews every two seconds; one that starts anew is given some time. Unit: milliseconds. */
+/** A leader renews every two seconds; a restarting one needs some time. Unit: milliseconds. */
 const RENEWAL_MS = 10_000;
-/** A Lease renewed so short a time ago is not watched. Unit: milliseconds. */
+/** A Lease that was renewed this recently is not watched. Unit: milliseconds. */
 const FRESH_MS = 5000;
 
 export async function findHubProgram(
@@ -42,7 +42,7 @@ export async function findHubProgram(
   };
 }
 
-/** The Lease as somebody renews it, if anybody does. Clocks may differ, so a renewal has to be seen. */
+/** Returns the Lease as it is renewed, or undefined. Clocks may differ, so a renewal must be observed. */
 export async function renewalOf(
   client: KubeClient,
   before: Lease,

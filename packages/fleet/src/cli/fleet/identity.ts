@@ -116,7 +116,12 @@ export async function signsCertificates(
   try {
     const asked = await hub.create(CERTIFICATE_SIGNING_REQUESTS, { metadata: { name }, spec }, { signal });
     const conditions = [
-      { type: "Approved", status: "True" as const, reason: "FleetJoin", message: "whether the hub signs" },
+      {
+        type: "Approved",
+        status: "True" as const,
+        reason: "FleetJoin",
+        message: "tests whether the hub signs certificates",
+      },
     ];
     await hub.update(
       CERTIFICATE_SIGNING_REQUESTS,
@@ -141,13 +146,13 @@ export async function signsCertificates(
     if (hasCode(error, "API_FORBIDDEN"))
       throw new FleetError(
         "API_FORBIDDEN",
-        "cannot find out whether the hub signs client certificates: you may not ask for one and approve it. Say which way " +
-          "members show who they are, with --identity certificate or --identity token",
+        "cannot determine whether the hub signs client certificates: missing permission to request and approve one; " +
+          "pass --identity certificate or --identity token",
         { cause: error },
       );
     throw error;
   } finally {
-    // Left behind it does nothing, and the API server takes old ones away.
+    // If this fails, the request has no effect, and the API server deletes old requests.
     await hub.delete(CERTIFICATE_SIGNING_REQUESTS, key).catch(() => {});
   }
 }
@@ -157,8 +162,8 @@ function hasFailed(request: CertificateSigningRequest | undefined): boolean {
 }
 
 /**
- * A token that is good for one certificate, for one member and for a quarter of an hour: of a ServiceAccount that stands
- * for this join alone, and goes with it.
+ * A token that is good for one certificate of one member, for a quarter of an hour. Its ServiceAccount exists only for
+ * this join and is deleted with it.
  */
 export async function issueBootstrapToken(
   hub: Side,

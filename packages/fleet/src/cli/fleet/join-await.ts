@@ -62,7 +62,7 @@ async function awaitJoined(joining: Joining): Promise<MemberCluster | undefined>
   const { options, deps, hub, signal } = joining;
   const said = (it: MemberCluster | undefined): string =>
     it?.status?.conditions?.find((condition) => condition.type === "Joined")?.message ??
-    'the hub says nothing of it: is "fairlead hub" running?';
+    'the hub does not report its status; check that "fairlead hub" runs';
   return waitFor(
     hub.client,
     {
@@ -88,15 +88,17 @@ async function diagnose({ options, hub, signal }: Joining): Promise<string> {
   const last = own.toSorted((a, b) => Date.parse(created(a)) - Date.parse(created(b))).at(-1);
   if (last !== undefined) {
     const refusal = await refusalOf(last, hub.client, signal);
-    found.push(`Its last request for a certificate, ${last.metadata.name}, is ${stateOf(last)}${refusal}`);
+    found.push(`Its last certificate request, ${last.metadata.name}, is ${stateOf(last)}${refusal}`);
   } else if (options.install === undefined)
-    found.push('No request for a certificate is on the hub: is "fairlead member" running in the cluster?');
+    found.push(
+      'There is no certificate request on the hub; check that "fairlead member" runs in the cluster',
+    );
   if (options.install !== undefined)
     found.push(`Its agent runs; see kubectl -n ${FLEET_SYSTEM_NAMESPACE} logs deploy/fairlead-member`);
   return found.map((it) => `. ${it}`).join("");
 }
 
-/** What the hub reported when its answer was refused. */
+/** The event that the hub reported when its approval was refused. */
 async function refusalOf(
   { metadata }: CertificateSigningRequest,
   client: KubeClient,
@@ -120,6 +122,6 @@ function stateOf({ status }: CertificateSigningRequest): string {
   if (no !== undefined) return `${no.type.toLowerCase()}: ${no.message ?? no.reason ?? ""}`;
   if (status?.certificate !== undefined) return "signed";
   return status?.conditions?.some((it) => it.type === "Approved") === true
-    ? "approved and not signed: does the hub's kube-controller-manager sign?"
+    ? "approved but not signed; check that the hub's kube-controller-manager runs csrsigning"
     : "neither approved nor denied by the hub";
 }

@@ -108,9 +108,9 @@ function neededOnMember({ install, probeImage }: JoinOptions): readonly Needed[]
 }
 
 /**
- * Looks at versions, permissions, addresses and clocks; tells of each.
+ * Checks versions, permissions, addresses and clocks, and reports each finding.
  *
- * @throws {FleetError} `PRECONDITION_FAILED` with everything that stands in the way.
+ * @throws {FleetError} `PRECONDITION_FAILED` with every failed check.
  */
 export async function checkBoth(checked: Checked, signal: AbortSignal): Promise<readonly Finding[]> {
   const { options, deps } = checked;
@@ -118,7 +118,7 @@ export async function checkBoth(checked: Checked, signal: AbortSignal): Promise<
   const findings: Finding[] = [];
   for (const { check, look } of looks(checked, signal)) {
     const found = skipped.has(check)
-      ? [{ check, status: "skipped" as const, message: `${check} was not looked at, as asked` }]
+      ? [{ check, status: "skipped" as const, message: `${check}: skipped (--skip-check)` }]
       : await look();
     for (const finding of found) deps.onFinding?.(finding);
     findings.push(...found);

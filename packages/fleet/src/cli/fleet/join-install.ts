@@ -23,7 +23,7 @@ export function installSteps(joining: Joining): readonly Step[] {
   ];
 }
 
-/** By which all that Helm renders of a chart is told apart from what is made here. */
+/** Selects all objects of a chart that Helm rendered, as opposed to objects that are created here. */
 const OF_A_CHART = "app.kubernetes.io/part-of=fairlead,helm.sh/chart";
 
 /** Programs of a member that a chart has installed, under whatever names. */
@@ -62,7 +62,7 @@ function installStep({ member, signal }: Joining, install: MemberInstall): Step 
     },
     run: async (undo) => {
       const [present] = await chartPrograms(member, signal);
-      if (present !== undefined) return `${releaseOf(present)} has it, and stays as it is`;
+      if (present !== undefined) return `already installed by ${releaseOf(present)}, which is not changed`;
       return step.run(undo);
     },
   };

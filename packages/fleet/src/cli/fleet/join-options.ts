@@ -19,13 +19,13 @@ export interface JoinOptions {
   readonly heartbeatSeconds?: number;
   /** As whom the member speaks to the hub. Default: as before; else by certificate where the hub signs them. */
   readonly identity?: IdentityKind;
-  /** Give the member a new identity: certificates of the one before are good for nothing from then on. Default: false. */
+  /** Issues a new identity; certificates of the previous identity stop working. Default: false. */
   readonly rotate?: boolean;
-  /** What to install in the member. Default: nothing; its agent is started by somebody else. */
+  /** What to install in the member. Default: nothing; its agent is deployed separately. */
   readonly install?: MemberInstall;
-  /** With which image a pod of the member tries to reach the hub. Default: that of `install`; without any, none does. */
+  /** The image of the pod that probes the hub from the member. Default: that of `install`; without one, the probe is skipped. */
   readonly probeImage?: string;
-  /** The networks of its pods, those of later nodes too. Default: as kubeadm was told. */
+  /** The networks of its pods, those of future nodes included. Default: the configuration of kubeadm. */
   readonly podCidrs?: readonly Prefix[];
   readonly skipChecks?: ReadonlySet<CheckName>;
   /** Wait until the agents of the member say that they joined. Default: true. */

@@ -36,7 +36,7 @@ function cluster({ uid, heardAgo }: Draft = {}): MemberCluster {
   });
   return {
     metadata: { name: "east", ...(uid === undefined ? {} : { annotations: { [UID]: uid } }) },
-    spec: { identity: { kind: "User", name: "somebody" }, heartbeatPeriodSeconds: 60 },
+    spec: { identity: { kind: "User", name: "other" }, heartbeatPeriodSeconds: 60 },
     ...(heardAgo === undefined ? {} : { status: status(heardAgo) }),
   };
 }
@@ -58,12 +58,12 @@ async function exported(uid: string): Promise<void> {
   });
 }
 
-describe("a MemberCluster that does not say which cluster it is", () => {
-  it("is taken over where nobody ever spoke for it", async () => {
+describe("a MemberCluster without a cluster UID", () => {
+  it("is adopted if no agent ever reported for it", async () => {
     expect(await find(cluster())).toMatchObject({ metadata: { name: "east" } });
   });
 
-  it("is taken over where nobody has spoken for it for five of its periods", async () => {
+  it("is adopted if no agent has reported for it for five of its heartbeat periods", async () => {
     expect(await find(cluster({ heardAgo: 301 }))).toBeDefined();
   });
 
@@ -71,8 +71,8 @@ describe("a MemberCluster that does not say which cluster it is", () => {
     await expect(find(cluster({ heardAgo: 20 }))).rejects.toMatchObject({
       code: "OPTION_INVALID",
       message:
-        "the hub's MemberCluster east does not say which cluster it is, and may be another one: an agent reported for it " +
-        "20 s ago, from a cluster that cannot be told. If it is this cluster, say so on the hub: " +
+        "MemberCluster east of the hub has no cluster UID and may belong to another cluster: an agent of an unidentified " +
+        "cluster reported for it 20 s ago; if it is this cluster, run on the hub: " +
         "kubectl annotate membercluster east fairlead.dev/cluster-uid=own",
     });
   });
@@ -92,8 +92,8 @@ describe("a MemberCluster that does not say which cluster it is", () => {
   });
 });
 
-describe("a MemberCluster that says which cluster it is", () => {
-  it("is this one's by its uid, whoever speaks for it", async () => {
+describe("a MemberCluster with a cluster UID", () => {
+  it("is this cluster's if the UID matches, even while an agent reports for it", async () => {
     expect(await find(cluster({ uid: "own", heardAgo: 1 }))).toBeDefined();
     await expect(find(cluster({ uid: "other" }))).rejects.toMatchObject({
       message: expect.stringContaining("another cluster named east") as string,
@@ -124,14 +124,14 @@ describe("the check of the hub's program", () => {
     expect(await found).toMatchObject({ status: "ok", message: '"fairlead hub" runs on the hub, as hub-1' });
   });
 
-  it.each(["hub-1", ""])("fails where nobody renews it (held by %j)", async (holder) => {
+  it.each(["hub-1", ""])("fails if the Lease is not being renewed (held by %j)", async (holder) => {
     await hub!.create(LEASES, lease("2026-01-01T00:00:00.000000Z", holder));
     const found = check();
     await clock.advance(10_000);
     expect(await found).toMatchObject({
       status: "failed",
       message: expect.stringContaining(
-        '"fairlead hub" does not run on the hub: nobody renews Lease fleet-system/fairlead-hub, last held at 2026-01-01',
+        '"fairlead hub" is not running on the hub: Lease fleet-system/fairlead-hub is not being renewed (last renewal: 2026-01-01',
       ) as string,
     });
   });
@@ -141,12 +141,12 @@ describe("the check of the hub's program", () => {
     expect(await check(joined)).toMatchObject({
       status: "failed",
       message: expect.stringContaining(
-        "though east has joined there: another program has its members",
+        "although east has joined there: another program manages its members",
       ) as string,
     });
   });
 
-  it("cannot tell where there is no Lease: it may run without an election", async () => {
+  it("is unknown without a Lease: the hub may run without leader election", async () => {
     expect((await check()).status).toBe("unknown");
     await hub!.create(NAMESPACES, { metadata: { name: "fleet-view-default" } });
     expect((await check(joined)).status).toBe("unknown");

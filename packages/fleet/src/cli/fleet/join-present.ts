@@ -37,21 +37,21 @@ export async function findPresent(
     if (isDeleting(named))
       throw new FleetError(
         "OPTION_INVALID",
-        `${name} is leaving the fleet: wait until it is gone, then join again`,
+        `${name} is leaving the fleet; wait until it has left, then join again`,
       );
     const of = uidOf(named);
     if (of === undefined) await checkAdoption(named, joiner, deps, signal);
     if (of === undefined || of === uid) return named;
     throw new FleetError(
       "OPTION_INVALID",
-      `the fleet has another cluster named ${name}: choose another name, or let that one go with "fairlead leave ${name}"`,
+      `the fleet has another cluster named ${name}; choose another name, or remove that cluster with "fairlead leave ${name}"`,
     );
   }
   const twin = members.find((it) => uidOf(it) === uid);
   if (twin === undefined) return undefined;
   throw new FleetError(
     "OPTION_INVALID",
-    `the cluster is a member already, as ${twin.metadata.name}: "fairlead leave ${twin.metadata.name}" first`,
+    `the cluster is already a member, as ${twin.metadata.name}; run "fairlead leave ${twin.metadata.name}" first`,
   );
 }
 
@@ -60,8 +60,8 @@ function uidOf({ metadata }: MemberCluster): string | undefined {
 }
 
 /**
- * A MemberCluster made by KubeFleet or by hand does not say which cluster it is. It is taken over where what the member
- * exported shows that it is this cluster, or where nobody speaks for it.
+ * A MemberCluster made by KubeFleet or by hand has no cluster UID. It is adopted if the exports of the member show that it
+ * is this cluster, or if no agent reports for it.
  */
 async function checkAdoption(
   present: MemberCluster,
@@ -76,18 +76,18 @@ async function checkAdoption(
   if (verdict === "unknown" && heard === undefined) return;
   const why =
     verdict === "other"
-      ? `services that it exported are not those of ${member.who}`
-      : `an agent reported for it ${heard} s ago, from a cluster that cannot be told`;
+      ? `the services that it exported are not those of ${member.who}`
+      : `an agent of an unidentified cluster reported for it ${heard} s ago`;
   throw new FleetError(
     "OPTION_INVALID",
-    `the hub's MemberCluster ${name} does not say which cluster it is, and may be another one: ${why}. If it is this cluster, say so on the hub: kubectl annotate membercluster ${name} ${CLUSTER_UID_ANNOTATION}=${uid}`,
+    `MemberCluster ${name} of the hub has no cluster UID and may belong to another cluster: ${why}; if it is this cluster, run on the hub: kubectl annotate membercluster ${name} ${CLUSTER_UID_ANNOTATION}=${uid}`,
   );
 }
 
-/** Enough to tell clusters apart: one Service that is the same is proof. */
+/** Enough to identify a cluster: one Service with the same UID is proof. */
 const MOST_COMPARED = 20;
 
-/** Whether the Services behind what lies in the mailbox are this cluster's, by their UIDs. */
+/** Compares the UIDs of the exported Services in the member namespace with the Services of this cluster. */
 async function compareExports(
   { name, hub, member }: Joiner,
   signal: AbortSignal,
@@ -111,10 +111,10 @@ async function compareExports(
   return others === 0 ? "unknown" : "other";
 }
 
-/** After so many periods without a word nobody speaks for a member any more. */
+/** A member whose agent is silent for so many periods has no agent any more. */
 const SILENT_PERIODS = 5;
 
-/** How long ago an agent last spoke for the member, where that is not long ago. Unit: seconds. */
+/** How long ago an agent last reported for the member. Undefined if it has no agent any more. Unit: seconds. */
 function lastHeard({ spec, status }: MemberCluster, nowMs: number): number | undefined {
   const times = (status?.agentStatus ?? [])
     .map((it) => Date.parse(it.lastReceivedHeartbeat ?? ""))

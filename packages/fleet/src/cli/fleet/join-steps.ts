@@ -77,13 +77,13 @@ export function kindsStep(joining: Joining, where: "hub" | "member"): Step {
   const [crds, fieldManager] = where === "hub" ? [HUB_CRDS, HUB_MANAGER] : [MEMBER_CRDS, MEMBER_MANAGER];
   const policies = where === "hub" ? MAILBOX_POLICIES : [];
   return {
-    title: `install the kinds in ${side.who}`,
+    title: `install the CRDs in ${side.who}`,
     plan: () =>
       Promise.all([
         ...crds.map((crd) => planCrd(side, crd, fieldManager, signal)),
         ...policies.map((it) => planPolicy(side, it, signal)),
       ]),
-    // Not taken back: with a kind go all its objects, whoever made them, and policies guard other members too.
+    // Not undone: deleting a CRD deletes every object of that kind, and the policies protect other members too.
     run: async () => {
       await installCrds(side.client, { crds, fieldManager }, deps, signal);
       if (where === "hub") await installPolicies(side.client, deps.log, signal);
@@ -134,14 +134,14 @@ export function objectsStep(
 }
 
 export function prepareHubStep({ options, hub, signal }: Joining): Step {
-  const title = "let members ask the hub for certificates";
+  const title = "allow members to request certificates from the hub";
   const step = objectsStep(title, hub, [SYSTEM, ...CERTIFICATE_RIGHTS], signal);
   return {
     ...step,
     run: async (undo) => {
       const own = new UndoLog();
-      undo.add(`the right to ask ${hub.who} for certificates`, async () => {
-        // Another member may have joined meanwhile, and lives by it.
+      undo.add(`the permission to request certificates from ${hub.who}`, async () => {
+        // Another member may have joined since and need this.
         const members = await listOrNone(hub.client, MEMBER_CLUSTERS, {});
         if (members.some((it) => it.metadata.name !== options.name)) return;
         const left = await own.run();
@@ -173,14 +173,14 @@ export function registerStep(joining: Joining): Step {
             verb: "create",
             kind: "MemberCluster",
             name,
-            note: `identity: ${known?.name ?? `${memberUser(name)} if the hub signs certificates, else a ServiceAccount; one is asked for and thrown away to find out`}`,
+            note: `identity: ${known?.name ?? `${memberUser(name)} if the hub signs certificates, else a ServiceAccount; a test request determines which`}`,
           },
           {
             cluster,
             verb: "create",
             kind: "Namespace",
             name: mailboxOf(name),
-            note: "by the hub, with its rights",
+            note: "by the hub, with its permissions",
           },
         ]);
       const isSame = isRegistered(joining, known ?? present.spec.identity);
@@ -190,7 +190,7 @@ export function registerStep(joining: Joining): Step {
           verb: isSame ? "none" : "update",
           kind: "MemberCluster",
           name,
-          note: `identity: ${known?.name}${isAdopted(present) ? "; taken over: so far it names no cluster" : ""}`,
+          note: `identity: ${known?.name}${isAdopted(present) ? "; adopted: it has no cluster UID" : ""}`,
         },
       ]);
     },
@@ -211,7 +211,7 @@ export function registerStep(joining: Joining): Step {
           undo.keep();
           throw new FleetError(
             "API_ALREADY_EXISTS",
-            `somebody else registered ${name} at this moment: let that join end, and see "fairlead status"`,
+            `${name} is being registered by another join; wait until it finishes, and see "fairlead status"`,
             { cause: error },
           );
         }
@@ -220,7 +220,7 @@ export function registerStep(joining: Joining): Step {
         const metadata = {
           annotations: { ...joining.annotations, [CLUSTER_UID_ANNOTATION]: joining.uid },
         };
-        // A merge would keep what only the identity of before had.
+        // A merge would keep fields of the previous identity.
         const whole = { apiGroup: null, namespace: null, ...identity };
         await hub.client.mergePatch(
           MEMBER_CLUSTERS,
@@ -237,7 +237,7 @@ export function registerStep(joining: Joining): Step {
           timeoutMs: timeoutOf(joining),
           until: (it) => it !== undefined && !isDeleting(it),
           message: () =>
-            `the hub did not make namespace ${mailboxOf(name)} within ${timeoutOf(joining) / 1000} s: is "fairlead hub" running?`,
+            `the hub did not create namespace ${mailboxOf(name)} within ${timeoutOf(joining) / 1000} s; check that "fairlead hub" runs`,
         },
         deps,
         signal,
@@ -245,14 +245,14 @@ export function registerStep(joining: Joining): Step {
       if (present === undefined) return undefined;
       if (!isAdopted(present)) {
         const [was, is] = [present.spec.identity.name, identity.name];
-        return was === is ? "already there" : `identity rotated: ${is} in the place of ${was}`;
+        return was === is ? "already there" : `identity rotated from ${was} to ${is}`;
       }
-      return `took over MemberCluster ${name}, which named no cluster so far; its identity was ${present.spec.identity.kind} ${present.spec.identity.name}`;
+      return `adopted MemberCluster ${name}, which had no cluster UID; its identity was ${present.spec.identity.kind} ${present.spec.identity.name}`;
     },
   };
 }
 
-/** Made by somebody else, and not yet known to be this cluster. */
+/** Whether another program created the MemberCluster, so that it has no cluster UID yet. */
 function isAdopted(present: MemberCluster): boolean {
   return present.metadata.annotations?.[CLUSTER_UID_ANNOTATION] === undefined;
 }
@@ -277,14 +277,14 @@ export function equipStep(joining: Joining): Step {
   const { options, hub, member, present, signal } = joining;
   const { name } = options;
   return {
-    title: `tell ${member.who} where the hub is`,
+    title: `store the address of the hub in ${member.who}`,
     plan: async () => {
       const before = await member.client.find(SECRETS, SECRET_KEY, { signal });
       const { identity: kind, rotate = false } = options;
       const identity = planIdentity(name, present, { kind, rotate });
       const isCertified = identity !== undefined && (await isCertifiedFor(before, identity, joining));
       const account = `${FLEET_SYSTEM_NAMESPACE}/${bootstrapAccount(name)}`;
-      const note = "server, authorities and a token, which is used up when the member joins";
+      const note = "server, CA and a token that is valid until the member joins";
       return [
         ...(isCertified
           ? []
@@ -294,7 +294,7 @@ export function equipStep(joining: Joining): Step {
                 verb: "create",
                 kind: "ServiceAccount",
                 name: account,
-                note: "goes with the join",
+                note: "deleted when the join ends",
               } as const,
               { cluster: hub.who, verb: "issue", kind: "TokenRequest", name: account } as const,
             ]),
@@ -325,12 +325,12 @@ export function equipStep(joining: Joining): Step {
         { fieldManager: CLI_MANAGER, signal },
       );
       if (before === undefined) return undefined;
-      return proof.isNew ? "with a new token, in the place of what it had" : "already there";
+      return proof.isNew ? "with a new token, replacing the previous one" : "already there";
     },
   };
 }
 
-/** An agent that had begun to take part ends with its Secret, and takes nothing back any more. */
+/** Without its Secret a running agent stops, and removes nothing. */
 async function forgetHub({ options, deps, member: { client } }: Joining): Promise<void> {
   await client.delete(SECRETS, SECRET_KEY);
   await removeImports(client);

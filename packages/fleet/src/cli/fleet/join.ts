@@ -33,12 +33,12 @@ export interface JoinPlan {
 }
 
 /**
- * Makes a cluster a member of a fleet: its MemberCluster, an identity on the hub, the Secret by which its agent finds the
- * hub, and the agent where that is asked for. Done again for the same cluster it only mends what is missing. When it fails
- * it takes back what it did, all but kinds.
+ * Makes a cluster a member of a fleet: its MemberCluster, an identity on the hub, the Secret with which its agent finds the
+ * hub and, on request, the agent. Run again for the same cluster, it only adds what is missing. If it fails, it reverts
+ * all its changes except CRDs.
  *
  * @throws {FleetError} `OPTION_INVALID` for a bad or taken name, `API_UNAVAILABLE` when a cluster does not answer,
- *   `PRECONDITION_FAILED` with what stands in the way, `TIMED_OUT` when hub or agents do not do their part.
+ *   `PRECONDITION_FAILED` if a check fails, `TIMED_OUT` if the hub or the agents do not respond in time.
  */
 export function joinCluster(
   options: JoinOptions,
@@ -84,14 +84,14 @@ async function withBoth<T>(
   const present = await findPresent({ name, uid, hub, member, members }, deps, signal);
   const findings = [...(await checkBoth({ options, deps, hub, member, members, cidrs }, signal))];
   if ((await clusterUid(hub.client, hub.who, signal).catch(() => undefined)) === uid) {
-    const message = `the hub and ${name} are one cluster, which becomes a member of its own fleet`;
+    const message = `the hub and ${name} are the same cluster, which becomes a member of its own fleet`;
     const same: Finding = { check: "hub", status: "ok", message };
     deps.onFinding?.(same);
     findings.push(same);
   }
   const ca = options.hubCa ?? options.hub.ca;
   const followCa = ca !== undefined && (await isOwnAuthority(hub.client, ca, signal));
-  // A member of before is granted no less than it had, unless somebody says what it is to have.
+  // A member that rejoins keeps its grant, unless the user passes another one.
   const isGranted = present === undefined || options.podCidrs !== undefined;
   const annotations = { ...cidrAnnotations(cidrs), ...(isGranted ? grantAnnotation(cidrs) : {}) };
   // Awaited here: the clients end with this function.
@@ -102,8 +102,8 @@ function checkName(name: string): void {
   if (isClusterName(name)) return;
   throw new FleetError(
     "OPTION_INVALID",
-    `${JSON.stringify(name)} cannot be the name of a member: it must have 1 to 63 lower-case letters, digits and ` +
-      "dashes, and begin and end with a letter or digit",
+    `${JSON.stringify(name)} is not a valid member name: it must have 1 to 63 lower-case letters, digits and ` +
+      "dashes, and start and end with a letter or digit",
   );
 }
 
@@ -143,7 +143,7 @@ function reachabilityStep(joining: Joining): readonly Step[] {
   };
   return [
     {
-      title: `reach the hub from ${member.who}`,
+      title: `connect to the hub from ${member.who}`,
       plan: () =>
         Promise.resolve([
           {

@@ -47,7 +47,7 @@ interface Left {
   readonly signal?: AbortSignal;
 }
 
-/** Ends the agent's part in the fleet, takes back what it and `fairlead join` made, and tells users' objects. */
+/** Stops the agent, removes what it and `fairlead join` created, and updates the status of users' objects. */
 export async function cleanMember(member: KubeClient, left: Left): Promise<void> {
   const { signal } = left;
   await member.delete(SECRETS, SECRET_KEY, optional(signal));
@@ -57,9 +57,9 @@ export async function cleanMember(member: KubeClient, left: Left): Promise<void>
 }
 
 /**
- * Where no hub can say which cluster `name` is.
+ * Checks the name without a hub.
  *
- * @throws {FleetError} `OPTION_INVALID` where the cluster itself says that it is another member.
+ * @throws {FleetError} `OPTION_INVALID` if the Secret of the cluster has the name of another member.
  */
 export async function checkSaysItIs(
   member: KubeClient,
@@ -70,7 +70,7 @@ export async function checkSaysItIs(
   if (said === "" || said === name) return;
   throw new FleetError(
     "OPTION_INVALID",
-    `the cluster of --member-context is member ${said}, not ${name}: check the name, and the context`,
+    `the cluster of --member-context is member ${said}, not ${name}; check the name and the context`,
   );
 }
 
@@ -78,8 +78,8 @@ export async function checkSaysItIs(
 const MOST_LOOKS = 5;
 
 /**
- * What an agent made and could not take back. Looks again until there is nothing: the agent may have been about to write
- * when its Secret went.
+ * Removes what an agent created and did not remove. Repeats until nothing is left: the agent may have been about to write
+ * when its Secret was deleted.
  */
 export async function removeImports(member: KubeClient, signal?: AbortSignal): Promise<void> {
   for (let look = 0; look < MOST_LOOKS; look++) if ((await removeSeenImports(member, signal)) === 0) return;
@@ -130,11 +130,11 @@ type Told = KubeObject & { status?: { conditions?: Condition[] } };
 
 interface UsersKind {
   readonly of: Resource<Told>;
-  /** Put on it by agents of other origin: nobody is there any more who would take it off. */
+  /** Set by legacy agents, which no longer run to remove it. */
   readonly finalizer?: string;
-  /** Conditions that hold on: what is wrong with the object itself. */
+  /** Condition types to keep: faults of the object itself. */
   readonly keeps: readonly string[];
-  /** What an agent that leaves says beside. */
+  /** An additional condition that a leaving agent sets. */
   readonly says: Pick<Condition, "type" | "status" | "reason"> | undefined;
   readonly labels: readonly string[];
 }
@@ -178,7 +178,7 @@ async function tell(
   const options = optional(signal);
   if (finalizer !== undefined) await removeFinalizer(member, of, object, { finalizer, ...options });
   const before = object.status?.conditions ?? [];
-  // Who was told nothing of a fleet needs not be told that it is gone.
+  // An object whose status never mentioned a fleet needs no update.
   const isToldSo = before.length === 0 || before.some((it) => it.type === ACTIVE_CONDITION);
   if (isDeleting(object) || isToldSo) return;
   const { namespace = "", name } = object.metadata;

@@ -63,7 +63,7 @@ interface Leaving {
   readonly signal: AbortSignal;
 }
 
-/** A hub that is gone for good needs nothing taken back: only the member's side is left to do. */
+/** Whether the hub still exists. If it does not, only the member is cleaned up. */
 async function isHubThere(hub: KubeClient, { options, deps, signal }: Leaving): Promise<boolean> {
   const { hub: config, member, force = false } = options;
   if (config === undefined) return false;
@@ -75,7 +75,7 @@ async function isHubThere(hub: KubeClient, { options, deps, signal }: Leaving): 
     if (force) return false;
     throw new FleetError(
       "API_UNAVAILABLE",
-      `${messageOf(error)}. If it is gone for good, --force takes the member's side back without it`,
+      `${messageOf(error)}; if the hub no longer exists, pass --force to clean up the member without it`,
       { cause: error },
     );
   }
@@ -85,11 +85,11 @@ async function leaveWithoutHub(leaving: Leaving, member: KubeClient | undefined)
   const { options, progress, signal } = leaving;
   const { name } = options;
   if (member === undefined)
-    throw new FleetError("OPTION_INVALID", `without its hub, ${name} has to be named: --member-context`);
+    throw new FleetError("OPTION_INVALID", `cannot remove ${name} without its hub: pass --member-context`);
   await checkSaysItIs(member, { name, signal });
   progress(
-    `done without the hub: MemberCluster ${name} and namespace ${mailboxOf(name)} stay there, and other members go on with ` +
-      `what ${name} exported. Should it come back, "fairlead leave ${name} --force" for the hub alone takes them away`,
+    `cleaned up without the hub: MemberCluster ${name} and namespace ${mailboxOf(name)} remain there, and other members keep ` +
+      `the services of ${name}; if the hub returns, run "fairlead leave ${name} --force" against it to remove them`,
   );
   await deleteExports(leaving, member);
 }
@@ -106,10 +106,10 @@ async function leaveHub(leaving: Leaving, hub: KubeClient, member: KubeClient | 
   const { name, force = false, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
   const present = await findMember(hub, name, signal);
   if (member !== undefined) await checkIsMember(member, present, signal);
-  // Before the agents stop: they take back what hangs on them.
+  // Before the agents stop, because agents remove what depends on the exports.
   if (member !== undefined) await deleteExports(leaving, member);
   await requestLeave(hub, name, force || member === undefined, signal);
-  progress(`asked the hub to let ${name} go`);
+  progress(`asked the hub to remove ${name}`);
   await waitFor(
     hub,
     {
@@ -118,15 +118,15 @@ async function leaveHub(leaving: Leaving, hub: KubeClient, member: KubeClient | 
       timeoutMs,
       until: (it) => it === undefined,
       message: () =>
-        `${name} did not leave within ${timeoutMs / 1000} s: its agent has not withdrawn. ` +
-        'Is "fairlead member" running there? With --force the hub does without it',
+        `timed out after ${timeoutMs / 1000} s waiting for ${name} to leave: its agent has not withdrawn; ` +
+        'check that "fairlead member" runs there, or pass --force to remove it without its agent',
     },
     deps,
     signal,
   );
   const account = objectKey(FLEET_SYSTEM_NAMESPACE, bootstrapAccount(name));
   await hub.delete(SERVICE_ACCOUNTS, account, { signal });
-  progress(`the hub has forgotten ${name}`);
+  progress(`the hub deleted MemberCluster ${name}`);
 }
 
 async function removeAll(client: KubeClient, kinds: readonly Resource[], signal: AbortSignal): Promise<void> {
@@ -141,7 +141,7 @@ async function findMember(hub: KubeClient, name: string, signal: AbortSignal): P
   if (present !== undefined) return present;
   throw new FleetError(
     "OPTION_INVALID",
-    `the fleet has no member named ${JSON.stringify(name)}: see "fairlead status"`,
+    `the fleet has no member named ${JSON.stringify(name)}; see "fairlead status"`,
   );
 }
 
@@ -152,7 +152,7 @@ async function checkIsMember(member: KubeClient, present: MemberCluster, signal:
   if (expected === undefined || expected === (await clusterUid(member, `cluster ${name}`, signal))) return;
   throw new FleetError(
     "OPTION_INVALID",
-    `the cluster of --member-context is another one than ${name}: check the context, and the file that it is in`,
+    `the cluster of --member-context is not ${name}; check the context and the kubeconfig`,
   );
 }
 

@@ -6,13 +6,13 @@ export function renderDrain(result: DrainResult, output: ResultOutput): string {
 }
 
 function sentences({ cluster, mode, carriedOutBy, servedOnlyHere }: DrainResult): string[] {
-  const by = carriedOutBy.length === 0 ? "" : ` (carried out by ${carriedOutBy.join(", ")})`;
+  const by = carriedOutBy.length === 0 ? "" : ` (applied by ${carriedOutBy.join(", ")})`;
   if (mode === "None") return [`${cluster} gets new requests again${by}`];
-  const fate = mode === "Hard" ? "no requests are answered any more" : "they go on here";
+  const fate = mode === "Hard" ? "their requests are no longer served" : "they continue to be served here";
   return [
     `${cluster} is drained${by}`,
     ...(servedOnlyHere.length === 0
       ? []
-      : [`No other cluster can serve these, ${fate}:`, ...servedOnlyHere.map((it) => `  ${it}`)]),
+      : [`No other cluster can serve these services; ${fate}:`, ...servedOnlyHere.map((it) => `  ${it}`)]),
   ];
 }

@@ -33,7 +33,7 @@ function tables({ hub, clusters, services }: FleetStatus, isWide: boolean, nowMs
     at === undefined ? "never" : renderAge(nowMs - Date.parse(at));
   const parts = hub === undefined ? [] : [hubPart(hub, age)];
   if (clusters.length === 0) {
-    parts.push("No cluster has joined this fleet. fairlead join NAME makes one a member.");
+    parts.push('No cluster has joined this fleet. Run "fairlead join NAME" to add one.');
     return parts.join("\n\n");
   }
   const isDrained = clusters.some((it) => it.drained !== undefined);

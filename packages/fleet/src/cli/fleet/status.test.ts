@@ -87,7 +87,7 @@ describe("the state of a fleet", () => {
     expect(clusters.map((it) => it.name)).toEqual(["member-1", "member-2", "member-10"]);
   });
 
-  it("tells a conflict once, though it is told of each kind of export in words of its own", () => {
+  it("reports a conflict once, although each kind of export words it differently", () => {
     const said = "ports differ: a has 80 and wins; b has 81";
     const conflicts = [
       is("Conflict", "True", "ports differ: b has 81, a has 80"),
@@ -101,7 +101,7 @@ describe("the state of a fleet", () => {
     );
   });
 
-  it("counts endpoints of drained members apart from those that serve, unless nobody else serves", () => {
+  it("does not count endpoints of drained members as serving, unless no other cluster serves", () => {
     const drained = (mode: string): Member => member("b", { annotations: { "fairlead.dev/drain": mode } });
     const serving = (members: readonly Member[], ...parts: readonly Partial<FleetSnapshot>[]) => {
       const { clusters, services } = summarizeFleet(fleetOf(members, ...parts));

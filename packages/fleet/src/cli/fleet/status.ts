@@ -36,7 +36,7 @@ import type { HubProgram } from "./hub-program.ts";
 /** What a fleet looks like from its hub. */
 
 export interface FleetStatus {
-  /** Undefined where nobody looked. */
+  /** Undefined if it was not checked. */
   readonly hub?: HubProgram;
   readonly clusters: readonly ClusterStatus[];
   readonly services: readonly ServiceStatus[];
@@ -161,7 +161,10 @@ const LEAVING = "leaving";
 
 type Drains = ReadonlyMap<string, DrainMode>;
 
-/** By cluster, the endpoints that new requests are sent to. A service that nobody else has stays where it is, unless that is drained hard. */
+/**
+ * The number of endpoints that get new requests, by cluster. A service that only drained clusters export keeps its endpoints,
+ * except in clusters that are drained hard.
+ */
 function servingOf({ exports }: Pick<ServiceStatus, "exports">, drains: Drains): ReadonlyMap<string, number> {
   const ready = exports.filter((it) => it.endpoints > 0 && drains.get(it.cluster) !== "Hard");
   const open = ready.filter((it) => !drains.has(it.cluster));
@@ -173,7 +176,7 @@ function invalidExportsOf({ conditions }: AgentStatus): readonly string[] {
   return invalid === undefined ? [] : invalid.message.split("\n");
 }
 
-/** The members that a service is imported by: whose mailbox it lies in, or who read it in the view and have its namespace. */
+/** The members that import a service: the owner of its member namespace, or members that read the view and have its namespace. */
 function importersOf(
   { metadata, spec }: ImportedService,
   reports: readonly NamespaceReport[],
@@ -306,7 +309,7 @@ function summarizeExport(
   const find = (type: string, status: string) =>
     object.status?.conditions?.find((it) => it.type === type && it.status === status);
   const refused = object.status?.conditions?.find((it) => it.status === "False" && it.reason === "Refused");
-  // Of one disagreement each kind of export is told in its own words; those of the first name all sides.
+  // Each kind of export words a conflict differently; the message of the MCS kind names all sides.
   const conflict = find(MCS_CONFLICT, "True") ?? find("Conflict", "True");
   return {
     cluster,

@@ -25,34 +25,34 @@ export interface Change {
   readonly verb: "create" | "update" | "delete" | "issue" | "none";
   readonly kind: string;
   readonly name: string;
-  /** What is to be known beside. */
+  /** An additional remark. */
   readonly note?: string;
 }
 
 export interface Step {
-  /** What is done, for people: "register east with the hub". */
+  /** A title for the user, for example "register east with the hub". */
   readonly title: string;
-  /** What `run` would change, found by reading alone. */
+  /** Returns what `run` would change, by reading alone. */
   plan(): Promise<readonly Change[]>;
-  /** @returns What is to be said of it beside that it is done. */
+  /** @returns A remark for the user in addition to "done". */
   run(undo: UndoLog): Promise<string | void>;
 }
 
-/** What takes back what was done so far. */
+/** Undoes the steps done so far. */
 export class UndoLog {
   readonly #entries: { readonly what: string; readonly back: () => Promise<void> }[] = [];
 
-  /** Called before the change: one whose answer was lost is taken back too. */
+  /** Called before the change, so that a change whose response is lost is undone too. */
   add(what: string, back: () => Promise<void>): void {
     this.#entries.push({ what, back });
   }
 
-  /** Leaves all that was done so far as it is: it turned out to be somebody else's too. */
+  /** Keeps all changes so far: another client turned out to need them too. */
   keep(): void {
     this.#entries.length = 0;
   }
 
-  /** Last first. @returns What could not be taken back, and why. */
+  /** Undoes the last change first. @returns What could not be undone, and why. */
   async run(): Promise<readonly string[]> {
     const problems: string[] = [];
     for (const { what, back } of this.#entries.toReversed()) {
@@ -73,9 +73,9 @@ export interface Report {
 }
 
 /**
- * Runs the steps in turn. When one fails, all that was done is taken back, last first.
+ * Runs the steps in order. If one fails, undoes all previous ones, the last first.
  *
- * @throws {FleetError} The failure of a step, with what could not be taken back.
+ * @throws {FleetError} The failure of a step, with what could not be undone.
  */
 export async function runSteps(
   steps: readonly Step[],
@@ -92,7 +92,7 @@ export async function runSteps(
     } catch (error) {
       report({ step: step.title, status: "failed", message: messageOf(error) });
       const left = await undo.run();
-      report({ step: "take back what was done", status: left.length === 0 ? "undone" : "failed" });
+      report({ step: "roll back", status: left.length === 0 ? "undone" : "failed" });
       throw left.length === 0 ? error : withRest(error, left);
     }
   }
@@ -106,7 +106,7 @@ async function isThereAlready(step: Step): Promise<boolean> {
 
 function withRest(error: unknown, left: readonly string[]): FleetError {
   const code = Error.isError(error) && error instanceof FleetError ? error.code : "API_UNEXPECTED";
-  const message = `${messageOf(error)}. Left behind, take it back by hand: ${left.join("; ")}`;
+  const message = `${messageOf(error)}. Not rolled back; delete manually: ${left.join("; ")}`;
   return new FleetError(code, message, { cause: error });
 }
 
@@ -136,7 +136,7 @@ export async function planWanted(side: Side, { of, object }: Manifest, signal: A
   return { cluster: side.who, verb, kind: of.kind, name: key };
 }
 
-/** Whether an object is as wanted; one of which only the name is said, such as a namespace, is so when it exists. */
+/** Whether an object is as wanted. An object of which only the name is given, such as a namespace, only needs to exist. */
 function isThere(before: KubeObject, wanted: KubeObject, fieldManager: string): boolean {
   const { name: _, namespace: __, ...said } = wanted.metadata;
   if (Object.keys(wanted).length === 1 && Object.keys(said).length === 0) return true;

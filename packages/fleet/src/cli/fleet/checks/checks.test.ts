@@ -40,7 +40,7 @@ describe("the check of addresses", () => {
     ["pods that are not known", cidrs([], ["10.96.0.0/12"]), "unknown"],
   ])("with %s is as it should be", (_, own, status) => {
     expect(judgeCidrs("east", own, [west]).status).toBe(status);
-    // A cluster does not stand in its own way.
+    // A cluster does not conflict with itself.
     expect(judgeCidrs("west", own, [west]).status).not.toBe("failed");
   });
 });
@@ -83,7 +83,7 @@ describe("what a cluster that joins is granted", () => {
     expect(await granted({}, ["10.9.0.0/16"])).toBe("10.9.0.0/16,192.168.1.1/32,192.168.1.2/32");
   });
 
-  it("is nothing where later nodes may have other networks, or pods do not have what kubeadm was told", async () => {
+  it("is empty where later nodes may have other networks, or pods are outside the networks that kubeadm has", async () => {
     expect(await granted({})).toBeUndefined();
     expect(await granted({ told: "10.1.0.0/16", pods: [pod("10.77.0.1")] })).toBeUndefined();
   });

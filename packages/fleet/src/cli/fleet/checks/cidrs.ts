@@ -15,11 +15,11 @@ import type { Finding } from "./finding.ts";
 export interface Cidrs {
   readonly pods: readonly Prefix[];
   readonly services: readonly Prefix[];
-  /** The networks that its endpoints may be in, pods of later nodes included; undefined where that cannot be told. */
+  /** The networks of its endpoints, pods of future nodes included. Undefined if they cannot be determined. */
   readonly granted?: readonly Prefix[] | undefined;
 }
 
-/** From the nodes, from ServiceCIDRs, and from what kubeadm was told. What may not be read counts as unknown. */
+/** Reads the nodes, the ServiceCIDRs and the configuration of kubeadm. What the user cannot read counts as unknown. */
 export async function readCidrs(
   client: KubeClient,
   declared: readonly Prefix[],
@@ -46,7 +46,7 @@ export async function readCidrs(
   };
 }
 
-/** A network plugin may have ranges of its own, whatever kubeadm was told. @param pods - Undefined: nobody knows. */
+/** A network plugin may use other ranges than those of kubeadm. @param pods - Undefined if unknown. */
 function areAllIn(networks: readonly Prefix[], pods: readonly Pod[] | undefined): boolean {
   return (
     pods !== undefined &&
@@ -91,12 +91,12 @@ export function cidrAnnotations({ pods, services }: Cidrs): Record<string, strin
   };
 }
 
-/** What a member that joins is granted, where its networks are known as a whole. */
+/** The grant of a joining member, if all its networks are known. */
 export function grantAnnotation({ granted }: Cidrs): Record<string, string> {
   return granted === undefined ? {} : { [GRANTED_CIDRS_ANNOTATION]: formatRanges(granted) };
 }
 
-/** As `join` found them, and as the member's agent reported since: nodes come later. */
+/** The ranges that `join` found, and those that the member's agent reported since, for later nodes. */
 function cidrsOf({ metadata: { annotations }, status }: MemberCluster): Cidrs {
   const known = (name: string): readonly Prefix[] =>
     aggregated([...listedRanges(annotations?.[name]), ...listedRanges(status?.properties?.[name]?.value)]);
@@ -120,25 +120,25 @@ export function judgeCidrs(name: string, own: Cidrs, members: readonly MemberClu
     return {
       check,
       status: "failed",
-      message: `${clashes.join("; ")}: traffic would go astray. Give one cluster other ranges; if they only look the same, --skip-check cidrs`,
+      message: `${clashes.join("; ")}: traffic would be misrouted; use other ranges in one cluster, or pass --skip-check cidrs if they do not really overlap`,
     };
   if (own.pods.length === 0)
     return {
       check,
       status: "unknown",
-      message: `cluster ${name} does not say which addresses its pods have (no podCIDRs on nodes, no kubeadm-config): say it with --pod-cidr, and see to it that no other member has them; until then its endpoints may have any address`,
+      message: `cannot determine the pod addresses of cluster ${name}: its nodes have no podCIDRs, and there is no kubeadm-config; pass --pod-cidr, and make sure that no other member uses the same addresses (until then, endpoints of ${name} may have any address)`,
     };
   const silent = others.filter((it) => cidrsOf(it).pods.length === 0).map((it) => it.metadata.name);
-  const rest = silent.length === 0 ? "" : `; of ${silent.join(", ")} they are not known`;
+  const rest = silent.length === 0 ? "" : `; those of ${silent.join(", ")} are unknown`;
   const ask =
     own.granted === undefined
-      ? "; which later nodes will have is not known: say it with --pod-cidr, until then its endpoints may have any address"
+      ? "; those of future nodes are unknown: pass --pod-cidr (until then, its endpoints may have any address)"
       : "";
   const mine = own.pods.map((it) => formatPrefix(it)).join(", ");
   return {
     check,
     status: "ok",
-    message: `pods of ${name} have ${mine}, which overlap with no other member${rest}${ask}`,
+    message: `the pod addresses of ${name} (${mine}) do not overlap with those of other members${rest}${ask}`,
   };
 }
 

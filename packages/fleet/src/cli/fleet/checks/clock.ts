@@ -3,7 +3,7 @@ import type { Clock } from "@fairlead/base/clock.ts";
 import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
 import type { Finding } from "./finding.ts";
 
-/** Above the first it is said, above the second it is refused: certificates are made valid 5 minutes back. Unit: ms. */
+/** A difference above the first is a warning, above the second a failure: certificates are valid from 5 minutes ago. Unit: ms. */
 const LIMITS_MS = { warn: 30_000, fail: 300_000 };
 const ANSWER_TIMEOUT_MS = 10_000;
 
@@ -65,7 +65,11 @@ export function judgeClocks(hub: Skew, member: Skew): Finding {
   const [slow, fast] = [sorted.at(0), sorted.at(-1)];
   const apartMs = (fast?.aheadMs ?? 0) - (slow?.aheadMs ?? 0);
   if (unknown.length > 0 && apartMs <= LIMITS_MS.warn)
-    return { check, status: "unknown", message: `${unknown.join(" and ")} does not tell the time` };
+    return {
+      check,
+      status: "unknown",
+      message: `cannot read the clock of ${unknown.join(" and ")}: no Date header in the response`,
+    };
   const seconds = Math.round(apartMs / 1000);
   const message = `the clock of ${fast?.who} is ${seconds} s ahead of that of ${slow?.who}`;
   if (apartMs <= LIMITS_MS.warn) return { check, status: "ok", message: "clocks agree" };
@@ -73,6 +77,6 @@ export function judgeClocks(hub: Skew, member: Skew): Finding {
   return {
     check,
     status: "failed",
-    message: `${message}, more than ${LIMITS_MS.fail / 1000} s: certificates could be refused. Set the clocks, or --skip-check clock`,
+    message: `${message}, more than ${LIMITS_MS.fail / 1000} s, so certificates may be refused; synchronize the clocks, or pass --skip-check clock`,
   };
 }

@@ -4,8 +4,8 @@ export type CheckName = (typeof CHECKS)[number];
 
 export interface Finding {
   readonly check: CheckName;
-  /** "unknown": it could not be found out, and that is no reason to stop. */
+  /** "unknown": it cannot be determined, which does not stop the command. */
   readonly status: "ok" | "warning" | "failed" | "unknown" | "skipped";
-  /** What was looked at, what was found and, where somebody can act, what to do. */
+  /** What was checked, what was found and, if possible, what to do. */
   readonly message: string;
 }

@@ -9,9 +9,9 @@ import { HUB_LEASE, renewalOf } from "../hub-program.ts";
 import type { Side } from "../steps.ts";
 import type { Finding } from "./finding.ts";
 
-/** Without `fairlead hub` nobody makes mailboxes or approves certificates, and a join would wait for nothing. */
+/** Without `fairlead hub`, no member namespace is created and no certificate approved, so a join would never finish. */
 
-const START = "start it: chart fairlead-hub, or see that its pods run";
+const START = "install the chart fairlead-hub, or check that its pods run";
 
 export async function checkHub(
   { who, client }: Side,
@@ -25,16 +25,16 @@ export async function checkHub(
     const holder = (await renewalOf(client, seen, deps, signal))?.spec?.holderIdentity;
     if (holder !== undefined)
       return { check, status: "ok", message: `"fairlead hub" runs on ${who}, as ${holder}` };
-    const message = `"fairlead hub" does not run on ${who}: nobody renews Lease ${HUB_LEASE}, last held at ${seen.spec?.renewTime ?? "no time"}. ${START}`;
+    const message = `"fairlead hub" is not running on ${who}: Lease ${HUB_LEASE} is not being renewed (last renewal: ${seen.spec?.renewTime ?? "none"}); ${START}`;
     return { check, status: "failed", message };
   }
   const view = await client.find(NAMESPACES, objectKey(undefined, VIEW_NAMESPACE), { signal });
   const joined = members.find((it) => isConditionTrue(it.status?.conditions, "Joined"));
   if (view === undefined && joined !== undefined) {
-    const message = `"fairlead hub" was never on ${who}, though ${joined.metadata.name} has joined there: another program has its members, and approves no certificates. ${START}`;
+    const message = `"fairlead hub" was never installed on ${who}, although ${joined.metadata.name} has joined there: another program manages its members, and does not approve certificates; ${START}`;
     return { check, status: "failed", message };
   }
-  // It may run without an election.
-  const message = `whether "fairlead hub" runs on ${who} is not known: there is no Lease ${HUB_LEASE}. If what follows waits in vain, ${START}`;
+  // The hub may run without leader election.
+  const message = `cannot determine whether "fairlead hub" is running on ${who}: there is no Lease ${HUB_LEASE}; if the next steps time out, ${START}`;
   return { check, status: "unknown", message };
 }

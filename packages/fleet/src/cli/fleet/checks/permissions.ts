@@ -11,7 +11,7 @@ export interface Needed {
   readonly name?: string;
 }
 
-/** How one names what is asked for: "create secrets in fleet-system". */
+/** A permission in words: "create secrets in fleet-system". */
 function nameOf({ verb, of, subresource, namespace, name }: Needed): string {
   const kind = [of.plural, of.group].filter((it) => it !== "").join(".");
   const what = subresource === undefined ? kind : `${kind}/${subresource}`;
@@ -32,11 +32,11 @@ export async function checkPermissions(
   const missing = answers.filter((it) => !it.isAllowed).map((it) => it.name);
   const check = "permissions" as const;
   if (missing.length === 0)
-    return { check, status: "ok", message: `you may do all ${each.size} things in ${who}` };
+    return { check, status: "ok", message: `all ${each.size} required permissions are granted in ${who}` };
   return {
     check,
     status: "failed",
-    message: `in ${who} you may not ${missing.join(", ")}: take a context that may, or have somebody grant it`,
+    message: `missing permissions in ${who}: ${missing.join(", ")}; use a context that has them, or have an administrator grant them`,
   };
 }
 

@@ -4,7 +4,7 @@ import type { CoreEvent, Pod, PodCondition } from "@fairlead/kube/api/core/v1/ty
 
 /** The nearest thing to a cause that a pod's status has. */
 export function whyNotRunning(pod: Pod | undefined): string {
-  if (pod === undefined) return "it is gone";
+  if (pod === undefined) return "it was deleted";
   const { phase = "Pending", conditions = [], containerStatuses = [], message } = pod.status ?? {};
   const [container] = containerStatuses;
   const waiting = container?.state?.waiting;

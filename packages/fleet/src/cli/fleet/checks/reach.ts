@@ -19,7 +19,7 @@ export function reachHub(
       { signal, timeout: timeoutMs, agent: false, ...(ca === undefined ? {} : { ca }) },
       (answer) => {
         answer.resume();
-        resolve(`${server} answers (${answer.statusCode}), and its certificate is good`);
+        resolve(`${server} answers (${answer.statusCode}), and its certificate is valid`);
       },
     );
     asked.on("timeout", () => asked.destroy(new Error(`no answer within ${timeoutMs / 1000} s`)));

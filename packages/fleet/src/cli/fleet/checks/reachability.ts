@@ -80,21 +80,21 @@ export async function checkReachability(
     };
   } catch (error) {
     if (!hasCode(error, "TIMED_OUT")) throw error;
-    const message = `the pod that was to try it in ${member.who} did not run: ${messageOf(error)}. Give an image with --image that its nodes can pull, or --skip-check reachability`;
+    const message = `the reachability probe pod did not start in ${member.who}: ${messageOf(error)}; pass an image that its nodes can pull with --image, or --skip-check reachability`;
     return { check, status: "failed", message };
   } finally {
     await member.client.delete(PODS, key, { gracePeriodSeconds: 0 }).catch(() => {});
   }
 }
 
-/** A limit of its own: it is there in no time, or nobody makes it. Unit: milliseconds. */
+/** A separate, short limit: the account is created at once, or not at all. Unit: milliseconds. */
 const ACCOUNT_MS = 10_000;
 
-/** Every pod has one, whether it uses it or not; in a namespace that is new it comes a moment later. */
+/** Every pod needs one, whether it uses it or not; in a new namespace it is created a moment later. */
 async function awaitAccount({ who, client }: Side, deps: RuntimeDeps, signal: AbortSignal): Promise<void> {
   const key = objectKey(FLEET_SYSTEM_NAMESPACE, "default");
   const message = (): string =>
-    `${who} has not made ServiceAccount ${key}: does its kube-controller-manager run?`;
+    `${who} has no ServiceAccount ${key}; check that its kube-controller-manager runs`;
   await waitFor(
     client,
     { of: SERVICE_ACCOUNTS, key, timeoutMs: ACCOUNT_MS, until: (it) => it !== undefined, message },
@@ -104,10 +104,10 @@ async function awaitAccount({ who, client }: Side, deps: RuntimeDeps, signal: Ab
 }
 
 function remedy({ server }: HubSeenFromMember): string {
-  return `Members call the hub: open the way to ${server}, or name another address with --hub-server (and its authorities with --hub-ca-file)`;
+  return `Members connect to the hub: allow connections to ${server}, or pass another address with --hub-server (and its CA with --hub-ca-file)`;
 }
 
 function saidBy(pod: Pod | undefined): string {
   const ended = pod?.status?.containerStatuses?.[0]?.state?.terminated;
-  return (ended?.message ?? pod?.status?.message ?? "the pod went away without a word").trim();
+  return (ended?.message ?? pod?.status?.message ?? "the pod was deleted before it reported a result").trim();
 }

@@ -21,12 +21,12 @@ export function judgeVersion(who: string, version: string, minorText: string): F
   // Some providers write "30+".
   const minor = Number.parseInt(minorText, 10);
   if (Number.isNaN(minor))
-    return { check, status: "unknown", message: `${who} does not say which version it is (${version})` };
+    return { check, status: "unknown", message: `cannot determine the version of ${who} (${version})` };
   if (minor < OLDEST_MINOR)
     return {
       check,
       status: "failed",
-      message: `${who} runs Kubernetes ${version}; 1.${OLDEST_MINOR} is the oldest that is supported: upgrade it`,
+      message: `${who} runs Kubernetes ${version}; upgrade it to 1.${OLDEST_MINOR} or later`,
     };
   if (minor > NEWEST_MINOR)
     return {

@@ -19,11 +19,11 @@ export interface MemberInstall {
   readonly image: string;
   readonly imagePullPolicy: "IfNotPresent" | "Always" | "Never";
   readonly replicas: number;
-  /** Whether the cluster set's DNS is installed beside. */
+  /** Whether the cluster-set DNS is installed too. */
   readonly dns: boolean;
 }
 
-/** By which `fairlead leave` knows again what `fairlead join` installed; a chart's objects say "Helm". */
+/** Marks what `fairlead join` installed, for `fairlead leave`; objects of a chart have "Helm". */
 export const INSTALLED_BY_LABEL = "app.kubernetes.io/managed-by";
 export const INSTALLED_BY = "fairlead";
 

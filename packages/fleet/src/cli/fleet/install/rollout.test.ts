@@ -16,27 +16,23 @@ function deployment(status: Deployment["status"], replicas = 2): Deployment {
 describe("a Deployment", () => {
   const done = { observedGeneration: 3, replicas: 2, updatedReplicas: 2, availableReplicas: 2 };
 
-  it("is rolled out when all its pods are new and ready, and none of before is left", () => {
+  it("is rolled out when all its pods are updated and available, and no old pod is left", () => {
     expect(lacking(deployment(done))).toBeUndefined();
     expect(lacking(deployment({ observedGeneration: 3 }, 0))).toBeUndefined();
   });
 
   it.each([
-    [
-      "nobody has looked at it since it was changed",
-      { ...done, observedGeneration: 2 },
-      /nobody has looked at it/,
-    ],
-    ["it has no status", undefined, /nobody has looked at it/],
-    ["pods are missing", { ...done, updatedReplicas: 1 }, /^1 of 2 pods were made/],
-    ["pods of before are left", { ...done, replicas: 3 }, /^1 pods of before/],
+    ["no controller has observed its latest generation", { ...done, observedGeneration: 2 }, /not observed/],
+    ["it has no status", undefined, /not observed/],
+    ["pods are missing", { ...done, updatedReplicas: 1 }, /^1 of 2 pods are updated/],
+    ["old pods are left", { ...done, replicas: 3 }, /^1 old pods/],
     ["pods are not ready", { ...done, availableReplicas: 0 }, /^0 of 2 pods are ready/],
-  ])("is not while %s", (_, status, why) => {
+  ])("is not rolled out while %s", (_, status, why) => {
     expect(lacking(deployment(status))).toMatch(why);
   });
 
-  it("that is gone is not", () => {
-    expect(lacking(undefined)).toBe("it is gone");
+  it("is not rolled out if it was deleted", () => {
+    expect(lacking(undefined)).toBe("it was deleted");
   });
 });
 
@@ -45,7 +41,7 @@ describe("a pod that does not run", () => {
   const container = { name: "c", ready: false, restartCount: 0, image: "i", imageID: "" };
 
   it.each<[string, Pod | undefined, string]>([
-    ["went away", undefined, "it is gone"],
+    ["went away", undefined, "it was deleted"],
     [
       "waits for its image",
       pod({

@@ -8,20 +8,20 @@ import { waitFor } from "@fairlead/kube/informer/wait.ts";
 import { isReady, lastWarning, whyNotRunning } from "../checks/pods.ts";
 import type { Side } from "../steps.ts";
 
-/** Whether what was installed runs, and what is in the way where it does not. */
+/** Whether an installed Deployment is rolled out, and why not. */
 
 const NOTHING = { observedGeneration: 0, replicas: 0, updatedReplicas: 0, availableReplicas: 0 };
 
-/** What a Deployment lacks to be rolled out; undefined when it is. Judged as `kubectl rollout status` does. */
+/** What a Deployment lacks to be rolled out; undefined if it is rolled out. Same rules as `kubectl rollout status`. */
 export function lacking(deployment: Deployment | undefined): string | undefined {
-  if (deployment === undefined) return "it is gone";
+  if (deployment === undefined) return "it was deleted";
   const { metadata, spec, status } = deployment;
   const wanted = spec?.replicas ?? 1;
   const { observedGeneration, replicas, updatedReplicas, availableReplicas } = { ...NOTHING, ...status };
   if (observedGeneration < (metadata.generation ?? 0))
-    return "nobody has looked at it: does the cluster's kube-controller-manager run?";
-  if (updatedReplicas < wanted) return `${updatedReplicas} of ${wanted} pods were made`;
-  if (replicas > updatedReplicas) return `${replicas - updatedReplicas} pods of before are still there`;
+    return "its latest generation is not observed; check that the cluster's kube-controller-manager runs";
+  if (updatedReplicas < wanted) return `${updatedReplicas} of ${wanted} pods are updated`;
+  if (replicas > updatedReplicas) return `${replicas - updatedReplicas} old pods are still there`;
   if (availableReplicas < wanted) return `${availableReplicas} of ${wanted} pods are ready`;
   return undefined;
 }
@@ -62,7 +62,7 @@ async function explain({ client }: Side, name: string, signal: AbortSignal): Pro
   const labelSelector = labels.map(([label, value]) => `${label}=${value}`).join(",");
   const [pods, events] = await Promise.all([
     client.list(PODS, { namespace, labelSelector, signal }),
-    // What is known without them is said all the same.
+    // Without events, the message is only shorter.
     client.list(EVENTS, { namespace, signal }).catch(() => ({ items: [] })),
   ]);
   const stuck = pods.items.filter((it) => !isReady(it) && it.metadata.deletionTimestamp === undefined);
@@ -74,11 +74,11 @@ async function explain({ client }: Side, name: string, signal: AbortSignal): Pro
   const refusal = deployment.status?.conditions?.find(
     (it) => it.type === "ReplicaFailure" && it.status === "True",
   );
-  if (refusal?.message !== undefined) said.unshift(`. Pods are refused: ${refusal.message}`);
+  if (refusal?.message !== undefined) said.unshift(`. Pods cannot be created: ${refusal.message}`);
   return said.join("");
 }
 
-/** Where a program that has run says more. */
+/** The command that shows the logs of a container that has run. */
 function remedy({ metadata, status }: Pod): string {
   const { state, lastState } = status?.containerStatuses?.[0] ?? {};
   const logs = `: kubectl -n ${metadata.namespace ?? ""} logs ${metadata.name}`;
