@@ -44,7 +44,7 @@ Made by \`npm run generate\` from \`packages/fleet/src/authz/\`: what the code
 calls API servers with, declared once, is what charts, the hub and these tables are made from. \`test/fleet/\` runs the programs with
 exactly these rights: a request that is not declared fails a test, and so does a declaration that nothing asks for.
 
-Manifests: [rbac/](rbac/). Why it is so: [ADR 18](../adr/0018-rights-from-the-code.md), [who may do what](../design/trust.md).
+Manifests: [rbac/](rbac/). Why it is so: [ADR 18](../adr/0018-rights-from-the-code.md), [trust between hub and members](../design/trust.md).
 
 Each program has a ClusterRole, and where it needs one a Role in \`fleet-system\`. No program reads Secrets elsewhere, none writes
 CustomResourceDefinitions: they wait for those, which \`fairlead join\` and the charts install.
@@ -58,17 +58,17 @@ ${PROGRAMS.map(
 Role \`fleet-role-<member>\` in the mailbox \`fleet-member-<member>\`, written by the hub and bound to the identity of the MemberCluster.
 
 ${table("in the mailbox", MAILBOX)}
-${table("in the mailbox, for a ServiceAccount that lies in it", RENEW_TOKEN)}
+${table("in the mailbox, for a ServiceAccount in it", RENEW_TOKEN)}
 Role \`fleet-view-reader\` in \`fleet-view-default\`, one binding for each member that reads the view:
 
 ${table("in the view", VIEW)}
 ## Policies
 
 ValidatingAdmissionPolicies (Kubernetes 1.30 or newer) for the namespaces \`fleet-member-*\` and \`fleet-view-*\` of the hub. They bind
-everybody, whatever RBAC grants. The controllers check contents again. \`fairlead-annotations\` alone refuses nothing: it warns whoever writes an
-annotation of \`fairlead.dev/\` that means nothing on a namespace or a MemberCluster.
+all clients, whatever RBAC grants. The controllers check contents again. \`fairlead-annotations\` rejects nothing: it warns clients that write an
+unknown annotation of \`fairlead.dev/\` on a namespace or a MemberCluster.
 
-Who may \`administer\` \`mailboxes.fairlead.dev\` passes for the hub: the verb is ours and has no other meaning. Members of \`system:masters\` have
+A user with the verb \`administer\` on \`mailboxes.fairlead.dev\` may do what the hub may do; this custom verb has no other meaning. Members of \`system:masters\` have
 it; give it to people, or to another hub agent that writes into mailboxes, by a role of your own:
 
 \`\`\`yaml

@@ -120,7 +120,7 @@ kube-scheduler ignores all of them on nodes that lack a key, as nodes without zo
 {{- end }}
 {{- end }}
 
-{{/* Annotations of pods: what is given, and what makes them start anew. */}}
+{{/* Annotations of pods: those of the values, and checksums that restart the pods. */}}
 {{- define "fairlead.imagePullSecrets" -}}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}

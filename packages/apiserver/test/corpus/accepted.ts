@@ -261,7 +261,7 @@ export const ACCEPTED: readonly Acceptance[] = [
     },
   },
   {
-    reason: "Keys that stand twice are told by their path",
+    reason: "Duplicate keys are reported with their path",
     differences: {
       "field-validation/keys of a custom resource that stand twice": [
         `5 POST ${INSTANCES}?fieldValidation=Strict: body.message: *`,
@@ -283,7 +283,7 @@ export const ACCEPTED: readonly Acceptance[] = [
     },
   },
   {
-    reason: "Nothing more is told of an object without a name",
+    reason: "An object without a name gets no further errors",
     differences: {
       "crds/definitions that are refused": [
         `22 POST ${CRDS}?dryRun=All: body.message: *`,
@@ -294,7 +294,7 @@ export const ACCEPTED: readonly Acceptance[] = [
     },
   },
   {
-    reason: "Fields behind gates that are off belong to nobody",
+    reason: "Fields behind disabled feature gates have no manager",
     differences: {
       "kinds/what is made of a whole object: podgated": [
         "1 POST /api/v1/namespaces/$ns/pods: body.metadata.managedFields[0].*.f:stopSignal: *",
