@@ -155,6 +155,22 @@ describe("the documents", () => {
     expect(numbers.toSorted((a, b) => a - b)).toEqual(numbers.map((_, at) => at + 1));
   });
 
+  it("name in the troubleshooting page only conditions, reasons, events, codes and alerts that exist", () => {
+    const sources = [
+      ...filesBelow("packages", /(?<!\.test)\.ts$/).filter((it) => it.includes("/src/")),
+      ...filesBelow("charts", /alerts\.yaml$/),
+    ].map(read);
+    const isThere = (word: string): boolean => sources.some((it) => it.includes(word));
+    const symptoms = read("docs/guide/troubleshooting.md")
+      .split("\n")
+      .filter((line) => /^\| (?!symptom|---)/.test(line));
+    const words = symptoms
+      .flatMap((line) => [...line.matchAll(/`([^`\s]+)`/g)].map((it) => it[1] ?? ""))
+      .filter((it) => /^(?:[A-Z][A-Za-z]+|[A-Z]+(?:_[A-Z]+)+|fairlead\.dev\/[A-Za-z-]+)$/.test(it));
+    expect(words.length).toBeGreaterThan(50);
+    expect(words.filter((it) => !isThere(it))).toEqual([]);
+  });
+
   it("draw pictures that fit 80 columns", () => {
     const wide = [...read("README.md").matchAll(/^```\n(.*?)^```/gms)]
       .flatMap((block) => (block[1] ?? "").split("\n"))
