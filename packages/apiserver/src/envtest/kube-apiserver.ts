@@ -1,3 +1,4 @@
+import { parseWhole, PORTS } from "@fairlead/base/program/flags.ts";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,14 +7,7 @@ import { startApiServer } from "#server.ts";
 import { untilAborted } from "@fairlead/base/abortable.ts";
 import type { Logger } from "@fairlead/base/log.ts";
 import { authenticationOf } from "#program/access.ts";
-import {
-  certificateOf,
-  parseAddress,
-  parsePlugins,
-  parsePort,
-  readFlagFile,
-  splitList,
-} from "#program/parse.ts";
+import { certificateOf, parseAddress, parsePlugins, readFlagFile, splitList } from "#program/parse.ts";
 import { levelOf } from "@fairlead/base/program/go-command.ts";
 import { runProgram } from "@fairlead/base/program/program.ts";
 import type { EtcdHealth } from "./etcd.ts";
@@ -91,7 +85,7 @@ function optionsOf(
   const ranges = read("service-cluster-ip-range", splitList);
   const plugins = read("disable-admission-plugins", parsePlugins);
   return {
-    port: read("secure-port", parsePort) ?? 6443,
+    port: read("secure-port", (text) => parseWhole("--secure-port", text, PORTS)) ?? 6443,
     // The real one listens everywhere by default; this one is for tests on one machine.
     bindAddress: read("bind-address", parseAddress) ?? "127.0.0.1",
     authentication: authenticationOf({

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { command } from "./main.ts";
-import { parseAddress, parseCount, parseSeconds } from "./parse.ts";
+import { parseAddress, parseSeconds } from "./parse.ts";
 
 const GUIDE = readFileSync(join(import.meta.dirname, "../../../../docs/apiserver.md"), "utf8");
 
@@ -20,7 +20,6 @@ describe("the flags of the API server", () => {
     [parseSeconds, "90s", 90_000],
     [parseSeconds, "2m", 120_000],
     [parseSeconds, "250ms", 250],
-    [parseCount, "0", 0],
     [parseAddress, "fd00::1", "fd00::1"],
   ])("%o reads %j as %j", (parse, text, value) => {
     expect(parse(text)).toBe(value);
@@ -29,7 +28,6 @@ describe("the flags of the API server", () => {
   it.each<[(text: string) => unknown, string]>([
     [parseSeconds, "soon"],
     [parseSeconds, "-1s"],
-    [parseCount, "1.5"],
     [parseAddress, "foo"],
   ])("%o tells a person what is wrong with %j", (parse, text) => {
     expect(() => parse(text)).toThrow(`is expected, got "${text}"`);

@@ -2,27 +2,30 @@ import { Command, Option } from "@commander-js/extra-typings";
 import { startApiServer } from "#server.ts";
 import { CLOCK_OFFSET_FLAG, skewedClock } from "@fairlead/base/program/clock-offset.ts";
 import { untilAborted } from "@fairlead/base/abortable.ts";
+import { collect, parseWhole, PORTS } from "@fairlead/base/program/flags.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
 import { auditTo, authenticationOf } from "./access.ts";
 import {
-  collect,
   makeFolder,
   parseAddress,
-  parseCount,
   certificateOf,
   parsePlugins,
-  parsePort,
   parseSeconds,
   readFlagFile,
   splitList,
 } from "./parse.ts";
+
+const whole =
+  (flag: string, range?: { readonly min: number; readonly max: number }) =>
+  (text: string): number =>
+    parseWhole(flag, text, range);
 
 /** `fairlead apiserver`: the embedded Kubernetes API server as a program of its own. */
 export function command(): Command {
   const program = new Command("apiserver")
     .description("serve the Kubernetes API from this machine")
     .requiredOption("--data <folder>", "keys, the admin's kubeconfig (admin.kubeconfig) and the journal")
-    .option("--port <number>", "TCP port; 0 takes a free one", parsePort, 6443)
+    .option("--port <number>", "TCP port; 0 takes a free one", whole("--port", PORTS), 6443)
     .option("--bind-address <address>", "address to listen on", parseAddress, "127.0.0.1")
     .option(
       "--advertise-address <address>",
@@ -74,12 +77,32 @@ export function command(): Command {
       "where requests are written down, at level Metadata; - is standard output",
     )
     .option("--audit-policy-file <file>", "which requests are; default: all")
-    .option("--audit-log-maxsize <megabytes>", "size at which a new file is begun", parseCount, 100)
-    .option("--audit-log-maxbackup <number>", "older files that are kept", parseCount, 10)
-    .option("--max-requests-inflight <number>", "requests that read, at once", parseCount, 400)
-    .option("--max-mutating-requests-inflight <number>", "requests that write, at once", parseCount, 200)
-    .option("--max-watches <number>", "watches at once", parseCount, 20_000)
-    .option("--max-watches-per-user <number>", "watches of one user at once", parseCount, 5000)
+    .option(
+      "--audit-log-maxsize <megabytes>",
+      "size at which a new file is begun",
+      whole("--audit-log-maxsize"),
+      100,
+    )
+    .option("--audit-log-maxbackup <number>", "older files that are kept", whole("--audit-log-maxbackup"), 10)
+    .option(
+      "--max-requests-inflight <number>",
+      "requests that read, at once",
+      whole("--max-requests-inflight"),
+      400,
+    )
+    .option(
+      "--max-mutating-requests-inflight <number>",
+      "requests that write, at once",
+      whole("--max-mutating-requests-inflight"),
+      200,
+    )
+    .option("--max-watches <number>", "watches at once", whole("--max-watches"), 20_000)
+    .option(
+      "--max-watches-per-user <number>",
+      "watches of one user at once",
+      whole("--max-watches-per-user"),
+      5000,
+    )
     .option("--request-timeout <seconds>", "longest that a request may take", parseSeconds, 60_000)
     .option(
       "--shutdown-delay-duration <seconds>",

@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
 import { dirname, resolve } from "node:path";
+import { parseDuration } from "@fairlead/base/duration.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import type { CertificatePair } from "@fairlead/base/pki/keys.ts";
 
@@ -19,12 +20,6 @@ export function makeFolder(folder: string): void {
   } catch (cause) {
     throw new FleetError("OPTION_INVALID", `--data: cannot make the folder ${path}`, { cause });
   }
-}
-
-export function parsePort(text: string): number {
-  const port = Number(text);
-  if (/^[0-9]+$/.test(text) && port <= 65_535) return port;
-  throw new FleetError("OPTION_INVALID", `--port must be a number from 0 to 65535, got ${text}`);
 }
 
 /** @throws {FleetError} `OPTION_INVALID` where one of the two files is missing or cannot be read. */
@@ -95,25 +90,15 @@ export function parseAddress(text: string): string {
   throw new FleetError("OPTION_INVALID", `an IPv4 or IPv6 address is expected, got ${JSON.stringify(text)}`);
 }
 
-export function parseCount(text: string): number {
-  if (/^[0-9]{1,9}$/.test(text)) return Number(text);
-  throw new FleetError("OPTION_INVALID", `a whole number is expected, got ${JSON.stringify(text)}`);
-}
-
-/** "60", "60s", "1m". @returns Milliseconds. */
+/** A number of seconds, or a duration such as "90s". @returns Milliseconds. */
 export function parseSeconds(text: string): number {
-  const [, number = "", unit = "s"] = /^([0-9]{1,6})(ms|s|m)?$/.exec(text) ?? [];
-  if (number === "")
-    throw new FleetError("OPTION_INVALID", `a time such as 60s is expected, got ${JSON.stringify(text)}`);
-  return Number(number) * (unit === "ms" ? 1 : unit === "m" ? 60_000 : 1000);
+  const ms = /^[0-9]{1,6}$/.test(text) ? Number(text) * 1000 : parseDuration(text);
+  if (ms !== undefined) return ms;
+  throw new FleetError("OPTION_INVALID", `a time such as 60s is expected, got ${JSON.stringify(text)}`);
 }
 
 export function splitList(text: string): string[] {
   return text.split(",").map((it) => it.trim());
-}
-
-export function collect(text: string, before: string[]): string[] {
-  return [...before, text];
 }
 
 /** The text of the file that a flag names. */

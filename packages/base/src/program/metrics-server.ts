@@ -1,5 +1,6 @@
 import { createServer, type ServerResponse } from "node:http";
 import { FleetError } from "#errors.ts";
+import { type HostPort, splitHostPort } from "#netaddr/host-port.ts";
 import type { HealthCheck } from "#health.ts";
 import type { MetricsRegistry } from "#metrics.ts";
 
@@ -50,10 +51,9 @@ export async function serveMetrics(options: MetricsServerOptions): Promise<Metri
   };
 }
 
-function parseAddress(flag: string, address: string): { readonly host: string; readonly port: number } {
-  const groups = /^(?:\[(?<v6>[^\]]+)\]|(?<host>[^:]*)):(?<port>\d{1,5})$/.exec(address)?.groups ?? {};
-  const port = Number(groups["port"]);
-  if (port <= 65_535) return { host: groups["v6"] ?? groups["host"] ?? "", port };
+function parseAddress(flag: string, address: string): HostPort {
+  const found = splitHostPort(address);
+  if (found !== undefined) return found;
   throw new FleetError("OPTION_INVALID", `${flag} must be host:port, got ${JSON.stringify(address)}`);
 }
 

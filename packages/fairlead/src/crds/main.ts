@@ -11,7 +11,7 @@ import type { KubeClient } from "@fairlead/kube/types.ts";
 import { clusterConfig } from "#shared/cluster-config.ts";
 import { KUBECONFIG_FLAG, loadContext } from "#shared/contexts.ts";
 import { renderData } from "@fairlead/fleet/cli/output.ts";
-import { parseWhole } from "@fairlead/base/program/numbers.ts";
+import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { objectsOption } from "#shared/output.ts";
 import { runForPeople, sayStep } from "@fairlead/base/program/people.ts";
 

@@ -1,5 +1,5 @@
 import { checkDns } from "@fairlead/fleet/cli/dns-setup/check.ts";
-import { parseWhole } from "@fairlead/base/program/numbers.ts";
+import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { runForPeople, sayStep } from "@fairlead/base/program/people.ts";
 
 interface CheckFlags {

@@ -109,8 +109,3 @@ function clusterConfig(
   if (kubeconfig !== undefined) return loadKubeconfig(kubeconfig, { log, clock });
   return inClusterConfig({ env: process.env, clock });
 }
-
-/** For flags that may be given several times. */
-export function collect(value: string, before: readonly string[] | undefined): readonly string[] {
-  return [...(before ?? []), value];
-}

@@ -4,10 +4,10 @@ import { foldName, parseName } from "@fairlead/dns/wire/name.ts";
 import { createClusterSetSync } from "@fairlead/fleet/dns/sync.ts";
 import { createTrafficSync } from "@fairlead/fleet/dns/traffic-sync.ts";
 import { KUBECONFIG_FLAG } from "#shared/contexts.ts";
-import { parseWhole } from "@fairlead/base/program/numbers.ts";
+import { collect, parseWhole } from "@fairlead/base/program/flags.ts";
 import { resultOption } from "#shared/output.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
-import { collect, type DnsParts, runDns } from "./compose.ts";
+import { type DnsParts, runDns } from "./compose.ts";
 
 /** Longest that answers may be kept: CoreDNS's bound. Unit: seconds. */
 const MAX_TTL = 3600;

@@ -5,7 +5,7 @@ import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import type { ResultOutput } from "@fairlead/fleet/cli/output.ts";
 import { loadContext } from "#shared/contexts.ts";
-import { parseWhole } from "@fairlead/base/program/numbers.ts";
+import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { printResult } from "#shared/output.ts";
 import { runForPeople, sayStep } from "@fairlead/base/program/people.ts";
 

@@ -3,7 +3,7 @@ import { drainCluster } from "@fairlead/fleet/cli/fleet/drain.ts";
 import { renderDrain } from "@fairlead/fleet/cli/fleet/render-drain.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { KUBECONFIG_FLAG, loadContext } from "#shared/contexts.ts";
-import { parseWhole } from "@fairlead/base/program/numbers.ts";
+import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { resultOption } from "#shared/output.ts";
 import { runForPeople, sayStep } from "@fairlead/base/program/people.ts";
 

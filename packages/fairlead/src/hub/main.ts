@@ -3,8 +3,8 @@ import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
 import { HUB_DEFAULTS } from "@fairlead/fleet/hub/hub.ts";
 import { CLOCK_OFFSET_FLAG } from "@fairlead/base/program/clock-offset.ts";
 import { LEADER_FLAG } from "#shared/leader.ts";
-import { collect, CONCURRENCY_FLAG, MAX_CONCURRENT_FLAG } from "#shared/manager.ts";
-import { parseWhole } from "@fairlead/base/program/numbers.ts";
+import { CONCURRENCY_FLAG, MAX_CONCURRENT_FLAG } from "#shared/manager.ts";
+import { collect, parseWhole } from "@fairlead/base/program/flags.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
 import { runHub } from "./run.ts";
 import {

@@ -6,7 +6,7 @@ import { Primary } from "@fairlead/fleet/hub/traffic-manager/providers/rfc2136/e
 import { createRfc2136Provider } from "@fairlead/fleet/hub/traffic-manager/providers/rfc2136/provider.ts";
 import { parseName } from "@fairlead/dns/wire/name.ts";
 import { parseTsigKey } from "@fairlead/dns/wire/tsig.ts";
-import { parseWhole } from "@fairlead/base/program/numbers.ts";
+import { parseWhole } from "@fairlead/base/program/flags.ts";
 
 /** Flags of the traffic manager: the same for `fairlead hub` and the original command. */
 

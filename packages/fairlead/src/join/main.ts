@@ -10,7 +10,7 @@ import type { Change, Report } from "@fairlead/fleet/cli/fleet/steps.ts";
 import { type Prefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import { KUBECONFIG_FLAG, loadContext, refuseSameDefault } from "#shared/contexts.ts";
 import { VERSION } from "#version.ts";
-import { parseWhole } from "@fairlead/base/program/numbers.ts";
+import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { printResult, resultOption } from "#shared/output.ts";
 import { runForPeople } from "@fairlead/base/program/people.ts";
 import { sayReport } from "#shared/reports.ts";

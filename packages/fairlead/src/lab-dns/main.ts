@@ -1,10 +1,11 @@
+import { collect } from "@fairlead/base/program/flags.ts";
 import { Command } from "@commander-js/extra-typings";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { createForward } from "@fairlead/dns/forward.ts";
 import { parseSocketAddress, type SocketAddress } from "@fairlead/dns/listen-address.ts";
 import { foldName, parseName } from "@fairlead/dns/wire/name.ts";
 import { createClusterSync } from "@fairlead/lab/dns/sync.ts";
-import { collect, runDns } from "#dns/compose.ts";
+import { runDns } from "#dns/compose.ts";
 import { followCorefile } from "./corefile.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
 

@@ -1,7 +1,7 @@
+import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { hostname, networkInterfaces } from "node:os";
 import { Command } from "@commander-js/extra-typings";
 import { delay, systemClock } from "@fairlead/base/clock.ts";
-import { FleetError } from "@fairlead/base/errors.ts";
 import { EchoServer } from "@fairlead/lab/images/echo/server.ts";
 
 /** Only parsed, never extended: its options are its own affair. */
@@ -35,15 +35,15 @@ export function command(): Program {
     .action(async (flags) => {
       const server = new EchoServer({
         identity: identity(),
-        port: wholeNumber("--port", flags.port),
-        tcpPort: wholeNumber("--tcp-port", flags.tcpPort),
-        udpPort: wholeNumber("--udp-port", flags.udpPort),
-        readyDelayMs: wholeNumber("--ready-delay", flags.readyDelay),
+        port: parseWhole("--port", flags.port),
+        tcpPort: parseWhole("--tcp-port", flags.tcpPort),
+        udpPort: parseWhole("--udp-port", flags.udpPort),
+        readyDelayMs: parseWhole("--ready-delay", flags.readyDelay),
         clock: systemClock,
       });
       await server.start();
       process.stdout.write(`serving on port ${server.port}\n`);
-      await serveUntilTold(wholeNumber("--drain", flags.drain));
+      await serveUntilTold(parseWhole("--drain", flags.drain));
       await server[Symbol.asyncDispose]();
     });
 }
@@ -84,10 +84,4 @@ async function serveUntilTold(drainMs: number): Promise<void> {
   });
   process.stdout.write(`ending; serving on for ${drainMs} ms\n`);
   await delay(systemClock, drainMs, now.signal).catch(() => {});
-}
-
-function wholeNumber(flag: string, text: string): number {
-  const value = Number(text);
-  if (text !== "" && Number.isInteger(value) && value >= 0) return value;
-  throw new FleetError("OPTION_INVALID", `${flag} must be a whole number, got ${JSON.stringify(text)}`);
 }

@@ -1,5 +1,5 @@
+import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { Command } from "@commander-js/extra-typings";
-import { FleetError } from "@fairlead/base/errors.ts";
 import { startAll } from "@fairlead/base/lifecycle.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
@@ -50,8 +50,8 @@ export function command(): Program {
         const config = await loadKubeconfig(flags.kubeconfig, { clock: deps.clock });
         await using client = connect(config, { ...deps, userAgent: "kubelet/fairlead" });
         const numbers = {
-          port: wholeNumber("--port", flags.port),
-          leaseSeconds: wholeNumber("--lease-seconds", flags.leaseSeconds),
+          port: parseWhole("--port", flags.port, { min: 1, max: 65_535 }),
+          leaseSeconds: parseWhole("--lease-seconds", flags.leaseSeconds, { min: 1, max: 65_535 }),
         };
         const components = composeNode({ ...flags, ...numbers }, { client, deps, environment: process.env });
         await using _running = await startAll(components, signal);
@@ -63,10 +63,4 @@ export function command(): Program {
 
 function list(text: string): readonly string[] {
   return text.split(",").filter((it) => it !== "");
-}
-
-function wholeNumber(flag: string, text: string): number {
-  const value = Number(text);
-  if (Number.isInteger(value) && value >= 1 && value <= 65_535) return value;
-  throw new FleetError("OPTION_INVALID", `${flag} must be a whole number from 1 to 65535, got ${text}`);
 }

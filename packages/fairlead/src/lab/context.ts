@@ -56,11 +56,6 @@ export function openLab(name: string): Lab {
   return { context, layout, state: requireState(layout, name) };
 }
 
-export function parseCount(flag: string, text: string): number {
-  if (/^\d{1,9}$/.test(text)) return Number(text);
-  throw new FleetError("OPTION_INVALID", `${flag} must be a whole number, got ${JSON.stringify(text)}`);
-}
-
 /** Aborts on Ctrl-C, so that what was begun is undone or left in a state that can be mended. */
 export function untilInterrupted(): AbortSignal {
   const stop = new AbortController();

@@ -1,8 +1,9 @@
+import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { createReadStream, existsSync, statSync, watch } from "node:fs";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { tail } from "@fairlead/lab/processes.ts";
 import { planPrograms } from "@fairlead/lab/programs.ts";
-import { openLab, parseCount, untilInterrupted } from "./context.ts";
+import { openLab, untilInterrupted } from "./context.ts";
 import { inOwnNamespace } from "./user-namespace.ts";
 
 interface LogOptions {
@@ -24,7 +25,7 @@ export async function logs(program: string, options: LogOptions): Promise<void> 
   const file = lab.layout.logOf(program);
   if (!existsSync(file))
     throw new FleetError("LAB_NOT_FOUND", `${program} has not been started yet: there is no ${file}`);
-  const lines = options.tail === undefined ? Number.POSITIVE_INFINITY : parseCount("--tail", options.tail);
+  const lines = options.tail === undefined ? Number.POSITIVE_INFINITY : parseWhole("--tail", options.tail);
   const size = statSync(file).size;
   process.stdout.write(`${lines === Number.POSITIVE_INFINITY ? tail(file, 0) : tail(file, lines)}\n`);
   if (options.follow === true) await follow(file, size, untilInterrupted());

@@ -1,3 +1,4 @@
+import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { checkMachine } from "@fairlead/lab/machine.ts";
@@ -5,7 +6,7 @@ import { lockLab } from "@fairlead/lab/state.ts";
 import { checkSpec, DEFAULT_SPEC, type LabSpec } from "@fairlead/lab/topology.ts";
 import { bringUp, type LabUp } from "@fairlead/lab/up.ts";
 import { searchPath } from "@fairlead/base/program/kubectl.ts";
-import { labContext, parseCount, untilInterrupted } from "./context.ts";
+import { labContext, untilInterrupted } from "./context.ts";
 import { joinMembers } from "./fleet.ts";
 import { inOwnNamespace, isInUserNamespace } from "./user-namespace.ts";
 
@@ -23,11 +24,11 @@ interface UpOptions {
 export async function up(options: UpOptions): Promise<void> {
   const spec: LabSpec = {
     name: options.name,
-    members: parseCount("--members", options.members),
-    nodes: parseCount("--nodes", options.nodes),
+    members: parseWhole("--members", options.members),
+    nodes: parseWhole("--nodes", options.nodes),
     topology: options.topology as "flat", // Checked, with all the rest, by checkSpec.
     ipFamily: options.ipFamily as "dual",
-    leaseSeconds: parseCount("--lease-seconds", options.leaseSeconds),
+    leaseSeconds: parseWhole("--lease-seconds", options.leaseSeconds),
     bare: options.bare === true,
   };
   checkSpec(spec);

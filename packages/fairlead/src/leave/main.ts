@@ -3,7 +3,7 @@ import { FleetError } from "@fairlead/base/errors.ts";
 import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
 import type { Report } from "@fairlead/fleet/cli/fleet/steps.ts";
 import { KUBECONFIG_FLAG, loadContext, type Named, refuseSameDefault } from "#shared/contexts.ts";
-import { parseWhole } from "@fairlead/base/program/numbers.ts";
+import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { printResult, resultOption } from "#shared/output.ts";
 import { runForPeople } from "@fairlead/base/program/people.ts";
 import { sayReport } from "#shared/reports.ts";

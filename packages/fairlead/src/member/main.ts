@@ -1,3 +1,4 @@
+import { collect } from "@fairlead/base/program/flags.ts";
 import { Command, Option } from "@commander-js/extra-typings";
 import { LEASES_OF } from "@fairlead/fleet/api/fairlead.dev/leases.ts";
 import { runAgent } from "@fairlead/fleet/member/agent/agent.ts";
@@ -7,7 +8,6 @@ import { clusterConfig } from "#shared/cluster-config.ts";
 import { LEADER_FLAG, runElected } from "#shared/leader.ts";
 import {
   checksOfMember,
-  collect,
   CONCURRENCY_FLAG,
   createManagerParts,
   MAX_CONCURRENT_FLAG,

@@ -6,7 +6,7 @@ import { createMetrics, type MetricsRegistry } from "@fairlead/base/metrics.ts";
 import { createProcessMetrics } from "@fairlead/base/process-metrics.ts";
 import { type RuntimeDeps, systemDeps } from "@fairlead/base/deps.ts";
 import { skewedClock } from "@fairlead/base/program/clock-offset.ts";
-import { parseWhole } from "@fairlead/base/program/numbers.ts";
+import { parseWhole } from "@fairlead/base/program/flags.ts";
 
 /** What the programs that run controllers share. */
 
@@ -67,11 +67,6 @@ function parseConcurrency(flags: ManagerFlags): (controller: string) => number |
     byName.set(name, parseWhole(`--concurrency ${name}`, count, range));
   }
   return (controller) => byName.get(controller) ?? all;
-}
-
-/** For flags that may be given several times. */
-export function collect(value: string, before: readonly string[] | undefined): readonly string[] {
-  return [...(before ?? []), value];
 }
 
 const HUB_PART = "hub/";
