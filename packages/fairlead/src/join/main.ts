@@ -1,3 +1,4 @@
+import { HEARTBEAT_SECONDS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/defaults.ts";
 import { readFile } from "node:fs/promises";
 import { Command } from "@commander-js/extra-typings";
 import { FleetError } from "@fairlead/base/errors.ts";
@@ -72,7 +73,11 @@ export function command(): Program {
       "the networks of its pods, those of later nodes too, with commas between; default: as kubeadm was told",
     )
     .option("--dry-run", "say what would be done, and change nothing", false)
-    .option("--heartbeat-seconds <seconds>", "how often the member's agents report, 1 to 600", "60")
+    .option(
+      "--heartbeat-seconds <seconds>",
+      "how often the member's agents report, 1 to 600",
+      String(HEARTBEAT_SECONDS),
+    )
     .option("--no-wait", "do not wait until the member's agents say that they joined")
     .option("--timeout <seconds>", "how long each wait may take, 1 to 3600", "60")
     .addOption(resultOption())

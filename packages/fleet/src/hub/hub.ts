@@ -1,3 +1,4 @@
+import { LEASE_SECONDS } from "#api/cluster.kubernetes-fleet.io/defaults.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { HUB_CRDS, HUB_NET_CRDS } from "#api/crds.ts";
 import { awaitCrds } from "@fairlead/kube/definitions/crds.ts";
@@ -35,8 +36,8 @@ export interface HubOptions extends Partial<MembershipOptions> {
 }
 
 export const HUB_DEFAULTS: MembershipOptions = {
-  // KubeFleet calls a member unhealthy after 60 s, and waits 15 min for one that leaves.
-  leaseSeconds: 60,
+  leaseSeconds: LEASE_SECONDS,
+  // KubeFleet waits 15 min for a member that leaves.
   forceDeleteSeconds: 900,
 };
 

@@ -1,3 +1,4 @@
+import { HEARTBEAT_SECONDS } from "./defaults.ts";
 import type {
   CustomResourceDefinition,
   JsonSchema,
@@ -63,7 +64,7 @@ function statusOf(conditions: JsonSchema, more: Readonly<Record<string, JsonSche
 
 const HEARTBEAT = {
   ...int32("How often an agent reports. Unit: seconds.", { minimum: 1, maximum: 600 }),
-  default: 60,
+  default: HEARTBEAT_SECONDS,
 };
 const NAMESPACES = { namespaces: textMap("Namespaces placed by the fleet, and the Work of each.") };
 

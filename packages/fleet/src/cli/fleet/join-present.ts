@@ -1,3 +1,4 @@
+import { HEARTBEAT_SECONDS } from "#api/cluster.kubernetes-fleet.io/defaults.ts";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { CLUSTER_UID_ANNOTATION } from "#api/fairlead.dev/names.ts";
@@ -121,5 +122,5 @@ function lastHeard({ spec, status }: MemberCluster, nowMs: number): number | und
     .filter((it) => !Number.isNaN(it));
   if (times.length === 0) return undefined;
   const agoS = Math.max(0, Math.round((nowMs - Math.max(...times)) / 1000));
-  return agoS > SILENT_PERIODS * (spec.heartbeatPeriodSeconds ?? 60) ? undefined : agoS;
+  return agoS > SILENT_PERIODS * (spec.heartbeatPeriodSeconds ?? HEARTBEAT_SECONDS) ? undefined : agoS;
 }

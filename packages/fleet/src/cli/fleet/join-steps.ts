@@ -1,3 +1,4 @@
+import { HEARTBEAT_SECONDS } from "#api/cluster.kubernetes-fleet.io/defaults.ts";
 import { HUB_MANAGER, MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { MEMBER_CLUSTERS, type MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { CustomResourceDefinition } from "@fairlead/kube/api/apiextensions/v1/types.ts";
@@ -202,7 +203,7 @@ export function registerStep(joining: Joining): Step {
           name,
           annotations: { ...joining.annotations, [CLUSTER_UID_ANNOTATION]: joining.uid },
         };
-        const spec = { identity, heartbeatPeriodSeconds: options.heartbeatSeconds ?? 60 };
+        const spec = { identity, heartbeatPeriodSeconds: options.heartbeatSeconds ?? HEARTBEAT_SECONDS };
         try {
           await hub.client.create(MEMBER_CLUSTERS, { metadata, spec }, { signal });
         } catch (error) {

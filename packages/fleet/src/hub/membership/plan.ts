@@ -1,3 +1,4 @@
+import { HEARTBEAT_SECONDS } from "#api/cluster.kubernetes-fleet.io/defaults.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import {
   type AgentStatus,
@@ -140,7 +141,7 @@ export function planOrders(member: MemberCluster, orders: Orders): Applied<Inter
     metadata: { name, namespace: mailboxOf(name) },
     spec: {
       state: orders.state,
-      heartbeatPeriodSeconds: member.spec.heartbeatPeriodSeconds ?? 60,
+      heartbeatPeriodSeconds: member.spec.heartbeatPeriodSeconds ?? HEARTBEAT_SECONDS,
       leaseDurationSeconds: orders.leaseSeconds,
       ...(suspects.length === 0 ? {} : { suspects }),
       ...(orders.drained.length === 0 ? {} : { drained: [...orders.drained] }),

@@ -1,3 +1,4 @@
+import { HEARTBEAT_SECONDS } from "#api/cluster.kubernetes-fleet.io/defaults.ts";
 import {
   type AgentStatus,
   INTERNAL_MEMBER_CLUSTERS,
@@ -82,7 +83,7 @@ async function reconcile(
   const isLeaving = orders.spec.state === "Leave";
   // While something is left, the hub has to wait; a change of what is left brings us here again.
   if (isLeaving && !isWithdrawn(session)) return;
-  const periodMs = (orders.spec.heartbeatPeriodSeconds ?? 60) * 1000;
+  const periodMs = (orders.spec.heartbeatPeriodSeconds ?? HEARTBEAT_SECONDS) * 1000;
   const next = planAgents(session, orders, isLeaving);
   if (next === undefined) {
     const dueInMs = heardAtMs(session, orders) + periodMs - deps.clock.now();
@@ -139,7 +140,7 @@ function planAgents(
   const before = orders.status?.agentStatus ?? [];
   const agents = agentsOf(session.part);
   const now = deps.clock.now();
-  const periodMs = (orders.spec.heartbeatPeriodSeconds ?? 60) * 1000 * (1 - JITTER);
+  const periodMs = (orders.spec.heartbeatPeriodSeconds ?? HEARTBEAT_SECONDS) * 1000 * (1 - JITTER);
   const joined = isLeaving
     ? { status: "False" as const, reason: "AgentLeft", message: "" }
     : { status: "True" as const, reason: "AgentJoined", message: "" };
