@@ -71,7 +71,7 @@ export default defineConfig({
           name: "integration",
           include: [INTEGRATION, "{test,packages/*/test}/**/*.test.ts"],
           setupFiles: SETUP,
-          exclude: ["test/lab/**", "test/e2e/fleet.test.ts", ...UNIT.slice(1), ...EXCLUDED],
+          exclude: ["test/{lab,release}/**", "test/e2e/fleet.test.ts", ...UNIT.slice(1), ...EXCLUDED],
           testTimeout: 30_000,
           // A real kube-apiserver takes its time to start (`npm run test:real`).
           ...(process.env["TEST_API_SERVER"] === "real" ? { hookTimeout: 180_000 } : {}),
@@ -92,7 +92,7 @@ export default defineConfig({
         test: {
           ...LAB,
           name: "lab",
-          include: ["test/lab/**/*.test.ts"],
+          include: ["test/{lab,release}/**/*.test.ts"],
           exclude: ON_MACHINE,
           ...(canIsolate ? { pool: isolatedPool } : {}),
         },

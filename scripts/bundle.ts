@@ -1,7 +1,7 @@
 /** Bundles the programs: what the lab, the CLI of a checkout and the images start. */
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { build, type Metafile, type Plugin } from "esbuild";
+import { build, type BuildOptions, type Metafile, type Plugin } from "esbuild";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -33,6 +33,32 @@ const latePackages: Plugin = {
   },
 };
 
+/** Takes the native library of koffi from the single executable, in which no package is found. */
+const embeddedKoffi: Plugin = {
+  name: "embedded-koffi",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^koffi$/ }, () => ({ path: "koffi", namespace: "embedded-koffi" }));
+    onLoad({ filter: /.*/, namespace: "embedded-koffi" }, () => ({
+      contents: 'export { koffi as default } from "./packages/fairlead/src/executable/koffi.ts";',
+      resolveDir: root,
+    }));
+  },
+};
+
+/** What both bundles have in common. */
+const COMMON = {
+  absWorkingDir: root,
+  bundle: true,
+  platform: "node",
+  target: "node24",
+  metafile: true,
+  minifySyntax: true,
+  minifyWhitespace: true,
+  plugins: [plainHttp, latePackages],
+  legalComments: "none",
+  logLevel: "warning",
+} as const satisfies BuildOptions;
+
 /**
  * Makes `fairlead.mjs` and, beside it, the chunks that its commands load when they are asked for.
  *
@@ -40,27 +66,36 @@ const latePackages: Plugin = {
  */
 export async function buildBundle(outdir: string): Promise<Metafile> {
   const { metafile } = await build({
-    absWorkingDir: root,
+    ...COMMON,
     entryPoints: { fairlead: "packages/fairlead/src/main.ts" },
     outdir,
     outExtension: { ".js": ".mjs" },
-    bundle: true,
     splitting: true,
-    platform: "node",
     format: "esm",
-    target: "node24",
     sourcemap: true,
-    metafile: true,
-    minifySyntax: true,
-    minifyWhitespace: true,
-    plugins: [plainHttp, latePackages],
-    legalComments: "none",
-    logLevel: "warning",
     // koffi finds its native library beside itself.
     external: ["koffi"],
     banner: {
       js: 'import { createRequire as __createRequire } from "node:module";const require=__createRequire(import.meta.url);',
     },
+  });
+  return metafile;
+}
+
+/**
+ * Makes one CommonJS file of all programs: a single executable loads neither modules nor further files.
+ *
+ * @returns What went into it.
+ */
+export async function buildOneFile(outfile: string): Promise<Metafile> {
+  const { metafile } = await build({
+    ...COMMON,
+    entryPoints: ["packages/fairlead/src/executable/main.ts"],
+    outfile,
+    format: "cjs",
+    supported: { "dynamic-import": false },
+    plugins: [...COMMON.plugins, embeddedKoffi],
+    define: { "import.meta.url": "__filename" },
   });
   return metafile;
 }

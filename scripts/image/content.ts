@@ -18,7 +18,7 @@ export const LICENSE = "Apache-2.0";
 /** Not root, and nobody that a node has. */
 export const USER = 65_532;
 
-const file = (path: string, data: string | Uint8Array, mode = 0o644): TarEntry => ({
+export const file = (path: string, data: string | Uint8Array, mode = 0o644): TarEntry => ({
   type: "file",
   path,
   mode,

@@ -21,33 +21,14 @@ export interface ImageSpec {
   readonly compression: number;
 }
 
-interface Descriptor {
-  readonly mediaType: string;
-  readonly digest: string;
-  readonly size: number;
-}
-
 const MEDIA = "application/vnd.oci.image";
 
-/** Writes the layout into `folder`, and returns the digest of the image's manifest. */
+/** Writes the layout of an image into `folder`, and returns the digest of its manifest. */
 export function writeLayout(folder: string, spec: ImageSpec): string {
-  const blobs = join(folder, "blobs", "sha256");
-  mkdirSync(blobs, { recursive: true });
-  const put = (mediaType: string, data: Uint8Array): Descriptor => {
-    const digest = sha256(data);
-    writeFileSync(join(blobs, digest.slice("sha256:".length)), data);
-    return { mediaType, digest, size: data.length };
-  };
-  const putJson = (kind: string, value: object): Descriptor =>
-    put(`${MEDIA}.${kind}.v1+json`, Buffer.from(JSON.stringify(value)));
-
   const tars = spec.layers.map(({ what, entries }) => ({ what, tar: writeTar(entries, spec.modified) }));
-  const layers = tars.map(({ tar }) =>
-    put(`${MEDIA}.layer.v1.tar+gzip`, gzipSync(tar, { level: spec.compression })),
-  );
   const created = new Date(spec.modified * 1000).toISOString().replace(".000", "");
   const platform = { architecture: spec.architecture, os: "linux" };
-  const config = putJson("config", {
+  const config = {
     created,
     ...platform,
     config: {
@@ -59,26 +40,63 @@ export function writeLayout(folder: string, spec: ImageSpec): string {
     },
     rootfs: { type: "layers", diff_ids: tars.map(({ tar }) => sha256(tar)) },
     history: tars.map(({ what }) => ({ created, created_by: what })),
+  };
+  return writeArtifact(folder, {
+    config: { mediaType: `${MEDIA}.config.v1+json`, data: Buffer.from(JSON.stringify(config)) },
+    layers: tars.map(({ tar }) => ({
+      mediaType: `${MEDIA}.layer.v1.tar+gzip`,
+      data: gzipSync(tar, { level: spec.compression }),
+    })),
+    annotations: spec.labels,
+    platform,
+    references: {
+      "org.opencontainers.image.ref.name": spec.version,
+      // By which container engines name what they load.
+      "io.containerd.image.name": `${spec.name}:${spec.version}`,
+    },
   });
-  const manifest = putJson("manifest", {
+}
+
+interface Blob {
+  readonly mediaType: string;
+  readonly data: Uint8Array;
+}
+
+export interface ArtifactSpec {
+  readonly config: Blob;
+  readonly layers: readonly Blob[];
+  /** Of the manifest. */
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly platform?: { readonly architecture: string; readonly os: string };
+  /** Annotations by which tools find the manifest in the layout's index. */
+  readonly references: Readonly<Record<string, string>>;
+}
+
+/** Writes a layout with one artifact into `folder`, and returns the digest of its manifest. */
+export function writeArtifact(folder: string, spec: ArtifactSpec): string {
+  const blobs = join(folder, "blobs", "sha256");
+  mkdirSync(blobs, { recursive: true });
+  const put = ({ mediaType, data }: Blob) => {
+    const digest = sha256(data);
+    writeFileSync(join(blobs, digest.slice("sha256:".length)), data);
+    return { mediaType, digest, size: data.length };
+  };
+  const content = {
     schemaVersion: 2,
     mediaType: `${MEDIA}.manifest.v1+json`,
-    config,
-    layers,
-    annotations: spec.labels,
-  });
+    config: put(spec.config),
+    layers: spec.layers.map((it) => put(it)),
+    annotations: spec.annotations,
+  };
+  const manifest = put({ mediaType: content.mediaType, data: Buffer.from(JSON.stringify(content)) });
   const index = {
     schemaVersion: 2,
     mediaType: `${MEDIA}.index.v1+json`,
     manifests: [
       {
         ...manifest,
-        platform,
-        annotations: {
-          "org.opencontainers.image.ref.name": spec.version,
-          // By which container engines name what they load.
-          "io.containerd.image.name": `${spec.name}:${spec.version}`,
-        },
+        ...(spec.platform === undefined ? {} : { platform: spec.platform }),
+        annotations: spec.references,
       },
     ],
   };

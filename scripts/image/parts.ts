@@ -43,7 +43,8 @@ function folderOf(path: string): readonly string[] {
   return found === null ? [] : [join(root, found[0])];
 }
 
-function partIn(folder: string): Part {
+/** The npm package in a folder. */
+export function partIn(folder: string): Part {
   const { name, version, license } = JSON.parse(
     readFileSync(join(folder, "package.json"), "utf8"),
   ) as Manifest;

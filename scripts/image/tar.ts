@@ -6,10 +6,11 @@
 export type TarEntry = { readonly path: string; readonly mode: number } & (
   | { readonly type: "file"; readonly data: Uint8Array }
   | { readonly type: "directory" }
+  | { readonly type: "link"; readonly target: string }
 );
 
 const BLOCK = 512;
-const TYPES = { file: "0", directory: "5" } as const;
+const TYPES = { file: "0", link: "2", directory: "5" } as const;
 
 /** @param modified Unit: seconds since the Unix epoch. */
 export function writeTar(entries: readonly TarEntry[], modified: number): Buffer {
@@ -42,6 +43,7 @@ function header(entry: TarEntry, size: number, modified: number): Buffer {
   octal(size, 124, 12);
   octal(modified, 136, 12);
   text(TYPES[entry.type], 156, 1);
+  if (entry.type === "link") text(entry.target, 157, 100);
   text("ustar", 257, 6);
   text("00", 263, 2);
   octal(0, 329, 8);

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { VERSION as SERVED } from "#http/version.ts";
 import { findKubectl } from "@fairlead/base/program/kubectl.ts";
+import { ownCommand } from "@fairlead/base/program/self.ts";
 
 /** The programs that envtest looks for in KUBEBUILDER_ASSETS, beside kubectl. */
 const PROGRAMS = ["kube-apiserver", "etcd"] as const;
@@ -47,7 +48,7 @@ export function writeAssets(binDir: string): Assets {
 }
 
 function writeProgram(folder: string, name: string): void {
-  const command = [process.execPath, ...process.execArgv, process.argv[1] ?? ""].map(quote).join(" ");
+  const command = ownCommand(process.execArgv).map(quote).join(" ");
   const made = join(folder, `.${name}.${process.pid}`);
   writeFileSync(made, `#!/bin/sh\nexec ${command} ${name} "$@"\n`, { mode: 0o755 });
   renameSync(made, join(folder, name));

@@ -1,6 +1,7 @@
-import { join } from "node:path";
+import { resolve } from "node:path";
 import { FleetError } from "#errors.ts";
 import { findProgram } from "#find-program.ts";
+import { ownEntry } from "./self.ts";
 
 export function searchPath(): string {
   return process.env["PATH"] ?? "/usr/sbin:/usr/bin:/sbin:/bin";
@@ -16,7 +17,7 @@ export function findKubectl(tools: string = toolsFolder()): string {
   );
 }
 
-/** From the bundle, which lies in a folder of `dist/`. */
+/** Of the checkout whose bundle this is, which is in a folder of `dist/`. Elsewhere a folder that does not exist. */
 export function toolsFolder(): string {
-  return join(process.argv[1] ?? "", "..", "..", "..", "node_modules", ".tools");
+  return resolve(ownEntry() ?? process.execPath, "..", "..", "..", "node_modules", ".tools");
 }

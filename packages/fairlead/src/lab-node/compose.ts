@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import type { Component } from "@fairlead/base/lifecycle.ts";
+import { ownEntry } from "@fairlead/base/program/self.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
@@ -96,12 +97,14 @@ export function composeNode(flags: NodeFlags, { client, deps, environment }: Nod
 
 /** What images may count on: the machine's programs, and our own executable as it runs now. */
 function describeMachine(flags: NodeFlags, environment: NodeDeps["environment"]): Machine {
-  const entry = realpathSync(environment["FAIRLEAD_ENTRY"] ?? process.argv[1] ?? "");
-  const node = realpathSync(process.execPath);
+  const started = ownEntry();
+  const entry = started === undefined ? undefined : (environment["FAIRLEAD_ENTRY"] ?? started);
+  const executable = realpathSync(process.execPath);
+  const own = entry === undefined ? undefined : realpathSync(entry);
   return {
     has: (program) => SYSTEM_PATH.split(":").some((folder) => isExecutable(join(folder, program))),
-    fairlead: [node, entry],
-    fairleadFiles: [packageOf(entry), node],
+    fairlead: own === undefined ? [executable] : [executable, own],
+    fairleadFiles: own === undefined ? [executable] : [packageOf(own), executable],
     hostname: hostname(),
     identity: {
       NODE_NAME: flags.nodeName,

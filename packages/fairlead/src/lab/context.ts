@@ -10,6 +10,7 @@ import { requireState } from "@fairlead/lab/state.ts";
 import { checkLabName } from "@fairlead/lab/topology.ts";
 import type { LabContext } from "@fairlead/lab/up.ts";
 import { searchPath } from "@fairlead/base/program/kubectl.ts";
+import { ownCommand, ownEntry } from "@fairlead/base/program/self.ts";
 import { fleetInstall } from "./install.ts";
 
 /** What the lab commands take from their surroundings. */
@@ -27,21 +28,21 @@ export function stateRoot(): string {
 }
 
 export function labContext(): LabContext {
-  const entry = process.argv[1] ?? "";
+  const entry = ownEntry();
   // Made with the bundle of a checkout; elsewhere there is none.
-  const cache = join(dirname(entry), "compile-cache");
+  const cache = entry === undefined ? "" : join(dirname(entry), "compile-cache");
   return {
     stateRoot: stateRoot(),
     clock: systemClock,
     log: silentLogger,
     fleet: fleetInstall,
     launcher: {
-      command: [process.execPath, "--disable-warning=ExperimentalWarning", entry],
+      command: ownCommand(["--disable-warning=ExperimentalWarning"]),
       env: {
         PATH: searchPath(),
         HOME: homedir(),
         LANG: "C.UTF-8",
-        FAIRLEAD_ENTRY: entry,
+        ...(entry === undefined ? {} : { FAIRLEAD_ENTRY: entry }),
         ...(existsSync(cache) ? { NODE_COMPILE_CACHE: cache } : {}),
       },
     },

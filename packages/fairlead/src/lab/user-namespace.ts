@@ -10,6 +10,7 @@ import { exec, start } from "@fairlead/base/exec.ts";
 import { endProcesses, LAB_VARIABLE, signalProcess, startTicksOf } from "@fairlead/lab/processes.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { makeStateRoot } from "@fairlead/lab/state.ts";
+import { ownCommand } from "@fairlead/base/program/self.ts";
 import { stateRoot } from "./context.ts";
 
 const HOLDER_FILE = ".user-namespace.json";
@@ -56,8 +57,8 @@ export async function inOwnNamespace(otherwise?: "start it"): Promise<boolean> {
       HERE,
       "sh",
       process.cwd(),
-      process.execPath,
-      ...process.argv.slice(1),
+      ...ownCommand(),
+      ...process.argv.slice(2),
     ],
     { stdio: "inherit", env: { ...environment(), FAIRLEAD_USERNS: String(uid), FAIRLEAD_STATE: root } },
   );

@@ -33,7 +33,7 @@ export type ImageResult =
 export interface Machine {
   /** Whether a program of this name is on the search path. */
   has(program: string): boolean;
-  /** How to start a program of Fairlead itself: the Node binary and the entry file. */
+  /** How to start a program of Fairlead itself: the Node binary and the entry file, or a single executable. */
   readonly fairlead: readonly string[];
   /** What those need to be visible. */
   readonly fairleadFiles: readonly string[];
@@ -143,7 +143,10 @@ export function resolveImage(text: string, machine: Machine): ImageResult {
     return { found: true, program: { image, entrypoint, cmd, env, needs: [], scripts } };
   }
   const entrypoint = [...machine.fairlead, ...entry.own];
-  const scripts = { node: `#!/bin/sh\nexec '${machine.fairlead[0] ?? "node"}' "$@"\n` };
+  const [node = "node", entryFile] = machine.fairlead;
+  // A single executable has a Node that runs nothing else.
+  const scripts: Readonly<Record<string, string>> =
+    entryFile === undefined ? {} : { node: `#!/bin/sh\nexec '${node}' "$@"\n` };
   const env = { ...machine.identity, PATH: `${SCRIPT_FOLDER}:${SYSTEM_PATH}` };
   return { found: true, program: { image, entrypoint, cmd: [], env, needs: machine.fairleadFiles, scripts } };
 }

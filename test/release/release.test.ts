@@ -1,0 +1,235 @@
+import { generateKeyPairSync } from "node:crypto";
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { exec, type ExecResult } from "@fairlead/base/exec.ts";
+import { VERSION } from "@fairlead/fairlead/version.ts";
+import { buildBundle, buildOneFile } from "../../scripts/bundle.ts";
+import { libraries, pinnedNode } from "../../scripts/image/content.ts";
+import { buildRelease } from "../../scripts/release/build.ts";
+import { bundledParts } from "../../scripts/image/parts.ts";
+import { chartLayout, CHARTS, packChart } from "../../scripts/release/charts.ts";
+import { prepareBlob } from "../../scripts/release/executable.ts";
+import { npmPackage } from "../../scripts/release/npm.ts";
+import { checkout } from "../support/lab-fixture.ts";
+import { serveRegistry } from "./registry.ts";
+
+/** What people install: each file is installed where nothing of the checkout is, and started. */
+
+const ARCHITECTURE = process.arch === "arm64" ? "arm64" : "x64";
+const SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const HELM = join(checkout, "node_modules", ".tools", "helm");
+const KUBECTL = join(checkout, "node_modules", ".tools", "kubectl");
+
+let work = "";
+let release = "";
+let files: readonly string[] = [];
+const key = generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" });
+const options = { modified: 86_400, compression: 1, signingKey: String(key) };
+
+beforeAll(async () => {
+  work = mkdtempSync(join(tmpdir(), "release-"));
+  release = join(work, "release");
+  files = await buildRelease({ ...options, folder: release, architectures: [ARCHITECTURE] });
+}, 300_000);
+afterAll(() => rmSync(work, { recursive: true, force: true }));
+
+const artefact = (name: string): string => join(release, name);
+function folder(name: string): string {
+  mkdirSync(join(work, name), { recursive: true });
+  return join(work, name);
+}
+
+/** Runs a program as somebody who has nothing but the system and what is in `path`. */
+function run(path: readonly string[], command: string, ...args: readonly string[]): Promise<ExecResult> {
+  const env = { PATH: [...path, SYSTEM_PATH].join(":"), HOME: folder("home") };
+  return exec(command, args, { env, cwd: folder("home"), timeoutMs: 100_000 });
+}
+
+describe("the checksums of a release", () => {
+  it("cover every file, and are verified by sha256sum", async () => {
+    const { stdout } = await exec("sha256sum", ["--check", "--strict", "SHA256SUMS"], { cwd: release });
+    const sums = new Set(["SHA256SUMS", "SHA256SUMS.sig", "SHA256SUMS.pem"]);
+    const expected = files.filter((it) => !sums.has(it)).map((it) => `${it}: OK`);
+    expect(stdout.trimEnd().split("\n").toSorted()).toEqual(expected.toSorted());
+  });
+
+  it("have a signature that openssl verifies, and refuses after a change of one byte", async () => {
+    const verify = (sums: string) => {
+      const read = ["-rawin", "-in", sums, "-sigfile", "SHA256SUMS.sig"];
+      const args = ["pkeyutl", "-verify", "-pubin", "-inkey", "SHA256SUMS.pem", ...read];
+      return exec("openssl", args, { cwd: release, allowFailure: true });
+    };
+    expect((await verify("SHA256SUMS")).stdout).toContain("Signature Verified Successfully");
+    const changed = join(work, "changed");
+    writeFileSync(changed, readFileSync(artefact("SHA256SUMS"), "utf8").replace("0", "1"));
+    expect((await verify(changed)).exitCode).toBe(1);
+  });
+});
+
+describe("a second build", () => {
+  it("makes the same npm package and charts", async () => {
+    const bundle = folder("bundle");
+    const again = new Map([
+      [`fairlead-${VERSION}.tgz`, npmPackage(bundle, bundledParts(await buildBundle(bundle)), options)],
+    ]);
+    for (const name of CHARTS) {
+      const chart = packChart(name, options);
+      again.set(`${name}-${VERSION}.tgz`, chart);
+      again.set(`${name}-${VERSION}.oci.tar`, chartLayout(name, chart, options.modified));
+    }
+    for (const [name, data] of again)
+      expect({ name, same: data.equals(readFileSync(artefact(name))) }).toEqual({ name, same: true });
+  });
+
+  it("makes the same content of the single executable, compiled code included", async () => {
+    const blobs = ["first", "second"].map(async (name) => {
+      await buildOneFile(join(folder(name), "fairlead.cjs"));
+      return readFileSync(await prepareBlob({ architecture: ARCHITECTURE, work: folder(name) }));
+    });
+    const [first, second] = await Promise.all(blobs);
+    expect(first?.equals(second ?? Buffer.of())).toBe(true);
+  }, 120_000);
+});
+
+describe("the npm package", () => {
+  let bin = "";
+  const node = pinnedNode().replace(/\/node$/, "");
+  beforeAll(async () => {
+    const packages = ["koffi", `@koromix/koffi-linux-${ARCHITECTURE}`];
+    await using registry = await serveRegistry({
+      packages: packages.map((it) => join(checkout, "node_modules", it)),
+      layouts: new Map(),
+    });
+    const prefix = folder("npm");
+    const flags = ["--prefix", prefix, "--registry", `http://${registry.host}/`, "--no-audit", "--no-fund"];
+    await run([node], "npm", "install", "--global", ...flags, artefact(`fairlead-${VERSION}.tgz`));
+    bin = join(prefix, "bin");
+  }, 60_000);
+
+  it("installs a command that runs on Node 24", async () => {
+    expect((await run([bin, node], "fairlead", "--version")).stdout).toBe(`fairlead ${VERSION}\n`);
+  });
+
+  it("installs the native library that it needs", async () => {
+    const at = join(bin, "..", "lib", "node_modules", "fairlead", "node_modules");
+    const script = `console.log(require(${JSON.stringify(join(at, "koffi"))}).load(null).func("int getpid()")() === process.pid)`;
+    expect((await run([node], "node", "-e", script)).stdout).toBe("true\n");
+  });
+
+  it("says which Node it needs if it is started on an older one", async () => {
+    const older = folder("older");
+    const script = join(bin, "..", "lib", "node_modules", "fairlead", "lib", "start.mjs");
+    const code = `Object.defineProperty(process.versions, "node", { value: "20.1.0" }); import(${JSON.stringify(script)});`;
+    writeFileSync(join(older, "old.mjs"), code);
+    const { stderr, exitCode } = await exec(join(node, "node"), [join(older, "old.mjs")], {
+      allowFailure: true,
+    });
+    expect({ stderr, exitCode }).toEqual({
+      stderr: expect.stringContaining("fairlead: needs Node 24 or newer") as string,
+      exitCode: 1,
+    });
+  });
+
+  it.runIf(process.arch === "x64")("is a plugin of kubectl", async () => {
+    const tools = folder("tools");
+    await exec("ln", ["-s", KUBECTL, tools]);
+    expect((await run([bin, node, tools], "kubectl", "fairlead", "--version")).stdout).toBe(
+      `fairlead ${VERSION}\n`,
+    );
+  });
+});
+
+describe("the Debian package", () => {
+  let root = "";
+  beforeAll(async () => {
+    root = folder("root");
+    for (const { files: of } of await libraries(pinnedNode()))
+      for (const it of of)
+        if (it.type === "file") {
+          mkdirSync(join(root, it.path, ".."), { recursive: true });
+          writeFileSync(join(root, it.path), it.data, { mode: it.mode });
+        }
+    mkdirSync(join(root, "var/lib/dpkg/info"), { recursive: true });
+    mkdirSync(join(root, "var/lib/dpkg/updates"));
+    for (const it of ["status", "available"]) writeFileSync(join(root, "var/lib/dpkg", it), "");
+    const name = files.find((it) => it.endsWith(".deb")) ?? "";
+    // What it depends on is there, as files of no package.
+    await exec("dpkg", [`--root=${root}`, "--force-depends", "--install", artefact(name)], {
+      timeoutMs: 60_000,
+    });
+  }, 60_000);
+
+  it("is installed by dpkg into an empty root, and runs there", async () => {
+    const { stdout } = await exec("chroot", [root, "/usr/bin/fairlead", "--version"]);
+    expect(stdout).toBe(`fairlead ${VERSION}\n`);
+    expect((await exec("chroot", [root, "/usr/bin/kubectl-fairlead", "--version"])).stdout).toBe(stdout);
+  });
+
+  it("leaves its files as its list of files has them", async () => {
+    const { stdout } = await exec("dpkg", [`--root=${root}`, "--listfiles", "fairlead"]);
+    expect(stdout).toContain("/usr/bin/fairlead\n");
+    expect(stdout).toContain("/usr/share/doc/fairlead/NOTICES\n");
+  });
+});
+
+describe("the single executable", () => {
+  const fairlead = (...args: readonly string[]): Promise<ExecResult> =>
+    run([folder("bin")], join(folder("bin"), "fairlead"), ...args);
+  beforeAll(async () => {
+    await exec("cp", [artefact(`fairlead-linux-${ARCHITECTURE}`), join(folder("bin"), "fairlead")]);
+    chmodSync(join(folder("bin"), "fairlead"), 0o755);
+  });
+
+  it("runs without Node", async () => {
+    expect((await fairlead("--version")).stdout).toBe(`fairlead ${VERSION}\n`);
+  });
+
+  it("is one of its programs if it is called by that name", async () => {
+    await exec("ln", ["-sf", "fairlead", join(folder("bin"), "net-crd-installer")]);
+    const { stderr, exitCode } = await exec(join(folder("bin"), "net-crd-installer"), ["--nonsense"], {
+      allowFailure: true,
+    });
+    expect({ stderr, exitCode }).toEqual({
+      stderr: expect.stringMatching(/^net-crd-installer: unknown option '--nonsense'/) as string,
+      exitCode: 2,
+    });
+  });
+
+  it("starts the programs of a lab, and the lab's containers, from itself", async () => {
+    const up = await fairlead("lab", "up", "--members", "1", "--nodes", "1");
+    try {
+      expect(up.stdout).toContain("Lab demo is up: a hub and 1 member");
+      const manifest = join(work, "pod.yaml");
+      const pod = { apiVersion: "v1", kind: "Pod", metadata: { name: "echo", namespace: "default" } };
+      const containers = [{ name: "echo", image: "fairlead.dev/echo", args: ["--port", "8080"] }];
+      writeFileSync(manifest, JSON.stringify({ ...pod, spec: { containers } }));
+      const kubectl = (...args: readonly string[]): Promise<ExecResult> =>
+        run([join(KUBECTL, "..")], join(folder("bin"), "fairlead"), "lab", "kubectl", "member-1", ...args);
+      await kubectl("apply", "-f", manifest);
+      await kubectl("wait", "--for=condition=Ready", "pod/echo", "--timeout=60s");
+      expect((await fairlead("lab", "status")).stdout).toMatch(/member-1 .* 1\/1 +1\/1/);
+    } finally {
+      expect((await fairlead("lab", "down")).stdout).toContain("Lab demo is down");
+    }
+  }, 120_000);
+});
+
+describe.runIf(process.arch === "x64")("a chart", () => {
+  it.for(CHARTS)("%s is read by Helm from its archive and from a registry", async (name) => {
+    const layout = folder(`${name}.oci`);
+    await exec("tar", ["-C", layout, "-xf", artefact(`${name}-${VERSION}.oci.tar`)]);
+    await using registry = await serveRegistry({
+      packages: [],
+      layouts: new Map([[`charts/${name}`, layout]]),
+    });
+    const reference = `oci://${registry.host}/charts/${name}`;
+    const pulled = folder("pulled");
+    await run([], HELM, "pull", reference, "--version", VERSION, "--plain-http", "--destination", pulled);
+    const archive = artefact(`${name}-${VERSION}.tgz`);
+    expect(readFileSync(join(pulled, `${name}-${VERSION}.tgz`)).equals(readFileSync(archive))).toBe(true);
+    expect((await run([], HELM, "show", "chart", archive)).stdout).toContain(`name: ${name}\n`);
+    expect((await run([], HELM, "template", archive)).stdout).toContain("kind: Deployment");
+  });
+});
