@@ -48,8 +48,8 @@ export default defineConfig({
     ],
     // Nothing keeps state in modules, which need not be loaded and compiled again for each file.
     isolate: false,
-    // Some wait while others run.
-    maxWorkers: availableParallelism() + 1,
+    // The default leaves a core unused, of two as well.
+    maxWorkers: availableParallelism(),
     experimental: { viteModuleRunner: false },
     // By chance: scripts/another-day.ts.
     sequence:
