@@ -45,17 +45,17 @@ beforeAll(async () => {
 }, 90_000);
 afterAll(() => stack.disposeAsync());
 
-describe("an annotation of ours that means nothing", () => {
-  it("is told to whoever writes it on a namespace or a MemberCluster of the hub, with those there are", async () => {
+describe("an unknown annotation of Fairlead", () => {
+  it("causes a warning on a namespace or a MemberCluster of the hub, with the known annotations", async () => {
     expect(await warningsOf(NAMESPACES, { "fairlead.dev/allowed-importer": "a" })).toMatch(
-      /fairlead\.dev\/allowed-importer means nothing on a Namespace; it may have .*fairlead\.dev\/allowed-importers/,
+      /fairlead\.dev\/allowed-importer has no effect on a Namespace; known annotations: .*fairlead\.dev\/allowed-importers/,
     );
     expect(await warningsOf(MEMBERS, { "fairlead.dev/granted-cidr": "10.0.0.0/8" })).toMatch(
-      /fairlead\.dev\/granted-cidr means nothing on a MemberCluster; it may have .*fairlead\.dev\/granted-cidrs/,
+      /fairlead\.dev\/granted-cidr has no effect on a MemberCluster; known annotations: .*fairlead\.dev\/granted-cidrs/,
     );
   });
 
-  it("is the only one that is told: neither those of the right kind are, nor others'", async () => {
+  it("is the only one that causes a warning: known annotations and other prefixes do not", async () => {
     expect(await warningsOf(NAMESPACES, { "fairlead.dev/allowed-importers": "a", "x.dev/y": "" })).toBe("");
     expect(await warningsOf(MEMBERS, { "fairlead.dev/granted-cidrs": "10.0.0.0/8" })).toBe("");
     expect(await warningsOf(NAMESPACES, {})).toBe("");

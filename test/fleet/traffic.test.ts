@@ -206,7 +206,7 @@ describe("a service whose exporters ask for more than an equal share", () => {
     await told("True");
     await annotate(ns, "a", { "fairlead.dev/priority": "last" });
     const condition = findCondition((await told("False")).status?.conditions, "fairlead.dev/Traffic");
-    expect(condition?.message).toMatch(/^fairlead.dev\/priority: .* got "last"; 1 holds$/);
+    expect(condition?.message).toMatch(/^fairlead.dev\/priority: .* got "last"; using 1$/);
     await untilServedBy(ns, everywhere("b"));
   }, 60_000);
 });

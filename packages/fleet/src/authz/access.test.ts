@@ -4,7 +4,7 @@ import { allow, rulesOf } from "./access.ts";
 import { PROGRAMS } from "./programs.ts";
 
 describe("declared rights", () => {
-  it("become the fewest rules: what is said of a kind in several places is one, kinds with equal verbs share one", () => {
+  it("become the fewest rules: declarations of one kind are merged, and kinds with equal verbs share a rule", () => {
     expect(
       rulesOf([
         allow(SERVICES, ["watch", "list"]),

@@ -30,7 +30,7 @@ const OWN: readonly Access[] = [
 ];
 
 /**
- * What agents of other origin do besides: they replace objects instead of patching them, put their finalizer on copies,
+ * What legacy agents do in addition: they replace objects instead of patching them, put their finalizer on copies,
  * keep what they measured in annotations, and write events into the mailbox.
  */
 const OTHERS: readonly Access[] = [
@@ -43,7 +43,7 @@ const OTHERS: readonly Access[] = [
   allow(EVENTS, ["create", "patch"]),
 ];
 
-/** For an account in the mailbox, beside what every member may: new tokens for itself. */
+/** For a ServiceAccount in the member namespace, in addition to the rights of every member: request new tokens for itself. */
 export const RENEW_TOKEN: readonly Access[] = [
   allow(SERVICE_ACCOUNTS, ["create"], { subresource: "token", names: [MEMBER_ACCOUNT] }),
 ];

@@ -68,7 +68,7 @@ function elects(names: readonly string[]): readonly Access[] {
   return [allow(LEASES, ["get", "update"], { names })];
 }
 
-/** That fleet-system is there; it is made by whoever installs the program. */
+/** Checks that fleet-system exists; the installer creates it. */
 const SYSTEM_NAMESPACE = allow(NAMESPACES, ["get"], { names: [FLEET_SYSTEM_NAMESPACE] });
 
 const policyNames = MAILBOX_POLICIES.map((it) => it.metadata.name);
@@ -98,7 +98,7 @@ export const HUB_ACCESS: ProgramAccess = {
     allow(IMPORTED_SERVICES, [...WATCH, "create", "patch", "delete"]),
     allow(FLEET_SERVICE_IMPORTS, [...WATCH, "create", "patch", "delete"]),
     allow(FLEET_SERVICE_IMPORTS, ["patch"], { subresource: "status" }),
-    // "patch" also takes away the finalizers of agents that are gone.
+    // "patch" also removes the finalizers of agents that no longer run.
     allow(INTERNAL_SERVICE_EXPORTS, [...WATCH, "patch", "delete"]),
     allow(INTERNAL_SERVICE_EXPORTS, ["patch"], { subresource: "status" }),
     allow(INTERNAL_SERVICE_IMPORTS, [...WATCH, "patch", "delete"]),
@@ -116,7 +116,7 @@ export const HUB_ACCESS: ProgramAccess = {
     allow(CERTIFICATE_SIGNING_REQUESTS, ["update"], { subresource: "approval" }),
     allow(SIGNERS, ["approve"], { names: [CLIENT_SIGNER] }),
     allow(MEMBER_CLUSTERS, ["get"]),
-    // Nobody can grant what they may not do themselves (RBAC, "Privilege escalation prevention").
+    // RBAC only allows granting rights that the granter has ("Privilege escalation prevention").
     ...MAILBOX,
     ...RENEW_TOKEN,
   ],
@@ -176,14 +176,14 @@ export const MEMBER_ACCESS: ProgramAccess = {
   system: [allow(LEASES, ["create"]), ...elects(LEASES_OF.member), HUB_CREDENTIALS],
 };
 
-/** For members, and for who is about to be one: to ask for a certificate. Whose it may be is for the hub to say. */
+/** For members, and for clusters that are joining: requesting a certificate. The hub decides which identity it may have. */
 export const ASK_FOR_CERTIFICATES: readonly Access[] = [
   allow(CERTIFICATE_SIGNING_REQUESTS, ["create", ...WATCH]),
 ];
 
 /**
- * For the hub on an API server of ours, which has nobody certified by who could not act as them (docs/adr/0010). Others do
- * not ask for that, and it is no right to give away where it is not needed.
+ * For the hub on Fairlead's API server, where an approver may only certify identities that it may impersonate
+ * (docs/adr/0010). Other servers do not require this right, and it must not be granted where it is not needed.
  */
 export const ACT_AS_MEMBERS: readonly Access[] = [
   allow({ group: "", plural: "users" }, ["impersonate"]),

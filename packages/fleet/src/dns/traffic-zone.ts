@@ -111,7 +111,7 @@ function choiceOf(name: string, ttl: number, { weight, addresses = [], hostname 
   };
 }
 
-/** Whoever wrote the object is not trusted to have written a domain. */
+/** The author of the object is not trusted to have written a valid domain. */
 function tryParseName(text: string): string | undefined {
   try {
     return foldName(parseName(text));

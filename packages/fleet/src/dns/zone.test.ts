@@ -134,13 +134,13 @@ describe("text that does not belong into a zone", () => {
   const spec = (): NonNullable<ServiceImport["spec"]> => ({ ...ready, ports: [], ips: [...ready.ips] });
 
   it.each(["a.b", "a b", "A", "", "*", "a\\.b", "ä", "x".repeat(64), "-a", "a\n"])(
-    "is no service name: %j",
+    "has no records for the invalid service name %j",
     (name) => {
       expect(lines(imported(spec(), name))).toEqual([]);
     },
   );
 
-  it("gives no record where it stands, and leaves the others alone", () => {
+  it("omits records with invalid text and keeps the others", () => {
     const odd = slice("ea st", [{ addresses: ["10.1.0.1", "evil", "010.1.1.1"], hostname: "a.b" }], {
       ports: [{ name: "x y", port: 80 }],
     });

@@ -32,7 +32,7 @@ export function zoneContribution({ origin }: ClusterSetZone): Contribution {
   return { records: [version], names: [`svc.${origin}`] };
 }
 
-/** A namespace has a name even when it has no service: asking for it is no error, there is just nothing. */
+/** A namespace name exists even without a service: a query for it returns NOERROR without data. */
 export function namespaceContribution(zone: ClusterSetZone, namespace: string): Contribution {
   return isLabel(namespace) ? { records: [], names: [`${namespace}.svc.${zone.origin}`] } : NOTHING;
 }

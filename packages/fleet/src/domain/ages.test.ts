@@ -22,7 +22,7 @@ function order(ages: Ages, exports: readonly NewExport[]): string {
 const NONE: Ages = new Map();
 
 describe("the age of an export", () => {
-  it("is that of its ServiceExport where it came at once, whoever came first by chance", () => {
+  it("is that of its ServiceExport if it arrived promptly, in any order of arrival", () => {
     const exports = [came("b", 5, at(4)), came("a", 7, at(3)), came("c", 6, at(3))];
     expect(order(planAges(NONE, exports), exports)).toBe("a c b");
   });
@@ -38,14 +38,14 @@ describe("the age of an export", () => {
     },
   );
 
-  it("is kept for a cluster that withdraws its export and repeats it, and for an object that is made anew", () => {
+  it("is kept for a cluster that withdraws and repeats its export, and for a recreated hub object", () => {
     const first = planAges(NONE, [came("a", 0), came("b", 50)]);
     const alone = planAges(first, [came("b", 50)]);
     const again = [came("a", 900, at(0)), came("b", 50)];
     expect(order(planAges(alone, again), again)).toBe("a b");
   });
 
-  it("is younger where the ServiceExport was made anew, and of the future where a clock is fast", () => {
+  it("is younger if the ServiceExport was recreated, and in the future if a clock is fast", () => {
     const first = planAges(NONE, [came("a", 0), came("b", 50)]);
     const again = [came("a", 900), came("b", 50)];
     expect(order(planAges(first, again), again)).toBe("b a");
@@ -91,7 +91,7 @@ describe("the age of an export", () => {
     expect(ages.has("a")).toBe(true);
   });
 
-  it("is nobody's where the annotation cannot be read", () => {
+  it("is unknown if the annotation cannot be parsed", () => {
     expect(parseAges("{")).toEqual(new Map());
     expect(parseAges('{"a":1,"b":"x","c":"2026-01-01T00:00:00Z"}')).toEqual(
       new Map([["c", "2026-01-01T00:00:00Z"]]),

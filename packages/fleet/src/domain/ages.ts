@@ -3,12 +3,12 @@ import { byText } from "@fairlead/base/text.ts";
 import type { ExportedService } from "./exported-service.ts";
 
 /**
- * Since when each cluster exports a service, as far as the hub can vouch for it: by this, and not by what members say, the
- * oldest wins (KEP-1645). The hub alone writes it, as an annotation of its ServiceImport, which is there as long as anybody
- * exports the service: a withdrawn export that is repeated, and a cluster that leaves and joins again, find their place kept.
+ * Since when each cluster exports a service, as far as the hub can verify it. By this age, and not by the members' claims, the
+ * oldest export wins (KEP-1645). Only the hub writes it, as an annotation of its ServiceImport, which exists while any cluster
+ * exports the service: a withdrawn export that is repeated, and a cluster that leaves and joins again, keep their place.
  *
- * A date of a member is believed where the export reached the hub within a minute of it; else the export counts from after all
- * that the hub knew when it came. Later dates are believed: a ServiceExport that was made anew is younger.
+ * The date of a member is accepted if the export reached the hub within a minute of it; otherwise the export counts as younger
+ * than all that the hub knew when it arrived. Later dates are accepted: a recreated ServiceExport is younger.
  */
 
 /** By cluster. RFC 3339, whole seconds. */
@@ -81,7 +81,7 @@ export function withAge(model: ExportedService, ages: Ages): ExportedService {
   return { ...model, createdAt: seconds(ms) };
 }
 
-/** A time that cannot be read is that of the beginning, which nobody believes. */
+/** A time that cannot be parsed becomes 1970, which is never accepted. */
 function millis(text: string): number {
   const ms = Date.parse(text);
   return Number.isNaN(ms) ? 0 : ms;

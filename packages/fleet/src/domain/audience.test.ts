@@ -30,20 +30,20 @@ describe("a service exported to some members only (C3)", () => {
     expect(special.get("c")?.ports.map((it) => it.name)).toEqual(["http", "debug"]);
   });
 
-  it("does not exist for the others where nobody exports it to all", () => {
+  it("does not exist for members that no export is for", () => {
     const { everyone, special } = mergeForAudiences([narrow], MEMBERS);
     expect(everyone).toBeUndefined();
     expect([...special.keys()]).toEqual(["b", "c"]);
   });
 
-  it("gives nothing to names that are no members, and tells them", () => {
+  it("ignores names that are not members, and reports them", () => {
     const typo = { ...narrow, exportTo: ["c", "x", "e"] };
     expect([...mergeForAudiences([typo], MEMBERS).special.keys()]).toEqual(["b", "c"]);
     expect(strangersOf(typo, MEMBERS)).toEqual(["e", "x"]);
     expect(strangersOf(open, MEMBERS)).toEqual([]);
   });
 
-  it("is to every member what the exports that are for it come to, whoever else exports", () => {
+  it("is for every member the merge of the exports that are for it, whatever else is exported", () => {
     const someone = fc.constantFrom(...MEMBERS);
     const anyExports = fc.uniqueArray(
       fc.record({ cluster: someone, exportTo: fc.option(fc.uniqueArray(someone), { nil: undefined }) }),
@@ -72,7 +72,7 @@ describe("exports that share out their service differently (C3)", () => {
     expect(merged?.spec.clusters[0]).not.toHaveProperty("weight");
   });
 
-  it("have the locality of the oldest that asks for one; who differs is told", () => {
+  it("have the locality of the oldest export that asks for one; the other exports get a conflict", () => {
     const exports = [
       fakeExport("a", { createdAt: "2026-01-01T00:00:00Z" }),
       fakeExport("b", { createdAt: "2026-01-02T00:00:00Z", affinity: "local" }),

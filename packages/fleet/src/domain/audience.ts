@@ -4,24 +4,24 @@ import { ALLOWED_EXPORTERS_ANNOTATION, ALLOWED_IMPORTERS_ANNOTATION } from "#api
 import { type ExportedService, isFor } from "./exported-service.ts";
 import { type MergedService, mergeExports } from "./merge.ts";
 
-/** Who belongs to the fleet. */
+/** The members of the fleet. */
 export type Members = Pick<ReadonlySet<string>, "has">;
 
-/** Who sees what of a service whose exports are not all for everyone. */
+/** Which members see what of a service whose exports are not all for everyone. */
 
 export interface Audiences {
-  /** For every member without an entry of its own. Undefined: they have no such service. */
+  /** For every member that is not in `special`. Undefined: they have no such service. */
   readonly everyone: MergedService["spec"] | undefined;
   /** For members that see more than everyone: those that an export names, and its own cluster. */
   readonly special: ReadonlyMap<string, MergedService["spec"]>;
 }
 
-/** Members that may import the services of a namespace, as the hub's people say; undefined: all. Each sees its own always. */
+/** Members that may import the services of a namespace, as its administrators specify; undefined: all. Each sees its own always. */
 export function allowedImporters(namespace: KubeObject | undefined): readonly string[] | undefined {
   return membersIn(namespace?.metadata.annotations?.[ALLOWED_IMPORTERS_ANNOTATION]);
 }
 
-/** Members that may export services of a namespace, as the hub's people say; undefined: all. */
+/** Members that may export services of a namespace, as its administrators specify; undefined: all. */
 export function allowedExporters(namespace: KubeObject | undefined): readonly string[] | undefined {
   return membersIn(namespace?.metadata.annotations?.[ALLOWED_EXPORTERS_ANNOTATION]);
 }
@@ -33,7 +33,7 @@ function membersIn(text: string | undefined): readonly string[] | undefined {
     .filter((it) => it !== "");
 }
 
-/** Whom an export is for: whom it names, as far as they are allowed. */
+/** The members that an export is for: those that it names, if they are allowed. */
 export function narrowed(
   exportTo: readonly string[] | undefined,
   allowed: readonly string[] | undefined,
@@ -62,7 +62,7 @@ export function mergeForAudiences(exports: readonly ExportedService[], members: 
   return { everyone: mergeExports(open)?.spec, special };
 }
 
-/** Names in an export that are no members, sorted. */
+/** Names in an export that are not members, sorted. */
 export function strangersOf({ exportTo = [] }: ExportedService, members: Members): string[] {
   return exportTo.filter((it) => !members.has(it)).toSorted(byText);
 }

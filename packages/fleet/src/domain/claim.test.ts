@@ -12,8 +12,8 @@ const a = claimant("a", 2);
 const b = claimant("b", 1);
 const names = (claims: readonly { readonly cluster: string }[]): string[] => claims.map((it) => it.cluster);
 
-describe("the claim of the fleet door", () => {
-  it("is kept by its holder, then goes to whoever has asked longest", () => {
+describe("the claim of a fleet import", () => {
+  it("is kept by its holder, then passes to the member that has asked longest", () => {
     expect(names(planClaims([a], [b, a]))).toEqual(["a"]);
     expect(names(planClaims([], [a, b]))).toEqual(["b"]);
     expect(names(planClaims([claimant("gone", 1)], [a, b]))).toEqual(["b"]);
@@ -54,7 +54,7 @@ describe("the claim of the fleet door", () => {
     { selector: ([name]) => name, maxLength: 4 },
   );
 
-  it("comes to rest, goes to somebody where anybody asks, and to several only if all of them share", () => {
+  it("converges, has a holder if any member asks, and several only if all of them share", () => {
     fc.assert(
       fc.property(anyClaimants, anyClaimants, (before, after) => {
         const asking = after.map((it) => claimant(...it));

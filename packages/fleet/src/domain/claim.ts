@@ -3,8 +3,8 @@ import { byText } from "@fairlead/base/text.ts";
 import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
 
 /**
- * Who imports a service through the fleet door: one member, fleet-wide, until it lets go; several, where all of them ask
- * to share it. Kept on the hub's ServiceImport as JSON: `{"MemberClusters":{"fleet-member-a":"a"}}`.
+ * The members that import a service through the fleet API: one member, fleet-wide, until it releases its claim; several, if all
+ * of them ask to share it. Stored on the hub's ServiceImport as JSON: `{"MemberClusters":{"fleet-member-a":"a"}}`.
  */
 export interface Claim {
   /** The mailbox of the importer. */
@@ -31,7 +31,7 @@ export function parseClaims(annotation: string | undefined): Claim[] {
     });
 }
 
-/** Undefined where nobody holds a claim. */
+/** Undefined if there are no claims. */
 export function renderClaims(claims: readonly Claim[]): string | undefined {
   if (claims.length === 0) return undefined;
   const members: Record<string, string> = {};
@@ -42,13 +42,13 @@ export function renderClaims(claims: readonly Claim[]): string | undefined {
 export interface Claimant extends Claim {
   /** When the member asked. RFC 3339. */
   readonly since: string;
-  /** Whether it lets others import beside it. */
+  /** Whether it lets other members import at the same time. */
   readonly isShared: boolean;
 }
 
 /**
- * Holders keep their claim while they ask; a free one goes to whoever has asked longest. Where that one shares, all who
- * share have it, and who wants it alone waits.
+ * Holders keep their claim while they ask; a free one passes to the member that has asked longest. If that member shares, all
+ * members that share hold it, and those that want it alone wait.
  */
 export function planClaims(current: readonly Claim[], claimants: readonly Claimant[]): Claim[] {
   const held = new Set(current.map((it) => it.mailbox));

@@ -25,7 +25,7 @@ const soft = (...clusters: readonly string[]) => new Map(clusters.map((it) => [i
 
 describe("the clusters that serve (C3)", () => {
   const TABLE: readonly (readonly [string, Partial<TrafficRules>, string, string])[] = [
-    ["are all where nobody asks for anything else", {}, "a", "a b c"],
+    ["are all without any rule", {}, "a", "a b c"],
     ["with local affinity are the own one while it has a ready endpoint", { affinity: "local" }, "a b", "a"],
     ["with local affinity are the others when it has none", { affinity: "local" }, "b", "b c"],
     ["with remote affinity are the others", { affinity: "remote" }, "a c", "b c"],

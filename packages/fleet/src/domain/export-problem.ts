@@ -25,7 +25,7 @@ export const MAX_EXPORTED_METADATA = 16_384;
 /** A service is exported through one ServiceExport of each kind. */
 export const MAX_DOORS = 8;
 export const MAX_WEIGHT = 1000;
-/** Addresses of one load balancer, and the length of other texts, which nobody reads as more than an id. */
+/** The most addresses of one load balancer, and the longest of other texts, which serve only as ids. */
 export const MAX_INGRESS = 64;
 export const MAX_TEXT = 2048;
 /** Source: core validation, `MaxClientIPServiceAffinitySeconds`. */
@@ -52,8 +52,8 @@ function findPortsProblem(ports: readonly FleetServicePort[]): string | undefine
     const { name = "", protocol = "TCP" } = port;
     const number = `${protocol}/${port.port}`;
     if (name === "" && ports.length > 1) return `spec.ports[${at}].name is missing: there are several ports`;
-    if (names.has(name)) return `spec.ports[${at}].name ${shown(name)} is there twice`;
-    if (numbers.has(number)) return `spec.ports[${at}].port: ${number} is there twice`;
+    if (names.has(name)) return `spec.ports[${at}].name ${shown(name)} is duplicated`;
+    if (numbers.has(number)) return `spec.ports[${at}].port: ${number} is duplicated`;
     names.add(name);
     numbers.add(number);
   }

@@ -28,7 +28,7 @@ export function withinGrant<T extends Pick<EndpointSliceExportSpec, "endpoints">
   if (unread !== undefined)
     return {
       spec: { ...spec, endpoints: [] },
-      problem: `the annotation ${GRANTED_CIDRS_ANNOTATION} of the MemberCluster has ${shown(unread)}, which is not a network`,
+      problem: `the annotation ${GRANTED_CIDRS_ANNOTATION} of the MemberCluster has ${shown(unread)}, which is not a CIDR`,
     };
   const stranger = ({ addresses }: EndpointSliceExportSpec["endpoints"][number]): string | undefined =>
     addresses.find((it) => !isWithin(it, networks));
@@ -37,7 +37,7 @@ export function withinGrant<T extends Pick<EndpointSliceExportSpec, "endpoints">
   const [first] = spec.endpoints.flatMap((it) => stranger(it) ?? []);
   return {
     spec: { ...spec, endpoints },
-    problem: `${(first ?? "").slice(0, 60)} is not in ${granted}, which is all that the member may have endpoints in; ${spec.endpoints.length - endpoints.length} of ${spec.endpoints.length} endpoints are left out`,
+    problem: `${(first ?? "").slice(0, 60)} is not in the granted CIDRs of the member (${granted}); ${spec.endpoints.length - endpoints.length} of ${spec.endpoints.length} endpoints are left out`,
   };
 }
 

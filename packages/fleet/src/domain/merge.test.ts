@@ -140,7 +140,7 @@ const exportsOf = fc
   );
 
 describe("merging any exports", () => {
-  it("comes to the same result whatever order they arrive in", () => {
+  it("gives the same result in whatever order they arrive", () => {
     fc.assert(
       fc.property(exportsOf, fc.nat(), (exports, chance) => {
         const at = chance % exports.length;

@@ -20,22 +20,22 @@ export type ConflictReason =
 
 interface Conflict {
   readonly reason: ConflictReason;
-  /** What differs, between whom, and who wins. */
+  /** What differs, between which clusters, and which one wins. */
   readonly message: string;
 }
 
 export interface MergedService {
   readonly spec: Omit<ImportedService["spec"], "service">;
-  /** Told to every export of the service. Sorted by reason. */
+  /** Reported to every export of the service. Sorted by reason. */
   readonly conflicts: readonly Conflict[];
-  /** Who asks for which locality, where exports differ in it: no matter of the API's. */
+  /** Which cluster asks for which locality, if exports differ in it. KEP-1645 has no reason for it. */
   readonly affinityConflict: string | undefined;
 }
 
 /**
- * Decides what the exports of one service become. Undefined where there is none. The order of `exports` is irrelevant.
+ * Merges the exports of one service; undefined without exports. The order of `exports` is irrelevant.
  *
- * @param isTold - Of which exports the conflicts may tell more than that they are there. Default: of all.
+ * @param isTold - Of which exports conflicts may report details. Default: of all.
  */
 export function mergeExports(
   exports: readonly ExportedService[],
@@ -142,7 +142,7 @@ function affinity(
   return { sessionAffinity: "ClientIP", sessionAffinityConfig: { clientIP: { timeoutSeconds } } };
 }
 
-/** Families that every export serves that says any, in the order of the oldest; where there is none, those of the oldest. */
+/** The families that every export with families serves, in the order of the oldest; if they share none, those of the oldest. */
 export function commonFamilies(ordered: readonly ExportedService[]): readonly IPFamily[] {
   const said = ordered.filter((it) => it.ipFamilies.length > 0);
   const first = said[0]?.ipFamilies ?? [];

@@ -23,7 +23,7 @@ export function importPorts(
 }
 
 /**
- * Name of a port of the import in the Service that carries its VIP. A union may have a port without a name beside others
+ * The name of a port of the import in the Service that carries its VIP. A union may have a port without a name next to others
  * (KEP-1645 counts "unnamed" as a name); a Service may not, and proxies find the ports of slices by their names.
  */
 export function derivedPortName(name: string, union: readonly ServiceImportPort[]): string {
@@ -37,13 +37,13 @@ export function derivedPortName(name: string, union: readonly ServiceImportPort[
 /** Most endpoints of one slice, as in Kubernetes (discovery/v1, `EndpointSlice.endpoints`). */
 export const MAX_ENDPOINTS = 1000;
 export const MAX_ADDRESSES = 100;
-/** Most ports of a slice or a service: far more than anybody has been seen to use. */
+/** The most ports of a slice or a service: far more than any known use. */
 export const MAX_PORTS = 1000;
 export const PROTOCOLS: readonly string[] = ["TCP", "UDP", "SCTP"];
 
 /**
- * What is wrong with endpoints that a member sends; undefined when nothing is. Special-purpose addresses are refused: those
- * that lead back to whoever connects, or to a whole network, would turn an import into a way into the importer.
+ * The fault of endpoints that a member sends; undefined if valid. Special-purpose addresses are refused: those that
+ * lead back to the client, or to a whole network, would turn an import into a way into the importer.
  */
 export function findEndpointProblem(spec: EndpointSliceExportSpec): string | undefined {
   if (spec.endpoints.length > MAX_ENDPOINTS)
@@ -77,7 +77,7 @@ function findSlicePortsProblem(ports: readonly EndpointPort[]): string | undefin
   for (const [at, { name = "", protocol = "TCP", port, appProtocol }] of ports.entries()) {
     const field = `spec.ports[${at}]`;
     if (name !== "" && !isDnsLabel(name)) return `${field}.name ${shown(name)} is not a DNS label (RFC 1123)`;
-    if (names.has(name)) return `${field}.name ${shown(name)} is there twice`;
+    if (names.has(name)) return `${field}.name ${shown(name)} is duplicated`;
     if (!PROTOCOLS.includes(protocol))
       return `${field}.protocol ${shown(protocol)} is not one of ${PROTOCOLS.join(", ")}`;
     if (port !== undefined && !isPortNumber(port)) return `${field}.port ${shown(port)} is not 1 to 65535`;

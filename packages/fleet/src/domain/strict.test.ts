@@ -20,7 +20,7 @@ describe("the fleet door", () => {
     expect([...plan.verdicts.values()]).toEqual([undefined, undefined]);
   });
 
-  it("keeps out a cluster whose ports differ, and says from whom", () => {
+  it("keeps out a cluster whose ports differ, and names the cluster that they differ from", () => {
     const plan = planStrictImport([{ ...west, ports: other }, east], undefined);
     expect(plan.status).toEqual({
       type: "ClusterSetIP",
@@ -46,7 +46,7 @@ describe("the fleet door", () => {
     expect(plan.verdicts.get("east")).toBeUndefined();
   });
 
-  it("keeps out the cluster that changes its ports while others keep theirs, and takes it back afterwards", () => {
+  it("keeps out a cluster that changes its ports while others keep theirs, and readmits it afterwards", () => {
     const now = planStrictImport([east, west], undefined).status;
     const changed = planStrictImport([{ ...east, ports: other }, west], now);
     expect(clusters(changed)).toEqual(["west"]);
@@ -58,7 +58,7 @@ describe("the fleet door", () => {
     expect(clusters(planStrictImport([{ ...west, ports: other }], now))).toEqual(["west"]);
   });
 
-  it("takes no headless export into a virtual address, nor tells it of a conflict", () => {
+  it("neither admits a headless export to a virtual address nor reports a conflict to it", () => {
     const plan = planStrictImport([{ ...east, headless: true }, west], undefined);
     expect(clusters(plan)).toEqual(["west"]);
     expect(plan.verdicts.has("east")).toBe(false);
@@ -82,7 +82,7 @@ describe("the fleet door", () => {
     ),
   );
 
-  it("comes to rest: planning again on its own result changes nothing, in any order of exports", () => {
+  it("converges: planning again on its own result changes nothing, in any order of exports", () => {
     fc.assert(
       fc.property(anyExports, anyExports, (before, after) => {
         const first = planStrictImport(after, planStrictImport(before, undefined).status);

@@ -9,9 +9,9 @@ import { type ExportedService, type ModelPort, byAge, isFor, readPort } from "./
 import { unitePorts } from "./united.ts";
 
 /**
- * The fleet door. Ports are strict: clusters whose ports are those of the import are in; the others are told of a conflict
- * and stay out. What is imported now stays as long as anyone stands for it; otherwise the oldest export decides. Where
- * the oldest export asks for it, ports are united instead (`united.ts`).
+ * The fleet API. Ports are strict: clusters with the ports of the import are in; the others get a conflict and stay out. The
+ * imported ports stay while any cluster exports them; otherwise the oldest export decides. If the oldest export asks for it,
+ * ports are united instead (`united.ts`).
  */
 
 export interface StrictImport {
@@ -69,7 +69,7 @@ function planUnited(oldest: ExportedService, eligible: readonly ExportedService[
   };
 }
 
-/** Agents and tests of other origin know nothing but the name; what is as by default is not said. */
+/** Legacy agents and tests know only the name; default values are omitted. */
 function acceptedCluster({ cluster, weight = 1 }: ExportedService): AcceptedCluster {
   return { cluster, ...(weight === 1 ? {} : { weight }) };
 }

@@ -8,7 +8,7 @@ const annotate = (of: Partial<Record<keyof typeof NAMES, string>>): Record<strin
   Object.fromEntries(Object.entries(of).map(([key, text]) => [NAMES[key as keyof typeof NAMES], text]));
 
 describe("annotations of an export (C3)", () => {
-  it("say nothing where there are none", () => {
+  it("set nothing if absent", () => {
     expect(readTraffic({ mcs: undefined, fleet: {} }, undefined)).toEqual({ traffic: {}, problems: [] });
   });
 
@@ -30,11 +30,11 @@ describe("annotations of an export (C3)", () => {
 
   it.each([
     [{ weight: "1001" }, "fairlead.dev/weight: the weight must be a whole number from 0 to 1000"],
-    [{ priority: "-1" }, "fairlead.dev/priority: the priority must be a whole number from 0 to 1000"],
+    [{ priority: "-1" }, "fairlead.dev/priority: must be a whole number from 0 to 1000"],
     [{ priority: "1e2" }, 'got "1e2"'],
-    [{ affinity: "Local" }, "fairlead.dev/affinity: the affinity must be one of none, local, remote"],
-    [{ exportTo: "" }, "fairlead.dev/export-to: it must name members"],
-    [{ exportTo: "a,,b" }, "fairlead.dev/export-to: it must name members"],
+    [{ affinity: "Local" }, "fairlead.dev/affinity: must be one of none, local, remote"],
+    [{ exportTo: "" }, "fairlead.dev/export-to: must be a comma-separated list of members"],
+    [{ exportTo: "a,,b" }, "fairlead.dev/export-to: must be a comma-separated list of members"],
     [{ exportTo: "A" }, 'got "A"'],
   ])("%j are refused by name, and the last valid value holds", (of, told) => {
     const before: ExportTraffic = { weight: 5, priority: 2, affinity: "remote", exportTo: ["x"] };
@@ -42,23 +42,23 @@ describe("annotations of an export (C3)", () => {
     const [key] = Object.keys(of) as (keyof ExportTraffic)[];
     expect(problems).toHaveLength(1);
     expect(problems[0]).toContain(told);
-    expect(problems[0]).toContain(`${String(before[key ?? "weight"])} holds`);
+    expect(problems[0]).toContain(`; using ${String(before[key ?? "weight"])}`);
     expect(traffic).toEqual({ [key ?? ""]: before[key ?? "weight"] });
   });
 
-  it("that cannot be read on a new export leave the defaults, but open it to nobody", () => {
+  it("keep the defaults on a new export if they cannot be parsed, but allow no member", () => {
     const { traffic, problems } = mcs({ weight: "x", exportTo: "b;c" });
     expect(traffic).toEqual({ exportTo: [] });
     expect(problems).toEqual([
-      'fairlead.dev/weight: the weight must be a whole number from 0 to 1000, got "x"; the default holds',
-      'fairlead.dev/export-to: it must name members, with commas between them, got "b;c"; no other cluster holds',
+      'fairlead.dev/weight: the weight must be a whole number from 0 to 1000, got "x"; using the default',
+      'fairlead.dev/export-to: must be a comma-separated list of members, got "b;c"; using no other cluster',
     ]);
   });
 
   it("that cannot be read on an export that was open leave it open", () => {
     expect(mcs({ exportTo: "b;c" }, {})).toEqual({
       traffic: {},
-      problems: [expect.stringContaining("every member holds")],
+      problems: [expect.stringContaining("using every member")],
     });
   });
 

@@ -59,7 +59,7 @@ export function readTraffic(
     const reading = READERS[key](text);
     const value = "value" in reading ? reading.value : (before ?? CLOSED)[key];
     if (value !== undefined) traffic[key] = value;
-    if ("problem" in reading) problems.push(`${name}: ${reading.problem}; ${describeKept(key, value)} holds`);
+    if ("problem" in reading) problems.push(`${name}: ${reading.problem}; using ${describeKept(key, value)}`);
   }
   return { traffic, problems };
 }
@@ -78,7 +78,7 @@ function parseWeight(text: string): Reading<number> {
 function parsePriority(text: string): Reading<number> {
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
   if (value <= MAX_PRIORITY) return { value };
-  return { problem: `the priority must be a whole number from 0 to ${MAX_PRIORITY}, got ${quote(text)}` };
+  return { problem: `must be a whole number from 0 to ${MAX_PRIORITY}, got ${quote(text)}` };
 }
 
 const AFFINITIES: readonly LocalityAffinity[] = ["none", "local", "remote"];
@@ -86,15 +86,15 @@ const AFFINITIES: readonly LocalityAffinity[] = ["none", "local", "remote"];
 function parseAffinity(text: string): Reading<LocalityAffinity> {
   const value = AFFINITIES.find((it) => it === text);
   if (value !== undefined) return { value };
-  return { problem: `the affinity must be one of ${AFFINITIES.join(", ")}, got ${quote(text)}` };
+  return { problem: `must be one of ${AFFINITIES.join(", ")}, got ${quote(text)}` };
 }
 
 function parseMembers(text: string): Reading<string[]> {
   const names = text.split(",").map((it) => it.trim());
   if (!names.every((it) => isClusterName(it)))
-    return { problem: `it must name members, with commas between them, got ${quote(text)}` };
+    return { problem: `must be a comma-separated list of members, got ${quote(text)}` };
   if (names.length > MAX_NAMES)
-    return { problem: `it names ${names.length} members; at most ${MAX_NAMES} are allowed` };
+    return { problem: `has ${names.length} members; at most ${MAX_NAMES} are allowed` };
   return { value: [...new Set(names)].toSorted(byText) };
 }
 

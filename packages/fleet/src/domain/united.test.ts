@@ -101,7 +101,7 @@ describe("A8: the fleet door with united ports", () => {
           const plan = planStrictImport(step, status);
           status = plan.status;
           expect(status?.clusters?.length).toBeGreaterThan(0);
-          // Every port has somebody behind it.
+          // Every port has an endpoint.
           for (const port of status?.ports ?? [])
             expect(
               status?.clusters?.some((it) => it.ports?.some((one) => one.importedAs === port.name)),

@@ -1,10 +1,10 @@
 import { byText, nearest } from "@fairlead/base/text.ts";
 
 const PREFIX = "fairlead.dev/";
-/** What is told of at most, of all that somebody writes. */
+/** The most annotations in one message. */
 const LONGEST_LIST = 5;
 
-/** A misspelled annotation would do nothing without a word: what is told of those of ours that `kind` has none of. */
+/** Problems for annotations of Fairlead's prefix that `kind` does not have: a misspelled one would silently do nothing. */
 export function unknownAnnotations(
   keys: Iterable<string>,
   known: readonly string[],
@@ -16,7 +16,7 @@ export function unknownAnnotations(
   if (unknown.length === 0) return [];
   const told = unknown.slice(0, LONGEST_LIST).map((it) => {
     const like = nearest(it, known);
-    return `${it} means nothing on a ${kind}${like === undefined ? "" : `, did you mean ${like}?`}`;
+    return `${it} has no effect on a ${kind}${like === undefined ? "" : `, did you mean ${like}?`}`;
   });
   const more = unknown.length > told.length ? [`and ${unknown.length - told.length} more`] : [];
   return [{ reason: "UnknownAnnotation", message: [...told, ...more].join("; ") }];

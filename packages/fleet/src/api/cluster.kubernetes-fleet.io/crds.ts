@@ -117,7 +117,9 @@ function internalMemberCluster(status: JsonSchema): JsonSchema {
           "Addition. Members whose leases expired. Endpoints in them are dropped where probes of them fail too.",
         ),
         drained: DRAINED,
-        view: text("Addition. The namespace in which to read services and endpoints, beside this one."),
+        view: text(
+          "Addition. The shared namespace from which the member reads services and endpoints, in addition to this one.",
+        ),
       }),
       status,
     },

@@ -25,8 +25,8 @@ const SUBDOMAIN_LIMIT = 253;
 const LABEL_LIMIT = 63;
 
 /**
- * "namespace-name" as agents of other origin write it, where that can be read in one way only; otherwise with a hash
- * behind it. `a-b/c` and `a/b-c` would share a name without it.
+ * "namespace-name", as legacy agents write it, if it cannot be ambiguous; otherwise with a hash appended, because `a-b/c`
+ * and `a/b-c` would share a name.
  */
 function joined(namespace: string, name: string, limit: number): string {
   const plain = `${namespace}-${name}`;
@@ -49,7 +49,7 @@ export function loadBalancerServiceName(namespace: string, name: string): string
   return `${head}-${shortHash(`${namespace}/${name}`, HASH_LENGTH)}`;
 }
 
-/** Name, beside a multi-cluster ServiceImport, of the Service that carries its VIP. As the reference controller's. */
+/** The name of the Service that carries the VIP of a multi-cluster ServiceImport. Same as the reference controller's. */
 export function derivedServiceName(namespace: string, name: string): string {
   return `derived-${shortHash(`${namespace}/${name}`, HASH_LENGTH)}`;
 }

@@ -92,7 +92,10 @@ export const FAIRLEAD_CRDS: readonly CustomResourceDefinition[] = [
               sessionAffinityConfig: AFFINITY_CONFIG,
               internalTrafficPolicy: oneOf(["Cluster", "Local"]),
               trafficDistribution: text(),
-              affinity: oneOf(["none", "local", "remote"], "Whose endpoints an importer prefers."),
+              affinity: oneOf(
+                ["none", "local", "remote"],
+                "The clusters whose endpoints an importer prefers.",
+              ),
               labels: textMap("For the ServiceImport."),
               annotations: textMap("For the ServiceImport."),
               "clusters!": atomicList(IMPORTED_CLUSTER, "The exporting clusters."),

@@ -12,10 +12,10 @@ export const TOKEN_SECONDS = 86_400;
 export const HUB_KEYS = {
   server: "server",
   ca: "ca.crt",
-  /** "true": the hub's own authority signs for it, so that its ConfigMap kube-root-ca.crt tells of a new one. */
+  /** "true": the CA is the hub's own, so the agent follows its ConfigMap kube-root-ca.crt. */
   followCa: "follow-ca",
   cluster: "cluster",
-  /** As whom the member asks for a certificate. Absent where the identity is a ServiceAccount. */
+  /** The user name for certificate requests. Absent if the identity is a ServiceAccount. */
   user: "user",
   /** Good for one certificate. */
   bootstrapToken: "bootstrap-token",
@@ -86,11 +86,11 @@ function readProof(cluster: string, field: (name: string) => string): Proof | { 
   const bootstrap = field(HUB_KEYS.bootstrapToken);
   if (bootstrap !== "") return { kind: "bootstrap", user, token: bootstrap };
   return {
-    problem: `there is neither a certificate for ${user} nor a token to ask for one: run "fairlead join ${cluster}" again`,
+    problem: `has neither a certificate for ${user} nor a token to request one; run "fairlead join ${cluster}" again`,
   };
 }
 
-/** The user that a certificate makes of its holder; undefined for text that is none of a member. */
+/** The user name in a certificate; undefined if it is not the certificate of a member. */
 function subjectOf(pem: string): string | undefined {
   try {
     const { subject } = new X509Certificate(pem).toLegacyObject();
@@ -103,7 +103,7 @@ function subjectOf(pem: string): string | undefined {
   }
 }
 
-/** Whether a session goes on with the new Secret: only what is renewed may differ. */
+/** Whether a session can continue with the new Secret: only renewable values may differ. */
 export function isSameHub(a: HubAccess, b: HubAccess): boolean {
   return (
     a.server === b.server &&
@@ -123,7 +123,7 @@ const JOIN_KEYS = [
   HUB_KEYS.token,
 ];
 
-/** Whether somebody else than the agent changed the Secret: what failed before may go well now. */
+/** Whether another client changed the Secret, so that a failed request may succeed now. */
 export function isChangedByOthers(before: Secret | undefined, after: Secret | undefined): boolean {
   return JOIN_KEYS.some((key) => before?.data?.[key] !== after?.data?.[key]);
 }

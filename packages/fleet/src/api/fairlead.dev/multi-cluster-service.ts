@@ -1,4 +1,4 @@
-/** What users and this agent write on a MultiClusterService beside its spec. Additions: other agents know none of it. */
+/** Annotations and labels of a MultiClusterService. Additions, which legacy agents do not know. */
 
 /** "shared": several members may import the service at a time, as long as all that do ask for it so. */
 export const IMPORT_ANNOTATION = "fairlead.dev/import";
@@ -48,6 +48,6 @@ export const LOAD_BALANCER_ANNOTATION_PREFIXES: readonly string[] = [
   "service.beta.kubernetes.io/vultr-loadbalancer-",
 ];
 
-/** Conditions beside `Valid`, each there only while there is something to tell. */
+/** Conditions in addition to `Valid`. Each is present only while it applies. */
 export const LOAD_BALANCER_CONDITION = "fairlead.dev/LoadBalancer";
 export const WEIGHTS_CONDITION = "fairlead.dev/WeightsHonored";

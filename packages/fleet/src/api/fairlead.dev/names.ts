@@ -3,7 +3,7 @@
 /** Condition of an agent: False while its cluster has ServiceExports that are not valid; a line of the message for each. */
 export const EXPORTS_VALID = "fairlead.dev/ExportsValid";
 
-/** Conditions of an InternalServiceExport beside `Conflict`, which is the fleet door's. */
+/** Conditions of an InternalServiceExport in addition to `Conflict`, which belongs to the fleet API. */
 export const MCS_CONFLICT = "multicluster.x-k8s.io/Conflict";
 export const ACCEPTED = "fairlead.dev/Accepted";
 
@@ -66,7 +66,7 @@ export const TRAFFIC = "fairlead.dev/Traffic";
 /** Annotation of a MemberCluster: new flows go to other clusters. "true", or "hard": even where there is no other. */
 export const DRAIN_ANNOTATION = "fairlead.dev/drain";
 
-/** Marks what an agent made in its cluster, beside objects of the same kinds that others made. */
+/** Marks the objects that an agent creates in its cluster, as opposed to users' objects of the same kinds. */
 export const MANAGED_BY_LABEL = "fairlead.dev/managed-by";
 export const MANAGED_BY = "fairlead-member";
 /** Value of `endpointslice.kubernetes.io/managed-by` on slices behind a multi-cluster ServiceImport. */

@@ -156,7 +156,10 @@ const EXPORT_SPEC = object(
       minimum: 0,
       maximum: 1000,
     }),
-    affinity: oneOf(["none", "local", "remote"], "Addition. Whose endpoints an importer prefers."),
+    affinity: oneOf(
+      ["none", "local", "remote"],
+      "Addition. The clusters whose endpoints an importer prefers.",
+    ),
     exportTo: atomicList(
       text(undefined, { minLength: 1, maxLength: 63 }),
       "Addition. The members that import from this cluster. Absent means all.",
@@ -282,7 +285,7 @@ export const FLEET_MAILBOX_CRDS: readonly CustomResourceDefinition[] = [
           {
             "spec!": object({
               "serviceImportReference!": REFERENCE,
-              shared: bool("Addition. Whether other members may import the service beside this one."),
+              shared: bool("Addition. Whether other members may import the service at the same time."),
             }),
             status: IMPORT_STATUS,
           },

@@ -31,13 +31,13 @@ export const FINALIZERS = {
   multiClusterService: `${PREFIX}/service-resources-cleanup`,
   trafficManagerProfile: `${PREFIX}/traffic-manager-profile-cleanup`,
   trafficManagerBackend: `${PREFIX}/traffic-manager-backend-cleanup`,
-  /** On profiles and backends, by controllers of other origin: ours takes it away with its own. */
+  /** Set on profiles and backends by legacy controllers; ours removes it together with its own. */
   trafficManagerMetrics: `${PREFIX}/metrics-cleanup`,
 } as const;
 
 /**
- * Leases of the managers, in each manager's own cluster. The hub's and the first of a member's are one name: whoever
- * holds it keeps the other kind out, too.
+ * Leases of the managers, in each manager's own cluster. The hub's Lease and the first of a member's have the same name, so
+ * that a hub manager and a member manager exclude each other.
  */
 export const MANAGER_LEASES = {
   hub: `2bf2b407.hub.${PREFIX}`,
@@ -57,7 +57,7 @@ export function mailboxOf(cluster: string): string {
   return `${MAILBOX_PREFIX}${cluster}`;
 }
 
-/** The member that a namespace of the hub belongs to; undefined when it is no mailbox. */
+/** The member that a namespace of the hub belongs to; undefined if it is not a member namespace. */
 export function clusterOfMailbox(namespace: string | undefined): string | undefined {
   if (namespace?.startsWith(MAILBOX_PREFIX) !== true || namespace.length === MAILBOX_PREFIX.length)
     return undefined;

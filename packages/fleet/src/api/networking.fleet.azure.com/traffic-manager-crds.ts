@@ -76,7 +76,7 @@ function profileSchema(rules: JsonSchema): JsonSchema {
   return object(
     {
       "spec!": object({
-        resourceGroup: text("Kept for manifests of other origin; it has no meaning here.", {
+        resourceGroup: text("Accepted for compatibility with fleet-networking; it has no effect.", {
           minLength: 1,
           maxLength: 90,
           ...immutable("resourceGroup"),
@@ -85,7 +85,7 @@ function profileSchema(rules: JsonSchema): JsonSchema {
       }),
       status: object({
         dnsName: text("The name that clients use."),
-        resourceID: text("Set by controllers of other origin."),
+        resourceID: text("Set by fleet-networking's controllers only."),
         conditions: CONDITIONS,
       }),
     },
@@ -96,7 +96,7 @@ function profileSchema(rules: JsonSchema): JsonSchema {
 
 const ENDPOINT_STATUS = object({
   "name!": text("The name of the endpoint."),
-  resourceID: text("Set by controllers of other origin."),
+  resourceID: text("Set by fleet-networking's controllers only."),
   weight: int64("The endpoint's share of the requests for the profile."),
   target: text("Where requests go: an address or a domain."),
   from: object({

@@ -15,7 +15,7 @@ import {
   SERVICE_RANGES,
 } from "#api/fairlead.dev/names.ts";
 
-/** The annotations of ours that the hub's objects may have, by kind. */
+/** Fairlead's annotations for objects of the hub, by kind. */
 const KNOWN = {
   [NAMESPACES.kind]: [
     ALLOWED_EXPORTERS_ANNOTATION,
@@ -34,7 +34,7 @@ const KNOWN = {
   ],
 };
 
-/** Whoever writes an annotation that means nothing is told so: a misspelled one would let in whom it should keep out. */
+/** Warns about unknown annotations: a misspelled one would admit members that it should exclude. */
 export const ANNOTATION_POLICY: ValidatingAdmissionPolicy = {
   metadata: { name: "fairlead-annotations" },
   spec: {
@@ -51,7 +51,7 @@ export const ANNOTATION_POLICY: ValidatingAdmissionPolicy = {
     },
     matchConditions: [
       {
-        name: "annotates-anew",
+        name: "changes-annotations",
         expression:
           "has(object.metadata.annotations) && (oldObject == null || !has(oldObject.metadata.annotations) || object.metadata.annotations != oldObject.metadata.annotations)",
       },
@@ -68,7 +68,7 @@ export const ANNOTATION_POLICY: ValidatingAdmissionPolicy = {
       {
         expression: "variables.unknown.size() == 0",
         messageExpression:
-          'variables.unknown.join(", ") + " means nothing on a " + object.kind + "; it may have " + variables.known.join(", ")',
+          'variables.unknown.join(", ") + " has no effect on a " + object.kind + "; known annotations: " + variables.known.join(", ")',
       },
     ],
   },

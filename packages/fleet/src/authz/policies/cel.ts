@@ -29,8 +29,8 @@ export const IN_MAILBOX_OR_VIEW: NamedExpression = {
 };
 
 /**
- * What was let in once may be finished and taken away, whatever is thought of it now: finalizers have to go, and an
- * unchanged part is not judged again.
+ * An admitted object may be finished and deleted even if it would be refused now: finalizers must be removable, and an
+ * unchanged spec is not validated again.
  */
 export const SAYS_SOMETHING_NEW: NamedExpression = {
   name: "says-something-new",
@@ -38,7 +38,7 @@ export const SAYS_SOMETHING_NEW: NamedExpression = {
     "!has(object.metadata.deletionTimestamp) && (oldObject == null || !has(oldObject.spec) || !has(object.spec) || object.spec != oldObject.spec)",
 };
 
-/** The right to write into every mailbox: a verb of ours, which roles grant like any other. Masters have it. */
+/** The right to write into every member namespace: a verb of Fairlead's that RBAC grants like any other. system:masters has it. */
 export const ADMINISTER = { group: "fairlead.dev", plural: "mailboxes", verb: "administer" } as const;
 
 const IS_ADMINISTRATOR: NamedExpression = {
@@ -92,11 +92,12 @@ export function referenceRules(path: string): Validation[] {
   return [
     {
       expression: `${at("clusterId")} == variables.member`,
-      messageExpression: `"clusterId must be " + variables.member + ", whose mailbox this is"`,
+      messageExpression: `"clusterId must be " + variables.member + ", the member of this namespace"`,
     },
     {
       expression: `${isLabel(at("namespace"))} && !${isReserved(at("namespace"))}`,
-      message: "the namespace is no valid name, or reserved: nothing is exported from it or imported into it",
+      message:
+        "namespace must be a valid, non-reserved namespace name; services of other namespaces are not exported or imported",
     },
     {
       expression: `${at("namespacedName")} == ${at("namespace")} + "/" + ${at("name")}`,

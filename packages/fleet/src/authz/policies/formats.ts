@@ -78,7 +78,7 @@ export const EXPORT_FORMATS: readonly Validation[] = [
   ...portRules(PORTS),
   {
     expression: each(PORTS, (it) => `(${it}.?name.orValue("") != "" || ${PORTS}.size() < 2)`),
-    message: "spec.ports[].name is required where there are several ports",
+    message: "spec.ports[].name is required if there are several ports",
   },
   {
     expression: each(PORTS, (it) =>
@@ -109,7 +109,7 @@ export const EXPORT_FORMATS: readonly Validation[] = [
         (labels) => `${labels}.all(k, ${isQualified("k")} && ${isLabelValue(`${labels}[k]`)})`,
       ),
     ),
-    message: "spec.doors[].exportedLabels: keys and values must be those of labels",
+    message: "spec.doors[].exportedLabels: keys and values must be valid label keys and values",
   },
   {
     expression: each(DOORS, (it) =>
@@ -118,7 +118,7 @@ export const EXPORT_FORMATS: readonly Validation[] = [
         (annotations) => `${annotations}.all(k, ${isQualified("k.lowerAscii()")})`,
       ),
     ),
-    message: "spec.doors[].exportedAnnotations: keys must be those of annotations",
+    message: "spec.doors[].exportedAnnotations: keys must be valid annotation keys",
   },
   {
     expression: optional(`${SPEC}.weight`, (it) => isWithin(it, 0, MAX_WEIGHT)),
@@ -162,8 +162,7 @@ export const SLICE_FORMATS: readonly Validation[] = [
   ...portRules(PORTS),
   {
     expression: `${SPEC}.endpoints.all(e, ${optional("e.hostname", (it) => `(${isLabel(it)})`)} && ${optional("e.nodeName", isSubdomain)} && ${optional("e.zone", isLabelValue)})`,
-    message:
-      "spec.endpoints[]: hostname must be a DNS label, nodeName the name of a node, zone the value of a label",
+    message: "spec.endpoints[]: hostname must be a DNS label, nodeName a node name, zone a label value",
   },
 ];
 

@@ -45,7 +45,7 @@ async function install<T extends KubeObject>(
   });
 }
 
-/** Whether an object says all of `wanted`, whoever wrote it: a chart's is as good as ours. */
+/** Whether an object has all fields of `wanted`, whether this program or a chart installed it. */
 function says(present: unknown, wanted: unknown): boolean {
   if (Array.isArray(wanted))
     return (

@@ -38,7 +38,7 @@ import {
 /** Most namespaces of one report, and agents of one member. */
 const MAX_NAMESPACES = 10_000;
 const MAX_AGENTS = 16;
-/** The longest lease that a hub can be told to give: `--member-lease-seconds`. */
+/** The longest lease that a hub accepts (`--member-lease-seconds`). */
 const MAX_LEASE_SECONDS = 3600;
 /**
  * How far a renewal may be ahead of the one before, or of the Lease's creation, which the server dated. A policy knows no
@@ -99,7 +99,7 @@ const WRITERS: readonly ValidatingAdmissionPolicy[] = [
       {
         expression: "variables.isOwner || variables.isAdministrator || variables.isController",
         messageExpression:
-          '"only member " + variables.member + ", the hub, and those who may administer mailboxes.fairlead.dev write here"',
+          '"only member " + variables.member + ", the hub, and users with verb administer on mailboxes.fairlead.dev may write here"',
         reason: "Forbidden",
       },
     ],
@@ -116,12 +116,13 @@ const WRITERS: readonly ValidatingAdmissionPolicy[] = [
     validations: [
       {
         expression: "variables.isAdministrator || variables.isController",
-        message: "only the hub, and those who may administer mailboxes.fairlead.dev, write this",
+        message:
+          "only the hub, and users with verb administer on mailboxes.fairlead.dev, may write this object",
         reason: "Forbidden",
       },
     ],
   }),
-  // Agents of other origin keep a finalizer and what they measured on their copies.
+  // Legacy agents keep a finalizer and their measurements on their copies.
   policy({
     name: "fairlead-copies",
     rules: on(["UPDATE"], [ENDPOINT_SLICE_IMPORTS]),
@@ -131,7 +132,7 @@ const WRITERS: readonly ValidatingAdmissionPolicy[] = [
       {
         expression:
           "variables.isAdministrator || variables.isController || (variables.isOwner && object.spec == oldObject.spec)",
-        message: "only the hub changes what a copy says; its reader may change finalizers and annotations",
+        message: "only the hub may change spec; the member of this namespace may change metadata",
         reason: "Forbidden",
       },
     ],
@@ -156,7 +157,10 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
     variables: WHOSE,
     validations: [
       ...referenceRules(EXPORT_REFERENCE),
-      { expression: isLabel(`${EXPORT_REFERENCE}.name`), message: "the Service has no valid name" },
+      {
+        expression: isLabel(`${EXPORT_REFERENCE}.name`),
+        message: "the name of the Service must be a DNS label",
+      },
       ...EXPORT_FORMATS,
     ],
   }),
@@ -167,7 +171,10 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
     variables: WHOSE,
     validations: [
       ...referenceRules(IMPORT_REFERENCE),
-      { expression: isLabel(`${IMPORT_REFERENCE}.name`), message: "the ServiceImport has no valid name" },
+      {
+        expression: isLabel(`${IMPORT_REFERENCE}.name`),
+        message: "the name of the ServiceImport must be a DNS label",
+      },
     ],
   }),
   policy({
@@ -189,18 +196,19 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
       ...referenceRules(SLICE_REFERENCE),
       {
         expression: `${OWNER}.namespace == ${SLICE_REFERENCE}.namespace && ${OWNER}.namespacedName == ${OWNER}.namespace + "/" + ${OWNER}.name`,
-        message: "slice and Service must be in one namespace, and namespacedName be namespace/name",
+        message:
+          "the slice and its Service must be in the same namespace, and namespacedName must be namespace/name",
       },
       {
         expression: `object.spec.endpoints.size() <= ${MAX_ENDPOINTS} && object.spec.endpoints.all(e, e.addresses.size() > 0 && e.addresses.size() <= ${MAX_ADDRESSES})`,
-        message: `a slice has at most ${MAX_ENDPOINTS} endpoints, each with 1 to ${MAX_ADDRESSES} addresses`,
+        message: `spec.endpoints: at most ${MAX_ENDPOINTS} are allowed, each with 1 to ${MAX_ADDRESSES} addresses`,
       },
       ...SLICE_FORMATS,
       {
         expression:
           "object.spec.endpoints.all(e, e.addresses.all(a, isIP(a)) && e.addresses.map(a, ip(a)).all(a, a.family() == variables.family && !variables.special.exists(it, it.containsIP(a))))",
         message:
-          "spec.endpoints[].addresses must be of the slice's family, and none of a special-purpose range (unspecified, loopback, link-local, multicast, reserved, documentation, translation)",
+          "spec.endpoints[].addresses must be of the slice's family, and not in a special-purpose range (unspecified, loopback, link-local, multicast, reserved, documentation, translation)",
       },
     ],
   }),
@@ -212,11 +220,11 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
     validations: [
       {
         expression: "object.metadata.name == variables.member",
-        message: "a report has the name of its member",
+        message: "metadata.name must be the name of the member",
       },
       {
         expression: `object.spec.namespaces.size() <= ${MAX_NAMESPACES}`,
-        message: `a report names at most ${MAX_NAMESPACES} namespaces`,
+        message: `spec.namespaces: at most ${MAX_NAMESPACES} are allowed`,
       },
     ],
   }),
@@ -235,12 +243,12 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
     validations: [
       {
         expression: "object.metadata.name == variables.member",
-        messageExpression: '"its name must be " + variables.member + ", whose mailbox this is"',
+        messageExpression: '"metadata.name must be " + variables.member + ", the member of this namespace"',
       },
       {
         expression:
           'object.kind != "Lease" || !has(object.spec) || !has(object.spec.holderIdentity) || object.spec.holderIdentity == variables.member',
-        message: "a member renews its own lease only",
+        message: "spec.holderIdentity must be the name of the member",
       },
       {
         expression: `object.kind != "Lease" || !has(object.spec) || !has(object.spec.leaseDurationSeconds) || (object.spec.leaseDurationSeconds > 0 && object.spec.leaseDurationSeconds <= ${MAX_LEASE_SECONDS})`,
@@ -248,11 +256,11 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
       },
       {
         expression: `object.kind != "Lease" || !has(object.spec) || !has(object.spec.renewTime) || timestamp(object.spec.renewTime) <= variables.before + duration("${MAX_LEASE_JUMP_HOURS}h")`,
-        message: "spec.renewTime is more than ten years after the one before",
+        message: "spec.renewTime must be at most ten years after the previous one",
       },
       {
         expression: `object.kind == "Lease" || !has(object.status) || !has(object.status.agentStatus) || object.status.agentStatus.size() <= ${MAX_AGENTS}`,
-        message: `at most ${MAX_AGENTS} agents report for a member`,
+        message: `status.agentStatus: at most ${MAX_AGENTS} are allowed`,
       },
     ],
   }),

@@ -9,9 +9,9 @@ export interface Frontend {
   readonly text: string;
   readonly family: Family;
   /**
-   * - `cluster`: an address of the cluster's own.
-   * - `balancer`: given by a load balancer. Packets come from outside the cluster too.
-   * - `external`: named by the Service's owner. Other ports there are somebody else's.
+   * - `cluster`: an address of the cluster.
+   * - `balancer`: assigned by a load balancer. Packets also come from outside the cluster.
+   * - `external`: an external IP of the Service. Its other ports do not belong to the Service.
    * - `node`: an address of this node, at a port that the Service has on every node.
    */
   readonly kind: "cluster" | "balancer" | "external" | "node";

@@ -85,8 +85,8 @@ function usable(candidates: readonly Candidate[]): readonly Candidate[] {
 }
 
 /**
- * Those that are meant for this node, else for its zone, by their hints. Hints count only where every ready endpoint has
- * them and some are for here: else there would be nobody to ask (KEP-2433, KEP-3015).
+ * The endpoints that hints assign to this node, else to its zone. Hints count only if every ready endpoint has them and
+ * some are for here; otherwise no endpoint would be left (KEP-2433, KEP-3015).
  */
 function nearest(candidates: readonly Candidate[], { name, zone }: NodePlace): readonly Candidate[] {
   if (candidates.some((it) => !it.isReady)) return candidates;

@@ -53,7 +53,7 @@ export function noteOps(record: KernelRecord, ops: readonly NftElementOp[]): voi
   }
 }
 
-/** Keys of the clients whose endpoint is none of those that are to be remembered. */
+/** Keys of the clients whose endpoint is not among those to remember. */
 export function staleClients(
   clients: ReadonlyMap<string, string>,
   remember: ReadonlyMap<string, string>,

@@ -15,8 +15,8 @@ interface Claim {
  * What all owners together want, kept so that a change of one owner costs what that owner has.
  *
  * Several owners may want one element: an endpoint serves several Services, and two Services may be given one load
- * balancer address, even one port. The owner whose name comes first has its value taken; with equal values it makes no
- * difference. Owners are told apart by name alone, so every node decides the same.
+ * balancer address, even one port. The value of the owner whose name sorts first is used. Owners are compared by name
+ * alone, so every node decides the same.
  */
 export class DesiredElements {
   readonly #elements = new Map<string, Map<string, string>>();
@@ -32,11 +32,11 @@ export class DesiredElements {
 
   /** Replaces all that `owner` wants. */
   set(owner: string, elements: readonly PlannedElement[]): void {
-    const before = this.#byOwner.get(owner) ?? [];
+    const previous = this.#byOwner.get(owner) ?? [];
     const kept = new Map(elements.map((it) => [idOf(it), it]));
-    for (const element of before)
+    for (const element of previous)
       if (kept.get(idOf(element))?.value !== element.value) this.#release(owner, element);
-    const had = new Map(before.map((it) => [idOf(it), it.value]));
+    const had = new Map(previous.map((it) => [idOf(it), it.value]));
     for (const element of kept.values())
       if (had.get(idOf(element)) !== element.value) this.#claim(owner, element);
     if (kept.size === 0) this.#byOwner.delete(owner);

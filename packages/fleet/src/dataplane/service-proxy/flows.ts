@@ -23,14 +23,14 @@ export interface Sweep {
 /** Flows that conntrack holds. */
 export interface FlowTable extends Disposable {
   /**
-   * Ends flows to endpoints that are not used any more: their next packet is treated as the first of a new one.
+   * Ends flows to endpoints that are not in use; their next packet starts a new flow.
    *
-   * UDP has no end that conntrack could see: a client that goes on sending keeps its flow, and its endpoint, for ever. Of
-   * TCP those that carry no data are ended, some time later: conntrack keeps an unanswered SYN and a closed connection for
-   * two minutes, and sends a client that uses its source port again to the endpoint of before, or to the pod that has its
-   * address by then. Connections that carry data go on.
+   * UDP has no end that conntrack could see, so a client that keeps sending would keep its flow, and its endpoint, for
+   * ever. Of TCP, flows without data are ended after a delay: conntrack keeps an unanswered SYN and a closed connection for
+   * two minutes, and sends a client that reuses its source port to the old endpoint, or to the pod that has its address by
+   * then. Connections with data are not affected.
    *
-   * @param choices - What is used now; asked again when the time of TCP has come.
+   * @param choices - Returns what is in use; called again after the delay for TCP.
    */
   end(sweep: Sweep, choices: () => Choices, signal: AbortSignal): Promise<void>;
 }
@@ -54,9 +54,9 @@ const HANDSHAKE_MS = 100;
 const MAX_FILTERS = 8;
 
 /**
- * By netlink, which reads the table once for any number of flows; where there is none, by the `conntrack` program, which
- * costs a process or more for each. With neither, such flows live on until conntrack forgets them by itself (UDP: after
- * 30 s of silence; TCP: up to 2 min), and a line in the log says so.
+ * Uses netlink, which reads the table once for any number of flows; without netlink, the `conntrack` program, which costs at
+ * least one process per flow. With neither, such flows last until conntrack times them out (UDP: after 30 s of silence;
+ * TCP: up to 2 min), and a warning is logged.
  */
 export function createFlowTable(options: FlowTableOptions): FlowTable {
   return new ConntrackFlows(options);
@@ -170,7 +170,7 @@ function familyOf(address: string): FlowFilter["family"] {
   return familyOfText(address) ?? "IPv4";
 }
 
-/** What `conntrack` is asked to delete of a protocol. It cannot tell who closed a connection in CLOSE_WAIT. */
+/** What `conntrack` deletes, by protocol. It cannot determine which side closed a connection in CLOSE_WAIT. */
 const DELETED: Readonly<Record<Protocol, readonly (readonly string[])[]>> = {
   udp: [[]],
   tcp: ["SYN_SENT", "SYN_RECV", "LAST_ACK", "TIME_WAIT", "CLOSE"].map((it) => ["--state", it]),
@@ -192,7 +192,7 @@ async function endByProgram(
       await exec(command, args, { signal, allowFailure: true });
     } catch (error) {
       if (!hasCode(error, "EXEC_FAILED")) throw error;
-      options.log.warn("conntrack is not installed; flows of removed endpoints end by time-out");
+      options.log.warn("conntrack is not installed; flows of removed endpoints end by timeout");
       return;
     }
   }

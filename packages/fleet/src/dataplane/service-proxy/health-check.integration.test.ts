@@ -39,7 +39,7 @@ describe("the health check of a Service", () => {
     expect(planHealthCheck({ service: cluster, slices, node })).toBeUndefined();
   });
 
-  it("answers 200 where there are some and 503 where there are none, until it is taken back", async () => {
+  it("answers 200 with local endpoints and 503 without, until it is removed", async () => {
     await using checks = createHealthChecks(silentLogger);
     const key = objectKey("work", "web");
     const port = 31_987;

@@ -7,8 +7,8 @@ import { isPort, selectBackends } from "./backends.ts";
 import type { ServiceView } from "./plan.ts";
 
 /**
- * Tells load balancers which nodes have endpoints of a Service with `externalTrafficPolicy: Local`: at its
- * `healthCheckNodePort`, 200 where there are some and 503 where there are none. Source: k8s.io/kubernetes,
+ * Reports to load balancers which nodes have endpoints of a Service with `externalTrafficPolicy: Local`: its
+ * `healthCheckNodePort` answers 200 with local endpoints and 503 without. Source: k8s.io/kubernetes,
  * pkg/proxy/healthcheck.
  */
 

@@ -61,7 +61,7 @@ export class KernelTable {
     const clients = await this.#nft.readMap(PROXY_TABLE, AFFINITY, signal);
     const keys = staleClients(clients, remember);
     if (keys.length === 0) return;
-    // One that ran out meanwhile is no longer there: the error leads to a whole comparison, which looks again.
+    // If one has expired since, the transaction fails; a full comparison then reads the table again.
     await this.#nft.apply(PROXY_TABLE, [{ verb: "delete-elements", set: AFFINITY, spec, keys }], signal);
   }
 
@@ -90,8 +90,8 @@ export class KernelTable {
     try {
       await this.#flows.end({ gone, isWhole }, () => choicesOf(this.desired.elements), signal);
     } catch (error) {
-      // The table is right; what is left are flows that end by time-out.
-      this.#log.warn("flows of removed endpoints could not be ended", { error: messageOf(error) });
+      // The table is correct; the remaining flows end by timeout.
+      this.#log.warn("cannot end flows of removed endpoints", { error: messageOf(error) });
     }
   }
 }

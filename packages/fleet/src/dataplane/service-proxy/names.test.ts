@@ -2,8 +2,8 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { affinityTimeout, affinityTimeouts } from "./names.ts";
 
-describe("a time-out of an affinity", () => {
-  it("is one that there is a chain for, no shorter than asked and as little longer as can be", () => {
+describe("a timeout of an affinity", () => {
+  it("is rounded up to the next timeout that has a chain", () => {
     const all = affinityTimeouts();
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 86_400 }), (seconds) => {

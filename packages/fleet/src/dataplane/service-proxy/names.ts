@@ -8,18 +8,18 @@ const FAMILIES: readonly Family[] = ["4", "6"];
 
 /**
  * The proxy's sets and maps, each once per family:
- *
+ * - `services`: address, protocol and port of a Service to the chain that handles it.
  * - `services`: address, protocol and port of a Service to the chain that treats it.
  * - `external`: the same for sources outside the cluster, where `externalTrafficPolicy: Local` makes a difference.
  * - `endpoints`: number of a slot and address, protocol and port of a Service to address and port of an endpoint. The
  *   slots of one Service port are consecutive, so that one chain per *number* of slots serves all Services and a change
  *   of endpoints touches elements only.
- * - `virtual`: every address of a Service, so that ports nobody serves are refused.
+ * - `virtual`: every address of a Service, so that its other ports are refused.
  * - `masquerade`: addresses, protocols and ports at which sources outside the cluster get the node's address, so that
- *   answers come back this way.
- * - `masquerade-all`: the same for every source: at a port of a node, pods of other nodes are no nearer than others.
+ *   replies return through this node.
+ * - `masquerade-all`: the same for every source: at a node port, pods of other nodes are like any other source.
  * - `guarded`: where only some sources may come in, and `allowed`: those that may.
- * - `remember`: which endpoint of a Service with affinity is to be remembered, and for how long.
+ * - `remember`: which endpoint of a Service with affinity to remember, and for how long.
  * - `affinity`: client and Service to the endpoint that the client was given. Filled by packets. These two are for IPv4.
  * - `hairpin`: an endpoint of this node and itself: it may be chosen for its own request.
  * - `cluster`: prefixes of the cluster's pods.
@@ -88,7 +88,7 @@ export const EXACT_SLOTS = 16;
  */
 export const TABLE_SIZES = [61, 1021, 8191, 65_521] as const;
 
-/** How a chain chooses a slot: by chance, or so that a client comes to the same endpoint again. */
+/** How a chain chooses a slot: at random, or so that a client gets the same endpoint again. */
 export type Choice = "pick" | "sticky";
 /** Which list of endpoints a chain chooses from: all of them, or those of this node. */
 export type Scope = "all" | "local";
@@ -129,7 +129,7 @@ const AFFINITY_STEPS = [
   [86_400, 10_800],
 ] as const;
 
-/** Every time-out that there is a chain for. Unit: seconds. */
+/** Every timeout that has a chain. Unit: seconds. */
 export function affinityTimeouts(): readonly number[] {
   const timeouts: number[] = [];
   for (const [limit, step] of AFFINITY_STEPS)
@@ -137,7 +137,7 @@ export function affinityTimeouts(): readonly number[] {
   return timeouts;
 }
 
-/** The next of these that is no shorter. */
+/** The shortest of these timeouts that is long enough. */
 export function affinityTimeout(seconds: number): number {
   const [limit, step] = AFFINITY_STEPS.find(([upTo]) => seconds <= upTo) ?? [86_400, 10_800];
   return Math.min(limit, Math.ceil(seconds / step) * step);
@@ -148,7 +148,7 @@ export function rememberChainName(seconds: number): string {
   return `remember-${seconds}`;
 }
 
-/** Answers that nobody serves this: a reset, or "port unreachable". */
+/** Refuses a connection: a reset, or "port unreachable". */
 export const REFUSE_CHAIN = "refuse";
 /** Drops without an answer: what kube-proxy does for traffic policy Local where there is no endpoint on the node. */
 export const DROP_CHAIN = "no-local-endpoint";

@@ -109,7 +109,7 @@ describe("the plan of a Service", () => {
     expect(local).toContain("endpoints-4 65536 . 192.0.2.1 . tcp . 80 : 10.1.0.2 . 8080");
   });
 
-  it("drops for policy Local where the endpoints are elsewhere, and refuses where there are none", () => {
+  it("drops for policy Local if the endpoints are on other nodes, and refuses without endpoints", () => {
     const local = service({ internalTrafficPolicy: "Local" });
     expect(plan(local, slice([ready("10.1.0.1")]))).toContain(
       "services-4 10.96.0.1 . tcp . 80 : goto no-local-endpoint",
@@ -161,7 +161,7 @@ describe("the plan of a Service", () => {
     ]);
   });
 
-  it("serves external addresses, whose other ports are somebody else's", () => {
+  it("serves external addresses, whose other ports do not belong to the Service", () => {
     const elements = plan(
       service({ clusterIPs: [], externalIPs: ["192.0.2.9"] }),
       slice([ready("10.1.0.1")]),

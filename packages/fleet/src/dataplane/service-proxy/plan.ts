@@ -27,7 +27,7 @@ export interface PlannedElement {
 
 export interface ServiceView {
   readonly service: Service;
-  /** All slices that name the Service, whoever manages them. */
+  /** All slices of the Service, regardless of their manager. */
   readonly slices: Iterable<EndpointSlice>;
   readonly node: NodePlace & { readonly addresses: readonly string[] };
 }
@@ -60,7 +60,7 @@ export function planService(view: ServiceView): readonly PlannedElement[] {
   });
 }
 
-/** SCTP is accepted by the API and carried by nobody here. */
+/** The API accepts SCTP; this proxy does not forward it. */
 function portsAt(service: Service, { kind }: Frontend): readonly ServicePort[] {
   const ports = (service.spec?.ports ?? []).filter((it) => it.protocol !== "SCTP");
   if (kind !== "node") return ports.filter((it) => isPort(it.port));

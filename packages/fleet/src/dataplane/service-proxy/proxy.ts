@@ -170,7 +170,7 @@ class NftServiceProxy implements ServiceProxy {
   }
 }
 
-/** Owners of elements that are no Service: no name of one. */
+/** Owners of elements that are not Services. The leading space keeps them apart from Service names. */
 const OWN_PODS = " own";
 const SOURCE_RANGES = " ranges";
 

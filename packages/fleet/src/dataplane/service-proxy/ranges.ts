@@ -13,7 +13,7 @@ export class SourceRanges {
   readonly #byService = new Map<ObjectKey, readonly PlannedElement[]>();
   #isChanged = false;
 
-  /** Keeps the ranges among `elements`; gives back the rest. */
+  /** Keeps the ranges among `elements`; returns the rest. */
   take(service: ObjectKey, elements: readonly PlannedElement[]): readonly PlannedElement[] {
     const ranges = elements.filter((it) => ALLOWED.has(it.set));
     this.#isChanged ||= ranges.length > 0 || this.#byService.has(service);

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { renderTable } from "./table.ts";
 
-/** More do not fit into one transaction of somebody without root (netlink: "Message too long" at about 350). */
+/** The most rules that fit into one transaction of an unprivileged user (netlink: "Message too long" at about 350). */
 const MAX_RULES = 300;
 
 it("the table has no more rules than a lab without root can load at once", () => {

@@ -52,7 +52,7 @@ function hashV6({ scope, slots }: ChoiceChain): NftRule {
   return rule`dnat ip6 to jhash ip6 saddr mod ${slots} seed ${HASH_SEED} offset ${base} . ip6 daddr . meta l4proto . th dport map ${map}`;
 }
 
-/** Notes the endpoint of a flow under its client, anew with every flow: only idle time counts. */
+/** Records the endpoint of a flow under its client, with a new timeout for every flow: only idle time counts. */
 function renderRemember(seconds: number): NftChain {
   const map = setRef(setName("affinity", "4"));
   return {

@@ -113,7 +113,7 @@ describe("the endpoints that a member exports", () => {
       act: "distribute",
       spec: { endpoints: [{ addresses: ["10.0.0.1"] }] },
       problem:
-        "10.0.0.2 is not in 10.0.0.0/31, which is all that the member may have endpoints in; 1 of 2 endpoints are left out",
+        "10.0.0.2 is not in the granted CIDRs of the member (10.0.0.0/31); 1 of 2 endpoints are left out",
     });
     expect(within("10.9.0.0/16")).toMatchObject({ act: "withdraw" });
   });
@@ -124,7 +124,7 @@ describe("the endpoints that a member exports", () => {
     expect(refused("10.0.0.0/24,ten")).toEqual({
       act: "withdraw",
       problem:
-        'the annotation fairlead.dev/granted-cidrs of the MemberCluster has "ten", which is not a network',
+        'the annotation fairlead.dev/granted-cidrs of the MemberCluster has "ten", which is not a CIDR',
     });
   });
 

@@ -1,7 +1,7 @@
 import type { Claim } from "#domain/claim.ts";
 import { sliceExportName } from "#api/fairlead.dev/cluster-names.ts";
 import { withinGrant } from "#domain/grant.ts";
-import { endpointsForOthers } from "#domain/other-origin.ts";
+import { endpointsForOthers } from "#domain/legacy.ts";
 import { findEndpointProblem, importPorts } from "#domain/slice.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import type {

@@ -43,7 +43,7 @@ describe("the Secret that names the hub", () => {
     [{ ...bootstrap, user: "fleet:member:west" }, "user is not one of member east"],
     [
       { ...bootstrap, "bootstrap-token": "" },
-      'there is neither a certificate for fleet:member:east nor a token to ask for one: run "fairlead join east" again',
+      'has neither a certificate for fleet:member:east nor a token to request one; run "fairlead join east" again',
     ],
     [{ ...good, cluster: "Not/A/Name" }, "cluster is not the name of a member"],
   ])("says what is wrong with it (case %#)", (fields, problem) => {

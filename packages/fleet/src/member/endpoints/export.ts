@@ -1,7 +1,7 @@
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { sliceExportName } from "#api/fairlead.dev/cluster-names.ts";
-import { endpointsForOthers } from "#domain/other-origin.ts";
+import { endpointsForOthers } from "#domain/legacy.ts";
 import { type ObjectKey, keyOf, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import {

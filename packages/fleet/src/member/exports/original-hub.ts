@@ -1,5 +1,5 @@
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
-import { exportForOthers, findHindrance } from "#domain/other-origin.ts";
+import { exportForOthers, findHindrance } from "#domain/legacy.ts";
 import type { InternalServiceExport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { ExportPlan } from "./plan.ts";
 

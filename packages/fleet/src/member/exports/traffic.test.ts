@@ -49,7 +49,7 @@ describe("what an export is told of its traffic (C3)", () => {
     expect(plan.traffic).toEqual({ affinity: "local" });
     expect(plan.conditions).toMatchObject([{ status: "False", reason: "UnknownAnnotation" }]);
     expect(plan.conditions[0]?.message).toBe(
-      "fairlead.dev/prioritty means nothing on a ServiceExport, did you mean fairlead.dev/priority?",
+      "fairlead.dev/prioritty has no effect on a ServiceExport, did you mean fairlead.dev/priority?",
     );
     const many = Object.fromEntries(Array.from({ length: 5000 }, (_, at) => [`fairlead.dev/x${at}`, ""]));
     expect(planTraffic({ ...NOTHING, fleet: exportOf(many) }).conditions[0]?.message).toMatch(
@@ -63,7 +63,7 @@ describe("what an export is told of its traffic (C3)", () => {
     const plan = planTraffic({ ...NOTHING, fleet, current });
     expect(plan.traffic).toEqual({ priority: 3 });
     expect(plan.conditions).toMatchObject([{ status: "False", reason: "InvalidAnnotation,UnknownMembers" }]);
-    expect(plan.conditions[0]?.message).toMatch(/^fairlead.dev\/priority: .*; 3 holds; no members: x$/);
+    expect(plan.conditions[0]?.message).toMatch(/^fairlead.dev\/priority: .*; using 3; no members: x$/);
   });
 });
 

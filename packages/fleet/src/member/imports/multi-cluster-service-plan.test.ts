@@ -126,7 +126,7 @@ describe("a MultiClusterService", () => {
     const asking = object({ annotations: misspelled });
     const wanted = plan({ object: asking, imported: imported(), derived: service });
     const message =
-      "fairlead.dev/source-range means nothing on a MultiClusterService, did you mean fairlead.dev/source-ranges?";
+      "fairlead.dev/source-range has no effect on a MultiClusterService, did you mean fairlead.dev/source-ranges?";
     expect(wanted.conditions[1]).toEqual({
       type: "fairlead.dev/LoadBalancer",
       status: "False",

@@ -59,7 +59,7 @@ export interface InternalMemberCluster extends KubeObject {
     suspects?: SuspectCluster[];
     /** Members that are drained, this one included: new flows go to other clusters. Addition. */
     drained?: DrainedCluster[];
-    /** Namespace of the hub to read services and endpoints in, beside this mailbox. Addition. */
+    /** Namespace of the hub from which to read services and endpoints, in addition to the member namespace. Addition. */
     view?: string;
   };
   status?: MemberClusterStatus & {

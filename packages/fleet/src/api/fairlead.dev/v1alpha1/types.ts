@@ -44,7 +44,7 @@ export interface ImportedService extends KubeObject {
     sessionAffinityConfig?: SessionAffinityConfig;
     internalTrafficPolicy?: "Cluster" | "Local";
     trafficDistribution?: string;
-    /** Whose endpoints an importer prefers. Absent means "none". */
+    /** The clusters whose endpoints an importer prefers. Absent means "none". */
     affinity?: LocalityAffinity;
     labels?: Record<string, string>;
     annotations?: Record<string, string>;

@@ -9,7 +9,7 @@ import { resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
 
 /**
- * The fleet networking API. Fields marked "addition" are ours: optional, unknown to agents of other origin, which neither
+ * The fleet networking API. Fields marked "addition" are Fairlead's: optional, and unknown to legacy agents, which neither
  * write nor need them.
  */
 
@@ -117,7 +117,7 @@ export interface InternalServiceExportSpec {
   trafficDistribution?: string;
   /** Range: 0 to 1000. Lower serves first. Absent means 0. Addition. */
   priority?: number;
-  /** Whose endpoints an importer prefers. Addition. */
+  /** The clusters whose endpoints an importer prefers. Addition. */
   affinity?: LocalityAffinity;
   /** Sorted. The members that import from this cluster; absent means all. Addition. */
   exportTo?: string[];
@@ -136,7 +136,7 @@ export interface InternalServiceExport extends KubeObject {
 export interface InternalServiceImport extends KubeObject {
   spec: {
     serviceImportReference: ExportedObjectReference;
-    /** Whether other members may import the service beside this one. Addition. */
+    /** Whether other members may import the service at the same time. Addition. */
     shared?: boolean;
   };
   status?: FleetServiceImportStatus;

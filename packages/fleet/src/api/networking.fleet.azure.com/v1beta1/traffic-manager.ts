@@ -1,7 +1,7 @@
 import { resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
 
-/** How the endpoints of a profile are checked. What is absent has the default that stands beside it. */
+/** The health check of the endpoints of a profile. Absent fields have the defaults given here. */
 export interface MonitorConfig {
   /** Unit: seconds. Default: 30. */
   intervalInSeconds?: 10 | 30;

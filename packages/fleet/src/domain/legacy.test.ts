@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { exportForOthers } from "./other-origin.ts";
+import { exportForOthers } from "./legacy.ts";
 
-it("an export is sent to hubs of other origin with every published field that it has, and no addition", () => {
+it("an export is sent to legacy hubs with every published field that it has, and no addition", () => {
   const ports = [{ port: 80 }];
   expect(
     exportForOthers({

@@ -3,13 +3,13 @@ import type {
   InternalServiceExportSpec,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 
-/** What agents and hubs of other origin can be sent: their kinds without our additions. */
+/** What can be sent to legacy agents and hubs: their kinds, without Fairlead's additions. */
 
 type SliceFacts = Pick<EndpointSliceExportSpec, "addressType" | "endpoints" | "ports">;
 
 /**
- * Endpoints as others understand them: they take every endpoint for ready and know IPv4 only. Undefined: nothing can be
- * sent.
+ * Endpoints as legacy agents understand them: they assume that every endpoint is ready, and know only IPv4. Undefined: nothing
+ * can be sent.
  */
 export function endpointsForOthers<T extends SliceFacts>(spec: T): T | undefined {
   if (spec.addressType !== "IPv4") return undefined;
@@ -21,16 +21,17 @@ export function endpointsForOthers<T extends SliceFacts>(spec: T): T | undefined
 
 type ExportFacts = Omit<InternalServiceExportSpec, "serviceReference">;
 
-/** Why a hub of other origin must not be sent an export, in words; undefined where it may. */
+/** Why an export must not be sent to a legacy hub; undefined if it may. */
 export function findHindrance(spec: ExportFacts): string | undefined {
-  if (spec.headless === true) return "the hub of this fleet does not know headless services";
-  if (spec.exportTo !== undefined) return "the hub of this fleet cannot export to some members only";
-  // It would go on sending traffic here: it knows weights for its traffic managers alone.
+  if (spec.headless === true) return "the hub of this fleet does not support headless services";
+  if (spec.exportTo !== undefined)
+    return "the hub of this fleet does not support exports to some members only";
+  // The hub would keep sending traffic here: it uses weights for its traffic managers only.
   if (spec.weight === 0) return "weight 0 withdraws the export";
   return undefined;
 }
 
-/** The published fields that we fill. */
+/** The published fields that Fairlead sets. */
 const PUBLISHED = ["type", "weight", "isInternalLoadBalancer"] as const;
 
 export function exportForOthers(spec: ExportFacts): ExportFacts {
