@@ -21,7 +21,7 @@ interface Identity {
   readonly groups: readonly string[];
 }
 
-/** Who calls a cluster's API server, each with rights of its own (see cluster-objects.ts): only people are administrators. */
+/** The clients of a cluster's API server, each with its own rights (see cluster-objects.ts): only users are administrators. */
 function identitiesOf(cluster: LabCluster): readonly Identity[] {
   const admin = { file: KUBECONFIG.admin, user: "admin", groups: ["system:masters"] };
   if (cluster.runs === "hub") return [admin, { file: KUBECONFIG.hub, user: PROGRAM_USERS.hub, groups: [] }];

@@ -1,4 +1,4 @@
-/** Breaks parts of a lab as they break in life, at once and without warning, and mends them again. */
+/** Breaks parts of a lab as they break in production, at once and without warning, and repairs them. */
 
 import { FleetError } from "@fairlead/base/errors.ts";
 import { listNetns } from "@fairlead/os/netns/netns.ts";

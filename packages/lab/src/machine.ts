@@ -7,7 +7,7 @@ import { findProgram } from "@fairlead/base/find-program.ts";
 import { parsePrefix, overlaps } from "@fairlead/base/netaddr/prefix.ts";
 import { blockStartsOf, ipv4Block, ipv6Prefix } from "./topology.ts";
 
-/** Programs that a lab starts beside our own, with the Debian package of each. */
+/** Programs that a lab starts in addition to our own, with the Debian package of each. */
 const NEEDED = [
   ["ip", "iproute2"],
   ["nft", "nftables"],
@@ -81,7 +81,7 @@ async function routedPrefixes(family: "-4" | "-6", signal: AbortSignal): Promise
 /** `TMPFS_MAGIC` in linux/magic.h. */
 const TMPFS_MAGIC = 0x0102_1994;
 
-/** Whether files below `folder` lie in memory: the upper layer of a container's root must not lie inside its lower one. */
+/** Whether files below `folder` are in memory: the upper layer of a container's root must not be inside its lower one. */
 export function isTmpfs(folder: string): boolean {
   return statfsSync(folder).type === TMPFS_MAGIC;
 }

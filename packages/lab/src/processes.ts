@@ -41,7 +41,7 @@ export interface Launcher {
 const READY_TIMEOUT_MS = 60_000;
 
 /**
- * Starts a program in its namespace and resolves when it serves. It goes on when this process ends.
+ * Starts a program in its namespace and resolves when it serves. The program outlives this process.
  *
  * @throws {FleetError} `LAB_INVALID` with the end of its log when it ends before it serves, `TIMED_OUT` when it takes longer than a minute.
  */
@@ -72,7 +72,7 @@ export async function startProgram(
     await untilReady(pipe, context.clock, signal);
     if (pid !== undefined) writeRecord(layout.processFile(program.name), pid, true);
   } catch (error) {
-    // One that does not serve yet must not be taken for one that does, by whoever mends the lab.
+    // A repair of the lab must not mistake a program that does not serve yet for one that does.
     if (pid !== undefined) signalProcess(pid, "SIGKILL");
     if (signal.aborted) throw error;
     const said = tail(log, 6);
@@ -111,7 +111,7 @@ function untilReady(pipe: Readable, clock: Clock, signal: AbortSignal): Promise<
   });
 }
 
-/** Whoever started it was killed before it served: nobody waits for it any more, and it may hold its address. */
+/** The command that started it was killed before the program served: nothing waits for it any more, and it may hold its address. */
 async function endUnready(
   layout: LabLayout,
   program: string,
@@ -154,7 +154,7 @@ export function isServing(layout: LabLayout, program: string): boolean {
 export function startTicksOf(pid: number): number | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    // The second field is the program's name in parentheses, in which anything may stand.
+    // The second field is the program's name in parentheses, which may contain any characters.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     return fields[0] === "Z" ? undefined : Number(fields[19]);
   } catch {
@@ -177,7 +177,7 @@ export function findLabProcesses(root: string): readonly number[] {
     });
 }
 
-/** Sends a signal; a process that is gone is no error. */
+/** Sends a signal; a process that is gone is not an error. */
 export function signalProcess(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);

@@ -96,7 +96,7 @@ const LOCK_PATIENCE_MS = 10_000;
 const LOCK_PACE_MS = 50;
 
 /**
- * Takes the lab's lock, which a process that ended without giving it back does not keep; waits for some seconds while
+ * Takes the lab's lock, which is released even if its process is killed; waits for some seconds while
  * another command has it. What was read of the lab before may be out of date.
  *
  * @throws {FleetError} `LAB_INVALID` when another command works on the lab for longer.

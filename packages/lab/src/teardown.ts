@@ -8,7 +8,7 @@ import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
 import type { LabLayout } from "./layout.ts";
 import { endProcesses, findLabProcesses } from "./processes.ts";
 
-/** What `removeLab` found and took away. */
+/** The number of processes, namespaces and so on that `removeLab` removed. */
 export interface Removed {
   readonly processes: number;
   readonly namespaces: number;
@@ -75,7 +75,7 @@ async function deleteHostLink(link: string, clock: Clock, signal: AbortSignal): 
 async function unmountBelow(root: string, signal: AbortSignal): Promise<number> {
   let count = 0;
   for (let points = mountPointsBelow(root); points.length > 0; points = mountPointsBelow(root)) {
-    // The last mounted goes first: what lies on top of another must go before it.
+    // Unmount in reverse order: a mount on top of another one must go first.
     await exec("umount", ["--lazy", "--no-canonicalize", "--", ...points.toReversed()], {
       signal,
       allowFailure: true,

@@ -138,8 +138,7 @@ export function checkSpec(spec: LabSpec): void {
     problems.push(`the topology must be flat, got ${JSON.stringify(spec.topology)}`);
   if (spec.ipFamily !== "dual" && spec.ipFamily !== "ipv4")
     problems.push(`the IP family must be dual or ipv4, got ${JSON.stringify(spec.ipFamily)}`);
-  if (problems.length > 0)
-    throw new FleetError("OPTION_INVALID", `there can be no such lab: ${problems.join("; ")}`);
+  if (problems.length > 0) throw new FleetError("OPTION_INVALID", `invalid lab spec: ${problems.join("; ")}`);
 }
 
 /** Second octets at which a lab's IPv4 block may begin. */

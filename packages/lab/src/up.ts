@@ -1,4 +1,4 @@
-/** Brings a lab up, or mends one that is partly up: every step looks at what is there and does what is missing. */
+/** Brings a lab up, or repairs one that is partly up: every step compares with what exists and does what is missing. */
 
 import { existsSync, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
@@ -17,7 +17,7 @@ import { applyClusterObjects } from "./cluster-objects.ts";
 import { applyCoreDns } from "./core-dns.ts";
 import { type LabLayout, labLayout } from "./layout.ts";
 import { chooseBlock, isTmpfs } from "./machine.ts";
-import { endStrays } from "./mend.ts";
+import { endStrays } from "./strays.ts";
 import { isServing, type Launcher, startProgram } from "./processes.ts";
 import { KUBECONFIG, type LabProgram, planPrograms } from "./programs.ts";
 import { blocksOfLabs, type LabState, readState, writeState } from "./state.ts";
@@ -56,7 +56,7 @@ export interface LabUp {
 }
 
 /**
- * Makes the lab of `spec` run. A lab of that name that is up already is mended: what was killed comes back.
+ * Makes the lab of `spec` run. A lab of that name that is already up is repaired: killed programs are restarted.
  *
  * @throws {FleetError} `LAB_INVALID` when a lab of that name has another shape.
  */
@@ -138,7 +138,7 @@ export async function startMissing(
     report("API servers");
     await startAll(servers, layout, context, signal);
   }
-  // One that was interrupted may have started an API server and not come to what belongs into it.
+  // An interrupted run may have started an API server without creating its objects.
   const unprepared = only === undefined ? missing : servers;
   const fresh = topology.clusters.filter((cluster) => unprepared.some((it) => it.cluster === cluster.name));
   await Promise.all(

@@ -1,4 +1,4 @@
-/** What kubectl is to say when somebody asks for what nodes of a lab do not have. */
+/** The warnings that kubectl prints for requests that nodes of a lab do not support. */
 
 import {
   VALIDATING_ADMISSION_POLICIES,

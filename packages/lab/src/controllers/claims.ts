@@ -24,14 +24,14 @@ export function planClaims(owner: KubeObject, pods: Iterable<Pod>, matches: Matc
   for (const pod of pods) {
     const isMatching = matches(pod.metadata.labels);
     if (isControlledBy(pod, owner)) (isMatching || isDeleting(pod) ? own : release).push(pod);
-    // A workload on its way out takes nobody in, and a pod on its way out is not worth it.
+    // A workload that is being deleted adopts no pods, and a pod that is being deleted is not adopted.
     else if (isMatching && controllerOf(pod) === undefined && isActive(pod) && !isDeleting(owner))
       adopt.push(pod);
   }
   return { own: [...own, ...adopt], adopt, release };
 }
 
-/** Carries out what was planned: takes pods in, gives pods away. */
+/** Applies the plan: adopts pods and releases pods. */
 export async function settleClaims(
   client: KubeClient,
   owner: OwnerReference,

@@ -17,8 +17,8 @@ export function untilEnding(reconcile: Reconcile): Reconcile {
 }
 
 /**
- * Whether a write failed because what it is about is on its way out: the object or its namespace is gone, or the
- * namespace takes in nothing new. There is nothing to do then; the watch tells the rest.
+ * Whether a write failed because its object is being removed: the object or its namespace is gone, or the
+ * namespace accepts no new objects. There is nothing to do then; the watch delivers the rest.
  */
 function isEnding(error: unknown): boolean {
   return (

@@ -3,7 +3,7 @@ import { keyOf, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
 import type { Informer } from "@fairlead/kube/types.ts";
 
-/** A pod that came and went while nobody watched is not waited for longer than this. */
+/** The longest wait for a pod that was created and deleted between two watches. */
 const FORGET_AFTER_MS = 30_000;
 
 interface Pending {

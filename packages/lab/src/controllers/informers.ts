@@ -60,7 +60,7 @@ import { MIRRORED_BY } from "./endpointslice-mirroring/plan.ts";
 import { controllerOf } from "./pods.ts";
 import { claimsOf, classesOfClaim, classesOfVolume } from "./storage-protection/plan.ts";
 
-/** What the controllers watch: each kind once, whoever reads it. */
+/** The informers of the controllers: one for each kind, shared by all its readers. */
 export interface LabInformers {
   /** Indexes: node (by name; "" for pods without one), controller (by uid), namespace, claim ("namespace/name"). */
   readonly pods: Informer<Pod>;

@@ -3,7 +3,7 @@ import { formatAddress, type IpAddress } from "@fairlead/base/netaddr/address.ts
 /** The domains of reverse names (RFC 1035, section 3.5; RFC 3596, section 2.5). */
 export const REVERSE_DOMAINS = ["in-addr.arpa.", "ip6.arpa."] as const;
 
-/** The name under which the PTR record of an address stands. */
+/** The name of an address's PTR record. */
 export function reverseName(address: IpAddress): string {
   if (typeof address === "number")
     return `${formatAddress(address).split(".").toReversed().join(".")}.in-addr.arpa.`;

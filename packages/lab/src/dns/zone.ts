@@ -81,7 +81,7 @@ function alias(zone: ClusterZone, name: string, externalName: string): Contribut
     const target = foldName(parseName(externalName));
     return { records: [{ name, class: CLASS.IN, ttl: zone.ttl, data: { type: "CNAME", target } }] };
   } catch (error) {
-    // The API server lets some texts pass that are no names; such a Service has no record.
+    // The API server accepts some texts that are invalid names; such a Service has no record.
     if (hasCode(error, "DNS_MALFORMED")) return NOTHING;
     throw error;
   }

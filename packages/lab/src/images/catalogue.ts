@@ -12,11 +12,11 @@ export interface ImageProgram {
   readonly env: Readonly<Record<string, string>>;
   /** Files and folders of the machine that must be visible inside, wherever they lie. */
   readonly needs: readonly string[];
-  /** Shell scripts that the image has in `SCRIPT_FOLDER`, by name: they stand before the machine's own programs. */
+  /** Shell scripts that the image has in `SCRIPT_FOLDER`, by name: they precede the machine's own programs in PATH. */
   readonly scripts: Readonly<Record<string, string>>;
 }
 
-/** Where an image's scripts are. A folder that every container has of its own, also where nobody may write to /usr. */
+/** The folder of an image's scripts. Each container has its own, even where /usr is read-only. */
 export const SCRIPT_FOLDER = "/run/fairlead/bin";
 
 const SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -48,7 +48,7 @@ interface Entry {
   readonly cmd?: readonly string[];
   /** Programs that must be there, with the Debian package of each. */
   readonly requires?: Readonly<Record<string, string>>;
-  /** Text of scripts that stand before the machine's programs. */
+  /** Text of scripts that precede the machine's programs in PATH. */
   readonly scripts?: Readonly<Record<string, string>>;
   /** One of Fairlead's programs: what its image would be called with. The image has `node`, too. */
   readonly own?: readonly string[];
@@ -59,7 +59,7 @@ const CURL: Entry = { entrypoint: ["curl"], requires: { curl: "curl" } };
 const DNS_TOOLS: Entry = { cmd: ["sh"], requires: { dig: "bind9-dnsutils", nslookup: "bind9-dnsutils" } };
 
 /**
- * socat that goes on (-s) where it cannot write to one side. `socat TCP-LISTEN:...,fork SYSTEM:'echo ...'` serves a request
+ * socat that continues (-s) where it cannot write to one side. `socat TCP-LISTEN:...,fork SYSTEM:'echo ...'` serves a request
  * that the program does not read: where the program has ended before the request is passed on, plain socat gives up
  * (EPIPE) and drops the answer, which it has not read yet. On a busy machine that is one connection in ten.
  */

@@ -17,7 +17,7 @@ const REGISTRY =
 const REFERENCE =
   /^(?<name>[^@]+?)(?::(?<tag>\w[\w.-]{0,127}))?(?:@(?<digest>[a-z0-9]+(?:[+._-][a-z0-9]+)*:[0-9a-f]{32,}))?$/;
 
-/** Reads "[REGISTRY/]REPOSITORY[:TAG][@DIGEST]"; undefined when the text is none. Source: distribution/reference. */
+/** Reads "[REGISTRY/]REPOSITORY[:TAG][@DIGEST]"; undefined if the text is invalid. Source: distribution/reference. */
 export function parseImage(text: string): ImageReference | undefined {
   const { name, tag, digest } = REFERENCE.exec(text)?.groups ?? {};
   if (name === undefined) return undefined;
@@ -26,7 +26,7 @@ export function parseImage(text: string): ImageReference | undefined {
   return { ...split, tag: tag ?? (digest === undefined ? "latest" : undefined), digest };
 }
 
-/** What stands before the first slash is a registry when it looks like a host; else all is on docker.io. */
+/** The part before the first slash is a registry if it looks like a host; otherwise the registry is docker.io. */
 function splitName(path: string): Pick<ImageReference, "registry" | "repository"> {
   const slash = path.indexOf("/");
   const first = slash < 0 ? "" : path.slice(0, slash);

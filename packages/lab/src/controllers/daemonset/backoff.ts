@@ -17,7 +17,7 @@ export class FailureBackoff {
     return entry === undefined ? 0 : Math.max(0, entry.sinceMs + entry.delayMs - nowMs);
   }
 
-  /** A pod failed and is replaced. After twice the longest wait without a failure it begins anew. */
+  /** A pod failed and is replaced. After twice the longest delay without a failure the delay is reset. */
   note(set: ObjectKey, node: string, nowMs: number): void {
     const nodes = this.#entries.get(set) ?? new Map<string, Entry>();
     this.#entries.set(set, nodes);

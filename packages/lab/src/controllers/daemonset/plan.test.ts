@@ -101,7 +101,7 @@ describe("a DaemonSet", () => {
     });
   });
 
-  it("stands what happens to nodes: they may be cordoned, not ready or under pressure", () => {
+  it("tolerates nodes that are cordoned, not ready or under pressure", () => {
     const taints: Taint[] = [
       { key: "node.kubernetes.io/not-ready", effect: "NoExecute" },
       { key: "node.kubernetes.io/unreachable", effect: "NoExecute" },

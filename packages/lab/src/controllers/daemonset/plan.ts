@@ -144,7 +144,7 @@ function servedIn(view: View): PlaceTest {
   return (place) => place.staying.some((pod) => isAvailable(view, pod));
 }
 
-/** New pods come beside the old ones, as many at a time as the surge allows; `surplusOfSurge` removes the old ones. */
+/** New pods run alongside the old ones, as many at a time as the surge allows; `surplusOfSurge` removes the old ones. */
 function planSurge(
   view: View,
   places: readonly Place[],

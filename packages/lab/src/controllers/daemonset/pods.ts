@@ -9,7 +9,7 @@ import { ownerReferenceTo, podOfTemplate } from "../templates.ts";
 
 export const HASH_LABEL = "controller-revision-hash";
 
-/** What a daemon stands that other pods do not. */
+/** Taints that a daemon tolerates and other pods do not. */
 const TOLERATED: readonly (readonly [key: string, effect: string])[] = [
   [NOT_READY, "NoExecute"],
   [UNREACHABLE, "NoExecute"],
@@ -50,7 +50,7 @@ function specOf(set: DaemonSet): PodSpec {
   return { ...spec, tolerations: [...tolerations, ...missing] };
 }
 
-/** Which node a daemon is for stands in its affinity: it is the scheduler that binds it. */
+/** Adds the daemon's node to its affinity: the scheduler binds it. */
 function boundTo(node: string, affinity: Affinity = {}): Affinity {
   const matchFields = [{ key: "metadata.name", operator: "In" as const, values: [node] }];
   const required = { nodeSelectorTerms: [{ matchFields }] };

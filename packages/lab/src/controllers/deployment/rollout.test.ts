@@ -73,7 +73,7 @@ describe("a rolling update", () => {
     expect(initialReplicas(bounds, [set("old", { replicas: 4 })], false)).toBe(1);
     expect(initialReplicas(bounds, [], false)).toBe(4);
   });
-  it("takes away old pods only as new ones become available", () => {
+  it("removes old pods only as new ones become available", () => {
     const old = set("old", { replicas: 4 });
     expect(shown(planRolling(bounds, set("new", { replicas: 1, available: 0, revision: 2 }), [old]))).toEqual(
       [["old", 3]],
@@ -138,7 +138,7 @@ describe("a rolling update", () => {
 
 describe("a Deployment that is recreated", () => {
   const bounds = { replicas: 3, maxSurge: 0, maxUnavailable: 3 };
-  it("starts its new pods when the last old one is gone, not when it is told to go", () => {
+  it("starts its new pods when the last old one is gone, not when its deletion is requested", () => {
     const running = [set("old", { replicas: 2 })];
     expect(planRecreate(bounds, undefined, running)).toMatchObject({ mayStart: false });
     expect(shown(planRecreate(bounds, undefined, running).scale)).toEqual([["old", 0]]);

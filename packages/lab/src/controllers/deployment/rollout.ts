@@ -138,14 +138,14 @@ export function planProportional(
   return changed([...next].map(([set, replicas]) => ({ set, replicas })));
 }
 
-/** A set's part of what is added (or, below zero, taken away), by its part of the pods at the last scaling. */
+/** A set's share of the added (or, below zero, removed) pods, by its share of the pods at the last scaling. */
 function shareOf(set: ReplicaSet, limit: number, left: number): number {
   const before = Number(set.metadata.annotations?.[MAX_REPLICAS] ?? 0) || limit;
   const wanted = before === 0 ? 0 : Math.round((replicasOf(set) * limit) / before) - replicasOf(set);
   return left > 0 ? Math.min(Math.max(0, wanted), left) : Math.max(Math.min(0, wanted), left);
 }
 
-/** The largest first; of equals the newest when pods are added, the oldest when they are taken away. */
+/** The largest first; of equals the newest when pods are added, the oldest when they are removed. */
 function bySize(isAdding: boolean): (a: ReplicaSet, b: ReplicaSet) => number {
   return (a, b) => replicasOf(b) - replicasOf(a) || (isAdding ? byAge(b, a) : byAge(a, b));
 }

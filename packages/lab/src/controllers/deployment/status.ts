@@ -109,7 +109,7 @@ function progress(view: StatusView, counts: Counts): Progress {
       : `ReplicaSet "${newSet.metadata.name}"`;
   if (isNew)
     return moving(deployment, "NewReplicaSetCreated", `Created new replica set "${newSet?.metadata.name}"`);
-  // Once it is done, a pod that fails is no new rollout.
+  // After the rollout is complete, a failing pod does not start a new one.
   const isSettled =
     present?.reason === "NewReplicaSetAvailable" && counts.replicas === counts.updatedReplicas;
   if (isSettled) return { deadlineInMs: undefined };

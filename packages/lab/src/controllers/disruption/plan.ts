@@ -28,7 +28,7 @@ export interface BudgetPlan {
   readonly checkInMs: number | undefined;
 }
 
-/** A pod whose eviction was granted counts as gone; if nobody deletes it for so long it counts again. */
+/** A pod whose eviction was granted counts as gone; if it is not deleted within this time it counts again. */
 const GRANTED_MS = 120_000;
 const CONDITION = "DisruptionAllowed";
 

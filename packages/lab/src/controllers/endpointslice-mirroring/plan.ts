@@ -15,7 +15,7 @@ import type { SliceTarget } from "../endpointslice/plan.ts";
 import { ownerReferenceTo } from "../templates.ts";
 
 /**
- * Endpoints that people write for a Service without a selector, as EndpointSlices: nobody else reads Endpoints any more.
+ * Mirrors Endpoints that users write for a Service without a selector to EndpointSlices, as consumers read only EndpointSlices.
  * Source: k8s.io/kubernetes, pkg/controller/endpointslicemirroring.
  */
 

@@ -18,7 +18,7 @@ export const MAX_ENDPOINTS = 100;
 export const MANAGED_BY = "endpointslice-controller.k8s.io";
 const HEADLESS_LABEL = "service.kubernetes.io/headless";
 
-/** Whose endpoints slices hold, and how that shows. */
+/** The owner of the slices and the properties that the slices get from it. */
 export interface SliceTarget {
   readonly namespace: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -85,8 +85,8 @@ export function planSlices(
 }
 
 /**
- * The slices that a group may go on with, of those of its family. One without endpoints needs no ports and takes
- * whatever there is; one that has its first endpoints takes over the slice that said there were none.
+ * The slices of its family that a group can keep. A group without endpoints needs no ports and keeps
+ * any slice; a group that gets its first endpoints reuses the slice that was empty.
  */
 function slicesFor(group: EndpointGroup, existing: readonly EndpointSlice[]): EndpointSlice[] {
   if (group.endpoints.length === 0)

@@ -90,7 +90,7 @@ describe("EndpointSlices", () => {
     expect(written()).toEqual([]);
   });
 
-  it("are mended when someone else changes or removes them", async () => {
+  it("are restored when another client changes or removes them", async () => {
     const slice = client
       .objects(ENDPOINT_SLICES)
       .find((it) => it.metadata.labels?.[SERVICE_NAME_LABEL] === "a");

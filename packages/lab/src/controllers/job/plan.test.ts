@@ -234,7 +234,7 @@ describe("a Job", () => {
     expect(new Set(world.active.map((pod) => pod.spec?.hostname))).toEqual(new Set(["job-0", "job-1"]));
   });
 
-  it("fails the indexes that failed too often, and goes on with the others", () => {
+  it("fails the indexes that failed too often, and continues with the others", () => {
     const spec = { completions: 2, parallelism: 2, completionMode: "Indexed", backoffLimit: 99 } as const;
     const world = new World({ ...spec, backoffLimitPerIndex: 1 });
     world.run();

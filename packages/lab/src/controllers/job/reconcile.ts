@@ -140,7 +140,7 @@ class Reconciler {
     }
   }
 
-  /** Pods of a Job that is gone: nobody counts them any more. */
+  /** Removes the finalizer of pods whose Job is gone: they are no longer counted. */
   async #releaseOrphans(key: ObjectKey, signal: AbortSignal): Promise<void> {
     const [namespace = ""] = key.split("/");
     const orphans = [...this.#informers.pods.store.byIndex("namespace", namespace)].filter(

@@ -86,7 +86,7 @@ interface Notes extends Readonly<Record<string, string[]>> {
   readonly failed: string[];
 }
 
-/** Once a Job fails every pod that did not succeed counts as failed; once it succeeded nobody looks any more. */
+/** Once a Job fails, every pod that did not succeed counts as failed; once it succeeded, pods are no longer counted. */
 function notesOf(job: Job, { noted, fresh, tracked, awaiting }: Tally, outcome: Outcome | undefined): Notes {
   const known = new Set([...noted.succeeded, ...noted.failed]);
   const succeeded = isIndexed(job) ? [] : fresh.succeeded;
@@ -154,7 +154,7 @@ function suspensionOf(job: Job, now: string): Suspension | undefined {
   };
 }
 
-/** The deadline runs while the Job does: it begins anew when a Job is resumed. */
+/** The deadline applies while the Job runs: it restarts when the Job is resumed. */
 function startOf(job: Job, suspension: Suspension | undefined, now: string): string | undefined {
   if (suspension !== undefined) return suspension.condition.status === "True" ? undefined : now;
   const isSuspended = job.spec?.suspend === true;

@@ -25,7 +25,7 @@ export interface AddressPlan {
 }
 
 /**
- * Who has which address. Nothing is stored: a Service's status is the record, and is read back by `adopt` after a
+ * Assignments of addresses. Nothing is stored: a Service's status is the record, and is read back by `adopt` after a
  * restart. The same Services in the same order get the same addresses.
  */
 export class AddressBook {

@@ -69,7 +69,7 @@ class Provider {
     throw new FleetError("OPTION_INVALID", message, { retriable: true, detail: { service: key } });
   }
 
-  /** A Service that is no load balancer any more shows none of our addresses; another's are not ours to touch. */
+  /** Removes our addresses from a Service that is no longer a load balancer; other addresses are left as they are. */
   async #clear(service: Service, signal: AbortSignal): Promise<void> {
     const present = service.status?.loadBalancer?.ingress ?? [];
     const foreign = present.filter(({ ip = "" }) => !this.#book.covers(ip));

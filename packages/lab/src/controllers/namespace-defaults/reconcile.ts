@@ -40,7 +40,7 @@ export function namespaceDefaultsController(
             await client.create(SERVICE_ACCOUNTS, { metadata: { namespace, name: "default" } }, { signal });
           await publishRootCa({ client, informers, rootCa }, namespace, signal);
         } catch (error) {
-          // Made by someone else meanwhile.
+          // Another client has created it in the meantime.
           if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
         }
         return undefined;

@@ -37,7 +37,7 @@ export class Heartbeats implements Disposable {
     ];
   }
 
-  /** Counts as a sign of life when the Lease was renewed since it was last seen, whoever saw it. */
+  /** Counts as a sign of life if the Lease was renewed since it was last seen, by a watch or by a read. */
   noteLease(node: string, renewTime: string | undefined): void {
     if (renewTime === undefined || this.#renewTimes.get(node) === renewTime) return;
     this.#renewTimes.set(node, renewTime);

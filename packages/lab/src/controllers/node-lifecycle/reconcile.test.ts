@@ -101,7 +101,7 @@ describe("a node", () => {
     expect(readiness()).toEqual(["Unknown", "False"]);
   });
 
-  it("is not given up when only the watch of leases is dead: its lease is read once more", async () => {
+  it("stays ready when only the watch of leases is dead: its lease is read again", async () => {
     client.deafTo.add("leases");
     await clock.advance(4000);
     await renew();
@@ -123,7 +123,7 @@ describe("a node", () => {
     expect(readiness()[0]).toBe("Unknown");
   });
 
-  it("loses its pods five minutes after it was last there, and one that tolerates nothing of the sort sooner", async () => {
+  it("loses its pods five minutes after its last heartbeat, and pods with a shorter toleration sooner", async () => {
     const tolerations = [
       { key: "node.kubernetes.io/unreachable", operator: "Exists", tolerationSeconds: 10 },
     ];

@@ -90,7 +90,7 @@ class NodeLifecycle {
     return Number.isFinite(nextMs) ? { requeueAfterMs: Math.max(1, nextMs) } : {};
   }
 
-  /** The watch may be behind, or dead without our knowing: before a node is given up its Lease is read once more. */
+  /** The watch may be late or dead without an error: before a node counts as unreachable its Lease is read again. */
   async #readLease(key: ObjectKey, signal: AbortSignal): Promise<void> {
     const lease = await this.#client.find(LEASES, objectKey(LEASE_NAMESPACE, key), { signal });
     this.#heartbeats.noteLease(key, lease?.spec?.renewTime);

@@ -12,7 +12,7 @@ import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 type Needs = Pick<LabInformers, "pods" | "nodes">;
 
 /**
- * Removes pods that nobody will ever remove: those of nodes that are gone, and those on their way out that never had
+ * Removes pods that no other component removes: those of deleted nodes, and pods being deleted that never had
  * a node. Source: pkg/controller/podgc.
  */
 export function podGcController(client: KubeClient, { pods, nodes }: Needs, deps: RuntimeDeps): Controller {

@@ -64,7 +64,7 @@ function metadataOf(name: string, parts: PodParts): Pod["metadata"] {
 const names = (pods: readonly Pod[]): string[] => pods.map((it) => it.metadata.name);
 
 describe("the pods of a ReplicaSet", () => {
-  it("are those it owns, and those that match and have no owner; one that matches no longer is let go", () => {
+  it("are those it owns, and those that match and have no owner; one that no longer matches is released", () => {
     const pods = [
       pod("own"),
       pod("orphan", { owner: undefined }),

@@ -125,7 +125,7 @@ class Reconciler {
     return setCondition<WorkloadCondition>(present, next, this.#deps.clock);
   }
 
-  /** How many pods of the same Deployment, or of this set where there is none, each node runs. */
+  /** The number of pods that each node runs of the same Deployment, or of this set if it has no Deployment. */
   #crowds(replicaSet: ReplicaSet): ReadonlyMap<string, number> {
     const { replicaSets, pods } = this.#informers;
     const owner = controllerOf(replicaSet);

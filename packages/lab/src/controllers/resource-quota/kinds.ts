@@ -89,7 +89,7 @@ export class CountedKinds implements AsyncDisposable {
     return { informer };
   }
 
-  /** Not forever: a kind may have gone since it was found, and the next attempt looks for it anew. */
+  /** Waits for a limited time: a kind may have been removed since it was found, and the next attempt looks it up again. */
   async #synced(informer: Informer<CountedObject>): Promise<void> {
     const limit = new AbortController();
     using _timer = this.#deps.clock.after(SYNC_LIMIT_MS, () => limit.abort());

@@ -34,7 +34,7 @@ describe("the plan for a quota", () => {
     });
   });
 
-  it("is none where the status says so already", () => {
+  it("is undefined if the status already has it", () => {
     const status = { hard: { configmaps: "5" }, used: { configmaps: "1" } };
     expect(plan(quota({ configmaps: "5" }, status), { configmaps: [object("ConfigMap")] }).status).toBe(
       undefined,

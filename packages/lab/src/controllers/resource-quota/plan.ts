@@ -32,7 +32,7 @@ export function resourceId({ group, plural }: GroupResource): string {
   return group === "" ? plural : `${plural}.${group}`;
 }
 
-/** Whose objects have to be looked at. */
+/** The resources whose objects must be counted. */
 export function resourcesOf(quota: CountedObject): readonly GroupResource[] {
   const users = [...hardOf(quota).keys()].flatMap((name) => usersOf(name) ?? []);
   return [...new Map(users.map((it) => [resourceId(it), it])).values()];

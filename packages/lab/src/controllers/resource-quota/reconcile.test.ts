@@ -29,7 +29,7 @@ const quota = (used: string): CountedObject => ({
   status: { hard, used: { secrets: used } },
 });
 
-it("takes nothing away for an object that the API server has counted and the watch has not told of yet", async () => {
+it("keeps the usage of an object that the API server has counted and the watch has not delivered yet", async () => {
   const clock = new FakeClock();
   const client = new Client(clock);
   client.seed(SECRETS, secret("a"));
@@ -53,7 +53,7 @@ it("takes nothing away for an object that the API server has counted and the wat
   await idle();
   expect(client.writes).toEqual([]);
   expect(client.objects(RESOURCE_QUOTAS).map((it) => it["status"])).toEqual([quota("2")["status"]]);
-  // What is really gone is taken away.
+  // The usage of a deleted object is removed.
   client.deafTo.clear();
   client.dropWatches();
   await client.delete(SECRETS, objectKey("work", "a"));

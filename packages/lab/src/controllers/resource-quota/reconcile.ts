@@ -73,7 +73,7 @@ async function reconcile(parts: Parts, key: ObjectKey, signal: AbortSignal): Pro
   const latest = await client.get(RESOURCE_QUOTAS, key, { signal });
   if ((await planOf(parts, latest, seen)).status === undefined) return resultOf(plan);
   // And may have admitted what is not seen yet. Whatever it admits after `latest` was read makes the update a conflict, so that
-  // no room is given away twice.
+  // no room is granted twice.
   const present: Objects = async ({ informer }) =>
     (await client.list(informer.of, { namespace, signal })).items;
   const { status, ...rest } = await planOf(parts, latest, present);

@@ -66,7 +66,7 @@ describe("a pod", () => {
     expect(plan(own, [node("b"), node("a")])).toEqual(bound("a"));
   });
 
-  it("is told of every node why it cannot go there, in kube-scheduler's words", () => {
+  it("gets the reason of every node that it does not fit, in kube-scheduler's words", () => {
     const nodes = [
       node("a", { ready: false }),
       node("b", { unschedulable: true }),
@@ -101,7 +101,7 @@ describe("a pod", () => {
     expect(why(third, [node("a", { room, pods: [third, third, third] })])).toContain("1 Insufficient cpu");
   });
 
-  it("needs what its init containers need at their worst, beside the sidecars that started before", () => {
+  it("needs the largest request of its init containers plus that of the sidecars started before", () => {
     const init = (cpu: string, restartPolicy?: "Always") => ({
       name: cpu,
       resources: { requests: { cpu } },
@@ -138,7 +138,7 @@ describe("a pod", () => {
     expect(plan(pod({ affinity: { nodeAffinity } }), zones.slice(0, 2))).toEqual(bound("n1"));
   });
 
-  it("confined to a node by its name is told so of all others", () => {
+  it("with an affinity for one node by name does not match the other nodes", () => {
     const matchFields = [{ key: "metadata.name", operator: "In" as const, values: ["z"] }];
     const required = {
       requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields }] },

@@ -54,7 +54,7 @@ export function podAffinityRefusals(pod: Pod, cluster: ClusterView): Refusal {
     const domains = domainsWith(cluster, term.topologyKey, matches);
     return { key: term.topologyKey, domains, isOwn: matches(pod) };
   });
-  // The first of a group that wants to be near itself has nobody to go to yet.
+  // The first pod of a group with affinity for itself has no other pod to join yet.
   const isFirst = affinity.length > 0 && affinity.every((it) => it.isOwn && it.domains.size === 0);
   const against = requiredTerms(pod, "podAntiAffinity").map((term) => ({
     key: term.topologyKey,

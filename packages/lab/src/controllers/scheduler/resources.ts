@@ -7,7 +7,7 @@ import { countQuantity } from "@fairlead/kube/api/meta/quantity.ts";
 export type Amounts = ReadonlyMap<string, number>;
 
 /**
- * What the pod needs at its worst moment: all that runs in the end, or an init container beside the sidecars that
+ * The largest amount that the pod needs at any time: all main containers, or an init container together with the sidecars that
  * started before it.
  */
 export function requestsOf(pod: Pod): Amounts {

@@ -107,7 +107,7 @@ describe("the pods of a StatefulSet", () => {
     expect(plan(set({ replicas: 1, updateStrategy: { type: "OnDelete" } }), [old(0)])).toEqual([]);
   });
 
-  it("come to what was asked for from any state, never with more than one less than before", () => {
+  it("converge to the desired state from any state, never with more than one less than before", () => {
     const states = fc.constantFrom<State>("ready", "starting", "failed", "deleting");
     const someOf = fc.dictionary(
       fc.integer({ min: 0, max: 6 }).map(String),

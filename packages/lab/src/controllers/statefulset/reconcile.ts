@@ -54,7 +54,7 @@ export function statefulSetController(parts: Parts, deps: RuntimeDeps): Controll
   );
 }
 
-/** Names tell what is there already: nothing has to be waited for that the cache does not show yet. */
+/** Pod names identify existing pods, so no expectations are needed for what the cache does not show yet. */
 class Reconciler {
   readonly #client: KubeClient;
   readonly #informers: Needs;

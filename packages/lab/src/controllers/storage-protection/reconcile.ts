@@ -25,7 +25,7 @@ interface Protection<T extends KubeObject> {
   readonly isUsed: (object: T, signal: AbortSignal) => boolean | Promise<boolean>;
 }
 
-/** Claims, volumes and their classes stay while they are used: their finalizer is taken away when they are not. */
+/** Claims, volumes and their classes stay while they are used: their finalizer is removed once they are unused. */
 export function storageProtectionControllers(
   client: KubeClient,
   { pods, claims, volumes, attributesClasses }: Needs,

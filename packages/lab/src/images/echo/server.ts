@@ -11,7 +11,7 @@ export interface EchoOptions {
   readonly port: number;
   /** Of the server that sends back every byte. 0 means none. */
   readonly tcpPort: number;
-  /** Of the server that answers each packet with a line of JSON: who it is and whom it saw. 0 means none. */
+  /** Of the server that answers each packet with a line of JSON: its identity and the client's address. 0 means none. */
   readonly udpPort: number;
   /** How long after the start `/readyz` says no. Unit: milliseconds. */
   readonly readyDelayMs: number;
@@ -19,7 +19,7 @@ export interface EchoOptions {
 }
 
 /**
- * The program behind the image `fairlead.dev/echo`: answers every request with who it is and whom it saw.
+ * The program of the image `fairlead.dev/echo`: answers every request with its identity and the client's address.
  *
  * `GET /readyz` is 200 when ready, 503 otherwise; `PUT /readyz/on` and `/readyz/off` switch it. `?delay=MS` and
  * `?status=CODE` shape any answer.
@@ -43,7 +43,7 @@ export class EchoServer implements Component {
     this.#udp = createSocket("udp6");
     this.#udp.on("message", (_, { address, port }) => {
       const answer = { ...options.identity, clientAddress: plainAddress(address), clientPort: port };
-      // Whoever asked may have gone.
+      // The client may be gone.
       this.#udp.send(`${JSON.stringify(answer)}\n`, port, address, () => {});
     });
   }

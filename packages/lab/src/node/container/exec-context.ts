@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { isObject } from "@fairlead/base/json.ts";
 
-/** What `exec` has to know of a container: the kubelet that starts it writes it into its folder. */
+/** The facts of a container that `exec` needs. The kubelet that starts the container writes them into its folder. */
 export interface ExecContext {
-  /** What stands before the environment and the program: gives up what the container's user does not have. */
+  /** Words before the environment and the program: they drop the privileges that the container's user does not have. */
   readonly prefix: readonly string[];
   /** NAME=VALUE */
   readonly env: readonly string[];
   readonly workingDir: string;
-  /** Environment of the way into the container: what tells the lab that a process is its own. */
+  /** Environment of the process that enters the container; the lab recognizes its own processes by it. */
   readonly shimEnv: Readonly<Record<string, string>>;
 }
 

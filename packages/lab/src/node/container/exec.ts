@@ -49,7 +49,7 @@ export function execInContainer(container: ContainerView, options: ExecStart): E
     },
   );
   const words = child.stdio[3] as Writable;
-  // A container that ends just now takes the reading end away; the exit code tells the story.
+  // A container that has just ended closes the reading end; the exit code reports the outcome.
   words.on("error", () => {});
   words.end(renderWords([...context.prefix, ...context.env, ...options.argv]));
   return {
@@ -65,7 +65,7 @@ export function execInContainer(container: ContainerView, options: ExecStart): E
       try {
         process.kill(-child.pid, "SIGKILL");
       } catch {
-        // Ended meanwhile.
+        // The process has already ended.
       }
     },
   };

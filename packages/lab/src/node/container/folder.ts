@@ -5,7 +5,7 @@ import { parseStat, type ProcessIdentity } from "./process.ts";
 
 /** The folder of one container: all that is known of it, for this kubelet and the next. */
 
-/** Who a container is. */
+/** Identity of a container. */
 export interface ContainerId {
   readonly podUid: string;
   readonly name: string;
@@ -28,7 +28,7 @@ export interface ShimReport {
   readonly process: ProcessIdentity | undefined;
   /** Unit: milliseconds since the Unix epoch. */
   readonly startedAtMs: number | undefined;
-  /** The code is undefined where the exit was noticed but nobody could tell how it went. */
+  /** The code is undefined if the exit was noticed but its code was lost. */
   readonly exit: { readonly code: number | undefined; readonly atMs: number } | undefined;
   /** Why the program could not be started. */
   readonly startError: { readonly text: string; readonly atMs: number } | undefined;

@@ -3,15 +3,15 @@ import { join } from "node:path";
 import { exec } from "@fairlead/base/exec.ts";
 
 /**
- * A bound for logs. The shim appends for ever and nobody may hold it up, so the beginning of a log is given back to the
- * file system in place: offsets stay what they are, readers and the writer notice nothing.
+ * A bound for logs. The shim appends forever and must never be blocked, so the beginning of a log is returned to the
+ * file system in place: offsets stay valid, and neither readers nor the writer notice.
  */
 
 /** How much a log may hold, as much as a kubelet keeps before it begins a new file. Unit: bytes. */
 export const MAX_LOG_BYTES = 10 * 2 ** 20;
 const KEPT_BYTES = MAX_LOG_BYTES / 2;
 
-/** Beside the log: from which offset on what was written when. */
+/** Next to the log: the offsets from which output was written at each time. */
 export const LOG_TIMES_FILE = "log-times";
 
 const START_FILE = "log-start";

@@ -6,7 +6,7 @@ import { isTooLong, LOG_TIMES_FILE, MAX_LOG_BYTES, trimLog } from "./log-bound.t
 /**
  * When the parts of a container's log were written.
  *
- * The container writes its log by itself, without anybody between; the kubelet only watches the file grow, and notes from
+ * The container writes its log directly; the kubelet only watches the file grow, and notes from
  * which offset on what it sees is new. So a line's time is when the kubelet saw it: some milliseconds late, and for what
  * was written while no kubelet ran, the time at which the next one began.
  */
@@ -29,7 +29,7 @@ export function watchLogTimes(folder: string, clock: Clock): Disposable {
   const trim = (): void => {
     if (isTrimming || !isTooLong(folder, size)) return;
     isTrimming = true;
-    // A file system that cannot give space back keeps the whole log; one that was just removed needs nothing.
+    // A file system that cannot punch holes keeps the whole log; a log that was just removed needs nothing.
     void trimLog(folder, size)
       .catch(() => {})
       .finally(() => (isTrimming = false));

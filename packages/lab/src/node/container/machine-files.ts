@@ -32,7 +32,7 @@ function rootOnlyBelow(folder: string): readonly string[] {
       return (stat.mode & 0o005) === 0o005 ? rootOnlyBelow(path) : [path];
     });
   } catch {
-    // Nobody in a container may read it either.
+    // Containers cannot read it either.
     return [];
   }
 }

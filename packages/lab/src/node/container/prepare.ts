@@ -43,7 +43,7 @@ export interface PrepareOptions {
   readonly terminal: string | undefined;
 }
 
-/** Nobody has a password (shadow(5)). */
+/** No user has a password (shadow(5)). */
 const SHADOW = "root:*::0:99999:7:::\n";
 
 /** Writes what the shim reads into the container's folder, which is new. */
@@ -89,7 +89,7 @@ export function prepareFolder(folder: string, spec: ContainerSpec, options: Prep
     ...(spec.stdinOnce ? { "stdin-once": "" } : {}),
   };
   for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, file), text, { mode: 0o600 });
-  // Whoever the program runs as may write it.
+  // Writable for any user that the program runs as.
   writeFileSync(join(folder, TERMINATION_FILE), "", { mode: 0o666 });
   chmodSync(join(folder, TERMINATION_FILE), 0o666);
 }

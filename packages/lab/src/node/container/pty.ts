@@ -26,7 +26,7 @@ const TIOCGPTN = 0x80045430n;
 
 /**
  * @param devpts - A folder on which devpts is mounted: the machine's, or that of a container.
- * @param ptmx - Its multiplexer. The machine's own folder may hold one that nobody may open.
+ * @param ptmx - Its multiplexer. The multiplexer in the machine's own folder may be closed to every user.
  */
 export async function openTerminal(devpts: string, ptmx = `${devpts}/ptmx`): Promise<Terminal> {
   const ioctl = await loadIoctl();

@@ -52,7 +52,7 @@ describe("the root of a container", () => {
     );
   });
 
-  it("finds the system's folders that lie on file systems of their own, outermost first", () => {
+  it("finds the system's folders that are mount points, outermost first", () => {
     const mountinfo = [
       "30 1 8:1 / / rw - ext4 /dev/sda1 rw",
       "33 30 8:3 / /usr/lib/modules rw shared:2 - squashfs /dev/loop0 ro",

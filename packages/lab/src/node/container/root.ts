@@ -37,7 +37,7 @@ const DEVICES = ["null", "zero", "full", "random", "urandom", "tty"];
 /** Files of the kernel that change the machine, not the container. Source: containerd, oci.WithDefaultSpec. */
 const READ_ONLY_KERNEL = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/** Files of the kernel that tell of the machine what no container has to know. Source: as before. */
+/** Files of the kernel with facts about the machine that containers must not see. Source: as before. */
 const MASKED_KERNEL = [
   "/proc/acpi",
   "/proc/asound",
@@ -140,7 +140,7 @@ export function readOnlyFolders(volumes: readonly BindMount[]): readonly string[
   return ["/", ...EMPTY_FOLDERS.filter((it) => !targets.has(it))];
 }
 
-/** Folders of the running system that lie on file systems of their own. */
+/** Folders of the running system that are mount points. */
 export function systemMounts(mountinfo: string): readonly string[] {
   const points: string[] = [];
   for (const line of mountinfo.split("\n")) {

@@ -51,7 +51,7 @@ export interface ContainerView extends ContainerRecord {
 export interface RuntimeOptions {
   /** Folder of the node. */
   readonly dataDir: string;
-  /** Environment of the shim: what tells the lab that a process is its own. */
+  /** Environment of the shim; the lab recognizes its own processes by it. */
   readonly shimEnv: Readonly<Record<string, string>>;
   readonly clock: Clock;
   readonly onExit: (container: ContainerView) => void;
@@ -148,7 +148,8 @@ export class ContainerRuntime implements Disposable {
       );
     }
     const view = this.#load(folder);
-    if (view === undefined) throw new FleetError("EXEC_FAILED", `the folder ${folder} was taken away`);
+    if (view === undefined)
+      throw new FleetError("EXEC_FAILED", `the folder ${folder} of the container was removed`);
     holder.unref();
     void ended.then(() => this.#settle(folder));
     return view;
@@ -195,7 +196,7 @@ export class ContainerRuntime implements Disposable {
     const { holder } = readShimReport(folder);
     const view = this.#load(folder);
     if (view === undefined) {
-      // Never got as far as its program: nobody has been told of it.
+      // The container never reached its program, and its start was never reported.
       if (holder !== undefined) signalProcess(holder, "SIGKILL");
       rmSync(folder, { recursive: true, force: true });
       return;
@@ -244,7 +245,7 @@ export class ContainerRuntime implements Disposable {
     if (container === undefined || container.exit !== undefined) return;
     let exit = exitOf(readShimReport(folder), folder, container);
     if (exit === undefined) {
-      // Without a holder nobody reads its exit code any more, so it does not go on.
+      // Without a holder its exit code would be lost, so the container is ended.
       if (container.process !== undefined) signalProcess(container.process, "SIGKILL");
       writeFileSync(join(folder, "exit"), UNKNOWN_EXIT);
       exit = exitOf(readShimReport(folder), folder, container);
@@ -261,7 +262,7 @@ export class ContainerRuntime implements Disposable {
 
 export type { ContainerRecord };
 
-/** In the place of an exit code that nobody wrote. */
+/** Written in place of a lost exit code. */
 const UNKNOWN_EXIT = "unknown\n";
 
 function exitOf(

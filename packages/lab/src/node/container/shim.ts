@@ -31,7 +31,7 @@ if [ -e "$dir/terminal" ]; then
   fi
   exec 6>&-
 else
-  # Output goes through a pipe, as under any runtime: a program that opens /dev/stdout anew must not cut the log.
+  # Output goes through a pipe, as under any runtime: a program that reopens /dev/stdout must not truncate the log.
   mkfifo "$dir/output"
   cat <"$dir/output" 3>&- &
   logger=$!
@@ -84,7 +84,7 @@ wait $!
 /**
  * Process 1 of the container: makes its root, then becomes the program.
  *
- * What goes wrong on the way is told to the kubelet on descriptor 3, not in the container's log.
+ * Errors on the way are reported to the kubelet on descriptor 3, not in the container's log.
  */
 const ENTER = `#!/bin/sh
 # enter DIR STAGE HOSTNAME WORKDIR PROGRAM PATH
@@ -151,7 +151,7 @@ if ! (PATH=$path; command -v -- "$program" >/dev/null); then
   printf 'exec: "%s": executable file not found in $PATH\\n' "$program" >&3
   exit 128
 fi
-# Programs open their streams anew, as /dev/stdout; nothing but a pipe or terminal is ever given away.
+# Programs reopen their streams, e.g. as /dev/stdout; only pipes and terminals ever change their owner.
 owner=$(cat "$old$dir/owner")
 if [ -n "$owner" ]; then
   for fd in 0 1; do

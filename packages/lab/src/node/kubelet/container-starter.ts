@@ -101,7 +101,7 @@ export class ContainerStarter {
     return { container, run, podIP: this.#sandbox.place(pod).podIPs[0] ?? "" };
   }
 
-  /** What is to be done before the container is told to end. */
+  /** Runs what must happen before the container receives its stop signal. */
   preStop(
     pod: Pod,
     run: ContainerView,
@@ -121,7 +121,7 @@ export class ContainerStarter {
 
   #onStarted(pod: Pod, container: Container, run: ContainerView): void {
     const { runtime } = this.#context;
-    // The run before stays, for its logs; older ones are of no use to anybody.
+    // The previous run is kept for its logs; older runs are removed.
     for (const old of runtime.ofPod(run.podUid))
       if (old.name === run.name && old.attempt < run.attempt - 1) runtime.remove(old);
     this.#record(pod, { type: "Normal", reason: "Created", message: "Container created" });

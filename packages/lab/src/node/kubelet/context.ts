@@ -26,7 +26,7 @@ export interface NodeContext {
   /** One per family. */
   readonly nodeIPs: readonly string[];
   readonly capacity: Readonly<Record<string, string>>;
-  /** Services that a pod is told of by its environment. */
+  /** Services that a pod finds in its environment variables. */
   readonly servicesFor: (pod: Pod) => Iterable<Service>;
   readonly attempt: Attempt;
   /** Makes a pass for a pod due. */

@@ -29,7 +29,7 @@ interface Failure {
 export class ImageBackoff {
   readonly #clock: Clock;
   readonly #failures = new Map<string, Failure>();
-  /** Containers of which it was said that their image is not looked for now. */
+  /** Containers whose image back-off has been reported. */
   readonly #toldOf = new Set<string>();
 
   constructor(clock: Clock) {

@@ -38,7 +38,7 @@ export interface KubeletOptions {
   readonly capacity: Readonly<Record<string, string>>;
   /** Labels of the Node. */
   readonly labels: Readonly<Record<string, string>>;
-  /** All Services of the cluster, with the index `BY_NAMESPACE`. Somebody else's to end. */
+  /** All Services of the cluster, with the index `BY_NAMESPACE`. The caller stops the informer. */
   readonly services: Informer<Service>;
   /** Environment of the processes that hold containers. */
   readonly shimEnv: Readonly<Record<string, string>>;

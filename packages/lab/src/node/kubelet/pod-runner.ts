@@ -32,9 +32,9 @@ export class PodRunner implements AsyncDisposable {
   #pod: Pod | undefined;
   /** Unit: milliseconds since the Unix epoch; set once the pod is to end. */
   #deadlineMs: number | undefined;
-  /** Why the node ends the pod though nobody has deleted it. */
+  /** The reason for which the node ends a pod that was not deleted. */
   #ended: Ended | undefined;
-  /** What was last told of a sandbox or volume that cannot be made. */
+  /** The last reported problem of a sandbox or volume that cannot be created. */
   #problem: string | undefined;
   #written: { readonly status: PodStatus; readonly resourceVersion: string | undefined } | undefined;
 
@@ -99,7 +99,7 @@ export class PodRunner implements AsyncDisposable {
       else this.#deadlineMs = undefined;
       due.push(after.dueAtMs, this.#starter.dueAtMs);
       await this.#report(pod, after, signal);
-      // One that failed for no reason of the pod's is tried again, and tells meanwhile why it waits.
+      // A start that failed for a reason outside the pod is retried; until then the pod's status reports the reason.
       for (const it of starts) if (it.status === "rejected") throw it.reason;
       if (after.start.length > plan.start.length) this.#context.enqueue(this.key);
     } else await this.#report(pod, this.#plan(pod), signal);
@@ -155,7 +155,7 @@ export class PodRunner implements AsyncDisposable {
       }
       if (!(error instanceof ConfigError)) throw error;
       this.#tellProblem(pod, "FailedMount", error.message);
-      // What runs goes on with its volumes as they are, and starts again with them.
+      // Running containers keep their volumes as they are, and restart with them.
       return [...this.#context.runtime.ofPod(this.uid)].length > 0;
     }
   }

@@ -117,7 +117,7 @@ export class PodSandbox {
     await deletePodLink({ podUid: this.#record.uid, netns: this.#netns }, signal);
     await unmountMemory(this.volumes, signal);
     rmSync(this.volumes, { recursive: true, force: true });
-    // They rest before nobody holds them.
+    // Start the rest period before the record drops them.
     this.#context.addresses.release(this.#record.addresses);
     this.#record = { ...this.#record, addresses: [] };
     writePodRecord(this.#context.runtime.pods, this.#record);

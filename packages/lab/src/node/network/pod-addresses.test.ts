@@ -40,7 +40,7 @@ describe("addresses of pods", () => {
     );
   });
 
-  it("that nobody had come first, then the one that has been free for longest", async () => {
+  it("that were never used come first, then the one that has been free for longest", async () => {
     const { clock, start } = node(["10.1.0.0/29"]);
     const addresses = start();
     const given = ["1", "2", "3", "4"].map(() => addresses.allocate());

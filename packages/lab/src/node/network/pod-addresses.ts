@@ -11,13 +11,13 @@ import { AddressAllocator, hostRange } from "@fairlead/base/netaddr/allocator.ts
 import { formatPrefix, parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 
 /**
- * How long an address that a pod gave back is given to nobody: conntrack remembers an unanswered SYN and a closed
+ * How long a released address is not assigned again: conntrack remembers an unanswered SYN and a closed
  * connection that long (nf_conntrack_tcp_timeout_syn_sent, _time_wait), and others may believe longer still that the pod
  * is there. Unit: milliseconds.
  */
 const REST_MS = 120_000;
 
-/** So many addresses that were given back are kept in order. What was given back before counts as never used. */
+/** At most this many released addresses are kept in order. Addresses released earlier count as never used. */
 const MAX_RESTING = 1024;
 
 /** When no address can be given, it is tried again at the latest after this. Unit: milliseconds. */
@@ -38,13 +38,13 @@ interface Range {
   readonly cidr: string;
   /** Holds what pods have and what rests. */
   readonly allocator: AddressAllocator;
-  /** When addresses were given back, the first ones first. Unit: milliseconds since the Unix epoch. */
+  /** Release times of addresses, oldest first. Unit: milliseconds since the Unix epoch. */
   readonly resting: Map<IpAddress, number>;
 }
 
 /**
- * Addresses of a node's pods: one per family, out of the node's pod CIDRs. Those that nobody had yet are given first, then
- * the one that has been free for longest. Who has which is kept with the pods; what rests is kept in a file.
+ * Addresses of a node's pods: one per family, out of the node's pod CIDRs. Never used addresses are assigned first, then
+ * the one that has been free for longest. Assignments are stored with the pods; resting addresses are stored in a file.
  */
 export class PodAddresses {
   readonly #ranges: readonly Range[];
@@ -114,7 +114,7 @@ export class PodAddresses {
       allocator.release(fresh);
       return fresh;
     }
-    // Nobody waits for the time by which a clock was set back.
+    // If the clock was set back, no address rests longer because of it.
     for (const [address, atMs] of resting) if (atMs > nowMs) resting.set(address, nowMs);
     const [oldest] = resting;
     const restMs = oldest === undefined ? RETRY_MS : REST_MS - (nowMs - oldest[1]);
@@ -143,7 +143,7 @@ export class PodAddresses {
   }
 }
 
-/** Addresses and when they were given back. A file that is not there or not whole has none. */
+/** Addresses and their release times; empty if the file is absent or incomplete. */
 function readResting(file: string): readonly (readonly [address: string, atMs: number])[] {
   try {
     const value: unknown = JSON.parse(readFileSync(file, "utf8"));

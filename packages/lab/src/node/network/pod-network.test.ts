@@ -28,7 +28,7 @@ describe("the network of a pod", () => {
     }
   });
 
-  it("takes nothing as an address that is none", () => {
+  it("rejects an invalid address", () => {
     const wrong = { ...link, addresses: ["10.0.0.1\nlink delete eth0"] };
     const invalid = expect.objectContaining({ code: "ADDRESS_INVALID" }) as Error;
     expect(() => nodeEndLines(wrong)).toThrow(invalid);

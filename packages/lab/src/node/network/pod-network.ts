@@ -23,7 +23,7 @@ export interface PodLink {
 }
 
 /**
- * Next hops of a pod's default routes. Nobody has these addresses: a permanent neighbour entry leads to the node's end
+ * Next hops of a pod's default routes. No interface has these addresses: a permanent neighbour entry leads to the node's end
  * of the pair, so that no packet ever waits for ARP or neighbour discovery (a proxy's answer comes 0.5 s late).
  */
 const GATEWAY = { IPv4: "169.254.1.1", IPv6: "fe80::1" } as const;
@@ -54,7 +54,7 @@ export async function deletePodLink(
   signal: AbortSignal,
 ): Promise<void> {
   const name = linkName(link.podUid);
-  // Without --force: the only command of this call, and a device that is absent is no error.
+  // Without --force: it is the only command of this call, and an absent device is not an error.
   const deleted = await exec("ip", ["link", "delete", "dev", name], { signal, allowFailure: true });
   if (deleted.exitCode !== 0 && !deleted.stderr.includes("Cannot find device"))
     throw new FleetError("EXEC_FAILED", `cannot delete the device ${name}: ${deleted.stderr.trim()}`);

@@ -21,7 +21,7 @@ describe("what a pod asks of its node", () => {
     expect(cpuOf({ containers, overhead: { cpu: "100m" } })).toBe(1600);
   });
 
-  it("counts a sidecar with what runs beside it: the others, and init containers after it", () => {
+  it("counts a sidecar together with the containers that run at the same time and with later init containers", () => {
     const sidecar = asking("s", "1", { restartPolicy: "Always" });
     expect(cpuOf({ containers: [asking("a", "1")], initContainers: [sidecar] })).toBe(2000);
     const [before, after] = [

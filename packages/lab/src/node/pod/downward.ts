@@ -2,9 +2,9 @@ import type { Container, Pod, ResourceFieldSelector } from "@fairlead/kube/api/c
 import { ceilDivide, ONE, parseQuantity } from "@fairlead/kube/api/meta/quantity.ts";
 import { byText } from "@fairlead/base/text.ts";
 
-/** What a pod may be told of itself: fields and resources. Pure. */
+/** The downward API: fields and resources that a pod can read about itself. Pure. */
 
-/** Where the pod stands, which its spec does not say. */
+/** Facts about the pod's placement that its spec does not contain. */
 export interface PodPlace {
   readonly podIPs: readonly string[];
   readonly hostIPs: readonly string[];

@@ -23,7 +23,7 @@ describe("the order in which containers end", () => {
     expect([...nextToEnd(pod, ["s1"])]).toEqual(["s1"]);
   });
 
-  it("comes to an end, and tells nobody twice, whatever runs", () => {
+  it("stops every container exactly once, whatever is running", () => {
     fc.assert(
       fc.property(fc.subarray(["s1", "i", "s2", "a", "b"]), (names) => {
         const told: string[] = [];

@@ -5,7 +5,7 @@ import type { Ended } from "./status.ts";
 /** How a pod comes to its end. Pure. */
 
 /**
- * Whom of those that still run to tell to end next: first all that are no sidecars, then the sidecars one by one, the last
+ * The running containers to stop next: first all that are not sidecars, then the sidecars one by one, the last
  * one first (KEP-753).
  */
 export function nextToEnd(pod: Pod, running: readonly string[]): ReadonlySet<string> {

@@ -26,7 +26,7 @@ export interface EnvironmentInput {
   readonly sources: ConfigSources;
   /** What the image itself sets. */
   readonly image: Readonly<Record<string, string>>;
-  /** Services that the pod is told of: those of its namespace, and the one through which it reaches the API server. */
+  /** Services that the pod finds in its environment: those of its namespace, and the Service of the API server. */
   readonly services: Iterable<Service>;
   /** The node's. */
   readonly capacity: Readonly<Record<string, string>>;

@@ -13,8 +13,8 @@ const pod = (securityContext: Record<string, unknown> = {}, containers: readonly
 const of = (own: Record<string, unknown>, ofPod: Record<string, unknown> = {}) =>
   identityOf(pod(ofPod), { name: "c", securityContext: own });
 
-describe("as whom a container runs", () => {
-  it("is what it says itself, then what its pod says, then root", () => {
+describe("the user that a container runs as", () => {
+  it("is taken from the container, else from its pod, else is root", () => {
     expect(of({})).toMatchObject({ uid: 0, gid: 0, groups: [] });
     expect(of({}, { runAsUser: 5, runAsGroup: 6 })).toMatchObject({ uid: 5, gid: 6 });
     expect(of({ runAsUser: 7 }, { runAsUser: 5, runAsGroup: 6 })).toMatchObject({ uid: 7, gid: 6 });

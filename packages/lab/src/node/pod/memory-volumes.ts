@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, rmdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { exec } from "@fairlead/base/exec.ts";
 
-/** Volumes that lie on a file system in memory of their own, which bounds them. */
+/** Volumes on a file system in memory, one for each volume, which bounds their size. */
 
 /** Makes the folder with the file system on it, whole or not at all. */
 export async function mountMemory(

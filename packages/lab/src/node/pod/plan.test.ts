@@ -85,7 +85,7 @@ describe("a sidecar", () => {
     expect(started(plan({ initContainers }, [running("s"), ended("i", 0)]))).toEqual(["a/0", "b/0"]);
   });
 
-  it("starts again when it ended, whatever the pod's policy, and nobody waits for that a second time", () => {
+  it("is restarted when it ended, whatever the pod's policy, and does not block the others a second time", () => {
     const spec: Partial<PodSpec> = { initContainers: [sidecar, { name: "i" }], restartPolicy: "Never" };
     expect(started(plan(spec, [ended("s", 0), running("i")]))).toEqual(["s/1"]);
     expect(started(plan(spec, [ended("s", 0), ended("i", 0)]))).toEqual(["s/1", "a/0", "b/0"]);
@@ -187,7 +187,7 @@ describe("the back-off of restarts", () => {
     );
   });
 
-  it("begins anew after a run of 10 min", () => {
+  it("is reset after a run of 10 min", () => {
     const backoff = new RestartBackoff();
     for (let attempt = 0; attempt < 4; attempt++) backoff.delayMs(run(attempt, 1000));
     expect(backoff.delayMs(run(4, 600_000))).toBe(0);

@@ -22,7 +22,7 @@ export interface PodPlan {
   readonly dueAtMs: number | undefined;
   /** Init containers have done their part: the others may run. */
   readonly isInitialized: boolean;
-  /** What still runs is to end: the pod's work is done, an init container failed for good, or all is to start anew. */
+  /** The containers that still run must end: the pod's work is done, an init container failed for good, or all restart. */
   readonly isOver: boolean;
   /** All containers are to end, and then start from the first one. */
   readonly isRestartingAll: boolean;

@@ -11,7 +11,7 @@ export interface Run {
   readonly exit: { readonly code: number; readonly atMs: number } | undefined;
 }
 
-/** A native sidecar (KEP-753): an init container that keeps running beside the others. */
+/** A native sidecar (KEP-753): an init container that keeps running alongside the main containers. */
 export function isSidecar(container: Container): boolean {
   return container.restartPolicy === "Always";
 }
@@ -53,12 +53,12 @@ export function restartAllSince(pod: Pod, latest: (name: string) => Run | undefi
   return times.length === 0 ? undefined : Math.max(...times);
 }
 
-/** First delay, longest delay, and how long a run must have lasted for the count to begin anew. Source: kubelet. */
+/** First delay, longest delay, and the length of a run that resets the count. Source: kubelet. */
 const BACKOFF = { initialMs: 10_000, maxMs: 300_000, resetMs: 600_000 };
 
 /**
  * Restart delays of one pod's containers: none before the first restart, then 10 s, doubling up to 5 min.
- * A run of 10 min or more begins the count anew.
+ * A run of 10 min or more resets the count.
  */
 export class RestartBackoff {
   readonly #steps = new Map<string, { readonly attempt: number; readonly step: number }>();

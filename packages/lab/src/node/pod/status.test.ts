@@ -117,7 +117,7 @@ describe("the status of a pod", () => {
     },
   );
 
-  it("is over when it was told to end and its containers have ended, whatever the restart policy", () => {
+  it("is terminal once the pod is ending and its containers have ended, whatever the restart policy", () => {
     expect(report([view("a", 0, ended(0))], { isEnding: true }).phase).toBe("Succeeded");
     expect(report([view("a", 0, ended(137))], { isEnding: true }).phase).toBe("Failed");
   });

@@ -67,7 +67,7 @@ function endOf(phase: Phase | undefined): Phase | undefined {
   return phase === "Succeeded" || phase === "Failed" ? phase : undefined;
 }
 
-/** What is said once and stays, and the generation that this is about. */
+/** The fields that are set once and then stay, and the observed generation. */
 function lastingOf(pod: Pod, nowMs: number): Partial<PodStatus> {
   const { generation } = pod.metadata;
   return {

@@ -24,7 +24,7 @@ import { ConfigError } from "./environment.ts";
  * (CVE-2017-1002101, CVE-2021-25741).
  */
 
-/** fcntl.h. The descriptor names a place and lets nobody read or write it. */
+/** fcntl.h. The descriptor refers to a path and permits neither reading nor writing. */
 const O_PATH = 0o10_000_000;
 
 /** Mounts by which parts of volumes are held while a container is started. */

@@ -45,7 +45,7 @@ export function writeVolume(folder: string, plan: VolumePlan, group?: number): b
   return true;
 }
 
-/** The bits of an entry beside its kind that a group of its own brings. Source: pkg/volume, SetVolumeOwnership. */
+/** The mode bits that fsGroup adds to an entry. Source: pkg/volume, SetVolumeOwnership. */
 const GROUP = { readFile: 0o440, setGid: 0o2000, useFolder: 0o070 } as const;
 
 function forGroup(file: VolumeFile, group: number | undefined): VolumeFile {
@@ -54,7 +54,7 @@ function forGroup(file: VolumeFile, group: number | undefined): VolumeFile {
 
 function ownFolder(path: string, mode: number, group: number | undefined): void {
   if (group !== undefined) chownSync(path, 0, group);
-  // Last: a change of the group takes such bits away.
+  // Last: chown clears these bits.
   chmodSync(path, group === undefined ? mode : mode | GROUP.setGid | GROUP.useFolder);
 }
 
@@ -62,7 +62,7 @@ function writeFile(path: string, { content, mode, uid }: VolumeFile, group: numb
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, content);
   if (uid !== undefined || group !== undefined) chownSync(path, uid ?? 0, group ?? 0);
-  // Apart from the write: the process's umask must not take bits away.
+  // Separate from the write: the process's umask must not clear bits.
   chmodSync(path, mode);
 }
 

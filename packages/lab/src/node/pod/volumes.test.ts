@@ -78,8 +78,11 @@ describe("the plan of a volume", () => {
       { configMap: { name: "cm", items: [{ key: "none", path: "x" }] } },
       "references non-existent config key: none",
     ],
-    [{ configMap: { name: "cm", items: [{ key: "k", path: "../x" }] } }, "is no path inside the volume"],
-    [{ configMap: { name: "cm", items: [{ key: "k", path: "a/../../x" }] } }, "is no path inside the volume"],
+    [{ configMap: { name: "cm", items: [{ key: "k", path: "../x" }] } }, "is not a path inside the volume"],
+    [
+      { configMap: { name: "cm", items: [{ key: "k", path: "a/../../x" }] } },
+      "is not a path inside the volume",
+    ],
     [{ hostPath: { path: "/" } }, "hostPath is refused"],
     [{ persistentVolumeClaim: { claimName: "c" } }, "no volumes of the kind persistentVolumeClaim"],
   ])("refuses %j", (volume, message) => {
@@ -209,6 +212,6 @@ describe("a volume on disk", () => {
         env,
       );
     expect(expressed("of-$(WHO)")[0]?.subPath).toEqual({ path: "of-me", canCreate: true });
-    expect(() => expressed("$(NOBODY)")).toThrow('missing value for "NOBODY"');
+    expect(() => expressed("$(UNSET)")).toThrow('missing value for "UNSET"');
   });
 });

@@ -15,7 +15,7 @@ import { fsGroupOf, fsUserOf } from "./identity.ts";
 export interface VolumeFile {
   readonly content: Buffer;
   readonly mode: number;
-  /** Who owns it, where that is not root. */
+  /** The owner; undefined if it is root. */
   readonly uid?: number;
 }
 
@@ -36,7 +36,7 @@ export interface VolumeInput {
   readonly pod: Pod;
   readonly place: PodPlace;
   readonly sources: ConfigSources;
-  /** The token for a wish; undefined while there is none yet. */
+  /** The token for a wish; undefined until it is issued. */
   readonly token: (wish: TokenWish) => string | undefined;
   /** The node's. */
   readonly capacity: Readonly<Record<string, string>>;
@@ -177,5 +177,5 @@ function checkRelative(volume: string, path: string): void {
   const isSafe =
     path !== "" && !path.startsWith("/") && !path.startsWith("..") && !path.split("/").includes("..");
   if (!isSafe || path.includes("\0"))
-    throw new ConfigError(`${JSON.stringify(path)} is no path inside the volume ${volume}`);
+    throw new ConfigError(`${JSON.stringify(path)} is not a path inside the volume ${volume}`);
 }

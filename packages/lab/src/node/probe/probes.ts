@@ -131,7 +131,7 @@ export class PodProbes implements Disposable {
     }
   }
 
-  /** Undefined when the container has ended meanwhile. */
+  /** Undefined if the container has ended in the meantime. */
   async #attemptAt(
     dueAtMs: number,
     attempt: () => Promise<ProbeOutcome>,
@@ -149,7 +149,7 @@ interface Loop {
   readonly signal: AbortSignal;
   /** Ask more often than the period says until the first success. Unit: milliseconds. */
   readonly eagerMs?: number;
-  /** Whether to go on. */
+  /** Whether to keep probing. */
   readonly onResult: (ok: boolean) => boolean;
 }
 

@@ -18,7 +18,7 @@ export function readNodeInfo(nodeName: string, version: string): Readonly<Record
   const osRelease = readText("/etc/os-release");
   return {
     machineID: machineId,
-    // Nodes of one machine are told apart by their names.
+    // The names distinguish nodes of one machine.
     systemUUID: `${machineId}-${nodeName}`,
     bootID: readText("/proc/sys/kernel/random/boot_id"),
     kernelVersion: release(),

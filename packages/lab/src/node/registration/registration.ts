@@ -12,7 +12,7 @@ import { watching } from "@fairlead/kube/controller/source.ts";
 import type { Controller, Informer, KubeClient } from "@fairlead/kube/types.ts";
 import { newNode, type NodeFacts, planLabels, planStatus } from "./node-object.ts";
 
-/** Keeps the Node object true: makes it, mends it when someone else changes it, never writes it without need. */
+/** Keeps the Node object up to date: creates it, restores it after foreign changes, and writes only differences. */
 export class NodeRegistration implements Component {
   readonly #client: KubeClient;
   readonly #facts: NodeFacts;

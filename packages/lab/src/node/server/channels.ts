@@ -20,7 +20,7 @@ export interface Channels {
   readonly onResize: (listener: (size: TerminalSize) => void) => void;
   /** Called once when the client goes away before the end. */
   readonly onClose: (listener: () => void) => void;
-  /** Ends the output, tells how it went, and closes. */
+  /** Ends the output, reports the outcome, and closes. */
   finish(status: Status): Promise<void>;
 }
 
@@ -90,7 +90,7 @@ export async function connectProgram(executed: Executed, channels: Channels): Pr
   for (const [from, to] of output) {
     from?.on("error", () => {});
     if (from !== undefined && to !== undefined) from.pipe(to, { end: false });
-    // A program must not stall on output that nobody asked for.
+    // A program must not stall on output that has no reader.
     else from?.resume();
   }
   executed.stdin?.on("error", () => {});

@@ -9,7 +9,7 @@ import { type Channels, connectProgram, exitStatus, failureStatus, type StreamWi
 import { openTerminal, resizeTerminal, type TerminalSize } from "../container/pty.ts";
 import { followFile } from "./follow.ts";
 
-/** Runs a command in a container for a client, and tells the client how it ended. */
+/** Runs a command in a container for a client, and reports its exit status. */
 export async function serveExec(
   run: ContainerView,
   command: readonly string[],
@@ -27,7 +27,7 @@ export async function serveExec(
 
 function execOnPipes(run: ContainerView, argv: readonly string[], channels: Channels): Promise<number> {
   const executed = execInContainer(run, { argv });
-  // As other runtimes do it: the program goes on until it meets its closed streams, or the container ends.
+  // As in other runtimes, the program runs until it writes to its closed streams or the container ends.
   channels.onClose(() => executed.stdin?.destroy());
   return connectProgram(executed, channels);
 }
@@ -90,7 +90,7 @@ export async function serveAttach(
   await channels.finish(exitStatus(await code));
 }
 
-/** Undefined where nobody reads any more: the input of a container with `stdinOnce` has ended. */
+/** Undefined if the input has no reader any more: the input of a container with `stdinOnce` has ended. */
 function openInput(pipe: string): Socket | undefined {
   try {
     // A socket, and not a file stream: a program that does not read must not hold up anything else here.

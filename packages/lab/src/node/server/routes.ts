@@ -8,7 +8,7 @@ export interface KubeletCall {
   readonly container: string;
 }
 
-/** How many parts follow the pod's name: its uid may stand before the container. */
+/** How many parts follow the pod's name: the pod's uid may precede the container. */
 const PARTS: Readonly<Record<KubeletCall["verb"], readonly [min: number, max: number]>> = {
   exec: [1, 2],
   attach: [1, 2],

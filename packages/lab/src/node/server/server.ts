@@ -26,7 +26,7 @@ import { CHANNEL_PROTOCOLS, webSocketChannels } from "./websocket-channels.ts";
 export interface PodAccess {
   /** Undefined for a pod that is not on this node. */
   netnsOf(namespace: string, pod: string): { readonly netns: string | undefined } | undefined;
-  /** The newest run of a container, or an earlier one; undefined when there is none. */
+  /** The newest run of a container, or an earlier one; undefined if absent. */
   runOf(namespace: string, pod: string, container: string, back: number): ContainerView | undefined;
   /** Resolves with the exit code once the run has ended. */
   endOf(run: ContainerView): Promise<number>;
@@ -44,7 +44,7 @@ export interface KubeletServerOptions {
   readonly log: Logger;
 }
 
-/** Whom a cluster's API server belongs to, and nobody else here. */
+/** The group of the cluster's API server; no other client is allowed. */
 const ALLOWED_GROUP = "system:masters";
 
 /** The kubelet's HTTPS server: logs, exec, attach and port-forward, for the API server. */

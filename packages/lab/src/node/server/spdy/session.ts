@@ -12,7 +12,7 @@ import { HeaderReader, HeaderWriter, type SpdyHeaders } from "./header-block.ts"
 
 /** Longest frame taken. Clients write at most 64 KiB at a time. Unit: bytes. */
 const MAX_FRAME = 4 << 20;
-/** No more than this waits in streams that nobody reads, before the whole connection waits. Unit: bytes. */
+/** Bound for data in streams that are not read; beyond it the whole connection waits. Unit: bytes. */
 const MAX_BUFFERED = 16 << 20;
 
 /** Writes a frame; `done` is called once it is on its way. */
@@ -77,7 +77,7 @@ export class SpdySession {
         await this.#untilRead();
       }
     } catch {
-      // A broken connection or broken frames: either way there is nobody to tell.
+      // The connection or a frame is broken: no reply is possible.
     } finally {
       for (const stream of this.#streams.values()) {
         stream.push(null);
@@ -128,7 +128,7 @@ export class SpdySession {
   async #open({ streamId, isLast, block }: Frame & { readonly type: "syn-stream" }): Promise<void> {
     const headers = await this.#reader.read(block);
     const stream = new SpdyStream(streamId, headers, (frame, done) => this.#send(frame, done));
-    // Whoever has the stream reads its end; an error of the connection is not that of one stream.
+    // The reader of the stream sees its end; an error of the connection is not an error of one stream.
     stream.on("error", () => {});
     stream.once("close", () => this.#streams.delete(streamId));
     this.#streams.set(streamId, stream);

@@ -1,4 +1,4 @@
-/** Clears away what stands in the way of mending: what lives in a namespace that lost its name. */
+/** Removes what prevents a repair: processes in a namespace that lost its name. */
 
 import { stat } from "node:fs/promises";
 import type { Clock } from "@fairlead/base/clock.ts";
@@ -10,7 +10,7 @@ import { nodeNetns, planPrograms } from "./programs.ts";
 import type { LabTopology } from "./topology.ts";
 
 /**
- * Ends the lab's processes whose namespace has no name any more: a namespace of that name is made anew, in which nothing
+ * Ends the lab's processes whose namespace has no name any more: the repair creates another namespace of that name, in which nothing
  * reaches them. With a node's namespace its pods lost their links, so they end as if the node had.
  */
 export async function endStrays(
