@@ -19,12 +19,12 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { exec, start } from "@fairlead/base/exec.ts";
 
-/** How a checkout starts its programs, on one of a few lines: what lies in `dist/` while the sources change. */
+/** How a checkout starts its programs, on one of a few lines: the content of `dist/` while the sources change. */
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const canBeApart = (await exec("unshare", ["--net", "true"], { allowFailure: true })).exitCode === 0;
 
-/** Says where it runs from; told to go on, it loads what it had no need of until then. */
+/** Prints where it runs from; asked to continue, it loads a module that it did not need until then. */
 const PROGRAM = `
 process.stdout.write(\`\${process.argv[1]}\\n\`);
 if (process.argv[2] === "wait") await new Promise((resolve) => process.stdin.once("data", resolve));
@@ -93,7 +93,7 @@ async function startWaiting(command: readonly string[]): Promise<{ path: string;
     path,
     async goOn() {
       const said = once(child.stdout!, "data");
-      child.stdin?.write("go on\n");
+      child.stdin?.write("continue\n");
       return String((await said)[0]).trim();
     },
   };
@@ -177,8 +177,8 @@ describe("programs of a checkout", () => {
 
   it("are of the sources as they are when the build is done", async () => {
     const later = JSON.stringify(join(folder, "packages/fairlead/src/later.ts"));
-    building(`await build(outdir); writeFileSync(${later}, 'export const word = "meanwhile";'); return;`);
-    expect([await run(), built()]).toEqual(["meanwhile", 2]);
+    building(`await build(outdir); writeFileSync(${later}, 'export const word = "later";'); return;`);
+    expect([await run(), built()]).toEqual(["later", 2]);
     expect(bundles()).toHaveLength(1);
   });
 

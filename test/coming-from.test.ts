@@ -18,7 +18,7 @@ function ids(letter: string, count: number): string[] {
   return Array.from({ length: count }, (_, at) => `${letter}${at + 1}`);
 }
 
-describe("the page for who comes from fleet-networking", () => {
+describe("the page on coming from fleet-networking", () => {
   it("has every line once, each with a test", () => {
     expect(rows.map((it) => it.id)).toEqual([...ids("", 9), ...ids("A", 14), ...ids("B", 8), ...ids("C", 9)]);
     expect(rows.filter(({ line }) => [...line.matchAll(LINK)].length === 0)).toEqual([]);

@@ -19,14 +19,14 @@ function filesBelow(folder: string, ending: RegExp): readonly string[] {
 const guides = ["README.md", "CHANGELOG.md", ...filesBelow("docs", /\.md$/)];
 const pages = [...guides, ...filesBelow("packages", /\.md$/)];
 
-/** Lines of the shell blocks of a page, without comments; a line that ends with a backslash goes on. */
+/** Lines of the shell blocks of a page, without comments; a line that ends with a backslash is joined with the next one. */
 function shellLines(text: string): readonly string[] {
   return [...text.matchAll(/^```(?:sh)?\n(.*?)^```/gms)]
     .flatMap((block) => (block[1] ?? "").replaceAll(/\\\n\s*/g, "").split("\n"))
     .map((line) => line.replace(/\s+#.*$/, "").trim());
 }
 
-/** What stands behind `fairlead` on the lines that begin with it, alone or in `$(…)`, up to a pipe. */
+/** The words after `fairlead` on the lines that begin with it, alone or in `$(…)`, up to a pipe. */
 function fairleadCalls(text: string): readonly (readonly string[])[] {
   return shellLines(text)
     .flatMap((line) => [...line.matchAll(/(?:^|\$\()(?:\.\/bin\/)?fairlead ([^)|]*)/g)])
@@ -39,13 +39,13 @@ async function problemOf([name = "", ...rest]: readonly string[]): Promise<strin
   if (entry === undefined) return `no command ${name}`;
   const top = await loadCommand(name, entry);
   const sub = top.commands.find((it) => it.name() === rest[0]);
-  // A command may run by itself and have subcommands beside.
+  // A command may run by itself and also have subcommands.
   const runs = rest[0]?.startsWith("--") === true && top.options.length > 0;
   if (top.commands.length > 0 && sub === undefined && !runs) return `no command ${name} ${rest[0] ?? ""}`;
   return sub === undefined ? misuse(top, rest) : misuse(sub, rest.slice(1));
 }
 
-/** The first word of a call that is no command or flag; what flags and commands take is left out of sentences. */
+/** The first word of a call that is neither a command nor a flag; sentences leave out arguments of flags and commands. */
 async function unknownIn([name = "", ...rest]: readonly string[]): Promise<string | undefined> {
   const entry = COMMANDS.get(name);
   if (entry === undefined) return name;
@@ -197,7 +197,7 @@ describe("the text of the project", () => {
   ];
 
   it.each([
-    ["a path of somebody's machine", /(?<![\w}])\/(?:work\/(?:main|shared|\.)|home\/[a-z]|Users\/)/],
+    ["a path of a developer's machine", /(?<![\w}])\/(?:work\/(?:main|shared|\.)|home\/[a-z]|Users\/)/],
     ["a mirror of a package registry", /artifactory|verdaccio|nexus\.|\bjfrog\b/i],
     ["the tools it was written with", /\b(claude|anthropic|copilot|chatgpt|openai)\b/i],
   ])("names nowhere %s", (_, pattern) => {

@@ -52,7 +52,7 @@ describe("regular expressions", () => {
       .map((it) => ({ name: nameOf(it), problem: problemOf(it) }))
       .filter((it) => it.problem !== "");
     expect(wrong.filter((it) => !EXCEPTIONS.has(it.name))).toEqual([]);
-    // Whoever mends an exception takes it off the list.
+    // Remove an exception from the list when it is fixed.
     const unused = [...EXCEPTIONS.keys()].filter((name) => !wrong.some((it) => it.name === name));
     expect(unused).toEqual([]);
   }, 120_000);

@@ -53,7 +53,7 @@ interface Run {
   /** Shell commands that run first, as root, in a mount namespace of their own. */
   readonly before?: readonly string[];
   readonly nodeFlags?: readonly string[];
-  readonly user?: "nobody";
+  readonly user?: "nobody"; // prose: upstream (Debian's user)
   /** Default: "demo". */
   readonly purpose?: "demo" | "test" | "full";
 }
@@ -108,7 +108,7 @@ describe("the setup refuses", () => {
     expectRefusal(setUp(), /may not create (a user namespace|network namespaces) here.*Run it/);
   });
 
-  it("an architecture for which there is no Node of ours", () => {
+  it("an architecture for which there is no packaged Node", () => {
     const hook = join(folder, "arch.mjs");
     appendFileSync(hook, 'Object.defineProperty(process, "arch", { value: "riscv64" });\n');
     expectRefusal(setUp({ nodeFlags: ["--import", hook] }), /needs an x86-64 or arm64 machine.*riscv64/);
@@ -118,7 +118,7 @@ describe("the setup refuses", () => {
     chmodSync(join(folder, "bin"), 0o777);
     writeFileSync(join(folder, "calls"), "");
     chmodSync(join(folder, "calls"), 0o666);
-    const run = setUp({ before: [without("/usr/bin/dig"), without("/usr/bin/socat")], user: "nobody" });
+    const run = setUp({ before: [without("/usr/bin/dig"), without("/usr/bin/socat")], user: "nobody" }); // prose: upstream (Debian's user)
     expect(run.code).toBe(1);
     expect(run.stdout).toMatch(/bind9-dnsutils +DNS client/);
     expect(run.stderr).toContain("apt-get install --no-install-recommends bind9-dnsutils socat");
@@ -192,7 +192,7 @@ describe("the setup of a new checkout", () => {
     expect(calls().at(-1)).toBe("apt-get install -y -qq --no-install-recommends faketime");
   });
 
-  it.skipIf(!canMount)("says what to mend when the packages cannot be had", () => {
+  it.skipIf(!canMount)("reports the remedy when the packages cannot be installed", () => {
     standIn("apt-get", "exit 100");
     const run = setUp({ before: [without("/usr/bin/dig")] });
     expect(run.code).toBe(1);

@@ -200,7 +200,7 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
         expect({ of, args, misuse: await misuse(args) }).toEqual({ of, args, misuse: "" });
     });
 
-    it("probes every program that goes on running", async () => {
+    it("probes every long-running program", async () => {
       const deployments = (await render(program, chart)).filter((it) => it.kind === "Deployment");
       for (const container of containersOf(deployments)) {
         const ports = container.manifest["ports"] as { name: string }[];
@@ -235,7 +235,7 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
       }
     });
 
-    it("prefers nodes of their own for copies, then zones, without spread constraints, beside the affinity of the values", async () => {
+    it("spreads replicas over nodes, then zones, without spread constraints, in addition to the affinity of the values", async () => {
       const terms = (spec: Record<string, unknown>): unknown[] =>
         preferredApart(spec).map((it) => [at(it, "weight"), at(it, "podAffinityTerm", "topologyKey")]);
       const own = [
@@ -259,7 +259,7 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
       expect(at(main?.spec, "affinity", "nodeAffinity")).toBeDefined();
     });
 
-    it("lets nobody but the Job of the kinds write them, by name, and nobody read the Secrets of a cluster", async () => {
+    it("allows only the Job to write CRDs, by name, and no program to read all Secrets of a cluster", async () => {
       const manifests = await render(program, chart, ALL_ON[chart]);
       for (const role of manifests.filter((it) => it.kind === "ClusterRole")) {
         for (const rule of role["rules"] as Record<

@@ -116,7 +116,7 @@ describe("the image", () => {
     expect(stdout.match(/[0-9a-f]{64}/g)?.map((it) => `sha256:${it}`)).toEqual(rootfs.diff_ids);
   });
 
-  it("says which version it is, and runs as nobody that a node has", () => {
+  it("reports its version, and runs as a user that nodes do not have", () => {
     expect(json(blobPath(manifest().config))).toMatchObject({
       os: "linux",
       config: {
@@ -165,7 +165,7 @@ interface SbomPackage {
   readonly checksums?: readonly { readonly checksumValue: string }[];
 }
 
-describe("what is said of the image's content", () => {
+describe("the image's bill of materials", () => {
   const sbom = (): Sbom => json(`${image}.spdx.json`) as Sbom;
 
   it("is the same each time, and says of which image it is", () => {

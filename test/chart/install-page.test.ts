@@ -31,7 +31,7 @@ import { type Block, readBlocks } from "./install-page.ts";
 import { runJobs, runProgram } from "./jobs.ts";
 
 /**
- * The commands of docs/install.md as they stand there, by sh, with Helm, kubectl and this checkout's fairlead, against two
+ * The commands of docs/install.md, unchanged, by sh, with Helm, kubectl and this checkout's fairlead, against two
  * API servers. These have no nodes: the hub's and the member's programs run in this process, and other pods and Jobs than
  * those that install kinds come to a good end by themselves.
  */
@@ -101,7 +101,7 @@ class World implements AsyncDisposable {
     return new World(stack.move(), env, { ...clients, hubAddress });
   }
 
-  /** Runs the blocks of a section, one after another. What stands there for people to fill in is filled in. */
+  /** Runs the blocks of a section, one after another. Placeholders are filled in. */
   async run(section: readonly Block[]): Promise<void> {
     for (const { text } of section) {
       const script = text.replaceAll("HUB:6443", this.#hubAddress);
@@ -208,7 +208,7 @@ interface Kubeconfig {
   readonly users: readonly { readonly user: object }[];
 }
 
-/** One file with a context for each; the current one is nobody's, so that every command has to say which it means. */
+/** One file with a context for each; the current context does not exist, so that every command must name one. */
 function merged(servers: Readonly<Record<string, TestServer>>): string {
   const all = Object.entries(servers).map(([name, { server }]) => {
     const read = parse(readFileSync(server.kubeconfig, "utf8")) as Kubeconfig;
@@ -254,7 +254,7 @@ const section = (heading: string): readonly Block[] =>
   blocks.filter((it) => it.heading === heading && it.notRun === undefined);
 
 describe.skipIf(KUBECTL === undefined || helm === undefined)("the commands of docs/install.md", () => {
-  it("install with Helm, join, upgrade, and take everything away again", { timeout: 240_000 }, async () => {
+  it("install with Helm, join, upgrade, and remove everything again", { timeout: 240_000 }, async () => {
     await using world = await World.start();
     const [install, upgrade, uninstall] = RUN.charts;
     await world.run(section(install));

@@ -1,4 +1,4 @@
-/** The shell blocks of a page, with where they stand and whether the tests run them. */
+/** The shell blocks of a page, with their section and whether the tests run them. */
 
 export interface Block {
   /** Of the section that it is in. */
@@ -28,7 +28,7 @@ export function readBlocks(page: string): readonly Block[] {
   return blocks;
 }
 
-/** In a list, blocks stand as far in as its text. */
+/** In a list, blocks are indented as its text. */
 function undented(lines: readonly string[]): string {
   const depth = /^ */.exec(lines[0] ?? "")?.[0].length ?? 0;
   return lines.map((it) => it.slice(depth)).join("\n");

@@ -127,7 +127,7 @@ describe.skipIf(KUBECTL === undefined || HELMS.length === 0).for(HELMS)(
       expect(await get("deploy fairlead-member", ".spec.replicas")).toBe("3");
     });
 
-    it("brings kinds of other origin up to date, with every object kept", async () => {
+    it("updates the CRDs of a legacy installer, and keeps every object", async () => {
       for (const crd of ORIGINAL_CRDS)
         await server.kubectl(["create", "-f", "-"], { input: JSON.stringify(crd) });
       await server.kubectl(["wait", "--for=condition=Established", "crd", "--all"]);
@@ -164,7 +164,7 @@ describe.skipIf(KUBECTL === undefined || HELMS.length === 0).for(HELMS)(
   },
 );
 
-/** As an installer of other origin left it: fewer fields than ours, and a label to know it by. */
+/** As a legacy installer left it: fewer fields than ours, and a label to identify it. */
 function definitionOf(name: string, scope: string, kind: string, spec: object = {}): Record<string, unknown> {
   const [plural = "", ...group] = name.split(".");
   const schema = {

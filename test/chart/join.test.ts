@@ -11,7 +11,7 @@ import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
 import { startTestServer } from "../../packages/apiserver/test/support.ts";
 import { at, chartFolder, HELMS, type Manifest, render, runHelm } from "../support/helm.ts";
 
-/** What `fairlead join` installs, beside what the chart renders for a release of the name that it takes. */
+/** The objects that `fairlead join` installs, compared with those of the chart for a release of the same name. */
 
 const [helm] = HELMS;
 const install = {

@@ -18,7 +18,7 @@ async function metricsOfPrograms(): Promise<ReadonlySet<string>> {
   return new Set([...page.matchAll(/^\| `([a-z_]+)` \|/gm), ...dns].map((it) => it[1] ?? ""));
 }
 
-/** Names in an expression that stand before labels, a range, or nothing that makes them a function or a label. */
+/** Names in an expression that are followed by labels, by a range, or by nothing that makes them a function or a label. */
 function metricsIn(expression: string): readonly string[] {
   const bare = expression
     .replaceAll(/"[^"]*"/g, '""')
@@ -29,7 +29,7 @@ function metricsIn(expression: string): readonly string[] {
     .filter((it) => !it.startsWith("__"));
 }
 
-/** Every metric in an expression with what stands in its braces: "" where there are none. */
+/** Every metric in an expression with the content of its braces: "" without braces. */
 function selectorsIn(expression: string): readonly { readonly metric: string; readonly labels: string }[] {
   const found = [...expression.matchAll(/\b([a-z_]+)\{((?:[^"}]|"[^"]*")*)\}/g)];
   const bare = metricsIn(expression.replaceAll(/\b[a-z_]+\{(?:[^"}]|"[^"]*")*\}/g, ""));

@@ -41,7 +41,7 @@ import { KubeFleet } from "../support/kubefleet.ts";
 import { OriginalMember } from "./original-member.ts";
 import { ORIGINAL_HUB_NET, ORIGINAL_MCS, ORIGINAL_MEMBER_NET } from "./original-rights.ts";
 
-/** Our hub's part of service networking beside KubeFleet's hub agent, with the rights that the original charts give. */
+/** Our hub's part of service networking together with KubeFleet's hub agent, with the permissions of the original charts. */
 
 const AGENT = { name: "agent-of-east", cluster: [], system: [] };
 const hello = objectKey("work", "hello");
@@ -137,8 +137,8 @@ async function managersOf(of: Resource, client: KubeClient): Promise<string[]> {
   return ofMembers.flatMap((it) => (it.metadata.managedFields ?? []).map((entry) => entry.manager ?? ""));
 }
 
-describe("our hub's controllers beside KubeFleet's hub agent", () => {
-  it("take exports of members of ours and of other origin to the load balancer of one of ours", async () => {
+describe("our hub's controllers together with KubeFleet's hub agent", () => {
+  it("carry exports of Fairlead members and legacy members to the load balancer of a Fairlead member", async () => {
     await deploy(east.client, { addresses: ["10.1.0.1"] });
     await exportBy("fleet", east.client);
     west.exports.set("work/hello", ["10.2.0.1"]);
@@ -152,14 +152,14 @@ describe("our hub's controllers beside KubeFleet's hub agent", () => {
     expect(service.status?.clusters).toEqual([{ cluster: "east" }, { cluster: "west" }]);
   });
 
-  it("and to one of other origin, when that is the next to import", async () => {
+  it("carry them to a legacy member when that is the next importer", async () => {
     west.wanted.add("work/hello");
     west.changed();
     await east.client.delete(MULTI_CLUSTER_SERVICES, objectKey("work", "lb"));
     await untilWest(["10.1.0.1", "10.2.0.1"]);
   });
 
-  it("write nothing of what KubeFleet looks after, so that neither takes back what the other wrote", async () => {
+  it("write nothing that KubeFleet manages, so that neither reverts what the other wrote", async () => {
     // For each member: a finalizer, a namespace, a role, its binding and the orders.
     expect(kubefleet.writes).toBe(10);
     await east.client.mergePatch(ENDPOINT_SLICES, objectKey("work", "hello-abcde"), {
@@ -176,7 +176,7 @@ describe("our hub's controllers beside KubeFleet's hub agent", () => {
     );
   });
 
-  it("take imports from a member that left and does not let go, after the time for that", async () => {
+  it("remove the imports of a member that left and did not withdraw in time", async () => {
     await westAgent.stop();
     await hub.client.delete(MEMBER_CLUSTERS, objectKey(undefined, "west"));
     await eventually(hub.client, MEMBER_CLUSTERS, (all) => all.every((it) => it.metadata.name !== "west"));

@@ -19,7 +19,7 @@ import {
 } from "../support/fleet.ts";
 import { ACCEPTED, giveAddresses, MEMBERS, REFUSED, Scene } from "./world.ts";
 
-/** What fleet-networking's end-to-end tests of exports assert, against all of ours. */
+/** The assertions of fleet-networking's end-to-end tests of exports, against all of Fairlead. */
 
 let fleet: TestFleet;
 const cloud = new AsyncDisposableStack();
@@ -96,7 +96,7 @@ describe("a service exported from both members", () => {
       });
   });
 
-  it("may have the name of one in another namespace, and others beside it", async () => {
+  it("may have the name of one in another namespace, and there may be others in the same namespace", async () => {
     await exportFromBoth();
     const first = scene;
     await scene.importBy("member-1");
@@ -270,7 +270,7 @@ describe("an export", () => {
   it.each([
     ["headless", { clusterIP: "None", type: "ClusterIP" as const }],
     ["of type ExternalName", { type: "ExternalName" as const, externalName: "example.com" }],
-  ])("C2: of a Service that is %s is ineligible, and nothing is said of conflicts", async (_, service) => {
+  ])("C2: of a Service that is %s is ineligible, and has no Conflict condition", async (_, service) => {
     await deployTo("member-1", PORTS, { service });
     await exportBy("fleet", fleet.client("member-1"), { namespace: scene.namespace, name: "app" });
     await scene.untilExport("member-1", ["Valid=False:ServiceIneligible"]);
@@ -314,7 +314,7 @@ describe("an export", () => {
     );
   });
 
-  it("A4: of a weight that cannot be read keeps the last one and its endpoints; a new one is told, and not exported", async () => {
+  it("A4: with an invalid weight keeps the last one and its endpoints; a new one reports it and is not exported", async () => {
     const [address = ""] = await deployTo("member-1");
     const { namespace } = scene;
     const annotations = { "networking.fleet.azure.com/weight": "7" };

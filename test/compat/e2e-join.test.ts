@@ -59,7 +59,7 @@ const parties = () => ({
 const inactive = "fairlead.dev/Active=False:LeftFleet";
 
 describe("a member", () => {
-  it("has joined when both agents have said so, and goes on saying it", async () => {
+  it("has joined when both agents have reported it, and keeps reporting it", async () => {
     const first = await untilAgents("Joined=True:AgentJoined");
     const heard = (it: InternalMemberCluster): string =>
       it.status?.agentStatus?.find((one) => one.type === "MultiClusterServiceAgent")?.lastReceivedHeartbeat ??
@@ -76,7 +76,7 @@ describe("a member", () => {
     );
   });
 
-  it("A10: that is told to leave withdraws all, keeps users' objects and marks them inactive; nothing comes of new ones", async () => {
+  it("A10: that is asked to leave withdraws everything, keeps users' objects and marks them inactive; new ones have no effect", async () => {
     const client = fleet.client("member-1");
     const { namespace } = scene;
     await deploy(client, { namespace, name: "app", addresses: ["10.1.0.1"] });

@@ -70,7 +70,7 @@ const untilDerived = (member: Member, name: string, until?: (service: Service) =
   eventuallyOne(fleet.client(member), SERVICES, objectKey("fleet-system", name), until);
 
 describe("MultiClusterServices", () => {
-  it("of different services stand beside each other", async () => {
+  it("of different services are independent of each other", async () => {
     const [one, two] = [await offer("app", 80), await offer("other", 81)];
     for (const name of ["app", "other"]) await scene.importBy("member-1", name);
     const [first, second] = [
@@ -83,7 +83,7 @@ describe("MultiClusterServices", () => {
   });
 
   it.each(["member-1", "member-2"] as const)(
-    "C1: of one service: the second, in %s, waits until the first goes, is told for whom, and takes over",
+    "C1: of one service: the second, in %s, waits until the first is deleted, reports its name, and takes over",
     async (other) => {
       const addresses = await offer();
       await scene.importBy("member-1", "app", { name: "first" });
@@ -120,14 +120,14 @@ describe("MultiClusterServices", () => {
     expect(claimed.metadata.annotations?.["networking.fleet.azure.com/service-in-use-by"]).toBe(
       '{"MemberClusters":{"fleet-member-member-1":"member-1","fleet-member-member-2":"member-2"}}',
     );
-    // Who no longer shares has it alone, or waits for the one who asked first.
+    // A member that no longer shares has it alone, or waits for the first one that asked.
     await annotate("member-2", { "fairlead.dev/import": null });
     await scene.untilUnknown("member-2");
     await remove("member-1");
     await scene.untilServed("member-2");
   });
 
-  it("turn to another service, and leave the first to whoever waits for it", async () => {
+  it("change to another service, and release the first for the next member", async () => {
     const [app, other] = [await offer("app", 80), await offer("other", 81)];
     await scene.importBy("member-1", "app", { name: "turning" });
     await scene.untilServed("member-1", "turning");
@@ -246,7 +246,7 @@ describe("the Service behind a MultiClusterService", () => {
     expect(taken.spec?.clusterIP).toBe(legacy.spec?.clusterIP);
   });
 
-  it("A7: is kept with its address while nobody exports, and is the same again when somebody does", async () => {
+  it("A7: is kept with its address while no cluster exports, and is the same again when one does", async () => {
     const addresses = await offer();
     await scene.importBy("member-1");
     const before = await scene.untilServed("member-1");
@@ -267,7 +267,7 @@ describe("the Service behind a MultiClusterService", () => {
     await scene.untilBehind("member-1", name, addresses);
   });
 
-  it("A7: goes at once where no time is granted, and as soon as that is taken back", async () => {
+  it("A7: is deleted at once without a grace period, and as soon as the grace period is removed", async () => {
     await offer();
     await scene.importBy("member-1", "app", { annotations: { "fairlead.dev/grace-period": "1h" } });
     const name = scene.derivedName(await scene.untilServed("member-1"));
@@ -303,7 +303,7 @@ describe("the Service behind a MultiClusterService", () => {
     }
     expect(names.size).toBe(pairs.length);
     for (const name of names) expect(name).toMatch(/^[a-z][-a-z0-9]{0,61}[a-z0-9]$/);
-    // One object each in the mailbox, too: nobody evicts another one's.
+    // One object each in the mailbox, too: no MultiClusterService evicts another one's.
     const asked = (
       await fleet.client("hub").list(INTERNAL_SERVICE_IMPORTS, { namespace: "fleet-member-member-1" })
     ).items;
@@ -345,7 +345,7 @@ describe("the Service behind a MultiClusterService", () => {
     );
   });
 
-  it("C6: has what annotations ask for; what cannot be read is told, and what was before stays", async () => {
+  it("C6: follows the annotations; an invalid one is reported, and the previous value stays", async () => {
     await offer("app", 80, {
       service: { sessionAffinity: "ClientIP", sessionAffinityConfig: { clientIP: { timeoutSeconds: 77 } } },
     });
@@ -393,7 +393,7 @@ describe("the Service behind a MultiClusterService", () => {
     await scene.untilServed("member-1");
   });
 
-  it("tells that the weights of clusters do not count for it, where they differ", async () => {
+  it("reports that different weights of clusters have no effect on it", async () => {
     await offer("app", 80, { annotations: { "networking.fleet.azure.com/weight": "3" } });
     await scene.importBy("member-1");
     await scene.untilServed("member-1");

@@ -52,7 +52,7 @@ function resourceOf(object: KubeObject): Resource {
 }
 
 describe("manifests of other implementations", () => {
-  it.each(files)("in %s are taken whole, and no field of ours is put into them", async (file) => {
+  it.each(files)("in %s are accepted unchanged, and get no additional fields", async (file) => {
     const objects = parseAllDocuments(await readFile(folder + file, "utf8")).map(
       (it) => it.toJS() as KubeObject,
     );

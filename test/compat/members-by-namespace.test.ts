@@ -26,7 +26,7 @@ import {
 import { type HandMade, startHandMade } from "./by-hand.ts";
 import { OriginalMember } from "./original-member.ts";
 
-/** A hub whose administrator made mailboxes and rights by hand, and nothing else: nobody there knows of MemberClusters. */
+/** A hub whose administrator created mailboxes and permissions by hand, and nothing else: it has no MemberClusters. */
 
 const hello = objectKey("work", "hello");
 let world: HandMade;
@@ -77,7 +77,7 @@ describe("a hub whose members are the namespaces of their mailboxes", () => {
     await agent.stop();
     const asked = await hub.client.list(INTERNAL_SERVICE_EXPORTS, { namespace: "fleet-member-north" });
     expect(asked.items).toHaveLength(1);
-    // Held, so that what lies in the mailbox stays in sight while the namespace ends.
+    // Held by a finalizer, so that the content of the mailbox stays visible while the namespace ends.
     await hub.client.mergePatch(
       INTERNAL_SERVICE_EXPORTS,
       objectKey("fleet-member-north", asked.items[0]?.metadata.name ?? ""),
@@ -93,13 +93,13 @@ describe("a hub whose members are the namespaces of their mailboxes", () => {
     );
   });
 
-  it("installs no policies, which would know nobody as the owner of a mailbox", async () => {
+  it("installs no policies, because they would find no owner of a mailbox", async () => {
     const { items } = await hub.client.list<ValidatingAdmissionPolicy>(VALIDATING_ADMISSION_POLICIES);
     expect(items).toEqual([]);
     expect(hub.asked.refused()).toEqual([]);
   });
 
-  it("is told when a MultiClusterService went, though nobody collects what that owned", async () => {
+  it("notices the deletion of a MultiClusterService, although no garbage collector runs", async () => {
     const key = objectKey("work", "left");
     await east.client.create(FLEET_SERVICE_IMPORTS, {
       metadata: {

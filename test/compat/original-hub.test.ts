@@ -42,7 +42,7 @@ import {
 import { enroll, runOriginalHub } from "./original-hub.ts";
 import { PUBLISHED_CRDS } from "./published.ts";
 
-/** Our member, "east", in a fleet whose hub is of other origin. */
+/** Our member, "east", in a fleet with a legacy hub. */
 
 const HELD = "networking.fleet.azure.com/endpointsliceimport-cleanup";
 const AGENT = { name: "agent-of-east", cluster: [], system: [] };
@@ -110,7 +110,7 @@ function sliceOfWest(addresses: readonly string[]): EndpointSliceExport {
   };
 }
 
-describe("a member of ours at a hub of other origin", () => {
+describe("a Fairlead member at a legacy hub", () => {
   it("joins without a lease and without our kinds", async () => {
     await eventuallyOne(
       hub.client,
@@ -231,7 +231,7 @@ describe("a member of ours at a hub of other origin", () => {
     expect(await east.client.find(ENDPOINT_SLICES, imported)).toBeUndefined();
   });
 
-  it("takes its endpoints back while the hub finds its ports in conflict, and sends them again when it does not", async () => {
+  it("withdraws its endpoints while the hub reports a conflict of its ports, and sends them again afterwards", async () => {
     const ports = (port: number) => ({
       spec: { ports: [{ name: "http", protocol: "TCP", port, targetPort: 8080 }] },
     });
@@ -287,8 +287,8 @@ describe("a member of ours at a hub of other origin", () => {
   });
 });
 
-describe("a fleet whose hub becomes one of ours", () => {
-  it("goes on: the member moves to the view, and no endpoint is withdrawn on the way", async () => {
+describe("a fleet whose legacy hub is replaced by Fairlead", () => {
+  it("keeps working: the member moves to the view, and no endpoint is withdrawn during the change", async () => {
     const orders = objectKey("fleet-member-east", "east");
     await hub.client.mergePatch(INTERNAL_MEMBER_CLUSTERS, orders, { spec: { state: "Join" } });
     await hub.client.create(ENDPOINT_SLICE_EXPORTS, sliceOfWest(["10.2.0.3"]));
@@ -317,7 +317,7 @@ describe("a fleet whose hub becomes one of ours", () => {
       objectKey("fleet-member-east", "east"),
       (it) => it.spec.view === VIEW_NAMESPACE,
     );
-    // What the hub before could not be told is in it as well, but for what is meant for some members only.
+    // It also has what the legacy hub could not express, except exports to some members only.
     const services = (all: readonly EndpointSliceExport[]): string =>
       all
         .map((it) => it.spec.ownerServiceReference.name)

@@ -41,7 +41,7 @@ export class OriginalMember {
   readonly exports = new Map<string, readonly string[]>();
   /** Services that a MultiClusterService asks for. */
   readonly wanted = new Set<string>();
-  /** What lies in the cluster's fleet-system, by name of the slice. */
+  /** The slices in the cluster's fleet-system, by name. */
   readonly imported = new Map<string, readonly string[]>();
   readonly #names = new Map<string, string>();
   #controller: Controller | undefined;

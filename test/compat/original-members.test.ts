@@ -30,7 +30,7 @@ import {
 } from "../support/fleet.ts";
 import { OriginalMember } from "./original-member.ts";
 
-/** Our hub, a member of ours, and one of other origin. */
+/** Our hub, a Fairlead member, and a legacy one. */
 
 let fleet: TestFleet;
 let old: OriginalMember;
@@ -75,8 +75,8 @@ const untilOld = (addresses: readonly string[]) =>
     OLD,
   );
 
-describe("a member of other origin at our hub", () => {
-  it("joins, and is told of no view", async () => {
+describe("a legacy member at our hub", () => {
+  it("joins, and its InternalMemberCluster names no view", async () => {
     const joined = await eventuallyOne(
       hub(),
       MEMBER_CLUSTERS,
@@ -88,7 +88,7 @@ describe("a member of other origin at our hub", () => {
     expect(orders.spec.view).toBeUndefined();
   });
 
-  it("exports to members of ours, whatever name it drew for its slice", async () => {
+  it("exports to Fairlead members, whatever random name its slice has", async () => {
     old.exports.set(SERVICE, ["10.2.0.1"]);
     old.changed();
     await deploy(fleet.client("ours"), { addresses: ["10.1.0.1"] });
@@ -149,7 +149,7 @@ describe("a member of other origin at our hub", () => {
       endpoints: sliceOf({ addresses: ["10.1.0.4"] }).endpoints,
     });
     await untilOld(["10.1.0.4", "10.2.0.1", "10.2.0.2"]);
-    // This watch may be told a moment later than the one that waited above.
+    // This watch may receive it a moment later than the one that waited above.
     await vi.waitFor(() => expect(written.length).toBeGreaterThanOrEqual(4), { timeout: PATIENCE_MS });
     stop.abort();
     await watching;
@@ -164,7 +164,7 @@ describe("a member of other origin at our hub", () => {
     });
   });
 
-  it("keeps what it imported until it has let go, though it is away while that is withdrawn", async () => {
+  it("keeps what it imported until it removes its finalizer, although it is down during the withdrawal", async () => {
     await oldAgent.stop();
     await fleet.client("ours").delete(FLEET_SERVICE_EXPORTS, hello);
     await eventually(
@@ -181,7 +181,7 @@ describe("a member of other origin at our hub", () => {
     await untilOld(["10.1.0.4", "10.2.0.1", "10.2.0.2"]);
   });
 
-  it("is the one importer until it lets go; then the next in line takes over", async () => {
+  it("is the only importer until it releases its claim; then the next in line takes over", async () => {
     await fleet.client("ours").create(MULTI_CLUSTER_SERVICES, {
       metadata: { namespace: "work", name: "lb" },
       spec: { serviceImport: { name: "hello" } },
@@ -205,7 +205,7 @@ describe("a member of other origin at our hub", () => {
     await untilOld(["10.1.0.4", "10.2.0.1", "10.2.0.2"]);
   });
 
-  it("is sent no endpoints of a drained cluster, once it has those of another, and again when nobody else is ready", async () => {
+  it("receives no endpoints of a drained cluster once it has those of another, and receives them again if no other is ready", async () => {
     const drain = (text: string | null) =>
       hub().mergePatch(MEMBER_CLUSTERS, objectKey(undefined, "ours"), {
         metadata: { annotations: { "fairlead.dev/drain": text } },
@@ -242,7 +242,7 @@ describe("a member of other origin at our hub", () => {
     await untilOld(["10.1.0.4", "10.2.0.1", "10.2.0.2"]);
   });
 
-  it("takes its exports back: the hub keeps nothing of them, nor do the importers", async () => {
+  it("withdraws its exports: neither the hub nor the importers keep anything of them", async () => {
     old.exports.delete(SERVICE);
     old.changed();
     await untilOurs(["10.1.0.4"]);

@@ -57,7 +57,7 @@ describe("a hub that may not read namespaces", () => {
 
 describe("a member under the original names", () => {
   it.each(["Join", "Leave"] as const)(
-    "goes on as one without an InternalMemberCluster when that is deleted, in state %s",
+    "continues as a member without an InternalMemberCluster when that is deleted, in state %s",
     async (state) => {
       const { hub, east } = world;
       const name = `after-${state.toLowerCase()}`;

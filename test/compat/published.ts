@@ -1,7 +1,7 @@
 import type { CustomResourceDefinition, JsonSchema } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
 
-/** The definitions of a hub of other origin: ours, without our kinds and without every field that says "addition". */
+/** The CRDs of a legacy hub: ours, without our kinds and without every field whose description contains "addition". */
 export const PUBLISHED_CRDS: readonly CustomResourceDefinition[] = HUB_CRDS.filter(
   (it) => it.spec.group !== "fairlead.dev",
 ).map((it) => ({

@@ -141,7 +141,7 @@ describe("a fleet with 500 slices", () => {
   }, 120_000);
   afterAll(() => fleet[Symbol.asyncDispose]());
 
-  it("writes nothing when hub, exporter and importer begin anew, and follows the next change", async () => {
+  it("writes nothing when hub, exporter and importer restart, and follows the next change", async () => {
     const kinds = [
       INTERNAL_SERVICE_EXPORTS,
       ENDPOINT_SLICE_EXPORTS,

@@ -199,7 +199,7 @@ describe("what comes late", () => {
     await eventually(hub(), EVENTS, (all) => all.some((it) => it.reason === "NamespaceCreated"));
   });
 
-  it("A11: an import that has no Service yet gets its endpoints when that comes, and again after someone took it away", async () => {
+  it("A11: an import without a Service gets its endpoints when that is created, and again after its deletion", async () => {
     const b = fleet.client("b");
     await eventually(b, ENDPOINT_SLICES, (all) => all.length === 0, { namespace: "fleet-system" });
     await b.create(MULTI_CLUSTER_SERVICES, {

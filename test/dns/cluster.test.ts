@@ -213,7 +213,7 @@ describe("the DNS server of a lab cluster", () => {
     expect(said(await ask("3.0.1.10.in-addr.arpa.", TYPE.PTR)).rcode).toBe("NXDOMAIN");
   });
 
-  it("goes on answering for the fleet while the fleet's own server is away", async () => {
+  it("keeps answering for the fleet while the fleet's own server is down", async () => {
     expect(said(await ask(HELLO, TYPE.A)).rcode).toBe("NOERROR");
     await fleet[Symbol.asyncDispose]();
     const later = said(await ask(HELLO, TYPE.A));

@@ -237,7 +237,7 @@ describe("the cluster-set DNS server", () => {
     expect(cut?.answer.length).toBeLessThan(80);
   });
 
-  it("puts the addresses of SRV targets beside the answer", async () => {
+  it("adds the addresses of SRV targets to the answer", async () => {
     const { additionals } = await ask(DB, TYPE.SRV);
     expect(additionals.map((it) => it.name).toSorted()).toEqual([
       `10-2-0-7.west.${DB}`,

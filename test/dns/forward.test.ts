@@ -58,7 +58,7 @@ function answerTo(query: Message, more: Partial<Message> = {}): Buffer {
 }
 
 describe("a forward", () => {
-  it("asks with a port, an id and a spelling that nobody can know", async () => {
+  it("asks with an unpredictable port, id and spelling", async () => {
     const { seen, ports, server } = await upstream((query) => [answerTo(query)]);
     const forward = createForward({ domain: "fleet.", servers: [server], maxTtl: 0 }, deps);
     for (let turn = 0; turn < 8; turn++) {
@@ -121,11 +121,11 @@ describe("a forward", () => {
     expect(seen).toHaveLength(1);
   });
 
-  it("goes on to the next server when one is down or fails", async () => {
+  it("tries the next server when one is down or fails", async () => {
     const failing = await upstream((query) => [answerTo(query, { rcode: RCODE.SERVFAIL, answers: [] })]);
     const working = await upstream((query) => [answerTo(query)]);
-    const nobody = { host: "127.0.0.1", port: 1, family: "IPv4" as const };
-    const servers = [nobody, failing.server, working.server];
+    const closed = { host: "127.0.0.1", port: 1, family: "IPv4" as const };
+    const servers = [closed, failing.server, working.server];
     const forward = createForward({ domain: "fleet.", servers }, deps);
     expect((await forward.ask(question)).answers).toHaveLength(1);
   });
@@ -159,7 +159,7 @@ describe("a forward", () => {
     }
   });
 
-  it("stands before the zones of the server when its domain is inside of them", async () => {
+  it("has precedence over the zones of the server when its domain is inside of them", async () => {
     const { server: fleet } = await upstream((query) => [answerTo(query)]);
     const tree = new RecordTree();
     tree.addZone({ origin: ".", negativeTtl: 5, serial: 1 });

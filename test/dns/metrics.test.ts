@@ -46,7 +46,7 @@ describe("the metrics of a DNS server", () => {
     expect(await (await get("/metrics")).text()).toContain('fairlead_dns_requests_total{proto="udp"} 1');
   });
 
-  it("refuse an address that is none", async () => {
+  it("reject an invalid address", async () => {
     const options = { metrics: createMetrics(), checks: [] };
     for (const address of ["", "localhost", "127.0.0.1:99999", "127.0.0.1:x"]) {
       await expect(serveMetrics({ ...options, address })).rejects.toMatchObject({ code: "OPTION_INVALID" });

@@ -95,7 +95,7 @@ async function ask(port: number, name: string, type: number = TYPE.A) {
   return said(await exchange({ name, type, class: 1 }, { server, timeoutMs: 5000, clock: systemClock }));
 }
 
-describe("the DNS programs beside an API server", () => {
+describe("the DNS programs with an API server", () => {
   it("answer for the cluster from the start", async () => {
     const name = "kubernetes.default.svc.cluster.local.";
     const { spec } = await client.get(SERVICES, objectKey("default", "kubernetes"));
@@ -148,7 +148,7 @@ describe("the DNS programs beside an API server", () => {
     await expect.poll(async () => (await ask(fleetPort, DB)).rcode, LIMIT).toBe("NXDOMAIN");
   });
 
-  it("go on answering while the API server is away, and catch up when it is back", async () => {
+  it("keep answering while the API server is down, and catch up when it is back", async () => {
     const { port } = api;
     await api.close();
     expect((await ask(fleetPort, HELLO)).answer).toHaveLength(1);
@@ -217,7 +217,7 @@ describe("fairlead dns check", () => {
 });
 
 it(
-  "a DNS that is told to stop says that it is not ready and answers on, until it is told again",
+  "a DNS server that is asked to stop is not ready and keeps answering, until it is asked again",
   LIMIT,
   async () => {
     const [port, metrics] = [await freePort(), await freePort()];

@@ -20,7 +20,7 @@ import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { startTestServer, type TestServer } from "../../packages/apiserver/test/support.ts";
 
-/** `fairlead dns setup` on an API server. What its pod would find out is said by the test. */
+/** `fairlead dns setup` on an API server. The test supplies what its pod would find out. */
 
 const LABELS = { "app.kubernetes.io/part-of": "fairlead", "app.kubernetes.io/component": "dns" };
 const OPTIONS = { zone: "clusterset.local", verify: true, seconds: 30 };
@@ -171,7 +171,7 @@ describe("the setup of a cluster's DNS", () => {
     expect(await find("coredns-custom")).toBeUndefined();
   });
 
-  it("leaves the files that others have beside it", async () => {
+  it("leaves the files of others next to it", async () => {
     await put("coredns", { Corefile: AKS });
     await put("coredns-custom", { "test.override": "log" });
     await setUp();
@@ -219,7 +219,7 @@ describe("the setup of a cluster's DNS", () => {
     ).toEqual([]);
   });
 
-  it("has the pod ask every replica of the cluster's DNS, until all have the zone or, taken away, none", async () => {
+  it("has the pod ask every replica of the cluster's DNS, until all have the zone or, after its removal, none", async () => {
     await put("coredns", { Corefile: KUBEADM });
     const metadata = { namespace: "kube-system", name: "kube-dns" };
     const ports = [{ name: "dns", port: 53, protocol: "UDP" as const }];
@@ -293,7 +293,7 @@ describe("the setup of a cluster's DNS", () => {
     expect((await find("coredns"))?.data?.["Corefile"]).toBe(theirs);
   });
 
-  it("starts servers anew that do not reload", async () => {
+  it("restarts servers that do not reload", async () => {
     await put("coredns", { Corefile: KUBEADM.replace("    reload\n", "") });
     const labels = { "k8s-app": "kube-dns" };
     const spec = { containers: [{ name: "coredns", image: "coredns" }] };

@@ -15,7 +15,7 @@ import { differences, takeSnapshot } from "./snapshot.ts";
 
 /**
  * Fairlead on the clusters of a run, by what any conformant cluster gives: kubectl, Helm and Fairlead's commands. The cases
- * stand in order, and each leaves the fleet as it found it. One client asks all the time; what fails is what it sees.
+ * run in order, and each leaves the fleet as it found it. One client asks all the time; what fails is what it sees.
  */
 
 const settings = readSettings();
@@ -122,7 +122,7 @@ describe("a service that one cluster exports", () => {
   it("is offered nowhere while it has no pods, and again when it has some", async () => {
     await fleet.scale(exporter, HELLO, 0);
     await untilOffered(fleet, HELLO, 0);
-    await load.until("nobody answers", (it) => it.asked > 0 && it.failed === it.asked);
+    await load.until("no request is answered", (it) => it.asked > 0 && it.failed === it.asked);
     await fleet.scale(exporter, HELLO, REPLICAS);
     await untilOffered(fleet, HELLO, REPLICAS);
     await load.untilAnsweredBy(exporter);
@@ -167,7 +167,9 @@ describe("a service that two clusters export", () => {
       Promise.all([exporter, importer].map((it) => conditionOf(it, name, "Conflict")));
     await clusters.apply(exporter, withPort(80), mcsExport(name));
     await clusters.apply(importer, withPort(81), mcsExport(name));
-    await eventually("both are told", disagree, (it) => it.every((status) => status === "True"));
+    await eventually("both have the condition Conflict", disagree, (it) =>
+      it.every((status) => status === "True"),
+    );
     await clusters.apply(importer, withPort(80));
     await eventually("both agree", disagree, (it) => it.every((status) => status !== "True"));
     for (const member of [exporter, importer])
@@ -185,7 +187,7 @@ describe("a service that two clusters export", () => {
     });
   });
 
-  it("loses no request while the hub is away, and follows afterwards what changed meanwhile", async () => {
+  it("loses no request while the hub is down, and follows changes from that time afterwards", async () => {
     await load.withoutFailure([BY_ADDRESS, BY_NAME], async () => {
       const restore = await clusters.stopHub();
       try {
@@ -260,7 +262,7 @@ describe("a service that two clusters export", () => {
     await load.untilAnsweredBy(exporter, importer);
   });
 
-  it("is gone everywhere once nobody exports it", async () => {
+  it("is deleted everywhere once no cluster exports it", async () => {
     for (const member of [exporter, importer])
       await clusters.kubectl(member, ["-n", NAMESPACE, "delete", KINDS.mcsExport, HELLO]);
     await eventually(

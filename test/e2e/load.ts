@@ -27,13 +27,13 @@ export class Load {
     this.#cluster = cluster;
   }
 
-  /** Runs `change` and returns what became of the requests meanwhile, by target. */
+  /** Runs `change` and returns the results of the requests during it, by target. */
   async during(change: () => Promise<void>): Promise<Second> {
     const before = (await this.#seconds()).length;
     await change();
     const end = (await this.#seconds()).length + AFTERMATH;
     const all = await eventually(
-      "the client goes on",
+      "the client continues",
       () => this.#seconds(),
       (it) => it.length >= end,
     );
@@ -64,7 +64,7 @@ export class Load {
     );
   }
 
-  /** Lets the client go on for so long, by its own clock. */
+  /** Keeps the client running for a time, by its own clock. */
   async pass(seconds: number): Promise<void> {
     const end = (await this.#seconds()).length + seconds;
     await eventually(

@@ -1,4 +1,4 @@
-/** What the suite installs in a cluster beside Fairlead: servers, Services, and a client. */
+/** The objects that the suite installs in a cluster in addition to Fairlead: servers, Services, and a client. */
 
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,4 @@
-/** What a run of the suite is told by `npm run test:e2e` (scripts/e2e.ts), through the environment. */
+/** The settings of a run, which `npm run test:e2e` (scripts/e2e.ts) passes in the environment. */
 
 export interface Settings {
   /** Where kubectl, Helm and Fairlead find the contexts: as `KUBECONFIG` has it. */

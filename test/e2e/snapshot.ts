@@ -1,4 +1,4 @@
-/** All objects of a cluster, as far as they last, so that what a run leaves behind can be told. */
+/** All lasting objects of a cluster, to find out what a run leaves behind. */
 
 import type { Clusters } from "./clusters.ts";
 
@@ -19,7 +19,7 @@ export interface AnyObject {
   readonly [field: string]: unknown;
 }
 
-/** What Kubernetes makes by itself, and what is no object but a measurement. */
+/** Objects that Kubernetes creates by itself, and measurements. */
 const TRANSIENT =
   /^(events|events\.events\.k8s\.io|leases\.coordination\.k8s\.io|componentstatuses|endpoints|.*\.metrics\.k8s\.io)$/;
 

@@ -80,7 +80,7 @@ async function fleetAtWork(kinds: readonly Resource[]): Promise<Record<"hub" | "
   return { hub: await of("hub"), a: await of("a") };
 }
 
-/** Something wrong with an object's form, as JavaScript tells it. */
+/** A fault in an object's form, as a JavaScript error reports it. */
 const STUMBLED =
   /Cannot (read|convert|use|destructure)|is not (iterable|a function)|undefined is not|Invalid time/;
 
@@ -104,7 +104,7 @@ class Worlds {
     return client;
   }
 
-  /** Lets time go on until the program has begun. */
+  /** Advances time until the program has started. */
   async running<T>(start: Promise<T>): Promise<T> {
     const isDone = (): Promise<boolean> => Promise.race([start.then(() => true), Promise.resolve(false)]);
     for (let step = 0; step < 200; step++) {
@@ -150,7 +150,7 @@ it("no program stumbles over an object without one of its optional fields", { ti
   const worlds = new Worlds();
   const { clock, deps } = worlds;
   const hub = worlds.hold([...seeds.hub, ...onHub, ...members, ...others]);
-  // Not the hub's own, which mends what it finds there before a member sees it.
+  // Not the hub's own objects: it repairs them before a member sees the fault.
   const mailbox = worlds.hold([...seeds.hub, ...onHub, ...others]);
   const cluster = worlds.hold([...seeds.a, ...inA, ...others]);
   const workloads = worlds.hold([...seeds.a, ...others]);

@@ -49,7 +49,7 @@ export interface Variant extends Seed {
   readonly path: Path;
 }
 
-/** Each optional field of each kind, once for each role of its objects: which labels they have tells that. */
+/** Each optional field of each kind, once for each role of its objects, which their labels show. */
 export function variantsOf(seeds: readonly Seed[]): readonly Variant[] {
   const known = new Set<string>();
   return seeds
@@ -80,10 +80,10 @@ function schemaOf({ group, version, kind }: Resource): Schema | undefined {
 
 const IDENTITY = new Set(["name", "namespace", "uid", "resourceVersion"]);
 
-/** Where in a value an optional field stands. What a list holds is looked into once: its items are alike. */
+/** The paths of the optional fields in a value. Of a list, only one item is examined: its items are alike. */
 function optional(value: unknown, schema: Schema | undefined, path: Path = []): Path[] {
   const at = schema?.$ref === undefined ? schema : resolveDefinition(schema.$ref);
-  // Nobody reads what is in it but the client.
+  // Only the client reads its content.
   if (path[1] === "managedFields") return [];
   if (Array.isArray(value)) return optional(value[0], at?.items, [...path, 0]);
   if (!isObject(value)) return [];

@@ -17,7 +17,7 @@ function heartbeat(log: AccessLog, username: string, code: number, userAgent = P
 const standing = { namespaces: new Set(["fleet-member-a"]), identities: new Set(["fleet:member:a:3"]) };
 
 describe("a fleet whose programs were refused something", () => {
-  it("tells it of those who are members", () => {
+  it("reports the access of members", () => {
     const log = new AccessLog();
     heartbeat(log, "fleet:member:a:3", 403);
     heartbeat(log, "fleet:member:a:3", 403, "a test");
@@ -26,14 +26,14 @@ describe("a fleet whose programs were refused something", () => {
     expect(log.refused(standing)).toHaveLength(2);
   });
 
-  it("takes it well of who lost its rights by a rotation before its first heartbeat", () => {
+  it("accepts the refusals of an identity that a rotation replaced before its first heartbeat", () => {
     const log = new AccessLog();
     heartbeat(log, "fleet:member:a:2", 403);
     expect(log.refused(standing)).toEqual([]);
     expect(log.refused()).toHaveLength(1);
   });
 
-  it("takes it well of whose mailbox is gone, and of who had its rights later", () => {
+  it("accepts the refusals of a member whose mailbox is deleted, and of one whose permissions came later", () => {
     const log = new AccessLog();
     heartbeat(log, "fleet:member:a:3", 403);
     expect(log.refused({ ...standing, namespaces: new Set() })).toEqual([]);

@@ -1,4 +1,4 @@
-/** A token to join with that came too late, or after somebody else. */
+/** A join token that has expired, or that another client has used. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { CERTIFICATE_SIGNING_REQUESTS, CLIENT_SIGNER } from "@fairlead/kube/api/certificates/v1/types.ts";
@@ -90,7 +90,7 @@ async function secretFields(): Promise<Record<string, string>> {
   );
 }
 
-/** The member has not joined, and the hub has given nothing away. */
+/** The member has not joined, and the hub has granted nothing. */
 async function expectOutside(): Promise<void> {
   const hub = fleet.client("hub");
   const member = await hub.get(MEMBER_CLUSTERS, objectKey(undefined, "a"));
@@ -123,9 +123,9 @@ describe("a token to join with", () => {
     await expectMended();
   });
 
-  it("that somebody else has used is refused, the agent says what helps, and nothing comes of it", async () => {
+  it("that another client has used is rejected, the agent logs the remedy, and the member does not join", async () => {
     const hub = fleet.client("hub");
-    // Anew, with a token that nobody has used.
+    // Again, with an unused token.
     await fleet.client("a").delete(SECRETS, secretKey);
     await join(false);
     const token = (await secretFields())["bootstrap-token"] ?? "";

@@ -1,4 +1,4 @@
-/** What people delete or strip by hand, one kind after another, while somebody looks at what the importer's proxy sees. */
+/** Objects that users delete or strip by hand, one kind after another, and what the importer's proxy sees of it. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { INTERNAL_MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
@@ -135,16 +135,19 @@ const ON_THE_HUB: readonly [string, Deleted][] = [
 ];
 
 describe("what is deleted by hand on the hub", () => {
-  it.each(ON_THE_HUB)("comes back at once, and no importer loses anything meanwhile: %s", async (_, what) => {
-    await using sight = await untilWhole();
-    const before = await listed(what);
-    expect(before).not.toEqual([]);
-    const whole = sight.now;
-    await Promise.all(before.map((it) => fleet.client("hub").delete(what.of, keyOf(it))));
-    await untilBack(what, before);
-    expect(sight.since(whole)).toEqual([whole]);
-    await expectWorking(sight);
-  });
+  it.each(ON_THE_HUB)(
+    "is recreated at once, and no importer loses endpoints in between: %s",
+    async (_, what) => {
+      await using sight = await untilWhole();
+      const before = await listed(what);
+      expect(before).not.toEqual([]);
+      const whole = sight.now;
+      await Promise.all(before.map((it) => fleet.client("hub").delete(what.of, keyOf(it))));
+      await untilBack(what, before);
+      expect(sight.since(whole)).toEqual([whole]);
+      await expectWorking(sight);
+    },
+  );
 
   it("comes back with all that was in it: the view", async () => {
     await using sight = await untilWhole();
@@ -210,7 +213,7 @@ describe("what is deleted by hand in an importer", () => {
     expect(new Set(told.map(String))).toEqual(new Set([String(addresses)]));
   });
 
-  it("has another address where somebody took its own: a derived Service", async () => {
+  it("has another address if another Service has claimed its own: a derived Service", async () => {
     await using sight = await untilWhole();
     const before = (await derived())!;
     const [taken = ""] = before.spec?.clusterIPs ?? [];
@@ -235,7 +238,7 @@ describe("what is deleted by hand in an importer", () => {
     await fleet.client("c").delete(SERVICES, objectKey(thief.namespace, thief.name));
   });
 
-  it("ends nothing where it is the Secret that names the hub, and goes on when that is back", async () => {
+  it("interrupts no traffic if it is the Secret that names the hub, and the agent continues when that is back", async () => {
     await using sight = await untilWhole();
     const whole = sight.now;
     const key = objectKey("fleet-system", HUB_SECRET);

@@ -84,7 +84,7 @@ async function conditionsOf(name: string): Promise<readonly string[]> {
 }
 
 it.each(WHOSE.flatMap((it) => [[it, DAY_MS] as const, [it, -DAY_MS] as const]))(
-  "the clock of %s that jumps by %d ms makes nobody late, and stops no change",
+  "a jump of the clock of %s by %d ms makes no member late, and stops no change",
   async (whose, aheadMs) => {
     const before = await Promise.all(["a", "c"].map(conditionsOf));
     const whole = sight.now;

@@ -15,11 +15,11 @@ const PUBLISHED = [
   "kubefleet-dev+kubefleet/config/crd/bases",
   "kubernetes-sigs+mcs-api/config/crd",
 ];
-const ours = new Map([...HUB_CRDS, ...MEMBER_CRDS].map((it) => [it.metadata.name, it]));
+const ourCrds = new Map([...HUB_CRDS, ...MEMBER_CRDS].map((it) => [it.metadata.name, it]));
 
 describe("our CustomResourceDefinitions", () => {
   it("have structural schemas, whose rules compile", () => {
-    for (const crd of ours.values()) {
+    for (const crd of ourCrds.values()) {
       for (const version of crd.spec.versions) {
         const schema = version.schema.openAPIV3Schema as Schema;
         expect(checkStructural(schema, crd.metadata.name)).toEqual([]);
@@ -29,14 +29,14 @@ describe("our CustomResourceDefinitions", () => {
   });
 
   it("store exactly one version each, and serve all", () => {
-    for (const crd of ours.values()) {
+    for (const crd of ourCrds.values()) {
       expect(crd.spec.versions.filter((it) => it.storage)).toHaveLength(1);
       expect(crd.spec.versions.every((it) => it.served)).toBe(true);
     }
   });
 
   it("have one shape in every version of a kind of networking.fleet.azure.com and multicluster.x-k8s.io", () => {
-    for (const crd of ours.values()) {
+    for (const crd of ourCrds.values()) {
       if (crd.spec.group.startsWith("cluster.")) continue;
       for (const version of crd.spec.versions)
         expect(withoutRules(version.schema)).toEqual(withoutRules(crd.spec.versions[0]?.schema));
@@ -44,7 +44,7 @@ describe("our CustomResourceDefinitions", () => {
   });
 });
 
-/** Rules may be stricter in a newer version, as published: nobody has to write what it refuses. */
+/** Rules may be stricter in a newer version, as published: no client must write what it rejects. */
 function withoutRules(value: unknown): unknown {
   return JSON.parse(
     JSON.stringify(value, (key, inner: unknown) => (key === "x-kubernetes-validations" ? undefined : inner)),
@@ -69,7 +69,7 @@ function pathsOf(schema: unknown, path = ""): Map<string, Record<string, unknown
 
 /** Kind and path of what we added to a published kind, as the descriptions say; the topmost of each. */
 function describedAdditions(): string[] {
-  return [...ours.values()].flatMap((crd) =>
+  return [...ourCrds.values()].flatMap((crd) =>
     crd.spec.versions.flatMap((version) =>
       [...pathsOf(version.schema.openAPIV3Schema)]
         .filter(
@@ -112,7 +112,7 @@ describe("what we add to published kinds", () => {
   it("is really there where the list names a field", () => {
     const missingFields = [...documented].flatMap(([kind, names]) => {
       const paths = new Set(
-        [...ours.values()]
+        [...ourCrds.values()]
           .filter((it) => it.spec.names.kind === kind)
           .flatMap((crd) =>
             crd.spec.versions.flatMap((it) => [...pathsOf(it.schema.openAPIV3Schema).keys()]),
@@ -127,7 +127,7 @@ describe("what we add to published kinds", () => {
   });
 });
 
-/** Where ours is narrower than theirs: each difference is a sentence. */
+/** Differences that make our schema narrower than the published one, each as a sentence. */
 function narrower(theirs: unknown, mine: unknown, path: string): string[] {
   if (!isObject(theirs)) return [];
   if (!isObject(mine)) return [`${path} is missing`];
@@ -184,63 +184,66 @@ function readPublished(): Record<string, unknown>[] {
   );
 }
 
-describe.skipIf(!existsSync(peers))("beside the published ones (skipped where they are not at hand)", () => {
-  const pairs = (existsSync(peers) ? readPublished() : []).flatMap((theirs) => {
-    const mine = ours.get((theirs["metadata"] as { name: string }).name);
-    return mine === undefined ? [] : [[mine.metadata.name, theirs, mine] as const];
-  });
+describe.skipIf(!existsSync(peers))(
+  "compared with the published ones (skipped if they are not available)",
+  () => {
+    const pairs = (existsSync(peers) ? readPublished() : []).flatMap((theirs) => {
+      const mine = ourCrds.get((theirs["metadata"] as { name: string }).name);
+      return mine === undefined ? [] : [[mine.metadata.name, theirs, mine] as const];
+    });
 
-  it("cover every kind of the two networking groups and of membership", () => {
-    expect(pairs.map(([name]) => name).toSorted()).toHaveLength(13);
-  });
+    it("cover every kind of the two networking groups and of membership", () => {
+      expect(pairs.map(([name]) => name).toSorted()).toHaveLength(13);
+    });
 
-  it.each(pairs)("%s has the names, columns and subresources that theirs has", (_, theirs, mine) => {
-    const spec = theirs["spec"] as (typeof mine)["spec"];
-    expect(mine.spec.names).toMatchObject(spec.names);
-    expect(mine.spec.scope).toBe(spec.scope);
-    for (const version of spec.versions) {
-      const same = mine.spec.versions.find((it) => it.name === version.name);
-      expect(same?.storage).toBe(version.storage);
-      expect(same?.subresources).toEqual(version.subresources);
-      const columns = (of: typeof version | undefined): unknown =>
-        of?.additionalPrinterColumns?.map(({ description: _description, ...rest }) => rest);
-      expect(columns(same)).toEqual(columns(version));
-      const rules = version.schema.openAPIV3Schema["x-kubernetes-validations"];
-      expect(JSON.stringify(sorted(same?.schema.openAPIV3Schema["x-kubernetes-validations"]))).toBe(
-        JSON.stringify(sorted(rules)),
-      );
-    }
-  });
+    it.each(pairs)("%s has the names, columns and subresources that theirs has", (_, theirs, mine) => {
+      const spec = theirs["spec"] as (typeof mine)["spec"];
+      expect(mine.spec.names).toMatchObject(spec.names);
+      expect(mine.spec.scope).toBe(spec.scope);
+      for (const version of spec.versions) {
+        const same = mine.spec.versions.find((it) => it.name === version.name);
+        expect(same?.storage).toBe(version.storage);
+        expect(same?.subresources).toEqual(version.subresources);
+        const columns = (of: typeof version | undefined): unknown =>
+          of?.additionalPrinterColumns?.map(({ description: _description, ...rest }) => rest);
+        expect(columns(same)).toEqual(columns(version));
+        const rules = version.schema.openAPIV3Schema["x-kubernetes-validations"];
+        expect(JSON.stringify(sorted(same?.schema.openAPIV3Schema["x-kubernetes-validations"]))).toBe(
+          JSON.stringify(sorted(rules)),
+        );
+      }
+    });
 
-  it.each(pairs)("%s accepts, keeps and defaults whatever theirs does", (_, theirs, mine) => {
-    const spec = theirs["spec"] as (typeof mine)["spec"];
-    for (const version of spec.versions) {
-      const same = mine.spec.versions.find((it) => it.name === version.name);
-      expect(narrower(version.schema.openAPIV3Schema, same?.schema.openAPIV3Schema, version.name)).toEqual(
-        [],
-      );
-    }
-  });
+    it.each(pairs)("%s accepts, keeps and defaults whatever theirs does", (_, theirs, mine) => {
+      const spec = theirs["spec"] as (typeof mine)["spec"];
+      for (const version of spec.versions) {
+        const same = mine.spec.versions.find((it) => it.name === version.name);
+        expect(narrower(version.schema.openAPIV3Schema, same?.schema.openAPIV3Schema, version.name)).toEqual(
+          [],
+        );
+      }
+    });
 
-  it.each(pairs)("%s has no field that theirs lacks but those called additions", (_, theirs, mine) => {
-    const spec = theirs["spec"] as (typeof mine)["spec"];
-    const described = new Set(describedAdditions());
-    for (const version of spec.versions) {
-      const known = pathsOf(version.schema.openAPIV3Schema);
-      const same = mine.spec.versions.find((it) => it.name === version.name);
-      const added = [...pathsOf(same?.schema.openAPIV3Schema).keys()].filter((it) => !known.has(it));
-      const topmost = added.filter(
-        (it) => !added.some((other) => it.startsWith(`${other}.`) || it.startsWith(`${other}[`)),
-      );
-      expect(topmost.filter((it) => !described.has(`${mine.spec.names.kind} ${it}`))).toEqual([]);
-      const wrongly = [...known.keys()].filter((it) => {
-        const description = pathsOf(same?.schema.openAPIV3Schema).get(it)?.["description"];
-        return typeof description === "string" && description.startsWith("Addition");
-      });
-      expect(wrongly).toEqual([]);
-    }
-  });
-});
+    it.each(pairs)("%s has no field that theirs lacks but those called additions", (_, theirs, mine) => {
+      const spec = theirs["spec"] as (typeof mine)["spec"];
+      const described = new Set(describedAdditions());
+      for (const version of spec.versions) {
+        const known = pathsOf(version.schema.openAPIV3Schema);
+        const same = mine.spec.versions.find((it) => it.name === version.name);
+        const added = [...pathsOf(same?.schema.openAPIV3Schema).keys()].filter((it) => !known.has(it));
+        const topmost = added.filter(
+          (it) => !added.some((other) => it.startsWith(`${other}.`) || it.startsWith(`${other}[`)),
+        );
+        expect(topmost.filter((it) => !described.has(`${mine.spec.names.kind} ${it}`))).toEqual([]);
+        const wrongly = [...known.keys()].filter((it) => {
+          const description = pathsOf(same?.schema.openAPIV3Schema).get(it)?.["description"];
+          return typeof description === "string" && description.startsWith("Addition");
+        });
+        expect(wrongly).toEqual([]);
+      }
+    });
+  },
+);
 
 function sorted(rules: readonly { rule: string; message?: string }[] | undefined): unknown {
   return rules?.map(({ rule, message }) => ({ rule, message }));

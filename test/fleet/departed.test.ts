@@ -1,4 +1,4 @@
-/** A member that is gone for good, with all that it and agents of other origin left in its mailbox. */
+/** A member that is gone for good, with everything that it and legacy agents left in its mailbox. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
@@ -50,7 +50,7 @@ const HELD: readonly (readonly [Resource, string])[] = [
   [ENDPOINT_SLICE_IMPORTS, FINALIZERS.endpointSliceImport],
 ];
 
-/** As agents of other origin leave them: nobody is there any more to take them off. */
+/** As legacy agents leave them: no agent remains that would remove them. */
 async function leaveFinalizers(mailbox: string): Promise<void> {
   const hub = fleet.client("hub");
   for (const [of, finalizer] of HELD)

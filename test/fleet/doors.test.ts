@@ -48,7 +48,7 @@ const fleetSlices = (slices: readonly EndpointSlice[]): EndpointSlice[] =>
   slices.filter((it) => it.metadata.namespace === "fleet-system");
 
 describe("a service exported by one cluster through the fleet door and by another through the multi-cluster door", () => {
-  it("is told valid and without conflict through each door", async () => {
+  it("is valid and without conflict through each API", async () => {
     await exportBy("fleet", fleet.client("a"));
     await exportBy("mcs", fleet.client("b"));
     const byFleet = await eventuallyOne(

@@ -26,7 +26,7 @@ beforeAll(async () => {
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 describe("clusters that have no IP family in common", () => {
-  it("tell who cannot use a service, and that it would reach only some of the pods", async () => {
+  it("are reported if a cluster cannot use a service, or would reach only some of the pods", async () => {
     await ensureNamespace(fleet.client("four"), "work");
     await deploy(fleet.client("six"), { addresses: ["fd00:1::1"] });
     await exportBy("mcs", fleet.client("six"));

@@ -85,7 +85,7 @@ async function versionsAtRest(): Promise<string[][]> {
 }
 
 describe("a fleet at rest", () => {
-  it("writes nothing when the hub's and the members' programs begin anew", async () => {
+  it("writes nothing when the hub's and the members' programs restart", async () => {
     const before = await versionsAtRest();
     await fleet.hubProgram.stop();
     fleet.hubProgram.start();
@@ -144,7 +144,7 @@ describe("a cluster whose agent falls silent", () => {
     await untilImported(["10.1.0.1", "10.1.0.2", "10.2.0.1"]);
   }, 40_000);
 
-  it("stays suspect for a hub that begins anew, and for an importer that does", async () => {
+  it("stays suspect for a restarted hub and for a restarted importer", async () => {
     answering.clear();
     const agent = fleet.agents.get("a")!;
     await agent.stop();
@@ -180,7 +180,7 @@ describe("a hub that is gone", () => {
     for (const it of ["10.1.0.1", "10.1.0.2", "10.2.0.2"]) answering.add(it);
   });
 
-  it("stops nothing: imports stay, and the importer's own endpoints go on changing", async () => {
+  it("stops nothing: imports stay, and the importer's own endpoints still change", async () => {
     await deploy(fleet.client("c"), { addresses: ["10.3.0.1"] });
     await exportBy("mcs", fleet.client("c"));
     await untilImported(["10.1.0.1", "10.1.0.2", "10.2.0.2", "10.3.0.1"]);
@@ -194,7 +194,7 @@ describe("a hub that is gone", () => {
     expect(kept.status?.clusters).toHaveLength(3);
   });
 
-  it("stops nothing either where an agent begins anew meanwhile", async () => {
+  it("stops nothing either if an agent restarts in the meantime", async () => {
     const agent = fleet.agents.get("c")!;
     await agent.stop();
     agent.start();
@@ -238,7 +238,7 @@ describe("a hub that cannot be reached for longer than a lease", () => {
   }, 60_000);
   afterAll(() => small[Symbol.asyncDispose]());
 
-  it("has each importer drop what died meanwhile, and use it again when it answers", async () => {
+  it("has each importer drop endpoints that died in the meantime, and use them again when they answer", async () => {
     living.delete("10.1.0.1");
     await importedIn(["10.2.0.1"]);
     living.add("10.1.0.1");

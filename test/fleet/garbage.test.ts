@@ -1,4 +1,4 @@
-/** Things that nobody should write, in a mailbox and in objects of users: refused in words, and nothing else is disturbed. */
+/** Invalid content in a mailbox and in objects of users: it is rejected with a message, and nothing else is disturbed. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
@@ -83,12 +83,12 @@ const slice = (more: object): object => ({
 describe("garbage in a mailbox", () => {
   it.each<[string, Resource, object]>([
     [
-      "a service of nobody",
+      "a service without a name",
       INTERNAL_SERVICE_EXPORTS,
       { spec: { ports: [], serviceReference: reference({ clusterId: "z" }) } },
     ],
     [
-      "a name that is none",
+      "an invalid name",
       INTERNAL_SERVICE_EXPORTS,
       { spec: { ports: [], serviceReference: reference({ name: "../../etc" }) } },
     ],
@@ -108,17 +108,13 @@ describe("garbage in a mailbox", () => {
       { spec: { ports: "all", serviceReference: reference() } },
     ],
     [
-      "addresses that are none",
+      "invalid addresses",
       ENDPOINT_SLICE_EXPORTS,
       { spec: slice({ endpoints: [{ addresses: ["not-an-address"] }] }) },
     ],
     ["the loopback", ENDPOINT_SLICE_EXPORTS, { spec: slice({ endpoints: [{ addresses: ["127.0.0.1"] }] }) }],
     ["another family", ENDPOINT_SLICE_EXPORTS, { spec: slice({ endpoints: [{ addresses: ["fd00::1"] }] }) }],
-    [
-      "a port that is none",
-      ENDPOINT_SLICE_EXPORTS,
-      { spec: slice({ ports: [{ name: "http", port: 70_000 }] }) },
-    ],
+    ["an invalid port", ENDPOINT_SLICE_EXPORTS, { spec: slice({ ports: [{ name: "http", port: 70_000 }] }) }],
     [
       "very long words",
       ENDPOINT_SLICE_EXPORTS,
@@ -134,7 +130,7 @@ describe("garbage in a mailbox", () => {
       INTERNAL_SERVICE_EXPORTS,
       { metadata: { annotations: { big: HUGE } } },
     ],
-  ])("is refused, or reaches nobody: %s", async (_, of, body) => {
+  ])("is rejected, or reaches no importer: %s", async (_, of, body) => {
     const hub = fleet.client("hub");
     const object = {
       ...body,
@@ -175,7 +171,7 @@ describe("odd objects of users", () => {
   it.each<[string, Record<string, string>]>([
     ["200 kB of annotations", { big: HUGE }],
     [
-      "annotations that are no numbers",
+      "annotations that are not numbers",
       { "networking.fleet.azure.com/weight": "viele", "fairlead.dev/priority": "-1" },
     ],
     [
@@ -186,7 +182,7 @@ describe("odd objects of users", () => {
       "a very long list of clusters",
       { "fairlead.dev/export-to": Array.from({ length: 20_000 }, (_, at) => `c${at}`).join() },
     ],
-  ])("with %s disturb nobody, and are told what is wrong", async (_, annotations) => {
+  ])("with %s do not disturb others, and their conditions report the fault", async (_, annotations) => {
     const client = fleet.client("a");
     await deploy(client, { name: "odd", addresses: ["10.1.0.30"] });
     await client.mergePatch(SERVICES, objectKey("work", "odd"), { metadata: { annotations } });

@@ -33,7 +33,7 @@ import { testDeps } from "../support/fleet.ts";
 
 export interface GuardedHub extends AsyncDisposable {
   readonly admin: KubeClient;
-  /** Whoever has a client certificate for `user`. */
+  /** A client with a certificate for `user`. */
   as(user: string): Promise<KubeClient>;
 }
 
@@ -41,7 +41,7 @@ const MEMBERS = ["a", "b"] as const;
 export const HUB_USER = "test:hub";
 /** May write everywhere by RBAC, as a careless administrator would have it. */
 export const CARELESS_USER = "test:careless";
-/** What an agent of other origin is known as: a name that says nothing. */
+/** The user name of a legacy agent, which does not contain the member's name. */
 export const FOREIGN_USER = "0bd3-old-agent-of-b";
 
 export const hasRealServer = realAssets() !== undefined;

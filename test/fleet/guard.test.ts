@@ -73,7 +73,7 @@ const many = (count: number): { addresses: string[] }[] =>
   Array.from({ length: count }, (_, index) => ({ addresses: [`10.${index >> 8}.${index & 255}.1`] }));
 
 const micro = (iso: string): string => iso.replace("Z", "000Z");
-/** Undefined where there is none. */
+/** Undefined if absent. */
 function neighbour(address: IpAddress, by: 1 | -1): IpAddress | undefined {
   if (typeof address === "number") {
     const next = address + by;
@@ -139,7 +139,7 @@ describe.each(["embedded", "real"] as const)("what the hub's API server lets int
       ["IPv4", slice()],
       ["IPv6", at("IPv6", "fd00::1")],
       ["without ports", slice({ ports: [] })],
-      ["that are none", slice({ endpoints: [] })],
+      ["in an empty list", slice({ endpoints: [] })],
       ["as many as fit", slice({ endpoints: many(MAX_ENDPOINTS) })],
       [
         "as many of IPv6 as fit",
@@ -246,7 +246,7 @@ describe.each(["embedded", "real"] as const)("what the hub's API server lets int
       expect(await tries(INTERNAL_SERVICE_IMPORTS, object)).toBe(expected);
     });
 
-    it("A9: a report and a lease have the name of their member, and name nobody else", async () => {
+    it("A9: a report and a lease have the name of their member, and name no other member", async () => {
       const named = (name: string) => ({ namespace: mailbox("a"), name });
       const spec = { namespaces: ["work"] };
       expect(await tries(NAMESPACE_REPORTS, { metadata: named("a"), spec })).toBeUndefined();
@@ -276,7 +276,7 @@ describe.each(["embedded", "real"] as const)("what the hub's API server lets int
       expect(await renew(micro(new Date(Date.now() + 86_400_000).toISOString()))).toBeUndefined();
     });
 
-    it("A9: nobody but its owner, the hub and named administrators writes into a mailbox, whatever RBAC would let them", async () => {
+    it("A9: only its owner, the hub and named administrators write into a mailbox, regardless of RBAC", async () => {
       const careless = await hub.as(CARELESS_USER);
       const dry = { dryRun: true };
       expect(await verdict(careless.create(INTERNAL_SERVICE_EXPORTS, exported(), dry))).toBe(
@@ -317,7 +317,7 @@ describe.each(["embedded", "real"] as const)("what the hub's API server lets int
       expect(await verdict(own.create(IMPORTED_SERVICES, service, dry))).toBeUndefined();
     });
 
-    it("takes from an agent of other origin all that it writes: names by chance, finalizers, what it measured", async () => {
+    it("accepts everything that a legacy agent writes: random names, finalizers, measurements", async () => {
       const agent = await hub.as(FOREIGN_USER);
       const namespace = mailbox("b");
       const spec = slice({ endpointSliceReference: reference({ clusterId: "b", name: "hello-x" }) }).spec;
@@ -388,7 +388,7 @@ describe.each(["embedded", "real"] as const)("what the hub's API server lets int
 
     it("lets what was stored before the policies were be finished, but not changed for the worse", async () => {
       const bad = exported({ namespacedName: "work/other" });
-      // A part that is not judged again: only what is said anew is.
+      // A part that is not checked again: only changed values are.
       const stored = await hub.admin.create(INTERNAL_SERVICE_EXPORTS, exported());
       const agentOf = memberA;
       await agentOf.update(INTERNAL_SERVICE_EXPORTS, {

@@ -170,7 +170,7 @@ interface Imported extends KubeObject {
   };
 }
 
-/** Which clusters stand behind a service is said in places that are m's, too, and one of the ports is. */
+/** The clusters of a service are also listed in objects of m, and one of the ports is m's. */
 function withoutM({ metadata, status, spec, ...rest }: Imported): string {
   const { managedFields: _fields, resourceVersion, generation: _generation, ...kept } = metadata;
   // Slices: they hold nothing of m's.
@@ -253,7 +253,7 @@ function attacksOn(kind: string, sound: KubeObject): Hostility[] {
   return hostilities(sound, schemaOf(HUB_CRDS, kind), ["spec"]);
 }
 
-/** Objects beside the sound one, all there at once; then one that is sound, which comes through after them. */
+/** Objects in addition to the valid one, all present at once; then a valid one, which is imported after them. */
 async function attackBeside(of: Resource, attacks: readonly Hostility[]): Promise<void> {
   const name = (at: number): string => `hostile-${at}`;
   const made = await Promise.all(
@@ -266,7 +266,7 @@ async function attackBeside(of: Resource, attacks: readonly Hostility[]): Promis
 }
 
 let beacons = 0;
-/** What is said after something was heard shows that it was heard. */
+/** A later answer shows that the earlier objects were processed. */
 async function comesThrough(): Promise<void> {
   beacons += 1;
   const address = `10.1.1.${beacons}`;

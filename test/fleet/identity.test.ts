@@ -102,7 +102,7 @@ describe("a member's identity", () => {
     expect(accounts.items.filter((it) => it.metadata.name.startsWith("join-"))).toEqual([]);
   });
 
-  it("is given to nobody who asks for it but the member itself", async () => {
+  it("is given only to the member itself", async () => {
     const admin = fleet.client("hub");
     expect(reasonOf(await ask(admin, "stolen", "fleet:member:a"))).toBe("RequesterNotAllowed");
     const pair = { certificate: await secretField("a", "tls.crt"), key: await secretField("a", "tls.key") };
@@ -158,7 +158,7 @@ describe("a member's identity", () => {
     await leave("b");
   });
 
-  it("is revoked by a new one: the certificate of before reads nothing any more", async () => {
+  it("is revoked by a new one: the previous certificate cannot read anything any more", async () => {
     const pair = { certificate: await secretField("a", "tls.crt"), key: await secretField("a", "tls.key") };
     await using asBefore = connect({ ...fleet.hub.config, credentials: fixedCredentials(pair) });
     await join(optionsFor("a", { rotate: true }));
@@ -245,14 +245,14 @@ describe("a join that fails", () => {
       await untilAsBefore("hub", before.hub);
       await untilAsBefore("b", before.b);
     }
-    // And the last: nobody joins.
+    // And the last: no member joins.
     await expect(join(options)).rejects.toMatchObject({ code: "TIMED_OUT" });
     await untilAsBefore("hub", before.hub);
     await untilAsBefore("b", before.b);
   }, 120_000);
 
   it("because the member cannot trust the hub says what it waited for", async () => {
-    const { cert } = await issueAuthority({ commonName: "somebody else" });
+    const { cert } = await issueAuthority({ commonName: "another authority" });
     fleet.agents.get("b")!.start();
     const before = await leftovers("hub");
     await expect(join(optionsFor("b", { hubCa: cert, timeoutMs: 1500 }))).rejects.toMatchObject({
@@ -280,7 +280,7 @@ describe("a join that fails", () => {
 
 describe("a plan of a join", () => {
   it("says what would be made in each cluster, and writes nothing", async () => {
-    // Nobody else is to write meanwhile.
+    // No other client may write during this.
     await fleet.hubProgram.stop();
     for (const agent of fleet.agents.values()) await agent.stop();
     const versions = async (): Promise<unknown[]> =>

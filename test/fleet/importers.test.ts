@@ -48,7 +48,7 @@ const untilImported = async (name: string, count: number) => {
 };
 
 describe("A9: the hub's namespace says who may import its services", () => {
-  it("and nobody else gets them, nor can read them in the view, until it says otherwise", async () => {
+  it("and other members neither receive them nor can read them in the view, until the annotation changes", async () => {
     const hub = fleet.client("hub");
     await ensureNamespace(hub, "work");
     await allow("b");
@@ -130,7 +130,7 @@ describe("the quota of a mailbox", () => {
       (it) => it.status?.conditions?.some((one) => one.type === "Ready" && one.reason === reason) === true,
     );
 
-  it("is the administrator's to change, keeps a member from making more, and is told at the ServiceExport", async () => {
+  it("is changed by administrators only, keeps a member from creating more, and the ServiceExport reports it", async () => {
     const made = await fleet.client("hub").get(RESOURCE_QUOTAS, key);
     expect(made.spec?.hard?.[counted]).toBe("5k");
     await limit("1", "1");

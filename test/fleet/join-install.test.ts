@@ -250,7 +250,7 @@ describe("a join that installs", () => {
     await eventually(fleet.client("hub"), MEMBER_CLUSTERS, (all) => all.length === 0);
   });
 
-  it("and fails after its agent began to take part takes imports back, and tells users' objects", async () => {
+  it("and fails after its agent became active withdraws imports, and marks users' objects", async () => {
     const client = fleet.client(NAME);
     await deploy(client, { addresses: ["10.1.0.1"] });
     await exportBy("mcs", client);

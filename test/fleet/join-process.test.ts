@@ -13,13 +13,13 @@ const MAIN = fileURLToPath(new URL("../../packages/fairlead/src/main.ts", import
 let fleet: TestFleet;
 beforeAll(async () => {
   fleet = await startFleet({ members: ["a"], join: [] });
-  // Nobody answers: the join waits.
+  // No agent answers: the join waits.
   await fleet.agents.get("a")!.stop();
 }, 60_000);
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 it.each(["SIGINT", "SIGTERM"] as const)(
-  "takes back what it did when %s comes in the middle, says so, and ends with 130",
+  "rolls back, reports it and ends with 130 when %s interrupts it",
   async (signal) => {
     const [hub, member] = [fleet.hub, fleet.members.get("a")!].map((it) => it.server.kubeconfig);
     const files = ["--hub-kubeconfig", hub ?? "", "--member-kubeconfig", member ?? ""];

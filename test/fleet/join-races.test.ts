@@ -56,7 +56,7 @@ describe("two joins at once", () => {
     expect(await isJoined("a")).toBe(true);
   });
 
-  it("of a member that has joined: both come to the same", async () => {
+  it("of a member that has joined: both have the same result", async () => {
     const before = await fleet.client("hub").get(MEMBER_CLUSTERS, memberKey("a"));
     const after = await Promise.all([join("a"), join("a")]);
     expect(after.map((it) => it.metadata.uid)).toEqual([before.metadata.uid, before.metadata.uid]);
@@ -67,7 +67,7 @@ describe("two joins at once", () => {
     await leave("a");
     const hub = fleet.client("hub");
     const rights = memberKey("fairlead-certificates");
-    // As on a hub that nobody has joined yet.
+    // As on a hub without members.
     for (const kind of [CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS]) await hub.delete(kind, rights);
     await fleet.agents.get("b")!.stop();
     const stop = new AbortController();
@@ -98,7 +98,7 @@ describe("a member that leaves", () => {
     }
   });
 
-  it("does not join while it is still leaving, and is told to wait", async () => {
+  it("does not join while it is still leaving: the error asks to wait", async () => {
     const hub = fleet.client("hub");
     // Its agent has to withdraw first, and is away.
     await fleet.agents.get("a")!.stop();

@@ -61,7 +61,7 @@ async function objectsOf(cluster: string): Promise<readonly string[]> {
   return lists.flat().filter((it) => !it.includes("fleet-view-"));
 }
 
-/** Refuses what administrators create of a kind; programs go on. */
+/** Rejects objects of a kind that administrators create; programs are not affected. */
 async function refuse(cluster: string, of: Resource): Promise<AsyncDisposable> {
   const client = fleet.client(cluster);
   const name = "refused-by-test";

@@ -75,17 +75,17 @@ describe("fairlead join", () => {
     });
   });
 
-  it("takes back what it did when the member's agent never reports", async () => {
-    // The hub's own cluster has no agent: it would be a member that nobody speaks for.
-    await expect(join("nobody", "hub", { timeoutMs: 1500 })).rejects.toMatchObject({
+  it("rolls back when the member's agent never reports", async () => {
+    // The hub's own cluster has no agent that would report for this member.
+    await expect(join("absent", "hub", { timeoutMs: 1500 })).rejects.toMatchObject({
       code: "TIMED_OUT",
       message: expect.stringContaining('check that "fairlead member" runs in the cluster') as string,
     });
-    const same = "the hub and nobody are the same cluster, which becomes a member of its own fleet";
+    const same = "the hub and absent are the same cluster, which becomes a member of its own fleet";
     expect(found.filter((it) => it.includes("are the same cluster"))).toEqual([same]);
     const hub = fleet.client("hub");
-    await eventually(hub, MEMBER_CLUSTERS, (all) => !all.some((it) => it.metadata.name === "nobody"));
-    await eventually(hub, NAMESPACES, (all) => !all.some((it) => it.metadata.name === "fleet-member-nobody"));
+    await eventually(hub, MEMBER_CLUSTERS, (all) => !all.some((it) => it.metadata.name === "absent"));
+    await eventually(hub, NAMESPACES, (all) => !all.some((it) => it.metadata.name === "fleet-member-absent"));
     expect(await hub.find(SECRETS, secretKey)).toBeUndefined();
   });
 });
@@ -124,12 +124,12 @@ describe("fairlead leave", () => {
   }, 60_000);
 
   it("of a member that is not there says so", async () => {
-    const options = { name: "nobody", hub: fleet.hub.config, member: undefined, force: true };
+    const options = { name: "absent", hub: fleet.hub.config, member: undefined, force: true };
     await expect(
       leaveFleet(options, testDeps("leave"), AbortSignal.timeout(PATIENCE_MS)),
     ).rejects.toMatchObject({
       code: "OPTION_INVALID",
-      message: 'the fleet has no member named "nobody"; see "fairlead status"',
+      message: 'the fleet has no member named "absent"; see "fairlead status"',
     });
   });
 

@@ -49,7 +49,7 @@ beforeAll(async () => {
   await eventuallyOne(a, MULTI_CLUSTER_SERVICES, objectKey("work", "front"), (it) =>
     (it.status?.conditions ?? []).some((one) => one.type === "Valid" && one.status === "True"),
   );
-  // As an agent of other origin leaves it on what it looked after before.
+  // As a legacy agent leaves it on objects that it managed.
   for (const [of, key, finalizer] of [
     [FLEET_SERVICE_EXPORTS, hello, FINALIZERS.serviceExport],
     [MULTI_CLUSTER_SERVICES, objectKey("work", "front"), FINALIZERS.multiClusterService],
@@ -97,7 +97,7 @@ describe("fairlead leave without a hub", () => {
     expect(await fleet.client(NAME).find(SECRETS, secretKey)).toBeDefined();
   });
 
-  it("by force takes back all that came of the fleet, keeps what users made, and says what stays on the hub", async () => {
+  it("by force removes everything that came from the fleet, keeps users' objects, and reports what stays on the hub", async () => {
     const a = fleet.client(NAME);
     const told = await leave({ force: true });
     expect(told).toHaveLength(2);
@@ -130,7 +130,7 @@ describe("fairlead leave without a hub", () => {
     expect(front?.metadata.labels ?? {}).toEqual({});
   });
 
-  it("leaves users' objects free to go: nobody is there who would take a finalizer off", async () => {
+  it("removes finalizers from users' objects, because no agent remains to do so", async () => {
     const a = fleet.client(NAME);
     for (const [of, key] of [
       [FLEET_SERVICE_EXPORTS, hello],
@@ -141,7 +141,7 @@ describe("fairlead leave without a hub", () => {
     }
   });
 
-  it("may be run again, by somebody who has no context of the hub any more, and deletes the exports where that is asked for", async () => {
+  it("can run again without a context of the hub, and deletes the exports on request", async () => {
     const a = fleet.client(NAME);
     expect(await a.find(MCS_SERVICE_EXPORTS, hello)).toBeDefined();
     expect(await leave({ hub: undefined, deleteExports: true })).toContain(
@@ -150,7 +150,7 @@ describe("fairlead leave without a hub", () => {
     expect(await a.find(MCS_SERVICE_EXPORTS, hello)).toBeUndefined();
   });
 
-  it("has to be told which cluster, where there is no hub to know its member by", async () => {
+  it("requires a context of the member if there is no hub to identify it by", async () => {
     await expect(leave({ hub: undefined, member: undefined, force: true })).rejects.toMatchObject({
       code: "OPTION_INVALID",
       message: "cannot remove a without its hub: pass --member-context",

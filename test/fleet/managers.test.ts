@@ -318,7 +318,7 @@ describe("the three managers under their original names", () => {
     expect(all).not.toContain(SECRET_HEADER);
   });
 
-  it("mind no clock but their own: one runs a day behind, one a day ahead, and both go on reporting", async () => {
+  it("depend only on their own clock: one is a day behind, one a day ahead, and both keep reporting", async () => {
     const [ahead = 0, behind = 0] = await readHeartbeats(() => true);
     expect(Math.round((ahead - behind) / 3_600_000)).toBe(48);
     // Each at its own pace.
@@ -331,7 +331,7 @@ describe("the three managers under their original names", () => {
     await member.client.mergePatch(LEASES, key, {
       spec: { holderIdentity: "original", leaseDurationSeconds: 1 },
     });
-    // Its other lease is given back, which says that nothing is led any more, and both are taken again.
+    // It releases its other lease, because nothing is led any more, and acquires both again.
     const taken = await eventuallyOne(
       member.client,
       LEASES,
@@ -347,7 +347,7 @@ describe("the three managers under their original names", () => {
     expect(memberNet.child.exitCode).toBe(null);
   });
 
-  it("end with their leases given back when they are told to", async () => {
+  it("release their leases when they are asked to end", async () => {
     for (const { child } of [memberNet, mcs, hubNet]) child.kill("SIGTERM");
     expect(await Promise.all([memberNet, mcs, hubNet].map((it) => it.ended))).toEqual([0, 0, 0]);
     expect(new Set((await leasesOf(member)).values())).toEqual(new Set([""]));

@@ -35,7 +35,7 @@ function resourceOf(object: KubeObject): Resource {
   return resource(object.apiVersion ?? "", kind, `${kind.toLowerCase()}s`);
 }
 
-/** Creates what a manifest holds, compares it with what the server made of it, and takes it away again. */
+/** Creates what a manifest holds, compares it with the server's result, and deletes it again. */
 async function tryManifest(path: string): Promise<void> {
   const objects = objectsOf(path)
     .filter((it) => it.kind !== "Namespace")

@@ -65,7 +65,7 @@ const agents = (): string[] =>
 const versionsOf = (...objects: readonly { metadata: { resourceVersion?: string } }[]): unknown[] =>
   objects.map((it) => it.metadata.resourceVersion);
 
-describe("exports and imports of ours beside an original manager of MultiClusterServices", () => {
+describe("Fairlead's exports and imports together with an original manager of MultiClusterServices", () => {
   it("carry endpoints to the load balancer that the other made, and touch nothing that is the other's", async () => {
     const owner = {
       apiVersion: "networking.fleet.azure.com/v1alpha1",
@@ -152,7 +152,7 @@ describe("exports and imports of ours beside an original manager of MultiCluster
   });
 });
 
-describe("MultiClusterServices of ours beside an original manager of exports and imports", () => {
+describe("Fairlead's MultiClusterServices together with an original manager of exports and imports", () => {
   it("ask for the import, and make the load balancer when the other has its answer", async () => {
     local.seed(MULTI_CLUSTER_SERVICES, {
       metadata: { namespace: "work", name: "hello" },
@@ -195,7 +195,7 @@ describe("MultiClusterServices of ours beside an original manager of exports and
 });
 
 describe("a manager without networking", () => {
-  it("reports that it is there, leaves when it is told to, and reads nothing of its cluster", async () => {
+  it("reports to the hub, leaves on request, and reads nothing of its cluster", async () => {
     local.refuseReads = new FleetError("API_NOT_FOUND", "the kinds are not installed");
     await start({ roles: new Set(["member-net", "mcs"]), isNetworking: false });
     expect(agents()).toEqual(["MultiClusterServiceAgent", "ServiceExportImportAgent"]);

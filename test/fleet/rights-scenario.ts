@@ -64,7 +64,7 @@ export async function useServices(fleet: TestFleet): Promise<void> {
   await getWrong(a);
 }
 
-/** Also switches to another import and back, and leaves what agents of other origin leave. */
+/** Also switches to another import and back, and leaves objects as legacy agents leave them. */
 async function balance(client: KubeClient): Promise<void> {
   const metadata = { namespace: "work", name: "web", finalizers: [FINALIZERS.multiClusterService] };
   const importing = (name: string) => ({ spec: { serviceImport: { name } } });
@@ -104,7 +104,7 @@ async function getWrong(client: KubeClient): Promise<void> {
     (it.status?.conditions ?? []).some(({ type, status }) => type === "Valid" && status === "True"),
   );
   await client.delete(SERVICES, objectKey("work", "ghost"));
-  // The same is told once more: the first event's count rises.
+  // The same event occurs again: the first event's count rises.
   await told(2);
   await client.delete(MCS_SERVICE_EXPORTS, objectKey("work", "ghost"));
 }
@@ -113,7 +113,7 @@ async function gone(client: KubeClient, of: Resource, name: string): Promise<voi
   await eventually(client, of, (all) => !all.some((it) => it.metadata.name === name));
 }
 
-/** What an agent of other origin does in the mailbox of b, with the identity of b. */
+/** The writes of a legacy agent in the mailbox of b, with the identity of b. */
 export async function actAsOtherAgent(fleet: TestFleet): Promise<void> {
   const hub = fleet.client("hub");
   const namespace = "fleet-member-b";
@@ -158,7 +158,7 @@ export async function actAsOtherAgent(fleet: TestFleet): Promise<void> {
   await isolate(null);
 }
 
-/** Whoever wrote an object last may write again meanwhile: as agents do, it is read again. */
+/** The last writer of an object may write again concurrently: the object is read again, as agents do. */
 async function whileInConflict(write: () => Promise<void>): Promise<void> {
   for (;;)
     try {
@@ -168,7 +168,7 @@ async function whileInConflict(write: () => Promise<void>): Promise<void> {
     }
 }
 
-/** A profile with a backend, until both are taken away. */
+/** A profile with a backend, until both are deleted. */
 export async function manageTraffic(fleet: TestFleet): Promise<void> {
   const [hub, a] = [fleet.client("hub"), fleet.client("a")];
   await deploy(a, { name: "site", addresses: ["10.1.0.7"], service: { type: "LoadBalancer" } });
@@ -211,7 +211,7 @@ export async function beRefused(fleet: TestFleet): Promise<void> {
   agent.start();
 }
 
-/** a goes as it should; b is gone for good, with finalizers that nobody takes off. */
+/** a leaves in order; b is gone for good, with finalizers that no agent removes. */
 export async function leaveBoth(fleet: TestFleet): Promise<void> {
   const hub = fleet.client("hub");
   const config = (name: string) => fleet.members.get(name)?.config;

@@ -167,7 +167,7 @@ function connectAs(program: ProgramAccess, config: ClusterConfig): KubeClient {
   return disguised(client);
 }
 
-/** Every Lease of a program is free, taken and given back. */
+/** Every Lease of a program is free, acquired and released. */
 async function elect(program: ProgramAccess, config: ClusterConfig): Promise<void> {
   await using client = connectAs(program, config);
   await ensureNamespace(client, FLEET_SYSTEM_NAMESPACE, never);
@@ -211,7 +211,7 @@ function syncOf(client: KubeClient, isTraffic: boolean) {
 
 /**
  * Owners whose deletion waits for what they own: where the admission plugin OwnerReferencesPermissionEnforcement is on,
- * whoever writes such a reference has to be allowed to update the owner's finalizers.
+ * a client that writes such a reference needs permission to update the owner's finalizers.
  */
 async function blockingOwners(): Promise<AskedFor[]> {
   const client = fleet.client("b");
@@ -257,7 +257,7 @@ const administering: AskedFor = {
   name: "",
   isAllowed: true,
 };
-/** Nor this: the server asks it of who approves a certificate. */
+/** Nor this: the server requires it of an approver of certificates. */
 const approving: AskedFor = {
   ...administering,
   verb: "approve",
@@ -307,7 +307,7 @@ describe("C8: in the life of a fleet, with all that its programs ever do", () =>
     { program: MEMBER_ACCESS, cluster: "b" },
     { program: DNS_ACCESS, cluster: "c" },
   ])(
-    "the server refuses $program.name one of these requests as soon as any right is taken away",
+    "the server refuses $program.name one of these requests as soon as any permission is removed",
     async ({ program, cluster }) => {
       const client = fleet.client(cluster);
       const [everywhere = [], inSystem = []] = held(program).map((it) => rightsOf([it]));

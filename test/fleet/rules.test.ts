@@ -102,7 +102,7 @@ async function exportBoth(portsOfA: number, b: { name: string; port: number }): 
 }
 
 describe("exports whose ports differ", () => {
-  it("are told of the conflict in every cluster, and a port of the same name but another number gets no traffic", async () => {
+  it("report the conflict in every cluster, and a port of the same name but another number gets no traffic", async () => {
     await exportBoth(42, { name: "tcp", port: 4242 });
     await untilMcs("a", "Conflict", "True PortConflict");
     await untilMcs("b", "Conflict", "True PortConflict");
@@ -252,7 +252,7 @@ describe("an export", () => {
 });
 
 describe("what belongs to an import", () => {
-  it("is made again when someone takes it away, and comes back when someone changes it", async () => {
+  it("is recreated after a deletion, and restored after a change", async () => {
     await deploy(fleet.client("a"), { namespace, addresses: ["10.1.0.1"] });
     await exportBy("mcs", fleet.client("a"), { namespace });
     const b = fleet.client("b");
@@ -297,7 +297,7 @@ describe("what belongs to an import", () => {
 });
 
 describe("MultiClusterServices of one service", () => {
-  it("take turns: the second waits until the first lets go", async () => {
+  it("take turns: the second waits until the first releases its claim", async () => {
     await deploy(fleet.client("a"), { namespace, addresses: ["10.1.0.1"] });
     await exportBy("mcs", fleet.client("a"), { namespace });
     const object = { metadata: { namespace, name: "hello" }, spec: { serviceImport: { name: "hello" } } };
@@ -354,7 +354,7 @@ describe("the hub trusts a member with its own mailbox only", () => {
 
   it.each([
     ["in the name of another cluster", "a", "10.9.0.1"],
-    ["that lead back to whoever connects", "b", "127.0.0.1"],
+    ["that lead back to the connecting client", "b", "127.0.0.1"],
   ])("and passes on no endpoints %s", async (_, from, address) => {
     await deploy(fleet.client("a"), { namespace, addresses: ["10.1.0.1"] });
     await deploy(fleet.client("b"), { namespace, addresses: ["10.2.0.1"] });
@@ -362,7 +362,7 @@ describe("the hub trusts a member with its own mailbox only", () => {
     await exportBy("mcs", fleet.client("b"), { namespace });
     const hub = fleet.client("hub");
     await eventuallyOne(hub, FLEET_SERVICE_IMPORTS, key, (it) => it.status?.clusters?.length === 2);
-    // b's own agent would take the forgery away before the hub has looked at it.
+    // b's own agent would delete the forgery before the hub has processed it.
     const agent = fleet.agents.get("b")!;
     await agent.stop();
     await hub.create(ENDPOINT_SLICE_EXPORTS, forged(from, address));

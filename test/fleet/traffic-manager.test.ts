@@ -90,7 +90,7 @@ const targets = (it: TrafficRoute): string =>
     .toSorted()
     .join(" ");
 
-/** What a DNS server beside an API server answers, over many queries. */
+/** The answers of a DNS server that reads from an API server, over many queries. */
 async function drawn(sync: TrafficSync): Promise<Map<string, number>> {
   await sync.start(AbortSignal.timeout(20_000));
   const counts = new Map<string, number>();
@@ -147,7 +147,7 @@ describe("the traffic manager of a fleet", () => {
     expect(shares.get("192.0.2.2")).toBeGreaterThan(0.2);
   });
 
-  it("follows a load balancer that moves, and repairs what somebody deletes, down to the members", async () => {
+  it("follows a load balancer that moves, and recreates deleted objects, down to the members", async () => {
     const status = { loadBalancer: { ingress: [{ ip: "192.0.2.22" }] } };
     await fleet.client("b").mergePatch(SERVICES, APP, { status }, { subresource: "status" });
     const copy = objectKey("fleet-system", "work-web");
@@ -195,7 +195,7 @@ describe("the traffic manager of a fleet", () => {
     await eventually(fleet.client("b"), TRAFFIC_ROUTES, (all) => all.length === 1);
   });
 
-  it("takes the name away with the profile, everywhere", async () => {
+  it("removes the name with the profile, everywhere", async () => {
     await hub().delete(TRAFFIC_MANAGER_PROFILES, WEB);
     for (const name of ["a", "b"])
       await eventually(fleet.client(name), TRAFFIC_ROUTES, (all) => all.length === 0);

@@ -130,7 +130,7 @@ describe("a service whose exporters ask for more than an equal share", () => {
     await untilServedBy(ns, { a: "a", b: "b", c: "a b" });
   }, 60_000);
 
-  it("stands behind a load balancer in the same order (C3)", async () => {
+  it("is used behind a load balancer in the same order (C3)", async () => {
     const ns = "balanced";
     await share(ns, { a: {}, b: { "fairlead.dev/priority": "1" } }, "fleet");
     await fleet.client("c").create(MULTI_CLUSTER_SERVICES, {
@@ -192,7 +192,7 @@ describe("a service whose exporters ask for more than an equal share", () => {
     await untilServedBy(ns, everywhere("a"));
   }, 60_000);
 
-  it("keeps what held before an annotation that cannot be read, and tells which and why (A4, C9)", async () => {
+  it("keeps the last valid value of an invalid annotation, and reports its name and the cause (A4, C9)", async () => {
     const ns = "mistyped";
     await share(ns, { a: { "fairlead.dev/priority": "1" }, b: {} });
     await untilServedBy(ns, everywhere("b"));
@@ -341,7 +341,7 @@ describe("endpoints that another cluster uses", () => {
 });
 
 describe("a service exported to a part of the fleet", () => {
-  it("looks right to who sees all of it and to who sees a part, and is not in the view (C3)", async () => {
+  it("is correct for members that see all of it and for those that see a part, and is not in the view (C3)", async () => {
     const ns = "chosen";
     await share(ns, { a: {}, b: { "fairlead.dev/export-to": "c,stranger" } });
     await untilServedBy(ns, { a: "a", b: "a b", c: "a b" });
@@ -371,7 +371,7 @@ describe("a service exported to a part of the fleet", () => {
     await untilServedBy(ns, everywhere("a b"));
   }, 60_000);
 
-  it("does not exist for who is not named", async () => {
+  it("does not exist for members that are not named", async () => {
     const ns = "private";
     await share(ns, { b: { "fairlead.dev/export-to": "c" } });
     await untilServedBy(ns, { a: "", b: "b", c: "b" });
@@ -436,7 +436,7 @@ describe("a cluster that is drained", () => {
     await drain("b", undefined);
   }, 60_000);
 
-  it("is none that the fleet does not have", async () => {
+  it("is rejected for a member that the fleet does not have", async () => {
     await expect(drain("z", "Soft")).rejects.toThrow('no cluster named "z"; it has a, b, c');
   });
 });

@@ -81,7 +81,7 @@ const VALUES: readonly unknown[] = [
   { a: null },
 ];
 
-/** JSON in which some values are others, some fields are called otherwise, and some things stand twice or not at all. */
+/** JSON in which some values are changed, some fields renamed, and some items duplicated or removed. */
 export function mutateJson({ seeds, words = [] }: Material, rng: Rng): Buffer {
   const seed: unknown = JSON.parse(pick(seeds, rng) as string);
   const other: unknown = JSON.parse(pick(seeds, rng) as string);

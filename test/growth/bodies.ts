@@ -13,15 +13,15 @@ const YAML = 64 * 1024;
 export const CONFIG_MAP = { apiVersion: "v1", kind: "ConfigMap", isCustom: false };
 const json = (text: string): unknown => parseBody(Buffer.from(text), "application/json", CONFIG_MAP);
 const yaml = (text: string): unknown => parseBody(Buffer.from(text), "application/yaml");
-/** Half of the length for the key, half for what stands below. */
+/** Half of the length for the key, half for the content below. */
 const below =
   (inner: (length: number) => string) =>
   (length: number): string =>
     `{"${"A".repeat(length / 2)}":{${inner(length / 2)}}}`;
 
 const JSON_ROWS = rows("JSON", BODY, json, {
-  "a key that stands twice again and again, under a long key": below(list(() => '"a":1')),
-  "different keys that stand twice, under a long key": below(list((at) => `"k${at}":1,"k${at}":2`)),
+  "one duplicate key many times, under a long key": below(list(() => '"a":1')),
+  "different duplicate keys, under a long key": below(list((at) => `"k${at}":1,"k${at}":2`)),
   "an object that comes again": (length) =>
     `{"data":{${numbered((at) => `"k${at}":1`, length / 2)}},${numbered(() => '"data":{}', length / 2)}}`,
   "objects that come again at each level": (length) => {
@@ -83,7 +83,7 @@ const YAML_ROWS = rows("YAML", YAML, yaml, {
   digits: of("1", "a: "),
   "digits with lines": of("1_", "a: "),
   base64: of("QUFB", "a: !!binary "),
-  "JSON that is none": of('"a":1,', "{", "?"),
+  "invalid JSON": of('"a":1,', "{", "?"),
 });
 
 const SECRET = builtinSchema("", "v1", "Secret") ?? {};
@@ -105,7 +105,7 @@ const TYPED_ROWS = [
   ...rows("data of Secrets", BODY, decodeAs("Secret", SECRET), {
     base64: of("QUFB", '{"data":{"a":"', '"}}'),
     "base64 with lines": of("QUFB\\n", '{"data":{"a":"', '"}}'),
-    "what is none": of("QUFB", '{"data":{"a":"', '?"}}'),
+    "invalid base64": of("QUFB", '{"data":{"a":"', '?"}}'),
     keys: list((at) => `"k${at}":""`, '{"data":{', "}}"),
   }),
   ...rows(

@@ -72,7 +72,7 @@ describe("a request takes no longer than it is long", () => {
         codes.add(code);
         if (code >= 400) refusedBytes = Math.max(refusedBytes, text.length);
       });
-      expect(refusedBytes, "a refusal tells more than anybody reads").toBeLessThan(MAX_REFUSAL_BYTES);
+      expect(refusedBytes, "an error message is longer than its limit").toBeLessThan(MAX_REFUSAL_BYTES);
       if (!FAILS_UPSTREAM.has(request.name)) expect(Math.max(...codes)).toBeLessThan(500);
       expectLinear(growth);
     },

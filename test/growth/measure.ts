@@ -24,7 +24,7 @@ export interface Growth {
 
 /**
  * What an input of `length` characters takes, and one that is a quarter as long. Where that does not look linear, the best of
- * three tries: something else may have happened meanwhile.
+ * three tries: other programs may have run at the same time.
  */
 export async function growthOf<Input>(
   { make }: Hostile<Input>,
@@ -42,7 +42,7 @@ export async function growthOf<Input>(
 
 /** What is linear grows to 4 times, what is quadratic to 16 times. */
 const MAX_RATIO = 8;
-/** What takes less is not measured well, and stops nobody. Unit: milliseconds. */
+/** A shorter time cannot be measured well, and does no harm. Unit: milliseconds. */
 const FLOOR_MS = 30;
 
 export function isLinear({ quarterMs, wholeMs }: Growth): boolean {

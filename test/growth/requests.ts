@@ -316,7 +316,7 @@ const BODIES: readonly Body[] = [
       `{${meta},"spec":{"schedule":"*${" ".repeat(length)}* * * x","jobTemplate":{"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}}}`,
   },
   {
-    name: "a request that is no PEM",
+    name: "a request that is not PEM",
     path: "/apis/certificates.k8s.io/v1/certificatesigningrequests",
     text: (length) =>
       `{${meta},"spec":{"signerName":"kubernetes.io/kube-apiserver-client","usages":["client auth"],"request":"${Buffer.from(repeated("-----BEGIN CERTIFICATE REQUEST-----\n", length * 0.75)).toString("base64")}"}}`,
@@ -445,7 +445,7 @@ const BODIES: readonly Body[] = [
   },
   {
     name: "options of a deletion",
-    path: `${MAPS}/nobody`,
+    path: `${MAPS}/absent`,
     method: "DELETE",
     text: many(() => '"All"', '{"dryRun":[', "]}"),
   },
@@ -461,11 +461,11 @@ const BODIES: readonly Body[] = [
   },
   {
     name: "an eviction",
-    path: `${NAMESPACED}/pods/nobody/eviction`,
+    path: `${NAMESPACED}/pods/absent/eviction`,
     method: "POST",
     text: many(
       (at) => `"k${at}":1`,
-      '{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"nobody"},"deleteOptions":{',
+      '{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"absent"},"deleteOptions":{',
       "}}",
     ),
   },

@@ -148,7 +148,7 @@ describe("a call", () => {
     });
   });
 
-  it("refused with a page that is no Status still says what was answered", async () => {
+  it("rejected with a body that is not a Status still reports the body", async () => {
     handlers = [
       (_, response) => {
         response.writeHead(502);
@@ -173,7 +173,7 @@ describe("a call", () => {
     await lost[Symbol.asyncDispose]();
   });
 
-  it("that is told to come back does so after the time given, when doing it twice does no harm", async () => {
+  it("with a Retry-After is retried after that time, if it is idempotent", async () => {
     handlers = [json(429, status(429, "TooManyRequests"), { "retry-after": "2" })];
     const getting = client.get(CONFIG_MAPS, key);
     while (clock.pending === 0) await new Promise(setImmediate);
@@ -257,7 +257,7 @@ describe("a call", () => {
     subscription[Symbol.dispose]();
   });
 
-  it("that is not answered has the version asked for, as long as somebody waits for the server", async () => {
+  it("without an answer makes the client ask for the version while a caller waits for the server", async () => {
     const back = Promise.withResolvers<void>();
     using _subscription = client.onReachable(() => back.resolve());
     handlers = [(_, response) => void response.destroy(), (_, response) => void response.destroy()];

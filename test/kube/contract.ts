@@ -50,7 +50,7 @@ export function describeKubeClient(name: string, open: () => Promise<Backend>): 
       expect(created.metadata.name).toMatch(/^some-[a-z0-9]{5}$/);
     });
 
-    it("says so when an object exists already, is not there, or was changed meanwhile", async () => {
+    it("reports that an object exists already, does not exist, or was changed concurrently", async () => {
       const objectName = freshName();
       const key = keyIn(objectName);
       await expect(client.get(CONFIG_MAPS, key)).rejects.toMatchObject({ code: "API_NOT_FOUND" });
@@ -81,7 +81,7 @@ export function describeKubeClient(name: string, open: () => Promise<Backend>): 
       expect(patched.metadata.resourceVersion).toBe(created.metadata.resourceVersion);
     });
 
-    it("merges, and takes away what a merge patch sets to null", async () => {
+    it("merges, and removes what a merge patch sets to null", async () => {
       const created = await client.create(CONFIG_MAPS, configMap(freshName(), { a: "1", b: "2" }));
       const key = keyIn(created.metadata.name);
       expect((await client.mergePatch(CONFIG_MAPS, key, { data: { a: null, c: "3" } })).data).toEqual({
@@ -109,7 +109,7 @@ export function describeKubeClient(name: string, open: () => Promise<Backend>): 
       expect(written.metadata.generation).toBe(created.metadata.generation);
     });
 
-    it("applies, takes away what the same manager no longer applies, and leaves others' fields alone", async () => {
+    it("applies, removes what the same manager no longer applies, and leaves others' fields alone", async () => {
       const objectName = freshName();
       const as = (fieldManager: string, data: Record<string, string>) =>
         client.apply(CONFIG_MAPS, configMap(objectName, data), { fieldManager });
@@ -120,7 +120,7 @@ export function describeKubeClient(name: string, open: () => Promise<Backend>): 
       expect(after.metadata.managedFields?.map((it) => it.manager).toSorted()).toEqual(["one", "two"]);
     });
 
-    it("does not send an apply that would change nothing, and sends one that takes a field away", async () => {
+    it("does not send an apply that would change nothing, and sends one that removes a field", async () => {
       const objectName = freshName();
       const desired = configMap(objectName, { a: "1", b: "1" });
       const request = { fieldManager: "one", desired };

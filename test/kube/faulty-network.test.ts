@@ -44,7 +44,7 @@ beforeEach(async () => {
   relists = 0;
   informer.start(new AbortController().signal);
   await informer.synced(AbortSignal.timeout(10_000));
-  // A list that comes anew would tell of what is there already as unchanged, and of what went as gone.
+  // A new list would report present objects as unchanged, and missing ones as deleted.
   informer.subscribe(({ before, after }) => {
     if (before !== undefined && after === undefined) relists++;
   });
@@ -76,13 +76,13 @@ async function callFor(ms: number): Promise<boolean> {
 }
 
 describe("a watch", () => {
-  it("whose connection is reset goes on where it stopped", async () => {
+  it("whose connection is reset resumes where it stopped", async () => {
     proxy.reset();
     await vi.waitFor(seen(await write()), LIMIT);
     expect(relists).toBe(0);
   });
 
-  it("that a network has forgotten, and neither end knows, begins anew when calls are answered again", async () => {
+  it("that a network has dropped without a notice to either end is reopened when calls are answered again", async () => {
     proxy.silence();
     const missed = await write();
     expect(await callFor(300)).toBe(false);
@@ -105,7 +105,7 @@ describe("a watch", () => {
 });
 
 describe("a call", () => {
-  it("that is swallowed is sent anew when another is answered on a new connection", async () => {
+  it("that is swallowed is sent again when another is answered on a new connection", async () => {
     await client.create(CONFIG_MAPS, { metadata: { namespace: "default", name: "swallowed" } });
     proxy.silence();
     const data = { sent: "twice" };

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 /** A TCP proxy before an API server, which breaks connections as networks do. What goes through it stays encrypted. */
 export interface FaultyProxy extends AsyncDisposable {
   readonly port: number;
-  /** Bytes of the connections that are open now vanish for good, both ways, and neither end is told. */
+  /** Drops all further bytes of the connections that are open now, both ways, without a notice to either end. */
   forget(): void;
   /** Bytes of new connections vanish, too, until `heal`. */
   silence(): void;

@@ -61,7 +61,7 @@ describe("a kubeconfig", () => {
     expect(await config.credentials.current()).toEqual({ certificate: PEM, key: PEM });
   });
 
-  it("finds files beside itself, and reads them again after a minute or when they were refused", async () => {
+  it("finds files relative to itself, and reads them again after a minute or when they were rejected", async () => {
     await writeFile(join(folder, "token"), "first\n");
     await writeFile(join(folder, "ca.pem"), PEM);
     const { credentials, ca } = await load({
@@ -125,7 +125,7 @@ describe("a kubeconfig", () => {
     });
   });
 
-  it("is refused where it is no YAML, no mapping or not there", async () => {
+  it("is rejected if it is not YAML, not a mapping or does not exist", async () => {
     const path = join(folder, "bad");
     await expect(loadKubeconfig(path)).rejects.toMatchObject({ code: "KUBECONFIG_INVALID" });
     await writeFile(path, "a: [");
@@ -169,13 +169,13 @@ describe("a credential plugin", () => {
     await clock.advance(50_000);
     await credentials.current();
     expect(await runs()).toBe(2);
-    // Its end lies in the past by now: a plugin that gives such a credential is asked every time.
+    // It has expired by now: a plugin that returns such a credential is called every time.
     credentials.expire();
     await credentials.current();
     expect(await runs()).toBe(3);
   });
 
-  it("is told of the cluster when it asks for it", async () => {
+  it("receives the cluster when it asks for it", async () => {
     const { readFile } = await import("node:fs/promises");
     const { credentials } = await plugin(print('{"token":"t"}'), { provideClusterInfo: true });
     await credentials.current();

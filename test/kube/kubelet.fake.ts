@@ -9,7 +9,7 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 
-/** Runs nothing: says of every pod of its node that it runs and is ready, and lets go of those that are deleted. */
+/** Runs nothing: reports every pod of its node as running and ready, and removes deleted ones. */
 export class FakeKubelet implements AsyncDisposable {
   readonly #client: KubeClient;
   readonly #name: string;

@@ -249,7 +249,7 @@ describe("a cluster with the lab's controllers", () => {
     await available("paused", 3);
   });
 
-  it("gives a Service of type LoadBalancer an address of each family, and takes it back", async () => {
+  it("gives a Service of type LoadBalancer an address of each family, and releases it", async () => {
     const service = (name: string): Service => ({
       metadata: { name, namespace: NAMESPACE },
       spec: { type: "LoadBalancer", ports: [{ port: 80 }], ipFamilyPolicy: "PreferDualStack" },

@@ -45,7 +45,7 @@ beforeAll(async () => {
     ),
   );
   const found = controllers.controllers.find((it) => it.name === "resource-quota");
-  if (found === undefined) throw new Error("nobody counts");
+  if (found === undefined) throw new Error("no controller counts");
   controller = found;
   await controllers.start(stop.signal);
 });
@@ -131,7 +131,7 @@ describe("a quota", () => {
     expect((await client.list(SECRETS, { namespace: ns })).items).toHaveLength(5);
   });
 
-  it("gives no room away twice while objects come and go", async () => {
+  it("never admits more than its limit while objects are created and deleted", async () => {
     const ns = await namespace();
     await limit(ns, { secrets: "4" });
     await used(ns, { secrets: "0" });
@@ -212,7 +212,7 @@ describe("a quota", () => {
     await client.create(SECRETS, secret(ns, "b"));
   });
 
-  it("stops a Deployment where there is no more room, which says so and goes on when there is", async () => {
+  it("stops a Deployment at the limit, which reports it and continues when the limit allows", async () => {
     const ns = await namespace();
     await limit(ns, { pods: "1" });
     await used(ns, { pods: "0" });

@@ -17,7 +17,7 @@ const CASES = 1000;
 const cases = fc.sample(anyExports, { seed: SEED, numRuns: CASES });
 
 describe("exports of one service by several clusters", () => {
-  it("become what KEP-1645 says: who wins, the union of the ports, and what every export is told", () => {
+  it("result in what KEP-1645 requires: the winner, the union of the ports, and the conditions of every export", () => {
     fc.assert(
       fc.property(anyExports, (exports) => {
         const { valid, import: imported, conflicts } = judge(exports);
@@ -36,7 +36,7 @@ describe("exports of one service by several clusters", () => {
     );
   });
 
-  it("are all told of a conflict, or none is; those that are not valid are told of none", () => {
+  it("all report a conflict, or none does; invalid ones report none", () => {
     fc.assert(
       fc.property(anyExports, (exports) => {
         const { valid, isTold, conflicts } = runPipeline(exports);
@@ -47,7 +47,7 @@ describe("exports of one service by several clusters", () => {
     );
   });
 
-  it("come to the same whatever order they are seen in", () => {
+  it("have the same result in every order", () => {
     fc.assert(
       fc.property(
         anyExports.chain((exports) =>

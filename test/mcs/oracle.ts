@@ -59,14 +59,14 @@ export interface OracleImport {
   readonly trafficDistribution: string | undefined;
   readonly labels: TextMap;
   readonly annotations: TextMap;
-  /** The clusters that stand behind it. */
+  /** The clusters that serve it. */
   readonly clusters: ReadonlySet<string>;
 }
 
 export interface Verdict {
   /** Of each cluster that has an export: the condition `Valid` and, if it is False, why. */
   readonly valid: ReadonlyMap<string, "Valid" | "NoService" | "InvalidServiceType">;
-  /** undefined: nobody exports anything that can be imported. */
+  /** Undefined if no cluster has an export that can be imported. */
   readonly import: OracleImport | undefined;
   /** The same for all exports that count: "will be set on all ServiceExports for the conflicted service". */
   readonly conflicts: ReadonlySet<ConflictReason>;

@@ -33,7 +33,7 @@ const NAME = "hello";
 
 /** What the planners make of it, in the oracle's words. */
 export interface Outcome extends Verdict {
-  /** Of each cluster: whether its export is told that there is a conflict. */
+  /** By cluster: whether its export has a conflict. */
   readonly isTold: ReadonlyMap<string, boolean>;
   /** The Service that carries the VIP; undefined for headless imports. */
   readonly derived: Applied<Service> | undefined;
@@ -147,7 +147,7 @@ function readConditions(
 
 function parseReason(text: string): ConflictReason {
   const found = CONFLICT_REASONS.find((it) => it === text);
-  if (found === undefined) throw new Error(`${text} is no reason of KEP-1645`);
+  if (found === undefined) throw new Error(`${text} is not a reason of KEP-1645`);
   return found;
 }
 

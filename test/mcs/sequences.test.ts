@@ -1,5 +1,5 @@
 /**
- * What clusters do one after the other: whatever happens, and in whatever order it is heard of, everything comes to be what
+ * Sequences of changes in clusters: whatever happens, and in whatever order it is seen, everything becomes what
  * KEP-1645 says of the objects that are left.
  */
 
@@ -85,7 +85,7 @@ async function take(namespace: string, { cluster, act, facts }: Step): Promise<v
       return client.delete(MCS_SERVICE_EXPORTS, key);
     case "export":
       await ensureNamespace(client, namespace);
-      // Made anew rather than changed: a server refuses a map that an applier has emptied.
+      // Recreated rather than changed: a server rejects a map that an applier has emptied.
       await client.delete(MCS_SERVICE_EXPORTS, key);
       await client.create(MCS_SERVICE_EXPORTS, {
         metadata: { namespace, name: NAME },
@@ -99,7 +99,7 @@ async function take(namespace: string, { cluster, act, facts }: Step): Promise<v
   }
 }
 
-/** Makes the Service so; whether it is headless cannot be changed, so it may have to be made anew. */
+/** Makes the Service so; whether it is headless cannot be changed, so it may be recreated. */
 async function serve(namespace: string, cluster: string, facts: Facts): Promise<void> {
   const client = fleet.client(cluster);
   const key = objectKey(namespace, NAME);
@@ -143,7 +143,7 @@ beforeAll(async () => {
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 describe("services that clusters export, change, unexport and export again", () => {
-  it("come to what KEP-1645 says of what is left, also where a namespace is missing", async () => {
+  it("converge to what KEP-1645 requires of the remaining exports, also if a namespace is missing", async () => {
     await Promise.all(namespaces.map((it, at) => play(it, sequences[at]?.slice(0, 8) ?? [])));
     await untilAllIsWell();
   }, 60_000);

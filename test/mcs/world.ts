@@ -18,7 +18,7 @@ import { judge, type OracleExport, type OracleImport, showPort, type Verdict } f
 export const MEMBERS = ["a", "b", "c"] as const;
 export const NAME = "hello";
 
-/** Everything of the users' in the clusters: nobody but the tests writes it. */
+/** All users' objects in the clusters: only the tests write them. */
 export interface Given {
   /** By member: the namespaces it has. */
   readonly namespaces: ReadonlyMap<string, ReadonlySet<string>>;

@@ -215,7 +215,7 @@ describe("the service proxy", () => {
     expect(taken().map((it) => it.split(" ").at(-2))).toEqual(["10.244.0.2", "10.244.0.3"]);
   });
 
-  it("takes an endpoint that came back meanwhile for one that is used", async () => {
+  it("counts an endpoint that was removed and added again as used", async () => {
     const world = new World();
     await using proxy = world.proxy();
     await proxy.start(signal);

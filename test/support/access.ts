@@ -14,7 +14,7 @@ import type { KubeClient } from "@fairlead/kube/types.ts";
  * down. A test in which one was refused fails when its fleet is taken down.
  */
 
-/** By this user agent programs are told from tests that use the same identity. */
+/** This user agent distinguishes programs from tests that use the same identity. */
 export const PROGRAM_AGENT = "fairlead-program";
 
 /** One request that was authorized or refused. */
@@ -35,7 +35,7 @@ export interface Standing {
   readonly identities: ReadonlySet<string>;
 }
 
-/** Whose mailbox is gone, or who has got another name, has no rights any more, and may still be about to find out. */
+/** A member whose mailbox is deleted or whose identity was replaced has no permissions any more, and may still send requests. */
 function isOfMember({ namespace, user }: AskedFor, { namespaces, identities }: Standing): boolean {
   return (
     (namespace === undefined || namespaces.has(namespace)) &&
@@ -68,7 +68,7 @@ export class AccessLog {
     );
   }
 
-  /** For a test that took a right away: its refusals are not counted. */
+  /** For a test that removed a permission: its rejections are not counted. */
   forgetRefused(resource: string): void {
     for (const [text, it] of this.#byText)
       if (!it.isAllowed && it.resource === resource) this.#byText.delete(text);
@@ -141,7 +141,7 @@ export function configAs(program: ProgramAccess, config: ClusterConfig): Cluster
   return { ...config, credentials: fixedCredentials({ token: program.name }) };
 }
 
-/** What whoever installs the programs does: their namespace and their roles. */
+/** Installs the namespace and the roles of the programs. */
 export async function grant(client: KubeClient, programs: readonly ProgramAccess[]): Promise<void> {
   const system = objectKey(undefined, FLEET_SYSTEM_NAMESPACE);
   if ((await client.find(NAMESPACES, system)) === undefined)

@@ -106,7 +106,7 @@ export function expectedOf({ rcode, answer = [], authority = [] }: DnsCase): Sai
   return { rcode, answer: answer.toSorted(), authority: authority.toSorted() };
 }
 
-/** The CRD of MCS ServiceImports as far as somebody who waits for it looks at it. */
+/** The CRD of MCS ServiceImports, with the fields that waiting programs read. */
 export const SERVICE_IMPORT_CRD: CustomResourceDefinition = {
   metadata: { name: "serviceimports.multicluster.x-k8s.io" },
   spec: {

@@ -232,7 +232,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
   };
 }
 
-/** A test may have ended the hub's server: nobody is a member then. */
+/** A test may have ended the hub's server: there are no members then. */
 async function standingOn(hub: KubeClient): Promise<Standing> {
   const none = { items: [] };
   const namespaces = await hub.list(NAMESPACES).catch(() => none);
@@ -292,7 +292,7 @@ export async function eventually<T extends KubeObject>(
   using _watch = informer.subscribe(look);
   const timer = setTimeout(() => {
     const shown = JSON.stringify([...informer.store.list()], undefined, 1).slice(0, 6000);
-    done.reject(new Error(`${of.plural} did not come to be as expected:\n${shown}`));
+    done.reject(new Error(`${of.plural} did not become as expected:\n${shown}`));
   }, timeoutMs);
   informer.start(stop.signal);
   void informer.synced(stop.signal).then(look, () => {});

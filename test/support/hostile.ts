@@ -1,4 +1,4 @@
-/** What a member that was taken over may write: each field of each kind in turn, with values that nobody means well with. */
+/** The writes that are allowed to a compromised member: each field of each kind in turn, with malicious values. */
 
 import type { CustomResourceDefinition, JsonSchema } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { isObject } from "@fairlead/base/json.ts";

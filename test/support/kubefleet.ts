@@ -19,7 +19,7 @@ import { aborted, testDeps } from "./fleet.ts";
 
 /**
  * KubeFleet's hub agent as far as members go: a mailbox, rights and orders for each, written as whole objects whenever they
- * are not as it wants them. So it takes back what anyone else writes there, and `writes` grows.
+ * are not as it wants them. So it reverts the writes of others there, and `writes` grows.
  */
 
 const KUBEFLEET = "hub-agent";

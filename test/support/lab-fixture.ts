@@ -163,7 +163,7 @@ export function found<T>(value: T | undefined): T {
 }
 
 /**
- * Asks until the answer satisfies, for things outside the API that nobody tells of. The last answer, or the last error,
+ * Asks until the answer satisfies, for state outside the API that has no watch. The last answer, or the last error,
  * is in the message when the time is over.
  */
 export async function until<T>(

@@ -66,7 +66,7 @@ export function nodeInformer(node: Node): ManualInformer<Node> {
   return informer;
 }
 
-/** An informer that is told what to hold. */
+/** An informer whose content the test sets. */
 export interface ManualInformer<T extends KubeObject> extends Informer<T> {
   set(object: T): void;
   delete(object: T): void;

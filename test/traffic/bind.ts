@@ -24,7 +24,7 @@ export interface Bind extends AsyncDisposable {
 const folder = fileURLToPath(new URL("../../node_modules/.tools/bind9/", import.meta.url));
 const unpacked = join(folder, "usr/sbin/named");
 
-/** Beside the program lie the libraries of its own version. */
+/** The libraries of its version are next to the program. */
 const environment = {
   LD_LIBRARY_PATH: `${join(folder, "usr/lib/x86_64-linux-gnu")}:${join(folder, "usr/lib/aarch64-linux-gnu")}`,
 };

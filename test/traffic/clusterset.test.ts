@@ -65,7 +65,7 @@ async function shown(): Promise<void> {
   await expect.poll(async () => (await ask("marker")).rcode).toBe(RCODE.NOERROR);
 }
 
-/** Draws so often that chance is no matter: one drawn answer is one record. */
+/** Draws so often that the random error is small: one drawn answer is one record. */
 function draw(label: string): ReadonlyMap<string, number> | undefined {
   const counts = new Map<string, number>();
   const rounds = 20_000;
@@ -99,7 +99,7 @@ describe("the cluster set's own DNS as a provider", () => {
       await client.apply(
         TRAFFIC_ROUTES,
         { metadata: { namespace: VIEW_NAMESPACE, name: label }, spec: { ttl: 7 } },
-        { fieldManager: "somebody" },
+        { fieldManager: "another-manager" },
       );
       const told = Promise.withResolvers<void>();
       using _subscription = provider.subscribe((changed) => {
@@ -112,7 +112,7 @@ describe("the cluster set's own DNS as a provider", () => {
   };
   describeProvider(() => world);
 
-  it("leaves targets that somebody added to a name of its own", async () => {
+  it("keeps targets that another manager added to one of its names", async () => {
     const name = { label: "work-shared", profile: objectKey("work", "shared"), ttlSeconds: 60 };
     await provider.program({ ...name, targets: [target(1)] }, never);
     await client.apply(
@@ -121,7 +121,7 @@ describe("the cluster set's own DNS as a provider", () => {
         metadata: { namespace: VIEW_NAMESPACE, name: "work-shared" },
         spec: { targets: [target(77, { name: "mine" })] },
       },
-      { fieldManager: "somebody" },
+      { fieldManager: "another-manager" },
     );
     await provider.program({ ...name, targets: [target(2)] }, never);
     const route = client.objects(TRAFFIC_ROUTES).find((it) => it.metadata.name === "work-shared");
@@ -144,7 +144,7 @@ describe("the cluster set's own DNS as a provider", () => {
   });
 
   it("says that a name is not there with the record that says for how long", async () => {
-    const answer = await ask("nobody");
+    const answer = await ask("absent");
     expect(answer.rcode).toBe(RCODE.NXDOMAIN);
     expect(answer.authorities[0]).toMatchObject({ name: ORIGIN, ttl: 5, data: { type: "SOA" } });
   });

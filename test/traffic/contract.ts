@@ -8,9 +8,9 @@ export interface ProviderWorld {
   readonly provider: Pick<TrafficProvider, "program" | "withdraw">;
   /** Share of the requests by address, over the long run and over resolvers; undefined: no such name. */
   shares(label: string): Promise<ReadonlyMap<string, number> | undefined>;
-  /** Somebody else has the name, and its one address is 192.0.2.99. */
+  /** Another owner has the name, and its one address is 192.0.2.99. */
   occupy(label: string): Promise<void>;
-  /** Somebody takes all addresses of a name of ours away. */
+  /** Another client removes all addresses of one of our names. */
   damage(label: string): Promise<void>;
 }
 
@@ -107,7 +107,7 @@ export function describeProvider(world: () => ProviderWorld): void {
     await expectShares(label, { "192.0.2.1": 1 });
   });
 
-  it("neither takes nor removes a name that belongs to somebody else", async () => {
+  it("neither claims nor removes a name of another owner", async () => {
     const label = fresh();
     await world().occupy(label);
     expect(await program(label, target(1))).toMatchObject({ kind: "taken" });
@@ -115,7 +115,7 @@ export function describeProvider(world: () => ProviderWorld): void {
     await expectShares(label, { "192.0.2.99": 1 });
   });
 
-  it("takes its name away, once and for all", async () => {
+  it("removes its name permanently", async () => {
     const label = fresh();
     await program(label, target(1), target(2));
     await world().provider.withdraw(label, never);

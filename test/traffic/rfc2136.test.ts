@@ -43,7 +43,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => bind?.[Symbol.asyncDispose]());
 
-/** Remembers what was asked for last, so that it can be asked for again as time goes on. */
+/** Remembers the last request, so that it can be repeated as time advances. */
 const remembering = (): Pick<TrafficProvider, "program" | "withdraw"> => ({
   program: (name, signal) => {
     programmed.set(name.label, name);
@@ -88,7 +88,7 @@ describe("updates of a zone of BIND", () => {
     targets,
   });
 
-  it("leave records of other types alone, also when the name is taken away", async () => {
+  it("leave records of other types alone, also when the name is removed", async () => {
     await provider.program(name("mixed", target(1)), never);
     await bind.nsupdate(`update add mixed.${ZONE} 300 TXT "not ours"`);
     await provider.program(name("mixed", target(2)), never);
@@ -97,7 +97,7 @@ describe("updates of a zone of BIND", () => {
     expect((await bind.dig(`mixed.${ZONE}`, "A")).data).toEqual([]);
   });
 
-  it("take away addresses that somebody added to a name of ours: nobody checks them", async () => {
+  it("remove addresses that others added to one of our names, because no health check covers them", async () => {
     await provider.program(name("extra", target(1)), never);
     await bind.nsupdate(`update add extra.${ZONE} 60 A 192.0.2.66`);
     expect(await provider.program(name("extra", target(1)), never)).toMatchObject({ changed: true });
@@ -157,7 +157,7 @@ describe("updates of a zone of BIND", () => {
     const secret = Buffer.alloc(32, 7);
     for (const [more, why] of [
       [{ key: bind.powerless }, "REFUSED"],
-      [{ key: { name: "nobody.", secret } }, "BADKEY"],
+      [{ key: { name: "unknown.", secret } }, "BADKEY"],
       [{ key: { name: "fleet.", secret } }, "BADSIG"],
       [{ zone: "elsewhere.example" }, "REFUSED"],
     ] as const) {
@@ -168,7 +168,7 @@ describe("updates of a zone of BIND", () => {
     expect((await bind.dig(`refused.${ZONE}`, "A")).status).toBe("NXDOMAIN");
   });
 
-  it("are tried again while nobody answers", async () => {
+  it("are retried while no server answers", async () => {
     const primary = new Primary({ host: "127.0.0.1", port: 1, key: bind.key }, systemClock);
     const silent = createRfc2136Provider(client, { primary, zone: ZONE, owner: "x" }, deps);
     await expect(silent.program(name("silent", target(1)), never)).rejects.toMatchObject({

@@ -17,8 +17,8 @@ const LAST_PORT = 65_535;
 const nothing = () => ({ asked: 0, failed: 0, by: {}, errors: {} });
 
 /**
- * Each request is a connection of its own, from a port that none of the last minutes had: a connection that nobody answered
- * is remembered by conntrack for two minutes, and sends one with the same addresses and ports to the endpoint of before,
+ * Each request is a connection of its own, from a port that none of the last minutes had: an unanswered connection
+ * is remembered by conntrack for two minutes, and sends one with the same addresses and ports to the previous endpoint,
  * whatever became of it. That is the cluster's service proxy's affair, and not what is tried here.
  */
 let localPort = FIRST_PORT + Math.floor(Math.random() * (LAST_PORT - FIRST_PORT));

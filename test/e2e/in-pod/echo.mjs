@@ -1,4 +1,4 @@
-// Answers every HTTP request with who answers. Told to end it serves on for a while, unready: the news travels meanwhile.
+// Answers every HTTP request with its own name. Asked to end, it keeps serving for a while, unready, until all clients know.
 import { createServer } from "node:http";
 
 const SERVE_ON_MS = 8000;
