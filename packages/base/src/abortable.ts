@@ -1,13 +1,13 @@
 import { abortError } from "./clock.ts";
 
 /**
- * Waits for `promise`, but no longer than until `signal` aborts. What the promise stands for goes on by itself.
+ * Waits for `promise`, but no longer than until `signal` aborts. The work behind the promise continues.
  *
  * @throws {FleetError} `ABORTED`
  */
 export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   if (signal.aborted) {
-    // Nobody waits for it, so nobody hears of its failure.
+    // The caller no longer waits, so a failure must not become an unhandled rejection.
     promise.catch(() => {});
     throw abortError(signal);
   }

@@ -20,7 +20,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** A clock whose wall time is off: what a program sees on a machine that nobody keeps in time. Unit: milliseconds. */
+/** A clock with a wrong wall time, as on a machine without time synchronization. Unit: milliseconds. */
 export function offsetClock(clock: Clock, offsetMs: number): Clock {
   if (offsetMs === 0) return clock;
   return {
@@ -44,7 +44,7 @@ export function delay(clock: Clock, delayMs: number, signal: AbortSignal): Promi
       reject(abortError(signal));
       return;
     }
-    // Unlike a timer of the clock, a wait that somebody awaits keeps the process alive.
+    // Unlike a timer of the clock, an awaited wait keeps the process alive.
     const hold = setInterval(() => {}, LONGEST_TIMER_MS);
     const onAbort = (): void => {
       clearInterval(hold);

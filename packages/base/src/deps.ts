@@ -11,7 +11,7 @@ export interface RuntimeDeps {
   readonly rng: Rng;
   readonly log: Logger;
   readonly metrics: Metrics;
-  /** Default: nobody asks. */
+  /** Default: not reported. */
   readonly health?: Health;
   /** How many keys a controller works on at the same time, by its name, where that is not the controller's own choice. */
   readonly concurrency?: (controller: string) => number | undefined;

@@ -1,6 +1,6 @@
 /**
- * JSON with integers of 64 bits, as Go reads and writes them: those that a number cannot hold exactly are bigints. They are no objects, so
- * that whatever copies, compares or walks a value takes them for the scalars they are.
+ * JSON with 64-bit integers, as Go reads and writes it: integers that a number cannot hold exactly are bigints. Because a
+ * bigint is not an object, code that copies, compares or walks values treats it as a scalar.
  */
 
 const MIN = -(2n ** 63n);

@@ -12,7 +12,7 @@ export interface ExecOptions {
   readonly timeoutMs?: number;
   /** The whole environment; default: that of this process. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Set beside `env`, or beside the environment of this process. */
+  /** Set in addition to `env`, or to the environment of this process. */
   readonly addEnv?: Readonly<Record<string, string>>;
   readonly cwd?: string;
   /** Return a result whatever the exit code, instead of throwing. Default: false. */
@@ -55,7 +55,7 @@ export function exec(
     }, timeoutMs);
     child.stdout.on("data", (chunk: Buffer) => stdout.push(chunk));
     child.stderr.on("data", (chunk: Buffer) => stderr.push(chunk));
-    // A child that exits before it reads its input raises EPIPE here; its exit code tells the story.
+    // A child that exits before it reads its input raises EPIPE here; its exit code is reported instead.
     child.stdin.on("error", () => {});
     child.stdin.end(options.input);
     child.once("error", (cause) => {
@@ -114,7 +114,7 @@ export interface SpawnOptions {
   readonly detached?: boolean;
 }
 
-/** Starts a program that goes on by itself. Errors of starting arrive as the child's `error` event. */
+/** Starts a program without waiting for it. Errors of starting arrive as the child's `error` event. */
 export function start(command: string, args: readonly string[], options: SpawnOptions = {}): ChildProcess {
   return spawn(command, args, {
     stdio: options.stdio ?? "ignore",

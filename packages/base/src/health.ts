@@ -3,7 +3,7 @@
 export interface HealthCheck {
   /** Lower case, with dashes and slashes. */
   readonly name: string;
-  /** "live": a restart would mend it. "ready": the program does not do its work yet. "note": only to be seen. */
+  /** "live": a restart would repair it. "ready": the program does not do its work yet. "note": information only. */
   readonly kind: "live" | "ready" | "note";
   /** What is wrong, in a few words; undefined while nothing is. */
   readonly problem: () => string | undefined;
@@ -41,7 +41,7 @@ function partOf(health: Health, name: string): Health {
   return own;
 }
 
-/** For programs that nobody asks. */
+/** For programs without health endpoints. */
 export const noHealth: Health = {
   register: () => ({ [Symbol.dispose]() {} }),
   part: () => noHealth,

@@ -5,8 +5,8 @@ export interface Component extends AsyncDisposable {
 }
 
 /**
- * Starts `components` in order and gives back one thing to dispose, which stops them in reverse. When one cannot start,
- * those before it are stopped and the error is thrown.
+ * Starts `components` in order and returns a disposable that stops them in reverse. If one cannot start, those before it
+ * are stopped and the error is thrown.
  */
 export async function startAll(
   components: readonly Component[],

@@ -12,7 +12,7 @@ export interface Logger {
 
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 
-/** Fields of these names are replaced before a line is written, wherever they stand at the first two levels. */
+/** Fields with these names are replaced before a line is written, at the first two levels. */
 const SECRET_FIELDS = [
   "token",
   "password",

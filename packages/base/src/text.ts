@@ -4,7 +4,7 @@ export function byText(a: string, b: string): number {
   return a < b ? -1 : 1;
 }
 
-/** `text` up to the last character that is none of `characters`. */
+/** `text` up to the last character that is not in `characters`. */
 export function withoutTrailing(text: string, characters: string): string {
   let end = text.length;
   while (end > 0 && characters.includes(text.charAt(end - 1))) end -= 1;
@@ -21,7 +21,7 @@ export function nearest(word: string, words: readonly string[]): string | undefi
   return near.toSorted((a, b) => a.distance - b.distance)[0]?.it;
 }
 
-/** How many letters have to be put in, taken away or changed. */
+/** The number of characters to insert, delete or replace. */
 function editDistance(a: string, b: string): number {
   const at = (row: readonly number[], column: number): number => row[column] ?? 0;
   const last = a.split("").reduce(

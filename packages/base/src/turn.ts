@@ -19,13 +19,13 @@ export class Turns {
   #endsMs: number | undefined;
   #next: Promise<void> | undefined;
 
-  /** @param longestMs - How long work may go on in one turn. */
+  /** @param longestMs - The longest time of one turn. */
   constructor(now: () => number, longestMs: number) {
     this.#now = now;
     this.#longestMs = longestMs;
   }
 
-  /** Undefined while the turn may go on; else resolves when what came in has been handled. */
+  /** Undefined while the turn may continue; otherwise resolves when pending events have been handled. */
   breathe(): Promise<void> | undefined {
     if (this.#next !== undefined) return this.#next;
     const nowMs = this.#now();

@@ -20,10 +20,10 @@ export interface WorkQueueOptions {
 }
 
 /**
- * A queue of keys. A key that is added several times before it is taken is taken once; one that is added while it is
- * worked on is taken again afterwards, and never by two workers at a time. First come, first served: a key that comes
- * back stands behind the others. Keys that can wait (`addBehind`: all that a program finds when it starts) let others pass, so
- * that a change is not held up by thousands of keys at which nothing changed.
+ * A queue of keys. A key that is added several times before it is taken is taken once; one that is added while it is being
+ * processed is taken again afterwards, and never by two workers at a time. First come, first served: a key that is added
+ * again goes to the end. Low-priority keys (`addBehind`: all that a program finds when it starts) let others pass, so
+ * that a change is not delayed by thousands of unchanged keys.
  */
 export class WorkQueue<Key extends string> {
   readonly #clock: Clock;

@@ -13,7 +13,7 @@ export interface Answer {
 }
 
 export interface ZoneAnswer extends Answer {
-  /** Where the answer goes on when an alias leads out of the server's own zones. */
+  /** The name at which the answer continues if an alias points outside the server's zones. */
   readonly continueAt?: string;
 }
 
@@ -73,7 +73,7 @@ function positive(
   return { ...plain(answers), additionals: targetAddresses(tree, set) };
 }
 
-/** The SOA record tells how long "no" may be kept (RFC 2308). */
+/** The SOA record determines how long a negative answer may be cached (RFC 2308). */
 function negative(rcode: number, zone: Zone, aliases: readonly ResourceRecord[]): Answer {
   return { rcode, authoritative: true, answers: aliases, authorities: [zone.soa], additionals: [] };
 }

@@ -67,7 +67,7 @@ describe("a cache of answers", () => {
     expect(cache.size).toBe(0);
   });
 
-  it("never holds more than its limit, and lets go what was not used", () => {
+  it("never holds more than its limit, and evicts what was not used", () => {
     const { cache } = cacheOf({ maxEntries: 3 });
     for (const key of ["a", "b", "c"]) cache.put(key, positive(5));
     cache.fresh("a");

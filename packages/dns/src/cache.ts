@@ -8,7 +8,7 @@ export interface CacheOptions {
   readonly maxEntries: number;
   /** An answer is kept for its TTL but no longer than this. Unit: seconds. */
   readonly maxTtl: number;
-  /** How long an answer outlives its TTL, to be given when nobody else can be asked (RFC 8767). Unit: seconds. */
+  /** How long an expired answer may still be served if no server is reachable (RFC 8767). Unit: seconds. */
   readonly maxStale: number;
 }
 

@@ -72,7 +72,7 @@ describe("waiting for a custom kind", () => {
     await waiting(client).done;
   });
 
-  it("ends with ABORTED when it is told to stop", async () => {
+  it("throws ABORTED when it is stopped", async () => {
     const { state, done } = waiting(new FakeKubeClient());
     state.stop.abort();
     await expect(done).rejects.toMatchObject({ code: "ABORTED" });

@@ -24,7 +24,7 @@ export interface ExchangeOptions {
  * question in the very spelling in which it was asked (RFC 5452; draft-vixie-dnsext-dns0x20). Anything else is ignored, as if
  * it had not come. The names of its records come back folded.
  *
- * @throws {FleetError} `TIMED_OUT`; `API_UNAVAILABLE` when nobody listens there.
+ * @throws {FleetError} `TIMED_OUT`; `API_UNAVAILABLE` if no server listens there.
  */
 export async function exchange(question: Question, options: ExchangeOptions): Promise<Message> {
   const asked = { ...question, name: spelledAtRandom(question.name) };

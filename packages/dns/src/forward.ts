@@ -87,9 +87,9 @@ export function createForward(options: ForwardOptions, deps: RuntimeDeps): Forwa
 }
 
 /**
- * Only what belongs to the domain is believed: a server has no say about names outside of it. Whether the server speaks with
- * authority is passed on, also for as long as the answer is kept, as CoreDNS does: some programs drop answers without it, and
- * BIND's nslookup prints what stands beside them as if it were part of the answer.
+ * Accepts only records of the domain: a server has no authority over names outside of it. The AA flag is passed on, also for
+ * cached answers, as CoreDNS does: some programs drop answers without it, and BIND's nslookup prints the additional records
+ * as if they were part of the answer.
  */
 function answerOf(message: Message, domain: string): Answer {
   const within = (records: readonly ResourceRecord[]): readonly ResourceRecord[] =>

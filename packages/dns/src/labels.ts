@@ -1,4 +1,4 @@
-/** Which texts of API objects may become DNS labels. The API server checks most of them; nobody else has to be believed. */
+/** Checks which texts of API objects may become DNS labels. The API server checks most of them; other sources are not trusted. */
 
 const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 /** Dashed IPv6 addresses begin or end with a dash where the address has `::` at its end. */

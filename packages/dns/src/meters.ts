@@ -3,7 +3,7 @@ import { RCODE } from "#wire/types.ts";
 
 export type Transport = "udp" | "tcp";
 
-/** Counts on the path of every query: plain numbers, which reach the metrics when somebody asks for them. */
+/** Counts on the path of every query: plain numbers, which are converted to metrics when they are collected. */
 export interface DnsMeters extends Disposable {
   asked(transport: Transport): void;
   answered(rcode: number): void;

@@ -4,7 +4,7 @@ import { type Question, RCODE, TYPE } from "#wire/types.ts";
 import { type Answer, answerFromTree } from "./answer.ts";
 import type { RecordTree, Zone } from "./tree.ts";
 
-/** Whoever else answers for a domain: another server, or a zone that is no tree of records. */
+/** Another source of answers for a domain: another server, or a zone that is not a tree of records. */
 export interface Forward {
   /** Folded. */
   readonly domain: string;
@@ -59,7 +59,7 @@ export function createResolver({ tree, rng, isReady, forwards = [] }: ResolverOp
 /** Puts what others say of an alias's target behind the alias. */
 async function follow(answer: Answer, route: Forward, question: Question): Promise<Answer> {
   const rest = await route.ask(question);
-  // What others have to say beside the answer is of no use behind an alias.
+  // The additional records of the other server are of no use after an alias.
   return { ...rest, authoritative: false, answers: [...answer.answers, ...rest.answers], additionals: [] };
 }
 

@@ -199,7 +199,7 @@ describe("aliases", () => {
     expect(said).toMatchObject({ rcode: RCODE.SERVFAIL, answers: [] });
   });
 
-  it("are followed into a domain of somebody else, and stand alone when there is nobody to ask", async () => {
+  it("are followed into another server's domain, and are answered alone if there is no such server", async () => {
     const tree = treeOf(1);
     tree.put("alias", { records: [alias("x.zone.", "web.other.")] });
     const asked = { name: "x.zone.", type: TYPE.A, class: 1 };

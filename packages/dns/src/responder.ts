@@ -67,7 +67,7 @@ export function createResponder({ resolve, isRecursive, meters, log }: Responder
 
   return function respond(bytes, transport) {
     const header = decodeHeader(bytes);
-    // An answer to an answer could go on for ever between two servers.
+    // Answering an answer could loop for ever between two servers.
     if (header === undefined || header.response) return undefined;
     meters.asked(transport);
     if (header.opcode !== OPCODE.QUERY) return fail(header, RCODE.NOTIMP);

@@ -36,7 +36,7 @@ function expected(owners: ReadonlyMap<string, Contribution>): Map<string, string
 }
 
 describe("a record tree", () => {
-  it("holds after any changes what it would hold if it were built anew", () => {
+  it("equals, after any changes, a tree that is built from scratch", () => {
     const change = fc.tuple(fc.constantFrom("x", "y", "z"), fc.option(contribution, { nil: undefined }));
     fc.assert(
       fc.property(fc.array(change, { maxLength: 12 }), name, (changes, probe) => {

@@ -45,7 +45,7 @@ export interface ZoneOptions {
 /** The sets of one name. A handful at most: searching a short list beats a Map in time and in memory. */
 export type RecordSets = readonly RecordSet[];
 
-/** One name. There are as many of these as endpoints and more, so lists stand where Maps would. */
+/** One name. There are at least as many of these as endpoints, so they use lists instead of Maps. */
 interface Node {
   /** Nearly always one. */
   parts: readonly NodePart[];
@@ -166,7 +166,7 @@ export class RecordTree {
   }
 }
 
-/** Names in the tree have no escapes: whoever puts them in has checked their labels. */
+/** Names in the tree have no escapes: their labels are checked before they are added. */
 function parentOf(name: string): string | undefined {
   const dot = name.indexOf(".");
   return dot < 0 || dot === name.length - 1 ? undefined : name.slice(dot + 1);

@@ -8,7 +8,7 @@ export interface UdpOptions {
   readonly address: SocketAddress;
   readonly respond: Respond;
   readonly log: Logger;
-  /** Most queries that may wait for an answer of somebody else; more are dropped, as a full socket drops them. */
+  /** The most queries that may wait for another server; further ones are dropped, as by a full socket. */
   readonly maxPending: number;
 }
 
@@ -37,7 +37,7 @@ export async function serveUdp(options: UdpOptions): Promise<{ readonly port: nu
     if (late !== undefined) send(late, to);
   };
   socket.on("message", (query, from) => {
-    // Port 0 is nobody's, and an answer to it fails.
+    // Port 0 is invalid, and sending to it fails.
     if (from.port === 0 || pending >= maxPending) return;
     const answer = respond(query, "udp");
     if (answer === undefined) return;

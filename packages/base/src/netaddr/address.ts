@@ -35,7 +35,7 @@ export function tryParseAddress(text: string): IpAddress | undefined {
   return text.includes(":") ? parseIPv6(text) : parseIPv4(text);
 }
 
-/** The family of an address text, or undefined when it is none. */
+/** The family of an address text; undefined if it is not an address. */
 export function familyOfText(text: string): AddressFamily | undefined {
   const address = tryParseAddress(text);
   return address === undefined ? undefined : familyOf(address);
@@ -94,7 +94,7 @@ function formatIPv4(value: number): string {
 
 interface Groups {
   readonly values: number[];
-  /** Index in `values` at which `::` stands, or -1. */
+  /** Index of `::` in `values`, or -1. */
   gap: number;
 }
 

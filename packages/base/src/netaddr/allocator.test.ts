@@ -44,7 +44,7 @@ describe("an address allocator", () => {
     );
   });
 
-  it("takes the lowest free address when nobody names a key", () => {
+  it("takes the lowest free address if there is no key", () => {
     const allocator = new AddressAllocator([hostRange(parsePrefix("10.0.0.0/29"))]);
     allocator.reserve(parseAddress("10.0.0.2"));
     const next = (): string | undefined => {

@@ -17,7 +17,7 @@ export function hostRange(prefix: Prefix): AddressRange {
   return { first: addressAt(prefix, 1), last: addressAt(prefix, prefix.family === "IPv4" ? -2 : -1) };
 }
 
-/** Of a larger range only the first 2^32 addresses are handed out: nobody keeps more leases than that in memory. */
+/** Of a larger range, only the first 2^32 addresses are used: more leases would not fit into memory. */
 const MAX_RANGE = 2 ** 32;
 
 interface Span {
@@ -64,10 +64,10 @@ export class AddressAllocator {
   }
 
   /**
-   * Takes a free address, or gives undefined when there is none left.
+   * Takes a free address; undefined if the ranges are exhausted.
    *
-   * @param key - Whom it is for. The search starts at a place that the key decides, so that an owner tends to get the same
-   *   address again. Without a key the lowest free address is taken.
+   * @param key - The owner. The search starts at a position derived from the key, so that an owner tends to get the same
+     address again. Without a key, the lowest free address is taken.
    */
   allocate(key?: string): IpAddress | undefined {
     if (this.#taken.size >= this.size) return undefined;

@@ -32,7 +32,7 @@ const V4 = [
 const V6 = [
   // Unspecified, loopback, and IPv4-compatible addresses.
   "::/96",
-  // RFC 8215: local use of NAT64, behind which nobody knows what is.
+  // RFC 8215: local use of NAT64, whose translated networks are unknown.
   "64:ff9b:1::/48",
   // Discard, and the dummy prefix.
   "100::/64",
@@ -85,7 +85,7 @@ function firstByte(address: IpAddress): number {
 
 const LOOKUP = { IPv4: byFirstByte(SPECIAL_RANGES.IPv4), IPv6: byFirstByte(SPECIAL_RANGES.IPv6) };
 
-/** Whether an address is of one of these ranges, and so nobody's endpoint. */
+/** Whether an address is in one of these ranges, and so cannot be an endpoint. */
 export function isSpecialPurpose(address: IpAddress): boolean {
   if (typeof address === "bigint" && containsAddress(MAPPED, address)) return true;
   return (

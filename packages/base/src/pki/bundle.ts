@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g;
 
-/** The certificates in a PEM text, in their order; blocks that are none are left out. */
+/** The certificates in a PEM text, in order; other blocks are ignored. */
 function readBundle(pem: string): readonly X509Certificate[] {
   return [...pem.matchAll(CERTIFICATE)].flatMap(([block]) => {
     try {

@@ -66,7 +66,7 @@ describe("the PKI of a cluster", () => {
     expect(certificate.keyUsage).toEqual(["1.3.6.1.5.5.7.3.1"]);
   });
 
-  it("replaces certificates that were made while the clock was a day ahead: nobody takes them today", async () => {
+  it("replaces certificates that were issued while the clock was a day ahead, because they are not valid yet", async () => {
     const clock = new FakeClock();
     await ensureClusterPki(dir, { clock });
     const ahead = new FakeClock(clock.now() + 86_400_000);
@@ -99,7 +99,7 @@ describe("the PKI of a cluster", () => {
     expect(after.kubeletClient.cert).not.toBe(before.kubeletClient.cert);
   });
 
-  it("mends a certificate whose key was lost, and refuses an authority whose key is another's", async () => {
+  it("reissues a certificate whose key was lost, and refuses an authority with the key of another", async () => {
     const before = await ensureClusterPki(dir);
     await rm(join(dir, "apiserver.key"));
     const after = await ensureClusterPki(dir);
@@ -135,7 +135,7 @@ describe("the PKI of a cluster", () => {
 });
 
 describe("a kubeconfig", () => {
-  it("holds one context, whatever stands in the names", () => {
+  it("holds one context, whatever characters the names have", () => {
     const name = 'odd "name": #1';
     const text = renderKubeconfig({
       server: "https://[fd00::1]:6443",

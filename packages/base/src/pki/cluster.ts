@@ -18,7 +18,7 @@ export interface ClusterPki {
 }
 
 export interface ClusterPkiOptions {
-  /** Names and addresses under which the API server is reached, beside the usual ones of the service `kubernetes`. */
+  /** Names and addresses of the API server, in addition to those of the Service `kubernetes`. */
   readonly serverSans?: readonly string[];
   /** The cluster's DNS domain. Default: cluster.local. */
   readonly clusterDomain?: string;
@@ -61,7 +61,7 @@ export interface ClientFileOptions {
   readonly clock?: Clock;
 }
 
-/** The client certificate kept in `dir` under `file`, issued when it is missing, near its end or for somebody else. */
+/** The client certificate stored in `dir` under `file`; issued if it is missing, about to expire or for another user. */
 export async function ensureClientCertificate(
   dir: string,
   ca: CertificatePair,
@@ -127,7 +127,7 @@ async function ensureServiceAccountKey(dir: string): Promise<ClusterPki["service
   return { privateKey, publicKey };
 }
 
-/** Tokens that were signed with another key are good for nobody: a person must decide. */
+/** Tokens that were signed with another key would become invalid, so an administrator must decide. */
 function readablePublicKey(path: string, privateKey: string): string {
   try {
     return publicKeyOf(privateKey);
@@ -164,7 +164,7 @@ function isUsable(
   const certificate = new X509Certificate(pair.cert);
   const isOurs = certificate.verify(new X509Certificate(ca.cert).publicKey);
   const leftMs = certificate.validToDate.getTime() - clock.now();
-  // One that was made while the clock was ahead is good for nobody until its time comes.
+  // A certificate that was issued while the clock was ahead is not valid yet.
   const hasBegun = certificate.validFromDate.getTime() <= clock.now();
   return isOurs && hasBegun && leftMs > RENEW_BEFORE_MS && isCurrent(certificate);
 }

@@ -25,7 +25,7 @@ export function contextTag(n: number, form: "primitive" | "constructed"): number
   return (form === "constructed" ? 0xa0 : 0x80) | n;
 }
 
-/** What a reader throws for bytes that are no DER, or other DER than asked for. */
+/** Thrown by a reader for bytes that are not DER, or not the DER that was expected. */
 export class DerError extends Error {}
 
 /** The one element that `bytes` consist of. */
@@ -72,7 +72,7 @@ function elementAt(bytes: Buffer, start: number): Element {
 
 function longLength(bytes: Buffer, at: number, first: number): { length: number; size: number } {
   const count = first & 0x7f;
-  // Three bytes are 16 MiB, more than any request's body; an indefinite length is no DER.
+  // Three bytes are 16 MiB, more than any request's body; DER forbids an indefinite length.
   if (count === 0 || count > 3 || at + count >= bytes.length) throw new DerError("ASN.1 length is wrong");
   const length = bytes.readUIntBE(at + 1, count);
   if (length < 0x80 || bytes[at + 1] === 0) throw new DerError("ASN.1 length is not the shortest form");

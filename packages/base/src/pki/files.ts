@@ -1,7 +1,7 @@
 import { readFile, rename, unlink, writeFile } from "node:fs/promises";
 import { isObject } from "#json.ts";
 
-/** The text of a file, or undefined where there is none. */
+/** The text of a file; undefined if it does not exist. */
 export async function readIfPresent(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, "utf8");

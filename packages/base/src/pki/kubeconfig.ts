@@ -1,4 +1,4 @@
-/** Whose credentials a kubeconfig carries. */
+/** The credentials in a kubeconfig. */
 export type KubeconfigCredentials =
   | { readonly cert: string; readonly key: string }
   | { readonly token: string };

@@ -4,7 +4,7 @@ import { generatePrivateKey } from "./keys.ts";
 import { createCertificateRequest, parseCertificateRequest } from "./request.ts";
 
 describe("a request for a certificate", () => {
-  it("is read as it was written, whatever stands in the names", () => {
+  it("is read as it was written, whatever characters the names have", () => {
     const key = generatePrivateKey();
     const text = fc.stringMatching(/^[ -~\u{a0}-\u{2fff}]{1,20}$/u);
     fc.assert(

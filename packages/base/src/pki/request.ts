@@ -57,7 +57,7 @@ const HASHES: ReadonlyMap<string, string | null> = new Map([
 const PEM = /-----BEGIN ([^-\r\n]+)-----\r?\n([A-Za-z0-9+/=\r\n\t ]*)-----END ([^-\r\n]+)-----/;
 
 /**
- * Reads a request and checks that whoever made it holds the key.
+ * Parses a request and checks that its creator has the key.
  *
  * @throws {DerError} What is wrong with it.
  */
@@ -120,7 +120,7 @@ function parseName(name: Element | undefined): readonly NameAttribute[] {
     .map((it) => {
       const [oid, value] = childrenOf(it, Tag.sequence);
       if (value === undefined || !TEXT_TAGS.has(value.tag)) {
-        throw new DerError("x509: the subject has a value that is no text");
+        throw new DerError("x509: the subject has a value that is not text");
       }
       return { oid: readOid(oid), value: readText(value.content) };
     });

@@ -1,7 +1,7 @@
 import { type Clock, offsetClock, systemClock } from "#clock.ts";
 import { FleetError } from "#errors.ts";
 
-/** For tests: a machine that nobody keeps in time. Left out of the help. */
+/** For tests: simulates a machine with a wrong clock. Hidden from the help. */
 export const CLOCK_OFFSET_FLAG = "--clock-offset <seconds>";
 
 /** The clock that a program goes by. @param offset - What the flag says. @throws {FleetError} `OPTION_INVALID` */

@@ -3,7 +3,7 @@ import { parseDuration } from "#duration.ts";
 import type { LogLevel } from "#log.ts";
 
 /**
- * Commands that are called as programs in Go are: `-flag` is `--flag`, and truth values stand behind "=" or are left out.
+ * Parses flags as Go programs do: `-flag` is `--flag`, and a boolean is `--flag=VALUE` or `--flag` alone.
  * Sources: package flag of Go; k8s.io/klog/v2.
  */
 

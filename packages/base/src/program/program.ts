@@ -10,7 +10,7 @@ export interface ProgramContext {
   /** Aborts on SIGTERM and SIGINT. */
   readonly signal: AbortSignal;
   readonly log: Logger;
-  /** Tells whoever started the program that it serves. Safe to call again. */
+  /** Reports readiness to the parent process. Safe to call again. */
   ready(): void;
 }
 
@@ -26,8 +26,8 @@ export const READY_FD_FLAG = [
 ] as const;
 
 /**
- * Runs a program until it returns or a signal ends it. An error is told once and ends the process with code 1, or 2
- * where the command line is at fault: in the log, or on a terminal as people read it.
+ * Runs a program until it returns or a signal ends it. An error is reported once, in the log or in plain text on a terminal,
+ * and ends the process with code 1, or 2 if the command line is wrong.
  * A second SIGINT or SIGTERM ends it at once.
  */
 export async function runProgram(
@@ -45,7 +45,7 @@ export async function runProgram(
   process.on("SIGTERM", onSignal);
   process.on("SIGINT", onSignal);
   let readyFd = parseReadyFd(flags.readyFd);
-  // Waits of ours do not keep a process alive: while one retries with nothing open, the program must not just end.
+  // Waits of the clock do not keep a process alive: while one retries with nothing open, the program must not exit.
   const keepAlive = setInterval(() => {}, 0x7f_ff_ff_ff);
   const ready = (): void => {
     log.info("ready");
@@ -58,7 +58,7 @@ export async function runProgram(
       writeSync(fd, "ready\n");
       closeSync(fd);
     } catch (error) {
-      log.debug("nobody waits for readiness", { error: messageOf(error) });
+      log.debug("no process waits for readiness", { error: messageOf(error) });
     }
   };
   try {

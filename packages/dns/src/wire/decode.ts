@@ -30,7 +30,7 @@ export function decodeMessage(bytes: Uint8Array): Message {
   if (least > reader.left) throw malformed("its counts promise more than it holds", reader.at);
   const questions = readQuestions(reader, questionCount);
   const noEdns = (): never => {
-    throw malformed("an OPT record stands outside the additional section", reader.at);
+    throw malformed("an OPT record is outside the additional section", reader.at);
   };
   const answers = readRecords(reader, answerCount, noEdns);
   const authorities = readRecords(reader, authorityCount, noEdns);

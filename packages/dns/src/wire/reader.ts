@@ -66,7 +66,7 @@ export class MessageReader {
   }
 
   /**
-   * A name, with pointers followed. A pointer must lead to before the run of labels in which it stands, so that each jump
+   * A name, with pointers followed. A pointer must point before the run of labels that contains it, so that each jump
    * goes strictly backwards and no loop is possible (RFC 1035 section 4.1.4 says "prior occurrence").
    */
   name(): string {

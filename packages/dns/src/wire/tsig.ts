@@ -19,7 +19,7 @@ export interface TsigKey {
   readonly secret: Uint8Array;
 }
 
-/** Errors of TSIG, which stand in the record and not in the header (RFC 8945, section 3). */
+/** Errors of TSIG, which are in the record and not in the header (RFC 8945, section 3). */
 const ERRORS: Readonly<Record<number, string>> = {
   16: "BADSIG",
   17: "BADKEY",
@@ -29,7 +29,7 @@ const ERRORS: Readonly<Record<number, string>> = {
 
 export interface SignedMessage {
   readonly bytes: Buffer;
-  /** What the answer's signature covers beside the answer. */
+  /** The part of the answer's signature input that is not in the answer. */
   readonly mac: Uint8Array;
 }
 
@@ -57,7 +57,7 @@ export function signMessage(
   requestMac?: Uint8Array,
 ): SignedMessage {
   if (message.edns !== undefined)
-    throw new FleetError("DNS_MALFORMED", "a signed DNS message of ours has no OPT record");
+    throw new FleetError("DNS_MALFORMED", "cannot sign a DNS message with an OPT record");
   const fields = { key: key.name, algorithm: ALGORITHM, time: Math.floor(nowMs / 1000), fudge: FUDGE };
   const unsigned = {
     ...fields,
@@ -126,7 +126,7 @@ function withLength(mac: Uint8Array): Uint8Array {
   return writer.take(writer.at);
 }
 
-/** What is signed beside the message: the record without what depends on the signature (RFC 8945, section 4.3.3). */
+/** The signature input in addition to the message: the record without what depends on the signature (RFC 8945, section 4.3.3). */
 function variables(tsig: Tsig): Uint8Array {
   const writer = new MessageWriter();
   writer.uncompressedName(foldName(tsig.key));

@@ -8,8 +8,8 @@ const MAX_POINTER = 0x3fff;
 export class MessageWriter {
   #bytes: Buffer = Buffer.allocUnsafe(512);
   /**
-   * Folded name, and each tail of it → where it stands. Once a name was taken back, no further name may be written. Made when
-   * a second name comes: most answers repeat one name, which needs no more than a comparison.
+   * Folded name, and each tail of it → its offset. After a name was removed, no further name may be written. Created with
+   * the second name: most answers repeat one name, which needs only a comparison.
    */
   #names: Map<string, number> | undefined;
   #first = "";
@@ -58,7 +58,7 @@ export class MessageWriter {
     this.at += text.length;
   }
 
-  /** A name, whose longest tail that stands in the message already becomes a pointer. */
+  /** A name, whose longest tail that is already in the message becomes a pointer. */
   name(name: string): void {
     const folded = foldName(name);
     if (folded === this.#first) {

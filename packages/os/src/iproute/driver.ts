@@ -33,8 +33,8 @@ export async function readNetwork(devices: Iterable<string>, options: IpOptions)
 }
 
 /**
- * Passes after which a difference is not ours to mend. The first does nearly always; deleting a device's last address of
- * a family takes the neighbours and routes of that family along, which the second puts back.
+ * Passes after which a difference cannot be repaired. One is nearly always enough; deleting a device's last address of
+ * a family removes the neighbours and routes of that family too, which the second pass restores.
  */
 const PASSES = 4;
 

@@ -64,7 +64,7 @@ function parseRoutes(text: string, defaultPrefix: string): readonly Route[] {
 
 function parseHop(hop: Record<string, unknown>): Hop {
   const { gateway, flags, dev } = hop;
-  // A next hop of the other family (RFC 5549) stands under another name.
+  // A next hop of the other family (RFC 5549) has another field.
   const via = isObject(hop["via"]) ? hop["via"]["host"] : gateway;
   return {
     device: String(dev),

@@ -11,7 +11,7 @@ import {
 } from "./lines.ts";
 import { addressWord, interfaceAddressWord, prefixWord } from "./words.ts";
 
-/** Addresses, routes and permanent neighbours of some devices. Everything of other devices is somebody else's. */
+/** Addresses, routes and permanent neighbours of some devices. Other devices are not touched. */
 export interface NetworkState {
   readonly addresses: readonly { readonly device: string; readonly address: string }[];
   /** Of the main table. */

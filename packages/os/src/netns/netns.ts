@@ -32,8 +32,8 @@ export async function createNetns(path: string, signal: AbortSignal): Promise<vo
 }
 
 /**
- * Takes the name away, in this mount namespace and, by removing the file, in all others. The namespace ends with the
- * last process in it and the last open file of it. A path that is absent is no error.
+ * Removes the name, in this mount namespace and, by deleting the file, in all others. The namespace ends with its last
+ * process and last open file. An absent path is not an error.
  */
 export async function deleteNetns(path: string, signal: AbortSignal): Promise<void> {
   checkPath(path);

@@ -31,7 +31,7 @@ async function inodeOfProcess(pid: number): Promise<number | undefined> {
   try {
     return await netnsInode(`/proc/${pid}/ns/net`);
   } catch {
-    // Ended meanwhile, or another user's: either way not one that we could have started in there.
+    // It has ended since, or belongs to another user; either way this process did not start it there.
     return undefined;
   }
 }

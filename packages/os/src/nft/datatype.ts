@@ -21,7 +21,7 @@ const PROTOCOL_NAMES: ReadonlyMap<number, string> = new Map(
 /**
  * The one text of a value: equal values have equal texts, and the text is a single word of the nft grammar.
  *
- * @throws {FleetError} `OPTION_INVALID` or `ADDRESS_INVALID` for what is no value of `type`.
+ * @throws {FleetError} `OPTION_INVALID` or `ADDRESS_INVALID` if it is not a value of `type`.
  */
 export function canonicalPart(type: DataType, value: string | number): string {
   const text = String(value);

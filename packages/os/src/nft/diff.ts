@@ -69,8 +69,8 @@ function needsNewTable(actual: NftTable, desired: NftTable): boolean {
 }
 
 /**
- * nft 1.0.6 refuses rules that come later than a set declared with `typeof ... th dport`, wherever they stand
- * ("conflicting protocols specified: ip vs. th"). In the transaction that makes the set it takes them.
+ * nft 1.0.6 refuses rules that are added after a set declared with `typeof ... th dport`, in any chain
+ * ("conflicting protocols specified: ip vs. th"). It accepts them in the transaction that creates the set.
  */
 function refusesRules(actual: NftTable): boolean {
   return [...actual.sets.values()].some((set) => set.key.includes("integer"));
@@ -89,7 +89,7 @@ function diffContents(actual: NftTable, desired: NftTable): readonly NftOp[] {
   return [
     ...addMissing(actual, desired),
     ...staleChains.map((chain): NftOp => ({ verb: "replace-rules", chain, rules: [] })),
-    // Rules that let go of stale chains and sets stand before the deletions; they may name what was added above.
+    // Rules that release stale chains and sets come before the deletions; they may refer to what was added above.
     ...[...desired.chains]
       .filter(([chain, { rules }]) => !sameRules(actual.chains.get(chain), rules))
       .map(([chain, { rules }]): NftOp => ({ verb: "replace-rules", chain, rules })),

@@ -4,11 +4,11 @@ import type { NftTable, NftTableName } from "./state.ts";
 /** Reads and changes one nftables table. Implementations: exec.ts, netlink/driver.ts, fake.ts. */
 export interface NftDriver extends Disposable {
   /**
-   * What the kernel holds, whole: for a start and for the repair of a drift, not for the hot path. Undefined when there
-   * is no such table.
+   * The whole table in the kernel: for a start and for the repair of a drift, not for the hot path. Undefined if the
+   * table does not exist.
    */
   read(table: NftTableName, signal: AbortSignal): Promise<NftTable | undefined>;
-  /** What one map of the table holds now; empty where there is none. */
+  /** The elements of one map of the table; empty if it does not exist. */
   readMap(table: NftTableName, map: string, signal: AbortSignal): Promise<ReadonlyMap<string, string>>;
   /**
    * Carries out all of `ops`, or nothing. No packet sees a state between.

@@ -9,7 +9,7 @@ import type { NftSetSpec } from "./state.ts";
  */
 const JOINT = " . ";
 
-/** The key made of `parts`. @throws {FleetError} when one is no value of its type. */
+/** The key made of `parts`. @throws {FleetError} if one is not a value of its type. */
 export function elementKey(spec: NftSetSpec, parts: readonly (string | number)[]): string {
   return joinParts(spec.key, parts, spec.interval === true ? canonicalInterval : canonicalPart);
 }

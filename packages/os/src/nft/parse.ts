@@ -57,7 +57,7 @@ function parseSet(set: Record<string, unknown>): NftSet {
     key: typeList(set["type"]),
     ...(value === undefined ? {} : { value: value === "verdict" ? "verdict" : typeList(value) }),
     ...(flags.includes("interval") ? { interval: true } : {}),
-    // nft 1.0.6 does not print the flag "dynamic"; only sets that packets fill have time-outs here.
+    // nft 1.0.6 does not print the flag "dynamic"; here only sets that packets fill have timeouts.
     ...(flags.includes("timeout") ? { dynamic: true } : {}),
   };
   const elements = new Map<string, string>();
@@ -75,7 +75,7 @@ function typeList(value: unknown): readonly DataType[] {
 }
 
 function parseKey(spec: NftSetSpec, wrapped: unknown): string {
-  // An element with attributes of its own (a comment, a counter) stands one level deeper.
+  // An element with attributes (a comment, a counter) is one level deeper.
   const inner = isObject(wrapped) ? wrapped["elem"] : undefined;
   const key = isObject(inner) ? inner["val"] : wrapped;
   return orForeign(() => elementKey(spec, partsOf(key)), key);
@@ -101,7 +101,7 @@ function partOf(value: unknown): string | number {
   return typeof value === "number" ? value : String(value);
 }
 
-/** What is not of our making is kept under its JSON text, which no key or value of ours can equal. */
+/** Elements of other programs are kept under their JSON text, which never equals a key or value of this driver. */
 function orForeign(read: () => string, raw: unknown): string {
   try {
     return read();

@@ -70,7 +70,7 @@ function inLines<T>(head: string, items: readonly T[], render: (item: T) => stri
   return lines;
 }
 
-/** Most elements of a set that packets fill: what nft takes where nothing is said. */
+/** The most elements of a set that packets fill: nft's default. */
 const DYNAMIC_SIZE = 65_535;
 
 function kindOf(spec: NftSetSpec): "set" | "map" {

@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 import { FleetError } from "@fairlead/base/errors.ts";
 
 /**
- * One rule. The kernel gives a rule back in another spelling than it was written in, so rules are compared by the
- * digest of their text, which travels with them as their comment. A rule that someone else changed under our comment
- * goes unseen; one added without it, removed or moved does not.
+ * One rule. The kernel returns a rule in another spelling than it was written in, so rules are compared by the
+ * digest of their text, which is stored as their comment. A rule that another program changed without changing the
+ * comment is not detected; one that was added without a comment, removed or moved is.
  */
 export interface NftRule {
   readonly digest: string;
@@ -61,7 +61,7 @@ export function ruleComment(of: NftRule): string {
   return `${COMMENT_PREFIX}${of.digest}`;
 }
 
-/** The rule that a comment stands for. A rule of somebody else equals none of ours. */
+/** The rule that a comment identifies. A rule of another program never equals one of this driver. */
 export function ruleOfComment(comment: string | undefined): NftRule {
   if (comment === undefined || !comment.startsWith(COMMENT_PREFIX)) return { digest: "" };
   return { digest: comment.slice(COMMENT_PREFIX.length) };

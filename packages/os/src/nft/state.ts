@@ -2,8 +2,8 @@ import type { DataType } from "./datatype.ts";
 import type { NftRule } from "./rule.ts";
 
 /**
- * Contents of one nftables table as values: no handles, no counters, so that two states compare as data. Everything
- * outside the table is somebody else's.
+ * Contents of one nftables table as values: no handles, no counters, so that two states compare as data. Other tables
+ * are not touched.
  */
 export interface NftTable {
   readonly chains: ReadonlyMap<string, NftChain>;
@@ -40,7 +40,7 @@ export interface NftSetSpec {
   /** Addresses in keys are prefixes or single addresses; no two keys overlap. Default: false. */
   readonly interval?: boolean;
   /**
-   * Rules put elements in, each with a time-out of its own; what it holds is the packets' affair, and no difference.
+   * Rules add elements, each with its own timeout; the contents belong to the packets and are not compared.
    * Default: false.
    */
   readonly dynamic?: boolean;

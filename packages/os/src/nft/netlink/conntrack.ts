@@ -33,7 +33,7 @@ const COMPARE = { source: 1, destination: 2, protocol: 8 } as const;
 const FAMILIES = { IPv4: 2, IPv6: 10 } as const;
 const PROTOCOLS = { tcp: 6, udp: 17 } as const;
 const ENOENT = 2;
-/** nfgenmsg, which stands before the attributes. Unit: bytes. */
+/** nfgenmsg, which precedes the attributes. Unit: bytes. */
 const NFGENMSG_BYTES = 4;
 
 /** `enum tcp_conntrack` of linux/netfilter/nf_conntrack_tcp.h. */
@@ -57,7 +57,7 @@ const SILENT_STATES: ReadonlySet<number | undefined> = new Set([
 /** This side was the first to close (IP_CT_TCP_FLAG_CLOSE_INIT). */
 const CLOSED_FIRST = 4;
 
-/** Where a client sent to, and who answers. */
+/** The destination of a client, and the endpoint that answers. */
 export interface Flow {
   readonly destination: string;
   readonly destinationPort: number;
@@ -122,7 +122,7 @@ export function endFlows(
       }),
     );
     const failures = socket.transact(Buffer.concat(requests)).flatMap((it) => parseAcknowledgements(it));
-    // One that ended by itself meanwhile is gone all the same.
+    // A flow that has ended since needs no deletion.
     for (const { errno } of failures) if (errno !== ENOENT) check(errno, "change");
   }
   return stale.length;

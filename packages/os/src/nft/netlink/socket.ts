@@ -3,7 +3,7 @@ import { FleetError } from "@fairlead/base/errors.ts";
 
 /** A netlink socket to netfilter, through the C library: Node has none of its own. */
 export interface NetlinkSocket extends Disposable {
-  /** Sends one datagram and gives back what the kernel answered while it worked on it. */
+  /** Sends one datagram and returns what the kernel answered while it processed it. */
   transact(request: Uint8Array): readonly Uint8Array[];
 }
 
@@ -113,7 +113,7 @@ function inNamespace<T>(libc: LibC, netns: string, action: () => T): T {
   try {
     return action();
   } finally {
-    // Staying away would send everything that follows into the wrong network: there is no going on.
+    // Without the way back, everything that follows would be sent into the wrong network, so the process must end.
     if (libc.setns(home, CLONE_NEWNET) !== 0) process.abort();
   }
 }
