@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { messageOf } from "@fairlead/base/errors.ts";
 import { exec, start } from "@fairlead/base/exec.ts";
-import { VERSION } from "@fairlead/fairlead/version.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 import { untilInterrupted } from "@fairlead/fairlead/lab/context.ts";
 import { inOwnNamespace } from "@fairlead/fairlead/lab/user-namespace.ts";
 import { findSuite, PINNED, variableOf } from "./conformance/suite.ts";

@@ -11,7 +11,7 @@ import { parseArgs } from "node:util";
 import { messageOf } from "@fairlead/base/errors.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { findProgram } from "@fairlead/base/find-program.ts";
-import { VERSION } from "@fairlead/fairlead/version.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 import { findKubectl, searchPath } from "@fairlead/base/program/kubectl.ts";
 import { untilInterrupted } from "@fairlead/fairlead/lab/context.ts";
 import { inOwnNamespace } from "@fairlead/fairlead/lab/user-namespace.ts";

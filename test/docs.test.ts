@@ -5,7 +5,7 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { describe, expect, it } from "vitest";
 import { HUB_CRDS, MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { COMMANDS, loadCommand } from "@fairlead/fairlead/commands.ts";
-import { VERSION } from "@fairlead/fairlead/version.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const read = (path: string): string => readFileSync(join(root, path), "utf8");

@@ -1,5 +1,5 @@
 import { rmSync, writeFileSync } from "node:fs";
-import { VERSION } from "@fairlead/fairlead/version.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 import {
   authorities,
   libraries,

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { rootCertificates } from "node:tls";
 import { exec } from "@fairlead/base/exec.ts";
-import { VERSION } from "@fairlead/fairlead/version.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 import { debianParts, nodeParts, noticesOf, type Part } from "./parts.ts";
 import type { Content } from "./sbom.ts";
 import type { TarEntry } from "./tar.ts";

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempDisposableSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { VERSION } from "@fairlead/fairlead/version.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 import { buildBundle, buildOneFile } from "../bundle.ts";
 import { buildImage } from "../image/build.ts";
 import { pinnedNode } from "../image/content.ts";

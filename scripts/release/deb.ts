@@ -1,4 +1,4 @@
-import { VERSION } from "@fairlead/fairlead/version.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 import { file, withFolders } from "../image/content.ts";
 import type { TarEntry } from "../image/tar.ts";
 import { type Archiving, textOf, writeTgz } from "./files.ts";

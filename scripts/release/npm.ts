@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { VERSION } from "@fairlead/fairlead/version.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 import { file, LICENSE } from "../image/content.ts";
 import { noticesOf, type Part } from "../image/parts.ts";
 import { type Archiving, textOf, writeTgz } from "./files.ts";

@@ -7,7 +7,7 @@ import type { Secret } from "@fairlead/kube/api/core/v1/types.ts";
 import { readHubSecret } from "@fairlead/fleet/api/fairlead.dev/hub-secret.ts";
 import { chartFiles } from "../../scripts/chart-files.ts";
 import { COMMANDS, loadCommand } from "@fairlead/fairlead/commands.ts";
-import { VERSION } from "@fairlead/fairlead/version.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 import {
   at,
   chartFolder,

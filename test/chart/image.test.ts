@@ -19,7 +19,7 @@ import { buildBundle } from "../../scripts/bundle.ts";
 import { buildImage, IMAGE_NAME } from "../../scripts/image/build.ts";
 import { bundledParts } from "../../scripts/image/parts.ts";
 import { type TarEntry, writeTar } from "../../scripts/image/tar.ts";
-import { VERSION } from "@fairlead/fairlead/version.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 import { startTestServer } from "../../packages/apiserver/test/support.ts";
 import { checkout, until } from "../support/lab-fixture.ts";
 

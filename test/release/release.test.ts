@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exec, type ExecResult } from "@fairlead/base/exec.ts";
-import { VERSION } from "@fairlead/fairlead/version.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 import { buildBundle, buildOneFile } from "../../scripts/bundle.ts";
 import { libraries, pinnedNode } from "../../scripts/image/content.ts";
 import { buildRelease } from "../../scripts/release/build.ts";
@@ -109,7 +109,7 @@ describe("the npm package", () => {
   }, 60_000);
 
   it("installs a command that runs on Node 24", async () => {
-    expect((await run([bin, node], "fairlead", "--version")).stdout).toBe(`fairlead ${VERSION}\n`);
+    expect((await run([bin, node], "fairlead", "version")).stdout).toBe(`fairlead ${VERSION}\n`);
   });
 
   it("installs the native library that it needs", async () => {
@@ -135,7 +135,7 @@ describe("the npm package", () => {
   it.runIf(process.arch === "x64")("is a plugin of kubectl", async () => {
     const tools = folder("tools");
     await exec("ln", ["-s", KUBECTL, tools]);
-    expect((await run([bin, node, tools], "kubectl", "fairlead", "--version")).stdout).toBe(
+    expect((await run([bin, node, tools], "kubectl", "fairlead", "version")).stdout).toBe(
       `fairlead ${VERSION}\n`,
     );
   });
@@ -162,9 +162,9 @@ describe("the Debian package", () => {
   }, 60_000);
 
   it("is installed by dpkg into an empty root, and runs there", async () => {
-    const { stdout } = await exec("chroot", [root, "/usr/bin/fairlead", "--version"]);
+    const { stdout } = await exec("chroot", [root, "/usr/bin/fairlead", "version"]);
     expect(stdout).toBe(`fairlead ${VERSION}\n`);
-    expect((await exec("chroot", [root, "/usr/bin/kubectl-fairlead", "--version"])).stdout).toBe(stdout);
+    expect((await exec("chroot", [root, "/usr/bin/kubectl-fairlead", "version"])).stdout).toBe(stdout);
   });
 
   it("leaves its files as its list of files has them", async () => {
@@ -183,7 +183,13 @@ describe("the single executable", () => {
   });
 
   it("runs without Node", async () => {
-    expect((await fairlead("--version")).stdout).toBe(`fairlead ${VERSION}\n`);
+    expect((await fairlead("version")).stdout).toBe(`fairlead ${VERSION}\n`);
+  });
+
+  it("ends quietly if the reader of its output has gone", async () => {
+    const script = 'set -o pipefail; "$0" crds print --role hub | true; echo $?';
+    const { stdout, stderr } = await run([], "bash", "-c", script, join(folder("bin"), "fairlead"));
+    expect({ stdout, stderr }).toEqual({ stdout: "141\n", stderr: "" });
   });
 
   it("is one of its programs if it is called by that name", async () => {
@@ -210,6 +216,16 @@ describe("the single executable", () => {
       await kubectl("apply", "-f", manifest);
       await kubectl("wait", "--for=condition=Ready", "pod/echo", "--timeout=60s");
       expect((await fairlead("lab", "status")).stdout).toMatch(/member-1 .* 1\/1 +1\/1/);
+      const kubeconfig = (await fairlead("lab", "kubeconfig")).stdout.trim();
+      const versions = await fairlead("version", "--kubeconfig", kubeconfig, "--hub-context", "hub");
+      expect(versions.stdout).toBe(
+        [
+          "PROGRAM           VERSION   SKEW",
+          `client            ${VERSION}     none`,
+          `hub               ${VERSION}     -`,
+          `member member-1   ${VERSION}     none\n`,
+        ].join("\n"),
+      );
     } finally {
       expect((await fairlead("lab", "down")).stdout).toContain("Lab demo is down");
     }

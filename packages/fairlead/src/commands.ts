@@ -17,6 +17,10 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ["leave", { summary: "take a member out of the fleet", load: () => import("#leave/main.ts") }],
   ["drain", { summary: "send new requests of a member to the others", load: () => import("#drain/main.ts") }],
   ["status", { summary: "clusters, exports, imports and endpoints", load: () => import("#status/main.ts") }],
+  [
+    "version",
+    { summary: "versions of this program, the hub and the members", load: () => import("#version/main.ts") },
+  ],
   ["hub", { summary: "the manager that runs beside the hub", load: () => import("#hub/main.ts") }],
   ["member", { summary: "the manager that runs in each member", load: () => import("#member/main.ts") }],
   [

@@ -3,7 +3,7 @@ import { messageOf } from "@fairlead/base/errors.ts";
 import { nearest } from "@fairlead/base/text.ts";
 import { exitCodeOf, MISUSE } from "@fairlead/base/program/people.ts";
 import { COMMANDS, loadCommand } from "./commands.ts";
-import { VERSION } from "./version.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 
 /**
  * What the one executable does. Only the module of the command that was asked for is loaded, so that each program starts with no

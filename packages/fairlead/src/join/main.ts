@@ -10,7 +10,7 @@ import type { JoinOptions } from "@fairlead/fleet/cli/fleet/join-options.ts";
 import type { Change, Report } from "@fairlead/fleet/cli/fleet/steps.ts";
 import { type Prefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import { KUBECONFIG_FLAG, loadContext, refuseSameDefault } from "#shared/contexts.ts";
-import { VERSION } from "#version.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { printResult, resultOption } from "#shared/output.ts";
 import { runForPeople } from "@fairlead/base/program/people.ts";

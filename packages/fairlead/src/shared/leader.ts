@@ -7,6 +7,8 @@ import {
 import { delay } from "@fairlead/base/clock.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { noHealth } from "@fairlead/base/health.ts";
+import { VERSION } from "@fairlead/base/version.ts";
+import { VERSION_ANNOTATION } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { runAsLeaderOfAll } from "@fairlead/kube/election/leader.ts";
 import { ensureNamespace } from "@fairlead/kube/objects/namespaces.ts";
@@ -48,6 +50,7 @@ export async function runElected(
   const { client, leases, namespace = FLEET_SYSTEM_NAMESPACE, side, isElected, deps } = election;
   const options = {
     namespace,
+    annotations: { [VERSION_ANNOTATION]: VERSION },
     identity: `${hostname()}_fairlead-${side}-${randomBytes(6).toString("hex")}`,
   };
   // One cluster may be hub and member: each keeps others out for both.

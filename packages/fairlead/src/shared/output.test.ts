@@ -45,6 +45,7 @@ it("every command that prints data takes -o with the same words", async () => {
     drain: RESULT_OUTPUTS,
     "dns setup": RESULT_OUTPUTS,
     "crds print": OBJECT_OUTPUTS,
+    version: RESULT_OUTPUTS,
   });
 });
 

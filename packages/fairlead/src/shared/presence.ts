@@ -3,6 +3,8 @@ import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import { delay } from "@fairlead/base/clock.ts";
 import { microTimestamp } from "@fairlead/kube/objects/conditions.ts";
+import { VERSION } from "@fairlead/base/version.ts";
+import { VERSION_ANNOTATION } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 
@@ -27,7 +29,11 @@ export async function keepPresence(
     const spec = { holderIdentity: identity, leaseDurationSeconds: LEASE_SECONDS, renewTime };
     try {
       const before = await client.find(LEASES, objectKey(namespace, name), { signal });
-      const after: Lease = { ...(before ?? { metadata: { namespace, name } }), spec };
+      const metadata = {
+        ...(before?.metadata ?? { namespace, name }),
+        annotations: { ...before?.metadata.annotations, [VERSION_ANNOTATION]: VERSION },
+      };
+      const after: Lease = { ...before, metadata, spec };
       if (before === undefined) await client.create(LEASES, after, { signal });
       else await client.update(LEASES, after, { signal });
     } catch (error) {

@@ -29,7 +29,13 @@ function candidate(
   const stop = new AbortController();
   const state = { leads: false, ended: "" };
   const { offsetMs = 0, isColleague = () => false } = unusual;
-  const options = { namespace: "fleet-system", name: "hub", identity, isColleague };
+  const options = {
+    namespace: "fleet-system",
+    name: "hub",
+    identity,
+    isColleague,
+    annotations: { version: "1" },
+  };
   const deps = {
     clock: offsetClock(clock, offsetMs),
     rng: seededRng(7),
@@ -108,6 +114,15 @@ describe("leader election", () => {
     expect(one.state.leads).toBe(true);
     expect(Date.parse(lease()?.renewTime ?? "")).toBeGreaterThan(Date.UTC(2026, 0, 1, 0, 0, 54));
     expect(lease()?.acquireTime).toBe("2026-01-01T00:00:00.000000Z");
+  });
+
+  it("writes the annotations of its options on the lease, and keeps those of others", async () => {
+    const metadata = { namespace: "fleet-system", name: "hub", annotations: { theirs: "kept" } };
+    await client.create(LEASES, { metadata, spec: { holderIdentity: "" } });
+    candidate("one");
+    await clock.advance(5000);
+    const { items } = await client.list(LEASES);
+    expect(items[0]?.metadata.annotations).toEqual({ theirs: "kept", version: "1" });
   });
 
   it("lets one lead at a time, and the next at once when the lease is given back", async () => {

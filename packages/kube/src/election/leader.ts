@@ -12,6 +12,8 @@ export interface LeaderElectionOptions {
   readonly name: string;
   /** Unique among the candidates: host name and a random part. */
   readonly identity: string;
+  /** Written on the Lease with each renewal. */
+  readonly annotations?: Readonly<Record<string, string>>;
   /** How long others wait before they take over from a silent leader. Unit: seconds. Default: 15. */
   readonly leaseSeconds?: number;
   /** How long the leader tries to renew before it gives up. Unit: seconds. Default: 10. */
@@ -26,7 +28,13 @@ export interface LeaderElectionOptions {
 }
 
 /** Source of the numbers and rules: client-go, tools/leaderelection. */
-const DEFAULTS = { leaseSeconds: 15, renewSeconds: 10, retrySeconds: 2, isColleague: () => false };
+const DEFAULTS = {
+  leaseSeconds: 15,
+  renewSeconds: 10,
+  retrySeconds: 2,
+  annotations: {},
+  isColleague: () => false,
+};
 
 /** A program that stops does not wait longer than this for a server that does not answer. Unit: milliseconds. */
 const RELEASE_LIMIT_MS = 5000;
@@ -225,9 +233,9 @@ class Candidate {
   async #readAndTake(signal: AbortSignal): Promise<boolean> {
     const lease = await this.#look(signal);
     if (lease === undefined) {
-      const { namespace, name } = this.#options;
-      const spec = this.#spec(undefined);
-      this.#note(await this.#client.create(LEASES, { metadata: { namespace, name }, spec }, { signal }));
+      const { namespace, name, annotations } = this.#options;
+      const fresh: Lease = { metadata: { namespace, name, annotations }, spec: this.#spec(undefined) };
+      this.#note(await this.#client.create(LEASES, fresh, { signal }));
       return true;
     }
     const holder = lease.spec?.holderIdentity ?? "";
@@ -249,7 +257,9 @@ class Candidate {
   }
 
   async #write(lease: Lease, options: CallOptions): Promise<boolean> {
-    this.#note(await this.#client.update(LEASES, { ...lease, spec: this.#spec(lease) }, options));
+    const annotations = { ...lease.metadata.annotations, ...this.#options.annotations };
+    const metadata = { ...lease.metadata, annotations };
+    this.#note(await this.#client.update(LEASES, { ...lease, metadata, spec: this.#spec(lease) }, options));
     return true;
   }
 

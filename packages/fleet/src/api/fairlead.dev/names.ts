@@ -78,3 +78,6 @@ export const UNITED_PORTS = "union";
 
 /** On users' objects: False while their cluster has left the fleet; not there otherwise. */
 export const ACTIVE_CONDITION = "fairlead.dev/Active";
+
+/** On the Leases of hub and members: the version of the program that renews it. */
+export const VERSION_ANNOTATION = "fairlead.dev/version";

@@ -1,8 +1,10 @@
 import { MEMBER_NAME_LABEL } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { VERSION_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { type Clock, delay } from "@fairlead/base/clock.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { microTimestamp } from "@fairlead/kube/objects/conditions.ts";
 import type { CallOptions } from "@fairlead/kube/types.ts";
@@ -167,11 +169,14 @@ async function writeLease(
     renewTime: microTimestamp(deps.clock.now()),
   };
   // The label, too, each time: a Lease that somebody took it off is none for the hub.
-  const labels = { [MEMBER_NAME_LABEL]: cluster };
+  const metadata = {
+    labels: { [MEMBER_NAME_LABEL]: cluster },
+    annotations: { [VERSION_ANNOTATION]: VERSION },
+  };
   try {
-    await hub.mergePatch(LEASES, objectKey(namespace, cluster), { metadata: { labels }, spec }, options);
+    await hub.mergePatch(LEASES, objectKey(namespace, cluster), { metadata, spec }, options);
   } catch (error) {
     if (!hasCode(error, "API_NOT_FOUND")) throw error;
-    await hub.create(LEASES, { metadata: { namespace, name: cluster, labels }, spec }, options);
+    await hub.create(LEASES, { metadata: { namespace, name: cluster, ...metadata }, spec }, options);
   }
 }
