@@ -1,9 +1,9 @@
 /**
- * A lab in which programs die and stand still, links are cut, Deployments are scaled, exports withdrawn and pods deleted,
- * at random and all at once: no new flow goes where it must not go, each that fails has a reason, and after it all is
- * exactly as it should be.
+ * A lab in which, at random and all at once, programs die or are suspended, links are cut, Deployments are scaled, exports
+ * are withdrawn and pods are deleted: no new flow reaches a wrong endpoint, each failed flow has a reason, and at the end
+ * everything is exactly as it should be.
  *
- * `npm run test:chaos -- --minutes 60 --seed 7` goes on for longer.
+ * `npm run test:chaos -- --minutes 60 --seed 7` runs longer.
  */
 
 import { afterAll, beforeAll, it } from "vitest";
@@ -19,7 +19,7 @@ import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const SEED = Number(process.env["CHAOS_SEED"] ?? 1);
 const LASTS_MS = Number(process.env["CHAOS_MINUTES"] ?? 1.5) * 60_000;
-/** After so long everything is mended and looked at. Unit: milliseconds. */
+/** After each round of this length everything is repaired and checked. Unit: milliseconds. */
 const ROUND_MS = 90_000;
 /** For the lab, and for what comes after each round. Unit: milliseconds. */
 const MORE_MS = 180_000;

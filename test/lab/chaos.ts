@@ -1,4 +1,4 @@
-/** Breaks a lab at random, and changes it meanwhile: what is done next is decided by a seed. */
+/** Breaks and changes a lab at random; a seed decides what is done next. */
 
 import { DEPLOYMENTS } from "@fairlead/kube/api/apps/v1/types.ts";
 import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
@@ -20,15 +20,15 @@ export interface ChaosPlan {
   readonly namespace: string;
 }
 
-/** How long after a fault was mended its traces may show: programs start, watches come back. Unit: milliseconds. */
+/** How long after a fault ended its effects may last: programs start, watches resume. Unit: milliseconds. */
 const SETTLE_MS = 5000;
 /** Longest that one call to a server that may be dead takes. Unit: milliseconds. */
 const CALL_MS = 3000;
 
-/** What was done, for whoever reads of a violation. */
+/** The log of what was done, printed with a violation. */
 export type ChaosLog = readonly { readonly atMs: number; readonly what: string }[];
 
-/** Lets chaos reign for a while. All that was broken is mended in the end; what was changed is not. */
+/** Breaks and changes the lab for a while. At the end everything broken is repaired; changes stay. */
 export async function reign(plan: ChaosPlan, seed: number, lastsMs: number): Promise<ChaosLog> {
   const chaos = new Chaos(plan, systemClock.now() + lastsMs);
   await Promise.all([
@@ -54,7 +54,7 @@ class Chaos {
     while (systemClock.now() < this.#untilMs) await act(rng);
   }
 
-  /** Kills a program, or lets it stand still. */
+  /** Kills a program, or suspends it. */
   async breakProgram(rng: Rng): Promise<void> {
     const { lab } = this.#plan;
     const program = pick(rng, this.#programs());
@@ -191,7 +191,7 @@ class Chaos {
   }
 }
 
-/** What a program that is dead or stands still may do to flows. */
+/** The effects that a dead or suspended program may have on flows. */
 function marksOf(
   program: string,
   members: readonly string[],

@@ -112,7 +112,7 @@ describe.skipIf(HELM === undefined)("a fleet out of the charts", () => {
     );
   });
 
-  it("goes on when the pod that acts is gone", async () => {
+  it("fails over when the leader's pod is deleted", async () => {
     const holder = async (): Promise<string> =>
       (
         await lab.kubectl(MEMBER, [

@@ -57,7 +57,7 @@ describeOnKernel("the commands of a lab", () => {
     expect(contexts.stdout.trim().split("\n").toSorted()).toEqual(["hub", "member-1"]);
   });
 
-  it("logs prints the log of a program, its last lines, and what comes to it", async () => {
+  it("logs prints the log of a program, its last lines, and new lines", async () => {
     const all = await output("lab", "logs", "--name", "ecli", "hub/apiserver");
     expect(all.stdout).toContain('"msg":"ready"');
     const last = await output("lab", "logs", "--name", "ecli", "--tail", "1", "hub/apiserver");
@@ -106,7 +106,7 @@ describeOnKernel("the commands of a lab", () => {
     expect(here).toMatchObject({ exitCode: 7, stdout: "hub\n" });
   });
 
-  it("shell takes what stands behind -- for a command, with a place and without one", async () => {
+  it("shell runs the command after --, in a place or without one", async () => {
     const at = await output("lab", "shell", "--name", "ecli", "member-1-node-1", "--", "hostname", "-I");
     expect(at.stdout).toContain(lab.cluster("member-1").nodes[0]?.address.v4);
     const nowhere = await output("lab", "shell", "--name", "ecli", "--", "sh", "-c", "echo $KUBECONFIG");
@@ -147,7 +147,7 @@ describeOnKernel("the commands of a lab", () => {
     expect(stdout).toBe("member-1/dns was not dead.\n");
   });
 
-  it("up that is interrupted says how to go on", async () => {
+  it("up that is interrupted explains how to continue", async () => {
     const child = start(`${checkout}bin/fairlead`, ["lab", "up", "--name", "ehalf", "--members", "1"], {
       stdio: ["ignore", "pipe", "pipe"],
       env: { PATH: process.env["PATH"] ?? "", FAIRLEAD_STATE: lab.stateRoot },
@@ -160,7 +160,7 @@ describeOnKernel("the commands of a lab", () => {
     child.stdout?.once("data", () => child.kill("SIGINT"));
     expect(await ended).toBe(130);
     expect(said).toBe(
-      "fairlead lab: interrupted. Lab ehalf may be partly up: run fairlead lab up again to go on, or fairlead lab down to take it away.\n",
+      'fairlead lab: interrupted: lab ehalf may be partly up; run "fairlead lab up" again to continue, or "fairlead lab down" to remove it\n',
     );
     await output("lab", "down", "--name", "ehalf");
   });
@@ -175,7 +175,7 @@ describeOnKernel("the commands of a lab", () => {
     expect(stderr).toContain("Set FAIRLEAD_STATE");
   });
 
-  it("kubectl debug of a node is told that there is no hostPath", async () => {
+  it("kubectl debug of a node reports that hostPath is not supported", async () => {
     const volumes = [{ name: "host-root", hostPath: { path: "/" } }];
     const spec = {
       containers: [{ name: "debugger", image: "busybox" }],

@@ -137,7 +137,7 @@ describe("@kubernetes/client-node", () => {
     await lab.kubectl(CLUSTER, ["wait", "--for=condition=Ready", `pod/${pod}`]);
   });
 
-  it("runs a command with input, and is told its exit code", async () => {
+  it("runs a command with input, and receives its exit code", async () => {
     const output = new PassThrough();
     const input = new PassThrough();
     input.end("given\n");

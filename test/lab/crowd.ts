@@ -14,13 +14,13 @@ const PLACES = 1;
 const TURN_MS = 1000;
 
 export interface Crowd extends AsyncDisposable {
-  /** How many requests of others were told to come later, by user. */
+  /** The number of rejected requests (429) of other users, by user. */
   refused(): Readonly<Record<string, number>>;
 }
 
 /**
  * Half of the time the one place for requests that write is taken, by a request that the server is in no hurry with: a pod waits for the
- * ServiceAccount of its namespace, which nobody makes on a hub. Administrators get through.
+ * ServiceAccount of its namespace, which no controller creates on a hub. Administrators get through.
  */
 export async function crowd(lab: TestLab, cluster: string): Promise<Crowd> {
   await using stack = new AsyncDisposableStack();

@@ -1,4 +1,4 @@
-/** How the tests break a lab in ways that `fairlead lab kill` does not know, and mend it. */
+/** Faults that `fairlead lab kill` does not offer, and their repair. */
 
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -23,26 +23,26 @@ export async function revive({ name, stateRoot, topology }: TestLab): Promise<vo
   await runFairlead(stateRoot, upArgs({ name, members, nodes, flags }));
 }
 
-/** A program that stands still, as on a machine that hangs: its connections stay, and it hears of nothing. */
+/** Suspends a program, as on a machine that hangs: its connections stay, and it receives nothing. */
 export function freeze(lab: TestLab, program: string): Disposable {
   const pid = pidOf(lab, program);
   process.kill(pid, "SIGSTOP");
   return { [Symbol.dispose]: () => void process.kill(pid, "SIGCONT") };
 }
 
-/** A program that stands still most of the time: whatever it is asked takes up to two seconds and a bit. */
+/** Suspends a program most of the time: each request takes up to two seconds and a bit. */
 export function slowDown(lab: TestLab, program: string): Disposable {
   const pid = pidOf(lab, program);
   let timer: Disposable | undefined;
-  const stand = (): void => {
+  const suspend = (): void => {
     process.kill(pid, "SIGSTOP");
     timer = systemClock.after(2000, run);
   };
   const run = (): void => {
     process.kill(pid, "SIGCONT");
-    timer = systemClock.after(300, stand);
+    timer = systemClock.after(300, suspend);
   };
-  stand();
+  suspend();
   return {
     [Symbol.dispose]() {
       timer?.[Symbol.dispose]();
@@ -52,8 +52,8 @@ export function slowDown(lab: TestLab, program: string): Disposable {
 }
 
 /**
- * Makes a dead API server forget its past, not its objects, as one whose watch cache or etcd was compacted meanwhile:
- * when it is back every watch that goes on from before gets 410 Gone.
+ * Makes a dead API server lose its history, not its objects, as if its watch cache or etcd had been compacted:
+ * when it is back, every watch that resumes from an earlier version gets 410 Gone.
  */
 export function forgetPast(lab: TestLab, cluster: string): void {
   const db = new DatabaseSync(join(lab.layout.cluster(cluster), "apiserver", "journal.db"), {
@@ -69,14 +69,14 @@ export function forgetPast(lab: TestLab, cluster: string): void {
   }
 }
 
-/** Where packets vanish: nobody is told. */
+/** Where packets are dropped silently. */
 export type Cut =
   /** From one cluster to the other, in this direction only. */
   | { readonly from: string; readonly to: string }
   /** Between a cluster and all others. The test itself still reaches its API server. */
   | { readonly around: string };
 
-/** Packets vanish, of connections that stand too, until `heal`. */
+/** Drops packets, also those of established connections, until `heal`. */
 export async function cut(lab: TestLab, ...cuts: readonly Cut[]): Promise<void> {
   const rules = cuts.flatMap((it) => rulesOf(lab, it)).map((it) => `    ${it} drop`);
   const table = [

@@ -1,4 +1,4 @@
-/** Flows that go on while the clocks of a fleet are wrong, each by another part of a day. */
+/** Flows that continue while the clocks of a fleet are wrong, each by a different part of a day. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
@@ -30,7 +30,7 @@ const certificateOf = async (member: string): Promise<string | undefined> =>
     "tls.crt"
   ];
 
-/** Nobody is late for the hub, whatever the clocks say, and nobody joins anew. */
+/** The hub sees every member renew its lease, whatever the clocks show, and no member joins again. */
 async function untilAllHealthy(): Promise<void> {
   await eventually(await world.lab.client("hub"), MEMBER_CLUSTERS, (all) =>
     all.every((it) =>
@@ -63,7 +63,7 @@ describeOnKernel("a fleet whose clocks are wrong", () => {
       await untilAllHealthy();
       await restarted(world.lab, ...SKEWS.keys());
       await untilAllHealthy();
-      // Thirty days are not over after one: nothing was asked for anew.
+      // The certificate is valid for 30 days, so one day does not renew it.
       expect(await certificateOf(ONE)).toBe(certificate);
     });
   });

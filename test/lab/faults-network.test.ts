@@ -1,4 +1,4 @@
-/** Flows that go on while packets between clusters vanish, and nobody is told. */
+/** Flows that continue while packets between clusters are silently dropped. */
 
 import { afterAll, beforeAll, it } from "vitest";
 import { type Cut, cut, die, heal, revive } from "./fault-tools.ts";
@@ -40,7 +40,7 @@ describeOnKernel("a fleet whose network breaks", () => {
     });
   });
 
-  it("leaves a cluster from which every packet vanishes, which goes on by itself, and uses it again", async () => {
+  it("avoids a cluster whose packets are all dropped and which still serves itself, and then uses it again", async () => {
     await world.suffer(async (beganMs) => {
       const ends = [world.checker.mark("unreachable", ONE), world.checker.mark("unheard", ONE)];
       await cut(world.lab, { around: ONE });

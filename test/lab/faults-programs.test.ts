@@ -1,4 +1,4 @@
-/** Flows that go on while the programs of a fleet die, stand still and forget, and people delete what they made. */
+/** Flows that continue while programs of a fleet die, hang or lose their state, and users delete what the programs created. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
@@ -22,7 +22,7 @@ import { describeOnKernel } from "../support/netns-fixture.ts";
 const [ONE, TWO] = EXPORTERS;
 let world: FaultyLab;
 
-/** Waits until the hub tells of so many endpoints of a cluster. */
+/** Waits until the view has this number of endpoints of a cluster. */
 async function untilInView(cluster: string, count: number): Promise<void> {
   await eventually(await world.lab.client("hub"), ENDPOINT_SLICE_IMPORTS, (slices) => {
     const of = slices.filter(
@@ -55,10 +55,10 @@ async function rob(member: string, of: Resource, labelSelector: string): Promise
   await world.checker.untilAnsweredBy(EXPORTERS);
 }
 
-async function leaveAndReturn(member: string, meanwhile: () => Promise<void>): Promise<void> {
+async function leaveAndReturn(member: string, between: () => Promise<void>): Promise<void> {
   const client = await world.lab.client(member);
   await client.delete(MCS_SERVICE_EXPORTS, objectKey(HELLO.namespace, HELLO.name));
-  await meanwhile();
+  await between();
   await client.create(MCS_SERVICE_EXPORTS, { metadata: HELLO });
   await world.checker.untilAnsweredBy(EXPORTERS);
 }
@@ -105,7 +105,7 @@ describeOnKernel("a fleet whose programs die, and whose objects are deleted", ()
     ["without its watch cache", true],
   ])("takes over what was withdrawn while the hub's API server restarted %s", async (_, isForgetful) => {
     await world.suffer(async () => {
-      // What stands still keeps the version that it saw last, and asks to go on from there.
+      // A suspended program keeps the version that it saw last, and resumes its watch from there.
       const end = world.checker.mark("unmanaged", IMPORTER);
       {
         using _still = freeze(world.lab, `${IMPORTER}/member`);
@@ -139,7 +139,7 @@ describeOnKernel("a fleet whose programs die, and whose objects are deleted", ()
     });
   });
 
-  it("is out for half a second at most where somebody deletes what an importer made, and keeps its address", async () => {
+  it("fails for at most half a second if a user deletes an importer's objects, and keeps its address", async () => {
     await world.suffer(async () => {
       const addresses = await addressesOf(IMPORTER);
       for (const member of [IMPORTER, ONE]) {

@@ -1,4 +1,4 @@
-/** Flows that go on while API servers are slow, or say that there are too many requests. */
+/** Flows that continue while API servers are slow or answer 429 (too many requests). */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { crowd } from "./crowd.ts";
@@ -24,7 +24,7 @@ describeOnKernel("a fleet whose API servers are overloaded", () => {
 
   it("drops nothing that serves, and passes changes on, while an importer's own API server takes two seconds", async () => {
     await world.suffer(async () => {
-      // Nobody there hears of a withdrawal, or can act on it, before its API server says so.
+      // No program there learns of a withdrawal, or can act on it, before its API server delivers it.
       const end = world.checker.mark("unmanaged", IMPORTER);
       {
         using _slow = slowDown(world.lab, `${IMPORTER}/apiserver`);

@@ -1,4 +1,4 @@
-/** A hub, two clusters that export a service and import it, and one that only imports it; flows go on in all three. */
+/** A hub, two clusters that export and import a service, and one that only imports it; flows run in all three. */
 
 import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { delay, systemClock } from "@fairlead/base/clock.ts";
@@ -24,8 +24,8 @@ export interface FaultyLab extends AsyncDisposable {
   /** Pods of the service in one cluster. Those that go serve for a while yet, as the guide asks of servers. */
   scale(cluster: string, replicas: number): Promise<void>;
   /**
-   * Runs a fault, mends what is left of it, and checks everything: the flows since it began, that they come from both
-   * clusters again, and that a fresh start would be no different.
+   * Runs a fault, repairs the rest of it, and checks everything: the flows since it began, that both clusters answer
+   * again, and that freshly started programs would decide the same.
    */
   suffer(fault: (beganMs: number) => Promise<void>): Promise<void>;
 }
@@ -85,7 +85,7 @@ async function untilGone(lab: TestLab, cluster: string): Promise<void> {
   );
 }
 
-/** A server that goes on serving until proxies everywhere have heard that it goes. */
+/** A server that keeps serving until all proxies have learned that it terminates. */
 function graceful(deployment: ReturnType<typeof echoDeployment>): object {
   const spec = deployment["spec"] as { template: { spec: { containers: object[] } } };
   const lifecycle = { preStop: { sleep: { seconds: 3 } } };

@@ -350,7 +350,7 @@ describeOnKernel("services across the clusters of a lab", () => {
     await untilMcs("member-1", "odd", "Valid", "False InvalidServiceType");
   });
 
-  it("is shown by the commands of the guide as they stand there", async () => {
+  it("is shown by the commands of the guide", async () => {
     const page = await readFile(new URL("../../docs/guide/services.md", import.meta.url), "utf8");
     const commands = [...page.matchAll(/kubectl (get service(?:ex|im)ports[^`#\n]*)/g)].map(
       (it) => it[1] ?? "",
@@ -362,7 +362,7 @@ describeOnKernel("services across the clusters of a lab", () => {
     }
   });
 
-  it("is told by fairlead status as a table, wide, as JSON, YAML and names", async () => {
+  it("is printed by fairlead status as text, wide, JSON, YAML and names", async () => {
     const hub = ["status", "--hub-kubeconfig", lab.layout.kubeconfig, "--hub-context", "hub"];
     const print = async (output: string) => (await runFairlead(lab.stateRoot, [...hub, "-o", output])).stdout;
     const table = await print("text");
@@ -382,7 +382,7 @@ describeOnKernel("services across the clusters of a lab", () => {
     expect(odd.stderr).toContain("Allowed choices are text, wide, json, yaml, name");
   });
 
-  it("is told by fairlead status which exports are not valid, and that the hub's program is dead", async () => {
+  it("is reported by fairlead status: invalid exports, and a hub whose program is dead", async () => {
     const args = ["status", "--hub-kubeconfig", lab.layout.kubeconfig, "--hub-context", "hub"];
     const status = () => runFairlead(lab.stateRoot, args, { allowFailure: true });
     await until(

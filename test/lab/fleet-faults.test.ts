@@ -1,4 +1,4 @@
-/** Requests that go on while parts of a fleet die and come back. */
+/** Requests that continue while parts of a fleet die and recover. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -138,7 +138,7 @@ describeOnKernel("a fleet in which things die", () => {
   });
   afterAll(() => lab?.[Symbol.asyncDispose]());
 
-  /** In the way of no packet: requests go on without them, by name too. */
+  /** Programs outside the data path: requests succeed without them, by name too. */
   const CONTROL = [
     "hub/apiserver",
     "hub/hub",

@@ -39,9 +39,9 @@ export interface Checked {
 const FLOW_MS = 2000;
 
 /**
- * Whether all flows have a port of their own, or every other one is left to the kernel. conntrack remembers a closed
- * connection for two minutes, and sends one that begins anew with the same addresses and ports to the endpoint of
- * before, whatever became of it (tcp_packet in the kernel's nf_conntrack_proto_tcp.c). The kernel's own choice comes back
+ * Whether every flow has its own port, or every second flow leaves the port to the kernel. conntrack remembers a closed
+ * connection for two minutes, and sends a new connection with the same addresses and ports to the previous
+ * endpoint, whatever became of it (tcp_packet in the kernel's nf_conntrack_proto_tcp.c). The kernel's own choice returns
  * to a port after some 3,000 flows.
  */
 type Ports = "own" | "both";
@@ -92,7 +92,7 @@ export class FlowChecker implements AsyncDisposable {
     return checker;
   }
 
-  /** What new flows of an importer are given by the proxy of its first node. Noted for whoever reads of a violation. */
+  /** Endpoints to which the proxy of an importer's first node sends new flows. Logged to explain violations. */
   async endpointsOf(importer: string): Promise<readonly string[]> {
     const node = found(this.#lab.cluster(importer).nodes[0]);
     const { command, args } = inNetns(this.#lab.layout.netnsOf(nodeNetns(node)), "nsenter");
@@ -125,7 +125,7 @@ export class FlowChecker implements AsyncDisposable {
     return all.flat().filter((it) => it.startedAtMs >= sinceMs);
   }
 
-  /** @param last - So many lines: whoever asks often must not keep the node from its work. Default: all. */
+  /** @param last - The number of lines: frequent reads must not load the node. Default: all. */
   async #flowsOf(from: string, last?: number): Promise<readonly Flow[]> {
     const { service } = this.#of;
     const pod = { namespace: service.namespace, name: podOf(service) };
@@ -186,7 +186,7 @@ export class FlowChecker implements AsyncDisposable {
   }
 }
 
-/** What was said of an endpoint for so long before a flow is shown with it. Unit: milliseconds. */
+/** A flow is shown with the endpoint's changes in this time before it. Unit: milliseconds. */
 const TOLD_MS = 120_000;
 
 function podOf({ name }: Named): string {

@@ -63,7 +63,7 @@ describe("where new flows may go", () => {
     expect(verdict([flow(4085, X)], { imported: [...all, gone(1000, X), from(4100, X)] })).toEqual([]);
   });
 
-  it("is no endpoint that the importer never saw", () => {
+  it("must not reach an endpoint that the importer never saw", () => {
     expect(verdict([flow(50, X)], { imported: [from(100, X), from(0, Y)] })).toEqual([
       "to an endpoint never offered at 50",
     ]);
@@ -101,7 +101,7 @@ describe("a flow that fails", () => {
     ]);
   });
 
-  it("is right where nobody could have answered", () => {
+  it("may fail if no endpoint could have answered", () => {
     expect(verdict([flow(5000, undefined)], { own: [...all, gone(4000, X), gone(4000, Y)] })).toEqual([]);
     const marks = [mark("unreachable", "c", 4000)];
     expect(verdict([flow(20_000, undefined)], { marks })).toEqual([]);
@@ -114,7 +114,7 @@ describe("a flow that fails", () => {
     expect(verdict(flows, { own, marks })).toEqual(["failed at 60000"]);
   });
 
-  it("is right while the importer makes anew what somebody deleted there, and for half a second after", () => {
+  it("may fail while the importer recreates deleted objects, and for half a second after", () => {
     const marks = [mark("robbed", "c", 3000, 3010)];
     const flows = [2970, 2990, 3005, 3500, 3520].map((it) => flow(it, undefined));
     expect(verdict(flows, { marks })).toEqual(["failed at 2970", "failed at 3520"]);
@@ -128,7 +128,7 @@ describe("flows while many things break at once", () => {
   const limits = { ...LIMITS, ownLagMs: 1500, announcedMs: 10_000 };
   const failed = (atMs: number): Flow => flow(atMs, undefined);
 
-  it("may go anywhere, or nowhere, while the importer's own programs stand still, and not afterwards", () => {
+  it("may go anywhere, or nowhere, while the importer's own programs are suspended, and not afterwards", () => {
     const imported = [...all, gone(5000, X)];
     const marks = [mark("stalled", "c", 5000, 20_000)];
     const flows = [flow(9000, X), failed(9000), flow(20_100, X), failed(20_100)];
@@ -177,6 +177,6 @@ describe("flows while many things break at once", () => {
       own: [],
       marks: [],
     };
-    expect(tally(record, LIMITS)).toEqual({ answered: 1, "failed: there was nobody": 1 });
+    expect(tally(record, LIMITS)).toEqual({ answered: 1, "failed: no endpoint was available": 1 });
   });
 });

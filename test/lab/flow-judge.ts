@@ -5,13 +5,13 @@ export interface Flow {
   /** The cluster of the pod. */
   readonly from: string;
   readonly startedAtMs: number;
-  /** Who answered; undefined: nobody did. */
+  /** The backend that answered; undefined if none did. */
   readonly to: Backend | undefined;
   /** The port that it came from, as far as it is known. */
   readonly port?: number;
-  /** What the client said when nobody did. */
+  /** The error of the client if no backend answered. */
   readonly error?: string;
-  /** How long it tried, when nobody did. Unit: milliseconds. */
+  /** How long the client tried if no backend answered. Unit: milliseconds. */
   readonly triedMs?: number;
 }
 
@@ -30,8 +30,8 @@ export interface EndpointChange extends Backend {
 export interface Mark {
   readonly cluster: string;
   /**
-   * "unreachable": no packet of other clusters gets to its pods and back. "unheard": nothing of the hub gets to its
-   * manager. "unmanaged": its manager is dead, nobody there can act. "robbed": somebody deletes what its manager made.
+   * "unreachable": packets of other clusters do not reach its pods. "unheard": packets of the hub do not reach its
+   * manager. "unmanaged": its manager is dead, so nothing there reacts. "robbed": the objects of its manager are deleted.
    * "stalled": its API server, controllers or proxies do not follow what happens. "withheld": it does not export.
    */
   readonly kind: "unreachable" | "unheard" | "unmanaged" | "robbed" | "stalled" | "withheld";
@@ -54,11 +54,11 @@ export interface FlowRecord {
 export interface Limits {
   /** From when a flow is noted until it surely met its endpoint. Unit: milliseconds. */
   readonly flowMs: number;
-  /** How long flows may go on to an endpoint of which the importer was told that it went. Unit: milliseconds. */
+  /** How long flows may still reach an endpoint after the importer received its withdrawal. Unit: milliseconds. */
   readonly withdrawnMs: number;
   /** How long flows may go to what is dead and could not say so. Unit: milliseconds. */
   readonly deadMs: number;
-  /** How long flows may fail where somebody deleted what serves them. Unit: milliseconds. */
+  /** How long flows may fail after objects that serve them were deleted. Unit: milliseconds. */
   readonly remadeMs: number;
   /** How long after an endpoint died its own cluster may say so. Unit: milliseconds. */
   readonly ownLagMs: number;
@@ -76,7 +76,7 @@ export interface Violation {
   readonly why: string;
 }
 
-/** What ceased to be offered before that is of no interest to whoever reads why a flow failed. Unit: milliseconds. */
+/** How long before a flow a withdrawn endpoint is still mentioned with its failure. Unit: milliseconds. */
 const RECENTLY_MS = 10_000;
 
 /** Flows that went where they must not go, or failed though they could have been served. */
@@ -100,8 +100,8 @@ export function tally(record: FlowRecord, limits: Limits): Readonly<Record<strin
 
 /** Why a flow may fail. */
 type Excuse =
-  | "failed: there was nobody"
-  | "failed: the importer made anew what was deleted"
+  | "failed: no endpoint was available"
+  | "failed: the importer recreated deleted objects"
   | "failed: the importer's own programs stood still"
   | "failed: it may have met what died or could not say so";
 
@@ -123,7 +123,7 @@ function judgeFlow(record: FlowRecord, flow: Flow, limits: Limits): Violation | 
 
 const DEAFENING: ReadonlySet<Mark["kind"]> = new Set(["unheard", "unmanaged"]);
 
-/** When the importer was told that an endpoint went, which is so at that time; undefined: it is in use. */
+/** The time at which the importer received the withdrawal of an endpoint, as of that time; undefined if it is in use. */
 function receivedWithdrawal(
   { imported, view, own, marks }: FlowRecord,
   importer: string,
@@ -160,7 +160,7 @@ function isAheadOf(
   );
 }
 
-/** A flow may fail where it may have gone to what died just before, and where nobody could have answered. */
+/** A flow may fail if it may have reached an endpoint that just died, and if no endpoint could have answered. */
 function judgeFailure(record: FlowRecord, flow: Flow, limits: Limits): Violation | Excuse {
   const { from, startedAtMs } = flow;
   const underWay = { fromMs: startedAtMs, untilMs: startedAtMs + limits.flowMs };
@@ -176,9 +176,9 @@ function judgeFailure(record: FlowRecord, flow: Flow, limits: Limits): Violation
         !hasMark(record, "withheld", it.cluster, underWay),
     );
   if (!isServed && !isServable(record, from, { atMs: startedAtMs, limits }))
-    return "failed: there was nobody";
+    return "failed: no endpoint was available";
   if (isRobbed(record, from, { atMs: startedAtMs, limits }))
-    return "failed: the importer made anew what was deleted";
+    return "failed: the importer recreated deleted objects";
   if (hasMark(record, "stalled", from, underWay)) return "failed: the importer's own programs stood still";
   // The client is started before it connects: it may have met what was offered only then.
   const soon = (record.imported.get(from) ?? []).filter(
@@ -196,7 +196,7 @@ function judgeFailure(record: FlowRecord, flow: Flow, limits: Limits): Violation
   return { what: "failed", flow, why: `${flow.error ?? ""}; ${known.join("; ")}` };
 }
 
-/** Whether a flow may have met an importer before it made anew what somebody deleted. */
+/** Whether a flow may have met an importer before it recreated deleted objects. */
 function isRobbed(
   { marks }: FlowRecord,
   importer: string,

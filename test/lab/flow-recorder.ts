@@ -29,7 +29,7 @@ interface Named {
   readonly name: string;
 }
 
-/** What an object said of an endpoint, for whoever reads why a flow went where it went. */
+/** The state of an endpoint in an object, to explain where a flow went. */
 export interface Said {
   readonly atMs: number;
   readonly address: string;
@@ -56,7 +56,7 @@ class Ledger {
 
   note(object: string, cluster: string, endpoints: readonly Endpoint[] = []): void {
     const atMs = systemClock.now();
-    const before = this.#all();
+    const former = this.#all();
     const states = new Map(
       endpoints.flatMap((it) => it.addresses.filter((at) => at.includes(".")).map((at) => [at, stateOf(it)])),
     );
@@ -68,10 +68,10 @@ class Ledger {
     if (states.size === 0) this.#named.delete(object);
     else this.#named.set(object, { cluster, endpoints: states });
     const after = this.#all();
-    for (const [address, of] of before)
-      if (!after.has(address)) this.changes.push({ atMs, address, cluster: of, isThere: false });
-    for (const [address, of] of after)
-      if (!before.has(address)) this.changes.push({ atMs, address, cluster: of, isThere: true });
+    for (const [address, offeredBy] of former)
+      if (!after.has(address)) this.changes.push({ atMs, address, cluster: offeredBy, isThere: false });
+    for (const [address, offeredBy] of after)
+      if (!former.has(address)) this.changes.push({ atMs, address, cluster: offeredBy, isThere: true });
   }
 
   /** Addresses that are offered, with their clusters. */
@@ -132,7 +132,7 @@ export class FlowRecorder implements AsyncDisposable {
     return this.#view.changes;
   }
 
-  /** What was said of an address in some time, as an importer, the hub and its own cluster have it. */
+  /** The states of an address in an interval, as the importer, the hub and its own cluster have it. */
   saidOf(
     address: string,
     importer: string,

@@ -75,7 +75,7 @@ function lasting(object: KubeObject): string {
   return JSON.stringify(object, keep, 1);
 }
 
-/** Keys in order; conditions by type, because whoever writes one anew puts it last. */
+/** Keys in order; conditions by type, because a rewritten condition moves to the end. */
 function sorted(value: unknown): unknown {
   if (Array.isArray(value) && value.every((it) => typeof (it as { type?: unknown })?.type === "string"))
     return value.toSorted((a: { type: string }, b: { type: string }) => a.type.localeCompare(b.type));

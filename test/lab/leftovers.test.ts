@@ -45,8 +45,8 @@ const DEADLINE_MS = 60_000;
 const SIGNAL = (): AbortSignal => AbortSignal.timeout(DEADLINE_MS);
 
 /**
- * Lines that a machine has more or fewer of than before. Labs that others have on this machine come and go: what bears
- * the name of their links or lies in their folders is left out.
+ * Lines that a machine has more or fewer of than before. Other labs on this machine start and stop: lines with
+ * the names of their links or in their folders are left out.
  */
 function differences(
   before: MachineSnapshot,
@@ -138,7 +138,7 @@ describeOnKernel("lab up", () => {
     expect(await podProcesses(lab, "member-1")).toEqual(pods);
   });
 
-  it("brings back what lab kill took away, links too", async () => {
+  it("restores what lab kill removed, links too", async () => {
     await lab.lab("kill", ["link/member-1"]);
     await lab.lab("kill", ["member-1/lab-controllers"]);
     await again();
@@ -198,7 +198,7 @@ describeOnKernel("lab up", () => {
     }
   });
 
-  it("may have another lab beside it, in other addresses, that goes without it", async () => {
+  it("coexists with another lab in other addresses, which can be removed alone", async () => {
     await using other = await startLab({ name: SIDE, members: 1, stateRoot: lab.stateRoot });
     expect(other.topology.block.v4).not.toBe(lab.topology.block.v4);
     const up = async (name: string) =>
@@ -213,7 +213,7 @@ describeOnKernel("lab up", () => {
   });
 });
 
-/** How far `lab up` has come when it is told to stop, by the step that it says. */
+/** The step at which `lab up` is interrupted, as it prints it. */
 const STEPS = ["network namespaces and links", "API servers", "managers, DNS servers and nodes"];
 
 const INTERRUPTIONS = [
@@ -225,7 +225,7 @@ const INTERRUPTIONS = [
 
 describeOnKernel("lab up that is interrupted", () => {
   it.each(INTERRUPTIONS)(
-    "by $signal while it says $step leaves what lab up mends and lab down removes",
+    "by $signal at the step '$step' leaves a lab that lab up completes and lab down removes",
     async ({ step, signal }) => {
       const stateRoot = makeStateRoot();
       const shape = { name: STOP, members: 1 };
@@ -254,11 +254,11 @@ describeOnKernel("lab up that is interrupted", () => {
   );
 });
 
-/** Nobody's on this machine. */
+/** A user that does not exist on this machine. */
 const UID = 64_000 + (process.pid % 1000);
 
 describeOnKernel("a lab without root", () => {
-  it("lives in a user namespace, in which its commands go on, and leaves nothing", async () => {
+  it("runs in a user namespace, which its commands enter, and leaves nothing", async () => {
     const folder = mkdtempSync("/tmp/fairlead-user-");
     const state = join(folder, "s");
     const asUser = (...args: readonly string[]) =>

@@ -60,7 +60,7 @@ describeOnKernel("the Multi-Cluster Services API", () => {
       const both = await inEveryCluster((cluster) => shared.importOf(cluster, [EXPORTER, OTHER]));
       await shared.unexport(EXPORTER);
       const left = await inEveryCluster((cluster) => shared.importOf(cluster, [OTHER]));
-      // Neither made anew nor moved: who looked the name up goes on with what they know.
+      // Neither recreated nor moved: clients that resolved the name keep a valid address.
       expect(left.map((one) => one.metadata.uid)).toEqual(both.map((one) => one.metadata.uid));
       expect(left[0]?.spec?.ips).toEqual(first.spec?.ips);
       await shared.unexport(OTHER);
@@ -221,7 +221,7 @@ describeOnKernel("the Multi-Cluster Services API", () => {
       }
     });
 
-    it("that differ are those of the older export, all of them, and every export is told", async () => {
+    it("that differ are those of the older export, and every export reports the conflict", async () => {
       const shared = await exported("other-labels", {}, exportedMaps(""));
       await shared.exportLater(OTHER, {}, exportedMaps("2"));
       expect(await shared.conflict()).toBe("AnnotationsConflict,LabelsConflict");

@@ -81,7 +81,7 @@ export class Scenario {
     return new Scenario(lab, at);
   }
 
-  /** The Service, with labels and annotations that are nobody else's business. */
+  /** The Service, with labels and annotations that no program reads. */
   async serve(cluster: string, spec: object = {}): Promise<Service> {
     const own = { "dummy-svc": "dummy" };
     return (await this.lab.client(cluster)).create(SERVICES, {
@@ -171,7 +171,7 @@ export class Scenario {
     return findCondition(found.status?.conditions, type)?.reason ?? "";
   }
 
-  /** What both exports are told, once they are told of a conflict. */
+  /** The reasons of the condition Conflict of both exports, once it is True. */
   async conflict(): Promise<string> {
     const [reason = "", other] = await Promise.all(
       [EXPORTER, OTHER].map((it) => this.condition(it, "Conflict", "True")),
@@ -247,7 +247,7 @@ export class Scenario {
     return [...new Set(tries.map((it) => it.cluster ?? "none"))].toSorted();
   }
 
-  /** Who answered on port 42 from now until the signal aborts, and once more after it. */
+  /** The clusters that answered on port 42 from now until the signal aborts, and in one more round after it. */
   async answeredUntil(signal: AbortSignal, cluster: string): Promise<readonly string[]> {
     const seen = new Set<string>();
     for (let isLast = false; !isLast;) {

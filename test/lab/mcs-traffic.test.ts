@@ -287,7 +287,7 @@ describeOnKernel("the Multi-Cluster Services API", () => {
     });
   });
 
-  it("a service with ports of its own leads to nothing on a port that nobody exports", async () => {
+  it("a Service with its own ports has no endpoints on a port that no cluster exports", async () => {
     const shared = await running("no-such-port", { ports: PORTS.slice(0, 1) });
     await shared.untilAnsweredBy([EXPORTER]);
     expect(await shared.answeredBy(OTHER, [urlOf(shared.host, 43)], 1)).toEqual(["none"]);

@@ -38,7 +38,7 @@ describeOnKernel("network namespaces", () => {
     expect(readFileSync("/proc/self/mountinfo", "utf8")).not.toContain(path);
   });
 
-  it("lose their name also while someone holds the file open, and when two mounts lie on it", async () => {
+  it("lose their name also while a process holds the file open, and when the file is mounted twice", async () => {
     const path = `${dirname(await fixture.netns("first"))}/held`;
     await createNetns(path, signal);
     const other = await fixture.netns("first");
@@ -63,7 +63,7 @@ describeOnKernel("network namespaces", () => {
     }
   });
 
-  it("take kernel settings in one go, and refuse what is none", async () => {
+  it("accept kernel settings in one call, and reject unknown ones", async () => {
     const path = await fixture.netns("busy");
     await writeSysctls(path, { ...ROUTER_SYSCTLS, ...STATIC_IPV6_SYSCTLS }, signal);
     const read = inNetns(path, "cat", ["/proc/sys/net/ipv6/conf/all/forwarding"]);

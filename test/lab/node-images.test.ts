@@ -3,7 +3,7 @@ import type { Container } from "@fairlead/kube/api/core/v1/types.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { NodeWorld } from "./node-world.ts";
 
-describeOnKernel("a stand-in for an image", () => {
+describeOnKernel("the program of a catalogue image", () => {
   let world: NodeWorld;
   beforeAll(async () => {
     world = await NodeWorld.create();

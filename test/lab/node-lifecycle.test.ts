@@ -110,7 +110,7 @@ describeOnKernel("the life of a pod", () => {
     await world.deletePod("picky");
   });
 
-  it("starts all containers anew, the init containers first, where a rule says so", async () => {
+  it("restarts all containers, the init containers first, if a rule requires it", async () => {
     const init = { ...script("echo init >>/shared/log", "init"), volumeMounts: mount };
     const main: Container = {
       ...script("[ $(wc -l </shared/log) -ge 2 ] || exit 3; echo main >>/shared/log; cat /shared/log"),
@@ -118,14 +118,14 @@ describeOnKernel("the life of a pod", () => {
       restartPolicy: "Never",
       restartPolicyRules: [{ action: "RestartAllContainers", exitCodes: { operator: "In", values: [3] } }],
     };
-    await world.createPod("anew", [main], { ...shared, initContainers: [init], restartPolicy: "Never" });
-    const pod = await untilOver("anew");
+    await world.createPod("again", [main], { ...shared, initContainers: [init], restartPolicy: "Never" });
+    const pod = await untilOver("again");
     expect(pod?.status?.phase).toBe("Succeeded");
     expect([container(pod, "init")?.restartCount, container(pod)?.restartCount]).toEqual([1, 1]);
     expect(pod?.status?.conditions?.find((it) => it.type === "AllContainersRestarting")?.status).toBe(
       "False",
     );
-    await world.deletePod("anew");
+    await world.deletePod("again");
   });
 
   it("gives the addresses of a pod back that is over, and keeps what it said", async () => {
@@ -157,7 +157,7 @@ describeOnKernel("the life of a pod", () => {
     await world.deletePod("late");
   });
 
-  it("keeps what a program says of its end, or the end of its log where it fails without a word", async () => {
+  it("keeps the termination message of a program, or the end of its log if it fails without one", async () => {
     const spoken = script("echo noise; printf 'all gone' >/dev/termination-log; exit 3", "spoken");
     const silent: Container = {
       ...script("echo one; echo two; exit 4", "silent"),
@@ -174,7 +174,7 @@ describeOnKernel("the life of a pod", () => {
     await world.deletePod("spoken");
   });
 
-  it("tells what it does in a kubelet's words", async () => {
+  it("reports its actions in the kubelet's words", async () => {
     await world.createPod("told", [{ ...script("exit 1"), image: "busybox:1.37" }]);
     await world.until("told", (it) => container(it)?.state?.waiting?.reason === "CrashLoopBackOff");
     const uid = world.pod("told")?.metadata.uid;
@@ -191,7 +191,7 @@ describeOnKernel("the life of a pod", () => {
     await world.deletePod("told");
   });
 
-  it("tells why an image is not there, and that it is looked for less and less often", async () => {
+  it("reports why an image is missing, and that it backs off", async () => {
     const image = "example.org/none:v1";
     await world.createPod("no-image", [
       { name: "pull", image },

@@ -93,7 +93,7 @@ describeOnKernel("a node of the lab", () => {
     await world.deletePod("killed");
   });
 
-  it("restarts what it can no longer tell the end of, when the holder of a container is killed too", async () => {
+  it("restarts a container whose exit code is lost, when its holder is killed too", async () => {
     await world.createPod("unheld", [script(IDLE)]);
     const pod = await world.untilReady("unheld");
     const report = readShimReport(world.runFolder(pod, "main"));
@@ -135,7 +135,7 @@ describeOnKernel("a node of the lab", () => {
     expect(readFileSync("/proc/self/mountinfo", "utf8")).not.toContain(world.dataDir);
   });
 
-  it("runs a preStop hook before it tells the program to end", async () => {
+  it("runs a preStop hook before it stops the program", async () => {
     const main = script(
       "trap 'test -e /tmp/hooked; exit $?' TERM; touch /tmp/trapped; while :; do sleep 3600 & wait $!; done",
     );
@@ -187,7 +187,7 @@ describeOnKernel("a node of the lab", () => {
             { name: "COLOUR", valueFrom: { configMapKeyRef: { name: "settings", key: "colour" } } },
             { name: "PASSWORD", valueFrom: { secretKeyRef: { name: "secrets", key: "password" } } },
             { name: "IPS", valueFrom: { fieldRef: { fieldPath: "status.podIPs" } } },
-            { name: "GREETING", value: "$(COLOUR) $$(COLOUR) $(NOBODY)" },
+            { name: "GREETING", value: "$(COLOUR) $$(COLOUR) $(UNSET)" },
           ],
           volumeMounts: [
             { name: "config", mountPath: "/etc/config" },
@@ -206,7 +206,7 @@ describeOnKernel("a node of the lab", () => {
     const own = env.split("|").filter((it) => !/^(KUBERNETES_|PWD=|_=|SHLVL=|OLDPWD=)/.test(it));
     expect(own).toEqual([
       "COLOUR=blue",
-      "GREETING=blue $(COLOUR) $(NOBODY)",
+      "GREETING=blue $(COLOUR) $(UNSET)",
       "HOME=/root",
       "HOSTNAME=configured",
       `IPS=${ips}`,
@@ -315,7 +315,7 @@ describeOnKernel("a node of the lab", () => {
     await world.deletePod("sick");
   });
 
-  it("says of an image that is no program of this machine what the catalogue has", async () => {
+  it("lists the catalogue for an image that is not in it", async () => {
     await world.createPod("unknown", [{ name: "main", image: "example.org/unheard-of:v1" }]);
     const pod = await world.until(
       "unknown",

@@ -66,7 +66,7 @@ describe("a probe over HTTP", () => {
     expect(seen.at(-1)?.headers.accept).toBeUndefined();
   });
 
-  it("that finds nobody says so as a kubelet does", async () => {
+  it("of a closed port fails with the kubelet's message", async () => {
     const port = await listen(createHttpServer());
     servers.pop()?.close();
     const refused = `dial tcp 127.0.0.1:${port}: connect: connection refused`;
@@ -97,7 +97,7 @@ describe("a probe over gRPC", () => {
     return listen(server);
   };
 
-  it("asks the service that it names, and tells how it is", async () => {
+  it("asks for the named service, and reports its health", async () => {
     const port = await serve({ "": 1, tired: 2 });
     expect(await attempt({ grpc: { port } }, target, 5000)).toEqual({ ok: true, message: "" });
     expect(await attempt({ grpc: { port, service: "tired" } }, target, 5000)).toEqual({
@@ -109,7 +109,7 @@ describe("a probe over gRPC", () => {
     );
   });
 
-  it("fails where nobody listens", async () => {
+  it("fails if the port is closed", async () => {
     const port = await listen(createHttpServer());
     servers.pop()?.close();
     const { ok, message } = await attempt({ grpc: { port } }, target, 1000);

@@ -90,7 +90,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
   }
 
   describe("exec over WebSocket", () => {
-    it("keeps output and errors apart and tells the exit code", async () => {
+    it("separates output and errors and reports the exit code", async () => {
       const session = await open(exec(["sh", "-c", "echo out; echo err >&2; exit 3"]));
       await session.closed;
       expect([session.channels.get(1), session.channels.get(2)]).toEqual(["out\n", "err\n"]);
@@ -309,7 +309,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
       await world.deletePod("followed");
     });
 
-    it("forget their beginning when they grow too long, and go on", async () => {
+    it("lose their beginning when they grow too long, and keep growing", async () => {
       const text = `i=0; while [ $i -lt 330 ]; do i=$((i + 1)); printf '%065535d\\n' $i; done; echo end; ${IDLE}`;
       await world.createPod("chatty", [script(text)]);
       const pod = await world.untilReady("chatty");
@@ -328,7 +328,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
       await world.deletePod("chatty");
     });
 
-    it("of the run before are kept, and the lack of one is told", async () => {
+    it("of the previous run are kept, and the lack of one is reported", async () => {
       const path = "/api/v1/namespaces/default/pods/twice/log?previous=true";
       await world.createPod(
         "twice",
@@ -351,7 +351,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
     });
   });
 
-  it("serves nobody without a certificate of the cluster's authority for system:masters", async () => {
+  it("requires a certificate of the cluster's authority for system:masters", async () => {
     const ask = (credentials: { readonly cert?: string; readonly key?: string }): Promise<number> =>
       new Promise((resolve, reject) => {
         const options = {
@@ -373,7 +373,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
     const master = { commonName: "kube-apiserver-kubelet-client", organizations: ["system:masters"] };
     expect(await ask(await issueClientCertificate(pki.ca, master))).toBe(200);
     expect(
-      await ask(await issueClientCertificate(pki.ca, { commonName: "somebody", organizations: ["people"] })),
+      await ask(await issueClientCertificate(pki.ca, { commonName: "person", organizations: ["people"] })),
     ).toBe(403);
     const stranger = await issueAuthority({ commonName: "stranger" });
     await expect(ask(await issueClientCertificate(stranger, master))).rejects.toThrow(

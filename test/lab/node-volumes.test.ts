@@ -132,7 +132,7 @@ describeOnKernel("what a pod is given", () => {
     await world.deletePod("live");
   });
 
-  it("is told of the Services of its namespace, unless it wants none", async () => {
+  it("has the Services of its namespace, unless enableServiceLinks is false", async () => {
     await world.client.create(SERVICES, {
       metadata: { name: "my-db", namespace: "default" },
       spec: { clusterIP: "10.96.0.77", ports: [{ port: 5432, name: "sql" }] },

@@ -64,7 +64,7 @@ export class NodeWorld implements AsyncDisposable {
   static async create(): Promise<NodeWorld> {
     const folder = mkdtempSync(join(tmpdir(), "fairlead-node-"));
     const device = `fl${process.pid}`;
-    // The range for benchmarks (RFC 2544): nobody routes it.
+    // The range for benchmarks (RFC 2544), which is not routed.
     const prefix = `198.18.${process.pid % 250}`;
     const hostIP = `${prefix}.1`;
     const nodeIP = `${prefix}.2`;
@@ -272,12 +272,12 @@ export const ECHO: Container = {
   readinessProbe: { httpGet: { path: "/readyz", port: 8080 }, periodSeconds: 1 },
 };
 
-/** A shell script as a container that ends when it is told to. */
+/** A shell script as a container. */
 export function script(text: string, name = "main"): Container {
   return { name, image: "busybox", command: ["/bin/sh", "-c", text] };
 }
 
-/** Waits until it is told to end. */
+/** Waits for SIGTERM. */
 export const IDLE = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done";
 
 async function batch(input: string): Promise<void> {

@@ -7,7 +7,7 @@ import { planPrograms } from "@fairlead/lab/programs.ts";
 import { die, revive } from "./fault-tools.ts";
 import { found, pidOf, type TestLab } from "../support/lab-fixture.ts";
 
-/** Starts a program anew, with more flags, until it is `restarted`. */
+/** Restarts a program with more flags, until it is `restarted`. */
 export async function restartWith(lab: TestLab, name: string, flags: readonly string[]): Promise<void> {
   const program = found(planPrograms(lab.topology, lab.layout).find((it) => it.name === name));
   const pid = pidOf(lab, name);
@@ -28,7 +28,7 @@ export async function restartWith(lab: TestLab, name: string, flags: readonly st
   );
 }
 
-/** Starts programs anew as the lab does. */
+/** Restarts programs as the lab does. */
 export async function restarted(lab: TestLab, ...names: readonly string[]): Promise<void> {
   await die(lab, ...names);
   await revive(lab);

@@ -3,7 +3,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 
 /**
- * A pod for tests of packets: answers on TCP and UDP ports with its name and whom it sees, and makes requests that are
+ * A pod for tests of packets: answers on TCP and UDP ports with its name and the client's address, and makes requests that are
  * asked for on its standard input, one JSON object a line.
  *
  * Usage: peer.ts NAME PORT...

@@ -118,7 +118,7 @@ describeOnKernel("a Service seen from outside", () => {
     });
   });
 
-  it("moves with the node's addresses, and takes the port back with the Service", async () => {
+  it("follows the node's addresses, and closes the port with the Service", async () => {
     await serve({ type: "NodePort" }, { v4: [ready(a.v4)] });
     nodes.set(makeNode("node", { ...place, addresses: [NODE.v6] }));
     await proxy.idle(signal);
@@ -148,7 +148,7 @@ describeOnKernel("a Service seen from outside", () => {
     expect(await askOften(client, NODE.v4, 30_080)).toEqual(new Set(["a", "b"]));
   });
 
-  it("lets in to a load balancer's address whom its ranges name, and nobody else", async () => {
+  it("admits to a load balancer's address only clients in its source ranges", async () => {
     const endpoints = { v4: [ready(a.v4)], v6: [ready(a.v6)] };
     const ingress = [BALANCER.v4, BALANCER.v6];
     await serve({ loadBalancerSourceRanges: ["192.0.2.0/24", "192.0.2.2/32"] }, endpoints, ingress);
@@ -198,7 +198,7 @@ describeOnKernel("a Service seen from outside", () => {
     expect(await askOften(client, NODE.v4, 30_080)).toEqual(new Set(["a"]));
     for (let at = 0; at < 8; at++)
       expect(await client.ask("udp", { host: VIP.v4, port: 80 })).toMatchObject({ from: "a" });
-    // One client's choice is no other's: some of these are given the other endpoint, and keep it.
+    // Affinity is per client: some of these clients get the other endpoint, and keep it.
     const [first] = await askOften(b, VIP.v4, 80, 1);
     expect(await askOften(b, VIP.v4, 80)).toEqual(new Set([first]));
   });

@@ -396,7 +396,7 @@ describeOnKernel("the service proxy, with real packets", () => {
     expect(await askOften(client, VIP.v4, 6)).toEqual(new Set(["b"]));
   });
 
-  it("mends what someone else changed as soon as it meets it", async () => {
+  it("repairs foreign changes as soon as it finds them", async () => {
     services.set(web);
     slices.set(slice([ready(a.v4)]));
     await proxy.idle(signal);

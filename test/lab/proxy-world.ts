@@ -34,7 +34,7 @@ interface Request {
 export const POD_CIDRS = ["10.244.0.0/16", "fd00:244::/64"] as const;
 
 /**
- * One node with pods beside it and a machine outside:
+ * One node with its pods, and a machine outside:
  *
  * ```
  * pod "x" 10.244.0.N/32 ── node ── outside 192.0.2.2/24
@@ -44,7 +44,7 @@ export interface ProxyWorld extends AsyncDisposable {
   readonly nodePrefix: readonly string[];
   readonly nodeNetns: string;
   pod(name: string, ports: readonly number[]): Promise<Peer>;
-  /** Leads an address to a pod. One that the pod does not have is asked in vain. */
+  /** Routes an address to a pod. Packets to an address that the pod does not have are dropped. */
   lead(address: string, to: Peer, has: "has it" | "has it not"): Promise<void>;
   outside(): Promise<Peer>;
 }

@@ -1,4 +1,4 @@
-/** Requests, and connections that stand, while clusters are drained, weighed and failed over. */
+/** Requests, and established connections, while clusters are drained, weighed and failed over. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -51,7 +51,7 @@ const streamScript = (to: string): string => flowScript(to, "kernel");
 const packetScript = (host: string): string =>
   `exec bash -c 'while :; do t=$(date +%s%3N); exec 3<>/dev/udp/${host}/81; echo ask >&3; a=$(timeout 2 head -n 1 <&3) || a=-; echo "$t $a"; sleep 0.1; done' 2>/dev/null`;
 
-/** Requests over one connection, as long as it stands; a line tells how many connections the one before it took. */
+/** Requests over one connection until it breaks; a line has the number of connections that the previous request opened. */
 const heldScript = (to: string): string =>
   `curl -s -m 3600 --rate 5/s -H 'Accept: application/json' -w '%{num_connects}\\n' '${to}?n=[1-100000]'`;
 
@@ -86,7 +86,7 @@ async function startOthers(cluster: string): Promise<void> {
 const logsOf = (cluster: string, pod: string, lines?: number): Promise<string> =>
   lab.logOf(cluster, { namespace: "work", name: pod }, lines);
 
-/** @param last - So many of the last lines: whoever asks often need not read all. Default: all. */
+/** @param last - The number of lines: frequent readers need not read all. Default: all. */
 async function triesSince(
   cluster: string,
   pod: string,
@@ -136,7 +136,7 @@ async function expectNoneFailed(pod: string, sinceMs: number): Promise<void> {
   }
 }
 
-/** Answers over the connection that stands, and how many connections there were. */
+/** Answers over the established connection, and the number of connections. */
 async function held(
   cluster: string,
 ): Promise<{ readonly answers: readonly string[]; readonly connections: number }> {
@@ -265,7 +265,7 @@ describeOnKernel("a fleet whose traffic is steered", () => {
       await lab.kubectl(cluster, ["-n", "work", "delete", "pod", ...OTHERS, "--wait=false"]);
   });
 
-  it("goes on with a drained cluster where no other has the service, and says so (C3)", async () => {
+  it("keeps using a drained cluster if no other has the service, and reports it (C3)", async () => {
     const beganMs = systemClock.now();
     await lab.kubectl(TWO, ["-n", "work", "delete", KINDS.fleetExport, "legacy"]);
     await untilAnsweredBy("stream-legacy", everywhere(ONE));

@@ -53,7 +53,7 @@ describe("workloads of a lab, by kubectl", () => {
     spec: { selector: { matchLabels: { app } }, template: template(app) },
   });
 
-  it("roll out, back, anew and not while paused", async () => {
+  it("roll out, roll back, restart, and wait while paused", async () => {
     await lab.apply(CLUSTER, deployment("web", 2));
     expect(await kubectl("rollout", "status", "deployment/web", "--timeout=60s")).toContain(
       "successfully rolled out",

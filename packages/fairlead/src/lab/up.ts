@@ -61,7 +61,7 @@ async function bringUpOrSayWhatToDo(
     return lab;
   } catch (error) {
     if (!signal.aborted) throw error;
-    const message = `interrupted. Lab ${spec.name} may be partly up: run fairlead lab up again to go on, or fairlead lab down to take it away.`;
+    const message = `interrupted: lab ${spec.name} may be partly up; run "fairlead lab up" again to continue, or "fairlead lab down" to remove it`;
     throw new FleetError("ABORTED", message);
   }
 }
