@@ -122,9 +122,9 @@ export function composeCore(options: CoreOptions): Core {
   const checks = (): readonly HealthCheck[] => [
     { name: "ping", holds: true },
     { name: "bootstrap", holds: isReady },
-    // Whoever cannot store still reads.
+    // Without a journal the server still serves reads.
     { name: "journal", holds: store.journalHolds(), only: "readyz" },
-    // Whoever runs is alive; only who is asked whether to send requests here is told of the end.
+    // While stopping, the server is alive but not ready: load balancers stop sending requests.
     { name: "shutdown", holds: !isStopping, only: "readyz" },
   ];
   const shared = { registry, resources, tunnel, authenticator, authorizer, serviceAccountTokens, clock, log };

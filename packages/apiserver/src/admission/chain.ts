@@ -2,7 +2,7 @@ import type { Admission, Attributes } from "#registry/admission.ts";
 import type { ResourceDefinition } from "#registry/types.ts";
 import type { ApiObject } from "#values/object.ts";
 
-/** Mutation goes through all plugins, and once more when one behind others changed the object (KEP-1872). */
+/** Mutation runs all plugins, and runs them again if a later plugin changed the object (KEP-1872). */
 export interface Round {
   readonly isAgain: boolean;
   /** What a plugin keeps from the first round for the second. */

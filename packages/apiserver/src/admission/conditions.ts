@@ -21,11 +21,11 @@ export interface MatchCondition {
 
 export interface ConditionsResult {
   readonly isMet: boolean;
-  /** Why it cannot be told; the failure policy decides then. */
+  /** The evaluation error; the failure policy then decides. */
   readonly problem?: string;
 }
 
-/** Whether all hold; one that does not hold outweighs those that cannot be told. */
+/** Whether all conditions are true; a false condition outweighs evaluation errors. */
 export function evaluateConditions(conditions: readonly Expression[], input: CelInput): ConditionsResult {
   const problems: string[] = [];
   const budget = new Budget(CONDITIONS_BUDGET);

@@ -25,7 +25,7 @@ export interface Selectors {
   readonly objectSelector?: LabelSelector;
 }
 
-/** The version of a resource in which whoever matches wants to see the request. */
+/** The version of a resource in which the webhook or policy receives the request. */
 export interface Match {
   readonly resource: ResourceDefinition;
   readonly kind: GroupVersionKind;
@@ -134,7 +134,7 @@ const CONFIGURATIONS = new Set([
   "MutatingAdmissionPolicyBinding",
 ]);
 
-/** What configures admission is under no admission that is configured: nobody could lock themselves out. */
+/** Admission configuration is exempt from configured admission, so that users cannot lock themselves out. */
 export function isExempt({ group, kind }: Pick<GroupVersionKind, "group" | "kind">): boolean {
   return group === "admissionregistration.k8s.io" && CONFIGURATIONS.has(kind);
 }

@@ -97,7 +97,7 @@ export interface ExpressionCheck {
   readonly returns?: readonly CelType[];
 }
 
-/** The type that an expression comes to is told to `then`. */
+/** Calls `then` with the type of the expression. */
 export function validateExpression(
   { text, field, scope, returns }: ExpressionCheck,
   then: (type: CelType) => void = () => {},

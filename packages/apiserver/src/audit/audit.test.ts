@@ -77,7 +77,7 @@ describe("an audit file", () => {
   });
   afterEach(() => rm(dir, { recursive: true, force: true }));
 
-  it("begins anew before it grows too long, keeps so many old ones, and touches no others", async () => {
+  it("rotates before it exceeds maxBytes, keeps maxBackups old files, and leaves other files alone", async () => {
     const clock = new FakeClock();
     const at = join(dir, "audit.log");
     {
@@ -100,7 +100,7 @@ describe("an audit file", () => {
     expect(await readFile(join(dir, names[0] ?? ""), "utf8")).toBe("line-2-xx\nline-3-xx\n");
   });
 
-  it("goes on where an earlier one ended", async () => {
+  it("appends to the file of an earlier process", async () => {
     const at = join(dir, "audit.log");
     for (const line of ["one", "two"]) {
       using file = new AuditFile(

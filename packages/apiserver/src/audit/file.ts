@@ -12,8 +12,8 @@ export interface AuditFileOptions {
 }
 
 /**
- * A log in a file, of which what grew old is renamed and in the end deleted: the disk space is bounded. Each line is
- * handed to the kernel before the request goes on, so that a killed process has written what it answered.
+ * A log file that is rotated and whose old backups are deleted, so that disk usage is bounded. Each line is written to
+ * the kernel before the request continues: a killed process has logged every request that it answered.
  */
 export class AuditFile implements Disposable {
   readonly #path: string;

@@ -4,7 +4,7 @@ import type { Attributes, Decision } from "#values/authorizer.ts";
 import type { UserInfo } from "#values/object.ts";
 import { type AuditPolicy, type AuditStage, LOG_ALL, omittedStages } from "./policy.ts";
 
-/** Who did what, and what came of it: events of audit.k8s.io/v1 at level Metadata. Bodies and tokens are never in them. */
+/** Requests, their users and their results: events of audit.k8s.io/v1 at level Metadata. They never contain bodies or tokens. */
 
 export interface AuditOptions {
   /** Default: every request. */
@@ -142,7 +142,7 @@ function describeUser({ name, uid, groups, extra }: UserInfo): object {
   };
 }
 
-/** Of a refusal, what the client was told. */
+/** The status that a rejected client received. */
 function describeStatus({ status, message, reason, details, code }: Partial<Status>): object {
   return {
     metadata: {},

@@ -91,7 +91,7 @@ describe("a request", () => {
     });
   });
 
-  it("without credentials is nobody's, or refused where nobody is let in", async () => {
+  it("without credentials is system:anonymous, or 401 if anonymous access is disabled", async () => {
     const context = { reader, nowMs: NOW };
     expect(await authenticator.authenticate(request({}), context)).toEqual({
       name: "system:anonymous",
@@ -101,7 +101,7 @@ describe("a request", () => {
     expect(() => strict.authenticate(request({}), context)).toThrow("Unauthorized");
   });
 
-  it("with a static token is its user's, and with an unknown one is not taken for nobody's", async () => {
+  it("with a static token is authenticated as its user, and with an unknown token is never anonymous", async () => {
     expect(await who("secret")).toEqual({ name: "ada", groups: ["devs", "system:authenticated"] });
     await expect((async () => who("x"))()).rejects.toMatchObject({ code: 401 });
   });
@@ -201,7 +201,7 @@ describe("a request", () => {
     expect(bad["status"]).toEqual({ user: {}, error: "invalid bearer token" });
   });
 
-  it("may act as somebody else with permission for every part", async () => {
+  it("may impersonate another user with permission for every part", async () => {
     const headers = {
       authorization: "Bearer secret",
       "impersonate-user": "bob",

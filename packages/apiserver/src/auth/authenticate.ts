@@ -29,7 +29,7 @@ export interface AuthenticatorOptions {
 const WEBSOCKET_BEARER = "base64url.bearer.authorization.k8s.io.";
 const ANONYMOUS: UserInfo = { name: ANONYMOUS_USER, groups: [UNAUTHENTICATED_GROUP] };
 
-/** Finds out who sends a request: by client certificate, else by bearer token, else nobody. */
+/** Identifies the sender of a request: by client certificate, else by bearer token, else as anonymous. */
 export class Authenticator {
   readonly #options: AuthenticatorOptions;
   readonly #sources: readonly TokenSource[];
@@ -42,7 +42,7 @@ export class Authenticator {
   }
 
   /**
-   * Who sends a request. Answers at once, unless a token is seen for the first time.
+   * Returns the user of a request, synchronously unless a token is seen for the first time.
    *
    * @throws {StatusError} 401 without valid credentials.
    */
@@ -59,7 +59,7 @@ export class Authenticator {
   }
 
   /**
-   * Who a bearer token stands for, for `TokenReview`.
+   * Returns the user of a bearer token, for `TokenReview`.
    *
    * @throws {StatusError} 401 for a token that is not valid for any of `audiences`.
    */
@@ -91,7 +91,7 @@ interface CertifiedUser {
   readonly notAfterMs: number;
 }
 
-/** "none": no certificate, or one that names nobody. "invalid": one that the authority did not sign for clients. */
+/** "none": no certificate, or one without a user name. "invalid": not signed for clients by the authority. */
 type CertificateUser = CertifiedUser | "none" | "invalid";
 
 /**

@@ -308,10 +308,10 @@ function systemRoles(): readonly ApiObject[] {
   ];
 }
 
-/** ConfigMap of kube-system that says by whom the API server has its clients certified. */
+/** ConfigMap of kube-system with the authorities that the API server trusts for client certificates. */
 export const CLIENT_AUTHORITIES = "extension-apiserver-authentication";
 
-/** Who may read it: programs that serve the API or their metrics, and leave it to the API server who their clients are. */
+/** Lets programs that serve the API or their own metrics read it, so that they can authenticate clients as the API server does. */
 function readersOfAuthorities(): readonly ApiObject[] {
   const [apiVersion, namespace] = [`${RBAC}/v1`, "kube-system"];
   const name = `${CLIENT_AUTHORITIES}-reader`;

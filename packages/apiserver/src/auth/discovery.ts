@@ -6,7 +6,7 @@ export const CONFIGURATION_PATH = "/.well-known/openid-configuration";
 export const KEYS_PATH = "/openid/v1/jwks";
 export const KEYS_TYPE = "application/jwk-set+json";
 
-/** Undefined for an issuer that is no https URL: OpenID Connect has no others. */
+/** Undefined if the issuer is not an https URL, which OpenID Connect requires. */
 export function issuerConfiguration(tokens: ServiceAccountTokens, keysUrl: string): object | undefined {
   const url = URL.parse(tokens.issuer);
   if (url?.protocol !== "https:" || url.search !== "" || url.hash !== "") return undefined;

@@ -8,7 +8,7 @@ import { uncoveredRules } from "./rules.ts";
 import { MASTERS_GROUP } from "#values/authorizer.ts";
 
 /**
- * Nobody gives away more than they have. Source: k8s.io/kubernetes, pkg/registry/rbac, `EscalationAllowed` and
+ * Users can only grant permissions that they have. Source: k8s.io/kubernetes, pkg/registry/rbac, `EscalationAllowed` and
  * `policybased` storages.
  */
 
@@ -28,7 +28,7 @@ export function checkRoleEscalation(
   const { namespace, name } = role.metadata;
   const plural = role.kind === "ClusterRole" ? "clusterroles" : "roles";
   if (isTrusted(user) || mayDo(user, "escalate", { plural, namespace, name }, authorizer)) return;
-  // Whoever selects the parts of an aggregated role decides what it grants now and later.
+  // The selector of an aggregated role decides what the role grants, now and later.
   const wanted = role["aggregationRule"] === undefined ? rulesOf(role) : EVERYTHING;
   refuseUncovered(role, plural, wanted, { user, authorizer });
 }

@@ -16,8 +16,8 @@ const EXTRA_PREFIX = "impersonate-extra-";
 const AUTHENTICATION_GROUP = "authentication.k8s.io";
 
 /**
- * The user that `Impersonate-*` headers ask to act as (`kubectl --as`), or `user` where there are none. Each part needs
- * the verb `impersonate`. Source: k8s.io/apiserver, pkg/endpoints/filters/impersonation.go.
+ * The user to impersonate according to the `Impersonate-*` headers (`kubectl --as`), or `user` without these headers.
+ * Each part needs the verb `impersonate`. Source: k8s.io/apiserver, pkg/endpoints/filters/impersonation.go.
  *
  * @throws {StatusError} 403 when a part is not allowed, 400 when parts come without a user.
  */

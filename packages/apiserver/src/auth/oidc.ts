@@ -40,7 +40,7 @@ export class OidcTokens implements TokenSource {
   #keys: Promise<JWTVerifyGetKey> | undefined;
   #notBeforeMs = 0;
 
-  /** @throws {FleetError} `OPTION_INVALID` for options that could never let anybody in, or everybody. */
+  /** @throws {FleetError} `OPTION_INVALID` for options that would accept no token, or every token. */
   constructor(options: OidcOptions, apiAudiences: readonly string[], log: Logger) {
     checkOptions(options);
     this.#options = options;

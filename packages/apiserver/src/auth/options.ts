@@ -5,7 +5,7 @@ import { OidcTokens, type OidcOptions } from "./oidc.ts";
 import { staticTokens } from "./static-tokens.ts";
 import type { TokenSource } from "./token-source.ts";
 
-/** Who gets in beside holders of client certificates and of ServiceAccount tokens. */
+/** Authentication methods in addition to client certificates and ServiceAccount tokens. */
 export interface AuthenticationOptions {
   /** Bearer tokens that stand for a user as they are. */
   readonly staticTokens?: ReadonlyMap<string, UserInfo>;

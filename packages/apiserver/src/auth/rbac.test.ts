@@ -63,7 +63,7 @@ describe("what a user may do", () => {
     });
   });
 
-  it("ends with the binding, with the role, and with a subject that is taken away", () => {
+  it("is revoked when the binding, the role or the subject is removed", () => {
     const rbac = new RbacAuthorizer();
     const reader = role("reader", [reading], "n");
     const bound = binding("b", "Role/reader", [{ kind: "User", name: "ada" }], "n");
@@ -152,7 +152,7 @@ describe("a rule", () => {
   });
 });
 
-describe("rules that somebody holds", () => {
+describe("the rules of a user", () => {
   const some = <T>(...of: readonly T[]): fc.Arbitrary<T[]> => fc.subarray([...of], { minLength: 1 });
   const rule: fc.Arbitrary<PolicyRule> = fc.record({
     verbs: some("get", "list", "*"),

@@ -75,7 +75,7 @@ export class RbacAuthorizer implements Authorizer {
     return { resourceRules, nonResourceRules };
   }
 
-  /** The rules as roles write them, for comparing with what somebody wants to grant. */
+  /** The rules in the format of roles, to compare with the rules that a user wants to grant. */
   policyRulesFor(user: UserInfo, namespace: string | undefined): PolicyRule[] {
     const rules: PolicyRule[] = [];
     for (const grant of this.#grantsOf(user, namespace)) {

@@ -16,7 +16,7 @@ import { badRequest, conflict, invalid, notFound, StatusError } from "#status.ts
 import type { Authenticator } from "./authenticate.ts";
 import type { BoundObject, ServiceAccountTokens } from "./tokens.ts";
 
-/** Who somebody is, and tokens for ServiceAccounts. Source: k8s.io/kubernetes, pkg/registry/authentication and core/serviceaccount. */
+/** TokenReview, SelfSubjectReview and TokenRequest. Source: k8s.io/kubernetes, pkg/registry/authentication and core/serviceaccount. */
 
 const GROUP = "authentication.k8s.io";
 const ACCOUNTS = { group: "", plural: "serviceaccounts" };
@@ -132,7 +132,7 @@ async function requestToken(
   };
 }
 
-/** Whoever names the account says nothing else than the path. */
+/** If the body names the account, the name must equal that in the path. */
 function checkName(asked: string | undefined, name: string): void {
   if (asked === undefined || asked === "" || asked === name) return;
   throw invalid(GROUP, "TokenRequest", name, [

@@ -52,7 +52,7 @@ function define(
   return { group: GROUP, version: "v1", plural, kind, namespaced: false, schema, review };
 }
 
-/** Whose permissions are asked for. */
+/** The user whose permissions are reviewed. */
 function subjectOf(object: ApiObject): UserInfo {
   const spec = fieldsAt(object, "spec");
   const name = textAt(spec, "user");

@@ -18,7 +18,7 @@ export function staticTokens(
 /**
  * Reads a file of tokens: CSV with token, user, uid and, if wanted, groups in quotes ("a,b").
  *
- * @throws {FleetError} `OPTION_INVALID` for a line that is none; the token in it is not repeated.
+ * @throws {FleetError} `OPTION_INVALID` for a malformed line; the error does not contain the token.
  */
 export function parseTokenFile(text: string): Map<string, UserInfo> {
   const users = new Map<string, UserInfo>();

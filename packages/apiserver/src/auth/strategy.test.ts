@@ -36,7 +36,7 @@ function binding(name: string, to: string, subjects: readonly object[] = [SUBJEC
   return { apiVersion: RBAC, kind: "RoleBinding", metadata: { name, namespace: "n" }, roleRef, subjects };
 }
 
-describe("somebody who writes roles", () => {
+describe("a user who writes roles", () => {
   it("may grant what they have, and nothing else", () => {
     const { roles } = cluster();
     expect(roles.errorsOf(role("a", [{ verbs: ["get"], apiGroups: [""], resources: ["pods"] }]))).toEqual([]);
@@ -70,7 +70,7 @@ describe("somebody who writes roles", () => {
   });
 });
 
-describe("somebody who writes bindings", () => {
+describe("a user who writes bindings", () => {
   it("may bind roles whose rules they have, and no others", () => {
     const { bindings, authorizer } = cluster();
     expect(bindings.errorsOf(binding("a", "own"))).toEqual([]);

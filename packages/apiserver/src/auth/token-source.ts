@@ -18,7 +18,7 @@ type Found = TokenIdentity | undefined;
 
 /** One kind of bearer token. */
 export interface TokenSource {
-  /** Who a token stands for; undefined when it is none of this kind, or not valid for any of `audiences`. */
+  /** The user of a token; undefined if the token is of another kind, or not valid for any of `audiences`. */
   authenticate(token: string, audiences: readonly string[], context: TokenContext): Found | Promise<Found>;
 }
 
@@ -61,7 +61,7 @@ export function tolerant(source: {
   };
 }
 
-/** For tokens that say nothing of audiences: they are meant for the API server, and for nobody else. */
+/** For tokens without audiences, which are valid only for the API server. */
 export function forApiServer(user: UserInfo, audiences: readonly string[], own: readonly string[]): Found {
   const shared = audiences.filter((it) => own.includes(it));
   return shared.length === 0 ? undefined : { user, audiences: shared };

@@ -113,10 +113,10 @@ export class ServiceAccountTokens {
   }
 
   /**
-   * Who a token stands for. Answers at once for a token that was checked before; expiry and the objects that the token
-   * is bound to are looked at each time.
+   * Returns the user of a token, synchronously if the signature was verified before; expiry and the objects that the
+   * token is bound to are checked each time.
    *
-   * @throws {StatusError} 401 when it is not one of ours, is out of date, or is for others than `audiences`.
+   * @throws {StatusError} 401 if this server did not issue it, if it is expired, or if it is for other audiences.
    */
   authenticate(
     token: string,

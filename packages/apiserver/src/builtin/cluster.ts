@@ -24,7 +24,7 @@ import {
   whole,
 } from "./rules.ts";
 
-/** Kinds that set something for the cluster as a whole: defaults, and what may not be said. */
+/** Defaults and validation of kinds that configure the cluster as a whole. */
 
 /** Above it are the priorities of the system. */
 /** Port of a Service where none is named. */

@@ -91,7 +91,7 @@ function completed(schema: Schema, group: string, { strategy = {}, warnings }: D
     errors: readonly FieldError[],
     { object, old, context }: { object: ApiObject; old?: ApiObject; context: WriteContext },
   ): readonly FieldError[] => {
-    // What is wrong with a spec is no matter of those who write the status.
+    // Warnings about the spec do not concern writers of the status.
     if (warnings === undefined || context.subresource === "status") return errors;
     const isRight = errors.length === 0 && validateMetadata(object, named).length === 0;
     if (isRight) for (const text of warnings(object, old)) context.warn(text);

@@ -6,7 +6,7 @@ const UNITS = [
   { suffix: "s", ms: 1000 },
 ] as const;
 
-/** From which count of a unit on it stands alone, and below which it is the leading unit with a smaller one behind. */
+/** From which count a unit is shown alone, and below which it is shown together with the next smaller unit. */
 const STEPS = [
   { belowMs: 120_000, units: ["s"] },
   { belowMs: 10 * 60_000, units: ["m", "s"] },
@@ -39,7 +39,7 @@ export function humanDuration(ms: number): string {
   return parts.join("");
 }
 
-/** The age of a timestamp; `<unknown>` where there is none. */
+/** The age of a timestamp; `<unknown>` if it is missing or invalid. */
 export function ageOf(timestamp: unknown, nowMs: number): string {
   const atMs = typeof timestamp === "string" ? Date.parse(timestamp) : Number.NaN;
   return Number.isNaN(atMs) ? "<unknown>" : humanDuration(nowMs - atMs);

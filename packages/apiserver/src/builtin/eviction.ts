@@ -24,7 +24,7 @@ interface BudgetStatus {
   readonly conditions?: readonly BudgetCondition[];
 }
 
-/** More evictions than that unconfirmed mean that nobody looks after the budget. */
+/** The limit of unconfirmed evictions; above it, no controller is updating the budget. */
 const MAX_DISRUPTED = 2000;
 
 /** Those that the pod falls under; none for a pod whose end disrupts nothing. */
@@ -74,7 +74,7 @@ export function spendBudget(
   };
 }
 
-/** A pod that serves nobody may go, where its owner says so or while enough others serve (KEP-3017). */
+/** An unhealthy pod may be evicted if the budget allows it always, or while enough other pods are healthy (KEP-3017). */
 function mayGoUnhealthy(pod: ApiObject, budget: ApiObject): boolean {
   if (conditionOf(pod, "Ready")?.status === "True") return false;
   const { currentHealthy = 0, desiredHealthy = 0 }: BudgetStatus = statusOf(budget);
@@ -147,7 +147,7 @@ function conditionOf(object: ApiObject, type: string): BudgetCondition | undefin
   return conditions.find((it) => it.type === type);
 }
 
-/** The pod with the reason of its end, for whoever asks why it went (KEP-3329). */
+/** The pod with the condition that reports the cause of its deletion (KEP-3329). */
 export function withDisruptionTarget(pod: ApiObject, now: string): ApiObject {
   const { conditions = [], ...status } = statusOf(pod) as {
     readonly conditions?: readonly BudgetCondition[];

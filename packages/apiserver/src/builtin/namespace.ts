@@ -58,7 +58,7 @@ function specFinalizers(object: ApiObject, path: (at: number) => string): FieldE
   });
 }
 
-/** Who watches over the content says what the phase is; others may only repeat it. */
+/** The namespace lifecycle sets the phase; writers may only repeat it. */
 function phase(object: ApiObject): FieldError[] {
   const isEnding = object.metadata.deletionTimestamp !== undefined;
   const found = textAt(fieldsAt(object, "status"), "phase");

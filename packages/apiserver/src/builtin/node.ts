@@ -66,7 +66,7 @@ function validatePodCidrs(spec: Fields | undefined): FieldError[] {
   return errors;
 }
 
-/** Upstream tells of taints as if they were metadata. */
+/** Upstream reports errors of taints at the path of metadata. */
 function validateTaints(spec: Fields | undefined): FieldError[] {
   const seen = new Set<string>();
   return itemsAt(spec, "taints").flatMap((taint, index) => {

@@ -16,7 +16,7 @@ export const disruptionBudgetStrategy: Partial<Strategy> = {
   validateUpdate: withStatus("PodDisruptionBudget", validateDisruptionBudget),
 };
 
-/** A part of the pods; more than all of them is none. */
+/** A count or percentage of the pods, at most 100%. */
 const part: Rule = present((value, path) => {
   const errors = share(value, path);
   const isOver = typeof value === "string" && errors.length === 0 && Number.parseInt(value, 10) > 100;

@@ -110,6 +110,7 @@ function validateScope(requirement: Fields): FieldError[] {
     const detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
     if (count === 0) errors.push(required(`${path}.values`, detail));
   } else if (operator === "Exists" || operator === "DoesNotExist") {
+    // prose: upstream (kube-apiserver)
     const detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
     if (count > 0) errors.push(invalid(`${path}.values`, requirement["values"], detail));
   } else errors.push(invalid(`${path}.operator`, operator, "not a valid selector operator"));

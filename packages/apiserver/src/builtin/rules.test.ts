@@ -37,7 +37,7 @@ describe("rules of fields", () => {
     expect(filled("why", wrong("a"))("v", "x").map((it) => it.message)).toEqual(['Invalid value: "v": a']);
   });
 
-  it("are told all in order, or only the first that breaks", () => {
+  it("report all errors in order, or only that of the first rule that fails", () => {
     expect(all(wrong("a"), wrong("b"))(1, "x")).toHaveLength(2);
     expect(firstOf(() => [], wrong("b"), wrong("c"))(1, "x").map((it) => it.message)).toEqual([
       "Invalid value: 1: b",

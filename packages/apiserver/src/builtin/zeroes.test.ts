@@ -7,7 +7,7 @@ function filled(apiVersion: string, kind: string, object: Record<string, unknown
   return object;
 }
 
-describe("what Go writes although nobody set it", () => {
+describe("unset fields that Go writes", () => {
   it("are counts that are always there", () => {
     expect(filled("apps/v1", "ReplicaSet", { status: {} })["status"]).toEqual({ replicas: 0 });
   });
@@ -22,20 +22,20 @@ describe("what Go writes although nobody set it", () => {
     });
   });
 
-  it("are times without a time, and lists that are none", () => {
+  it("include nil times and nil slices as null", () => {
     const event = filled("v1", "Event", { involvedObject: {} });
     expect(event).toMatchObject({ eventTime: null, firstTimestamp: null, source: {} });
     expect(filled("rbac.authorization.k8s.io/v1", "ClusterRole", {})).toEqual({ metadata: {}, rules: null });
   });
 
-  it("stand in the items of lists too", () => {
+  it("are written in the items of lists too", () => {
     const slice = filled("discovery.k8s.io/v1", "EndpointSlice", {
       endpoints: [{ addresses: ["10.0.0.1"] }],
     });
     expect(slice["endpoints"]).toEqual([{ addresses: ["10.0.0.1"], conditions: {} }]);
   });
 
-  it("are never what somebody did set, nor pointers", () => {
+  it("exclude fields that are set, and pointers", () => {
     const set = filled("apps/v1", "ReplicaSet", { spec: {}, status: { replicas: 3 } });
     expect(set["status"]).toEqual({ replicas: 3 });
     expect(set["spec"]).not.toHaveProperty("replicas");
@@ -62,7 +62,7 @@ describe("empty lists and maps", () => {
     );
   });
 
-  it("stay until then where they are always written: whoever sent them owns them", () => {
+  it("remain until stored if always written, so that their sender owns them", () => {
     expect(filled("rbac.authorization.k8s.io/v1", "ClusterRole", { rules: [] })).toMatchObject({ rules: [] });
   });
 

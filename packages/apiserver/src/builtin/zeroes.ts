@@ -8,8 +8,8 @@ import type { Schema } from "#schema/types.ts";
 import type { Fields } from "@fairlead/base/fields.ts";
 
 /**
- * What Go writes of a struct although nobody set it: fields without `omitempty`, and structs that are held by value
- * (`status: {}`). Clients in other languages rely on `replicas: 0` and the like.
+ * Unset fields that Go writes: fields without `omitempty`, and structs that are held by value (`status: {}`). Clients in
+ * other languages rely on values such as `replicas: 0`.
  *
  * Empty lists and maps are left out like absent ones. Those without `omitempty` stay until the object is stored: as
  * protobuf, which has no empty list, so that they are read back as null.

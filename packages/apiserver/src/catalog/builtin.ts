@@ -17,7 +17,7 @@ import { type AllocationOptions, ServiceAllocations } from "#builtin/service/all
 
 export interface BuiltinOptions extends AllocationOptions {
   readonly serviceAccountTokens: ServiceAccountTokens;
-  /** Kinds of bearer tokens beside those of ServiceAccounts. */
+  /** Kinds of bearer tokens in addition to those of ServiceAccounts. */
   readonly tokenSources?: readonly TokenSource[];
   /** Whether requests without credentials are those of `system:anonymous`. Default: true. */
   readonly anonymous?: boolean;
@@ -41,8 +41,8 @@ export interface Builtins {
 }
 
 /**
- * Everything that is served without a CustomResourceDefinition, with who decides about requests. The parts follow the
- * store through the strategies' `onStored`: one set belongs to one store.
+ * Everything that is served without a CustomResourceDefinition, and the authenticators and authorizers. The parts follow
+ * the store through the strategies' `onStored`: one set belongs to one store.
  */
 export function builtinResources(options: BuiltinOptions): Builtins {
   const { serviceAccountTokens, tokenSources, anonymous, newUid } = options;

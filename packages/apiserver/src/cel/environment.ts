@@ -24,7 +24,7 @@ export const PER_OBJECT_LIMIT = 10_000_000;
 export interface CompileOptions {
   /** What the expression may name, and of which types. */
   readonly variables: ReadonlyMap<string, CelType>;
-  /** The types that it may come to; any when there are none. */
+  /** The result types that are allowed; any if empty. */
   readonly returns?: readonly CelType[];
 }
 
@@ -52,8 +52,8 @@ export interface Attempt {
 }
 
 /**
- * @throws {CompileError} where an expression is none, or comes to something else.
- * @throws {ProgramError} where it can have no value.
+ * @throws {CompileError} if the expression is invalid or has another result type.
+ * @throws {ProgramError} if it can never have a value.
  */
 export function compileExpression(expression: string, options: CompileOptions): Program {
   const checked = checkExpression(expression, options.variables);

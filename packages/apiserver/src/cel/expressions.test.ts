@@ -82,7 +82,7 @@ function evaluate(expression: string): Recorded {
   }
 }
 
-/** A value so that its type can be told, as the recording program wrote it. */
+/** The value with its type, in the format of the recording program. */
 function show(value: CelValue): string {
   if (typeof value === "number") return `double(${formatDouble(value)})`;
   if (typeof value === "string") return JSON.stringify(value);
@@ -112,10 +112,10 @@ function showOpaque(value: Opaque): string {
   return `<${value.celType.name}>`;
 }
 
-/** Whose parser finds more behind the first error. */
+/** Expressions for which the recorded parser reports further errors after the first. */
 const MORE_PROBLEMS = new Set(["&&", "f(,)", "object.?"]);
 
-describe(`expressions come to what they do in ${RECORDED.recorded}`, () => {
+describe(`expressions have the results of ${RECORDED.recorded}`, () => {
   for (const [group, cases] of Object.entries(RECORDED.groups)) {
     it.each(cases.filter(({ expression }) => !MORE_PROBLEMS.has(expression)))(
       `${group}: $expression`,
@@ -125,7 +125,7 @@ describe(`expressions come to what they do in ${RECORDED.recorded}`, () => {
     );
   }
 
-  it.each([...MORE_PROBLEMS])("syntax errors: %s is none either", (expression) => {
+  it.each([...MORE_PROBLEMS])("syntax errors: %s does not compile either", (expression) => {
     expect(evaluate(expression).compileError).toContain("Syntax error");
   });
 });

@@ -77,7 +77,7 @@ export function isOptional(type: CelType): boolean {
   return type.kind === "opaque" && type.name === "optional_type";
 }
 
-/** What an optional is of; the type itself where it is none. */
+/** The type inside an optional; any other type is returned as is. */
 export function unwrapOptional(type: CelType): CelType {
   return isOptional(type) ? paramAt(type, 0) : type;
 }

@@ -68,7 +68,7 @@ export class Duration {
 /** Unit: nanoseconds since 1970 began, in UTC. */
 export class Timestamp {
   readonly nanos: bigint;
-  /** Only as text does a time stand in the zone it came in. Unit: minutes east of UTC. */
+  /** Offset of the original zone, used only to format the time. Unit: minutes east of UTC. */
   readonly offset: number;
   constructor(nanos: bigint, offset = 0) {
     this.nanos = nanos;
@@ -95,7 +95,7 @@ export class Optional {
   get hasValue(): boolean {
     return this.#value !== undefined;
   }
-  /** @throws {CelError} where there is none. */
+  /** @throws {CelError} if the optional is empty. */
   get value(): CelValue {
     if (this.#value === undefined) throw new CelError("optional.none() dereference");
     return this.#value;
@@ -157,7 +157,7 @@ export class CelMap {
   }
 }
 
-/** A list whose items are in no order (`x-kubernetes-list-type: set`), or are told apart by keys (`map`). */
+/** A list whose items are unordered (`x-kubernetes-list-type: set`), or identified by keys (`map`). */
 export class KeyedList extends Array<CelValue> {
   /** What makes two items the same one; undefined: the whole of them. */
   itemKeys: readonly string[] | undefined;

@@ -83,7 +83,7 @@ export class WebhookConverter implements Converter {
     this.#known.set(object, versions.set(made.apiVersion, made));
   }
 
-  /** Who asks while the same is being asked already waits for that answer. */
+  /** Concurrent requests for the same conversion share one call. */
   async #askOnce(objects: readonly ApiObject[], apiVersion: string, signal: AbortSignal): Promise<void> {
     const waiting = new Set<Promise<void>>();
     const fresh = objects.filter((it) => {
@@ -164,7 +164,7 @@ function failed(message: string): StatusError {
   return new StatusError({ code: 500, message });
 }
 
-/** @throws {Error} saying why it is no answer. */
+/** @throws {Error} if the response is invalid, with the reason. */
 function readResponse(
   review: unknown,
   { apiVersion, uid }: { readonly apiVersion: string; readonly uid: string },
@@ -209,7 +209,7 @@ function checkConverted(object: ApiObject, made: unknown, { desired, what, at, i
       `${what} returned invalid ${isList ? "converted " : ""}object${isAt ? ` at index ${at}` : ""}: ${why}`,
     );
   };
-  if (!isObject(made)) return refuse("it is none", true);
+  if (!isObject(made)) return refuse("not a JSON object", true);
   const [apiVersion, kind] = [textAt(made, "apiVersion"), textAt(made, "kind")];
   if (apiVersion !== desired) {
     return refuse(`invalid groupVersion (expected ${desired}, received ${apiVersion})`, true);

@@ -19,7 +19,7 @@ export function parseJsonPath(path: string): JsonPath {
     .replace(/^\{(.*)\}$/s, "$1")
     .replace(/^\$/, "");
   const steps: Step[] = [];
-  // A copy: filters hold paths of their own, which are read meanwhile.
+  // A copy: paths inside filters are parsed while this one is.
   const tokens = new RegExp(TOKENS);
   const source = text === "" || text.startsWith(".") || text.startsWith("[") ? text : `.${text}`;
   while (tokens.lastIndex < source.length) {

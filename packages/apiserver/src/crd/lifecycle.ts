@@ -62,16 +62,16 @@ export class CrdLifecycle implements FollowUp {
 
   #serve(name: string, previous: Entry | undefined, entry: Entry | undefined): void {
     const { catalog, store } = this.#services;
-    const before = this.#served.get(name) ?? [];
+    const former = this.#served.get(name) ?? [];
     const isServed = entry !== undefined && isEstablished(entry.object);
     const after = isServed ? this.#definitionsOf(entry.object as Crd) : [];
-    for (const it of before) catalog.remove(it);
+    for (const it of former) catalog.remove(it);
     for (const it of after) catalog.add(it);
     if (after.length > 0) this.#served.set(name, after);
     else this.#served.delete(name);
     const ended = isServedAlike(previous, entry)
-      ? before.find((it) => !after.some((now) => now.version === it.version))
-      : before[0];
+      ? former.find((it) => !after.some((now) => now.version === it.version))
+      : former[0];
     // After the commit: the watchers are to hear of the deletions first.
     if (ended !== undefined) this.#toEnd.add(store.table(tableId(ended)));
     for (const it of after) {
@@ -123,7 +123,7 @@ export class CrdLifecycle implements FollowUp {
     return left;
   }
 
-  /** Brings the status up to date; takes the finalizer away once no instance is left. */
+  /** Updates the status; removes the finalizer once no instance remains. */
   #settle(tx: Transaction, name: string): void {
     const { store, deleter } = this.#services;
     const table = store.table(CRD_TABLE);

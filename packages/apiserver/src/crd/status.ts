@@ -80,13 +80,13 @@ function withTransition(planned: Told, before: readonly CrdCondition[], nowMs: n
   return { ...planned, lastTransitionTime: isSame ? known.lastTransitionTime : timestamp(nowMs) };
 }
 
-/** The status of a definition whose deletion begins; that its instances go is told with the next write. */
+/** The status of a definition whose deletion begins; the next write reports the deletion of its instances. */
 export function terminating({ status = {} }: Crd, nowMs: number): CrdStatus {
   const others = (status.conditions ?? []).filter((it) => it.type !== MARKED.type);
   return { ...status, conditions: [...others, withTransition(MARKED, [], nowMs)] };
 }
 
-/** Each name by itself: one that another CRD of the group holds leaves what was accepted before; the last of them is told. */
+/** Accepts each name separately: if another CRD of the group holds it, the accepted name stays; the last conflict is reported. */
 function acceptNames(
   crd: Crd,
   others: readonly Crd[],
@@ -141,7 +141,7 @@ function acceptNames(
   return { accepted, conflict };
 }
 
-/** Several problems stand in brackets, as Go's aggregates write them. */
+/** Joins several problems in brackets, as Go's aggregate errors do. */
 function inUseText(names: readonly string[]): string {
   const texts = names.map((it) => `${JSON.stringify(it)} is already in use`);
   return texts.length === 1 ? texts.join("") : `[${texts.join(", ")}]`;

@@ -80,7 +80,7 @@ function setNameDefaults(names: Record<string, unknown>, kind: string): void {
 }
 
 function setStatus(object: ApiObject, context: WriteContext): void {
-  // Who migrated the stored objects takes versions out by the status.
+  // Versions are removed from storedVersions by an update of the status, after a migration of the stored objects.
   if (context.subresource === "")
     object["status"] = { ...(object as Crd).status, storedVersions: storedVersionsOf(object as Crd) };
   if (hasNames(object))

@@ -3,7 +3,7 @@ import type { Schema } from "#schema/types.ts";
 import type { FieldError } from "#status.ts";
 import type { CrdVersion, PrinterColumn } from "./types.ts";
 
-/** What one version of a definition says beside its schema. Source: apiextensions-apiserver, pkg/apis/apiextensions/validation. */
+/** Validation of one version of a definition, except its schema. Source: apiextensions-apiserver, pkg/apis/apiextensions/validation. */
 
 const COLUMN_TYPES = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];

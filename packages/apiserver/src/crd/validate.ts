@@ -43,7 +43,7 @@ export function validateCrdUpdate(crd: Crd, old: Crd): FieldError[] {
   return [
     ...validateRest(crd),
     ...frozen.filter(([, now, then]) => now !== then).map(([field, now]) => invalid(field, now, IMMUTABLE)),
-    // Whoever does not touch the approval is not held to it.
+    // An update that does not change the approval does not validate it.
     ...(approval.state === approvalOf(old).state ? [] : approval.errors),
     ...(old.spec.preserveUnknownFields === true ? [] : validatePreserve(crd)),
   ];

@@ -6,7 +6,7 @@ import { VERSION as SERVED } from "#http/version.ts";
 import { findKubectl } from "@fairlead/base/program/kubectl.ts";
 import { ownCommand } from "@fairlead/base/program/self.ts";
 
-/** The programs that envtest looks for in KUBEBUILDER_ASSETS, beside kubectl. */
+/** The programs that envtest looks for in KUBEBUILDER_ASSETS, in addition to kubectl. */
 const PROGRAMS = ["kube-apiserver", "etcd"] as const;
 
 /** The version of Kubernetes whose API is served, as setup-envtest writes it: without the "v". */

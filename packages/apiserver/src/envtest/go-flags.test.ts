@@ -12,7 +12,7 @@ describe("flags of a Go program", () => {
       ["--feature-gates=A=true,B=false"],
       { "feature-gates": "A=true,B=false" },
     ],
-    ["beside words that are not flags", ["serve", "--v=1"], { v: "1" }],
+    ["next to words that are not flags", ["serve", "--v=1"], { v: "1" }],
   ])("%s", (_name, argv, flags) => {
     expect(Object.fromEntries(readGoFlags(argv))).toEqual(flags);
   });

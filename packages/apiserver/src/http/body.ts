@@ -7,7 +7,7 @@ import { badRequest, unsupportedMediaType } from "#status.ts";
 
 export interface ParsedBody {
   readonly value: Record<string, unknown>;
-  /** Paths of keys that stand twice. */
+  /** Paths of duplicate keys. */
   readonly duplicates: readonly string[];
 }
 

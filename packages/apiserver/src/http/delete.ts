@@ -17,7 +17,7 @@ export interface ParsedDelete extends DeleteOptions {
 
 const POLICIES = ["Background", "Foreground", "Orphan"] as const;
 
-/** The options in the body, or where there is none, in the query. */
+/** The options in the body or, without a body, in the query. */
 export function readDeleteOptions({ request, query, body }: Exchange): ParsedDelete {
   const fromBody = body.length === 0 ? {} : parseBody(body, mediaType(request.headers["content-type"])).value;
   const kind = fromBody["kind"] ?? "";

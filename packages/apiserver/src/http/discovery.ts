@@ -7,9 +7,9 @@ import { acceptsAggregated, negotiateFormat } from "./negotiate.ts";
 import { SCALE_KIND } from "./scale.ts";
 import { type Subresource, subresourcesOf } from "#registry/subresources.ts";
 
-/** What the server tells of itself: legacy discovery, and the aggregated form (KEP-3352). */
+/** Discovery: the legacy form, and the aggregated form (KEP-3352). */
 
-/** Serves `/api`, `/apis` and what lies between them and the resources. False: the path is none of these. */
+/** Serves `/api`, `/apis` and the paths down to the resources. Returns false for other paths. */
 export async function serveDiscovery(catalog: Catalog, exchange: Exchange): Promise<boolean> {
   const segments = exchange.pathname.split("/").filter((it) => it !== "");
   const [root, ...rest] = segments;

@@ -66,7 +66,7 @@ export class Exchange {
     return this.#gone.signal;
   }
 
-  /** Between two steps of work on a large body: others, and health, are served meanwhile. */
+  /** Yields between two steps of work on a large body, so that other requests and health checks are served. */
   async letOthersIn(): Promise<void> {
     if (this.body.length > LARGE_BYTES) await nextTurn();
   }
@@ -113,7 +113,7 @@ export class Exchange {
     await this.#send(code, Buffer.from(text, "utf8"));
   }
 
-  /** For answers whose media type stands fixed. */
+  /** Sends a response whose media type is fixed. */
   async sendBytes(code: number, bytes: Buffer, type: string): Promise<void> {
     this.#setHeaders();
     this.response.setHeader("Content-Type", type);

@@ -115,7 +115,7 @@ export class PlainForm implements Form {
   list(entries: readonly Entry[], metadata: ListMeta, isNullIfEmpty = false): Buffer {
     const { listKind: kind, isCustom } = this.#definition;
     const items = entries.map((it) => this.item(it));
-    // Lists of custom resources always say where they go on, be it nowhere.
+    // Lists of custom resources always have `continue`, even if empty.
     const told = isCustom ? { continue: "", ...metadata } : metadata;
     const head = { kind, apiVersion: this.#apiVersion, metadata: told };
     if (isNullIfEmpty && items.length === 0)

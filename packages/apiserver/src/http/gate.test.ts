@@ -7,7 +7,7 @@ import type { ApiObject } from "#values/object.ts";
 import { StatusError } from "#status.ts";
 import { Passage } from "./gate.ts";
 
-const NOBODY = { name: "", groups: [] };
+const ANONYMOUS = { name: "", groups: [] };
 const SECRETS = {
   isCustom: false,
   namespaced: true,
@@ -19,7 +19,7 @@ function passage(url: string, method = "GET"): Passage {
 }
 
 function authorizedName(it: Passage): string {
-  const attributes = it.attributes(NOBODY);
+  const attributes = it.attributes(ANONYMOUS);
   return "resource" in attributes ? attributes.resource.name : "";
 }
 
@@ -34,7 +34,7 @@ const term = fc
     fc.constantFrom(",", ",", ",", ...NOISE),
   )
   .map((it) => it.join(""));
-/** Text that is put together of what selectors are made of, and often is none. */
+/** Text made of fragments of selectors, often malformed. */
 const selector = fc
   .array(fc.oneof({ weight: 4, arbitrary: term }, fc.constantFrom(...NOISE, ...NAMES)), { maxLength: 4 })
   .map((it) => it.join(""));
@@ -80,7 +80,7 @@ describe("a collection that is narrowed to one name", () => {
     expect(authorizedName(passage(`/api/v1/namespaces/a/secrets?${query}`))).toBe(name);
   });
 
-  it("is no matter of that name when it is to be deleted, as upstream", () => {
+  it("is authorized without that name for deletecollection, as upstream", () => {
     const url = "/api/v1/namespaces/a/secrets?fieldSelector=metadata.name%3Dmine";
     expect(authorizedName(passage(url, "DELETE"))).toBe("");
   });

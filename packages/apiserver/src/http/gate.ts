@@ -12,7 +12,7 @@ import { internalError, methodNotAllowed, StatusError } from "#status.ts";
 import { splitUrl } from "./exchange.ts";
 import { parsePath, type ResourceTarget, type Target, verbOf } from "./path.ts";
 
-const NOBODY: UserInfo = { name: "", groups: [] };
+const ANONYMOUS: UserInfo = { name: "", groups: [] };
 
 export interface GateOptions {
   readonly authenticator: Authenticator;
@@ -32,7 +32,7 @@ export class Passage {
   /** "" when the method has no meaning for the target. */
   readonly verb: string;
   /** As whom the request acts. */
-  user = NOBODY;
+  user = ANONYMOUS;
   record: AuditRecord | undefined;
   #fields: FieldSelector | undefined;
   #error: StatusError | undefined;
@@ -76,7 +76,7 @@ export class Passage {
     try {
       return authorizedName(this.fields);
     } catch {
-      // Whoever is to select by it refuses it.
+      // The handler of the list rejects the malformed selector.
       return "";
     }
   }
@@ -93,7 +93,7 @@ export class Passage {
   }
 }
 
-/** Who asks, as whom, and whether they may. Each step leaves its mark in the audit log. */
+/** Authenticates, impersonates and authorizes a request. Each step is recorded in the audit log. */
 export class Gate {
   readonly #options: GateOptions;
 
@@ -127,7 +127,7 @@ export class Gate {
   }
 
   #recordStranger(passage: Passage, error: StatusError): void {
-    this.#open(passage, NOBODY)?.started(error.status);
+    this.#open(passage, ANONYMOUS)?.started(error.status);
   }
 
   #open(passage: Passage, user: UserInfo): AuditRecord | undefined {

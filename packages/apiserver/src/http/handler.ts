@@ -44,7 +44,7 @@ export interface HandlerOptions extends PathServices {
   readonly log: Logger;
 }
 
-/** What a request goes through: who asks, whether they may, and who serves it. */
+/** The request path: authentication, authorization, and dispatch to a handler. */
 export class RequestHandler {
   readonly #options: HandlerOptions;
   readonly #paths: PathHandler;
@@ -92,7 +92,7 @@ export class RequestHandler {
     return new Exchange({ request, response, user, outlet: this.#load.outlet(user), body });
   }
 
-  /** With its body, and with a slot of its own until it is answered. Health is told of at any time. */
+  /** Reads the body and holds a slot until the request is answered. Health checks need no slot. */
   async #admitted(passage: Passage, response: ServerResponse): Promise<Exchange> {
     if (isHealthPath(passage.pathname)) return this.#exchange(passage, response);
     const holding = this.#load.holdBody(passage.user);
@@ -107,7 +107,7 @@ export class RequestHandler {
     const { request, response } = exchange;
     passage.refused(error);
     this.#logUnexpected(exchange, error);
-    // Who is too slow once would hold the connection for as long again.
+    // A client that sends too slowly must not hold the connection for another timeout.
     if (error instanceof StatusError && error.code === 408) response.setHeader("Connection", "close");
     if (isPathNotFound(error)) await this.#sendPathNotFound(exchange, passage);
     else await exchange.sendError(error);
@@ -139,7 +139,7 @@ export class RequestHandler {
     await resources.serve(exchange, target, passage);
   }
 
-  /** Built-in groups answer with a Status; what nobody serves gets plain text, and a part that a custom resource lacks is its own. */
+  /** 404: a Status in built-in groups and for missing subresources of custom resources, plain text elsewhere. */
   async #sendPathNotFound(exchange: Exchange, { target }: Passage): Promise<void> {
     const { catalog } = this.#options.registry;
     if (target.kind === "resource") {
@@ -198,7 +198,7 @@ export function isStream(subresource: string): subresource is "exec" | "attach" 
   return subresource === "exec" || subresource === "attach" || subresource === "portforward";
 }
 
-/** The id that the client gave, so that it finds the request again, or one of ours. */
+/** The audit id from the client's header, so that it can find the request, or a new one. */
 function auditIdOf(request: IncomingMessage): string {
   const given = request.headers["audit-id"];
   return typeof given === "string" && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID();

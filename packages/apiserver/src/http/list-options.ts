@@ -2,7 +2,7 @@ import { type FieldError, invalid } from "#status.ts";
 import type { ListQuery } from "./list.ts";
 import { notSupported } from "./options.ts";
 
-/** What may be said together. Source: apimachinery, pkg/apis/meta/internalversion/validation (KEP-3157 for watches). */
+/** Valid combinations of list options. Source: apimachinery, pkg/apis/meta/internalversion/validation (KEP-3157 for watches). */
 
 type Said = Pick<
   ListQuery,

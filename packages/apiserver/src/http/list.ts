@@ -55,12 +55,12 @@ export function parseListQuery(
   };
 }
 
-/** A limit below 0 is none. */
+/** A negative limit means no limit. */
 function parseLimit(text: string): number {
   return Math.max(0, parseInteger(text) ?? 0);
 }
 
-/** @throws {StatusError} 400 for what is no number. */
+/** @throws {StatusError} 400 if the text is not a number. */
 function parseInteger(text: string): number | undefined {
   if (text === "") return undefined;
   if (!isInt(text)) throw badRequest(notAnInt(text));
@@ -76,7 +76,7 @@ function whyNoRevision(text: string): string | undefined {
 /**
  * Revision that a watch or the read of one object asks for; 0: none.
  *
- * @throws {StatusError} 500 for what is no revision, which kube-apiserver does not take for the client's fault.
+ * @throws {StatusError} 500 for an invalid revision: kube-apiserver does not treat it as an error of the client.
  */
 export function parseRevision(text: string): number {
   const why = whyNoRevision(text);
@@ -126,7 +126,7 @@ function continuePage(store: Store, table: Table, query: ListQuery, selection: S
     throw badRequest("specifying resource version is not allowed when using continue");
   }
   const position = decodeContinue(query.continueToken);
-  // -1: go on from the state of now, as an earlier refusal offered.
+  // -1: continue at the current revision, as the 410 response of an expired token offers.
   if (position.revision === -1)
     return cutPage(table, query, selection, { ...position, revision: store.revision });
   if (position.revision > store.revision)

@@ -10,15 +10,15 @@ import { answerTo, type ParserError } from "./malformed.ts";
 import type { ServerMeters } from "./meters.ts";
 import { parsePath } from "./path.ts";
 
-/** How long requests that are being answered may go on once the server stops. Unit: milliseconds. */
+/** Time for requests in flight to finish once the server stops. Unit: milliseconds. */
 const DRAIN_MS = 2000;
 
 /** Longest that a client may take to open a TLS session, as Go's server has it for headers. Unit: milliseconds. */
 const HANDSHAKE_MS = 10_000;
 
 /**
- * How long a connection stays open after a request that nobody can read was answered: closed with bytes of the client unread
- * it would be reset, and the answer lost. Unit: milliseconds.
+ * How long a connection stays open after the response to an unreadable request: closing it with unread bytes of the
+ * client would reset it, and the response would be lost. Unit: milliseconds.
  */
 const LINGER_MS = 500;
 
@@ -61,11 +61,11 @@ export class Listener implements AsyncDisposable {
       cert: certificate.cert,
       key: certificate.key,
       ca: [...clientCa],
-      // Whoever sends no certificate may have a token; a certificate of another authority counts as none.
+      // A client without a certificate may have a token; a certificate of another authority is ignored.
       requestCert: true,
       rejectUnauthorized: false,
       minVersion: "TLSv1.2",
-      // An upgraded stream may have one direction ended while the other goes on.
+      // In an upgraded stream one direction may end before the other.
       allowHalfOpen: true,
       // Idle connections are the client's to close: closing them here races with its next request.
       keepAliveTimeout: 0,
@@ -73,7 +73,7 @@ export class Listener implements AsyncDisposable {
       headersTimeout: 20_000,
       handshakeTimeout: HANDSHAKE_MS,
       noDelay: true,
-      // Finds clients that went without a word: a watch may have nothing to send for long.
+      // Detects clients that disappeared without closing the connection: a watch may be idle for long.
       keepAlive: true,
       keepAliveInitialDelay: KEEP_ALIVE_MS,
       shouldUpgradeCallback: isStreamRequest,

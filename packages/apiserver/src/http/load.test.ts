@@ -87,7 +87,7 @@ describe("what is under way", () => {
     expect(outcome).toBe("late");
   });
 
-  it("refuses a timeout that is none", async () => {
+  it("rejects a malformed timeout", async () => {
     const load = new LoadControl({}, new FakeClock(), meters);
     const asked = load.within(request("get", "timeout=foo"), () => Promise.resolve());
     await expect(asked).rejects.toMatchObject({ code: 400 });

@@ -12,8 +12,8 @@ import { type Holding, Room } from "./room.ts";
 import { tooMany } from "./transfer.ts";
 
 /**
- * How much is served at once, and for how long. Of each but the last, one user gets a quarter at most, where nothing
- * else is said. Names and values are those of the real server's flags, where it has them.
+ * Limits of concurrency and duration. One user gets a quarter at most of each but the last, unless stated otherwise.
+ * Names and values are those of kube-apiserver's flags, if it has them.
  */
 export interface LoadLimits {
   /** Requests that read, watches and streams aside. Default: 400. */
@@ -59,14 +59,14 @@ const LEASES = "coordination.k8s.io";
 
 const NOT_HELD: Disposable = { [Symbol.dispose]() {} };
 
-/** Counts what is under way. More than fits is told to come again, which clients do by themselves. */
+/** Counts requests in flight. Excess requests are rejected with Retry-After; clients retry on their own. */
 export class LoadControl {
   readonly #timeoutMs: number;
   readonly #clock: Clock;
   readonly #meters: ServerMeters;
   readonly #reads: Room;
   readonly #writes: Room;
-  /** Whoever cannot renew a lease counts as dead: that must not depend on what else is written. */
+  /** A client that cannot renew its Lease is considered dead: other writes must not prevent renewals. */
   readonly #leases: Room;
   readonly #watches: Room;
   readonly #bodies: Room;
@@ -121,7 +121,7 @@ export class LoadControl {
     const { verb, subresource, user } = request;
     if (STREAMS.has(subresource)) return NOT_HELD;
     const isExempt = isAdministrator(user);
-    // More answers would only wait beside those that are not taken.
+    // Further responses would only queue behind those that the client does not read.
     if (READING.has(verb) && !isExempt && !this.#unsent.hasRoom(user.name, 1)) throw this.#refuse("unsent");
     const holding = this.#roomFor(request).hold(user.name, isExempt);
     if (!holding.tryTake(1)) throw this.#refuse("slots");
@@ -150,9 +150,9 @@ export class LoadControl {
   }
 
   /**
-   * Runs what answers a request, for as long as it may take: `timeout=`, or the server's own limit.
+   * Runs `work` within the time limit of the request: `timeout=`, or the server's own limit.
    *
-   * @throws {StatusError} 504 when that is over, 400 for a `timeout` that is none. The work itself goes on.
+   * @throws {StatusError} 504 if the limit is exceeded (the work continues), 400 for a malformed `timeout`.
    */
   async within(request: LoadedRequest, work: () => Promise<void>): Promise<void> {
     if (isOpenEnded(request)) return work();

@@ -19,7 +19,7 @@ export function createServerMeters(metrics: Metrics): ServerMeters {
     }),
     rejected: metrics.counter({
       name: "fairlead_apiserver_rejected_requests_total",
-      help: "Requests for which there was no room, and connections that were closed because nobody read them.",
+      help: "Requests rejected because a limit was reached, and connections closed because the client did not read them.",
       labels: ["reason"],
     }),
     inflight: metrics.gauge({

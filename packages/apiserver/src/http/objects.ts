@@ -45,7 +45,7 @@ export function deleteRequest(exchange: Exchange, of: Addressed, options: Parsed
   };
 }
 
-/** The query as the options that admission is told of. Source: `metav1.CreateOptions`, `UpdateOptions`, `PatchOptions`. */
+/** The query as the options that admission receives. Source: `metav1.CreateOptions`, `UpdateOptions`, `PatchOptions`. */
 function writeOptions(exchange: Exchange): Readonly<Record<string, unknown>> {
   const { method, query } = exchange;
   const text = (name: string): object => {
@@ -77,7 +77,7 @@ export function readObject(exchange: Exchange, definition: ResourceDefinition): 
   return checkFields({ definition, object, duplicates, validation, warn });
 }
 
-/** @throws {StatusError} 400 for another kind, or metadata that is none. */
+/** @throws {StatusError} 400 for another kind, or malformed metadata. */
 export function asObject(value: unknown, kind: string, apiVersion: string): ApiObject {
   const object = ofKind(value, { kind, apiVersion });
   const wrong = checkMetadataShape(object);

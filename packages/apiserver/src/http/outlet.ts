@@ -85,7 +85,7 @@ export function endWith(response: ServerResponse, bytes: Buffer): void {
   goOn();
 }
 
-/** Once the answer was sent, or whoever wanted it has gone. */
+/** Calls `then` once the response is sent or the client has disconnected. */
 export function onceClosed(response: ServerResponse, then: () => void): void {
   if (response.closed) then();
   else response.once("close", then);

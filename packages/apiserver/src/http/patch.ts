@@ -147,7 +147,7 @@ function patched(
 function patchedKind(value: unknown, definition: ResourceDefinition): ApiObject {
   const { group, kind, isCustom } = definition;
   const apiVersion = apiVersionOf(definition);
-  if (!isObject(value)) throw new UndecodableError(kind, apiVersion, "it is no object");
+  if (!isObject(value)) throw new UndecodableError(kind, apiVersion, "not a JSON object");
   const said = { kind: value["kind"] ?? "", apiVersion: value["apiVersion"] ?? "" };
   for (const field of ["kind", "apiVersion"] as const) {
     const wanted = field === "kind" ? kind : apiVersion;

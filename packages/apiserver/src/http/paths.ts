@@ -27,11 +27,11 @@ export interface PathServices {
   readonly clock: Clock;
 }
 
-/** Serves what is no resource: health, discovery, OpenAPI and the like. The caller has authorized it. */
+/** Serves paths that are not resources, such as health, discovery and OpenAPI. The caller has authorized the request. */
 export class PathHandler {
   readonly #services: PathServices;
   readonly #openapi: OpenApiHandler;
-  /** Of paths that are read alone, and stand as they are. */
+  /** Handlers of fixed, read-only paths. */
   readonly #pages: ReadonlyMap<string, (exchange: Exchange) => Promise<void>>;
 
   constructor(services: PathServices) {

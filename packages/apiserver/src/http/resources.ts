@@ -265,7 +265,7 @@ export class ResourceHandler {
         // Another object may have taken the name by now: that one was not listed. A uid that the client names is the one that counts.
         const guarded = { ...options, preconditions: { uid, ...options.preconditions } };
         const of = { ...this.#addressed(call), namespace, name };
-        // Admission is told of the collection, whose request names no object.
+        // For admission, the request deletes a collection and does not name an object.
         const request = { ...deleteRequest(exchange, of, options), isCollection: true };
         await registry.delete(request, guarded);
       } catch (error) {
@@ -278,18 +278,18 @@ export class ResourceHandler {
   }
 }
 
-/** An object that was listed and is gone; another one of its name is nobody's concern unless the client asked for one. */
+/** The listed object is already deleted; a new object of the same name matters only if the client set preconditions. */
 function isExpected({ code }: StatusError, { preconditions }: DeleteOptions): boolean {
   return code === 404 || (code === 409 && preconditions === undefined);
 }
 
-/** What could be no part of a path is the name of nothing. */
+/** A name that is not a valid path segment cannot exist. */
 function refuseName(name: string | undefined): void {
   const problem = name === undefined ? undefined : checkPathSegment(name);
   if (problem !== undefined) throw badRequest(`Name parameter invalid: ${JSON.stringify(name)}: ${problem}`);
 }
 
-/** Of things in namespaces, only reading takes those of all namespaces; and nothing is created under a name that stands. */
+/** Namespaced resources can only be read across all namespaces; a create has no name in the path. */
 function isRouted({ exchange, definition, target }: Call, verb: Verb): boolean {
   // A real server routes GET alone, but for custom resources.
   if (exchange.method === "HEAD" && !definition.isCustom) return false;
@@ -300,7 +300,7 @@ function isRouted({ exchange, definition, target }: Call, verb: Verb): boolean {
   return false;
 }
 
-/** The metadata of an object is no list, and that of a list no object. */
+/** A PartialObjectMetadata is not a list, and a PartialObjectMetadataList is not an object. */
 function refuseMetadataOf({ accepted, definition }: Call, isList: boolean): void {
   const { as, asList = false } = accepted;
   if (as !== "PartialObjectMetadata" || asList === isList) return;

@@ -13,7 +13,7 @@ import { asObject } from "./objects.ts";
 import { parseFieldManager, parseFieldValidation } from "./options.ts";
 import type { ResourceTarget } from "./path.ts";
 
-/** Serves resources that only answer POST and store nothing. False: the target is none of them. */
+/** Serves resources that only answer POST and store nothing. Returns false if the target is not one of them. */
 export async function serveReview(
   services: { readonly registry: Registry; readonly clock: Clock },
   exchange: Exchange,

@@ -18,18 +18,18 @@ describe("a room", () => {
     expect(room.hold("leo").tryTake(2)).toBe(true);
   });
 
-  it("takes one thing that is larger than a share, where things may be, and nothing beside it", () => {
+  it("accepts one item that is larger than a share if it is elastic, and nothing in addition", () => {
     const room = new Room({ total: 8, isElastic: true });
     expect(room.hold("ada").tryTake(20)).toBe(true);
     expect(room.hold("ada").tryTake(1)).toBe(false);
     expect(room.hold("bob").tryTake(1)).toBe(true);
   });
 
-  it("is never full for who is exempt", () => {
+  it("is never full for exempt users", () => {
     expect(new Room({ total: 0 }).hold("root", true).tryTake(1)).toBe(true);
   });
 
-  it("asks those who wait in their order, and no further than the first for whom there is no room", () => {
+  it("retries waiters in order, up to the first that still does not fit", () => {
     const room = new Room({ total: 8 });
     const first = room.hold("ada");
     first.tryTake(2);

@@ -66,8 +66,8 @@ export class Room {
   }
 
   /**
-   * Calls `retry` each time the user has given something back, until it says that it has got what it waits for. Who came
-   * first is asked first, and those behind wait as long as it has nothing.
+   * Calls `retry` each time the user releases something, until `retry` returns true. Waiters are called in their order;
+   * those behind a waiter that returns false keep waiting.
    */
   onceGivenBack(user: string, retry: () => boolean): Disposable {
     const waiting = this.#waiting.get(user) ?? new Set<() => boolean>();

@@ -42,7 +42,7 @@ const DEFAULT_KUBELET_PORT = 10_250;
 const CONNECT_TIMEOUT_MS = 10_000;
 const MAX_ERROR_BYTES = 64 * 1024;
 
-/** An end of the client's input is no end of the output. (An option of sockets that the types of requests lack.) */
+/** The client may end its input and still read. (An option of sockets that the types of requests lack.) */
 const HALF_OPEN = { allowHalfOpen: true };
 
 /** Headers that belong to one connection, or that are meant for this server alone. */

@@ -8,7 +8,7 @@ function shown(texts: readonly string[]): readonly string[] {
 }
 
 describe("the warnings of an answer", () => {
-  it("are told whole, and each once, while they fit", () => {
+  it("are sent in full, each once, while they fit", () => {
     expect(shown(["a", "b", "a"])).toEqual(["a", "b"]);
     expect(shown(["x".repeat(4096)])).toEqual(["x".repeat(4096)]);
   });

@@ -3,8 +3,8 @@ import type { WatchSink } from "#watch/watcher.ts";
 import type { Outlet } from "./outlet.ts";
 
 /**
- * Frames of the chunked coding (RFC 9112, 7.1), each made once for all watchers that are sent the same pieces, one after
- * the other. The response would make three pieces of each chunk, for each watcher anew.
+ * Frames of the chunked coding (RFC 9112, 7.1), each built once for all watchers that receive the same pieces in
+ * sequence. Node's response would build three pieces per chunk and watcher.
  */
 export class ChunkFrames {
   #last: { readonly pieces: readonly Buffer[]; readonly frame: Buffer } | undefined;
@@ -85,7 +85,7 @@ class PacedSink implements WatchSink, Disposable {
   write(pieces: readonly Buffer[]): boolean {
     const bytes = lengthOf(pieces);
     if (this.#waiting !== undefined || !this.#outlet.hasRoom(bytes)) {
-      // The last words of a watch that stands still are dropped, as the events are that it has missed.
+      // The final frames of a stalled watch are dropped, like the events that it missed.
       this.#waiting ??= this.#outlet.onceGivenBack(() => this.#retry(pieces));
       return false;
     }

@@ -25,7 +25,7 @@ export interface Policy {
 export function policyOf(namespace: ApiObject, mode: "enforce" | "warn" | "audit"): Policy {
   const labels = namespace.metadata.labels ?? {};
   const asked = labels[`${PREFIX}${mode}`] ?? "privileged";
-  // What cannot be read is held to the strictest, but for enforcement of a version that is none.
+  // An invalid level means "restricted".
   const level = isLevel(asked) ? asked : "restricted";
   return policyFor(level, labels[`${PREFIX}${mode}-version`] ?? "latest");
 }

@@ -64,7 +64,7 @@ function changesImages(object: ApiObject, old: ApiObject): boolean {
   return imagesOf(object) !== imagesOf(old);
 }
 
-/** Who enforces and says nothing of warnings wants them too. */
+/** The policy of `warn`; without its label, the enforced policy if that is stricter. */
 function warningPolicy(namespace: ApiObject, enforce: Policy): Policy {
   const warn = policyOf(namespace, "warn");
   const labels = namespace.metadata.labels ?? {};

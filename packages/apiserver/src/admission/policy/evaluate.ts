@@ -4,7 +4,7 @@ import { Budget, type CelInput, type Expression, POLICY_BUDGET } from "../expres
 import { type Program, withVariables } from "./program.ts";
 import type { PolicySpec, Validation } from "./types.ts";
 
-/** A validation that does not hold, or cannot be told. */
+/** A validation that is false, or that failed to evaluate. */
 export interface Denial {
   readonly index: number;
   readonly message: string;

@@ -47,7 +47,7 @@ export function policyScope(
   return new Map([...conditionScope(spec), ["namespaceObject", NAMESPACE_TYPE], ["variables", declared]]);
 }
 
-/** @throws {CompileError} for an expression that does not compile, which validation lets nobody store. */
+/** @throws {CompileError} for an expression that does not compile; validation rejects those before they are stored. */
 export function compilePolicy(spec: PolicySpec): Program {
   const types = new Map<string, CelType>();
   const variables = (spec.variables ?? []).map(({ name, expression: text }): NamedExpression => {

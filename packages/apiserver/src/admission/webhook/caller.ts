@@ -37,9 +37,9 @@ export class WebhookCaller {
   }
 
   /**
-   * Whether the hook is to be called, and in which version. Undefined: it is not.
+   * The version in which to call the hook; undefined if the request does not match.
    *
-   * @throws {StatusError} when that cannot be told.
+   * @throws {StatusError} if the match cannot be evaluated.
    */
   match(hook: Hook, attributes: Attributes): Invocation | undefined {
     if (isExempt(attributes.kind)) return undefined;
@@ -91,7 +91,7 @@ export class WebhookCaller {
     }
   }
 
-  /** Tells what a verdict says beside yes and no. */
+  /** Reports the warnings and audit annotations of a verdict. */
   report({ name }: Hook, { warnings, auditAnnotations }: Verdict, attributes: Attributes): void {
     for (const it of warnings) attributes.warn(it);
     for (const [key, value] of Object.entries(auditAnnotations)) attributes.annotate(`${name}/${key}`, value);

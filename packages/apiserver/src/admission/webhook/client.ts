@@ -10,7 +10,7 @@ import type { Address, ServiceResolver } from "./resolver.ts";
 
 /** What a webhook may answer with at most. Unit: bytes. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
-/** What of an answer that is no success is shown. Unit: characters. */
+/** How much of an unsuccessful response is shown. Unit: characters. */
 const MAX_SHOWN = 2048;
 
 export interface WebhookCall {
@@ -165,7 +165,7 @@ interface Answer {
   readonly text: string;
 }
 
-/** The webhook was reached, and what it said is no answer. */
+/** The webhook was reached, but its response is invalid. */
 class AnswerError extends Error {}
 
 function parseAnswer({ code, text }: Answer): unknown {

@@ -127,7 +127,7 @@ function encodeKeyUsage(bits: number): Buffer {
   return encodeBits(Buffer.from([bits]), 31 - Math.clz32(bits & -bits));
 }
 
-/** Written anew from what was read and checked: no other reader can see another name in it. */
+/** Encodes the subject again from the validated fields: every parser reads the same name from it. */
 function nameOf({ subject }: CertificateRequest): Buffer {
   const attributes = subject.map(({ oid, value }) =>
     encode(Tag.set, sequence(encodeOid(oid), encode(Tag.utf8String, Buffer.from(value)))),

@@ -61,7 +61,7 @@ export class CertificateSigner implements FollowUp {
       // The approval is an event of its own: it keeps its version, which is in its metadata.
       tx.put(table, name, { ...object, metadata: { ...object.metadata }, status });
     } catch (error) {
-      // The approval stands; whoever waits sees no certificate.
+      // The approval is stored, but the requester never gets a certificate.
       this.#log.error("a certificate was not signed", { request: name, error: messageOf(error) });
     }
   }

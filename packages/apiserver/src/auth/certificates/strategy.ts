@@ -39,7 +39,7 @@ export function signingRequestStrategy(authorizer: Authorizer): Partial<Strategy
   };
 }
 
-/** Who asks for a certificate is what the server knows of them, whatever the request says. */
+/** The requester is the authenticated user, whatever the request contains. */
 function takeRequester(object: ApiObject, { user }: WriteContext): void {
   const spec = ensureFields(object, "spec");
   for (const key of ["uid", "groups", "extra"]) delete spec[key];
@@ -48,7 +48,7 @@ function takeRequester(object: ApiObject, { user }: WriteContext): void {
   if (user.groups.length > 0) spec["groups"] = [...user.groups];
   if (user.extra !== undefined) spec["extra"] = cloneJson(user.extra);
   object["status"] = {};
-  // All of it is the server's to keep, so that nobody owns a field.
+  // The server sets all fields, so there are no field managers.
   delete object.metadata.managedFields;
 }
 
@@ -132,9 +132,9 @@ function isNewlyApproved(object: ApiObject, old: ApiObject): boolean {
 }
 
 /**
- * Whom the certificate would make of its holder must be who asks for it, or somebody whom the approver could act as
- * anyway. Otherwise an approver that looks at the requester alone, as those that renew certificates do, would hand out
- * any identity (CVE-2026-4740). See docs/adr/0010-certificates-are-not-for-others.md.
+ * The identity in the certificate must be the requester, or a user that the approver could impersonate. Otherwise an
+ * approver that checks only the requester, as approvers of renewals do, would issue certificates for any identity
+ * (CVE-2026-4740). See docs/adr/0010-certificates-are-not-for-others.md.
  */
 function checkIdentity(object: ApiObject, approver: UserInfo, authorizer: Authorizer): void {
   const { commonName, organizations } = requestOf(object);

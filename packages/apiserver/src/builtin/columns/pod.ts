@@ -42,7 +42,7 @@ function initContainerStatuses(pod: Pod): readonly ContainerStatus[] {
   return pod.status?.initContainerStatuses ?? [];
 }
 
-/** Init containers that keep running beside the others (KEP-753). */
+/** Init containers that keep running alongside the others (KEP-753). */
 function sidecarsOf(pod: Pod): readonly Container[] {
   return (pod.spec?.initContainers ?? []).filter(
     (it) => "restartPolicy" in it && it.restartPolicy === "Always",
@@ -64,7 +64,7 @@ function isInitialized(pod: Pod): boolean {
   return blockedAt(pod) === -1 || hasCondition(pod, "Initialized");
 }
 
-/** Index of the first init container that is neither done nor, as a sidecar, started; -1 where there is none. */
+/** Index of the first init container that is neither finished nor, as a sidecar, started; -1 if all are. */
 function blockedAt(pod: Pod): number {
   const sidecars = new Set(sidecarStatuses(pod));
   const isDone = (it: ContainerStatus): boolean =>
@@ -133,7 +133,7 @@ function containersText(pod: Pod, early: string): string {
   const statuses = containerStatuses(pod);
   const text = statuses.map(stateText).find((it) => it !== undefined) ?? early;
   if (text !== "Completed") return text;
-  // A finished container beside others is no reason to call the pod finished.
+  // The pod is not finished while another container is running.
   const isRunning = statuses.some(isReadyAndRunning);
   if (isRunning && hasCondition(pod, "Ready")) return "Running";
   const failed = statuses.find((it) => (it.state?.terminated?.exitCode ?? 0) !== 0);

@@ -163,7 +163,7 @@ export const autoscalerColumns: readonly TableColumn[] = [
   ageColumn,
 ];
 
-/** `cpu: 12%/80%`, `7/2k`, `<unknown>/5 (avg)`: unknown is what nobody has measured. */
+/** `cpu: 12%/80%`, `7/2k`, `<unknown>/5 (avg)`: unknown if the metric was not measured. */
 function metricText(metric: Fields, current: Fields | undefined): string {
   const type = textAt(metric, "type");
   const field = type.charAt(0).toLowerCase() + type.slice(1);

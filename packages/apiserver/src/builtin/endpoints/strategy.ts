@@ -29,7 +29,7 @@ export const endpointSliceStrategy: Partial<Strategy> = {
       port["name"] ??= "";
       setDefault(port, "protocol", "TCP");
     }
-    // A field of before the group was stable, of which nothing is left but topology that has its own field.
+    // A field from before the group was stable; the topology that remains has fields of its own.
     for (const endpoint of itemsAt(object, "endpoints")) delete endpoint["deprecatedTopology"];
   },
   validateCreate: (object) => validateSlice(object, NO_ADDRESSES),
@@ -160,7 +160,7 @@ function validateSlicePorts(ports: readonly Fields[]): FieldError[] {
   });
 }
 
-/** Unlike elsewhere, the empty port is told of no less than a wrong one. */
+/** Unlike elsewhere, an empty protocol is validated like any other value. */
 const protocol: Rule = filled("", oneOf("SCTP", "TCP", "UDP"));
 
 function validateProtocol(port: Fields, path: string): readonly FieldError[] {

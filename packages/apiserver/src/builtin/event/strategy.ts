@@ -83,7 +83,7 @@ function atMost(field: string, text: string, limit: number): FieldError[] {
   return text.length > limit ? [invalid(field, "", `can have at most ${limit} characters`)] : [];
 }
 
-/** An event stands beside its object; those of cluster-scoped ones stand in the namespace `default`. */
+/** An event is in the namespace of its object; events of cluster-scoped objects are in `default`. */
 function validatePlace(object: ApiObject, reference: string, hasTime: boolean): FieldError[] {
   const involved = textAt(fieldsAt(object, reference), "namespace");
   const { namespace = "" } = object.metadata;
@@ -126,7 +126,7 @@ function validateNewEvent(object: ApiObject): FieldError[] {
   ];
 }
 
-/** What an event says stays; only its series goes on. By the core names. */
+/** The immutable fields, by the core names; only the series can change. */
 const FIXED = [
   ["regarding", "involvedObject"],
   ["reason", "reason"],

@@ -33,7 +33,7 @@ function verbs(of: Fields, path: string): FieldError[] {
   return [{ type: "FieldValueNotSupported", field: at, message }];
 }
 
-/** A list that must say something, and nothing beside "*". */
+/** A list that must not be empty, and in which "*" must be the only item. */
 function listed(
   of: Fields,
   path: string,

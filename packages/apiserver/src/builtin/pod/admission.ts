@@ -162,12 +162,12 @@ function suffixOf(uid: string): string {
   return suffix;
 }
 
-/** The state of a pod that nobody has looked at yet. */
+/** The status of a pod that no controller has updated yet. */
 export function newPodStatus(qosClass: string, condition: Fields | undefined): Fields {
   return { phase: "Pending", ...(condition === undefined ? {} : { conditions: [condition] }), qosClass };
 }
 
-/** Says why nobody schedules a pod that has gates (KEP-3521). */
+/** Reports that a pod with scheduling gates is not scheduled (KEP-3521). */
 export function gatedCondition(spec: Fields | undefined, nowMs: number): Fields | undefined {
   if (itemsAt(spec, "schedulingGates").length === 0) return undefined;
   return {

@@ -57,7 +57,7 @@ export function defaultPod(pod: Fields): void {
   if ((numberAt(spec, "terminationGracePeriodSeconds") ?? 0) < 0) spec["terminationGracePeriodSeconds"] = 1;
 }
 
-/** Who sets a limit alone asks for as much. */
+/** A limit without a request is also the request. */
 function defaultRequests(container: Fields): void {
   const limits = fieldsAt(fieldsAt(container, "resources"), "limits");
   if (limits === undefined) return;

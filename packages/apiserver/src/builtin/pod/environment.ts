@@ -125,7 +125,7 @@ const variable: Rule = all(
 
 export const environment: Rule = each(variable);
 
-/** Upstream tells what is wrong with a source at the list. */
+/** Upstream reports errors of a source at the path of the list. */
 export const environmentSources: Rule = (value, path) =>
   each(
     fields({ prefix: optional(text(environmentNameProblems)) }),

@@ -152,7 +152,7 @@ function validateRestarts(container: Fields, path: string): FieldError[] {
   return [...errors, ...rules.flatMap((it, index) => restartRule(it, `${list}[${index}]`))];
 }
 
-/** Upstream tells of all but duplicates at the list. */
+/** Upstream reports all errors except duplicates at the path of the list. */
 function validateResizePolicy(container: Fields, path: string, podPolicy: string): FieldError[] {
   const seen = new Set<string>();
   return itemsAt(container, "resizePolicy").flatMap((it, index) => {
@@ -207,7 +207,7 @@ export function validateHostUsers(spec: Fields, path: string): FieldError[] {
   ];
 }
 
-/** The one who asks for something that is no kind of operating system. */
+/** Validates the name of the operating system. */
 export function validateOs(os: Fields | undefined, path: string): FieldError[] {
   if (os === undefined) return [];
   const name = textAt(os, "name");

@@ -37,7 +37,7 @@ const downwardFile: Rule = all(
   fields({ mode: fileMode }),
 );
 
-/** Items of a downward API volume are told of at their list. */
+/** Errors of items of a downward API volume are reported at the path of their list. */
 const downwardFiles: Rule = whole((of, path) => itemsAt(of, "items").flatMap((it) => downwardFile(it, path)));
 
 const MIN_TOKEN_SECONDS = 600;

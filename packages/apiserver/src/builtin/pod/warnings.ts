@@ -121,7 +121,7 @@ interface Port {
   readonly port: Fields;
 }
 
-/** Ports of containers that run beside each other share one network. */
+/** Containers that run at the same time share one network, so their ports can collide. */
 function portWarnings(spec: Fields | undefined, path: string): string[] {
   const lists = ["initContainers", "containers"] as const;
   const ports = lists.flatMap((list) =>

@@ -64,7 +64,7 @@ describe("IPAddresses of Services", () => {
     expect(at.revision()).toBe(before);
   });
 
-  it("come back when somebody deletes or changes them, and go when nobody holds the address", async () => {
+  it("are restored after a delete or change, and deleted when no Service holds the address", async () => {
     const at = world();
     await at.service("a", "10.0.0.9");
     await at.collect();

@@ -16,7 +16,7 @@ const MANAGED_BY = "ipaddress.kubernetes.io/managed-by";
 const FAMILY = "ipaddress.kubernetes.io/ip-family";
 const ALLOCATOR = "ipallocator.k8s.io";
 
-/** Who owns which fields of an IPAddress that is made here. */
+/** The field manager of IPAddresses that are created here. */
 const FIELDS = {
   "f:metadata": { "f:labels": { ".": {}, [`f:${FAMILY}`]: {}, [`f:${MANAGED_BY}`]: {} } },
   "f:spec": { "f:parentRef": { ".": {}, "f:name": {}, "f:namespace": {}, "f:resource": {} } },

@@ -29,7 +29,7 @@ describe("the addresses and ports of Services", () => {
     }
   });
 
-  it("come from the kept part when the rest is used up, and then are none", () => {
+  it("are allocated from the reserved band when the rest is used up, and then allocation fails", () => {
     const allocations = new ServiceAllocations({
       serviceRanges: ["10.0.0.0/28"],
       nodePorts: { first: 30_000, last: 30_001 },
@@ -47,7 +47,7 @@ describe("the addresses and ports of Services", () => {
     expect(allocations.choosePort(objectKey("n", "q"), new Set([30_001]))).toBeUndefined();
   });
 
-  it("are refused to others, and to nobody once their Service is gone", () => {
+  it("are refused to other Services until their Service is deleted", () => {
     const allocations = new ServiceAllocations({ serviceRanges: RANGES });
     const held = service("a", ["10.96.0.50", "fd00:96::50"], [30_001]);
     allocations.stored(held, undefined);

@@ -47,7 +47,7 @@ export class ServiceAllocations {
   readonly #ports: { readonly first: number; readonly last: number; readonly band: Band };
   readonly #ownerByIp = new Map<IpAddress, ObjectKey>();
   readonly #ownerByPort = new Map<number, ObjectKey>();
-  /** Addresses that an IPAddress names, whoever made it: none of them is free. */
+  /** Addresses for which an IPAddress exists, regardless of its creator: none of them is free. */
   readonly #named = new Set<IpAddress>();
 
   /** @throws {FleetError} `OPTION_INVALID` without a range, or with two of one family. */
@@ -83,8 +83,8 @@ export class ServiceAllocations {
   }
 
   /**
-   * A free address, or undefined when there is none. The search starts at a place that `key` decides: a Service that is
-   * made again tends to get its address again, and neighbours in time are no neighbours in the range.
+   * A free address, or undefined if the range is full. The search starts at an offset derived from `key`: a Service that
+   * is recreated tends to get its address again, and Services created in sequence do not get adjacent addresses.
    */
   chooseIp(family: IPFamily, key: ObjectKey): string | undefined {
     const range = this.#ranges.get(family);

@@ -19,16 +19,16 @@ export function keepsPreferredDualStack(spec: ServiceSpec, old: ServiceSpec | un
 }
 
 /**
- * Fills in `ipFamilyPolicy` and `ipFamilies`, never changing between one and two families without being told to.
+ * Fills in `ipFamilyPolicy` and `ipFamilies`; never changes between single-stack and dual-stack unless the spec requests it.
  *
- * @returns What is wrong with those that the Service names.
+ * @returns Errors of the families that the Service requests.
  */
 export function chooseFamilies(
   spec: ServiceSpec,
   old: ServiceSpec | undefined,
   allocations: ServiceAllocations,
 ): readonly FieldError[] {
-  // A headless Service without selector has no addresses of ours: its endpoints may be of both families.
+  // A headless Service without selector has no allocated addresses: its endpoints may be of both families.
   const isFree = isHeadless(spec) && !hasSelector(spec);
   const usual = isFree ? "RequireDualStack" : "SingleStack";
   spec.ipFamilyPolicy ??= old?.ipFamilyPolicy ?? usual;

@@ -19,13 +19,13 @@ class Taking {
     this.#used = new Set(nodePortsOf(spec));
   }
 
-  /** Why the Service cannot have this port, beside those that it holds by now. */
+  /** Why the Service cannot have this port, apart from ports that it already holds. */
   refuse(port: number, held: ReadonlySet<number> = new Set()): string | undefined {
     if (held.has(port)) return "provided port is already allocated";
     return this.#allocations.refusePort(port, this.#key);
   }
 
-  /** @throws {StatusError} 500 when there is none. */
+  /** @throws {StatusError} 500 if no port is free. */
   choose(what = "a nodePort"): number {
     const port = this.#allocations.choosePort(this.#key, this.#used);
     if (port === undefined) throw internalError(`failed to allocate ${what}: range is full`);

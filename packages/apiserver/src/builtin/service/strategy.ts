@@ -17,7 +17,7 @@ export function serviceStrategy(allocations: ServiceAllocations): Partial<Strate
     prepareForUpdate: (object, old, { subresource }) => {
       if (subresource !== "") return;
       allocateService(object, old, allocations);
-      // Whoever balanced it has no say any more.
+      // The status of the former load balancer no longer applies.
       if (specText(object, "type") !== "LoadBalancer") object["status"] = { loadBalancer: {} };
     },
     validateCreate: (object) => validateService(object),

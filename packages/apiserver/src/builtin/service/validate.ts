@@ -235,7 +235,7 @@ function validateClass({ type, loadBalancerClass }: ServiceSpec): FieldError[] {
 
 const MODES = ["Proxy", "VIP"];
 
-/** What may be said of the Service's load balancer. */
+/** Validates the load balancer status of a Service. */
 export function validateServiceStatus(object: ApiObject & Service): readonly FieldError[] {
   const path = "status.loadBalancer.ingress";
   const ingress = object.status?.loadBalancer?.ingress ?? [];

@@ -3,7 +3,7 @@ import { formatAddress, tryParseAddress } from "@fairlead/base/netaddr/address.t
 import type { ApiObject } from "#values/object.ts";
 import { isHeadless, specOf } from "./shape.ts";
 
-/** What a Service says in vain. Source: k8s.io/kubernetes, pkg/api/service, `GetWarningsForService`. */
+/** Warnings for fields without effect. Source: k8s.io/kubernetes, pkg/api/service, `GetWarningsForService`. */
 export function serviceWarnings(object: ApiObject & Service): readonly string[] {
   const spec = specOf(object);
   const hasExternalIps = (spec.externalIPs ?? []).length > 0;

@@ -12,7 +12,7 @@ import { all, fields, filled, oneOf, optional, present, type Rule, whole } from 
 
 const ACCESS_MODES = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-/** Upstream tells of a mode at the list. */
+/** Upstream reports errors of an access mode at the path of the list. */
 export const accessModes: Rule = (value, path) => {
   const modes = stringsAt({ value }, "value");
   const [known, unknown] = [true, false].map((is) => modes.filter((it) => ACCESS_MODES.includes(it) === is));

@@ -1,6 +1,6 @@
 import type { ApiObject } from "#values/object.ts";
 
-/** Keeps an object while it is in use: a controller takes the finalizer away when it is not. */
+/** Keeps an object while it is in use: a controller removes the finalizer when it is unused. */
 export function protect(object: ApiObject, finalizer: string): void {
   const { finalizers = [] } = object.metadata;
   if (!finalizers.includes(finalizer)) object.metadata.finalizers = [...finalizers, finalizer];

@@ -9,9 +9,9 @@ import { nonNegative } from "../rules.ts";
 
 interface StatusRules {
   readonly counts: readonly string[];
-  /** Counts of pods that are no more than all pods. */
+  /** Counts of pods that cannot exceed the count of all pods. */
   readonly parts?: readonly string[];
-  /** What is said where more pods are available than ready; undefined: nothing is. */
+  /** The error if more pods are available than ready; undefined if this is not validated. */
   readonly unready?: string;
 }
 
@@ -58,7 +58,7 @@ const RULES: Readonly<Record<string, StatusRules>> = {
 
 type ValidateUpdate = NonNullable<Strategy["validateUpdate"]>;
 
-/** Whoever writes the status answers for the status alone. */
+/** A status update validates only the status. */
 export function withStatus(kind: string, validateUpdate: ValidateUpdate): ValidateUpdate {
   return (object, old, context) =>
     context.subresource === "status"

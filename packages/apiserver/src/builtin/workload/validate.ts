@@ -38,7 +38,7 @@ function runsOn(template: Fields | undefined, path: string, kind: string): Field
   ];
 }
 
-/** A selector that is wrong in itself is told of already. */
+/** Validates that the selector matches the template; an invalid selector is reported elsewhere. */
 export function validateMatch(spec: Fields | undefined, path: string): FieldError[] {
   const selector = fieldsAt(spec, "selector") as LabelSelector | undefined;
   if (labelSelector(selector, "").length > 0) return [];
@@ -125,7 +125,7 @@ function restartsAlways(spec: Fields): FieldError[] {
   return policy === "Always" ? [] : [notSupported("spec.template.spec.restartPolicy", policy, ["Always"])];
 }
 
-/** The strategy as a whole is told of where its type is none. */
+/** An invalid type is reported at the path of the whole strategy. */
 function validateStrategy(spec: Fields, field: string, types: readonly string[]): FieldError[] {
   const path = `spec.${field}`;
   const strategy = fieldsAt(spec, field);

@@ -314,7 +314,7 @@ function sizeOfText(expr: Expr): Range | undefined {
   }
 }
 
-/** The size of what stands under a path; the first step is a variable. */
+/** The size of the value at a path; the first step is a variable. */
 function sizeAt(root: DeclaredType | undefined, path: readonly string[]): Range | undefined {
   if (root === undefined || path.length === 0) return undefined;
   let at: DeclaredType | undefined = root;

@@ -1,7 +1,7 @@
 import { CelError, CelMap, type CelValue, isList, Optional, Uint } from "../value.ts";
 import { describe } from "./describe.ts";
 
-/** What stands under a key or an index; undefined where nothing does. */
+/** The value at a key or an index; undefined if absent. */
 function find(target: CelValue, key: CelValue): CelValue | undefined {
   if (target instanceof CelMap) return target.get(key);
   if (!isList(target)) return undefined;
@@ -14,7 +14,7 @@ function indexOf(key: CelValue): number | undefined {
   return typeof key === "bigint" || typeof key === "number" ? Number(key) : undefined;
 }
 
-/** @throws {CelError} where nothing stands there. */
+/** @throws {CelError} if there is no such key or index. */
 export function access(target: CelValue, key: CelValue): CelValue {
   if (target instanceof Optional) return accessOptional(target, key);
   const value = find(target, key);

@@ -107,7 +107,7 @@ function numeric(value: CelValue): bigint | number | undefined {
   return typeof value === "bigint" || typeof value === "number" ? value : undefined;
 }
 
-/** The order of two numbers of any types: NaN where there is none; undefined where one is no number. */
+/** The order of two numbers of any types: NaN if unordered; undefined if one is not a number. */
 function compareNumbers(a: CelValue, b: CelValue): number | undefined {
   const left = numeric(a);
   const right = numeric(b);

@@ -421,7 +421,7 @@ function takes({ args }: Overload, values: readonly CelValue[]): boolean {
   return args.length === values.length && args.every((type, at) => isOfType(values[at] ?? null, type));
 }
 
-/** Of lists and maps the first item tells of what they are. */
+/** The type of a list or map is that of its first item. */
 function isOfType(value: CelValue, type: CelType): boolean {
   if (type.kind === "dyn" || type.kind === "param") return true;
   const { kind, name } = typeOf(value);

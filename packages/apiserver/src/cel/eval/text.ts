@@ -4,7 +4,7 @@ import { withoutTrailing } from "@fairlead/base/text.ts";
 /** From here on doubles are written with an exponent, if that is what their digits are. */
 const LARGE = 1e6;
 
-/** A double as Go's `%g` with the least digits that tell it from its neighbours. */
+/** Formats a double as Go's `%g` does: the shortest text that parses to the same double. */
 export function formatDouble(value: number): string {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "+Inf" : "-Inf";

@@ -1,5 +1,5 @@
 import { codePoints } from "../value.ts";
-/** Why a text is no address, in the words of Go's net/netip. */
+/** Why a text is not an address, in the words of Go's net/netip. */
 export function addressProblem(text: string): string {
   const quoted = JSON.stringify(text);
   const [why, at] = reasonOf(text);

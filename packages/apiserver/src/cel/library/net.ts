@@ -140,7 +140,7 @@ function containsIp(cidr: Cidr, { address }: Ip): boolean {
   return familyOf(address) === familyOf(cidr.address) && containsAddress(cidr.prefix, address);
 }
 
-/** A text that is no address has no overload, as upstream has it. */
+/** For a text that is not an address there is no overload, as upstream. */
 function containsIpText(cidr: Cidr, text: string): boolean {
   if (!isIp(text)) throw new CelError("no such overload");
   return containsIp(cidr, toIp(text));

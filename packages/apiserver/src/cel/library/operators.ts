@@ -12,13 +12,13 @@ const MAX_UINT = (1n << 64n) - 1n;
 export const MIN_SECONDS = -62_135_596_800n;
 export const MAX_SECONDS = 253_402_300_799n;
 
-/** @throws {CelError} where it is no int64. */
+/** @throws {CelError} if the value overflows int64. */
 export function toInt(value: bigint): bigint {
   if (value > MAX_INT || value < MIN_INT) throw new CelError("integer overflow");
   return value;
 }
 
-/** @throws {CelError} where it is no uint64. */
+/** @throws {CelError} if the value overflows uint64. */
 export function toUint(value: bigint): Uint {
   if (value > MAX_UINT || value < 0n) throw new CelError("unsigned integer overflow");
   return new Uint(value);

@@ -43,7 +43,7 @@ export const OPTIONALS: readonly Declaration[] = [
   ["unwrapOpt", [".optional_unwrapOpt(list(optional_type(V))) -> list(V)", unwrap]],
   ["hasValue", [".optional_hasValue(optional_type(V)) -> bool", ({ hasValue }: Optional) => hasValue]],
   ["value", [".optional_value(optional_type(V)) -> V", ({ value }: Optional) => value]],
-  // The evaluator's own: what stands in is evaluated only where it is needed.
+  // Evaluated by the evaluator itself: the alternative is evaluated only if needed.
   ["or", [".optional_or_optional(optional_type(V), optional_type(V)) -> optional_type(V)", unreachable]],
   ["orValue", [".optional_orValue_value(optional_type(V), V) -> V", unreachable]],
 ];

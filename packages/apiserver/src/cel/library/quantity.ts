@@ -31,7 +31,7 @@ class Quantity extends Opaque {
     return other instanceof Quantity && other.nanos === this.nanos;
   }
 
-  /** Undefined where it has a fraction, or is held as if it had, or is no int64. */
+  /** Undefined if it has a fraction, is stored with one, or overflows int64. */
   get integer(): bigint | undefined {
     if (this.scale === undefined || this.scale < 0) return undefined;
     const value = this.nanos / 10n ** BigInt(NANO);

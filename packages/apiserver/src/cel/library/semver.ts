@@ -133,7 +133,7 @@ function order(a: Version, b: Version): number {
   return a.pre.length === b.pre.length ? 0 : -1;
 }
 
-/** Numbers stand below words. */
+/** Numeric identifiers precede alphanumeric ones. */
 function orderPrerelease(a: string, b: string): number {
   const [isNumber, isOtherNumber] = [/^\d+$/.test(a), /^\d+$/.test(b)];
   if (isNumber !== isOtherNumber) return isNumber ? -1 : 1;

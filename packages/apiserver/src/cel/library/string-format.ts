@@ -28,7 +28,7 @@ export function formatString(text: string, args: readonly CelValue[]): string {
   });
 }
 
-/** @param insert - Given the clause and which one it is; a clause that is none throws when it is asked for. */
+/** @param insert - Receives the clause and its index; reading a malformed clause throws. */
 export function interpolate(text: string, insert: (clause: () => Clause, at: number) => string): string {
   let next = 0;
   let result = "";
@@ -97,7 +97,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     what: "fixed-point clause can only be used on doubles",
   },
   e: {
-    // What stands as a precision is taken for a width.
+    // Upstream uses the precision as the width.
     format: (arg, precision) => formatNumber(arg, scientific)?.padStart(precision),
     what: "scientific clause can only be used on doubles",
   },

@@ -49,7 +49,7 @@ function substring(text: string, start: bigint, end?: bigint): string {
 }
 
 /**
- * Nothing stands before each character and at the end.
+ * The empty string occurs before each character and at the end.
  *
  * @param count - Below 0: all of them.
  */

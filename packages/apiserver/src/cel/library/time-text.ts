@@ -17,7 +17,7 @@ const PART = /(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)/y;
 /** Far more digits than a duration of 292 years has. */
 const MAX_LENGTH = 1000;
 
-/** A duration as Go writes it, `1h30m` or `-1.5s`; undefined for what is none. */
+/** Parses a duration in Go's format, `1h30m` or `-1.5s`; undefined if invalid. */
 export function parseDuration(text: string): Duration | undefined {
   const sign = /^[-+]/.test(text) ? text.charAt(0) : "";
   const rest = text.slice(sign.length);
@@ -47,7 +47,7 @@ function sumOfParts(rest: string): bigint | undefined {
 const RFC3339 = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))$/;
 
 /**
- * A time by RFC 3339; undefined for what is none.
+ * Parses an RFC 3339 time; undefined if invalid.
  *
  * @throws {CelError} before the year 1.
  */

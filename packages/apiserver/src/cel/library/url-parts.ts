@@ -1,4 +1,4 @@
-/** The parts of a URL as Go's net/url finds them, and why a text is none in its words. */
+/** The parts of a URL as Go's net/url parses them, and the parse error in its words. */
 export interface UrlParts {
   readonly scheme: string;
   readonly host: string;
@@ -101,7 +101,7 @@ function escapeProblem(text: string): string {
   return `invalid URL escape ${JSON.stringify(wrong)}`;
 }
 
-/** Undefined where an escape is none. */
+/** Undefined if an escape sequence is invalid. */
 export function unescape(text: string, part: "path" | "query"): string | undefined {
   if (/%(?![0-9a-fA-F]{2})/.test(text)) return undefined;
   const spaced = part === "query" ? text.replaceAll("+", " ") : text;

@@ -21,7 +21,7 @@ const ADVICE =
 /**
  * What is wrong with the rules of a CRD's schema.
  *
- * @param field - Where the schema stands.
+ * @param field - The path of the schema.
  */
 export function checkRules(schema: Schema, field: string): FieldError[] {
   const node: Node = { schema, field, isRoot: true, cardinality: 1, uncorrelatable: undefined };
@@ -49,7 +49,7 @@ interface Node {
   readonly isRoot: boolean;
   /** How many such values an object may have; undefined: as many as a request holds. */
   readonly cardinality: number | undefined;
-  /** The list around it whose items cannot be told from one version of an object to the next. */
+  /** The enclosing list whose items cannot be correlated between two versions of an object. */
   readonly uncorrelatable: string | undefined;
 }
 

@@ -34,7 +34,7 @@ describe("a rule", () => {
   it("that holds says nothing", () => {
     expect(problems(schema, { min: 1, max: 2 })).toEqual([]);
   });
-  it("that does not is told with its message", () => {
+  it("that evaluates to false is reported with its message", () => {
     expect(problems(schema, { min: 3, max: 2 })).toEqual([
       "FieldValueInvalid spec: Invalid value: min must not be above max",
     ]);
@@ -144,7 +144,7 @@ describe("a transition rule", () => {
       ),
     ).toEqual([expect.stringContaining("spec.l[1]")]);
   });
-  it("may not stand where items cannot be followed", () => {
+  it("is rejected under a list whose items cannot be correlated", () => {
     const item: Schema = {
       type: "object",
       properties: {},

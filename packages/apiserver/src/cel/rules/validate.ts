@@ -33,7 +33,7 @@ export function validateRules({ value, schema, path, old }: RulesToCheck): Field
 const HAS_RULES = new WeakMap<Schema, boolean>();
 const COMPILED = new WeakMap<Schema, readonly CompiledRule[]>();
 
-/** Whether a rule stands anywhere in `schema`. */
+/** Whether `schema` contains a rule at any depth. */
 export function hasRules(schema: Schema): boolean {
   const known = HAS_RULES.get(schema);
   if (known !== undefined) return known;
@@ -169,7 +169,7 @@ class Run {
     return outcome;
   }
 
-  /** A message that cannot be made, or is none, gives way to the fixed one. */
+  /** Evaluates `messageExpression`; undefined if it fails or its result is not a valid message. */
   #message({ message }: CompiledRule, values: Values, fail: (why: string) => void): string | undefined {
     if (message?.program === undefined) return undefined;
     const { self, oldSelf } = values;

@@ -15,7 +15,7 @@ import {
 } from "../type.ts";
 import { escapeField } from "./escape.ts";
 
-/** What rules are told of a value's type by its schema, and how large it can be. Source: k8s.io/apiserver, pkg/cel/common. */
+/** The type and maximum size of a value, derived from its schema for rules. Source: k8s.io/apiserver, pkg/cel/common. */
 export interface DeclaredType {
   readonly type: CelType;
   /** Most items, entries, or characters; 0 where a value has no size. */

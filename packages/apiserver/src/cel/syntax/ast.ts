@@ -1,6 +1,6 @@
 import type { CelValue } from "../value.ts";
 
-/** An expression once its macros are expanded. `at` is where it stands in the text. Unit: UTF-16 code units. */
+/** An expression with expanded macros. `at` is the offset in the source. Unit: UTF-16 code units. */
 export type Expr = Literal | Ident | Select | Call | ListExpr | MapExpr | StructExpr | Comprehension;
 
 export interface Literal {

@@ -13,7 +13,7 @@ const STRING = String.raw`[rR](?:"""[^]*?"""|'''[^]*?'''|"[^"\n\r]*"|'[^'\n\r]*'
 const ESCAPE = String.raw`\\(?:[abfnrtv"'\\?${"`"}]|[0-3][0-7][0-7]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})`;
 const TEXT = STRING.replaceAll("ESC", ESCAPE);
 
-/** The longest match wins where an alternative stands before one that it begins with. */
+/** An alternative comes before its prefixes, so that the longest match wins. */
 const TOKEN = new RegExp(
   [
     String.raw`(?<space>[\t \r\n\f]+|//[^\n]*)`,
@@ -36,7 +36,7 @@ export interface Lexed {
   readonly problems: readonly Problem[];
 }
 
-/** The tokens of an expression; what is none is skipped, and reported. */
+/** The tokens of an expression; an invalid one is skipped and reported. */
 export function lex(source: string): Lexed {
   const tokens: Token[] = [];
   const problems: Problem[] = [];
@@ -105,7 +105,7 @@ function unquote(token: string): Quoted {
 
 const ESCAPED = /\\(?:([0-7]{3})|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))/gsu;
 
-/** What a literal says; undefined where an escape is no character. */
+/** The value of a string literal; undefined if an escape is not a character. */
 export function unescapeString(token: string): string | undefined {
   const { body, isRaw } = unquote(token);
   if (isRaw) return body;
@@ -125,7 +125,7 @@ function codeOf([octal, hex, short, long]: readonly (string | undefined)[]): num
   return digits === undefined ? undefined : Number.parseInt(digits, 16);
 }
 
-/** Here octal and hexadecimal escapes are bytes; undefined where an escape is none. */
+/** In bytes literals, octal and hexadecimal escapes are bytes; undefined if an escape is invalid. */
 export function unescapeBytes(token: string): Uint8Array | undefined {
   const { body, isRaw } = unquote(token.slice(1));
   if (isRaw) return Buffer.from(body);

@@ -1,7 +1,7 @@
 import { ACCUMULATOR, call, type Comprehension, type Expr, ident, list, literal } from "./ast.ts";
 
 /**
- * What is written as a call and is none. Sources: cel-spec, "Macros"; cel-go, extensions two-variable comprehensions,
+ * Macros: written like calls, expanded by the parser. Sources: cel-spec, "Macros"; cel-go, extensions two-variable comprehensions,
  * optional types and lists.
  */
 

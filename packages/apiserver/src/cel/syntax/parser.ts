@@ -34,7 +34,7 @@ const BINARY: readonly ReadonlySet<string>[] = [
 /**
  * The tree of an expression, with macros expanded.
  *
- * @throws {CompileError} where it is none.
+ * @throws {CompileError} if it is malformed.
  */
 export function parse(source: string): Expr {
   const size = codePoints(source).length;
@@ -53,7 +53,7 @@ class Parser {
   readonly #problems: Problem[];
   #next = 0;
   #depth = 0;
-  /** What, besides expressions, could stand where the parser is. */
+  /** Tokens that are accepted at this position in addition to expressions. */
   #also: readonly string[] = [];
 
   constructor(source: string) {
@@ -205,7 +205,7 @@ class Parser {
     if (first.text === "-" && this.#isNumberNext()) return this.#member(this.#primary());
     let count = 0;
     while (this.#takeIf(first.text) !== undefined) count++;
-    // The sign of a number belongs to it, unless it is the only one and stands apart as an operator.
+    // A sign directly before a number is part of the literal; repeated or separated signs are operators.
     const operand = this.#member(this.#primary());
     return count % 2 === 0 ? operand : call(first.at, first.text === "!" ? "!_" : "-_", operand);
   }

@@ -1,5 +1,5 @@
 import { codePoints } from "../value.ts";
-/** Something wrong with an expression. `at` is undefined where it is no place in particular. */
+/** An error in an expression. `at` is undefined if the error has no position. */
 export interface Problem {
   readonly at: number | undefined;
   readonly message: string;

@@ -10,11 +10,11 @@ import type { Schema } from "#schema/types.ts";
 import { validateValue } from "#schema/validate.ts";
 
 /**
- * What keeps a CustomResourceDefinition's schema from being structural: every field has a type, and nothing stands in it
- * by which objects could not be pruned, defaulted and merged.
+ * Why a CustomResourceDefinition's schema is not structural: a field without type, or a keyword that prevents pruning,
+ * defaulting and merging of objects.
  * Source: apiextensions-apiserver, pkg/apis/apiextensions/validation and pkg/apiserver/schema/validation.go (KEP-1111).
  *
- * @param field - Where the schema stands: "spec.versions[0].schema.openAPIV3Schema".
+ * @param field - The path of the schema: "spec.versions[0].schema.openAPIV3Schema".
  */
 export function checkStructural(schema: Schema, field: string): FieldError[] {
   // With any of these there is no structure to speak of.

@@ -16,7 +16,7 @@ import { type Scope, scopesOf } from "@fairlead/kube/quota/scopes.ts";
 import type { Evaluator } from "@fairlead/kube/quota/types.ts";
 
 const QUOTAS = "resourcequotas";
-/** Who writes: the server itself. */
+/** The user that writes: the server itself. */
 const SERVER = { name: "system:apiserver", groups: ["system:masters", "system:authenticated"] };
 
 /** One quota that the object of a request counts in. */
