@@ -48,11 +48,11 @@ export interface ApiServerOptions {
   readonly clientCa?: string;
   /** Admission plugins that are off, by the names that the real server has for them. */
   readonly disabledAdmissionPlugins?: readonly string[];
-  /** Who gets in beside holders of client certificates and ServiceAccount tokens. */
+  /** Authentication methods in addition to client certificates and ServiceAccount tokens. */
   readonly authentication?: AuthenticationOptions;
   /** How much is served at once, and for how long. */
   readonly limits?: LoadLimits;
-  /** Takes what was asked by whom, line by line. Default: nothing is written. */
+  /** Where to write the audit log, line by line. Default: no audit log. */
   readonly audit?: AuditOptions;
   /** PEM of the authority of kubelets' serving certificates. Default: these are not checked. */
   readonly kubeletCa?: string;
@@ -82,7 +82,7 @@ export interface ApiServer extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** The range that kubeadm takes, and an IPv6 one beside it. */
+/** The range that kubeadm uses, and an IPv6 range. */
 const DEFAULT_RANGES = ["10.96.0.0/16", "fd00:10:96::/112"];
 const WILDCARDS = new Set(["0.0.0.0", "::"]);
 
@@ -185,7 +185,7 @@ function pause(clock: Clock, delayMs: number): Promise<void> {
   return delayMs === 0 ? Promise.resolve() : delay(clock, delayMs, new AbortController().signal);
 }
 
-/** Where the Service "kubernetes" is, by which pods reach the server. Ranges that are none are refused elsewhere. */
+/** The addresses of the Service "kubernetes", by which pods reach the server. Invalid ranges are rejected elsewhere. */
 function firstAddresses(serviceRanges: readonly string[]): readonly string[] {
   return serviceRanges.flatMap((range) => {
     const prefix = tryParsePrefix(range);

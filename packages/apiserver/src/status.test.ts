@@ -15,7 +15,7 @@ describe("a refusal of an object", () => {
     expect(status.message?.endsWith("data[999]: Invalid value]")).toBe(true);
   });
 
-  it("tells the first thousand, and that there are more, where it is more than anybody reads", () => {
+  it("reports the first thousand errors, and that there are more", () => {
     const { status } = invalid("", "ConfigMap", "a", errors(200_000));
     expect(status.details?.causes).toHaveLength(1000);
     expect(status.message?.endsWith("data[999]: Invalid value, and more]")).toBe(true);

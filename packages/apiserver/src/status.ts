@@ -37,7 +37,7 @@ export function badRequest(message: string): StatusError {
   return new StatusError({ code: 400, reason: "BadRequest", message });
 }
 
-/** What is no object of its kind: a body (400), or what a patch makes of one. */
+/** A value that is not an object of its kind: a body (400), or the result of a patch. */
 export class UndecodableError extends StatusError {
   readonly why: string;
   constructor(kind: string, version: string, why: string) {
@@ -160,7 +160,7 @@ export interface FieldError {
   readonly message: string;
 }
 
-/** More than anybody reads. What a server tells of a wrong object is not much longer than the object. */
+/** The limit of reported errors, so that a response is not much longer than the invalid object. */
 export const MAX_TOLD_ERRORS = 1000;
 
 /** 422 with one cause per field, of the first thousand. `kind` is the Kind, not the plural. */
@@ -171,7 +171,7 @@ export function invalid(
   found: readonly FieldError[],
 ): StatusError {
   const errors = found.slice(0, MAX_TOLD_ERRORS);
-  // What is found twice is told once, and stays two causes.
+  // A repeated error appears once in the message, but as separate causes.
   const texts = [...new Set(errors.map((it) => `${it.field}: ${it.message}`))];
   if (found.length > errors.length) texts.push("and more");
   const list = texts.length === 1 ? texts[0] : `[${texts.join(", ")}]`;

@@ -26,7 +26,7 @@ export function openapiIndex(
   };
 }
 
-/** What stands behind `hash=` and in the ETag: changes whenever the document's text does. */
+/** The value of `hash=` and of the ETag: changes whenever the document's text does. */
 export function openapiHash(text: string): string {
   return createHash("sha512").update(text).digest("hex").toUpperCase();
 }

@@ -226,7 +226,7 @@ describe("a conflict", () => {
       });
     }
   });
-  it("is none when the value is the same: then both own the field", () => {
+  it("does not occur if the value is the same: then both managers own the field", () => {
     const object = applied(live, "b", { size: 1 });
     expect(ownedBy(object, "a")).toEqual({ "f:spec": { "f:size": {}, "f:colour": {} } });
     expect(ownedBy(object, "b")).toEqual({ "f:spec": { "f:size": {} } });
@@ -242,7 +242,7 @@ describe("a conflict", () => {
   });
 });
 
-describe("an object that nobody tracks", () => {
+describe("an object without managedFields", () => {
   const { managedFields: _, ...metadata } = updated(undefined, "x", { size: 1 }).metadata;
   const untracked = config({ size: 1 }, { ...metadata, uid: "u" });
 
@@ -373,7 +373,7 @@ describe("a Deployment", () => {
   });
 });
 
-/** Not empty: nobody owns an empty list, and it is gone after the apply that took its last item. */
+/** Not empty: an empty list has no owner, and is removed by the apply that removes its last item. */
 const names = fc.uniqueArray(fc.constantFrom("a", "b", "c", "d"), { minLength: 1, maxLength: 4 });
 const part = (name: string): fc.Arbitrary<object> =>
   fc.record(
@@ -438,7 +438,7 @@ describe("any sequence of configurations", () => {
       }),
     );
   });
-  it("never conflicts when managers apply different fields, and each can take its own back", () => {
+  it("never conflicts when managers apply different fields, and each can remove its own", () => {
     fc.assert(
       fc.property(specs, specs, (one, other) => {
         const left = {

@@ -81,7 +81,7 @@ export function kindText(apiVersion: string, kind: string): string {
   return `${apiVersion.includes("/") ? "" : "/"}${apiVersion}, Kind=${kind}`;
 }
 
-/** What an object holds that nobody tracked belongs to a manager of its own, so that the first apply can conflict. */
+/** Assigns the content of an untracked object to a manager of its own, so that the first apply can conflict. */
 function adoptUntracked(request: ApplyRequest, typed: Typed, managers: Map<string, Manager>): void {
   if (request.live === undefined) return;
   const live = withoutManagers(request.live);
@@ -137,7 +137,7 @@ class Application {
     return { object: isSame ? current : (object as ApiObject), managers };
   }
 
-  /** Removes what the manager applied last time, does not apply now, and nobody else owns. */
+  /** Removes what the manager applied last time, does not apply now, and no other manager owns. */
   #prune(
     merged: unknown,
     managers: ReadonlyMap<string, Manager>,
@@ -170,7 +170,7 @@ class Application {
   #refuse(conflicts: readonly FieldConflict[]): void {
     if (conflicts.length === 0) return;
     const { live, manager } = this.#request;
-    // Moving from client-side to server-side apply is no conflict with what kubectl itself applied before.
+    // On the move from client-side to server-side apply, fields that kubectl itself applied before do not conflict.
     const allowed =
       manager === "kubectl" && live !== undefined
         ? conflictsAllowedByLastApplied(live, this.#typed)

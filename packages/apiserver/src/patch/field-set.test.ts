@@ -70,7 +70,7 @@ describe("sets of fields", () => {
       '.spec.l[="s"]',
     ]);
   });
-  it("are read with the names of a key in any order, and refused when they are none", () => {
+  it("are parsed with the fields of a key in any order, and rejected if malformed", () => {
     expect(parseFieldSet({ 'k:{"b":1,"a":"x"}': {} })).toEqual({ 'k:{"a":"x","b":1}': {} });
     expect(parseFieldSet({ spec: {} })).toBeUndefined();
     expect(parseFieldSet({ "f:a": 1 })).toBeUndefined();

@@ -166,7 +166,7 @@ export function fieldElement(name: string): string {
   return `f:${name}`;
 }
 
-/** Reads FieldsV1 that a client sent; undefined when it is none. Spelling is made uniform, so that texts compare. */
+/** Parses FieldsV1 from a client; undefined if malformed. Normalizes keys, so that texts compare. */
 export function parseFieldSet(raw: unknown): FieldSet | undefined {
   if (!isObject(raw)) return undefined;
   const set: Record<string, FieldSet> = {};

@@ -48,7 +48,7 @@ describe("a JSON patch", () => {
   ])("that does not fit is refused with 422: %j", (operation) => {
     expect(() => applyJsonPatch(document, [operation])).toThrow(expect.objectContaining({ code: 422 }));
   });
-  it("that is none is refused with 400", () => {
+  it("that is malformed is rejected with 400", () => {
     for (const patch of [[1], {}, "add"])
       expect(() => applyJsonPatch(document, patch)).toThrow(expect.objectContaining({ code: 400 }));
   });

@@ -23,7 +23,7 @@ type Pointer = readonly string[];
  * Applies a JSON patch (RFC 6902), with the liberties of the library that Kubernetes uses (evanphx/json-patch): negative
  * array indices count from the end, and `add` at an index one past the end appends. `target` is not changed.
  *
- * @throws {StatusError} 400 for what is no patch, 413 beyond 10,000 operations, 422 where an operation cannot be applied.
+ * @throws {StatusError} 400 for a malformed patch, 413 beyond 10,000 operations, 422 if an operation cannot be applied.
  */
 export function applyJsonPatch(target: unknown, patch: unknown): unknown {
   if (!Array.isArray(patch) || !patch.every(isObject)) {
@@ -61,7 +61,7 @@ function parseOperation(raw: Readonly<Record<string, unknown>>): Operation {
 
 function parsePointer(raw: unknown, of: string): Pointer {
   if (typeof raw !== "string") throw inapplicable(`an operation has no ${of}`);
-  // As Go's library reads pointers: what stands before the first slash does not count.
+  // As in Go's library, text before the first slash of a pointer is ignored.
   const steps = raw
     .split("/")
     .slice(1)

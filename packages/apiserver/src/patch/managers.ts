@@ -3,7 +3,7 @@ import { isObject } from "@fairlead/base/json.ts";
 import { byText } from "@fairlead/base/text.ts";
 import { isEmpty, parseFieldSet, sameSet, union, type FieldSet } from "./field-set.ts";
 
-/** Who owns which fields: one entry of `metadata.managedFields`. */
+/** The fields that one manager owns: an entry of `metadata.managedFields`. */
 export interface Manager {
   readonly name: string;
   readonly operation: "Apply" | "Update";
@@ -23,7 +23,7 @@ export function identityOf(manager: Omit<Manager, "set" | "time">): string {
   return JSON.stringify([name, operation, operation === "Apply" ? "" : apiVersion, subresource]);
 }
 
-/** Reads `metadata.managedFields`. Undefined when an entry is malformed; an empty map when there is none. */
+/** Parses `metadata.managedFields`. Undefined if an entry is malformed; an empty map if there are no entries. */
 export function readManagers(entries: unknown): Map<string, Manager> | undefined {
   const managers = new Map<string, Manager>();
   if (entries === undefined || entries === null) return managers;
@@ -83,7 +83,7 @@ function secondsOf(manager: Manager): number {
   return Number.isNaN(ms) ? 0 : Math.trunc(ms / 1000);
 }
 
-/** Whether both say the same, whenever that was: a new time alone is no change of an object. */
+/** Whether both are equal apart from their times: a new time alone is not a change of an object. */
 export function sameManagers(a: Managers, b: Managers): boolean {
   if (a.size !== b.size) return false;
   for (const [identity, manager] of a) {

@@ -26,7 +26,7 @@ export interface WriteOrigin {
 
 const LEAF: FieldSet = {};
 
-/** Set by the server for every object, and owned by nobody. Source: apimachinery, managedfields/stripmeta.go. */
+/** Set by the server for every object, and never owned. Source: apimachinery, managedfields/stripmeta.go. */
 const NEVER_OWNED: FieldSet = {
   "f:apiVersion": LEAF,
   "f:kind": LEAF,
@@ -49,7 +49,7 @@ export function ownable(set: FieldSet): FieldSet {
   return difference(set, NEVER_OWNED);
 }
 
-/** The object as fields are compared: without the record of who owns them. */
+/** The object without `managedFields`, for comparing fields. */
 export function withoutManagers(object: ApiObject): ApiObject {
   const { managedFields: _, ...metadata } = object.metadata;
   return { ...object, metadata };

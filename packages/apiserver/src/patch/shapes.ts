@@ -28,7 +28,7 @@ export interface MapShape {
   readonly element: Schema | undefined;
 }
 
-/** Any object, of which parts belong to nobody: a ControllerRevision's `data`. */
+/** Any object, parts of which are never owned: a ControllerRevision's `data`. */
 const RAW_EXTENSION = `${REF_PREFIX}io.k8s.apimachinery.pkg.runtime.RawExtension`;
 
 const LEAF: Shape = { kind: "leaf" };
@@ -84,7 +84,7 @@ function elementOf(schema: Schema): Schema | undefined {
   const { additionalProperties: additional } = schema;
   if (typeof additional === "object") return additional;
   if (additional === true || schema["x-kubernetes-preserve-unknown-fields"] === true) return DEDUCED;
-  // An object of which nothing is said is of free form.
+  // An object without properties in its schema is of free form.
   return additional === undefined && schema.properties === undefined ? DEDUCED : undefined;
 }
 
@@ -119,7 +119,7 @@ export function itemElement(
   if (!isObject(item)) return { problem: "associative list with keys may not have non-map elements" };
   const fields = deref(shape.item, resolve).properties;
   const key: Record<string, unknown> = {};
-  // A key that is left out and has no default is no part of the item's name.
+  // A key that is absent and has no default is not part of the item's name.
   for (const name of shape.keys) {
     const value = item[name] ?? fields?.[name]?.default ?? impliedKey(shape.item, name, resolve);
     if (value !== undefined) key[name] = value;
@@ -133,7 +133,7 @@ export function itemElement(
   return { element: keyElement(key) };
 }
 
-/** Go's zero of a key that items of built-in kinds must have: the item is told apart, and refused for lacking it. */
+/** Go's zero value of a required key in items of built-in kinds: it identifies the item, which validation then rejects. */
 function impliedKey(item: Schema, name: string, resolve: SchemaResolver): unknown {
   const { required = [], properties } = deref(item, resolve);
   if (item.$ref === undefined || !required.includes(name)) return undefined;

@@ -21,7 +21,7 @@ import { keyOfItem, keyText, mergeOrder, orderBefore, refuseOutOfOrder } from ".
  * `$retainKeys`, `$deleteFromPrimitiveList/<field>`, `$setElementOrder/<field>`. Arguments are not changed.
  * Source: apimachinery, util/strategicpatch; the same results, order of list items included.
  *
- * @throws {StatusError} 400 for a patch that is no object, 500 for directives that make no sense, or items that lack their
+ * @throws {StatusError} 400 for a patch that is not an object, 500 for invalid directives or items without their
  * merge key.
  */
 export function applyStrategicMergePatch(

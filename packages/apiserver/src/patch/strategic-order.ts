@@ -26,8 +26,8 @@ export interface Orders {
 }
 
 /**
- * The order of a merged list: items that the patch names follow the patch, the others keep their order among
- * themselves, and stand before one that the patch names only where both were in the list before, in that order.
+ * The order of a merged list: items in the patch follow the patch; the others keep their relative order, and precede an
+ * item of the patch only if they preceded it in the list before.
  */
 export function mergeOrder(merged: readonly unknown[], { order, before, mergeKey }: Orders): unknown[] {
   const wanted = positionsOf(order, mergeKey);
@@ -90,7 +90,7 @@ function positionsOf(items: readonly unknown[], mergeKey: string | undefined): M
   return positions;
 }
 
-/** The items of a patch have to stand in the order that the patch itself sets. */
+/** Rejects a patch whose items are not in the order that the patch itself sets. */
 export function refuseOutOfOrder(
   patch: readonly unknown[],
   order: readonly unknown[],

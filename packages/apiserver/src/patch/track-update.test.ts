@@ -27,7 +27,7 @@ function write(
   return trackUpdate({ ...ORIGIN, before, after: config(data, before?.metadata), manager, ...more });
 }
 
-describe("a write that is no apply", () => {
+describe("a write other than apply", () => {
   it("owns what it created", () => {
     expect(write(undefined, "kubectl-create", { a: "1" }).metadata.managedFields).toEqual([
       {
@@ -48,7 +48,7 @@ describe("a write that is no apply", () => {
     const { metadata } = trackUpdate({ ...ORIGIN, schema, before: undefined, after, empty, manager: "a" });
     expect(metadata.managedFields?.map((it) => it.fieldsV1)).toEqual([{ "f:reason": {} }]);
   });
-  it("takes what it changed, and what it removed belongs to nobody", () => {
+  it("takes ownership of fields that it changed, and ends ownership of fields that it removed", () => {
     const one = write(undefined, "a", { x: "1", y: "1", z: "1" });
     const two = write(one, "b", { x: "2", z: "1" }, { now: "2026-01-01T00:00:05Z" });
     expect(two.metadata.managedFields?.map((it) => [it.manager, it.fieldsV1])).toEqual([
@@ -98,7 +98,7 @@ describe("a write that is no apply", () => {
 });
 
 describe("a null in a field of free form", () => {
-  it("is a value: what comes into its place belongs to the writer, the field itself to who had it", () => {
+  it("is a value: fields that replace it belong to the writer, the field itself to its former owner", () => {
     const schema: Schema = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
     const free = (spec: unknown): ApiObject => ({
       apiVersion: "v1",

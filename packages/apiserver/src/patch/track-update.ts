@@ -16,17 +16,17 @@ import type { Comparison } from "./typed-compare.ts";
 export interface UpdateToTrack extends WriteOrigin {
   /** Undefined: the object is created. */
   readonly before: ApiObject | undefined;
-  /** What a new object is compared with, beside its kind. Default: nothing. */
+  /** The base to compare a new object with, in addition to its kind. Default: empty. */
   readonly empty?: Readonly<Record<string, unknown>>;
   /** As it is to be stored, its `managedFields` as the client sent them. Not changed. */
   readonly after: ApiObject;
 }
 
 /**
- * The object with `metadata.managedFields` brought up to date after a write that is no server-side apply: what changed
- * belongs to the writer (operation Update), and to nobody else.
+ * Returns the object with updated `metadata.managedFields` after a write other than server-side apply: fields that
+ * changed belong only to the writer (operation Update).
  *
- * An object that nobody tracks stays so; `[{}]` makes it so. Where nothing but times would differ, the old entries stay.
+ * An untracked object stays untracked; `[{}]` makes it so. If only times would differ, the old entries stay.
  * Source: apimachinery, util/managedfields.
  */
 export function trackUpdate(update: UpdateToTrack): ApiObject {

@@ -13,8 +13,8 @@ import {
 } from "./shapes.ts";
 
 /**
- * What keeps a configuration from being applied: fields that the schema does not have, values of another type, items
- * that cannot be told apart. Each with its path. Source: structured-merge-diff, typed/validate.go.
+ * Why a configuration cannot be applied: fields that the schema does not have, values of another type, items with equal
+ * keys. Each error has its path. Source: structured-merge-diff, typed/validate.go.
  */
 export function checkTyped(value: unknown, schema: Schema, resolve: SchemaResolver): string[] {
   const checker = new Checker(resolve);

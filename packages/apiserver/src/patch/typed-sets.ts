@@ -109,8 +109,8 @@ export class TypedSets {
   }
 
   /**
-   * A set that was written under an older schema, as the present one would have it: what is atomic now is owned as a
-   * whole by who owned a part. What was atomic and is granular now counts as if it always had been.
+   * A set that was written under an older schema, converted to the present one: an owner of a part of what is atomic now
+   * owns the whole. What was atomic and is granular now counts as if it always had been.
    */
   reconcile(set: FieldSet, schema: Schema): FieldSet {
     const shape = shapeOf(schema, undefined, this.#resolve);

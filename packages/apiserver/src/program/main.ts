@@ -66,9 +66,12 @@ export function command(): Command {
     .option("--oidc-issuer-url <url>", "OpenID Connect issuer whose identity tokens are taken")
     .option("--oidc-client-id <id>", "audience that these tokens must have")
     .option("--oidc-username-claim <claim>", "claim with the user's name; default: sub")
-    .option("--oidc-username-prefix <prefix>", 'put before it; default: the issuer and "#"; "-" is none')
+    .option(
+      "--oidc-username-prefix <prefix>",
+      'prefix of user names; default: the issuer and "#"; "-": no prefix',
+    )
     .option("--oidc-groups-claim <claim>", "claim with the groups")
-    .option("--oidc-groups-prefix <prefix>", "put before them")
+    .option("--oidc-groups-prefix <prefix>", "prefix of group names")
     .option("--oidc-required-claim <key=value>", "claim that tokens must have; repeatable", collect, [])
     .option("--oidc-signing-algs <list>", "signature algorithms taken; default: RS256", splitList)
     .option("--oidc-ca-file <file>", "authority of the issuer's certificate; default: those of the system")

@@ -52,7 +52,7 @@ export function createObject(write: Write, input: ApiObject, options: CreateOpti
   if (holder !== undefined) throw collision(request, object, holder);
   const stored = storedForm(definition, object);
   if (request.dryRun) {
-    // Who compares it with what is stored sent it to that end.
+    // The client sent resourceVersion to compare the result with the stored object.
     if (hasVersion && resourceVersion !== undefined) stored.metadata.resourceVersion = resourceVersion;
     return { object: viewOf(definition, { object: stored }), entry: undefined, isCreated: true };
   }

@@ -4,7 +4,7 @@ import type { FollowUp } from "./registry.ts";
 
 /** As the real server: `--event-ttl`. Unit: milliseconds. */
 const EVENT_TTL_MS = 3_600_000;
-/** Expired events are taken away this much later at most, so that one sweep takes many. Unit: milliseconds. */
+/** How much later than its expiry an event is deleted at most, so that one sweep deletes many. Unit: milliseconds. */
 const SWEEP_GRACE_MS = 10_000;
 const EVENTS = "events";
 

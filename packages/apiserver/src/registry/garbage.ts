@@ -13,13 +13,13 @@ export const ORPHAN = "orphan";
 export interface Deleter {
   /** Begins or completes the deletion of one object, as a client's DELETE would. */
   remove(tx: Transaction, place: Place, propagation: "Background" | "Foreground"): void;
-  /** Stores a changed object, or takes it away if it was only waiting for that. */
+  /** Stores a changed object, or deletes it if it was only waiting for this change. */
   store(tx: Transaction, place: Place, object: ApiObject): void;
 }
 
 /**
- * Deletes what nobody owns any more, in the transaction that made it so (up to the caller's budget). Level-triggered:
- * looking at an object twice, or for no reason, changes nothing.
+ * Deletes objects without remaining owners, in the transaction that removed the owners (up to the caller's budget).
+ * Level-triggered: repeated or needless checks of an object change nothing.
  *
  * Source: pkg/controller/garbagecollector of Kubernetes: a dependent goes when all its owners are gone; an owner that
  * waits in the foreground goes when no dependent with `blockOwnerDeletion` is left.

@@ -52,7 +52,7 @@ export function validateMetadata(
   ];
 }
 
-/** The prefix of a generated name is told of beside the name, as what the client can mend. */
+/** Errors of the prefix are reported for `generateName` too, because the client can only fix the prefix. */
 export function validateGenerateName(
   { metadata: { generateName: prefix = "" } }: ApiObject,
   { strategy: { checkName = subdomainProblems } }: { readonly strategy: Pick<Strategy, "checkName"> },
@@ -99,7 +99,7 @@ function validateAnnotations(annotations: ObjectMeta["annotations"]): FieldError
 
 const OWNERS = "metadata.ownerReferences";
 
-/** Kinds that may own nothing: nobody waits for their end. */
+/** Kinds that cannot be owners, because their deletion is not tracked. */
 const NO_OWNERS = new Set(["v1/Event", "events.k8s.io/v1/Event"]);
 
 function validateOwners({ ownerReferences: owners = [] }: ObjectMeta): FieldError[] {
@@ -130,9 +130,9 @@ function validateOwner(owner: Partial<OwnerReference>): FieldError[] {
 }
 
 /**
- * Leaves one of the references that say the same.
+ * Removes duplicate owner references.
  *
- * @returns What the client is to be told of it.
+ * @returns The warning for the client.
  */
 export function withoutRepeatedOwners(metadata: ObjectMeta): string | undefined {
   const { ownerReferences: owners = [] } = metadata;
@@ -236,7 +236,7 @@ export function changesGeneration(
   return !sameJson(object.metadata[counted], old.metadata[counted]);
 }
 
-/** Whether two states say the same. When somebody last confirmed a field is no change of it. */
+/** Whether two states are equal. A new time in managedFields is not a change. */
 export function isSameState(object: ApiObject, old: ApiObject): boolean {
   return sameJson(withoutBookkeeping(object), withoutBookkeeping(old));
 }

@@ -10,7 +10,7 @@ const FINALIZER = "kubernetes";
 export const NAMESPACES = "namespaces";
 
 /**
- * Empties namespaces that are being deleted, and lets them go once they are empty.
+ * Deletes the content of terminating namespaces, and removes the namespaces once they are empty.
  * Source: pkg/controller/namespace/deletion of Kubernetes.
  */
 export class NamespaceCleaner {

@@ -9,7 +9,7 @@ export interface Place {
   readonly key: string;
 }
 
-/** Who owns whom: by uid, kept in step with the store. */
+/** Dependents by the uid of their owner, kept in step with the store. */
 export class OwnerIndex {
   readonly #places = new Map<string, Place>();
   /** uid of the owner → places of the objects that name it. */

@@ -2,11 +2,11 @@ import type { Clock } from "@fairlead/base/clock.ts";
 import { StatusError } from "#status.ts";
 
 /**
- * Thrown by synchronous work that needs an answer from outside. Whoever runs the work awaits `settle`, which keeps the
- * answer where the work finds it, and runs the work anew: on the state that holds by then.
+ * Thrown by synchronous work that needs an external answer. The caller awaits `settle`, which stores the answer where the
+ * work finds it, and then runs the work again on the current state.
  */
 export class Pending extends Error {
-  /** Rejects with the refusal of the request when there is no answer to go on with. */
+  /** Rejects with the error of the request if it cannot continue without the answer. */
   readonly settle: (signal: AbortSignal) => Promise<void>;
 
   constructor(settle: (signal: AbortSignal) => Promise<void>) {
@@ -20,7 +20,7 @@ const REQUEST_TIMEOUT_MS = 34_000;
 
 export interface Patience {
   readonly clock: Clock;
-  /** Aborts when nobody waits for the answer any more. */
+  /** Aborts when no request waits for the answer any more. */
   readonly signal?: (() => AbortSignal) | undefined;
 }
 

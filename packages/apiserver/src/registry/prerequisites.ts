@@ -23,7 +23,7 @@ export class Prerequisites {
     });
   }
 
-  /** Resolves once what `object` needs is there, or has not come in time: whoever writes it finds out. */
+  /** Resolves once what `object` needs exists, or after a timeout; the write then detects that it is missing. */
   wait({ definition, namespace }: WriteRequest, object: ApiObject): Promise<void> {
     const { lacksPrerequisite } = definition.strategy;
     const isLacking = (): boolean => lacksPrerequisite?.(object, namespace, this.#reader) === true;

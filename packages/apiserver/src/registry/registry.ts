@@ -149,7 +149,7 @@ export class Registry {
     return this.#prerequisites.wait(request, object);
   }
 
-  /** One write of a request: run anew, on the state that holds by then, whenever it had to wait for an answer. */
+  /** One write of a request: whenever it had to wait for an answer, it runs again on the current state. */
   attempt<T>(request: WriteRequest, work: (write: Write) => T): Promise<T> {
     const replay = new Replay();
     const run = (): Promise<T> =>
@@ -228,7 +228,7 @@ export class Registry {
     this.env.admission.validate(attributes);
   }
 
-  /** What admission says of a request that is no write of the object it names: a Binding, a connection. */
+  /** Runs admission for a request that does not write the object it names: a Binding, a connection. */
   admit(write: Write, subject: Subject): ApiObject | undefined {
     const { admission } = this.env;
     const object = admission.mutate(attributesOf(write, subject));

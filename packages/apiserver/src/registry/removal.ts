@@ -26,8 +26,8 @@ export interface Removal {
 }
 
 /**
- * One DELETE: at once, or by a deletionTimestamp where finalizers or a grace period have to run out first. An object that
- * is given a grace period of none is seen to end all the same: it is marked, then taken away.
+ * One DELETE: immediate, or by a deletionTimestamp while finalizers or a grace period remain. An object with a grace
+ * period of zero is still marked before it is deleted, so that watchers see its deletionTimestamp.
  *
  * Source: k8s.io/apiserver, pkg/registry/rest/delete.go and generic/registry/store.go.
  *
@@ -99,7 +99,7 @@ function endObject(
   return !isHeld && (metadata.deletionGracePeriodSeconds ?? 0) === 0;
 }
 
-/** Begins a grace period or makes it shorter. "runs": it goes on as it was; "none": there is none to run out. */
+/** Begins or shortens a grace period. "runs": the present one continues; "none": there is no grace period. */
 function setGrace(
   { strategy }: ResourceDefinition,
   object: ApiObject,
@@ -151,7 +151,7 @@ function setPropagationFinalizer(
   else metadata.finalizers = kept;
 }
 
-/** A namespace goes when its content is gone and every finalizer of its spec was taken away. */
+/** A namespace is deleted when its content is deleted and all finalizers of its spec are removed. */
 function isNamespaceInUse(object: ApiObject): boolean {
   if (object.kind !== "Namespace" || object.apiVersion !== "v1") return false;
   const spec = object["spec"] as { finalizers?: readonly string[] } | undefined;
@@ -165,7 +165,7 @@ export function isReadyToGo(object: ApiObject): boolean {
   return (deletionGracePeriodSeconds ?? 0) === 0 && !isNamespaceInUse(object);
 }
 
-/** The propagation that an object waits for already, which a deletion that nobody asked for does not change. */
+/** The propagation policy that the object's finalizers already request; an internal deletion keeps it. */
 export function propagationOf({ metadata }: ApiObject): DeleteOptions["propagationPolicy"] {
   const finalizers = metadata.finalizers ?? [];
   if (finalizers.includes(ORPHAN)) return "Orphan";

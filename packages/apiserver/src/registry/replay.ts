@@ -5,7 +5,7 @@ import type { WriteEnvironment } from "./write.ts";
 /** Something to ask of the outside: the same key has the same answer for the whole of a request. */
 export interface Question<T> {
   readonly key: string;
-  /** Only rejects when the request as a whole cannot go on. */
+  /** Rejects only if the request as a whole cannot continue. */
   ask(signal: AbortSignal): Promise<T>;
 }
 

@@ -24,7 +24,7 @@ export interface FieldCheck {
   readonly definition: { readonly schema: Schema; readonly kind: string; readonly isCustom?: boolean };
   readonly object: ApiObject;
   readonly duplicates: readonly string[];
-  /** What the duplicates stand in, where it is not the object. */
+  /** The origin of the duplicates, if it is not the object. */
   readonly duplicatesIn?: "json patch ";
   readonly validation: FieldValidation;
   /** Whether nulls that may not be stay to be refused, as in what server-side apply makes. */
@@ -36,7 +36,7 @@ export interface FieldCheck {
  * The object as its kind's types write it: without what the kind does not know, which is refused or reported as the
  * request asks (`fieldValidation`).
  *
- * @throws {StatusError} 400 where a value is of another type, or fields are unknown or stand twice under Strict.
+ * @throws {StatusError} 400 if a value has another type or, under Strict, for unknown or duplicate fields.
  */
 export function checkFields(check: FieldCheck): ApiObject {
   const { schema, kind, isCustom } = check.definition;
@@ -115,7 +115,7 @@ export function validateSchema(
 }
 
 /**
- * Rules are not evaluated beside these: they may take for granted that values are of their types and within their limits.
+ * With one of these errors, rules are not evaluated: rules may rely on values of the right type within their limits.
  * Source: apiextensions-apiserver, pkg/registry/customresource, `hasBlockingErr`.
  */
 const BLOCKING: ReadonlySet<FieldErrorType> = new Set([

@@ -20,7 +20,7 @@ export interface WriteContext {
  * nothing else happens between them; none may wait. Objects may be changed in place by `applyDefaults` and `prepare*`.
  */
 export interface Strategy {
-  /** What is written of an object that says nothing: fields that belong to nobody until they are set. Default: nothing. */
+  /** The fields that the server writes of an empty object; they have no owner until they are set. Default: none. */
   readonly empty?: Readonly<Record<string, unknown>>;
   /** Idempotent; runs on every write, before validation. */
   readonly applyDefaults?: (object: ApiObject) => void;
@@ -58,7 +58,7 @@ export interface Strategy {
   readonly beginDeletion?: (object: ApiObject, nowMs: number) => void;
   /** What becomes of dependents unless the client says it; deletions of some kinds do not know of any. Default: "Background". */
   readonly defaultPropagation?: "Background" | "Orphan" | "Unsupported";
-  /** What is said to a client that did not say what becomes of dependents. */
+  /** The warning to a client that does not set a propagation policy. */
   readonly propagationWarning?: string;
   /** Field selectors beyond metadata.name and metadata.namespace: path to value. */
   readonly fieldSelectors?: Readonly<Record<string, (object: ApiObject) => string>>;

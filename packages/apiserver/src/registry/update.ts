@@ -198,7 +198,7 @@ function finalizersOf(object: ApiObject): object {
   return finalizers.length === 0 ? {} : { finalizers };
 }
 
-/** The status is no wish of anybody's, whatever of the metadata changed with it. */
+/** A status update is not a new generation, even if it changes metadata. */
 function isNewGeneration(
   { definition, subresource }: WriteRequest,
   object: ApiObject,

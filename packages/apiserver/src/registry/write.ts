@@ -21,10 +21,10 @@ export interface WriteRequest {
   readonly subresource: string;
   readonly user: UserInfo;
   readonly dryRun: boolean;
-  /** Who owns the fields that change. */
+  /** The manager that owns the fields that change. */
   readonly fieldManager: string;
   readonly warn: (message: string) => void;
-  /** The options of the request, as admission is told of them. */
+  /** The options of the request, as admission receives them. */
   readonly options?: () => Readonly<Record<string, unknown>>;
   /** Whether it is one of the deletions of a collection. */
   readonly isCollection?: boolean;
@@ -126,7 +126,7 @@ export function checkPreconditions(request: WriteRequest, object: ApiObject, old
   }
 }
 
-/** An owner that stands twice counts once, and the client is told. */
+/** Removes duplicate owner references, and warns the client. */
 export function leaveOwnersOnce({ warn }: WriteRequest, { metadata }: ApiObject): void {
   const warning = withoutRepeatedOwners(metadata);
   if (warning !== undefined) warn(warning);

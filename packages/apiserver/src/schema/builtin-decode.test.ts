@@ -76,7 +76,7 @@ describe("the JSON of a built-in kind", () => {
     expect(unknown).toEqual(["spec.containers[0].imagee", "spec.foo", "bar"]);
     expect(object).toEqual({ spec: { containers: [{ name: "c" }] } });
   });
-  it("keeps what stands below an open field, and reads schemas where a boolean could stand", () => {
+  it("keeps values below an open field, and decodes schemas where a boolean is also allowed", () => {
     const schema = {
       type: "object",
       properties: {

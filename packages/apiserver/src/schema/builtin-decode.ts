@@ -35,7 +35,7 @@ export function decodeBuiltin(value: unknown, of: BuiltinKind): DecodedBuiltin {
 const APIEXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
 const JSON_SCHEMA: Schema = { $ref: `${REF_PREFIX}${APIEXTENSIONS}.JSONSchemaProps` };
 const ANY_JSON = `${REF_PREFIX}${APIEXTENSIONS}.JSON`;
-/** Where a value stands; rendered only when there is something to tell. */
+/** The place of a value; rendered only if there is an error to report. */
 interface Place {
   readonly above: Place | undefined;
   /** The name of a field or key, or the index of an item. */
@@ -44,7 +44,7 @@ interface Place {
   readonly struct: string;
 }
 
-/** With indices, as unknown fields are told: "spec.ports[0].name". */
+/** With indices, as unknown fields are reported: "spec.ports[0].name". */
 function pathOf(place: Place | undefined): string {
   if (place === undefined) return "";
   const above = pathOf(place.above);
@@ -90,7 +90,7 @@ class BuiltinDecoder {
     return this.#struct(value, type, at);
   }
 
-  /** A schema, or what may stand in its place: a boolean, a list of schemas, a list of texts. */
+  /** A schema, or a boolean, a list of schemas or a list of texts in its place. */
   #schemaOr(value: unknown, at: Place | undefined): unknown {
     if (Array.isArray(value)) return value.map((item: unknown) => this.#schemaOr(item, at));
     return isObject(value) ? this.#value(value, JSON_SCHEMA, at) : value;

@@ -1,6 +1,6 @@
 import { canonicalQuantity } from "@fairlead/kube/api/meta/canonical-quantity.ts";
 
-/** A value that is none of the special type's. */
+/** A value that the special type cannot have. */
 export class SpecialMismatch extends Error {
   /** The Go type that was wanted, where the JSON type is wrong; undefined where the text is. */
   readonly goType: string | undefined;

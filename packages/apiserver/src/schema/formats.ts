@@ -71,7 +71,7 @@ const CHECKS: ReadonlyMap<string, (text: string) => boolean> = new Map<string, (
   ["k8s-long-name", (text) => SUBDOMAIN.test(text)],
 ]);
 
-/** Whether a string is of the format; true for formats that nobody knows. */
+/** Whether a string has the format; true for unknown formats. */
 export function isOfFormat(text: string, format: string): boolean {
   return CHECKS.get(format)?.(text) ?? true;
 }

@@ -3,7 +3,7 @@ const MAX_LENGTH = 64 * 1024;
 /** Longer than any key that a type, a label or an annotation has. Unit: characters. */
 const MAX_STEP = 512;
 
-/** Paths of fields that something is wrong with: as many as somebody may read, however many a body has. */
+/** Paths of invalid fields: a bounded number that a person can read, however many a body has. */
 export class FoundPaths {
   readonly #found = new Set<string>();
   #length = 0;

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseMerged } from "./json-merged.ts";
 
-describe("JSON text whose keys stand twice", () => {
+describe("JSON text with duplicate keys", () => {
   it("adds objects to each other, and lets anything else take the place of what was there", () => {
     const text =
       '{"data":{"x":"1","l":[1]},"n":1,"data":{"y":"2","l":[2,{"a":{"b":1},"a":{"c":2}}]},"n":null}';

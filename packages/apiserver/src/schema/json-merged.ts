@@ -3,8 +3,8 @@ import { isObject, own } from "@fairlead/base/json.ts";
 import { endOfString } from "./json.ts";
 
 /**
- * The value of well-formed JSON text in which keys stand twice, as Go reads it into a type: an object that comes again adds to
- * what was there, anything else takes its place.
+ * The value of well-formed JSON text with duplicate keys, as Go decodes it into a type: a repeated object is merged into the
+ * earlier one; any other repeated value replaces it.
  */
 export function parseMerged(text: string): unknown {
   return new Reader(text).value(undefined);

@@ -11,14 +11,14 @@ describe("the JSON of a request", () => {
       }),
     );
   });
-  it("tells the path of a key that stands twice, and takes the last", () => {
+  it("reports the path of a duplicate key, and uses the last value", () => {
     const text = '{"spec":{"a:b":"x,[{","ports":[{"port":1},{"port":2,"po\\u0072t":3}]},"spec":{"ports":[]}}';
     expect(parseJson(text)).toEqual({
       value: { spec: { ports: [] } },
       duplicates: ["spec.ports[1].port", "spec"],
     });
   });
-  it("tells no more double keys than somebody may read, nor keys longer than any that is real", () => {
+  it("reports a bounded number of duplicate keys of bounded length", () => {
     const twice = Array.from({ length: 20_000 }, (_, at) => `"k${at}":1,"k${at}":2`).join();
     const { duplicates } = parseJson(`{"${"A".repeat(100_000)}":{${twice}}}`);
     expect(duplicates[0]).toBe(`${"A".repeat(512)}....k0`);
@@ -39,7 +39,7 @@ describe("the JSON of a request", () => {
     expect(() => parseJson('{"a":{"__proto__":{}}}')).toThrow(/__proto__/);
     expect(() => parseJson('{"\\u005f_proto__":1}')).toThrow(/__proto__/);
   });
-  it("refuses what is no JSON with a Status 400", () => {
+  it("rejects malformed JSON with a Status 400", () => {
     expect(() => parseJson('{"a":}')).toThrow(expect.objectContaining({ code: 400 }));
     expect(() => parseJson('"abc')).toThrow(/json parse error/);
   });

@@ -7,16 +7,16 @@ export const MAX_NESTING = 512;
 
 export interface Parsed {
   readonly value: unknown;
-  /** Paths of keys that stand twice in one object ("spec.ports[0].name"), as many as are told; the last one counts. */
+  /** Paths of duplicate keys in an object ("spec.ports[0].name"), up to the reported maximum; the last value counts. */
   readonly duplicates: readonly string[];
 }
 
 /**
  * Parses the JSON text of a request.
  *
- * Integers of 64 bits that a number would round (from 2^53 on) are bigints; larger ones are refused: a rounded value would be
- * stored as if it were meant. So is the key `__proto__`, which no Kubernetes type has. The text is read once more than
- * by `JSON.parse` alone; only where the number of keys shows that some are double are their paths worked out.
+ * Integers of 64 bits that a number would round (from 2^53 on) are bigints; larger ones are rejected, because a rounded value
+ * would be stored as if it were intended. So is the key `__proto__`, which no Kubernetes type has. The text is scanned once in
+ * addition to `JSON.parse`; paths of duplicate keys are computed only if the number of keys shows that there are duplicates.
  *
  * @throws {StatusError} 400 for malformed text, nesting beyond 512, integers that would be rounded and `__proto__`.
  */
@@ -143,7 +143,7 @@ function nextItem(frame: Frame): void {
   frame.path = `${frame.base}[${frame.index}]`;
 }
 
-/** Whether objects and lists stand more than `levels` deep in each other. Looks no deeper than that. */
+/** Whether objects and lists are nested more than `levels` deep. Looks no deeper than that. */
 export function nestsDeeperThan(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (levels <= 0) return true;

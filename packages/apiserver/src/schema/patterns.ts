@@ -50,7 +50,7 @@ export function patternProblem(pattern: string): string | undefined {
   return compiled instanceof Error ? compiled.message : undefined;
 }
 
-/** A pattern that is ready to use, or why it is none. */
+/** The compiled pattern, or the reason why it is invalid. */
 export function compilePattern(pattern: string): RE2JS | Error {
   return CACHE.get(pattern);
 }

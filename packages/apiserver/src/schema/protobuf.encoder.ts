@@ -28,7 +28,7 @@ function encodeField(
     );
   }
   if (given !== undefined) return encodeValue(number, field.type, given);
-  // Go writes the zero of every field that is no pointer.
+  // Go writes the zero value of every field that is not a pointer.
   return (field.bits & (POINTER | ALWAYS)) === 0 ? encodeZero(number, field.type) : [];
 }
 

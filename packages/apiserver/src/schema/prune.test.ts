@@ -76,7 +76,7 @@ describe("pruning", () => {
     expect(value).toEqual(wrap({ pod: { apiVersion: "v1", kind: "Pod", metadata: { name: "p" } } }));
     expect(unknown).toEqual(["spec.pod.metadata.nmae"]);
   });
-  it("gives back the very same object where nothing is unknown", () => {
+  it("returns the same object if no field is unknown", () => {
     const object = wrap({ size: 1, parts: [{ name: "a" }] });
     expect(pruneObject(object, SCHEMA, resolveDefinition).value).toBe(object);
   });
@@ -86,7 +86,7 @@ describe("pruning", () => {
       "spec.toString",
     ]);
   });
-  it("is told as upstream tells it", () => {
+  it("is reported in the words of upstream", () => {
     expect(fieldProblems(["spec.foo"], ["spec.bar"])).toEqual([
       'duplicate field "spec.bar"',
       'unknown field "spec.foo"',

@@ -4,7 +4,7 @@ import { deref, objectSchema, withObjectFields } from "./definitions.ts";
 import type { Schema, SchemaResolver } from "./types.ts";
 
 export interface Pruned<T> {
-  /** The value without fields that its schema does not have; the very same value where there are none. */
+  /** The value without unknown fields; the same value if it has none. */
   readonly value: T;
   /** The paths of those fields: "spec.ports[0].nmae". */
   readonly unknown: readonly string[];
@@ -12,7 +12,7 @@ export interface Pruned<T> {
 
 /**
  * Drops what the schema of a custom resource does not know, as the API server does on every write and read.
- * `x-kubernetes-preserve-unknown-fields` keeps the unknown fields of its node; below known ones pruning goes on.
+ * `x-kubernetes-preserve-unknown-fields` keeps the unknown fields of its node; known fields below it are still pruned.
  * Source: apiextensions-apiserver, pkg/apiserver/schema/pruning.
  */
 export function pruneObject<T>(object: T, schema: Schema, resolve: SchemaResolver): Pruned<T> {

@@ -11,7 +11,7 @@ import { validateEmbedded } from "./validate-embedded.ts";
 export interface ValueToValidate {
   readonly value: unknown;
   readonly schema: Schema;
-  /** Where the value stands: "spec"; empty for a whole object. */
+  /** The path of the value: "spec"; empty for a whole object. */
   readonly path: string;
   readonly resolve: SchemaResolver;
   /** What stood there before an update: parts that are as they were are not held to rules that came later. */
@@ -115,7 +115,7 @@ class Validator {
     const { path } = subject;
     const { minLength, maxLength, pattern } = schema;
     const length = minLength === undefined && maxLength === undefined ? 0 : runes(value);
-    // The first of these is all that is told.
+    // Only the first of these errors is reported.
     if (maxLength !== undefined && length > maxLength) this.errors.push(tooLong(path, maxLength));
     else if (minLength !== undefined && length < minLength)
       this.#invalid(subject, `should be at least ${minLength} chars long`);
@@ -167,7 +167,7 @@ class Validator {
     for (const [at, item] of list.entries()) {
       const key = itemKey(item, schema);
       const count = seen.get(key) ?? 0;
-      // Each key is told once, however often it comes back.
+      // Each duplicate key is reported once, however often it occurs.
       if (count === 1) this.errors.push(duplicate(`${path}[${at}]`, JSON.parse(key)));
       seen.set(key, count + 1);
     }
@@ -294,7 +294,7 @@ function child(path: string, name: string): string {
   return path === "" ? name : `${path}.${name}`;
 }
 
-/** Items of keyed lists can be told apart from one version of an object to the next. */
+/** Items of keyed lists can be correlated between two versions of an object. */
 function oldItems(old: unknown, schema: Schema): Map<string, unknown> | undefined {
   if (!Array.isArray(old) || schema["x-kubernetes-list-type"] !== "map") return undefined;
   return new Map(old.map((item: unknown) => [itemKey(item, schema), item]));

@@ -31,7 +31,7 @@ describe("the YAML of a request", () => {
   it("makes text of keys", () => {
     expect(valueOf("1: a\ntrue: b\nnull: c\n")).toEqual({ "1": "a", true: "b", null: "c" });
   });
-  it("tells the paths of double keys, and takes the last", () => {
+  it("reports the paths of duplicate keys, and uses the last values", () => {
     expect(parseYaml("spec:\n  a: 1\n  l:\n  - x: 1\n    x: 2\n  a: 2\n")).toEqual({
       value: { spec: { a: 2, l: [{ x: 2 }] } },
       duplicates: ["spec.l[0].x", "spec.a"],
@@ -41,7 +41,7 @@ describe("the YAML of a request", () => {
     const text = "base: &b {p: 1, q: 1}\none: {<<: *b, q: 2}\ntwo: *b\n";
     expect(valueOf(text)).toEqual({ base: { p: 1, q: 1 }, one: { p: 1, q: 2 }, two: { p: 1, q: 1 } });
   });
-  it("takes tags that Go does not resolve for what they stand on", () => {
+  it("ignores tags that Go does not resolve", () => {
     expect(valueOf("a: !!set {x, z}\nb: !!omap [{c: 1}]\nd: !t e\nf: !!str 1\n")).toEqual({
       a: { x: null, z: null },
       b: [{ c: 1 }],
@@ -54,7 +54,7 @@ describe("the YAML of a request", () => {
     expect(valueOf("a: 1\n---\nb: 2\n")).toEqual({ a: 1 });
     expect(valueOf("")).toBeNull();
   });
-  it("gives back what was written, whatever it was", () => {
+  it("parses any value that was written as YAML", () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => {
         const plain = JSON.parse(JSON.stringify(value)) as unknown;

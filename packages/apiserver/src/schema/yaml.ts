@@ -15,8 +15,8 @@ import { fieldPath, FoundPaths } from "./found-paths.ts";
 import { MAX_NESTING, parseJson, type Parsed } from "./json.ts";
 
 /**
- * Longest text that is read as YAML: the parser takes a microsecond or two for each character, during which nobody else
- * is served. Clients that apply send JSON under YAML's media type, which is not bounded by this. Unit: characters.
+ * Longest text that is parsed as YAML: the parser takes a microsecond or two per character, and blocks other requests for
+ * that time. Clients that apply send JSON under YAML's media type, to which this limit does not apply. Unit: characters.
  */
 const MAX_YAML = 64 * 1024;
 /**
@@ -100,7 +100,7 @@ function compose(text: string): Node | null {
   let first: YamlError | undefined;
   const onError = (source: Source, _code: string, message: string, isWarning?: boolean): void => {
     if (isWarning === true) return;
-    // The parser tells again, further out, what it was told.
+    // The parser reports the same error again for the enclosing nodes.
     first ??= new YamlError(message, offsetOf(source));
     throw first;
   };
@@ -203,7 +203,7 @@ function scalarValue(node: Scalar): string | number | boolean | null {
   if (value === undefined || value === null) return null;
   if (typeof value === "number") return exactNumber(value, node.source ?? "");
   if (typeof value === "string" || typeof value === "boolean") return value;
-  // The merge key, where it is no key.
+  // The merge key, used as a value.
   if (typeof value === "symbol") return node.source ?? "<<";
   throw badRequest(`error decoding YAML: unsupported value ${node.source ?? ""}`);
 }

@@ -62,7 +62,7 @@ export class Entry {
     return bytes;
   }
 
-  /** The same state under another revision: what a watcher is told of an object that went away. */
+  /** The same state under another revision: sent to watchers when the object is deleted. */
   at(revision: number): Entry {
     const { object } = this;
     const metadata = { ...object.metadata, resourceVersion: String(revision) };

@@ -54,7 +54,7 @@ export class EventLog {
     this.#retention = retention;
   }
 
-  /** A watch can go on from this revision or a later one; what came before was dropped. */
+  /** A watch can resume from this revision or a later one; earlier events were dropped. */
   get floor(): number {
     return this.#floor;
   }
@@ -74,7 +74,7 @@ export class EventLog {
     if (event.type === "MODIFIED" && event.before === undefined) this.#completeFrom = event.revision;
   }
 
-  /** Takes back the newest event, which nobody has seen. */
+  /** Removes the newest event, which no watcher has received. */
   dropNewest(): void {
     this.#bytes -= this.#events.pop()?.entry.json.length ?? 0;
   }

@@ -22,7 +22,7 @@ export interface JournalState {
   readonly events: Iterable<JournalRecord>;
 }
 
-/** Where changes go before anybody sees them. */
+/** Changes are written here before any reader can see them. */
 export interface Journal extends Disposable {
   load(): JournalState;
   /** All or nothing: when it throws, none of the records is kept. */
@@ -31,7 +31,7 @@ export interface Journal extends Disposable {
   probe(): void;
 }
 
-/** Keeps nothing: for tests, and for whoever wants a server that forgets. */
+/** Stores nothing: for tests, and for servers without persistence. */
 export const noJournal: Journal = {
   load: () => ({ revision: 0, floor: 0, objects: [], events: [] }),
   commit() {},

@@ -4,7 +4,7 @@ import { FleetError } from "@fairlead/base/errors.ts";
 import { makePrivate } from "./sqlite-file.ts";
 
 /**
- * Takes a data folder for one server. The kernel gives the lock back when the process ends, however it does.
+ * Locks a data folder for one server. The kernel releases the lock when the process ends, however it ends.
  *
  * SQLite's lock, since Node has none of its own for files.
  *

@@ -1,6 +1,6 @@
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
 
-/** What stands in place of the machine's boot once the journal was closed, and with it everything in its file. */
+/** Replaces the boot id once the journal was closed, and all of it is in its file. */
 const CLOSED = "closed";
 const REVISION_DIGITS = 16;
 const BY_LENGTH = 36;
@@ -9,14 +9,14 @@ const LINE_LENGTH = REVISION_DIGITS + BY_LENGTH + 2;
 export interface Mark {
   /** The newest revision that was given out. */
   readonly revision: number;
-  /** Whether the machine has started anew since, or nobody knows, and the journal had not been closed. */
+  /** Whether the machine was rebooted (or may have been) since, and the journal was not closed. */
   readonly isOfEarlierBoot: boolean;
 }
 
 /**
- * The newest revision that was given out, in a small file beside the journal. A journal that ends before it has lost
- * writes that somebody was told of. It is written with each commit, and reaches the disk when the kernel says so: as with
- * the journal, a power cut may lose the last of it.
+ * The newest acknowledged revision, in a small file next to the journal. A journal that ends at an earlier revision has
+ * lost acknowledged writes. The mark is written with each commit, and the kernel decides when it reaches the disk: as
+ * with the journal, a power failure may lose the last marks.
  */
 export class RevisionMark implements Disposable {
   readonly #fd: number;
@@ -31,7 +31,7 @@ export class RevisionMark implements Disposable {
     this.#boot = bootId();
   }
 
-  /** Undefined when there is none yet, "unreadable" when it is damaged. */
+  /** Undefined if it does not exist yet, "unreadable" if it is damaged. */
   read(): Mark | "unreadable" | undefined {
     const text = readFileSync(this.#fd, "latin1").slice(0, LINE_LENGTH);
     if (text === "") return undefined;

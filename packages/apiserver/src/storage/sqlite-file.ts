@@ -27,8 +27,8 @@ const SCHEMA = `
 const UPGRADE = "ALTER TABLE cur ADD COLUMN sum INTEGER; ALTER TABLE log ADD COLUMN sum INTEGER;";
 
 /**
- * Opens the file of a journal, or makes it. Only the owner may read it, and what SQLite puts beside it: there are Secrets
- * in them.
+ * Opens the file of a journal, or creates it. Only the owner may read it and SQLite's files next to it, because they
+ * contain Secrets.
  *
  * @throws {FleetError} `OPTION_INVALID` when another process has it open, or a newer version wrote it;
  *   `JOURNAL_DAMAGED` when it is not what it was.

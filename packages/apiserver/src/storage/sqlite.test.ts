@@ -72,7 +72,7 @@ function flip(path: string, at: number, count: number): void {
 const DAMAGED: unknown = expect.objectContaining({ code: "JOURNAL_DAMAGED" });
 
 describe("the journal", () => {
-  it("of a process that was killed is whole, and the next one goes on", () => {
+  it("of a killed process is complete, and the next process continues from it", () => {
     const path = killed(20);
     expect(load(path).revision).toBe(20);
     expect([...load(path).objects]).toHaveLength(20);
@@ -97,20 +97,20 @@ describe("the journal", () => {
     expect(load(path).revision).toBe(20);
   });
 
-  it("may end earlier after the machine has started anew: a power cut takes the last commits", () => {
+  it("may end earlier after a reboot: a power failure loses the last commits", () => {
     const path = killed(20);
     truncateSync(`${path}-wal`, Math.floor(statSync(`${path}-wal`).size / 2));
     writeFileSync(`${path}-revision`, `${"20".padStart(16, "0")} ${"another-boot".padEnd(36)}\n`);
     expect(load(path).revision).toBe(20);
   });
 
-  it("is refused when it is older than what was given out before it was closed, whatever has started anew", () => {
+  it("is rejected if it is older than the newest revision at its close, even after a reboot", () => {
     const path = closed(20);
     copyFileSync(closed(10), path);
     expect(() => load(path)).toThrow(DAMAGED);
   });
 
-  it("names the object whose row has other bytes, and goes on without it when that is accepted", () => {
+  it("reports the object whose row is corrupt, and loads without it if damage is accepted", () => {
     const path = closed(20);
     flip(path, readFileSync(path).lastIndexOf("of 7 x") + 100, 20);
     flip(path, readFileSync(path).indexOf("of 7 x") + 100, 20);
@@ -136,7 +136,7 @@ describe("the journal", () => {
     expect(() => load(path)).toThrow(path);
   });
 
-  it("is refused when nobody knows what was given out", () => {
+  it("is rejected if the newest acknowledged revision is unknown", () => {
     const path = closed(3);
     flip(`${path}-revision`, 3, 1);
     expect(() => load(path)).toThrow(DAMAGED);

@@ -96,14 +96,12 @@ class SqliteJournal implements Journal {
     if (mark === undefined) return;
     if (mark === "unreadable") {
       if (acceptsDamage) return;
-      throw this.#damage(
-        `${path}-revision does not hold a revision, so that nobody knows whether writes are lost`,
-      );
+      throw this.#damage(`cannot read a revision from ${path}-revision: writes may be lost`);
     }
     if (mark.revision <= revision) return;
     const what = `the journal ${path} ends at revision ${revision}, and revision ${mark.revision} was given out`;
     if (!acceptsDamage && !mark.isOfEarlierBoot) throw this.#damage(`${what}: writes are lost`);
-    log.warn("writes are lost, the server goes on from an older state", {
+    log.warn("writes are lost, the server continues from an older state", {
       path,
       revision,
       given: mark.revision,
@@ -112,11 +110,11 @@ class SqliteJournal implements Journal {
   }
 
   #damage(what: string): FleetError {
-    const message = `${what}. Restore the data folder from a copy, or start with ${FLAG} to go on with what is there`;
+    const message = `${what}. Restore the data folder from a backup, or start with ${FLAG} to continue with the remaining data`;
     return new FleetError("JOURNAL_DAMAGED", message);
   }
 
-  /** Whoever watched from before has to list again. */
+  /** Drops the events, so that clients that watched before have to list again. */
   #forgetPast(revision: number): void {
     this.#db.exec("BEGIN IMMEDIATE; DELETE FROM log;");
     this.#db.prepare("UPDATE meta SET value = ? WHERE name = 'floor'").run(revision);

@@ -7,7 +7,7 @@ import { DEFAULT_RETENTION, EventLog, type Retention, type StoreEvent } from "./
 import type { Journal, JournalRecord } from "./journal.ts";
 import { Table } from "./table.ts";
 
-/** A change that a transaction made, or took back. `undefined` means absent. */
+/** A change that a transaction made, or rolled back. `undefined` means absent. */
 export interface StoreChange {
   readonly table: Table;
   readonly key: string;
@@ -48,9 +48,9 @@ const TURN_MS = 8;
 const PROBE_EVERY_MS = 1000;
 
 /**
- * All objects, in memory. Writes that arrive in one turn of the event loop share one journal transaction: they run one
- * after the other, are committed, and only then published and acknowledged, all without giving up the turn. So nobody
- * ever reads what could still be lost, and each write sees those before it.
+ * All objects, in memory. Writes that arrive in one turn of the event loop share one journal transaction: they run in
+ * sequence, are committed, and only then published and acknowledged, all in the same turn. So a reader never sees a write
+ * that could still be lost, and each write sees those before it.
  */
 export class Store {
   readonly #options: StoreOptions;
@@ -142,7 +142,7 @@ export class Store {
     });
   }
 
-  /** False after a commit has failed, until one succeeds. Where nobody else writes, it is tried now and then. */
+  /** False after a commit has failed, until one succeeds. Without other writes, a commit is attempted periodically. */
   journalHolds(): boolean {
     const { clock, journal } = this.#options;
     if (this.#failedMs === undefined) return true;

@@ -56,7 +56,7 @@ export class Table {
   }
 
   /**
-   * The entries as they were at `revision`, in order: the present ones with the later events taken back. Asks for
+   * The entries as they were at `revision`, in order: the present ones with the later events reverted. Requires
    * `revision >= log.completeFrom`.
    */
   entriesAt(revision: number, namespace?: string): Iterable<Entry> {

@@ -13,7 +13,7 @@ export interface ResourceAttributes {
   readonly name: string;
 }
 
-/** Who wants to do what: on a resource, or on a path that is none, such as /healthz. */
+/** The user and the requested action: on a resource, or on a path that is not a resource, such as /healthz. */
 export type Attributes = { readonly user: UserInfo; readonly verb: string } & (
   | { readonly resource: ResourceAttributes }
   | { readonly path: string }
@@ -37,7 +37,7 @@ export interface PathRule {
   readonly nonResourceURLs: readonly string[];
 }
 
-/** What somebody may do in one namespace. */
+/** The permissions of a user in one namespace. */
 export interface GrantedRules {
   readonly resourceRules: readonly ResourceRule[];
   readonly nonResourceRules: readonly PathRule[];

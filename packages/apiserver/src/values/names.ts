@@ -96,7 +96,7 @@ export function checkQualifiedName(name: string): string | undefined {
   return qualifiedNameProblems(name)[0];
 }
 
-/** The least that a name needs to stand in a path. */
+/** The minimum for a name that is part of a path. */
 export function checkPathSegment(name: string): string | undefined {
   if (name === "." || name === "..") return `may not be '${name}'`;
   if (name.includes("/")) return "may not contain '/'";

@@ -1,6 +1,6 @@
 import type { KubeObject, ObjectMeta } from "@fairlead/kube/api/meta/types.ts";
 
-/** Any object, as it is stored and sent: metadata typed, the rest to be parsed by whoever reads it. */
+/** Any object, as it is stored and sent: metadata typed, the rest to be parsed by the reader. */
 export interface ApiObject extends KubeObject {
   apiVersion: string;
   kind: string;
@@ -8,7 +8,7 @@ export interface ApiObject extends KubeObject {
   [field: string]: unknown;
 }
 
-/** Who is asking. Source: k8s.io/apiserver, pkg/authentication/user. */
+/** The user of a request. Source: k8s.io/apiserver, pkg/authentication/user. */
 export interface UserInfo {
   readonly name: string;
   readonly uid?: string;

@@ -11,7 +11,7 @@ export function serviceAccountGroups(namespace: string): string[] {
   return [ALL_SERVICE_ACCOUNTS_GROUP, `${ALL_SERVICE_ACCOUNTS_GROUP}:${namespace}`];
 }
 
-/** The ServiceAccount behind a user's name, or undefined when it is no ServiceAccount's. */
+/** The ServiceAccount behind a user name, or undefined if the user is not a ServiceAccount. */
 export function parseServiceAccountUser(
   user: string,
 ): { readonly namespace: string; readonly name: string } | undefined {

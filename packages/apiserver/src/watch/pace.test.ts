@@ -35,7 +35,7 @@ describe("paced work", () => {
     expect(count()).toBe(10);
   });
 
-  it("waits twice as long as it took, and is then done once for all that came meanwhile", async () => {
+  it("waits twice as long as it took, and then runs once for all requests since", async () => {
     const { clock, pace, count } = start(4);
     for (let at = 0; at < 5; at += 1) pace.request();
     expect(count()).toBe(1);

@@ -11,8 +11,8 @@ const MAX_PAUSE_MS = 10;
 const MIN_PAUSE_MS = 1;
 
 /**
- * Runs work at once when little of it was done lately, and otherwise as late as leaves most of the time to others:
- * what falls due meanwhile is done in one go.
+ * Runs work immediately if little of it was done lately, and otherwise late enough to leave most of the time to other
+ * work: requests in the meantime share one run.
  */
 export class Pace {
   readonly #clock: Clock;

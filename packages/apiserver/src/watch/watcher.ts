@@ -186,7 +186,7 @@ export class Watcher {
     return false;
   }
 
-  /** What the client is told of `event`: a selector turns changes into arrivals and departures. */
+  /** The frame of `event` for this client: a selector turns changes into additions and deletions. */
   #encode(event: StoreEvent): Buffer | undefined {
     const { matches, encoder } = this.spec;
     if (matches === undefined) return encoder.shared(event);
