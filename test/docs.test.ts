@@ -69,6 +69,19 @@ function misuse(
   return undefined;
 }
 
+/** The anchors of a page's headings, as GitHub makes them; no page has two headings with one text. */
+function anchorsOf(text: string): ReadonlySet<string> {
+  const headings = [...text.replaceAll(/^```.*?^```/gms, "").matchAll(/^#+ (.+)$/gm)];
+  return new Set(
+    headings.map(([, heading = ""]) =>
+      heading
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+        .replaceAll(" ", "-"),
+    ),
+  );
+}
+
 describe("the documents", () => {
   it("link to what is there", () => {
     const broken = pages.flatMap((page) =>
@@ -76,6 +89,18 @@ describe("the documents", () => {
         .map((match) => match[1] ?? "")
         .filter((target) => !/^[a-z]+:/.test(target) && !existsSync(join(root, dirname(page), target)))
         .map((target) => `${page}: ${target}`),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  it("link to headings that exist", () => {
+    const broken = pages.flatMap((page) =>
+      [...read(page).matchAll(/\]\(([^)#\s]*\.md)?#([^)]+)\)/g)]
+        .filter(([, target, anchor = ""]) => {
+          const path = target === undefined ? page : join(dirname(page), target);
+          return !target?.includes(":") && existsSync(join(root, path)) && !anchorsOf(read(path)).has(anchor);
+        })
+        .map(([link]) => `${page}: ${link}`),
     );
     expect(broken).toEqual([]);
   });
@@ -148,6 +173,30 @@ describe("the documents", () => {
   it("state each decision in one page", () => {
     const long = filesBelow("docs/adr", /\.md$/).filter((it) => read(it).trimEnd().split("\n").length > 60);
     expect(long).toEqual([]);
+  });
+
+  it("give every decision a title of one form: # N. Title", () => {
+    const titles = readdirSync(join(root, "docs/adr")).map((it) => [
+      it,
+      read(`docs/adr/${it}`).split("\n", 1)[0],
+    ]);
+    const other = titles.filter(
+      ([file = "", title = ""]) =>
+        !title.startsWith(`# ${Number(file.slice(0, 4))}. `) || /[.:]$/.test(title),
+    );
+    expect(other).toEqual([]);
+  });
+
+  it("are all listed in docs/README.md, but for decisions", () => {
+    const index = read("docs/README.md");
+    const pagesBelow = filesBelow("docs", /\.md$/).filter((it) => !/^docs\/(?:adr\/|README)/.test(it));
+    expect(pagesBelow.filter((it) => !index.includes(`](${relative("docs", it)})`))).toEqual([]);
+  });
+
+  it("have a reading order of ten lines at most", () => {
+    const order = /## Reading order\n\n(.*?)\n\n/s.exec(read("README.md"))?.[1] ?? "";
+    expect(order.split("\n").length).toBeGreaterThan(3);
+    expect(order.split("\n").length).toBeLessThanOrEqual(10);
   });
 
   it("number decisions without a gap", () => {

@@ -76,7 +76,7 @@ export const ACCEPTED: readonly Acceptance[] = [
     },
   },
   {
-    reason: "Managers have the time of what they did through scale",
+    reason: "Writes through scale set the manager's time",
     differences: {
       "crds/the scale subresource of a custom resource": [
         ...["4 PUT", "5 PUT", "6 PATCH"].map(
@@ -255,7 +255,7 @@ export const ACCEPTED: readonly Acceptance[] = [
     },
   },
   {
-    reason: "A dry run of a Service finds what is taken",
+    reason: "A dry run of a Service finds taken addresses and ports",
     differences: {
       "dry-run/no address and no port is taken": ["4 POST /api/v1/namespaces/$ns/services?dryRun=All: *"],
     },
