@@ -417,7 +417,7 @@ async function watchAll(
       return lines >= task.events;
     });
   });
-  // Connections take a moment; events before a watch stands are sent to it all the same.
+  // Connections take a moment; events from before a watch is established are sent to it too.
   await new Promise((resolve) => {
     setTimeout(resolve, 20);
   });

@@ -21,7 +21,7 @@ import type { KubeClient } from "@fairlead/kube/types.ts";
 import { startFaultyProxy } from "../test/kube/faulty-proxy.ts";
 
 const WORKERS = [1, 4, 8, 16, 32, 64];
-/** Beside what the server itself takes. Unit: milliseconds. */
+/** In addition to the server's own time. Unit: milliseconds. */
 const DELAYS_MS = [0, 5, 20, 100];
 /** About as long each round takes. Unit: milliseconds. */
 const ROUND_MS = 1000;

@@ -104,7 +104,7 @@ async function applyExamples(lab: BenchLab): Promise<void> {
   throw new Error(`pod ${key} does not run`);
 }
 
-/** Asks in the pod until somebody answers: the loop runs inside, so that no start of kubectl is counted twice. */
+/** Sends requests from the pod until one is answered: the loop runs inside, so that the start of kubectl is counted once. */
 async function firstAnswer(lab: BenchLab): Promise<void> {
   const script = `i=0; while [ $i -lt 3000 ]; do curl -sf -m 1 ${URL} && exit 0; i=$((i+1)); sleep 0.02; done; exit 1`;
   const args = [

@@ -157,7 +157,7 @@ async function balance({ exporter, importer, signal }: World, name: string): Pro
   await importer.create(MULTI_CLUSTER_SERVICES, { metadata, spec }, { signal });
 }
 
-/** Ten endpoints, as a busy Service has; the first tells of the change. */
+/** Ten endpoints, as a busy Service has; the address of the first identifies the change. */
 function endpointsOf(at: number, address: string): EndpointSlice["endpoints"] {
   const others = Array.from({ length: 9 }, (_, other) => `10.${at & 255}.${at >> 8}.${other + 1}`);
   return [address, ...others].map((it) => ({

@@ -3,7 +3,7 @@
  * headless service, in an importer's DNS answer? And how many API writes did that cost, of which kind?
  *
  * Both ends are included: the clock starts before the request that writes the EndpointSlice and stops when the kernel
- * (nftables' own event) or the DNS server tells of it. Compared with one hop in the same run: a write to an API server
+ * (nftables' own event) or the DNS server shows it. Compared with one hop in the same run: a write to an API server
  * until a watch delivers it. Changes that a newer one overtook count as seen when the newer one was.
  */
 import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
@@ -161,7 +161,7 @@ function sliceOf(service: string, change: number): EndpointSlice {
   };
 }
 
-/** Change number to address and back: the kernel's events then tell which change they are of. */
+/** Change number to address and back: the kernel's events then identify their change. */
 function addressOf(change: number): string {
   return `172.20.${Math.floor(change / 250)}.${(change % 250) + 1}`;
 }

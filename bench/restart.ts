@@ -1,6 +1,6 @@
 /**
  * The hub's manager, an importer's and an exporter's are restarted, one after the other, while a fleet holds thousands of
- * slices and endpoints go on changing. How long until changes flow again, is any endpoint withdrawn, is anything written
+ * slices and endpoints keep changing. How long until changes flow again, is any endpoint withdrawn, is anything written
  * that did not change? Compared with how long the bare program takes to start, and with one list of as many slices.
  *
  *   npm run bench -- restart [--slices 10000]
@@ -36,7 +36,7 @@ const SLICES_PER_SERVICE = 10;
 const AT_A_TIME = 16;
 /** Between two changes while a program restarts. Unit: milliseconds. */
 const CHANGE_EVERY_MS = 20;
-/** Changes go on for so long after the program is up again. Unit: milliseconds. */
+/** How long changes continue after the program is up again. Unit: milliseconds. */
 const AFTER_MS = 5000;
 
 interface World extends TrioWorld {

@@ -16,7 +16,7 @@ import { startWorkers, type Workers } from "./fleet/workers.ts";
 import { quantile } from "./lab/lab.ts";
 import { measureRawWrites } from "./fleet/raw.ts";
 
-/** Processes that host members: as many as the machine has processors, and the hub beside them. */
+/** Processes that host members: as many as the machine has processors, and the hub in addition. */
 const WORKERS = 2;
 /** Unit: milliseconds. */
 const IDLE_MS = 10_000;

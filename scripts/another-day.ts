@@ -1,5 +1,5 @@
 /**
- * The unit and integration tests on the next 29 February, in a time zone that has reached 1 March, in another language, with two busy loops beside them:
+ * The unit and integration tests on the next 29 February, in a time zone that has reached 1 March, in another language, next to two busy loops:
  * no test may depend on the day, the time zone, the locale, the order of files or a machine that is idle.
  *
  *   node scripts/another-day.ts [FILE...]
@@ -7,7 +7,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 
-/** Longest life of a busy loop, should nobody end it. Unit: seconds. */
+/** Longest life of a busy loop that is not stopped. Unit: seconds. */
 const LOOP_SECONDS = 3600;
 
 const ENVIRONMENT: Readonly<Record<string, string>> = {
@@ -19,7 +19,7 @@ const ENVIRONMENT: Readonly<Record<string, string>> = {
 };
 
 /**
- * libfaketime changes what libc says of the time. Go programs ask the kernel, so certificates made on another day are none that they take;
+ * libfaketime changes the time that libc returns. Go programs ask the kernel, so they reject certificates made on another day;
  * programs of BIND hang under it.
  */
 const FILES_BY_OTHER_CLOCKS: Readonly<Record<string, string>> = {

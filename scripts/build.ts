@@ -25,7 +25,7 @@ async function bundle(): Promise<void> {
   const folder = `${root}dist/bundle`;
   rmSync(folder, { recursive: true, force: true });
   const packages = bundledParts(await buildBundle(folder));
-  // Beside what is built with a container engine, too.
+  // Also next to artefacts that are built with a container engine.
   writeFileSync(`${folder}/NOTICES`, noticesOf(packages));
   if (what === "image")
     console.log(await buildImage({ bundle: folder, packages, folder: `${root}dist/image`, modified }));

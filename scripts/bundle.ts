@@ -60,7 +60,7 @@ const COMMON = {
 } as const satisfies BuildOptions;
 
 /**
- * Makes `fairlead.mjs` and, beside it, the chunks that its commands load when they are asked for.
+ * Makes `fairlead.mjs` and, next to it, the chunks that its commands load when they are needed.
  *
  * @returns What went into each.
  */
@@ -73,7 +73,7 @@ export async function buildBundle(outdir: string): Promise<Metafile> {
     splitting: true,
     format: "esm",
     sourcemap: true,
-    // koffi finds its native library beside itself.
+    // koffi looks for its native library in its own folder.
     external: ["koffi"],
     banner: {
       js: 'import { createRequire as __createRequire } from "node:module";const require=__createRequire(import.meta.url);',

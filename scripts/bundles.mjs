@@ -19,23 +19,23 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const dist = join(root, "dist");
 
-/** Beside the sources, what decides about a bundle: its packages, how imports resolve, and how it is made. */
+/** Inputs of a bundle in addition to the sources: its packages, how imports resolve, and how it is made. */
 const ALSO = ["package.json", "package-lock.json", "tsconfig.json", "scripts/bundle.ts"];
 
-/** Bundles that stay although nothing runs from them: who goes back and forth between changes need not build again. */
+/** Bundles that stay although nothing runs from them, so that switching between changes needs no rebuild. */
 const KEPT = 5;
 
-/** Folder of the bundle of the sources as they are now. As long as this process lives, nobody removes it. */
+/** Folder of the bundle of the sources as they are now. It is not removed as long as this process lives. */
 export async function ensureBundle() {
   for (;;) {
     const folder = join(dist, keyOfSources());
     if (hold(folder)) return folder;
-    // Only so that nobody does what another does already: two that build at once would not disturb each other.
+    // Only to avoid duplicate work: two builds at once would not disturb each other.
     await alone(`fairlead builds ${dist}`, () => existsSync(folder) || make(folder));
   }
 }
 
-/** Builds aside and moves the whole into place, unless the sources changed meanwhile. */
+/** Builds in a temporary folder and moves the whole into place, unless the sources changed in the meantime. */
 async function make(folder) {
   const fresh = `${folder}.${randomUUID()}`;
   try {
@@ -117,7 +117,7 @@ function visible(read) {
 
 /**
  * Does the work when no other process on this machine does work of this name. The name is a socket's in the abstract
- * namespace (unix(7)): the kernel gives it back when its owner ends, however it ends.
+ * namespace (unix(7)): the kernel releases it when its owner ends, however it ends.
  */
 async function alone(name, work) {
   for (;;) {

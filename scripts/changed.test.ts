@@ -19,7 +19,7 @@ describe("the packages that a change touches", () => {
     expect(touched("packages/base/package.json")).toEqual(["base", "fleet", "kube", "lab"]);
   });
 
-  it("are none if only documents change, and unknown if a file of no package does", () => {
+  it("are empty if only documents change, and unknown if a file of no package does", () => {
     expect(touched("docs/lab.md", "README.md")).toEqual([]);
     expect(touched("packages/lab/src/up.ts", "scripts/check.ts")).toBeUndefined();
     expect(touched("packages/other/src/a.ts")).toBeUndefined();

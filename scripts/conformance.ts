@@ -77,7 +77,7 @@ async function main(): Promise<void> {
   }
 }
 
-/** Also after Ctrl-C, whose signal is spent; what failed before is what is to be told. */
+/** Also after Ctrl-C, whose signal is spent; an earlier failure takes precedence. */
 async function takeDown(): Promise<void> {
   try {
     say(await fairlead(["lab", "down", "--name", lab], AbortSignal.timeout(60_000)));

@@ -1,6 +1,6 @@
 /**
- * `npm run demo`: brings the lab up, applies the manifests of `examples/` as a user would, and tells what happens. Ends
- * with code 0 only if all of it happened.
+ * `npm run demo`: brings the lab up, applies the manifests of `examples/` as a user would, and prints what happens. Ends
+ * with code 0 only if every step succeeded.
  *
  *   npm run demo [-- --down] [-- --name NAME]
  */
@@ -27,23 +27,23 @@ const { values: flags } = parseArgs({
 async function tell(demo: Demo): Promise<void> {
   chapter("The clusters");
   await tellClusters(demo);
-  chapter("A service of two clusters, used in a third");
+  chapter("A service that two clusters export and a third imports");
   await applyExamples(demo);
   await tellExports(demo);
   chapter("Ten requests from a pod in member-3, by name");
   await tellRequestsByName(demo);
   chapter("Ten requests from this machine, through the load balancer");
   const address = await tellLoadBalancer(demo);
-  chapter("One exporter grows");
+  chapter("An exporter scales up");
   await tellScaling(demo);
-  chapter("One exporting cluster dies, and comes back");
+  chapter("An exporting cluster fails and recovers");
   await tellFailure(demo);
   if (flags.down) return;
-  chapter("Now it is yours");
+  chapter("What to try next");
   tellWhatNext(demo, address);
 }
 
-/** What a command needs to mean this lab. */
+/** The flag that selects this lab in commands. */
 function nameFlag(lab: string): string {
   return lab === "demo" ? "" : ` --name ${lab}`;
 }
@@ -51,12 +51,12 @@ function nameFlag(lab: string): string {
 function tellWhatNext(demo: Demo, address: string): void {
   const name = nameFlag(demo.lab);
   say(`export KUBECONFIG=${demo.kubeconfig}`);
-  say("contexts   hub member-1 member-2 member-3");
-  say(`balancer   http://${address}/`);
-  say(`logs       ${demo.kubeconfig.replace(/kubeconfig$/, "logs/")}`);
+  say("contexts       hub member-1 member-2 member-3");
+  say(`load balancer  http://${address}/`);
+  say(`logs           ${demo.kubeconfig.replace(/kubeconfig$/, "logs/")}`);
   if (process.env["FAIRLEAD_USERNS"] !== undefined) {
     say();
-    say(`The lab lives in a user namespace; its addresses answer inside it:`);
+    say(`The lab runs in a user namespace; its addresses are reachable only inside it:`);
     say(`  ./bin/fairlead lab shell${name}`);
   }
   say();
@@ -65,7 +65,7 @@ function tellWhatNext(demo: Demo, address: string): void {
   say("  ./bin/fairlead status --hub-context hub -o wide");
   say(`  ./bin/fairlead lab kill${name} member-1-node-1`);
   say();
-  say(`Take it down: ./bin/fairlead lab down${name}`);
+  say(`Remove the lab: ./bin/fairlead lab down${name}`);
 }
 
 async function main(): Promise<void> {
@@ -87,9 +87,9 @@ async function main(): Promise<void> {
 try {
   await main();
 } catch (error) {
-  process.stderr.write(`\nThe demo ends here: ${messageOf(error)}\n`);
+  process.stderr.write(`\nThe demo failed: ${messageOf(error)}\n`);
   process.stderr.write(
-    `What is up stays up. Run it again, or take it down: ./bin/fairlead lab down${nameFlag(flags.name)}\n`,
+    `The lab stays up. Run the demo again, or remove the lab: ./bin/fairlead lab down${nameFlag(flags.name)}\n`,
   );
   process.exitCode = process.exitCode === 130 ? 130 : 1;
 }

@@ -1,8 +1,8 @@
-/** Keeps what failed in runs of tests, so that it can be told once more at the end: of a long log that may be all one sees. */
+/** Keeps failures of test runs, so that they are printed again at the end, which may be all that is shown of a long log. */
 import { appendFileSync } from "node:fs";
 import type { Reporter, TestModule } from "vitest/node";
 
-/** Names the file that failures are added to, a line each. Without it nobody wants to know. */
+/** Names the file to which failures are appended, one line each. Without it they are not kept. */
 export const FAILURES_FILE = "FAIRLEAD_TEST_FAILURES";
 
 /** Enough for a name and what was expected. Unit: characters. */

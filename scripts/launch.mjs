@@ -1,4 +1,4 @@
-// Starts the CLI of a checkout from the bundle of its sources, which it makes when there is none.
+// Starts the CLI of a checkout from the bundle of its sources, which it builds if it is absent.
 import { enableCompileCache } from "node:module";
 import { join } from "node:path";
 import { ensureBundle } from "./bundles.mjs";

@@ -13,7 +13,7 @@ export interface Step {
   readonly command: readonly [string, ...string[]];
 }
 
-/** Runs every step, also after one failed, so that all there is to mend is seen at once; false when any failed. */
+/** Runs every step, also after a failed one, so that all problems are seen at once; false if any failed. */
 export function runSteps(steps: readonly Step[]): boolean {
   const failed: string[] = [];
   const folder = mkdtempSync(join(tmpdir(), "fairlead-checks-"));

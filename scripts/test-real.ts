@@ -10,8 +10,8 @@ const FILES = ["client-node", "watch-model", "protocol"];
 
 /** Tests in those files that are of our server alone, by the beginning of their names, and why. */
 const OURS_ALONE: Readonly<Record<string, string>> = {
-  "take label and field selectors": "they ask for a text of ours",
-  "come as Tables": "they ask for JSON from a server that prefers protobuf, and for columns of ours",
+  "take label and field selectors": "they ask for our own text",
+  "come as Tables": "they ask for JSON from a server that prefers protobuf, and for our own columns",
   "answer 200 and one ERROR of code 410": "they compact the store by hand",
   "set what only the server sets": "kinds of envtest's namespace have no ServiceAccount",
   "do everything but store in a dry run": "they look into the store",

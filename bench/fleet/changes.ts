@@ -1,4 +1,4 @@
-/** Numbered changes: the number is in the address that an endpoint gets, so that whoever sees it knows which it was. */
+/** Numbered changes: an endpoint's address contains the number, so an observer knows which change it sees. */
 
 /** 16 bits of number in 172.20.0.0/14, of which the last octet is never 0 or 255. */
 export function addressOf(change: number): string {

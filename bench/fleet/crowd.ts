@@ -1,6 +1,6 @@
 /**
- * Thin importers, each with a connection of its own to the hub, over which it is told of the slices of the view, as a
- * member is. The first one keeps them and programs a kernel map by netlink; of the others only the ears are left.
+ * Minimal importers, each with its own connection to the hub, over which it watches the slices of the view, as a
+ * member does. The first one keeps them and programs a kernel map by netlink; the others only read the watch stream and discard it.
  */
 
 import { mkdtempSync, rmSync } from "node:fs";

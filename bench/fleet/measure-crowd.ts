@@ -103,7 +103,7 @@ async function deploy(world: TrioWorld, at: number): Promise<void> {
   await exportService(world, `service-${at}`);
 }
 
-/** Ten endpoints, as a busy Service has; the first tells of the change. */
+/** Ten endpoints, as a busy Service has; the address of the first identifies the change. */
 function endpointsOf(at: number, address: string): EndpointSlice["endpoints"] {
   return [address, ...Array.from({ length: 9 }, (_, other) => `10.${at}.0.${other + 1}`)].map((it) => ({
     addresses: [it],

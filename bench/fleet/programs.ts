@@ -1,4 +1,4 @@
-/** Programs of ours as processes of their own, from the bundle as people run them, and what they use of the machine. */
+/** Fairlead's programs as separate processes, from the bundle as users run them, and the resources that they use. */
 
 import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -27,9 +27,9 @@ export interface Program extends AsyncDisposable {
 interface Started {
   /** The checkout whose programs are started. Default: this one. */
   readonly checkout?: string | undefined;
-  /** Beside the bench's own. */
+  /** In addition to the bench's environment. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Whether its log goes nowhere at all: programs with Go's flags cannot be told to log errors only. */
+  /** Whether its log is discarded: programs with Go's flags cannot be restricted to errors. */
   readonly isSilent?: boolean;
 }
 

@@ -73,7 +73,7 @@ const SILENT = {
   mcs: nowhere(["hub-metrics", "hub-health-probe", "metrics", "health-probe"]),
 };
 
-/** Gives a member its mailbox and an identity. @returns what its programs are told of the hub. */
+/** Gives a member its member namespace and an identity. @returns the settings by which its programs find the hub. */
 async function register(
   hub: Cluster,
   { name, folder }: { readonly name: string; readonly folder: string },
@@ -82,7 +82,7 @@ async function register(
   const namespace = mailboxOf(name);
   await hub.client.create(NAMESPACES, { metadata: { name: namespace } }, { signal });
   await hub.client.create(SERVICE_ACCOUNTS, { metadata: { namespace, name: ACCOUNT } }, { signal });
-  // Whose rights they are is not what is measured.
+  // The bench does not measure permissions.
   await hub.client.create(
     CLUSTER_ROLE_BINDINGS,
     {

@@ -1,4 +1,4 @@
-/** Who exports and imports what in a fleet of a given size. The services of a namespace have the same clusters. */
+/** Exporters and importers of a fleet of a given size. The services of a namespace have the same clusters. */
 
 export interface FleetShape {
   readonly members: number;

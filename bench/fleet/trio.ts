@@ -81,7 +81,7 @@ export class Trio implements AsyncDisposable {
     return { hub: this.hub.client, exporter: this.exporter.client, importer: this.importer.client };
   }
 
-  /** Ends the manager of one and starts it anew. Resolves when it serves. */
+  /** Restarts the manager of one role. Resolves when it serves. */
   async restart(role: Role): Promise<Program> {
     await this[role].program.stop();
     this[role].program = await begin(role, this[role].api, this.#checkout);

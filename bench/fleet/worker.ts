@@ -1,6 +1,6 @@
 /**
- * A process that hosts many members of a fleet, each with an API server and an agent of its own: real HTTPS, real
- * controllers, no nodes. It does what it is told over the channel to its parent.
+ * A process that hosts many members of a fleet, each with its own API server and agent: real HTTPS, real
+ * controllers, no nodes. It obeys the requests of its parent.
  */
 
 import { mkdtemp, rm } from "node:fs/promises";

@@ -33,7 +33,7 @@ export async function startWorkers(members: readonly MemberShape[], count: numbe
       Promise.all(children.map((child) => ask<Kind>(child, order))),
     async change(order) {
       const child = children.find((_, at) => shares[at]?.some((it) => it.name === order.member) === true);
-      if (child === undefined) throw new Error(`nobody hosts ${order.member}`);
+      if (child === undefined) throw new Error(`no worker hosts ${order.member}`);
       return (await ask(child, order)).atMs;
     },
     onSeen(seen) {

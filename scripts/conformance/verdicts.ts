@@ -13,7 +13,7 @@ export interface SpecVerdict {
   readonly message: string;
 }
 
-/** @throws {Error} when the text is no report. */
+/** @throws {Error} if the text is not a report. */
 export function readVerdicts(report: string): readonly SpecVerdict[] {
   const value: unknown = parse(report);
   if (!isObject(value) || !Array.isArray(value["groups"]))

@@ -1,4 +1,4 @@
-/** The chapters in which something changes, and how long it took to be so everywhere. */
+/** The chapters in which something changes, with the time until the change is visible everywhere. */
 
 import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
@@ -27,7 +27,7 @@ const DYING = "member-2";
 const HEADLESS_NAME = "hello-headless.work.svc.clusterset.local";
 /** Every new request must succeed from then on. Unit: milliseconds. */
 const RECOVERED_AFTER_MS = 10_000;
-/** How long requests go on after that, to show that they do. Unit: milliseconds. */
+/** How long requests continue after that, to prove it. Unit: milliseconds. */
 const PROOF_MS = 2000;
 const SEEN_TIMEOUT_MS = 30_000;
 
@@ -64,21 +64,26 @@ export async function tellScaling(demo: Demo): Promise<void> {
   const scaledAtMs = systemClock.monotonic();
   const publishedAtMs = await exporter.grown(before.size, signal);
   const [inKernelAtMs, inDnsAtMs] = await Promise.all([
-    within(kernel.seen, signal, "its kernel map"),
-    within(dns.seen, signal, "its DNS"),
+    within(kernel.seen, signal, "the node's kernel map"),
+    within(dns.seen, signal, "the answers of its DNS server"),
   ]);
   const since = (ms: number): string => `${Math.max(0, ms - publishedAtMs).toFixed(0)} ms`;
   say(
-    `the new pod was ready after ${(publishedAtMs - scaledAtMs).toFixed(0)} ms; from then, in ${IMPORTER},`,
+    `the new pod was ready after ${(publishedAtMs - scaledAtMs).toFixed(0)} ms; after that, in ${IMPORTER},`,
   );
-  say(`  the kernel map of ${node.name} had it after ${since(inKernelAtMs)}`);
-  say(`  DNS answered with it (headless) after ${since(inDnsAtMs)}`);
+  say(`  the kernel map of ${node.name} contained it after ${since(inKernelAtMs)}`);
+  say(`  DNS returned it (headless service) after ${since(inDnsAtMs)}`);
 }
 
 async function within(seen: Promise<number>, signal: AbortSignal, where: string): Promise<number> {
   const timedOut = new Promise<never>((_, reject) => {
     signal.addEventListener("abort", () =>
-      reject(new FleetError("TIMED_OUT", `the new endpoint did not reach ${IMPORTER}: ${where} lacks it`)),
+      reject(
+        new FleetError(
+          "TIMED_OUT",
+          `the new endpoint did not reach ${IMPORTER} in time: it is not in ${where}`,
+        ),
+      ),
     );
   });
   return await Promise.race([seen, timedOut]);
@@ -124,7 +129,7 @@ function readyAddresses(slice: EndpointSlice): readonly string[] {
   return slice.endpoints.filter((it) => it.conditions?.ready !== false).flatMap((it) => it.addresses);
 }
 
-/** Requests go on while an exporting cluster dies; then it is restored. */
+/** Requests continue while an exporting cluster fails; then it is restored. */
 export async function tellFailure(demo: Demo): Promise<void> {
   const tries: Try[] = [];
   const script = requestLoop(SERVICE_URL, 2000, 50);
@@ -171,16 +176,16 @@ function tellOutage(tries: readonly Try[], killedAtMs: number): void {
   if (late.length > 0)
     throw new FleetError(
       "LAB_INVALID",
-      `${late.length} requests still failed ${RECOVERED_AFTER_MS / 1000} s after ${DYING} had died`,
+      `${late.length} requests still failed ${RECOVERED_AFTER_MS / 1000} s after ${DYING} was killed`,
     );
   const answered = tries
     .filter((it) => it.startedAtMs >= killedAtMs)
     .flatMap((it) => (it.cluster === undefined ? [] : [it.cluster]));
-  say(`of ${outage.total} requests since, ${outage.failed} failed; answered: ${countBy(answered)}`);
-  if (outage.lastFailureAfterMs === undefined) say("not one request was lost");
+  say(`of ${outage.total} requests since the kill, ${outage.failed} failed; answered: ${countBy(answered)}`);
+  if (outage.lastFailureAfterMs === undefined) say("no request failed");
   else
     say(
-      `the last failed one began ${(outage.lastFailureAfterMs / 1000).toFixed(1)} s after the kill; every one after that succeeded`,
+      `the last failed request began ${(outage.lastFailureAfterMs / 1000).toFixed(1)} s after the kill; all later requests succeeded`,
     );
 }
 

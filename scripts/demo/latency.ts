@@ -1,11 +1,11 @@
-/** When a change that was made in one cluster reached another: seen in the kernel and in DNS, not asked of ourselves. */
+/** The time at which a change in one cluster reaches another: observed in the kernel and in DNS, not reported by our programs. */
 
 import { Resolver } from "node:dns/promises";
 import { type Clock, delay } from "@fairlead/base/clock.ts";
 import { start } from "@fairlead/base/exec.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 
-/** What is watched for. Resolves with the time on `clock.monotonic()` at which it was first seen. Unit: milliseconds. */
+/** A watched event. Resolves with the time on `clock.monotonic()` at which it was first seen. Unit: milliseconds. */
 export interface Sighting extends Disposable {
   readonly seen: Promise<number>;
 }
@@ -30,7 +30,7 @@ export async function watchKernelMap(
   return { seen, [Symbol.dispose]: () => void child.kill("SIGKILL") };
 }
 
-/** Between two questions. Unit: milliseconds: what the answer to "after how long" may be off by. */
+/** Time between two queries, which bounds the error of the measured latency. Unit: milliseconds. */
 const ASK_EVERY_MS = 1;
 
 /** Asks a DNS server for the addresses of `name` until they satisfy `isAwaited`. */
@@ -45,7 +45,7 @@ export function watchDns(
   const stop = new AbortController();
   const look = async (): Promise<number> => {
     for (;;) {
-      // A name that does not exist yet is no error here: it is what is waited for.
+      // A name that does not exist yet is expected here.
       const addresses = await resolver.resolve4(name).catch(() => []);
       if (isAwaited(addresses)) return clock.monotonic();
       await delay(clock, ASK_EVERY_MS, stop.signal);

@@ -3,7 +3,7 @@ import { parseTry, summarizeOutage } from "./requests.ts";
 import { countBy } from "./story.ts";
 
 describe("a line of the request loop", () => {
-  it("tells when the request began and who answered", () => {
+  it("has the time at which the request began and the cluster that answered", () => {
     const line =
       '1700000000123 {"cluster":"member-1","pod":"hello-abc","clientAddress":"10.66.4.3","path":"/"}';
     expect(parseTry(line)).toEqual({

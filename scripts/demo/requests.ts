@@ -1,6 +1,6 @@
 /** Requests that the demo makes, and what came back. */
 
-/** What the echo server of the examples says of itself and of who asks. */
+/** The reply of the examples' echo server: its own identity and the client's address. */
 export interface Answer {
   readonly cluster: string;
   readonly pod: string;
@@ -15,8 +15,8 @@ export interface Try {
 }
 
 /**
- * A shell loop that makes `count` requests, one every `everyMs`, and prints a line for each: when it began and who
- * answered, or `-`. Each is a connection of its own and gives up after a second.
+ * A shell loop that makes `count` requests, one every `everyMs`, and prints a line for each: its start time and the
+ * reply, or `-`. Each request uses a new connection and has a timeout of one second.
  */
 export function requestLoop(url: string, count: number, everyMs: number): string {
   const pause = everyMs === 0 ? "" : `sleep ${everyMs / 1000}; `;

@@ -1,4 +1,4 @@
-/** The chapters in which nothing changes: who is there, what is exported, who answers. */
+/** The chapters in which nothing changes: the clusters, the exports and the answers. */
 
 import { FleetError } from "@fairlead/base/errors.ts";
 import { systemClock, delay } from "@fairlead/base/clock.ts";
@@ -9,7 +9,7 @@ import { countBy, say } from "./story.ts";
 export const SERVICE_URL = "http://hello.work.svc.clusterset.local/";
 const EXPORTERS = ["member-1", "member-2"];
 export const IMPORTER = "member-3";
-/** Until pods run and exports have reached everybody. Unit: milliseconds; a busy machine must not fail the demo. */
+/** Until pods run and exports have reached every member. Unit: milliseconds; a busy machine must not fail the demo. */
 const READY_TIMEOUT_MS = 60_000;
 
 export async function tellClusters(demo: Demo): Promise<void> {
@@ -59,7 +59,7 @@ async function untilBothAnswer(demo: Demo): Promise<void> {
     if (systemClock.monotonic() > deadlineMs) {
       throw new FleetError(
         "TIMED_OUT",
-        `after ${READY_TIMEOUT_MS / 1000} s only ${[...seen].join(", ") || "nobody"} answers ${SERVICE_URL} in ${IMPORTER}`,
+        `after ${READY_TIMEOUT_MS / 1000} s only ${[...seen].join(", ") || "no cluster"} answered ${SERVICE_URL} in ${IMPORTER}`,
       );
     }
     await delay(systemClock, 50, demo.signal);
@@ -103,14 +103,15 @@ function checkAnswers(answers: readonly (Answer | undefined)[], isLast: boolean)
       `${answers.filter((it) => it === undefined).length} of ${answers.length} requests failed`,
     );
   if (answers.length > 0 && clusters.size === EXPORTERS.length) return true;
-  if (isLast) throw new FleetError("LAB_INVALID", `only ${[...clusters].join(", ") || "nobody"} answered`);
+  if (isLast)
+    throw new FleetError("LAB_INVALID", `only ${[...clusters].join(", ") || "no cluster"} answered`);
   return false;
 }
 
 function tellAnswers(answers: readonly Answer[]): void {
   for (const [at, answer] of answers.entries()) {
     say(
-      `${String(at + 1).padStart(2)}  ${answer.cluster}  ${answer.pod.padEnd(24)} saw ${answer.clientAddress}`,
+      `${String(at + 1).padStart(2)}  ${answer.cluster}  ${answer.pod.padEnd(24)} client ${answer.clientAddress}`,
     );
   }
   say(countBy(answers.map((it) => it.cluster)));

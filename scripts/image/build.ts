@@ -19,7 +19,7 @@ export interface BuildImageOptions {
   readonly bundle: string;
   /** What is bundled in it. */
   readonly packages: readonly Part[];
-  /** Folder of the layout; made anew. What is in the image is said beside it, in a file of this name and `.spdx.json`. */
+  /** Folder of the layout; replaced. The list of the image's content is next to it, in a file of this name and `.spdx.json`. */
   readonly folder: string;
   /** Of all files in the image. Unit: seconds since the Unix epoch. Default: 0. */
   readonly modified?: number;
@@ -33,7 +33,8 @@ const ARCHITECTURES: Readonly<Record<string, "amd64" | "arm64">> = { x64: "amd64
 /** Builds the image of all programs for this machine's architecture, and returns the digest of its manifest. */
 export async function buildImage(options: BuildImageOptions): Promise<string> {
   const architecture = ARCHITECTURES[process.arch];
-  if (architecture === undefined) throw new Error(`there is no Node of ours for ${process.arch}`);
+  if (architecture === undefined)
+    throw new Error(`cannot build an image for ${process.arch}: no Node is pinned for it`);
   const program = pinnedNode();
   const [node, libc] = await Promise.all([nodeContent(program), libraries(program)]);
   const fairlead = programContent(options.bundle, options.packages);

@@ -15,7 +15,7 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 
 export const LICENSE = "Apache-2.0";
 
-/** Not root, and nobody that a node has. */
+/** Not root, and not a user of the node. */
 export const USER = 65_532;
 
 export const file = (path: string, data: string | Uint8Array, mode = 0o644): TarEntry => ({
@@ -124,7 +124,7 @@ async function linkedBy(program: string): Promise<readonly string[]> {
   return paths.toSorted();
 }
 
-/** With a directory before whatever lies in it, each once. A library is stored under the name it is asked for by. */
+/** Adds the parent directories of all entries, each once. A library is stored under the name by which it is loaded. */
 export function withFolders(entries: readonly TarEntry[]): readonly TarEntry[] {
   const seen = new Set(entries.map((it) => it.path));
   const all: TarEntry[] = [];

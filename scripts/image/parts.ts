@@ -4,13 +4,13 @@ import type { Metafile } from "esbuild";
 import { exec } from "@fairlead/base/exec.ts";
 import { root } from "../steps.ts";
 
-/** Whose work is in the image: what is bundled, what Node is made of, and what it is linked with. */
+/** The third-party work in the image: what is bundled, what Node is made of, and what it is linked with. */
 
 export interface Part {
   readonly name: string;
-  /** Undefined where nobody says. */
+  /** Undefined if unknown. */
   readonly version: string | undefined;
-  /** An SPDX expression; undefined where its text alone says. */
+  /** An SPDX expression; undefined if only its text states the license. */
   readonly license: string | undefined;
   /** By what databases of vulnerabilities know it (package URL). */
   readonly purl: string | undefined;
@@ -63,7 +63,7 @@ export function partIn(folder: string): Part {
 export function noticesOf(parts: readonly Part[]): string {
   const texts = parts.map(
     ({ name, version, license, notice }) =>
-      `${name} ${version} (${license ?? "see below"})\n\n${notice ?? "Its package has no text beside this."}\n`,
+      `${name} ${version} (${license ?? "see below"})\n\n${notice ?? "Its package has no other text."}\n`,
   );
   return ["This program contains:\n", ...texts].join(`\n${"-".repeat(80)}\n\n`);
 }
