@@ -80,6 +80,6 @@ async function addExecutables(put: Put, work: string, options: ReleaseOptions): 
     await buildExecutable({ architecture, work, output });
     const executable = readFileSync(output);
     put(name, executable, 0o755);
-    put(debName(architecture), debPackage({ ...options, architecture, executable, notices, files: [] }));
+    put(debName(architecture), await debPackage({ ...options, architecture, executable, notices }));
   }
 }

@@ -1,4 +1,5 @@
 import { VERSION } from "@fairlead/base/version.ts";
+import { completionOf } from "@fairlead/fairlead/completion/main.ts";
 import { file, withFolders } from "../image/content.ts";
 import type { TarEntry } from "../image/tar.ts";
 import { type Archiving, textOf, writeTgz } from "./files.ts";
@@ -10,15 +11,13 @@ export interface DebOptions extends Archiving {
   readonly architecture: Architecture;
   readonly executable: Uint8Array;
   readonly notices: string;
-  /** Further files, such as completions of shells. */
-  readonly files: readonly TarEntry[];
 }
 
 export const debName = (architecture: Architecture): string =>
   `fairlead_${VERSION}_${ARCHITECTURES[architecture]}.deb`;
 
 /** A Debian package (deb(5)) of the single executable. */
-export function debPackage(options: DebOptions): Buffer {
+export async function debPackage(options: DebOptions): Promise<Buffer> {
   const doc = "usr/share/doc/fairlead";
   const entries = [
     file("usr/bin/fairlead", options.executable, 0o755),
@@ -27,7 +26,7 @@ export function debPackage(options: DebOptions): Buffer {
     file(`${doc}/copyright`, textOf("LICENSE")),
     file(`${doc}/NOTICES`, options.notices),
     file(`${doc}/README.md`, textOf("README.md")),
-    ...options.files,
+    ...(await completions()),
   ];
   const bytes = entries.reduce((sum, it) => sum + (it.type === "file" ? it.data.length : 0), 0);
   return ar(
@@ -38,6 +37,17 @@ export function debPackage(options: DebOptions): Buffer {
     ],
     options.modified,
   );
+}
+
+/** Where Debian's shells look for completions. */
+async function completions(): Promise<readonly TarEntry[]> {
+  const bash = "usr/share/bash-completion/completions";
+  return [
+    file(`${bash}/fairlead`, await completionOf("bash")),
+    { type: "link", path: `${bash}/kubectl-fairlead`, target: "fairlead", mode: 0o777 },
+    file("usr/share/zsh/vendor-completions/_fairlead", await completionOf("zsh")),
+    file("usr/share/fish/vendor_completions.d/fairlead.fish", await completionOf("fish")),
+  ];
 }
 
 /** What the executable is linked with, and the programs that `fairlead lab` starts. */

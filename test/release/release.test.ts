@@ -171,6 +171,7 @@ describe("the Debian package", () => {
     const { stdout } = await exec("dpkg", [`--root=${root}`, "--listfiles", "fairlead"]);
     expect(stdout).toContain("/usr/bin/fairlead\n");
     expect(stdout).toContain("/usr/share/doc/fairlead/NOTICES\n");
+    expect(stdout).toContain("/usr/share/bash-completion/completions/fairlead\n");
   });
 });
 

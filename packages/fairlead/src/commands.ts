@@ -21,6 +21,7 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
     "version",
     { summary: "versions of this program, the hub and the members", load: () => import("#version/main.ts") },
   ],
+  ["completion", { summary: "completion for bash, zsh and fish", load: () => import("#completion/main.ts") }],
   ["hub", { summary: "the manager that runs beside the hub", load: () => import("#hub/main.ts") }],
   ["member", { summary: "the manager that runs in each member", load: () => import("#member/main.ts") }],
   [
