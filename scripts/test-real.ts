@@ -6,10 +6,10 @@ import { NO_ASSETS, realAssets } from "../packages/apiserver/test/real-server.ts
 import { runSteps } from "./steps.ts";
 
 /** Files of packages/apiserver/test that hold for any server. */
-const FILES = ["client-node", "watch-model", "protocol"];
+export const FILES = ["client-node", "watch-model", "protocol"];
 
 /** Tests in those files that are of our server alone, by the beginning of their names, and why. */
-const OURS_ALONE: Readonly<Record<string, string>> = {
+export const OURS_ALONE: Readonly<Record<string, string>> = {
   "take label and field selectors": "they ask for our own text",
   "come as Tables": "they ask for JSON from a server that prefers protobuf, and for our own columns",
   "answer 200 and one ERROR of code 410": "they compact the store by hand",
@@ -18,9 +18,9 @@ const OURS_ALONE: Readonly<Record<string, string>> = {
   "wait for finalizers": "envtest has no garbage collector",
   "take the dependents along": "envtest has no garbage collector",
   "keep an owner in the foreground": "envtest has no garbage collector",
-  "take away what is owned": "envtest has no garbage collector",
+  "garbage-collect dependents of an absent owner": "envtest has no garbage collector",
   "of a namespace wait": "envtest has no namespace controller",
-  "tells its health": "they ask for our version",
+  "reports its health": "they ask for our version",
 };
 
 /**
@@ -67,4 +67,4 @@ function main(): boolean {
   ]);
 }
 
-if (!main()) process.exitCode = 1;
+if (import.meta.main && !main()) process.exitCode = 1;

@@ -435,7 +435,7 @@ describe("deletions", () => {
     expect((await get(maps("/owner"))).code).toBe(404);
   });
 
-  it("take away what is owned by something that is not there", async () => {
+  it("garbage-collect dependents of an absent owner", async () => {
     const reference = { apiVersion: "v1", kind: "ConfigMap", name: "never", uid: "none" };
     await post(maps(), { ...configMap("lost"), metadata: { name: "lost", ownerReferences: [reference] } });
     expect((await get(maps("/lost"))).code).toBe(404);
@@ -506,7 +506,7 @@ describe("the rest of the surface", () => {
     expect((await get("/openapi/v2")).json).toMatchObject({ swagger: "2.0", definitions: {} });
   });
 
-  it("tells its health to everybody, and nothing else to strangers", async () => {
+  it("reports its health to every client, and nothing else to unauthenticated ones", async () => {
     const stranger = (path: string): Promise<Answer> => test.call("GET", path, { anonymous: true });
     for (const path of ["/healthz", "/livez", "/readyz"]) expect((await stranger(path)).text).toBe("ok");
     expect((await stranger("/readyz?verbose")).text).toContain("[+]ping ok");
