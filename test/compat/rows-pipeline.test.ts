@@ -176,7 +176,8 @@ describe("what a member says of others", () => {
     await eventually(hub(), EVENTS, (all) =>
       all.some(
         (it) =>
-          it.reason === "EndpointsRefused" && it.message?.includes("10.1.0.5 is not in 10.9.0.0/16") === true,
+          it.reason === "EndpointsRefused" &&
+          it.message?.includes("10.1.0.5 is not in the granted CIDRs") === true,
       ),
     );
     await grant("10.1.0.0/16,10.9.0.0/16");
