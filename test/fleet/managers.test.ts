@@ -357,10 +357,10 @@ describe("the three managers under their original names", () => {
 
 describe("a manager", () => {
   it.each([
-    ["member-net-controller-manager", "--enable-v1alpha1-apis=true", "these APIs are gone"],
+    ["member-net-controller-manager", "--enable-v1alpha1-apis=true", "these APIs were removed"],
     ["member-net-controller-manager", "--hub-metrics-bind-address=nonsense", "--hub-metrics-bind-address"],
     ["mcs-controller-manager", "--fleet-system-namespace=other", "must be fleet-system"],
-    ["hub-net-controller-manager", "--enable-v1beta1-apis=false", "no API to serve"],
+    ["hub-net-controller-manager", "--enable-v1beta1-apis=false", "there are no other APIs"],
     ["net-crd-installer", "--mode=all", "--mode must be hub or member"],
   ])("%s with %s says what is wrong, and ends", async (name, flag, message) => {
     const program = launch(name, member.server, [flag]);

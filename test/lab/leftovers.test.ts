@@ -89,11 +89,11 @@ describeOnKernel("a machine after a lab", () => {
       if (end === "crash") {
         await endProcesses(findLabProcesses(lab.layout.root), 0, systemClock, SIGNAL());
         const status = await lab.lab("status");
-        expect(status.stdout).toContain(`fairlead lab up --name ${LEFT} brings back what is stopped.`);
+        expect(status.stdout).toContain(`fairlead lab up --name ${LEFT} restarts what is stopped.`);
       }
       const { stdout } = await lab.lab("down");
       expect(stdout).toMatch(
-        new RegExp(`Lab ${LEFT} is down: \\d+ processes, \\d+ namespaces, \\d+ mounts gone`),
+        new RegExp(`Lab ${LEFT} is down: \\d+ processes, \\d+ namespaces, \\d+ mounts removed`),
       );
       const after = await takeSnapshot(lab.layout.root);
       expect(after.processes).toEqual([]);

@@ -12,22 +12,34 @@ interface Entry {
 }
 
 export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
-  ["lab", { summary: "a fleet on this machine", load: () => import("#lab/main.ts") }],
+  ["lab", { summary: "run a fleet on this machine", load: () => import("#lab/main.ts") }],
   ["join", { summary: "make a cluster a member of the fleet", load: () => import("#join/main.ts") }],
-  ["leave", { summary: "take a member out of the fleet", load: () => import("#leave/main.ts") }],
-  ["drain", { summary: "send new requests of a member to the others", load: () => import("#drain/main.ts") }],
-  ["status", { summary: "clusters, exports, imports and endpoints", load: () => import("#status/main.ts") }],
+  ["leave", { summary: "remove a member from the fleet", load: () => import("#leave/main.ts") }],
+  ["drain", { summary: "send new requests to other members", load: () => import("#drain/main.ts") }],
+  [
+    "status",
+    { summary: "show clusters, exports, imports and endpoints", load: () => import("#status/main.ts") },
+  ],
   [
     "version",
-    { summary: "versions of this program, the hub and the members", load: () => import("#version/main.ts") },
+    {
+      summary: "show the versions of this program, the hub and the members",
+      load: () => import("#version/main.ts"),
+    },
   ],
-  ["completion", { summary: "completion for bash, zsh and fish", load: () => import("#completion/main.ts") }],
-  ["hub", { summary: "the manager that runs beside the hub", load: () => import("#hub/main.ts") }],
-  ["member", { summary: "the manager that runs in each member", load: () => import("#member/main.ts") }],
+  [
+    "completion",
+    {
+      summary: "print the completion script of bash, zsh or fish",
+      load: () => import("#completion/main.ts"),
+    },
+  ],
+  ["hub", { summary: "run the controllers of the hub", load: () => import("#hub/main.ts") }],
+  ["member", { summary: "run the controllers of a member", load: () => import("#member/main.ts") }],
   [
     "hub-net-controller-manager",
     {
-      summary: "the hub's manager, called as fleet-networking's is",
+      summary: "run the hub's controllers, with the flags of fleet-networking",
       load: () => import("#hub-net-controller-manager/main.ts"),
       isProgram: true,
     },
@@ -35,7 +47,7 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   [
     "member-net-controller-manager",
     {
-      summary: "exports and imports of a member, called as fleet-networking's manager is",
+      summary: "run exports and imports of a member, with the flags of fleet-networking",
       load: () => import("#member-net-controller-manager/main.ts"),
       isProgram: true,
     },
@@ -43,7 +55,7 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   [
     "mcs-controller-manager",
     {
-      summary: "MultiClusterServices of a member, called as fleet-networking's manager is",
+      summary: "run MultiClusterServices of a member, with the flags of fleet-networking",
       load: () => import("#mcs-controller-manager/main.ts"),
       isProgram: true,
     },
@@ -51,24 +63,24 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   [
     "net-crd-installer",
     {
-      summary: "install the kinds of a hub or a member, called as fleet-networking's is",
+      summary: "install the CRDs of a hub or a member, with the flags of fleet-networking",
       load: () => import("#net-crd-installer/main.ts"),
       isProgram: true,
     },
   ],
-  ["dns", { summary: "DNS for the cluster set, in each member", load: () => import("#dns/main.ts") }],
-  ["crds", { summary: "the kinds that a cluster needs", load: () => import("#crds/main.ts") }],
+  ["dns", { summary: "serve and set up DNS for the cluster set", load: () => import("#dns/main.ts") }],
+  ["crds", { summary: "install, check or print the CRDs", load: () => import("#crds/main.ts") }],
   [
     "apiserver",
     {
-      summary: "a Kubernetes API server by itself",
+      summary: "run a standalone Kubernetes API server",
       load: () => import("@fairlead/apiserver/program/main.ts"),
     },
   ],
   [
     "envtest",
     {
-      summary: "an API server for test suites that use envtest",
+      summary: "run an API server for test suites that use envtest",
       load: () => import("@fairlead/apiserver/envtest/main.ts"),
     },
   ],
@@ -98,7 +110,7 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
  */
 export async function loadCommand(name: string, entry: Entry): Promise<Command> {
   const made = (await entry.load()).command();
-  if (!(made instanceof Command)) throw new TypeError(`command ${name} is no Command`);
+  if (!(made instanceof Command)) throw new TypeError(`${name} is not a Command`);
   made.name(entry.isProgram === true ? name : `fairlead ${name}`);
   teachManners(made, made.name());
   return made;
@@ -113,7 +125,7 @@ function teachManners(command: Command | CommandUnknownOpts, name: string): void
         .replace(/^error: /, "")
         .split("\n");
       const said = [problem.replace(/\.$/, ""), ...meant.map((it) => it.toLowerCase())].join(" ");
-      write(`${name}: ${said}. "${name} --help" tells what it takes.\n`);
+      write(`${name}: ${said}. Run "${name} --help" for its flags.\n`);
     },
   });
   for (const it of command.commands) teachManners(it, `${name} ${it.name()}`);

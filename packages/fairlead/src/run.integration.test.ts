@@ -51,12 +51,12 @@ describe("a command line that cannot be understood", () => {
     expect((await run("status", "--kubeconfig", "/nonexistent")).code).toBe(1);
   });
 
-  it("is told which command or flag comes near, on one line", async () => {
+  it("suggests the closest command or flag, on one line", async () => {
     expect((await run("stauts")).said).toBe(
-      'fairlead: there is no command "stauts", did you mean "fairlead status"? "fairlead --help" lists them.\n',
+      'fairlead: unknown command "stauts", did you mean "fairlead status"? Run "fairlead --help" for a list.\n',
     );
     expect((await run("status", "--outptu", "json")).said).toBe(
-      `fairlead status: unknown option '--outptu' (did you mean --output?). "fairlead status --help" tells what it takes.\n`,
+      `fairlead status: unknown option '--outptu' (did you mean --output?). Run "fairlead status --help" for its flags.\n`,
     );
     expect((await run("frobnicate")).said).not.toContain("mean");
   });
@@ -93,8 +93,8 @@ function kubeconfig(servers: Readonly<Record<string, string>>): Disposable & { r
   const names = Object.entries(servers);
   const config = {
     clusters: names.map(([name, server]) => ({ name, cluster: { server } })),
-    contexts: names.map(([name]) => ({ name, context: { cluster: name, user: "nobody" } })),
-    users: [{ name: "nobody", user: {} }],
+    contexts: names.map(([name]) => ({ name, context: { cluster: name, user: "unknown" } })),
+    users: [{ name: "unknown", user: {} }],
     "current-context": names[0]?.[0],
   };
   writeFileSync(file, JSON.stringify(config));

@@ -19,7 +19,7 @@ ${[...COMMANDS]
   .map(([name, entry]) => `  ${name.padEnd(29)} ${entry.summary}`)
   .join("\n")}
 
-"fairlead COMMAND --help" tells the flags of a command, "fairlead --version" the version.
+"fairlead COMMAND --help" shows the flags of a command, "fairlead --version" the version.
 `;
 
 /** @returns The code to end with: 0, 1 when the command failed, 2 when its command line could not be understood, or its own. */
@@ -55,7 +55,7 @@ async function run(name: string, argv: readonly string[]): Promise<number> {
     );
     const meant = like === undefined ? "" : `, did you mean "fairlead ${like}"?`;
     process.stderr.write(
-      `fairlead: there is no command ${JSON.stringify(name)}${meant || "."} "fairlead --help" lists them.\n`,
+      `fairlead: unknown command ${JSON.stringify(name)}${meant || "."} Run "fairlead --help" for a list.\n`,
     );
     return MISUSE;
   }
@@ -66,7 +66,7 @@ async function run(name: string, argv: readonly string[]): Promise<number> {
     // What is wrong, or the help that was asked for, has been printed.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : MISUSE;
     process.stderr.write(`fairlead ${name}: ${messageOf(error)}\n`);
-    // Whoever was interrupted has set the code that shells expect of that.
+    // An interrupted command has set the exit code that shells expect.
     return typeof process.exitCode === "number" && process.exitCode !== 0
       ? process.exitCode
       : exitCodeOf(error);

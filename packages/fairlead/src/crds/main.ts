@@ -26,34 +26,34 @@ const ROLES: ReadonlyMap<string, Role> = new Map([
   ["member", { crds: MEMBER_CRDS, fieldManager: MEMBER_MANAGER }],
 ]);
 
-const ROLE_FLAG = ["--role <role>", "whose kinds: hub or member"] as const;
+const ROLE_FLAG = ["--role <role>", "hub or member"] as const;
 const CONTEXT_FLAG = [
   "--context <name>",
-  "the cluster; default: in a pod its own cluster, else the current context",
+  "kubeconfig context of the cluster; default: in a pod its own cluster, else the current context",
 ] as const;
 
-/** The kinds that hub and members need, for who installs them apart from the programs. */
+/** Manages the CRDs of hubs and members, for installations that separate them from the programs. */
 export function command(): Command {
-  const crds = new Command("crds").description("install, check or print the kinds that a cluster needs");
+  const crds = new Command("crds").description("install, check or print the CRDs that a cluster needs");
   crds
     .command("install")
-    .description("apply the kinds, and wait until they are served; objects of them stay")
+    .description("apply the CRDs, and wait until they are served; existing objects are kept")
     .requiredOption(...ROLE_FLAG)
     .option(...KUBECONFIG_FLAG)
     .option(...CONTEXT_FLAG)
-    .option("--timeout <seconds>", "how long the API server may take to serve them, 1 to 600", "60")
+    .option("--timeout <seconds>", "time limit for the API server to serve them, 1 to 600", "60")
     .action((flags) =>
       runForPeople("crds install", async ({ deps, signal }) => {
         const { crds: wanted, fieldManager } = parseRole(flags.role);
         const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: 600 }) * 1000;
         await using client = await connectTo(flags, deps, signal);
         await installCrds(client, { crds: wanted, fieldManager, timeoutMs }, deps, signal);
-        sayStep(`${wanted.length} kinds are served`);
+        sayStep(`${wanted.length} CRDs are served`);
       }),
     );
   crds
     .command("check")
-    .description("fail unless the cluster has the kinds of this version")
+    .description("fail unless the cluster has the CRDs of this version")
     .requiredOption(...ROLE_FLAG)
     .option(...KUBECONFIG_FLAG)
     .option(...CONTEXT_FLAG)
@@ -64,14 +64,14 @@ export function command(): Command {
         if (missing.length > 0)
           throw new FleetError(
             "API_NOT_FOUND",
-            `not there, or too old: ${missing.join(", ")}. "fairlead crds install --role ${flags.role}" brings them up to date`,
+            `missing or outdated CRDs: ${missing.join(", ")}; run "fairlead crds install --role ${flags.role}" to update them`,
           );
-        sayStep("the kinds are there, as this version needs them");
+        sayStep("all CRDs are up to date");
       }),
     );
   crds
     .command("print")
-    .description("print the kinds, as kubectl apply takes them")
+    .description("print the CRDs, for kubectl apply")
     .requiredOption(...ROLE_FLAG)
     .addOption(objectsOption())
     .action((flags) =>

@@ -16,6 +16,8 @@ export async function check({ zone, server, also = [], gone, name, timeout }: Ch
     const timeoutMs = parseWhole("--timeout", timeout, { min: 0, max: 600 }) * 1000;
     const asked = { zone, servers: [server, ...also], isGone: gone === true, name, timeoutMs };
     const version = await checkDns(asked, deps, signal);
-    sayStep(gone === true ? `${zone} is not answered any more` : `${zone} is answered (version ${version})`);
+    sayStep(
+      gone === true ? `no server answers for ${zone}` : `names of ${zone} resolve (version ${version})`,
+    );
   });
 }

@@ -33,11 +33,11 @@ export interface DnsParts {
   readonly forwards: (deps: RuntimeDeps, stack: AsyncDisposableStack) => ForwardList;
   /** Whether to say "ready" only once the zones are complete. Otherwise as soon as the sockets are open. */
   readonly readyWhenSynced: boolean;
-  /** Whether service proxies lead to it, so that it has to answer for a while after it was told to stop. */
+  /** Whether service proxies send queries to it, so that it must keep answering for a while after it is stopped. */
   readonly isBehindProxies: boolean;
 }
 
-/** Runs a DNS server over the zones of one API server until the program is told to stop. */
+/** Runs a DNS server over the zones of one API server until the program is stopped. */
 export async function runDns(context: ProgramContext, flags: DnsFlags, parts: DnsParts): Promise<void> {
   const { signal, log } = context;
   const listen: SocketAddress[] = flags.listen.map(parseSocketAddress);
@@ -64,8 +64,8 @@ export async function runDns(context: ProgramContext, flags: DnsFlags, parts: Dn
   stack.use(await startDnsServer({ listen, respond, clock: deps.clock, log }));
   if (flags.metrics !== undefined) {
     const problem = (): string | undefined => {
-      if (signal.aborted) return "is about to end";
-      return hasSynced() ? undefined : "not complete yet";
+      if (signal.aborted) return "shutting down";
+      return hasSynced() ? undefined : "zones not synced";
     };
     const checks = [{ name: "zones", kind: "ready", problem } as const];
     stack.use(await serveMetrics({ metrics, address: flags.metrics, checks }));
@@ -91,7 +91,7 @@ const LAME_DUCK_MS = 5000;
 
 async function lameDuck({ isBehindProxies }: DnsParts, { clock, log }: RuntimeDeps): Promise<void> {
   if (!isBehindProxies) return;
-  log.info("answers for a while yet, not ready any more", { ms: LAME_DUCK_MS });
+  log.info("shutting down: not ready, still answering", { ms: LAME_DUCK_MS });
   await delay(clock, LAME_DUCK_MS, new AbortController().signal);
 }
 

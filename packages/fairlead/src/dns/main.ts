@@ -11,7 +11,7 @@ import { type DnsParts, runDns } from "./compose.ts";
 
 /** Longest that answers may be kept: CoreDNS's bound. Unit: seconds. */
 const MAX_TTL = 3600;
-const ZONE_FLAG = ["--zone <domain>", "the zone of the cluster set", "clusterset.local"] as const;
+const ZONE_FLAG = ["--zone <domain>", "the cluster-set zone", "clusterset.local"] as const;
 
 /** The cluster-set DNS server of one member (KEP-1645), and commands that see that it is asked. */
 export function command(): Command {
@@ -20,32 +20,43 @@ export function command(): Command {
   addServer(dns);
   dns
     .command("check")
-    .description("fail unless the names of the cluster set are answered")
+    .description("fail unless names of the cluster-set zone resolve")
     .option(...ZONE_FLAG)
     .option(
       "--server <address>",
-      "who is asked, and maybe on which port; default: the DNS of this machine or pod",
+      "DNS server to query, HOST or HOST:PORT; default: the DNS of this machine or pod",
     )
-    .option("--also <address>", "one more who has to answer, as a replica of that DNS (repeatable)", collect)
-    .option("--gone", "fail while any of them answers for the zone")
-    .option("--name <name>", "a name that has to resolve too, such as kubernetes.default.svc")
-    .option("--timeout <seconds>", "how long to try again, 0 to 600", "10")
+    .option(
+      "--also <address>",
+      "another server that must answer, for example a replica of that DNS (repeatable)",
+      collect,
+    )
+    .option("--gone", "fail while any of the servers answers for the zone")
+    .option("--name <name>", "another name that must resolve, such as kubernetes.default.svc")
+    .option("--timeout <seconds>", "how long to retry, 0 to 600", "10")
     .action(async (flags) => (await import("./check.ts")).check(flags));
   dns
     .command("setup")
-    .description("make the cluster's own DNS ask for the names of the cluster set, and see that it does")
+    .description("configure the cluster DNS to forward the cluster-set zone, and verify it")
     .option(...KUBECONFIG_FLAG)
-    .option("--context <name>", "an administrator of the member; default: the current context")
+    .option(
+      "--context <name>",
+      "kubeconfig context with administrator access to the member; default: the current context",
+    )
     .option(...ZONE_FLAG)
-    .option("--dns-address <address>", "who answers; default: the Service of the chart (repeatable)", collect)
-    .option("--image <name>", "what the pod that verifies runs; default: the image of that Service's pods")
+    .option(
+      "--dns-address <address>",
+      "DNS server of the zone; default: the Service of the chart (repeatable)",
+      collect,
+    )
+    .option("--image <name>", "image of the verification pod; default: the image of that Service's pods")
     .option(
       "--no-verify",
-      "do not have a pod ask the cluster's DNS whether it has the zone, or has it no more",
+      "do not verify from a pod that the cluster DNS serves the zone, or with --undo that it does not",
     )
-    .option("--timeout <seconds>", "how long the cluster's DNS may take to know the zone, 1 to 600", "180")
-    .option("--dry-run", "print what would be written")
-    .option("--undo", "take away what was written")
+    .option("--timeout <seconds>", "time limit for the cluster DNS to serve the zone, 1 to 600", "180")
+    .option("--dry-run", "print the planned changes without applying them")
+    .option("--undo", "remove the configuration written by this command")
     .addOption(resultOption())
     .action(async (flags) => (await import("./setup.ts")).setup(flags));
   return dns;
@@ -56,12 +67,12 @@ function addServer(dns: Command): void {
   dns
     .description("answer names of imported services: SERVICE.NAMESPACE.svc.clusterset.local")
     .option("--kubeconfig <file>", "the member's API server; default: that of the pod's cluster")
-    .option("--listen <address:port>", "where to answer over UDP and TCP (repeatable)", collect)
+    .option("--listen <address:port>", "address to serve UDP and TCP on (repeatable)", collect)
     .option(...ZONE_FLAG)
-    .option("--ttl <seconds>", "how long answers may be kept, 0 to 3600", "5")
-    .option("--traffic-zone <domain>", "the zone of TrafficManagerProfiles to answer beside it")
-    .option("--traffic-only", "answer that zone alone: on a hub, which imports no services")
-    .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")
+    .option("--ttl <seconds>", "TTL of the answers, 0 to 3600", "5")
+    .option("--traffic-zone <domain>", "zone of TrafficManagerProfiles to answer for in addition")
+    .option("--traffic-only", "answer for --traffic-zone only; for a hub, which imports no services")
+    .option("--metrics <address:port>", "address of /metrics, /healthz and /readyz")
     .option(...LOG_LEVEL_FLAG)
     .option(...READY_FD_FLAG)
     .action(({ listen, ...flags }) => {

@@ -65,6 +65,6 @@ function printPlan({ edits, reloads, hints }: DnsPlan): void {
   for (const { configMap, key, after = "" } of edits)
     console.log(`# ConfigMap kube-system/${configMap}, ${key}:\n${after}`);
   if (!reloads && edits.length > 0)
-    console.log("# CoreDNS does not reload by itself: its pods would be started anew");
+    console.log("# CoreDNS does not reload by itself: its pods would be restarted");
   for (const hint of hints) console.log(`# ${hint}`);
 }

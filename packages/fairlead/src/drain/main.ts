@@ -7,26 +7,29 @@ import { parseWhole } from "@fairlead/base/program/flags.ts";
 import { resultOption } from "#shared/output.ts";
 import { runForPeople, sayStep } from "@fairlead/base/program/people.ts";
 
-/** Only parsed, never extended: its options are its own affair. */
+/** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command<[string]>, "parseAsync">;
 
-/** Keeps new flows away from a member, for as long as its maintenance takes. */
+/** Sends new flows to other members, for the maintenance of one. */
 export function command(): Program {
   return new Command("drain")
-    .description("send new requests to other clusters; connections that stand go on")
+    .description("send new requests to other clusters; established connections are not affected")
     .argument("<name>", "the member's name")
     .option(...KUBECONFIG_FLAG)
-    .option("--hub-context <name>", "an administrator of the hub; default: the current context")
-    .option("--hub-kubeconfig <file>", "where the hub's context is; default: as --kubeconfig")
-    .option("--hard", "stop services too that no other cluster can serve", false)
-    .option("--undo", "let requests go to the cluster again", false)
-    .option("--no-wait", "do not wait until the other clusters have carried it out")
-    .option("--timeout <seconds>", "how long that may take, 1 to 3600", "60")
+    .option(
+      "--hub-context <name>",
+      "kubeconfig context with administrator access to the hub; default: the current context",
+    )
+    .option("--hub-kubeconfig <file>", "kubeconfig file of the hub; default: --kubeconfig")
+    .option("--hard", "also stop services that no other cluster can serve", false)
+    .option("--undo", "end the drain", false)
+    .option("--no-wait", "do not wait until the other clusters have applied it")
+    .option("--timeout <seconds>", "time limit for the other clusters, 1 to 3600", "60")
     .addOption(resultOption())
     .action((name, flags) =>
       runForPeople("drain", async ({ deps, signal }) => {
         const { hubContext, hard, undo, wait } = flags;
-        if (hard && undo) throw new FleetError("OPTION_INVALID", "give --hard or --undo, not both");
+        if (hard && undo) throw new FleetError("OPTION_INVALID", "--hard and --undo cannot be used together");
         const timeoutMs = parseWhole("--timeout", flags.timeout, { min: 1, max: 3600 }) * 1000;
         const named = { file: flags.hubKubeconfig, context: hubContext };
         const hub = await loadContext(named, flags.kubeconfig, process.env);

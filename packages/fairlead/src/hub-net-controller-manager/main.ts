@@ -23,15 +23,15 @@ import {
 import { runProgram } from "@fairlead/base/program/program.ts";
 
 const FLAGS = {
-  "metrics-bind-address": goText(":8080", "where /metrics is served; 0: nowhere"),
-  "health-probe-bind-address": goText(":8081", "where /healthz and /readyz are served; 0: nowhere"),
-  "leader-elect": goBool(true, "act only while no other copy does"),
-  "leader-election-namespace": goText("fleet-system", "where the leases are"),
-  "enable-v1beta1-apis": goBool(true, "has to be true"),
-  "enable-traffic-manager-feature": goBool(true, "run the controllers of Traffic Manager objects"),
+  "metrics-bind-address": goText(":8080", "address of /metrics; 0: disabled"),
+  "health-probe-bind-address": goText(":8081", "address of /healthz and /readyz; 0: disabled"),
+  "leader-elect": goBool(true, "enable leader election"),
+  "leader-election-namespace": goText("fleet-system", "namespace of the leader election Leases"),
+  "enable-v1beta1-apis": goBool(true, "must be true"),
+  "enable-traffic-manager-feature": goBool(true, "run the Traffic Manager controllers"),
   "members-by-namespace": goBool(
     true,
-    "a namespace fleet-member-NAME makes a member, with or without MemberCluster",
+    "treat a namespace fleet-member-NAME as a member, with or without MemberCluster",
   ),
   "traffic-provider": goText(TRAFFIC_PROVIDER_FLAG[2], TRAFFIC_PROVIDER_FLAG[1]),
   "traffic-zone": goText(TRAFFIC_ZONE_FLAG[2], TRAFFIC_ZONE_FLAG[1]),
@@ -39,15 +39,15 @@ const FLAGS = {
   "traffic-owner": goText(undefined, TRAFFIC_OWNER_FLAG[1]),
   "rfc2136-server": goText(undefined, RFC2136_SERVER_FLAG[1]),
   "rfc2136-key-file": goText(undefined, RFC2136_KEY_FLAG[1]),
-  "cloud-config": goText("/etc/kubernetes/provider/azure.json", "no effect: nothing here asks a cloud"),
-  "internalserviceexport-retry-interval": goDuration("2s", "no effect: nothing here waits for its turn"),
+  "cloud-config": goText("/etc/kubernetes/provider/azure.json", "no effect: no cloud is used"),
+  "internalserviceexport-retry-interval": goDuration("2s", "no effect: exports are not polled"),
   "force-delete-wait-time": goDuration(
     "15m",
-    "how long finalizers in the mailbox of a member that leaves are waited for",
+    "how long to wait for finalizers in the namespace of a leaving member",
   ),
-  kubeconfig: goText(undefined, "the hub's API server; default: KUBECONFIG, else the pod's cluster"),
-  concurrency: goTexts("CONTROLLER=NUMBER, keys worked on at the same time; repeatable"),
-  "max-concurrent-reconciles": goText(undefined, "the same for every other controller"),
+  kubeconfig: goText(undefined, "kubeconfig of the hub; default: KUBECONFIG, else the cluster of this pod"),
+  concurrency: goTexts("CONTROLLER=NUMBER of concurrent reconciles; repeatable"),
+  "max-concurrent-reconciles": goText(undefined, "number of concurrent reconciles of every other controller"),
   "clock-offset": { ...goText(undefined, ""), isHidden: true },
   "ready-fd": { ...goText(undefined, ""), isHidden: true },
   v: goVerbosity(),
@@ -55,7 +55,7 @@ const FLAGS = {
 
 /** The hub's controllers, as fleet-networking's program of this name is called. */
 export function command(): ReturnType<typeof goCommand> {
-  const description = "run the controllers of a fleet's hub, in place of fleet-networking's manager";
+  const description = "run the controllers of a hub, in place of fleet-networking's manager";
   return goCommand({ name: "hub-net-controller-manager", description, flags: FLAGS }, run);
 }
 
@@ -63,7 +63,7 @@ function run(flags: GoValues<typeof FLAGS>): Promise<void> {
   const program = { logLevel: levelOf(flags.v), readyFd: flags["ready-fd"] };
   return runProgram("hub-net-controller-manager", program, (context) => {
     if (!flags["enable-v1beta1-apis"])
-      throw new FleetError("OPTION_INVALID", "--enable-v1beta1-apis=false leaves no API to serve");
+      throw new FleetError("OPTION_INVALID", "--enable-v1beta1-apis must be true: there are no other APIs");
     return runHub(context, {
       kubeconfig: flags.kubeconfig ?? process.env["KUBECONFIG"],
       isElected: flags["leader-elect"],

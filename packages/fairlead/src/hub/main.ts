@@ -17,22 +17,22 @@ import {
   TRAFFIC_ZONE_FLAG,
 } from "./traffic.ts";
 
-/** Only parsed, never extended: its options are its own affair. */
+/** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
 
-/** Everything that runs beside the hub's API server. Several copies may run; one acts. */
+/** Runs the controllers of the hub. Several replicas may run; one is active. */
 export function command(): Program {
   return new Command("hub")
     .description("run the controllers of a fleet's hub")
-    .option("--kubeconfig <file>", "the hub's API server; default: that of the pod's cluster")
+    .option("--kubeconfig <file>", "kubeconfig of the hub; default: the cluster of this pod")
     .option(
       "--member-lease-seconds <seconds>",
-      "how long a member may stay silent before importers check on its endpoints, 2 to 3600",
+      "silence of a member after which importers probe its endpoints, 2 to 3600",
       String(HUB_DEFAULTS.leaseSeconds),
     )
     .option(
       "--force-delete-seconds <seconds>",
-      "how long a leaving member may take to withdraw, 0 to 86400",
+      "time limit for a leaving member to withdraw, 0 to 86400",
       String(HUB_DEFAULTS.forceDeleteSeconds),
     )
     .option(...TRAFFIC_PROVIDER_FLAG)
@@ -41,7 +41,7 @@ export function command(): Program {
     .option(...TRAFFIC_OWNER_FLAG)
     .option(...RFC2136_SERVER_FLAG)
     .option(...RFC2136_KEY_FLAG)
-    .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")
+    .option("--metrics <address:port>", "address of /metrics, /healthz and /readyz")
     .option(CONCURRENCY_FLAG[0], CONCURRENCY_FLAG[1], collect)
     .option(...MAX_CONCURRENT_FLAG)
     .addOption(new Option(CLOCK_OFFSET_FLAG).hideHelp())

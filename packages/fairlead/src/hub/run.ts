@@ -22,7 +22,7 @@ export interface HubRun extends ManagerFlags {
   readonly hub: Parameters<typeof startHub>[1];
 }
 
-/** Runs the hub's controllers until the program is told to stop. A copy that stands by is ready, too. */
+/** Runs the hub's controllers until the program is stopped. A standby replica is ready, too. */
 export async function runHub({ signal, log, ready }: ProgramContext, run: HubRun): Promise<void> {
   const { deps, metrics, health } = createManagerParts(log, run);
   await using stack = new AsyncDisposableStack();

@@ -21,31 +21,27 @@ export interface TrafficFlags {
 
 export const TRAFFIC_PROVIDER_FLAG = [
   "--traffic-provider <name>",
-  "who answers names of TrafficManagerProfiles: clusterset (fairlead dns), rfc2136 (another DNS server) or none",
+  "DNS provider for TrafficManagerProfiles: clusterset (fairlead dns), rfc2136 (another DNS server) or none",
   "clusterset",
 ] as const;
 export const TRAFFIC_ZONE_FLAG = [
   "--traffic-zone <domain>",
-  "the domain of these names",
+  "DNS zone of TrafficManagerProfiles",
   "trafficmanager.clusterset.local",
 ] as const;
-export const TRAFFIC_TTL_FLAG = [
-  "--traffic-ttl <seconds>",
-  "how long these answers may be kept, 1 to 3600",
-  "60",
-] as const;
+export const TRAFFIC_TTL_FLAG = ["--traffic-ttl <seconds>", "TTL of these records, 1 to 3600", "60"] as const;
 
 export const TRAFFIC_OWNER_FLAG = [
   "--traffic-owner <name>",
-  "whose names these are in a zone that others write, too; default: the UID of the hub's kube-system namespace",
+  "owner of these names in a shared zone; default: the UID of the hub's kube-system namespace",
 ] as const;
 export const RFC2136_SERVER_FLAG = [
   "--rfc2136-server <host:port>",
-  "the server that takes dynamic updates of the zone",
+  "server for dynamic updates of the zone",
 ] as const;
 export const RFC2136_KEY_FLAG = [
   "--rfc2136-key-file <file>",
-  "the key that signs them, as tsig-keygen writes it: hmac-sha256",
+  "TSIG key for the updates, in the format of tsig-keygen: hmac-sha256",
 ] as const;
 
 /** @throws {FleetError} `OPTION_INVALID` */
@@ -89,7 +85,7 @@ function readKey(file: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch (cause) {
-    throw new FleetError("OPTION_INVALID", `--rfc2136-key-file: ${file} cannot be read`, { cause });
+    throw new FleetError("OPTION_INVALID", `cannot read --rfc2136-key-file ${file}`, { cause });
   }
 }
 
@@ -101,7 +97,7 @@ function parseServer(text: string): { readonly host: string; readonly port: numb
   throw new FleetError("OPTION_INVALID", `--rfc2136-server must be host:port, got ${JSON.stringify(text)}`);
 }
 
-/** It stands in a text between commas. */
+/** The name is part of a comma-separated text. */
 function parseOwner(text: string): string {
   if (/^[\w.-]{1,63}$/.test(text)) return text;
   throw new FleetError(

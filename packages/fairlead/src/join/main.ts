@@ -16,7 +16,7 @@ import { printResult, resultOption } from "#shared/output.ts";
 import { runForPeople } from "@fairlead/base/program/people.ts";
 import { sayReport } from "#shared/reports.ts";
 
-/** Only parsed, never extended: its options are its own affair. */
+/** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command<[string]>, "parseAsync">;
 
 interface Flags {
@@ -42,44 +42,56 @@ interface Flags {
 /** Makes a cluster a member of a fleet. */
 export function command(): Program {
   return new Command("join")
-    .description("make a cluster a member of a fleet: check, install, and wait until it has joined")
-    .argument("<name>", "the member's name, which becomes its cluster id")
+    .description(
+      "make a cluster a member of a fleet: check it, install the agent, and wait until it has joined",
+    )
+    .argument("<name>", "name of the member, which becomes its cluster ID")
     .option(...KUBECONFIG_FLAG)
-    .option("--hub-context <name>", "an administrator of the hub; default: the current context")
+    .option(
+      "--hub-context <name>",
+      "kubeconfig context with administrator access to the hub; default: the current context",
+    )
     .option(
       "--member-context <name>",
-      "an administrator of the cluster that joins; default: the current context",
+      "kubeconfig context with administrator access to the joining cluster; default: the current context",
     )
-    .option("--hub-kubeconfig <file>", "where the hub's context is; default: as --kubeconfig")
-    .option("--member-kubeconfig <file>", "where the member's context is; default: as --kubeconfig")
-    .option("--hub-server <url>", "the hub as the member reaches it; default: as in its context")
+    .option("--hub-kubeconfig <file>", "kubeconfig file of the hub; default: --kubeconfig")
+    .option("--member-kubeconfig <file>", "kubeconfig file of the member; default: --kubeconfig")
+    .option("--hub-server <url>", "URL of the hub for the member; default: the one in the hub's context")
     .option(
       "--hub-ca-file <file>",
-      "authorities by which the member checks it, PEM; default: as in its context",
+      "CA certificates of the hub for the member, PEM; default: those in the hub's context",
     )
-    .option("--agent <how>", "install: the agent and the cluster set's DNS; none: others do that", "install")
-    .option("--image <image>", "what is installed", `fairlead.dev/fairlead:${VERSION}`)
-    .option("--no-dns", "install the agent without the cluster set's DNS")
-    .option("--identity <kind>", "certificate or token; default: certificate where the hub signs them")
-    .option("--rotate", "give the member a new identity; the one before is revoked", false)
+    .option(
+      "--agent <how>",
+      "install: deploy the agent and the cluster-set DNS; none: they are deployed separately",
+      "install",
+    )
+    .option("--image <image>", "image to install", `fairlead.dev/fairlead:${VERSION}`)
+    .option("--no-dns", "install the agent without the cluster-set DNS")
+    .option(
+      "--identity <kind>",
+      "certificate or token; default: certificate if the hub signs client certificates",
+    )
+    .option("--rotate", "issue a new identity for the member, and revoke the previous one", false)
     .option(
       "--skip-check <check>",
-      `do without one of ${CHECKS.join(", ")} (repeatable)`,
+      `check to skip: ${CHECKS.join(", ")} (repeatable)`,
       (value: string, before: string[]) => [...before, value],
       [] as string[],
     )
     .option(
       "--pod-cidr <networks>",
-      "the networks of its pods, those of later nodes too, with commas between; default: as kubeadm was told",
+      "comma-separated networks of its pods, those of future nodes included; default: the configuration of kubeadm",
     )
-    .option("--dry-run", "say what would be done, and change nothing", false)
+    .option("--dry-run", "print the planned changes without applying them", false)
     .option(
       "--heartbeat-seconds <seconds>",
-      "how often the member's agents report, 1 to 600",
+      "period of the agents' reports, 1 to 600",
       String(HEARTBEAT_SECONDS),
     )
-    .option("--no-wait", "do not wait until the member's agents say that they joined")
-    .option("--timeout <seconds>", "how long each wait may take, 1 to 3600", "60")
+    .option("--no-wait", "do not wait until the agents of the member have joined")
+    .option("--timeout <seconds>", "time limit of each wait, 1 to 3600", "60")
     .addOption(resultOption())
     .action((name, flags) =>
       runForPeople("join", async ({ deps, signal }) => {
@@ -149,7 +161,7 @@ function readNetwork(text: string): Prefix {
   if (network !== undefined) return network;
   throw new FleetError(
     "OPTION_INVALID",
-    `--pod-cidr must be networks such as 10.244.0.0/16 with commas between, got ${text}`,
+    `--pod-cidr must be comma-separated networks such as 10.244.0.0/16, got ${text}`,
   );
 }
 

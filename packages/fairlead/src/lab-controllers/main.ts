@@ -15,7 +15,7 @@ import {
   runProgram,
 } from "@fairlead/base/program/program.ts";
 
-/** Only parsed, never extended: its options are its own affair. */
+/** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
 
 interface Flags {
@@ -32,9 +32,9 @@ export function command(): Program {
       "schedule pods, run workloads, keep EndpointSlices, disruption budgets and load balancer addresses",
     )
     .requiredOption("--kubeconfig <file>", "the cluster's API server")
-    .option("--load-balancer-cidr <v4,v6>", "where Services of type LoadBalancer get their addresses from")
-    .option("--node-lease-seconds <seconds>", "how long a node may be silent, 1 to 600", "5")
-    .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")
+    .option("--load-balancer-cidr <v4,v6>", "address ranges for Services of type LoadBalancer")
+    .option("--node-lease-seconds <seconds>", "silence after which a node counts as dead, 1 to 600", "5")
+    .option("--metrics <address:port>", "address of /metrics, /healthz and /readyz")
     .option(...LOG_LEVEL_FLAG)
     .option(...READY_FD_FLAG)
     .action((flags) => runProgram("lab-controllers", flags, (context) => run(context, flags)));

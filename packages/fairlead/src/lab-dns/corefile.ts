@@ -47,7 +47,10 @@ export function followCorefile(file: string, deps: RuntimeDeps): ForwardsOfFile 
       forwards = made(now, deps);
       deps.log.info("reloaded the Corefile", { domains: forwards.map((it) => it.domain) });
     } catch (error) {
-      deps.log.error("the Corefile cannot be read: the last one stays", { file, error: messageOf(error) });
+      deps.log.error("cannot parse the Corefile, keeping the previous one", {
+        file,
+        error: messageOf(error),
+      });
     }
   });
   return { forwards: () => forwards, [Symbol.dispose]: () => watcher.close() };

@@ -9,7 +9,7 @@ import { runDns } from "#dns/compose.ts";
 import { followCorefile } from "./corefile.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
 
-/** Only parsed, never extended: its options are its own affair. */
+/** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
 
 /** What CoreDNS's Kubernetes plugin gives. Unit: seconds. */
@@ -19,15 +19,15 @@ const TTL = 5;
 export function command(): Program {
   return new Command("lab-dns")
     .description("answer the names of one lab cluster, and forward those of the fleet")
-    .option("--kubeconfig <file>", "the cluster's API server; default: that of the pod's cluster")
-    .requiredOption("--listen <address:port>", "where to answer over UDP and TCP (repeatable)", collect)
+    .option("--kubeconfig <file>", "kubeconfig of the cluster; default: the cluster of this pod")
+    .requiredOption("--listen <address:port>", "address to serve UDP and TCP on (repeatable)", collect)
     .option("--cluster-domain <domain>", "the zone of the cluster", "cluster.local")
-    .option("--forward <domain=address:port>", "who answers for another domain (repeatable)", collect, [])
+    .option("--forward <domain=address:port>", "DNS server of another domain (repeatable)", collect, [])
     .option(
       "--corefile <file>",
-      "take servers of other domains from a CoreDNS configuration, instead of --forward",
+      "read the servers of other domains from a CoreDNS configuration, instead of --forward",
     )
-    .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")
+    .option("--metrics <address:port>", "address of /metrics, /healthz and /readyz")
     .option(...LOG_LEVEL_FLAG)
     .option(...READY_FD_FLAG)
     .action((flags) =>

@@ -4,22 +4,22 @@ import { Command } from "@commander-js/extra-typings";
 import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { EchoServer } from "@fairlead/lab/images/echo/server.ts";
 
-/** Only parsed, never extended: its options are its own affair. */
+/** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
 
 /** The echo server: what the image `fairlead.dev/echo` runs. Flags first, then environment, then defaults. */
 export function command(): Program {
   return new Command("lab-echo")
-    .description("answer every request with who answers and whom it saw")
+    .description("answer every request with the identity of this pod and the address of the client")
     .option("--port <number>", "port of the HTTP server (ECHO_PORT)", process.env["ECHO_PORT"] ?? "8080")
     .option(
       "--tcp-port <number>",
-      "port on which bytes come back, 0 for none (ECHO_TCP_PORT)",
+      "port that echoes bytes, 0: disabled (ECHO_TCP_PORT)",
       process.env["ECHO_TCP_PORT"] ?? "0",
     )
     .option(
       "--udp-port <number>",
-      "port on which packets are answered with who answers, 0 for none (ECHO_UDP_PORT)",
+      "port that answers packets with the identity of this pod, 0: disabled (ECHO_UDP_PORT)",
       process.env["ECHO_UDP_PORT"] ?? "0",
     )
     .option(
@@ -29,7 +29,7 @@ export function command(): Program {
     )
     .option(
       "--drain <ms>",
-      "time it serves on when told to end (ECHO_DRAIN_MS)",
+      "time to keep serving after SIGTERM (ECHO_DRAIN_MS)",
       process.env["ECHO_DRAIN_MS"] ?? "2000",
     )
     .action(async (flags) => {
@@ -48,7 +48,7 @@ export function command(): Program {
     });
 }
 
-/** Who this is: what the pod says in its environment, and what the machine knows where it says nothing. */
+/** The identity of the pod, from its environment, with defaults from the machine. */
 function identity() {
   const { env } = process;
   const addresses = Object.values(networkInterfaces())
@@ -65,8 +65,8 @@ function identity() {
 }
 
 /**
- * Resolves `drainMs` after SIGTERM or SIGINT, and at once on a second one. Until then everything is served as before:
- * connections go on arriving while the news that this pod ends travels through the fleet.
+ * Resolves `drainMs` after SIGTERM or SIGINT, and at once on a second one. Until then everything is served as before,
+ * because connections keep arriving until the fleet has noticed that this pod terminates.
  */
 async function serveUntilTold(drainMs: number): Promise<void> {
   const now = new AbortController();

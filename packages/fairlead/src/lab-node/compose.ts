@@ -117,7 +117,7 @@ function describeMachine(flags: NodeFlags, environment: NodeDeps["environment"])
 function packageOf(entry: string): string {
   for (let folder = dirname(entry); folder !== dirname(folder); folder = dirname(folder))
     if (existsSync(join(folder, "package.json"))) return folder;
-  throw new FleetError("OPTION_INVALID", `${entry} lies in no package: there is no package.json above it`);
+  throw new FleetError("OPTION_INVALID", `${entry} is not in a package: no parent folder has a package.json`);
 }
 
 function isExecutable(path: string): boolean {

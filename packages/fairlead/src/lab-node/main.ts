@@ -8,26 +8,22 @@ import { composeNode } from "./compose.ts";
 import { untilAborted } from "@fairlead/base/abortable.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
 
-/** Only parsed, never extended: its options are its own affair. */
+/** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
 
 /** A node of a lab: kubelet and service proxy, in the network namespace in which it is started. */
 export function command(): Program {
   return new Command("lab-node")
     .description("run the pods that are bound to a node, in the network namespace in which it is started")
-    .requiredOption("--kubeconfig <file>", "how to reach the cluster's API server")
+    .requiredOption("--kubeconfig <file>", "kubeconfig of the cluster")
     .requiredOption("--node-name <name>", "name of the Node object")
-    .requiredOption("--data-dir <folder>", "the node's state: what must outlive this process")
+    .requiredOption("--data-dir <folder>", "folder of the node's persistent state")
     .requiredOption(
       "--node-ip <addresses>",
       "addresses of the node, one per family, the primary one first",
       list,
     )
-    .requiredOption(
-      "--pod-cidr <prefixes>",
-      "where its pods get their addresses from, in the same order",
-      list,
-    )
+    .requiredOption("--pod-cidr <prefixes>", "pod address ranges of the node, in the same order", list)
     .option(
       "--cluster-cidr <prefixes>",
       "addresses of all pods of the cluster; default: those of --pod-cidr",
@@ -35,13 +31,13 @@ export function command(): Program {
     )
     .requiredOption("--cluster-dns <addresses>", "DNS servers of pods", list)
     .option("--cluster-domain <domain>", "domain of the cluster's own names", "cluster.local")
-    .option("--cluster <name>", "name of the cluster, which our own images get as CLUSTER_NAME")
-    .requiredOption("--client-ca <file>", "authority of those who may use the kubelet's server")
+    .option("--cluster <name>", "name of the cluster, which built-in images get as CLUSTER_NAME")
+    .requiredOption("--client-ca <file>", "CA of the clients of the kubelet's server")
     .requiredOption("--serving-cert <file>", "certificate of the kubelet's server")
     .requiredOption("--serving-key <file>", "its private key")
     .option("--port <number>", "port of the kubelet's server", "10250")
     .option("--zone <name>", "the node's topology.kubernetes.io/zone")
-    .option("--lease-seconds <seconds>", "how long the node counts as alive after its last heartbeat", "40")
+    .option("--lease-seconds <seconds>", "silence after which the node counts as dead", "40")
     .option(...LOG_LEVEL_FLAG)
     .option(...READY_FD_FLAG)
     .action((flags) =>

@@ -57,7 +57,7 @@ export function openLab(name: string): Lab {
   return { context, layout, state: requireState(layout, name) };
 }
 
-/** Aborts on Ctrl-C, so that what was begun is undone or left in a state that can be mended. */
+/** Aborts on Ctrl-C, so that a command rolls back or leaves a state that can be repaired. */
 export function untilInterrupted(): AbortSignal {
   const stop = new AbortController();
   const onSignal = (): void => {

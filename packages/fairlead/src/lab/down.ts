@@ -15,7 +15,7 @@ interface DownOptions {
   readonly yes?: true | undefined;
 }
 
-/** Takes one lab away, or all of them once somebody has agreed. A lab that is not there is not an error. */
+/** Removes one lab, or all of them after a confirmation. A lab that does not exist is not an error. */
 export async function down(options: DownOptions): Promise<void> {
   if (await inOwnNamespace()) return;
   const root = stateRoot();
@@ -34,11 +34,11 @@ async function agrees(root: string, signal: AbortSignal): Promise<boolean> {
   if (!process.stdin.isTTY)
     throw new FleetError(
       "OPTION_INVALID",
-      "lab down --all takes all of these away and cannot ask here: nobody types. Give --yes.",
+      "cannot ask for confirmation of lab down --all: standard input is not a terminal; pass --yes",
     );
   const asking = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    const answer = await asking.question("Take all of these away? [y/N] ", { signal });
+    const answer = await asking.question("Remove all of these? [y/N] ", { signal });
     return /^y(es)?$/i.test(answer.trim());
   } finally {
     asking.close();
@@ -54,7 +54,7 @@ async function downOne(root: string, name: string, signal: AbortSignal): Promise
   if (removed.processes + removed.namespaces + removed.mounts === 0) console.log(`Lab ${name} is not up.`);
   else
     console.log(
-      `Lab ${name} is down: ${removed.processes} processes, ${removed.namespaces} namespaces, ${removed.mounts} mounts gone (${seconds} s).`,
+      `Lab ${name} is down: ${removed.processes} processes, ${removed.namespaces} namespaces, ${removed.mounts} mounts removed (${seconds} s).`,
     );
 }
 

@@ -1,36 +1,36 @@
 import { Command } from "@commander-js/extra-typings";
 import { listOption } from "#shared/output.ts";
 
-/** `fairlead lab`: the commands; what they do is in the files beside this one, loaded when asked for. */
+/** `fairlead lab`: the commands. Their implementations are in the other files of this folder, loaded on demand. */
 export function command(): Command {
   const lab = new Command("lab").description(
     "run a fleet on this machine: a hub and members in network namespaces",
   );
-  // A command's own flags stand before its arguments: what comes after belongs to kubectl or to the shell.
+  // Flags of a command come before its arguments; what follows belongs to kubectl or to the shell.
   lab.enablePositionalOptions();
   const name = ["--name <name>", "name of the lab", "demo"] as const;
   lab
     .command("up")
-    .description("bring a lab up, or mend one that is partly up")
+    .description("bring a lab up, or repair one that is partly up")
     .option(...name)
     .option("--members <number>", "member clusters, 1 to 100", "3")
     .option("--nodes <number>", "nodes of each member, 1 to 5", "2")
     .option("--topology <topology>", "flat: pod networks are routed between clusters", "flat")
-    .option("--ip-family <family>", "what pods, nodes and Services have: dual or ipv4", "dual")
-    .option("--lease-seconds <number>", "how long a silent cluster or node counts as alive", "5")
-    .option("--bare", "clusters alone, the hub with nodes too: install charts and join as on real clusters")
-    .option("--no-fleet", "leave the clusters apart: join none to the hub")
+    .option("--ip-family <family>", "IP families of pods, nodes and Services: dual or ipv4", "dual")
+    .option("--lease-seconds <number>", "silence after which a cluster or node counts as dead", "5")
+    .option("--bare", "only clusters, the hub with nodes too, to install charts and join as on real clusters")
+    .option("--no-fleet", "do not join the clusters to the hub")
     .action(async (options) => (await import("./up.ts")).up(options));
   lab
     .command("down")
-    .description("take a lab away; nothing of it stays")
+    .description("remove a lab completely")
     .option(...name)
-    .option("--all", "every lab of this machine's user, after it has named them and asked")
-    .option("-y, --yes", "do not ask")
+    .option("--all", "remove every lab of this user, after a confirmation")
+    .option("-y, --yes", "skip the confirmation")
     .action(async (options) => (await import("./down.ts")).down(options));
   lab
     .command("list")
-    .description("the labs of this machine's user")
+    .description("list the labs of this user")
     .addOption(listOption())
     .action(async (options) => (await import("./list.ts")).list(options));
   lab
@@ -44,7 +44,7 @@ export function command(): Command {
     .description("print the log of a program, such as member-1/apiserver")
     .argument("<program>")
     .option(...name)
-    .option("-f, --follow", "go on printing")
+    .option("-f, --follow", "print new lines as they are written")
     .option("--tail <lines>", "print only the last lines")
     .action(async (program, options) => (await import("./logs.ts")).logs(program, options));
   lab
@@ -64,10 +64,13 @@ export function command(): Command {
   lab
     .command("shell")
     .description(
-      "open a shell in the network of a cluster or node; without one, where the lab's addresses answer",
+      "open a shell in the network of a cluster or node; by default in a network that reaches all addresses of the lab",
     )
     .usage("[options] [place] [[--] command...]")
-    .argument("[place-and-command...]", "where, and a command to run instead; after -- the command alone")
+    .argument(
+      "[place-and-command...]",
+      "a cluster or node, and a command to run instead of a shell; after -- only the command",
+    )
     .option(...name)
     .passThroughOptions()
     .action(async (words, options) => (await import("./enter.ts")).shell(words, options));
@@ -77,7 +80,7 @@ export function command(): Command {
       .description(
         verb === "kill"
           ? "kill a process (member-1/apiserver), node (member-1-node-1), cluster (member-1, hub) or link (link/member-1)"
-          : "bring back what was killed",
+          : "restart what was killed",
       )
       .argument("<target>")
       .option(...name)

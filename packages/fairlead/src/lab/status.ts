@@ -63,11 +63,11 @@ function tables(found: LabStatus, isWide: boolean): string {
   const hint =
     stopped.length === 0 && found.killed.length === 0
       ? ""
-      : `\n\nfairlead lab up --name ${found.name} brings back what is stopped.`;
+      : `\n\nfairlead lab up --name ${found.name} restarts what is stopped.`;
   return `${clusters}${details}${hint}`;
 }
 
-/** "2/2 ready", or that nobody answers. */
+/** "2/2 ready", or "no answer". */
 function renderCount(count: { readonly ready: number; readonly total: number } | undefined): string {
   return count === undefined ? "no answer" : `${count.ready}/${count.total}`;
 }

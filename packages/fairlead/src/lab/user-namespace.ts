@@ -1,6 +1,6 @@
 /**
- * Labs of people who are not root live in a user namespace, in which they are: a process that only waits holds it, and
- * every lab command goes on inside it.
+ * The lab of an unprivileged user runs in a user namespace, in which that user is root. A waiting process holds it, and
+ * every lab command continues inside it.
  */
 
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -97,7 +97,7 @@ async function startHolder(root: string): Promise<Holder> {
   if (probe.exitCode !== 0) {
     throw new FleetError(
       "LAB_UNSUPPORTED",
-      `a lab without root needs user namespaces, and they are refused here (${probe.stderr.trim()}). Run it as root.`,
+      `a lab without root requires user namespaces, which are not available (${probe.stderr.trim()}); run it as root`,
     );
   }
   const child = start("unshare", [...flags, "--", "sh", "-c", HOLDER_SCRIPT], {
@@ -118,7 +118,7 @@ async function startHolder(root: string): Promise<Holder> {
   const startTicks = startTicksOf(pid);
   if (startTicks === undefined) {
     await endProcesses([pid], 0, systemClock, AbortSignal.timeout(1000));
-    throw new FleetError("LAB_UNSUPPORTED", "the user namespace ended at once");
+    throw new FleetError("LAB_UNSUPPORTED", "the process that holds the user namespace exited");
   }
   const holder = { pid, startTicks };
   writeFileSync(join(root, HOLDER_FILE), JSON.stringify(holder), { mode: 0o600 });

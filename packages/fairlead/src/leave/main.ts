@@ -8,32 +8,38 @@ import { printResult, resultOption } from "#shared/output.ts";
 import { runForPeople } from "@fairlead/base/program/people.ts";
 import { sayReport } from "#shared/reports.ts";
 
-/** Only parsed, never extended: its options are its own affair. */
+/** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command<[string]>, "parseAsync">;
 
 /** Takes a member out of its fleet. */
 export function command(): Program {
   return new Command("leave")
-    .description("take a member out of its fleet; objects of users stay as they are")
+    .description("remove a member from its fleet; users' objects are kept")
     .argument("<name>", "the member's name")
     .option(...KUBECONFIG_FLAG)
-    .option("--hub-context <name>", "an administrator of the hub; default: the current context")
-    .option("--member-context <name>", "an administrator of the member; default: the current context")
-    .option("--hub-kubeconfig <file>", "where the hub's context is; default: as --kubeconfig")
-    .option("--member-kubeconfig <file>", "where the member's context is; default: as --kubeconfig")
-    .option("--delete-exports", "delete the member's ServiceExports and MultiClusterServices too", false)
+    .option(
+      "--hub-context <name>",
+      "kubeconfig context with administrator access to the hub; default: the current context",
+    )
+    .option(
+      "--member-context <name>",
+      "kubeconfig context with administrator access to the member; default: the current context",
+    )
+    .option("--hub-kubeconfig <file>", "kubeconfig file of the hub; default: --kubeconfig")
+    .option("--member-kubeconfig <file>", "kubeconfig file of the member; default: --kubeconfig")
+    .option(
+      "--delete-exports",
+      "also delete the ServiceExports and MultiClusterServices of the member",
+      false,
+    )
     .option(
       "--force",
-      "do without agents that do not answer; without --member-context and --member-kubeconfig: the member is gone for good; " +
-        "with a hub that does not answer: take back the member's side alone",
+      "do not wait for agents; without --member-context and --member-kubeconfig: the member no longer exists; " +
+        "if the hub does not answer: clean up the member only",
       false,
     )
-    .option(
-      "--hub-gone",
-      "the hub is gone for good, and its context with it: take back the member's side alone",
-      false,
-    )
-    .option("--timeout <seconds>", "how long hub and agents may take, 1 to 3600", "60")
+    .option("--hub-gone", "the hub and its context no longer exist: clean up the member only", false)
+    .option("--timeout <seconds>", "time limit for the hub and the agents, 1 to 3600", "60")
     .addOption(resultOption())
     .action((name, flags) =>
       runForPeople("leave", async ({ deps, signal }) => {
@@ -42,9 +48,12 @@ export function command(): Program {
         const memberNamed = { file: flags.memberKubeconfig, context: flags.memberContext };
         const isGone = force && !isNamed(memberNamed);
         if (hubGone && isNamed(hubNamed))
-          throw new FleetError("OPTION_INVALID", "give --hub-gone or the hub's context, not both");
+          throw new FleetError(
+            "OPTION_INVALID",
+            "--hub-gone and the context of the hub cannot be used together",
+          );
         if (hubGone && !isNamed(memberNamed))
-          throw new FleetError("OPTION_INVALID", "--hub-gone needs the member: --member-context");
+          throw new FleetError("OPTION_INVALID", "--hub-gone requires --member-context");
         if (!isGone && !hubGone) refuseSameDefault(hubNamed, memberNamed);
         const hub = hubGone ? undefined : await loadContext(hubNamed, flags.kubeconfig, process.env);
         const member = isGone ? undefined : await loadContext(memberNamed, flags.kubeconfig, process.env);

@@ -4,13 +4,17 @@ import { MEMBER_MANAGER_FLAGS, runMemberManagers } from "#member/managers.ts";
 
 const FLAGS = {
   ...MEMBER_MANAGER_FLAGS,
-  "metrics-bind-address": goText(":8090", "where the member's manager serves /metrics; 0: nowhere"),
-  "health-probe-bind-address": goText(":8091", "where it serves /healthz and /readyz; 0: nowhere"),
+  "metrics-bind-address": goText(":8090", "address of the member side's /metrics; 0: disabled"),
+  "health-probe-bind-address": goText(
+    ":8091",
+    "address of the member side's /healthz and /readyz; 0: disabled",
+  ),
 } as const;
 
 /** MultiClusterServices of a member, as fleet-networking's program of this name is called. */
 export function command(): ReturnType<typeof goCommand> {
-  const description = "make load balancers of MultiClusterServices, in place of fleet-networking's manager";
+  const description =
+    "create load balancers for MultiClusterServices, in place of fleet-networking's manager";
   return goCommand({ name: "mcs-controller-manager", description, flags: FLAGS }, run);
 }
 

@@ -4,10 +4,13 @@ import { MEMBER_MANAGER_FLAGS, runMemberManagers } from "#member/managers.ts";
 
 const FLAGS = {
   ...MEMBER_MANAGER_FLAGS,
-  "member-metrics-bind-address": goText(":8090", "where the member's manager serves /metrics; 0: nowhere"),
-  "member-health-probe-bind-address": goText(":8091", "where it serves /healthz and /readyz; 0: nowhere"),
-  "enable-traffic-manager-feature": goBool(true, "what the hub needs of exports for it is always sent"),
-  "cloud-config": goText("", "no effect: nothing here asks a cloud"),
+  "member-metrics-bind-address": goText(":8090", "address of the member side's /metrics; 0: disabled"),
+  "member-health-probe-bind-address": goText(
+    ":8091",
+    "address of the member side's /healthz and /readyz; 0: disabled",
+  ),
+  "enable-traffic-manager-feature": goBool(true, "no effect: the export fields for it are always sent"),
+  "cloud-config": goText("", "no effect: no cloud is used"),
 } as const;
 
 /** Exports and imports of a member, as fleet-networking's program of this name is called. */

@@ -15,18 +15,20 @@ import {
 import { serveMetrics } from "@fairlead/base/program/metrics-server.ts";
 import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/program/program.ts";
 
-/** Only parsed, never extended: its options are its own affair. */
+/** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
 
 /** What runs once per member: exports, imports, heartbeats. Several copies may run; one acts. */
 export function command(): Program {
   return new Command("member")
-    .description("run a member's part of a fleet; the Secret fleet-system/fairlead-hub names the hub")
-    .option("--kubeconfig <file>", "the member's API server; default: that of the pod's cluster")
-    .option("--metrics <address:port>", "where to serve /metrics, /healthz and /readyz")
+    .description(
+      "run the controllers of a member; the Secret fleet-system/fairlead-hub has the address of the hub",
+    )
+    .option("--kubeconfig <file>", "kubeconfig of the member; default: the cluster of this pod")
+    .option("--metrics <address:port>", "address of /metrics, /healthz and /readyz")
     .option(
       "--pass-annotations <prefixes>",
-      "beginnings of the annotations that MultiClusterServices pass on to load balancers, with commas; default: known clouds'",
+      "comma-separated prefixes of annotations that MultiClusterServices copy to load balancers; default: those of known clouds",
     )
     .option(CONCURRENCY_FLAG[0], CONCURRENCY_FLAG[1], collect)
     .option(...MAX_CONCURRENT_FLAG)

@@ -24,18 +24,24 @@ import { type ProgramContext, runProgram } from "@fairlead/base/program/program.
 
 /** Flags that both have. */
 export const MEMBER_MANAGER_FLAGS = {
-  "tls-insecure": goBool(false, "take any certificate of the hub: for tests only"),
-  "hub-metrics-bind-address": goText(":8080", "where the hub's manager serves /metrics; 0: nowhere"),
-  "hub-health-probe-bind-address": goText(":8081", "where it serves /healthz and /readyz; 0: nowhere"),
-  "leader-elect": goBool(true, "act only while no other copy does"),
-  "leader-election-namespace": goText("fleet-system", "where the leases are"),
-  "fleet-system-namespace": goText("fleet-system", "the namespace of the fleet's own objects"),
-  "enable-v1alpha1-apis": goBool(false, "not there any more: true is refused"),
-  "enable-v1beta1-apis": goBool(true, "has to be true"),
-  "enable-networking-features": goBool(true, "false: report to the hub, and do nothing else"),
-  kubeconfig: goText(undefined, "the member's API server; default: KUBECONFIG, else the pod's cluster"),
-  concurrency: goTexts("CONTROLLER=NUMBER, keys worked on at the same time; repeatable"),
-  "max-concurrent-reconciles": goText(undefined, "the same for every other controller"),
+  "tls-insecure": goBool(false, "do not verify the certificate of the hub; tests only"),
+  "hub-metrics-bind-address": goText(":8080", "address of the hub side's /metrics; 0: disabled"),
+  "hub-health-probe-bind-address": goText(
+    ":8081",
+    "address of the hub side's /healthz and /readyz; 0: disabled",
+  ),
+  "leader-elect": goBool(true, "enable leader election"),
+  "leader-election-namespace": goText("fleet-system", "namespace of the leader election Leases"),
+  "fleet-system-namespace": goText("fleet-system", "namespace of the fleet's own objects"),
+  "enable-v1alpha1-apis": goBool(false, "removed; must be false"),
+  "enable-v1beta1-apis": goBool(true, "must be true"),
+  "enable-networking-features": goBool(true, "false: only report to the hub"),
+  kubeconfig: goText(
+    undefined,
+    "kubeconfig of the member; default: KUBECONFIG, else the cluster of this pod",
+  ),
+  concurrency: goTexts("CONTROLLER=NUMBER of concurrent reconciles; repeatable"),
+  "max-concurrent-reconciles": goText(undefined, "number of concurrent reconciles of every other controller"),
   "clock-offset": { ...goText(undefined, ""), isHidden: true },
   "ready-fd": { ...goText(undefined, ""), isHidden: true },
   v: goVerbosity(),
@@ -72,8 +78,8 @@ async function runBoth({ signal, log, ready }: ProgramContext, run: MemberManage
   const isInsecure = flags["tls-insecure"];
   const environment = readHubEnvironment(process.env, { isInsecure, clock: deps.clock });
   if (isInsecure)
-    log.warn("--tls-insecure: whoever is between here and the hub can read and change everything", {
-      instead: "HUB_CERTIFICATE_AUTHORITY holds the hub's authority",
+    log.warn("--tls-insecure: the connection to the hub is open to a man in the middle", {
+      instead: "set HUB_CERTIFICATE_AUTHORITY to the CA of the hub",
     });
   await using stack = new AsyncDisposableStack();
   await serve(stack, parts, run);
@@ -100,16 +106,18 @@ async function runBoth({ signal, log, ready }: ProgramContext, run: MemberManage
 
 function checkFlags(flags: MemberManagerRun["flags"]): void {
   const problem = [
-    flags["enable-v1alpha1-apis"] ? "--enable-v1alpha1-apis=true: these APIs are gone" : undefined,
-    flags["enable-v1beta1-apis"] ? undefined : "--enable-v1beta1-apis=false leaves no API to serve",
+    flags["enable-v1alpha1-apis"]
+      ? "--enable-v1alpha1-apis must be false: these APIs were removed"
+      : undefined,
+    flags["enable-v1beta1-apis"] ? undefined : "--enable-v1beta1-apis must be true: there are no other APIs",
     flags["fleet-system-namespace"] === "fleet-system"
       ? undefined
-      : "--fleet-system-namespace must be fleet-system: hub and members agree on it",
+      : "--fleet-system-namespace must be fleet-system, which hub and members share",
   ].find((it) => it !== undefined);
   if (problem !== undefined) throw new FleetError("OPTION_INVALID", problem);
 }
 
-/** Four addresses; "0" and nothing switch one off, as with controller-runtime. */
+/** Four addresses; "0" and "" disable one, as in controller-runtime. */
 async function serve(
   stack: AsyncDisposableStack,
   { metrics, health }: ManagerParts,
@@ -142,7 +150,7 @@ async function untilToken(
     problem: () => `${tokenFile} is empty`,
   });
   for (let isTold = false; !(await hasToken()); isTold = true) {
-    if (!isTold) log.info("waits for the token", { file: tokenFile });
+    if (!isTold) log.info("waiting for the token", { file: tokenFile });
     await delay(clock, TOKEN_RETRY_MS, signal);
   }
 }

@@ -18,8 +18,11 @@ import { runProgram } from "@fairlead/base/program/program.ts";
 
 const FLAGS = {
   mode: goText("", "hub or member"),
-  "e2e-test": goBool(false, "leave out the label that says who manages the cluster"),
-  kubeconfig: goText(undefined, "the API server; default: KUBECONFIG, else the pod's cluster"),
+  "e2e-test": goBool(false, "omit the label that names the manager of the cluster"),
+  kubeconfig: goText(
+    undefined,
+    "kubeconfig of the cluster; default: KUBECONFIG, else the cluster of this pod",
+  ),
   v: goVerbosity(),
 } as const;
 
@@ -29,7 +32,7 @@ const MEMBER_KINDS = new Set(["ServiceExport", "ServiceImport", "MultiClusterSer
 
 /** The init container that fleet-networking's charts put before their managers: installs, and ends. */
 export function command(): ReturnType<typeof goCommand> {
-  const description = "install the kinds of a hub or a member, and end";
+  const description = "install the CRDs of a hub or a member, and exit";
   return goCommand({ name: "net-crd-installer", description, flags: FLAGS }, run);
 }
 

@@ -3,7 +3,7 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { inClusterConfig } from "@fairlead/kube/config/in-cluster.ts";
 import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
 
-/** The API server that a program is told of by `--kubeconfig`, else that of the pod it runs in. */
+/** The API server of `--kubeconfig`, else that of the pod's cluster. */
 export function clusterConfig(
   kubeconfig: string | undefined,
   { log, clock }: Pick<RuntimeDeps, "log" | "clock">,

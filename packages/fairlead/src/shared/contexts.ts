@@ -8,7 +8,7 @@ import { loadKubeconfig, loadKubeconfigs } from "@fairlead/kube/config/kubeconfi
 
 export const KUBECONFIG_FLAG = [
   "--kubeconfig <file>",
-  "where the contexts are; default: the files of KUBECONFIG, else ~/.kube/config",
+  "kubeconfig file; default: the files of KUBECONFIG, else ~/.kube/config",
 ] as const;
 
 export interface Named {
@@ -35,6 +35,6 @@ export function refuseSameDefault(hub: Named, member: Named): void {
   if (hub.file !== member.file || hub.context !== undefined || member.context !== undefined) return;
   throw new FleetError(
     "OPTION_INVALID",
-    "say which cluster is the hub and which the member: --hub-context and --member-context (kubectl config get-contexts lists them)",
+    "hub and member are not specified: pass --hub-context and --member-context (kubectl config get-contexts lists the contexts)",
   );
 }

@@ -23,7 +23,7 @@ const read = (more: Record<string, string | undefined> = {}, isInsecure = false)
   readHubEnvironment({ ...good(), ...more }, { isInsecure, clock: new FakeClock() });
 
 describe("what the environment says of the hub", () => {
-  it("is where it is, who we are there, and by whom its certificate is signed", () => {
+  it("has the address of the hub, the name of the member and the CA of the hub", () => {
     const { cluster, config } = read({ HUB_CERTIFICATE_AUTHORITY: Buffer.from(PEM).toString("base64") });
     expect([cluster, config.server, config.ca, config.insecureSkipTlsVerify]).toEqual([
       "east",
@@ -33,23 +33,23 @@ describe("what the environment says of the hub", () => {
     ]);
   });
 
-  it("C8: verifies the hub's certificate unless it is told not to; without an authority, by those of the system", () => {
+  it("C8: verifies the hub's certificate unless disabled; without a CA, with those of the system", () => {
     expect(read({ HUB_CERTIFICATE_AUTHORITY: "" }).config).not.toHaveProperty("ca");
     expect(read().config.insecureSkipTlsVerify).toBeUndefined();
     expect(read({}, true).config.insecureSkipTlsVerify).toBe(true);
   });
 
-  it("does not read an authority that nobody asks: the original charts have a placeholder there", () => {
+  it("ignores the CA if verification is disabled: the original charts have a placeholder there", () => {
     const { config } = read({ HUB_CERTIFICATE_AUTHORITY: "<certificate_authority_data>" }, true);
     expect(config).not.toHaveProperty("ca");
   });
 
   it.each([
     ["HUB_SERVER_URL", undefined, "HUB_SERVER_URL is not set"],
-    ["HUB_SERVER_URL", "hub", "HUB_SERVER_URL is no URL"],
+    ["HUB_SERVER_URL", "hub", "HUB_SERVER_URL is not the URL"],
     ["CONFIG_PATH", "", "CONFIG_PATH is not set"],
     ["MEMBER_CLUSTER_NAME", "Not/A", "MEMBER_CLUSTER_NAME is not the name"],
-    ["HUB_CERTIFICATE_AUTHORITY", "!!!", "HUB_CERTIFICATE_AUTHORITY is not base64"],
+    ["HUB_CERTIFICATE_AUTHORITY", "!!!", "HUB_CERTIFICATE_AUTHORITY is not a base64-encoded"],
     ["HUB_KUBE_HEADER", "no colon", "HUB_KUBE_HEADER has a line"],
     ["HUB_KUBE_HEADER", "Authorization: Bearer x", "must not set the header Authorization"],
   ])("is refused with %s %j, by name", (name, value, message) => {

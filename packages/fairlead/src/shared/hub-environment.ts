@@ -4,7 +4,7 @@ import { isClusterName } from "@fairlead/fleet/api/fairlead.dev/cluster-names.ts
 import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
 import { fileSource } from "@fairlead/kube/config/file-source.ts";
 
-/** How the managers of fleet-networking are told of their hub: by the environment, and a token in a file. */
+/** The configuration of fleet-networking's managers for their hub: environment variables, and a token in a file. */
 export interface HubEnvironment {
   /** The member's name. */
   readonly cluster: string;
@@ -21,11 +21,11 @@ export function readHubEnvironment(
 ): HubEnvironment {
   const server = need(env, "HUB_SERVER_URL");
   if (!URL.canParse(server) || !/^https?:$/.test(new URL(server).protocol))
-    throw invalid("HUB_SERVER_URL", "is no URL of an API server");
+    throw invalid("HUB_SERVER_URL", "is not the URL of an API server");
   const tokenFile = need(env, "CONFIG_PATH");
   const cluster = need(env, "MEMBER_CLUSTER_NAME");
   if (!isClusterName(cluster)) throw invalid("MEMBER_CLUSTER_NAME", "is not the name of a member");
-  // As the original: without verification nobody asks what the authority says, and its charts have a placeholder there.
+  // Same as the original: without verification the CA is ignored, and its charts have a placeholder there.
   const ca = options.isInsecure ? undefined : readCa(env["HUB_CERTIFICATE_AUTHORITY"]);
   const headers = readHeaders(env["HUB_KUBE_HEADER"]);
   const token = fileSource(options.clock, tokenFile, "CONFIG_PATH");
@@ -65,7 +65,7 @@ function readCa(text: string | undefined): string | undefined {
   if (text === undefined || text.trim() === "") return undefined;
   const pem = Buffer.from(text, "base64").toString("utf8");
   if (!pem.includes("-----BEGIN CERTIFICATE-----"))
-    throw invalid("HUB_CERTIFICATE_AUTHORITY", "is not base64 of a certificate in PEM");
+    throw invalid("HUB_CERTIFICATE_AUTHORITY", "is not a base64-encoded PEM certificate");
   return pem;
 }
 

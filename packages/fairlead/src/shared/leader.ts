@@ -18,7 +18,7 @@ import type { KubeClient } from "@fairlead/kube/types.ts";
 
 export const LEADER_FLAG = [
   "--no-leader-elect",
-  "act without asking whether another copy does: only where there is never more than one",
+  "disable leader election; use only with a single replica",
 ] as const;
 
 /** Stands in the identity of a holder: which of the two programs that share a Lease it is. */
@@ -35,12 +35,12 @@ export interface Election {
 }
 
 const RETRY_MS = 1000;
-/** What was led must have ended by then; a process that hangs is to be restarted. Unit: milliseconds. */
+/** The time limit for controllers to stop; a process that hangs must be restarted. Unit: milliseconds. */
 const LONGEST_END_MS = 30_000;
 
 /**
- * Runs `lead` while this process holds its Leases, or at once where there is no election. Whoever loses one, because its
- * API server was away for long, stops and stands for them again.
+ * Runs `lead` while this process holds its Leases, or at once without leader election. A process that loses one, because its
+ * API server was unavailable for long, stops and campaigns again.
  */
 export async function runElected(
   election: Election,
@@ -73,7 +73,7 @@ export async function runElected(
       // What was led may end with the cancelled wait instead of the lost lease.
       if (!hasCode(error, "ABORTED", "API_CONFLICT", "API_UNAVAILABLE", "API_TIMEOUT", "TIMED_OUT"))
         throw error;
-      deps.log.warn("begins anew", { error: messageOf(error) });
+      deps.log.warn("lost leadership, campaigning again", { error: messageOf(error) });
       await delay(deps.clock, RETRY_MS, signal).catch(() => {});
     }
   }
@@ -96,7 +96,7 @@ function watchLeading({ clock, health = noHealth }: RuntimeDeps): Disposable & {
       kind: "live",
       problem: () =>
         endsSinceMs !== undefined && clock.monotonic() - endsSinceMs > LONGEST_END_MS
-          ? "the lease is lost, and what was led has not ended"
+          ? "leadership lost, but the controllers are still running"
           : undefined,
     }),
   ];

@@ -18,11 +18,11 @@ export interface ManagerFlags {
 
 export const CONCURRENCY_FLAG = [
   "--concurrency <controller=number>",
-  "keys that a controller works on at the same time, 1 to 1000; repeatable",
+  "number of concurrent reconciles of a controller, 1 to 1000; repeatable",
 ] as const;
 export const MAX_CONCURRENT_FLAG = [
   "--max-concurrent-reconciles <number>",
-  "the same for every controller that --concurrency does not name; default: each controller's own",
+  "number of concurrent reconciles of every other controller; default: each controller's own",
 ] as const;
 export interface ManagerParts {
   readonly deps: RuntimeDeps;
@@ -77,12 +77,12 @@ export function checksOfMember(health: HealthRegistry): Iterable<HealthCheck> {
   return lazily(health, (it) => (isOfHub(it) && it.kind === "ready" ? { ...it, kind: "note" } : it));
 }
 
-/** What one of a member's two managers is asked: that of the hub's side, or that of its own cluster's. */
+/** The checks of one side of a member's manager: the hub's side, or that of its own cluster. */
 export function checksOfSide(health: HealthRegistry, side: "hub" | "member"): Iterable<HealthCheck> {
   return lazily(health, (it) => (it.kind === "live" || isOfHub(it) === (side === "hub") ? it : undefined));
 }
 
-/** Checks come and go while the program runs: they are read when somebody asks. */
+/** Checks are added and removed while the program runs, so they are read on each request. */
 function lazily(
   health: HealthRegistry,
   pick: (check: HealthCheck) => HealthCheck | undefined,

@@ -56,7 +56,7 @@ it("another word is refused with those that there are, before anything is done",
     command.configureOutput({ writeErr: (text) => (said += text) });
     const choices = command.options.find((it) => it.long === "--output")?.argChoices?.join(", ");
     expect(() => command.parseOptions(["-o", "xml"])).toThrow("'xml' is invalid");
-    expect(said).toContain(`Allowed choices are ${choices}. "fairlead ${name} --help" tells what it takes.`);
+    expect(said).toContain(`Allowed choices are ${choices}. Run "fairlead ${name} --help" for its flags.`);
   }
 });
 

@@ -11,7 +11,7 @@ import {
 
 const FLAG = "-o, --output <format>";
 /** The words are listed behind it. */
-const HELP = "how to print it";
+const HELP = "output format";
 type OutputOption<Word> = Option<typeof FLAG, undefined, Word, undefined, false, Word>;
 
 /** `-o` of a command that does something. Another word is refused, with those that there are. */
@@ -26,7 +26,7 @@ export const listOption = (): OutputOption<ListOutput> =>
 export const objectsOption = (): OutputOption<ObjectsOutput> =>
   new Option(FLAG, HELP).choices(OBJECT_OUTPUTS).default(OBJECT_OUTPUTS[0]);
 
-/** On standard output; what is for people has been said on standard error. */
+/** Prints data to standard output; text for people has been printed to standard error. */
 export function printResult(data: object, output: ResultOutput): void {
   if (output !== "text") process.stdout.write(`${renderData(data, output)}\n`);
 }

@@ -37,7 +37,10 @@ export async function keepPresence(
       if (before === undefined) await client.create(LEASES, after, { signal });
       else await client.update(LEASES, after, { signal });
     } catch (error) {
-      log.debug("could not show that the program runs", { lease: name, error: messageOf(error) });
+      log.debug("cannot renew the Lease that shows that the program runs", {
+        lease: name,
+        error: messageOf(error),
+      });
     }
     await delay(clock, PERIOD_MS, signal).catch(() => {});
   }

@@ -1,6 +1,6 @@
 import type { Report } from "@fairlead/fleet/cli/fleet/steps.ts";
 
-/** A step done, for whoever watches. */
+/** Prints the outcome of a step. */
 export function sayReport({ step, status, message }: Report): void {
   const sign = { done: "✓", failed: "✗", undone: "↩" }[status];
   process.stderr.write(`${sign} ${step}${message === undefined ? "" : `: ${message}`}\n`);

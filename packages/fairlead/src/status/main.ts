@@ -10,7 +10,7 @@ import { KUBECONFIG_FLAG, loadContext } from "#shared/contexts.ts";
 import { listOption } from "#shared/output.ts";
 import { runForPeople } from "@fairlead/base/program/people.ts";
 
-/** Only parsed, never extended: its options are its own affair. */
+/** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
 
 /** The code to end with where something is not healthy: told apart from a command that failed. */
@@ -20,11 +20,14 @@ const UNHEALTHY = 3;
 export function command(): Program {
   return new Command("status")
     .description(
-      "show the hub, clusters and services of a fleet; ends with 3 when hub or members are not healthy",
+      "show the hub, clusters and services of a fleet; exit code 3 if the hub or a member is not healthy",
     )
     .option(...KUBECONFIG_FLAG)
-    .option("--hub-context <name>", "who may read the hub; default: the current context")
-    .option("--hub-kubeconfig <file>", "where the hub's context is; default: as --kubeconfig")
+    .option(
+      "--hub-context <name>",
+      "kubeconfig context with read access to the hub; default: the current context",
+    )
+    .option("--hub-kubeconfig <file>", "kubeconfig file of the hub; default: --kubeconfig")
     .addOption(listOption())
     .action((flags) =>
       runForPeople("status", async ({ deps, signal }) => {
@@ -36,7 +39,7 @@ export function command(): Program {
           if (!hasCode(error, "API_NOT_FOUND")) throw error;
           throw new FleetError(
             "OPTION_INVALID",
-            `${config.server} is not a hub: name another context with --hub-context`,
+            `${config.server} is not a hub; pass another --hub-context`,
             {
               cause: error,
             },
