@@ -14,7 +14,7 @@ export function runAsCalled(): Promise<number> {
 /** The code that shells report of a program that SIGPIPE ended. */
 const NO_READER = 141;
 
-/** Ends quietly if nobody reads the output any more, as with "fairlead status | head". */
+/** Exits quietly if the reader of the output has exited, as in "fairlead status | head". */
 function endWithReader(error: NodeJS.ErrnoException): void {
   if (error.code !== "EPIPE") throw error;
   process.exit(NO_READER);

@@ -12,7 +12,7 @@ import { connect } from "@fairlead/kube/client/client.ts";
 import { KUBECONFIG_FLAG, loadContext } from "#shared/contexts.ts";
 import { resultOption } from "#shared/output.ts";
 
-/** Only parsed, never extended: its options are its own affair. */
+/** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
 
 interface Flags {
@@ -28,8 +28,11 @@ export function command(): Program {
     .description("print the versions of this executable, the hub and the members, and how they differ")
     .option("--client", "print the version of this executable only")
     .option(...KUBECONFIG_FLAG)
-    .option("--hub-context <name>", "a context that can read the hub; default: the current context")
-    .option("--hub-kubeconfig <file>", "the file that has the hub's context; default: as --kubeconfig")
+    .option(
+      "--hub-context <name>",
+      "kubeconfig context with read access to the hub; default: the current context",
+    )
+    .option("--hub-kubeconfig <file>", "kubeconfig file of the hub; default: --kubeconfig")
     .addOption(resultOption())
     .action((flags) =>
       runForPeople("version", async ({ deps, signal }) => {
