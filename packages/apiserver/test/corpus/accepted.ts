@@ -16,7 +16,7 @@ const MAPS = "/api/v1/namespaces/$ns/configmaps";
 
 export const ACCEPTED: readonly Acceptance[] = [
   {
-    reason: "Messages that name Go's insides, or nothing",
+    reason: "Messages with Go's internals, or without the cause",
     differences: {
       "content/metadata of objects and lists": [
         `3 GET ${MAPS}: body.message: *`,
@@ -150,7 +150,7 @@ export const ACCEPTED: readonly Acceptance[] = [
     },
   },
   {
-    reason: "Definitions are established at once",
+    reason: "CRDs are established at once",
     differences: {
       "dry-run/finalizers, namespaces and custom resources": [
         '6 DELETE *?dryRun=All: body.metadata.managedFields[1]: {"manager":"kube-apiserver"*',
@@ -174,7 +174,7 @@ export const ACCEPTED: readonly Acceptance[] = [
     },
   },
   {
-    reason: "Texts of bodies that cannot be read",
+    reason: "Messages for malformed bodies",
     differences: {
       "rarely/transport: methods, marks and paths that are odd": [`1 POST ${MAPS}: body.message: *`],
       "content/media types of errors": [`4 POST ${MAPS}: body.message: *`],
@@ -226,14 +226,14 @@ export const ACCEPTED: readonly Acceptance[] = [
     },
   },
   {
-    reason: "Lists are negotiated as everything else",
+    reason: "Content negotiation of lists is the same as elsewhere",
     differences: {
       "rarely/transport: methods, marks and paths that are odd": [`4 GET ${MAPS}: *`],
       "errors/answers that nobody can give": [`7 GET ${MAPS}: *`],
     },
   },
   {
-    reason: "Nothing is created under a name in the path",
+    reason: "POST to the path of an object is 405",
     differences: {
       "errors/custom resources that are not there": [
         "10 POST /apis/$id.example.com/v1/namespaces/$ns/widgets/a: *",
