@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { randomUUID } from "node:crypto";
 import type { Clock } from "@fairlead/base/clock.ts";
 import type { Logger } from "@fairlead/base/log.ts";
@@ -70,15 +71,14 @@ export function composeCore(options: CoreOptions): Core {
   const { serviceAccountIssuer: issuer, apiAudiences: audiences, anonymous } = authentication;
   const serviceAccountTokens = new ServiceAccountTokens({
     privateKey: pki.serviceAccount.privateKey,
-    ...(issuer === undefined ? {} : { issuer }),
-    ...(audiences === undefined ? {} : { audiences }),
+    ...defined({ issuer, audiences }),
   });
   const disabled = new Set(options.disabledAdmissionPlugins);
   const isEnabled = (plugin: string): boolean => !disabled.has(plugin);
   const builtins = builtinResources({
     serviceAccountTokens,
     tokenSources: tokenSources(authentication, serviceAccountTokens.audiences, log),
-    ...(anonymous === undefined ? {} : { anonymous }),
+    ...defined({ anonymous }),
     serviceRanges,
     rootCa: pki.ca.cert,
     newUid: randomUUID,
@@ -94,7 +94,7 @@ export function composeCore(options: CoreOptions): Core {
   const resolver = resolveService ?? endpointResolver(registry.reader);
   const hub = new WatchHub(store, clock);
   const { kubeletCa: ca } = options;
-  const tunnel = new KubeletTunnel(registry, { ...pki.kubeletClient, ...(ca === undefined ? {} : { ca }) });
+  const tunnel = new KubeletTunnel(registry, { ...pki.kubeletClient, ...defined({ ca }) });
   const expiry = new EventExpiry(store, clock, () => registry.wake());
   const endWatches = hub.endAll.bind(hub);
   registry.addFollowUp(

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { randomInt } from "node:crypto";
 import { createSocket } from "node:dgram";
 import { connect } from "node:net";
@@ -156,6 +157,6 @@ function timedOut(server: SocketAddress): FleetError {
 function unreachable(server: SocketAddress, cause?: Error): FleetError {
   return new FleetError("API_UNAVAILABLE", `the DNS server ${formatSocketAddress(server)} cannot be asked`, {
     retriable: true,
-    ...(cause === undefined ? {} : { cause }),
+    ...defined({ cause }),
   });
 }

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { isUnder } from "#wire/name.ts";
 import { CLASS, type ResourceRecord, typeCode } from "#wire/types.ts";
 
@@ -185,7 +186,7 @@ function partsOf(
       owner,
       records: own,
       isReserved: false,
-      ...(drawn === undefined ? {} : { shares: drawn }),
+      ...defined({ shares: drawn }),
     });
   }
   return parts;

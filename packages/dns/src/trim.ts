@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { Endpoint, EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -10,9 +11,7 @@ export function trimmedMeta({ metadata }: KubeObject): KubeObject {
   return {
     metadata: {
       name,
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(uid === undefined ? {} : { uid }),
-      ...(resourceVersion === undefined ? {} : { resourceVersion }),
+      ...defined({ namespace, uid, resourceVersion }),
     },
   };
 }
@@ -55,7 +54,7 @@ function trimmedEndpoint({ addresses, conditions, hostname }: Endpoint): Endpoin
   return {
     addresses,
     ...(conditions?.ready === false ? { conditions: { ready: false } } : {}),
-    ...(hostname === undefined ? {} : { hostname }),
+    ...defined({ hostname }),
   };
 }
 

@@ -1,5 +1,6 @@
 /** Objects of the lab in a cluster with nodes, applied before its programs start: the DNS Service and the rights of its server. */
 
+import { defined } from "@fairlead/base/defined.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { NAMESPACES, SERVICES, type Service } from "@fairlead/kube/api/core/v1/types.ts";
 import {
@@ -49,7 +50,7 @@ export function dnsService(addresses: readonly string[], selector?: Record<strin
       ipFamilies: addresses.map((it) => familyOf(it)),
       ipFamilyPolicy: "PreferDualStack" as const,
       ports: DNS_PORTS.map((it) => ({ ...it, targetPort: it.port })),
-      ...(selector === undefined ? {} : { selector }),
+      ...defined({ selector }),
     },
   };
 }

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { Status } from "@fairlead/kube/api/meta/types.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
 import type { Attributes, Decision } from "#values/authorizer.ts";
@@ -123,7 +124,7 @@ export class AuditRecord {
     const { group, resource, subresource, namespace, name } = attributes.resource;
     const objectRef = {
       resource,
-      ...(namespace === undefined ? {} : { namespace }),
+      ...defined({ namespace }),
       ...(name === "" ? {} : { name }),
       ...(group === "" ? {} : { apiGroup: group }),
       apiVersion: version,
@@ -136,9 +137,9 @@ export class AuditRecord {
 function describeUser({ name, uid, groups, extra }: UserInfo): object {
   return {
     ...(name === "" ? {} : { username: name }),
-    ...(uid === undefined ? {} : { uid }),
+    ...defined({ uid }),
     ...(groups.length === 0 ? {} : { groups }),
-    ...(extra === undefined ? {} : { extra }),
+    ...defined({ extra }),
   };
 }
 
@@ -146,11 +147,7 @@ function describeUser({ name, uid, groups, extra }: UserInfo): object {
 function describeStatus({ status, message, reason, details, code }: Partial<Status>): object {
   return {
     metadata: {},
-    ...(status === undefined ? {} : { status }),
-    ...(message === undefined ? {} : { message }),
-    ...(reason === undefined ? {} : { reason }),
-    ...(details === undefined ? {} : { details }),
-    ...(code === undefined ? {} : { code }),
+    ...defined({ status, message, reason, details, code }),
   };
 }
 

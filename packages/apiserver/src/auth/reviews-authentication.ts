@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { ObjectMeta } from "@fairlead/kube/api/meta/types.ts";
 import { invalidValue, timestamp } from "#registry/metadata.ts";
 import { schemaOf } from "#builtin/define.ts";
@@ -162,8 +163,7 @@ function identityOf({ metadata }: ApiObject): ObjectMeta {
   const { name, namespace, uid } = metadata;
   return {
     name,
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(uid === undefined ? {} : { uid }),
+    ...defined({ namespace, uid }),
   };
 }
 

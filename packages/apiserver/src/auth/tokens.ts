@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 import type { JWTPayload } from "jose";
 import { isObject } from "@fairlead/base/json.ts";
@@ -95,9 +96,7 @@ export class ServiceAccountTokens {
     const { namespace, serviceAccount, pod, secret, node } = request;
     const claims: PrivateClaims = {
       namespace,
-      ...(node === undefined ? {} : { node }),
-      ...(pod === undefined ? {} : { pod }),
-      ...(secret === undefined ? {} : { secret }),
+      ...defined({ node, pod, secret }),
       serviceaccount: serviceAccount,
     };
     return new SignJWT({ "kubernetes.io": claims })
@@ -194,9 +193,7 @@ function parsePrivateClaims(value: unknown): PrivateClaims | undefined {
   return {
     namespace,
     serviceaccount,
-    ...(pod === undefined ? {} : { pod }),
-    ...(secret === undefined ? {} : { secret }),
-    ...(node === undefined ? {} : { node }),
+    ...defined({ pod, secret, node }),
   };
 }
 

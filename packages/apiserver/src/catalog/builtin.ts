@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { Authenticator } from "#auth/authenticate.ts";
 import { admissionResources } from "#admission/resources.ts";
 import { accessResources } from "#auth/resources.ts";
@@ -50,8 +51,7 @@ export function builtinResources(options: BuiltinOptions): Builtins {
   const authorizer = new RbacAuthorizer();
   const authenticator = new Authenticator({
     serviceAccountTokens,
-    ...(tokenSources === undefined ? {} : { tokenSources }),
-    ...(anonymous === undefined ? {} : { anonymous }),
+    ...defined({ tokenSources, anonymous }),
   });
   return {
     resources: [

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { ageOf } from "#builtin/duration.ts";
 import { checkSubdomain } from "#values/names.ts";
@@ -86,7 +87,7 @@ function definitionOf(crd: Crd, version: CrdVersion, { converter, stored }: Stor
     },
     columns: columnsOf(version),
     hasStatus: status !== undefined,
-    ...(scale === undefined ? {} : { scale }),
+    ...defined({ scale }),
     isCustom: true,
     ...(version.deprecated === true
       ? {

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { parseWhole, PORTS } from "@fairlead/base/program/flags.ts";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -96,11 +97,13 @@ function optionsOf(
       apiAudiences: read("api-audiences", splitList),
       oidcRequiredClaim: [],
     }),
-    ...(certificate === undefined ? {} : { servingCertificate: certificate }),
-    ...(clientCa === undefined ? {} : { clientCa }),
-    ...(address === undefined ? {} : { advertiseAddress: address }),
-    ...(ranges === undefined ? {} : { serviceRanges: ranges }),
-    ...(plugins === undefined ? {} : { disabledAdmissionPlugins: plugins }),
+    ...defined({
+      servingCertificate: certificate,
+      clientCa,
+      advertiseAddress: address,
+      serviceRanges: ranges,
+      disabledAdmissionPlugins: plugins,
+    }),
   };
 }
 

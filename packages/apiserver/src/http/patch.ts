@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { ObjectMeta } from "@fairlead/kube/api/meta/types.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import { kindText } from "#patch/apply.ts";
@@ -202,7 +203,7 @@ async function applyPatch(
     refuseOtherUid(definition, object, live);
     // The configuration is taken as it was written; what is stored is what the kind's types make of it.
     const input = checkFields({ ...check, definition, object, validation: "Ignore", keepsNulls: true });
-    return { input, isApplied: true, ...(part === undefined ? {} : { part }) };
+    return { input, isApplied: true, ...defined({ part }) };
   });
 }
 

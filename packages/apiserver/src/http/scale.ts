@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import { define } from "#builtin/define.ts";
 import { parseJsonPath } from "#crd/jsonpath.ts";
@@ -38,10 +39,7 @@ function scaleOf(object: ApiObject, paths: ScalePaths): ApiObject {
     apiVersion: SCALE_VERSION,
     metadata: {
       name,
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(uid === undefined ? {} : { uid }),
-      ...(resourceVersion === undefined ? {} : { resourceVersion }),
-      ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
+      ...defined({ namespace, uid, resourceVersion, creationTimestamp }),
     },
     spec: typeof replicas === "number" ? { replicas } : {},
     status: {
@@ -118,10 +116,7 @@ export function scalePart(definition: ResourceDefinition, paths: ScalePaths): Pa
     configurationOf: (scale) => {
       const { name, namespace, uid, resourceVersion } = scale.metadata;
       const metadata = {
-        ...(name === undefined ? {} : { name }),
-        ...(namespace === undefined ? {} : { namespace }),
-        ...(uid === undefined ? {} : { uid }),
-        ...(resourceVersion === undefined ? {} : { resourceVersion }),
+        ...defined({ name, namespace, uid, resourceVersion }),
       };
       const of = { apiVersion: apiVersionOf(definition), kind: definition.kind };
       const config = { ...of, metadata } as ApiObject;

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { ListMeta } from "@fairlead/kube/api/meta/types.ts";
 import type { ResourceDefinition, TableColumn } from "#registry/types.ts";
 import type { ApiObject } from "#values/object.ts";
@@ -74,7 +75,7 @@ export class TableForm implements Form {
     const conditions = rowConditions?.(object);
     const cells = columns.map((it) => it.cell(object, nowMs));
     const shown = this.#shown(object, metadata);
-    return { cells, ...(conditions === undefined ? {} : { conditions }), object: shown };
+    return { cells, ...defined({ conditions }), object: shown };
   }
 
   /** What of the object goes with its row. */

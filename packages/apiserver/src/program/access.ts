@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { AuditFile } from "#audit/file.ts";
 import type { AuditOptions } from "#audit/log.ts";
 import { parseAuditPolicy } from "#audit/policy.ts";
@@ -38,7 +39,7 @@ export function authenticationOf(flags: AccessFlags): AuthenticationOptions {
     bootstrapTokens: flags.enableBootstrapTokenAuth,
     anonymous: flags.anonymousAuth === "true",
     ...(tokens === undefined ? {} : { staticTokens: parseTokenFile(tokens) }),
-    ...(oidc === undefined ? {} : { oidc }),
+    ...defined({ oidc }),
     ...given("serviceAccountIssuer", flags.serviceAccountIssuer),
     ...given("serviceAccountKeysUrl", flags.serviceAccountJwksUri),
     ...given("apiAudiences", flags.apiAudiences),

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { Command, Option } from "@commander-js/extra-typings";
 import { startApiServer } from "#server.ts";
 import { CLOCK_OFFSET_FLAG, skewedClock } from "@fairlead/base/program/clock-offset.ts";
@@ -154,9 +155,7 @@ export function command(): Command {
         clock: skewedClock(flags.clockOffset),
         log,
         ...(audit === undefined ? {} : { audit: audit.options }),
-        ...(kubeletCa === undefined ? {} : { kubeletCa }),
-        ...(servingCertificate === undefined ? {} : { servingCertificate }),
-        ...(clientCa === undefined ? {} : { clientCa }),
+        ...defined({ kubeletCa, servingCertificate, clientCa }),
         ...(flags.disableAdmissionPlugins === undefined
           ? {}
           : { disabledAdmissionPlugins: flags.disableAdmissionPlugins }),

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { HEARTBEAT_SECONDS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/defaults.ts";
 import { readFile } from "node:fs/promises";
 import { Command } from "@commander-js/extra-typings";
@@ -144,8 +145,7 @@ async function readOptions(name: string, flags: Flags): Promise<JoinOptions> {
     hub,
     member,
     ...(flags.hubServer === undefined ? {} : { hubServer: flags.hubServer }),
-    ...(hubCa === undefined ? {} : { hubCa }),
-    ...(identity === undefined ? {} : { identity }),
+    ...defined({ hubCa, identity }),
     rotate: flags.rotate,
     ...(agent === "none" ? {} : { install: installOf(flags) }),
     skipChecks,

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
@@ -42,7 +43,7 @@ export function labContext(): LabContext {
         PATH: searchPath(),
         HOME: homedir(),
         LANG: "C.UTF-8",
-        ...(entry === undefined ? {} : { FAIRLEAD_ENTRY: entry }),
+        ...defined({ FAIRLEAD_ENTRY: entry }),
         ...(existsSync(cache) ? { NODE_COMPILE_CACHE: cache } : {}),
       },
     },

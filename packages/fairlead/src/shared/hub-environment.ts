@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
 import { isClusterName } from "@fairlead/fleet/api/fairlead.dev/cluster-names.ts";
@@ -32,7 +33,7 @@ export function readHubEnvironment(
   const config: ClusterConfig = {
     name: `hub of ${cluster}`,
     server,
-    ...(ca === undefined ? {} : { ca }),
+    ...defined({ ca }),
     ...(options.isInsecure ? { insecureSkipTlsVerify: true } : {}),
     headers,
     credentials: {

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
 import {
   MCS_SERVICE_IMPORTS,
@@ -44,6 +45,6 @@ export function createClusterSetSync(
 
 function trimmedImport(imported: ServiceImport): ServiceImport {
   const { type, ports, ips } = imported.spec ?? { type: "Headless", ports: [], ips: [] };
-  const spec = { type, ports, ...(ips === undefined ? {} : { ips }) };
+  const spec = { type, ports, ...defined({ ips }) };
   return { ...trimmedMeta(imported), ...(imported.spec === undefined ? {} : { spec }) };
 }

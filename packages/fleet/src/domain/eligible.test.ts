@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { DrainMode } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
@@ -67,8 +68,7 @@ const anyRules = fc.record({
     .map((all) =>
       all.map(({ cluster, weight, priority }) => ({
         cluster,
-        ...(weight === undefined ? {} : { weight }),
-        ...(priority === undefined ? {} : { priority }),
+        ...defined({ weight, priority }),
       })),
     ),
   drained: fc

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { describe, expect, it } from "vitest";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import { writeExportFacts } from "./exported-service.ts";
@@ -6,7 +7,7 @@ function service(type: string, more: Partial<Service> = {}, annotations?: Record
   const metadata = {
     namespace: "work",
     name: "hello",
-    ...(annotations === undefined ? {} : { annotations }),
+    ...defined({ annotations }),
   };
   return { metadata, spec: { type: type as "LoadBalancer" }, ...more };
 }

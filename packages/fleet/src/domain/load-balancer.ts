@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import { AZURE_INTERNAL_ANNOTATION } from "#api/networking.fleet.azure.com/names.ts";
 import type { InternalServiceExportSpec } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
@@ -23,8 +24,7 @@ export function loadBalancerFacts({
     values.includes(metadata.annotations?.[name] ?? ""),
   );
   const ingress = (status?.loadBalancer?.ingress ?? []).map(({ ip, hostname }) => ({
-    ...(ip === undefined ? {} : { ip }),
-    ...(hostname === undefined ? {} : { hostname }),
+    ...defined({ ip, hostname }),
   }));
   return { isInternalLoadBalancer: isInternal, loadBalancerIngress: ingress };
 }

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ALLOWED_IMPORTERS_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
@@ -43,7 +44,7 @@ function seedExport(cluster: string, service: string, exportTo?: string[]): void
     spec: {
       ports: [],
       serviceReference: reference,
-      ...(exportTo === undefined ? {} : { exportTo }),
+      ...defined({ exportTo }),
     },
   });
   client.seed(ENDPOINT_SLICE_EXPORTS, {

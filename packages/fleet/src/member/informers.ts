@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import {
   INTERNAL_MEMBER_CLUSTERS,
@@ -125,7 +126,7 @@ export function createMailboxInformers(
   return {
     orders: make(INTERNAL_MEMBER_CLUSTERS, {
       isOptional: () => isFleetOnly,
-      ...(onOrdersDeleted === undefined ? {} : { onDeleted: onOrdersDeleted }),
+      ...defined({ onDeleted: onOrdersDeleted }),
     }),
     exports: make(INTERNAL_SERVICE_EXPORTS, { indexes: { service: (it) => serviceOfExport(it) } }),
     imports: make(INTERNAL_SERVICE_IMPORTS, { indexes: { service: (it) => [serviceOfImport(it)] } }),

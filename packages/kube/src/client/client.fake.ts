@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { type Pod, PODS } from "#api/core/v1/types.ts";
 import { keyOf, type ObjectKey, objectKey } from "#api/meta/key.ts";
 import { apiVersionOf, type Resource } from "#api/meta/resource.ts";
@@ -159,7 +160,7 @@ export class FakeKubeClient implements KubeClient {
     await this.#answer({ signal }, () => null);
     if (this.refuseReads !== undefined) throw this.refuseReads;
     const { resourceVersion: since } = options;
-    this.reads.push({ verb: "watch", resource: of.plural, ...(since === undefined ? {} : { from: since }) });
+    this.reads.push({ verb: "watch", resource: of.plural, ...defined({ from: since }) });
     const matches = selects(options);
     // Listens before it looks at the state, so that nothing falls between the two.
     using stream = new WatchStream(this.state, of, matches);
@@ -233,7 +234,7 @@ export class FakeKubeClient implements KubeClient {
       if (options.subresource !== undefined) throw refuse("NotFound", 404, `${of.plural} "${key}" not found`);
       const { status: _status, ...rest } = applied as { status?: unknown };
       const { name, namespace } = object.metadata;
-      const empty: KubeObject = { metadata: { name, ...(namespace === undefined ? {} : { namespace }) } };
+      const empty: KubeObject = { metadata: { name, ...defined({ namespace }) } };
       return this.state.create(of, applyTo(empty, rest, applier));
     });
   }
@@ -310,7 +311,7 @@ export class FakeKubeClient implements KubeClient {
         verb: request.verb,
         resource: of.plural,
         key: request.key,
-        ...(subresource === undefined ? {} : { subresource }),
+        ...defined({ subresource }),
       };
       this.writes.push(write);
       const at = this.#failures.findIndex((failure) => failure.matches(write));

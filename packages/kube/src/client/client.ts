@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { keyOf, type ObjectKey } from "#api/meta/key.ts";
 import { apiVersionOf, type Resource } from "#api/meta/resource.ts";
 import type { KubeObject, ObjectList } from "#api/meta/types.ts";
@@ -145,7 +146,7 @@ class HttpKubeClient implements KubeClient {
 
   async apply<T extends KubeObject>(of: Resource<T>, object: Applied<T>, options: ApplyOptions): Promise<T> {
     const { name, namespace } = object.metadata;
-    const key = keyOf({ metadata: { name, ...(namespace === undefined ? {} : { namespace }) } });
+    const key = keyOf({ metadata: { name, ...defined({ namespace }) } });
     const query = writeQuery({ ...options, force: options.force ?? true });
     return this.#object(of, {
       method: "PATCH",
@@ -261,8 +262,7 @@ class HttpKubeClient implements KubeClient {
 }
 
 const waiting = ({ signal, silentAfterMs }: CallOptions): CallOptions => ({
-  ...(signal === undefined ? {} : { signal }),
-  ...(silentAfterMs === undefined ? {} : { silentAfterMs }),
+  ...defined({ signal, silentAfterMs }),
 });
 
 /** Servers before Kubernetes 1.15 do not know the first. */

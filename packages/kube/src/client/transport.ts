@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { Pool } from "undici";
 import { withoutTrailing } from "@fairlead/base/text.ts";
 import { abortError, delay } from "@fairlead/base/clock.ts";
@@ -288,7 +289,7 @@ export class Transport implements AsyncDisposable {
       "user-agent": this.#userAgent,
       accept: call.accept ?? "application/json",
       ...(call.body === undefined ? {} : { "content-type": call.contentType ?? "application/json" }),
-      ...(authorization === undefined ? {} : { authorization }),
+      ...defined({ authorization }),
     };
   }
 
@@ -318,11 +319,9 @@ export class Transport implements AsyncDisposable {
       keepAliveInitialDelay: TCP_KEEPALIVE_MS,
       // One for all connections: each watch has its own, and reading certificates takes as long as a handshake.
       secureContext: createSecureContext({
-        ...(ca === undefined ? {} : { ca }),
-        ...(certificate === undefined ? {} : { cert: certificate }),
-        ...(key === undefined ? {} : { key }),
+        ...defined({ ca, cert: certificate, key }),
       }),
-      ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
+      ...defined({ servername: tlsServerName }),
       ...(insecureSkipTlsVerify === true ? { rejectUnauthorized: false } : {}),
     };
     const common = { connect, allowH2: false, pipelining: 1, keepAliveTimeout: KEEP_ALIVE_MS };

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { exec } from "@fairlead/base/exec.ts";
@@ -108,7 +109,7 @@ async function runPlugin(
 ): Promise<string> {
   const detail = { field: plugin.field, command: plugin.command };
   const hint = plugin.installHint === undefined ? "" : `; ${plugin.installHint}`;
-  const options = { addEnv: env, allowFailure: true, ...(signal === undefined ? {} : { signal }) };
+  const options = { addEnv: env, allowFailure: true, ...defined({ signal }) };
   const result = await exec(plugin.command, plugin.args, options).catch((cause: unknown) => {
     throw new FleetError("KUBECONFIG_INVALID", `${plugin.field}: cannot run ${plugin.command}${hint}`, {
       cause,

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { readFile } from "node:fs/promises";
 import { withoutTrailing } from "@fairlead/base/text.ts";
 import { dirname, resolve } from "node:path";
@@ -122,7 +123,7 @@ async function parseKubeconfig(files: readonly Fields[], options: KubeconfigOpti
     name,
     ...server,
     credentials: user === undefined ? fixedCredentials({}) : parseUser(user, clock, server),
-    ...(namespace === undefined ? {} : { namespace }),
+    ...defined({ namespace }),
   };
 }
 
@@ -144,8 +145,7 @@ async function parseCluster(cluster: Fields, options: KubeconfigOptions): Promis
   const tlsServerName = cluster.text("tls-server-name");
   return {
     server,
-    ...(ca === undefined ? {} : { ca }),
-    ...(tlsServerName === undefined ? {} : { tlsServerName }),
+    ...defined({ ca, tlsServerName }),
     ...(insecure ? { insecureSkipTlsVerify: true } : {}),
   };
 }
@@ -191,7 +191,7 @@ function staticUser(user: Fields, files: UserFiles): Credentials {
       const token = (await files.token?.read())?.trim() ?? inline;
       return {
         ...(certificate === undefined || key === undefined ? {} : { certificate, key }),
-        ...(token === undefined ? {} : { token }),
+        ...defined({ token }),
         ...(username === undefined ? {} : { username, password: password ?? "" }),
       };
     },
@@ -218,7 +218,7 @@ function parseExec(exec: Fields, clock: Clock, server: ServerPart): Credentials 
     args: exec.texts("args"),
     env: Object.fromEntries(exec.items("env").map((it) => [it.needText("name"), it.text("value") ?? ""])),
     field: exec.nameOf(""),
-    ...(installHint === undefined ? {} : { installHint }),
+    ...defined({ installHint }),
     ...(exec.flag("provideClusterInfo") ? { cluster: clusterInfo(server) } : {}),
   };
   return execCredentials(plugin, clock);

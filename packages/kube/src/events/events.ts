@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { type CoreEvent, EVENTS, type ObjectReference } from "#api/core/v1/types.ts";
 import { objectKey } from "#api/meta/key.ts";
 import { apiVersionOf, type Resource } from "#api/meta/resource.ts";
@@ -156,9 +157,7 @@ function referenceTo(of: Resource, object: KubeObject): ObjectReference {
     apiVersion: apiVersionOf(of),
     kind: of.kind,
     name,
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(uid === undefined ? {} : { uid }),
-    ...(resourceVersion === undefined ? {} : { resourceVersion }),
+    ...defined({ namespace, uid, resourceVersion }),
   };
 }
 

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { keyOf, type ObjectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
@@ -78,9 +79,7 @@ export class Reflector<T extends KubeObject> {
     this.#of = of;
     const { namespace, labelSelector, fieldSelector } = select;
     this.#select = {
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(labelSelector === undefined ? {} : { labelSelector }),
-      ...(fieldSelector === undefined ? {} : { fieldSelector }),
+      ...defined({ namespace, labelSelector, fieldSelector }),
     };
     this.#isOptional = select.isOptional ?? (() => false);
     this.#sink = parts.sink;

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { ObjectKey } from "#api/meta/key.ts";
 import { splitKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
@@ -34,7 +35,7 @@ export async function waitFor<T extends KubeObject>(
   await using informer = createInformer(
     client,
     of,
-    { fieldSelector: `metadata.name=${name}`, ...(namespace === undefined ? {} : { namespace }) },
+    { fieldSelector: `metadata.name=${name}`, ...defined({ namespace }) },
     deps,
   );
   const done = Promise.withResolvers<T | undefined>();

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
 import { isObject, sameJson } from "@fairlead/base/json.ts";
@@ -30,9 +31,7 @@ export async function applyIfChanged<T extends KubeObject>(
   if (current !== undefined && isApplied(current, desired, { fieldManager, subresource })) return current;
   return client.apply(of, desired, {
     fieldManager,
-    ...(subresource === undefined ? {} : { subresource }),
-    ...(returns === undefined ? {} : { returns }),
-    ...(signal === undefined ? {} : { signal }),
+    ...defined({ subresource, returns, signal }),
   });
 }
 

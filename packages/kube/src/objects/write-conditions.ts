@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { objectKey } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { Condition, KubeObject } from "#api/meta/types.ts";
@@ -37,14 +38,14 @@ export async function writeConditions<T extends WithConditions>(
   const { object, rest, fieldManager, signal } = request;
   const { namespace, name } = object.metadata;
   const status = { ...rest, conditions: nextConditions(request) };
-  const metadata = { name, ...(namespace === undefined ? {} : { namespace }) };
+  const metadata = { name, ...defined({ namespace }) };
   const apply = (current: T): Promise<T> =>
     applyIfChanged(client, of, {
       current,
       desired: { metadata, status } as unknown as Applied<T>,
       fieldManager,
       subresource: "status",
-      ...(signal === undefined ? {} : { signal }),
+      ...defined({ signal }),
     });
   try {
     return await dropConditions(client, of, {
@@ -108,6 +109,6 @@ async function dropConditions<T extends WithConditions>(
   const patch = { metadata: { resourceVersion }, status: { conditions } };
   return client.mergePatch(of, objectKey(namespace, name), patch, {
     subresource: "status",
-    ...(signal === undefined ? {} : { signal }),
+    ...defined({ signal }),
   });
 }

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { CONTROLLER_REVISIONS, type ControllerRevision } from "@fairlead/kube/api/apps/v1/types.ts";
 import type { PodTemplateSpec } from "@fairlead/kube/api/core/v1/types.ts";
 import type { KubeObject, OwnerReference } from "@fairlead/kube/api/meta/types.ts";
@@ -99,7 +100,7 @@ function newRevision(of: Versioned, data: object, number: number): ControllerRev
       name: `${name}-${hash}`,
       namespace,
       labels: { ...of.template.metadata?.labels, [of.hashLabel]: hash },
-      ...(annotations === undefined ? {} : { annotations }),
+      ...defined({ annotations }),
       ownerReferences: [of.owner],
     },
     data,

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { Pod, PodTemplateSpec } from "@fairlead/kube/api/core/v1/types.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import { apiVersionOf } from "@fairlead/kube/api/meta/resource.ts";
@@ -39,6 +40,6 @@ export function podOfTemplate(
       ownerReferences: [owner],
       ...(finalizers.length === 0 ? {} : { finalizers }),
     },
-    ...(spec === undefined ? {} : { spec }),
+    ...defined({ spec }),
   };
 }

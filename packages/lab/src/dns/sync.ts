@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { createServiceSync, serialAt, type ZoneSync } from "@fairlead/dns/service-sync.ts";
@@ -45,11 +46,7 @@ function trimmedService(service: Service): Service {
   return {
     ...trimmedMeta(service),
     spec: {
-      ...(type === undefined ? {} : { type }),
-      ...(clusterIP === undefined ? {} : { clusterIP }),
-      ...(clusterIPs === undefined ? {} : { clusterIPs }),
-      ...(ports === undefined ? {} : { ports }),
-      ...(externalName === undefined ? {} : { externalName }),
+      ...defined({ type, clusterIP, clusterIPs, ports, externalName }),
     },
   };
 }

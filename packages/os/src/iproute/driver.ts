@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import type { IpLine } from "./lines.ts";
@@ -67,7 +68,7 @@ async function ip(args: readonly string[], options: IpOptions, input?: string): 
       : (["nsenter", `--net=${netnsWord(options.netns)}`, "--", "ip", ...args] as const);
   const result = await exec(command, rest, {
     signal: options.signal,
-    ...(input === undefined ? {} : { input }),
+    ...defined({ input }),
   });
   return result.stdout;
 }

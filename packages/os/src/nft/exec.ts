@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { exec, type ExecResult } from "@fairlead/base/exec.ts";
 import type { NftOp } from "./diff.ts";
@@ -28,7 +29,7 @@ export function createExecNft(options: ExecNftOptions = {}): NftDriver {
       allowFailure: true,
       // Its messages are read: they must be in English.
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin", LC_ALL: "C" },
-      ...(input === undefined ? {} : { input }),
+      ...defined({ input }),
     });
   return {
     async read(table: NftTableName, signal: AbortSignal): Promise<NftTable | undefined> {

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { cloneJson, sameJson } from "@fairlead/base/json.ts";
 import { ensureFields, fieldsAt, itemsAt, textAt } from "@fairlead/base/fields.ts";
 import { timestamp } from "#registry/metadata.ts";
@@ -63,7 +64,7 @@ function keepWhatIsFixed(object: ApiObject, old: ApiObject, { subresource, nowMs
   const status = ensureFields(object, "status");
   if (subresource === "approval") {
     const { conditions } = status;
-    object["status"] = { ...cloneJson(before), ...(conditions === undefined ? {} : { conditions }) };
+    object["status"] = { ...cloneJson(before), ...defined({ conditions }) };
     if (conditions === undefined) delete fieldsAt(object, "status")?.["conditions"];
   } else {
     keepApproval(object, old);

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { type Lease, LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { LEASES_OF } from "#api/fairlead.dev/leases.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -38,7 +39,7 @@ export async function findHubProgram(
   return {
     state: renewed === undefined ? "Dead" : "Running",
     ...(holderIdentity === undefined || holderIdentity === "" ? {} : { holder: holderIdentity }),
-    ...(renewTime === undefined ? {} : { renewed: renewTime }),
+    ...defined({ renewed: renewTime }),
   };
 }
 

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import {
   type AgentStatus,
   type DrainMode,
@@ -132,7 +133,7 @@ export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {
         const drained = drainModeOf(member);
         return {
           ...healthOf(member),
-          ...(drained === undefined ? {} : { drained }),
+          ...defined({ drained }),
           name,
           exports: exportsOf.get(mailbox)?.length ?? 0,
           imports: imports.get(name) ?? 0,

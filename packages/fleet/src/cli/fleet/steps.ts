@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { Manifest } from "#authz/manifests.ts";
 import { keyOf } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
@@ -88,7 +89,7 @@ export async function runSteps(
       if (signal.aborted) throw abortError(signal);
       const wasThere = await isThereAlready(step);
       const message = (await step.run(undo)) ?? (wasThere ? "already there" : undefined);
-      report({ step: step.title, status: "done", ...(message === undefined ? {} : { message }) });
+      report({ step: step.title, status: "done", ...defined({ message }) });
     } catch (error) {
       report({ step: step.title, status: "failed", message: messageOf(error) });
       const left = await undo.run();

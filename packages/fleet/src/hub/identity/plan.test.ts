@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { type CertificateSigningRequest, CLIENT_SIGNER } from "@fairlead/kube/api/certificates/v1/types.ts";
@@ -38,7 +39,7 @@ function asked(draft: Draft = {}): CertificateSigningRequest {
       request: Buffer.from(pem).toString("base64"),
       signerName: CLIENT_SIGNER,
       usages,
-      ...(seconds === undefined ? {} : { expirationSeconds: seconds }),
+      ...defined({ expirationSeconds: seconds }),
       username: draft.by ?? bootstrapUser("east"),
       uid: draft.uid ?? "account-1",
     },

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import {
   CERTIFICATE_SIGNING_REQUESTS,
   type CertificateSigningRequest,
@@ -122,7 +123,7 @@ class Identity {
     const { uid } = asked.metadata;
     await client.delete(CERTIFICATE_SIGNING_REQUESTS, keyOf(asked), {
       signal,
-      ...(uid === undefined ? {} : { uid }),
+      ...defined({ uid }),
     });
     deps.log.debug("cleared away a finished request", { request: asked.metadata.name });
   }
@@ -150,7 +151,7 @@ class Identity {
     const leftMs = accountEndsMs(account, this.#issuedAtMs(account), limits) - nowMs;
     if (leftMs > 0) return { requeueAfterMs: leftMs };
     const { uid } = account.metadata;
-    await client.delete(SERVICE_ACCOUNTS, key, { signal, ...(uid === undefined ? {} : { uid }) });
+    await client.delete(SERVICE_ACCOUNTS, key, { signal, ...defined({ uid }) });
     deps.log.info("took away what a member joined with", { account: account.metadata.name });
   }
 

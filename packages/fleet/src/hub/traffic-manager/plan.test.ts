@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { DrainMode } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { array, assert, integer, property } from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -16,7 +17,7 @@ function backend(weight: number | undefined, more: { readonly name?: string; rea
     spec: {
       profile: { name: "profile" },
       backend: { name: "hello" },
-      ...(weight === undefined ? {} : { weight }),
+      ...defined({ weight }),
     },
   } satisfies TrafficManagerBackend;
 }

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { MEMBER_CRDS } from "#api/crds.ts";
 import { type Secret, SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
@@ -160,7 +161,7 @@ function hubConfig({ cluster, server, ca }: HubAccess, holder: AccessHolder): Cl
   return {
     name: `hub of ${cluster}`,
     server,
-    ...(ca === undefined ? {} : { ca }),
+    ...defined({ ca }),
     credentials: holder,
   };
 }

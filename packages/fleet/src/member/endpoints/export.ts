@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { sliceExportName } from "#api/fairlead.dev/cluster-names.ts";
@@ -83,10 +84,7 @@ export function exportedFacts(slice: EndpointSlice): SliceFacts | undefined {
       ? {}
       : {
           ports: slice.ports.map(({ name, protocol, port, appProtocol }) => ({
-            ...(name === undefined ? {} : { name }),
-            ...(protocol === undefined ? {} : { protocol }),
-            ...(port === undefined ? {} : { port }),
-            ...(appProtocol === undefined ? {} : { appProtocol }),
+            ...defined({ name, protocol, port, appProtocol }),
           })),
         }),
   };
@@ -96,16 +94,12 @@ function readEndpoint(endpoint: EndpointSlice["endpoints"][number]): ExportedEnd
   const { addresses, conditions = {}, hostname, nodeName, zone } = endpoint;
   const { ready, serving, terminating } = conditions;
   const known = {
-    ...(ready === undefined ? {} : { ready }),
-    ...(serving === undefined ? {} : { serving }),
-    ...(terminating === undefined ? {} : { terminating }),
+    ...defined({ ready, serving, terminating }),
   };
   return {
     addresses,
     ...(Object.keys(known).length === 0 ? {} : { conditions: known }),
-    ...(hostname === undefined ? {} : { hostname }),
-    ...(nodeName === undefined ? {} : { nodeName }),
-    ...(zone === undefined ? {} : { zone }),
+    ...defined({ hostname, nodeName, zone }),
   };
 }
 

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import {
   type Endpoint,
   type EndpointPort,
@@ -150,10 +151,10 @@ function endpointsOf(
       addresses,
       // Written out, as the server does: it would pass for a difference otherwise.
       conditions: conditions ?? {},
-      ...(hostname === undefined ? {} : { hostname }),
+      ...defined({ hostname }),
       // A node of another cluster may be named like one of ours, and would pass for local.
       ...(nodeName === undefined || !isLocal ? {} : { nodeName }),
-      ...(zone === undefined ? {} : { zone }),
+      ...defined({ zone }),
       // No EndpointSlice controller looks after these, so the hint for kube-proxy is ours to write (KEP-2433).
       ...(zone === undefined || !prefersZone ? {} : { hints: { forZones: [{ name: zone }] } }),
     }));

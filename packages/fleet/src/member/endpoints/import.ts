@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
@@ -177,7 +178,7 @@ function findLoadBalancer(
       loadBalancer !== undefined &&
       services.some((it) => it.metadata.name === loadBalancer && !isDeleting(it))
     )
-      return { loadBalancer, ...(balancedPorts === undefined ? {} : { balancedPorts }) };
+      return { loadBalancer, ...defined({ balancedPorts }) };
   }
   return { loadBalancer: undefined };
 }

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { readPort } from "#domain/exported-service.ts";
 import { exposedPorts } from "#domain/merge.ts";
@@ -126,7 +127,7 @@ function ownCluster(
   const { ports = [] } = here.services.store.get(key)?.spec ?? {};
   return {
     cluster,
-    ...(weight === undefined ? {} : { weight }),
+    ...defined({ weight }),
     ports: exposedPorts(
       ports.map((it) => readPort(it)),
       imported.map((it) => readPort(it)),

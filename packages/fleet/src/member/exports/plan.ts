@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import { type ModelDoor, writeExportFacts } from "#domain/exported-service.ts";
@@ -117,7 +118,7 @@ function planSpec(
   return {
     ...writeExportFacts(service, doors),
     ...(unitesPorts(view) ? { portPolicy: "Union" as const } : {}),
-    ...(weight === undefined ? {} : { weight }),
+    ...defined({ weight }),
   };
 }
 

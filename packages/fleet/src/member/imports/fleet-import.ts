@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { IMPORT_ANNOTATION, SHARED_IMPORT } from "#api/fairlead.dev/multi-cluster-service.ts";
 import { mailboxName } from "#api/fairlead.dev/cluster-names.ts";
@@ -82,7 +83,7 @@ function askedByServices(session: Session, key: ObjectKey): FleetServiceImport |
       namespace,
       name,
       uid,
-      ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
+      ...defined({ creationTimestamp }),
       ...(isShared ? { annotations: { [IMPORT_ANNOTATION]: SHARED_IMPORT } } : {}),
     },
   };
@@ -163,6 +164,6 @@ function referenceTo(cluster: string, object: FleetServiceImport): ExportedObjec
     uid,
     resourceVersion,
     generation,
-    ...(since === undefined ? {} : { exportedSince: since }),
+    ...defined({ exportedSince: since }),
   };
 }

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { Service, ServicePort, ServiceSpec } from "@fairlead/kube/api/core/v1/types.ts";
 import { LOAD_BALANCER_ANNOTATIONS } from "#api/fairlead.dev/multi-cluster-service.ts";
 import {
@@ -102,7 +103,7 @@ function affinityOf(
   const { sessionAffinityConfig } = status;
   return {
     sessionAffinity: "ClientIP",
-    ...(sessionAffinityConfig === undefined ? {} : { sessionAffinityConfig }),
+    ...defined({ sessionAffinityConfig }),
   };
 }
 

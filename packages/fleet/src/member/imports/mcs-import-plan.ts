@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import { derivedServiceName } from "#api/fairlead.dev/cluster-names.ts";
@@ -73,7 +74,7 @@ function trafficOf({
   "sessionAffinityConfig" | "internalTrafficPolicy" | "trafficDistribution"
 > {
   return {
-    ...(sessionAffinityConfig === undefined ? {} : { sessionAffinityConfig }),
+    ...defined({ sessionAffinityConfig }),
     ...(spec.internalTrafficPolicy === undefined
       ? {}
       : { internalTrafficPolicy: spec.internalTrafficPolicy }),

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { describe, expect, it } from "vitest";
 import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import type {
@@ -205,7 +206,7 @@ describe("a MultiClusterService", () => {
             type: "ClusterSetIP",
             clusters: weights.map((weight, index) => ({
               cluster: `c${index}`,
-              ...(weight === undefined ? {} : { weight }),
+              ...defined({ weight }),
             })),
           },
         }),

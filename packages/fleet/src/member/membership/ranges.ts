@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { MemberClusterStatus } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { type Node, NODES } from "@fairlead/kube/api/core/v1/types.ts";
 import { podRangesOf, rangeProperties, type RangeStatus, serviceRangesOf } from "#domain/ranges.ts";
@@ -34,7 +35,7 @@ function trimmed({ metadata: { name, uid = "", resourceVersion = "" }, spec }: N
   const { podCIDR, podCIDRs } = spec ?? {};
   return {
     metadata: { name, uid, resourceVersion },
-    spec: { ...(podCIDR === undefined ? {} : { podCIDR }), ...(podCIDRs === undefined ? {} : { podCIDRs }) },
+    spec: { ...defined({ podCIDR, podCIDRs }) },
   };
 }
 

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { DaemonSet } from "@fairlead/kube/api/apps/v1/types.ts";
 import type { Node, Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { byText } from "@fairlead/base/text.ts";
@@ -191,9 +192,7 @@ export function planStatus(view: View): StatusPlan {
       numberAvailable,
       numberUnavailable: wanted.length - numberAvailable,
       updatedNumberScheduled: first.filter((pod) => isUpdated(view, pod)).length,
-      ...(generation === undefined ? {} : { observedGeneration: generation }),
-      ...(conditions === undefined ? {} : { conditions }),
-      ...(collisionCount === undefined ? {} : { collisionCount }),
+      ...defined({ observedGeneration: generation, conditions, collisionCount }),
     },
     checkInMs: pending.length === 0 ? undefined : Math.min(...pending),
   };

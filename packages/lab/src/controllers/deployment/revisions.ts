@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { Deployment, ReplicaSet } from "@fairlead/kube/api/apps/v1/types.ts";
 import type { PodTemplateSpec } from "@fairlead/kube/api/core/v1/types.ts";
 import { sameJson } from "@fairlead/base/json.ts";
@@ -97,7 +98,7 @@ export function newSet(deployment: Deployment, replicas: number, notes: SetAnnot
       replicas,
       selector: { ...selector, matchLabels: { ...selector.matchLabels, [HASH_LABEL]: hash } },
       template: { ...template, metadata: { ...template.metadata, labels } },
-      ...(minReadySeconds === undefined ? {} : { minReadySeconds }),
+      ...defined({ minReadySeconds }),
     },
   };
 }

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { Deployment, ReplicaSet, WorkloadCondition } from "@fairlead/kube/api/apps/v1/types.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
 import {
@@ -41,7 +42,7 @@ export function planStatus(view: StatusView): StatusPlan {
       : withCondition(conditions, bare(failure), view.clock);
   const status = {
     ...counts,
-    ...(generation === undefined ? {} : { observedGeneration: generation }),
+    ...defined({ observedGeneration: generation }),
     conditions,
   };
   return { status, deadlineInMs };
@@ -187,7 +188,6 @@ function bare({ type, status, reason, message }: WorkloadCondition): NextConditi
   return {
     type,
     status,
-    ...(reason === undefined ? {} : { reason }),
-    ...(message === undefined ? {} : { message }),
+    ...defined({ reason, message }),
   };
 }

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import {
   type EndpointAddress,
   type Endpoints,
@@ -63,9 +64,7 @@ function endpointOf({ ip, hostname, nodeName, targetRef }: EndpointAddress, read
   return {
     addresses: [ip],
     conditions: { ready },
-    ...(hostname === undefined ? {} : { hostname }),
-    ...(nodeName === undefined ? {} : { nodeName }),
-    ...(targetRef === undefined ? {} : { targetRef }),
+    ...defined({ hostname, nodeName, targetRef }),
   };
 }
 

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { IPFamily, Node, Pod, Service, ServicePort } from "@fairlead/kube/api/core/v1/types.ts";
 import type { Endpoint, EndpointPort } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { byText } from "@fairlead/base/text.ts";
@@ -69,7 +70,7 @@ function portsFor(service: Service, pod: Pod): EndpointPort[] {
     // A pod that has no port of that name does not serve this one; it may serve the others.
     if (number === undefined) return [];
     const { name = "", protocol = "TCP", appProtocol } = port;
-    return [{ name, protocol, port: number, ...(appProtocol === undefined ? {} : { appProtocol }) }];
+    return [{ name, protocol, port: number, ...defined({ appProtocol }) }];
   });
 }
 
@@ -100,14 +101,14 @@ function endpointOf(
     ...(hostname !== "" && subdomain === service.metadata.name ? { hostname } : {}),
     targetRef: { kind: "Pod", namespace, name, uid },
     ...place,
-    ...(hints === undefined ? {} : { hints }),
+    ...defined({ hints }),
   };
 }
 
 function placeOf(pod: Pod, node: Node | undefined): Pick<Endpoint, "nodeName" | "zone"> {
   const { nodeName = "" } = pod.spec ?? {};
   const zone = node?.metadata.labels?.[ZONE_LABEL];
-  return { ...(nodeName === "" ? {} : { nodeName }), ...(zone === undefined ? {} : { zone }) };
+  return { ...(nodeName === "" ? {} : { nodeName }), ...defined({ zone }) };
 }
 
 function conditionsOf(service: Service, pod: Pod) {

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { Job, JobCondition, JobStatus } from "@fairlead/kube/api/batch/v1/types.ts";
 import { timestamp } from "@fairlead/kube/objects/conditions.ts";
 import { judgeFailure } from "./policies.ts";
@@ -33,7 +34,7 @@ export function planStatus(view: JobView, tally: Tally, next: Next): StatusPlan 
   const { startTime: _, ...before } = job.status ?? {};
   const status = {
     ...before,
-    ...definedOnly({ startTime: startOf(job, suspension, now) }),
+    ...defined({ startTime: startOf(job, suspension, now) }),
     ...(final?.type === "Complete" ? { completionTime: now } : {}),
     ...next.after,
     ...countsOf(job, tally),
@@ -125,7 +126,7 @@ function finalOf({ type, reason, message }: Outcome, now: string): JobCondition 
     status: "True",
     lastProbeTime: now,
     lastTransitionTime: now,
-    ...definedOnly({ reason, message }),
+    ...defined({ reason, message }),
   };
 }
 
@@ -159,10 +160,4 @@ function startOf(job: Job, suspension: Suspension | undefined, now: string): str
   if (suspension !== undefined) return suspension.condition.status === "True" ? undefined : now;
   const isSuspended = job.spec?.suspend === true;
   return job.status?.startTime ?? (isSuspended ? undefined : now);
-}
-
-function definedOnly<T extends object>(fields: T): { [Key in keyof T]?: NonNullable<T[Key]> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
-    [Key in keyof T]?: NonNullable<T[Key]>;
-  };
 }

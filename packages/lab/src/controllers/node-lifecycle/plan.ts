@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { Node, NodeCondition, Pod, Taint } from "@fairlead/kube/api/core/v1/types.ts";
 import type { Clock } from "@fairlead/base/clock.ts";
 import { findCondition, setCondition, timestamp } from "@fairlead/kube/objects/conditions.ts";
@@ -30,7 +31,7 @@ export function silentConditions(node: Node, clock: Clock): NodeCondition[] {
       status: "Unknown" as const,
       reason,
       message,
-      ...(heartbeat === undefined ? {} : { lastHeartbeatTime: heartbeat }),
+      ...defined({ lastHeartbeatTime: heartbeat }),
     };
     conditions = setCondition<NodeCondition>(conditions, next, clock);
   }

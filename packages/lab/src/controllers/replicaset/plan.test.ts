@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { describe, expect, it } from "vitest";
 import type { ReplicaSet } from "@fairlead/kube/api/apps/v1/types.ts";
 import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
@@ -13,7 +14,7 @@ function replicaSet(replicas: number, minReadySeconds?: number): ReplicaSet {
   const template = { metadata: { labels: { app: "web", tier: "front" } } };
   return {
     metadata: { name: "rs", namespace: "work", uid: "rs-1", generation: 7 },
-    spec: { replicas, selector, template, ...(minReadySeconds === undefined ? {} : { minReadySeconds }) },
+    spec: { replicas, selector, template, ...defined({ minReadySeconds }) },
   };
 }
 

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { ReplicaSet, WorkloadCondition } from "@fairlead/kube/api/apps/v1/types.ts";
 import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
@@ -91,7 +92,7 @@ export function planStatus(
       readyReplicas: counted.filter(isReady).length,
       availableReplicas: waits.filter((ms) => ms === 0).length,
       terminatingReplicas: own.filter((pod) => isDeleting(pod) && !isTerminal(pod)).length,
-      ...(generation === undefined ? {} : { observedGeneration: generation }),
+      ...defined({ observedGeneration: generation }),
       ...(at.conditions.length === 0 ? {} : { conditions: at.conditions }),
     },
     checkInMs: pending.length === 0 ? undefined : Math.min(...pending),

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { CountedObject, GroupResource } from "@fairlead/kube/quota/types.ts";
 import { fieldsAt, itemsAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
 import { type Resource, resource as resourceAt } from "@fairlead/kube/api/meta/resource.ts";
@@ -117,9 +118,7 @@ function namesOnly({ apiVersion, kind, metadata }: CountedObject): CountedObject
     kind,
     metadata: {
       name,
-      ...(namespace === undefined ? {} : { namespace }),
-      ...(uid === undefined ? {} : { uid }),
-      ...(resourceVersion === undefined ? {} : { resourceVersion }),
+      ...defined({ namespace, uid, resourceVersion }),
     },
   };
 }

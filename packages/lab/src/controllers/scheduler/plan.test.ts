@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Node, Pod, PodSpec, Taint, Toleration } from "@fairlead/kube/api/core/v1/types.ts";
@@ -18,8 +19,7 @@ interface NodeParts {
 function node(name: string, parts: NodeParts = {}): NodeView {
   const { pods = [], ready = true, labels = {}, taints, unschedulable, room } = parts;
   const spec = {
-    ...(taints === undefined ? {} : { taints }),
-    ...(unschedulable === undefined ? {} : { unschedulable }),
+    ...defined({ taints, unschedulable }),
   };
   const conditions = [{ type: "Ready", status: ready ? ("True" as const) : ("False" as const) }];
   const object: Node = {
@@ -105,7 +105,7 @@ describe("a pod", () => {
     const init = (cpu: string, restartPolicy?: "Always") => ({
       name: cpu,
       resources: { requests: { cpu } },
-      ...(restartPolicy === undefined ? {} : { restartPolicy }),
+      ...defined({ restartPolicy }),
     });
     const spec = { ...asking({ cpu: "1" }), initContainers: [init("3"), init("1", "Always"), init("2500m")] };
     expect(requestsOf(pod(spec)).get("cpu")).toBe(3500);
@@ -116,7 +116,7 @@ describe("a pod", () => {
       containers: [
         {
           name: "c",
-          ports: [{ containerPort: 80, hostPort: 80, ...(hostIP === undefined ? {} : { hostIP }) }],
+          ports: [{ containerPort: 80, hostPort: 80, ...defined({ hostIP }) }],
         },
       ],
     });

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { StatefulSet } from "@fairlead/kube/api/apps/v1/types.ts";
 import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
@@ -144,7 +145,7 @@ export function planStatus(view: View): StatusPlan {
       availableReplicas: waits.length - pending.length,
       ...rollout(view, ready.length),
       collisionCount: 0,
-      ...(generation === undefined ? {} : { observedGeneration: generation }),
+      ...defined({ observedGeneration: generation }),
       ...(set.status?.conditions === undefined ? {} : { conditions: set.status.conditions }),
     },
     checkInMs: pending.length === 0 ? undefined : Math.min(...pending),

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import {
   closeSync,
   constants,
@@ -275,7 +276,7 @@ function exitOf(
   const said = terminationMessage(folder, { code, fallsBackToLogs });
   if (code !== undefined) {
     const reason = code === 0 ? "Completed" : "Error";
-    return { code, reason, ...(said === undefined ? {} : { message: said }), atMs };
+    return { code, reason, ...defined({ message: said }), atMs };
   }
   const message = "The process that held the container was killed, and the exit code with it";
   return { code: 137, reason: "ContainerStatusUnknown", message, atMs };

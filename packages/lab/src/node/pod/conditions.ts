@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type { ContainerStatus, Pod, PodCondition } from "@fairlead/kube/api/core/v1/types.ts";
 import { timestamp } from "@fairlead/kube/objects/conditions.ts";
 import type { Phase } from "./phase.ts";
@@ -104,7 +105,7 @@ function condition(type: string, wanted: Wanted, { pod, nowMs }: ConditionsInput
   const { generation } = pod.metadata;
   return {
     type,
-    ...(generation === undefined ? {} : { observedGeneration: generation }),
+    ...defined({ observedGeneration: generation }),
     ...wanted,
     lastTransitionTime: since ?? timestamp(nowMs),
   };

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { describe, expect, it } from "vitest";
 import type { Container, Pod, PodSpec } from "@fairlead/kube/api/core/v1/types.ts";
 import type { ContainerExit, ContainerView } from "../container/runtime.ts";
@@ -34,7 +35,7 @@ function report(
   const pod: Pod = {
     metadata: { name: "p", namespace: "n", generation: 3 },
     spec: { containers: [{ name: "a", image: "busybox:1" }], ...spec },
-    ...(before === undefined ? {} : { status: before }),
+    ...defined({ status: before }),
   };
   return podStatus({
     pod,

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { createHash } from "node:crypto";
 import type { Container, ContainerState, ContainerStatus, Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { timestamp } from "@fairlead/kube/objects/conditions.ts";
@@ -73,7 +74,7 @@ function lastingOf(pod: Pod, nowMs: number): Partial<PodStatus> {
   return {
     startTime: pod.status?.startTime ?? timestamp(nowMs),
     qosClass: pod.status?.qosClass ?? qosClass(pod),
-    ...(generation === undefined ? {} : { observedGeneration: generation }),
+    ...defined({ observedGeneration: generation }),
   };
 }
 
@@ -162,7 +163,7 @@ function stateOf(run: ContainerView): ContainerState {
     terminated: {
       exitCode: code,
       reason,
-      ...(message === undefined ? {} : { message }),
+      ...defined({ message }),
       startedAt,
       finishedAt: timestamp(atMs),
       containerID: containerId(run),

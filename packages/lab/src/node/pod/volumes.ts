@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import type {
   DownwardFile,
   KeyToPath,
@@ -167,7 +168,7 @@ function chosenFiles(
     return Object.entries(data).map(([path, content]) => [path, { content }] as const);
   return wish.items.flatMap(({ key, path, mode }) => {
     const content = Object.hasOwn(data, key) ? data[key] : undefined;
-    if (content !== undefined) return [[path, { content, ...(mode === undefined ? {} : { mode }) }] as const];
+    if (content !== undefined) return [[path, { content, ...defined({ mode }) }] as const];
     if (wish.optional === true) return [];
     throw new ConfigError(`references non-existent ${kind === "secret" ? "secret" : "config"} key: ${key}`);
   });

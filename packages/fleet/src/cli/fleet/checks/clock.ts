@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { request } from "node:https";
 import type { Clock } from "@fairlead/base/clock.ts";
 import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
@@ -39,8 +40,7 @@ function readDate(config: ClusterConfig, signal: AbortSignal): Promise<string | 
         signal,
         timeout: ANSWER_TIMEOUT_MS,
         agent: false,
-        ...(ca === undefined ? {} : { ca }),
-        ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
+        ...defined({ ca, servername: tlsServerName }),
         ...(insecureSkipTlsVerify === true ? { rejectUnauthorized: false } : {}),
       },
       (answer) => {

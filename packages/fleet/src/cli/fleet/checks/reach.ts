@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { request } from "node:https";
 import { withoutTrailing } from "@fairlead/base/text.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
@@ -16,7 +17,7 @@ export function reachHub(
   return new Promise((resolve, reject) => {
     const asked = request(
       `${withoutTrailing(server, "/")}/version`,
-      { signal, timeout: timeoutMs, agent: false, ...(ca === undefined ? {} : { ca }) },
+      { signal, timeout: timeoutMs, agent: false, ...defined({ ca }) },
       (answer) => {
         answer.resume();
         resolve(`${server} answers (${answer.statusCode}), and its certificate is valid`);

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { describe, expect, it } from "vitest";
 import type { Deployment } from "@fairlead/kube/api/apps/v1/types.ts";
 import type { CoreEvent, Pod } from "@fairlead/kube/api/core/v1/types.ts";
@@ -9,7 +10,7 @@ function deployment(status: Deployment["status"], replicas = 2): Deployment {
   return {
     metadata: { name: "agent", generation: 3 },
     spec: { replicas, selector: {}, template },
-    ...(status === undefined ? {} : { status }),
+    ...defined({ status }),
   };
 }
 

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createSecureServer } from "node:https";
 import { type AddressInfo, createServer as createTcpServer } from "node:net";
@@ -15,7 +16,7 @@ const monitor = (more: Partial<Monitor>): Monitor => ({
 let asked: Pick<IncomingMessage, "method" | "url" | "headers"> | undefined;
 let answer: (response: ServerResponse) => void;
 const server = createServer(({ method, url, headers }, response) => {
-  asked = { ...(method === undefined ? {} : { method }), ...(url === undefined ? {} : { url }), headers };
+  asked = { ...defined({ method, url }), headers };
   answer(response);
 });
 const mute = createTcpServer(() => {});
@@ -113,7 +114,7 @@ describe("what a profile leaves out of its monitor", () => {
     [{ intervalInSeconds: 10 as const }, { timeoutInSeconds: 9 }],
     [{ intervalInSeconds: 10 as const, timeoutInSeconds: 5 }, { timeoutInSeconds: 5 }],
   ])("of %j is filled in", (monitorConfig, expected) => {
-    const spec = { resourceGroup: "any", ...(monitorConfig === undefined ? {} : { monitorConfig }) };
+    const spec = { resourceGroup: "any", ...defined({ monitorConfig }) };
     expect(monitorOf({ metadata: { name: "web" }, spec })).toMatchObject(expected);
   });
 });

@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { randomInt } from "node:crypto";
 import { connect } from "node:net";
 import type { Clock } from "@fairlead/base/clock.ts";
@@ -80,7 +81,7 @@ export class Primary {
   }
 
   #failure(what: string, cause?: Error): FleetError {
-    const options = { retriable: true, ...(cause === undefined ? {} : { cause }) };
+    const options = { retriable: true, ...defined({ cause }) };
     return new FleetError("API_UNAVAILABLE", `DNS server ${this.name}: ${what}`, options);
   }
 }
