@@ -212,7 +212,7 @@ describe("fairlead dns check", () => {
   it("fails where they are not, and says who was asked for what", LIMIT, async () => {
     const refused = await check("--server", `127.0.0.1:${clusterPort}`, "--zone", "other.local");
     expect(refused.exitCode).toBe(1);
-    expect(refused.stderr).toMatch(/127\.0\.0\.1:\d+ does not answer for other\.local as it has to/);
+    expect(refused.stderr).toMatch(/127\.0\.0\.1:\d+ does not answer for other\.local:/);
   });
 });
 

@@ -4,7 +4,7 @@ import type { Metrics } from "./metrics.ts";
 /** The `process_*` metrics that Prometheus' client libraries agree on. What the platform does not tell is left out. */
 export function createProcessMetrics(metrics: Metrics): Disposable {
   const named = (suffix: string, help: string) => ({ name: `process_${suffix}`, help });
-  const cpu = metrics.counter(named("cpu_seconds_total", "Time on processors, of user and system."));
+  const cpu = metrics.counter(named("cpu_seconds_total", "CPU time, user and system."));
   const gauges = {
     resident: metrics.gauge(named("resident_memory_bytes", "Resident memory.")),
     virtual: metrics.gauge(named("virtual_memory_bytes", "Virtual memory.")),
@@ -13,7 +13,7 @@ export function createProcessMetrics(metrics: Metrics): Disposable {
     heap: metrics.gauge({ name: "nodejs_heap_size_used_bytes", help: "Used part of the heap." }),
   };
   metrics
-    .gauge(named("start_time_seconds", "When the process began, since the Unix epoch."))
+    .gauge(named("start_time_seconds", "Start time, since the Unix epoch."))
     .set({}, performance.timeOrigin / 1000);
   let countedSeconds = 0;
   return metrics.onRender(() => {

@@ -263,9 +263,9 @@ function createMeters(metrics: Metrics, name: string, state: () => QueueState) {
     labels: ["name", "controller"],
   });
   const seconds = (suffix: string, help: string) => ({ ...named(suffix, help), buckets: DURATION_BUCKETS });
-  const depth = metrics.gauge(named("depth", "Keys that wait to be worked on."));
+  const depth = metrics.gauge(named("depth", "Keys that wait to be processed."));
   const adds = metrics.counter(named("adds_total", "Keys added."));
-  const retries = metrics.counter(named("retries_total", "Keys that are tried again after a failure."));
+  const retries = metrics.counter(named("retries_total", "Retries of keys after a failure."));
   const queued = metrics.histogram(seconds("queue_duration_seconds", "How long a key waits."));
   const worked = metrics.histogram(seconds("work_duration_seconds", "How long the work on a key takes."));
   const unfinished = metrics.gauge(

@@ -27,11 +27,11 @@ export async function untilServed(
   } catch (error) {
     if (hasCode(error, "ABORTED")) throw error;
     if (!hasCode(error, "API_UNAVAILABLE", "API_TIMEOUT")) {
-      deps.log.debug("definitions cannot be read", { crd: key, error: messageOf(error) });
+      deps.log.debug("cannot read a CRD", { crd: key, error: messageOf(error) });
       return;
     }
   }
-  deps.log.info("waiting for a kind to be installed", { crd: key });
+  deps.log.info("waiting for a CRD to be installed", { crd: key });
   await using informer = createInformer(
     client,
     CUSTOM_RESOURCE_DEFINITIONS,

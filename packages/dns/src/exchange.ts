@@ -155,7 +155,7 @@ function timedOut(server: SocketAddress): FleetError {
 }
 
 function unreachable(server: SocketAddress, cause?: Error): FleetError {
-  return new FleetError("API_UNAVAILABLE", `the DNS server ${formatSocketAddress(server)} cannot be asked`, {
+  return new FleetError("API_UNAVAILABLE", `cannot reach the DNS server ${formatSocketAddress(server)}`, {
     retriable: true,
     ...defined({ cause }),
   });

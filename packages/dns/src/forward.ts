@@ -59,7 +59,7 @@ export function createForward(options: ForwardOptions, deps: RuntimeDeps): Forwa
       return isAnswer ? answerOf(message, domain) : undefined;
     } catch (error) {
       const fields = { domain, server: formatSocketAddress(server), error: messageOf(error) };
-      deps.log.debug("a DNS server gave no answer", fields);
+      deps.log.debug("a DNS server did not answer", fields);
       return undefined;
     }
   }

@@ -38,7 +38,7 @@ export function createResponder({ resolve, isRecursive, meters, log }: Responder
 
   /** One query that cannot be answered must not cost others theirs. */
   function giveUp(query: Message, error: unknown, transport: Transport): Buffer {
-    log.error("a query could not be answered", { error: messageOf(error) });
+    log.error("cannot answer a query", { error: messageOf(error) });
     return finish(query, failure(RCODE.SERVFAIL), transport);
   }
 

@@ -36,7 +36,7 @@ export interface DnsServer extends AsyncDisposable {
 export async function startDnsServer(options: DnsServerOptions): Promise<DnsServer> {
   const { listen, log } = options;
   if (listen.length === 0)
-    throw new FleetError("OPTION_INVALID", "a DNS server needs an address to listen on");
+    throw new FleetError("OPTION_INVALID", "a DNS server requires an address to listen on");
   await using stack = new AsyncDisposableStack();
   const addresses: SocketAddress[] = [];
   for (const address of listen) {

@@ -27,7 +27,7 @@ export async function serveUdp(options: UdpOptions): Promise<{ readonly port: nu
     if (!isOpen) return;
     // An answer that cannot be sent is lost like any datagram: the client asks again.
     socket.send(answer, to.port, to.address, (error) => {
-      if (error !== null) log.debug("an answer could not be sent", { error: error.message });
+      if (error !== null) log.debug("cannot send an answer", { error: error.message });
     });
   };
   const sendLater = async (answer: Promise<Buffer | undefined>, to: RemoteInfo): Promise<void> => {

@@ -91,7 +91,7 @@ async function ensureAuthority(dir: string, clock: Clock): Promise<CertificatePa
   if (belongTogether(pair)) return pair;
   throw new FleetError(
     "OPTION_INVALID",
-    `ca.crt and ca.key in ${dir} do not belong together, or one of them is damaged: restore both`,
+    `ca.crt and ca.key in ${dir} do not match, or one of them is damaged; restore both`,
   );
 }
 

@@ -63,10 +63,10 @@ function elementAt(bytes: Buffer, start: number): Element {
   const first = bytes[start + 1];
   // Tag numbers above 30 take further bytes; X.509 has none.
   if (tag === undefined || first === undefined || (tag & 0x1f) === 0x1f)
-    throw new DerError("ASN.1 is cut off");
+    throw new DerError("ASN.1 data is truncated");
   const { length, size } = first < 0x80 ? { length: first, size: 1 } : longLength(bytes, start + 1, first);
   const from = start + 1 + size;
-  if (from + length > bytes.length) throw new DerError("ASN.1 is cut off");
+  if (from + length > bytes.length) throw new DerError("ASN.1 data is truncated");
   return { tag, content: bytes.subarray(from, from + length), raw: bytes.subarray(start, from + length) };
 }
 

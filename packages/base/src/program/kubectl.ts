@@ -13,7 +13,7 @@ export function findKubectl(tools: string = toolsFolder()): string {
   if (found !== undefined) return found;
   throw new FleetError(
     "LAB_UNSUPPORTED",
-    "there is no kubectl on the PATH. Install it, or run this from a checkout on x86-64, which brings its own.",
+    "cannot find kubectl in PATH; install it, or run this from a checkout on x86-64, which includes it",
   );
 }
 

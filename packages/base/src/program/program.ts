@@ -66,7 +66,7 @@ export async function runProgram(
   } catch (error) {
     if (stop.signal.aborted) return;
     if (process.stderr.isTTY) process.stderr.write(`fairlead ${name}: ${messageOf(error)}\n`);
-    else log.error("the program ends with an error", { error: messageOf(error) });
+    else log.error("program failed", { error: messageOf(error) });
     process.exitCode = exitCodeOf(error);
   } finally {
     clearInterval(keepAlive);

@@ -27,7 +27,7 @@ export function decodeMessage(bytes: Uint8Array): Message {
   const [questionCount, answerCount, authorityCount, additionalCount] = counts;
   const least =
     questionCount * MIN_QUESTION_BYTES + (answerCount + authorityCount + additionalCount) * MIN_RECORD_BYTES;
-  if (least > reader.left) throw malformed("its counts promise more than it holds", reader.at);
+  if (least > reader.left) throw malformed("its counts exceed its size", reader.at);
   const questions = readQuestions(reader, questionCount);
   const noEdns = (): never => {
     throw malformed("an OPT record is outside the additional section", reader.at);
@@ -36,10 +36,10 @@ export function decodeMessage(bytes: Uint8Array): Message {
   const authorities = readRecords(reader, authorityCount, noEdns);
   let opt: OptRecord | undefined;
   const additionals = readRecords(reader, additionalCount, (found) => {
-    if (opt !== undefined) throw malformed("there is a second OPT record", reader.at);
+    if (opt !== undefined) throw malformed("it has more than one OPT record", reader.at);
     opt = found;
   });
-  if (reader.left > 0) throw malformed("bytes are left over", reader.at);
+  if (reader.left > 0) throw malformed("it has trailing bytes", reader.at);
   const message = { ...header, questions, answers, authorities, additionals };
   if (opt === undefined) return message;
   return { ...message, rcode: header.rcode | (opt.rcodeHigh << 4), edns: opt.edns };
@@ -97,7 +97,7 @@ function readRecords(
     const ttl = reader.u32();
     const length = reader.u16();
     const end = reader.at + length;
-    if (length > reader.left) throw malformed("a record ends behind the message", reader.at);
+    if (length > reader.left) throw malformed("a record ends after the message", reader.at);
     if (type === TYPE.OPT) onOpt(readOpt(reader, { name, udpSize: classCode, ttl, end }));
     else {
       // A TTL with the sign bit set counts as zero (RFC 2181, section 8).
@@ -108,7 +108,7 @@ function readRecords(
         data: isBare(classCode, length) ? bare(type) : readData(reader, type, end),
       });
     }
-    if (reader.at !== end) throw malformed("the data of a record is not as long as it says", reader.at);
+    if (reader.at !== end) throw malformed("the data of a record does not have the stated length", reader.at);
   }
   return records;
 }
@@ -175,7 +175,7 @@ interface OptFields {
 
 /** OPT keeps the UDP size in the class, and the upper rcode bits, version and flags in the TTL (RFC 6891, section 6.1). */
 function readOpt(reader: MessageReader, { name, udpSize, ttl, end }: OptFields): OptRecord {
-  if (name !== ".") throw malformed("an OPT record does not belong to the root", reader.at);
+  if (name !== ".") throw malformed("the name of an OPT record is not the root", reader.at);
   const options: EdnsOption[] = [];
   while (reader.at < end) {
     const code = reader.u16();

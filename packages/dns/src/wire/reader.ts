@@ -30,7 +30,7 @@ export class MessageReader {
 
   u8(): number {
     const value = this.#bytes[this.at];
-    if (value === undefined) throw malformed("it ends too early", this.at);
+    if (value === undefined) throw malformed("it is truncated", this.at);
     this.at += 1;
     return value;
   }
@@ -83,7 +83,7 @@ export class MessageReader {
         runStart = at;
         continue;
       }
-      if (length > 63) throw malformed("a label is of a reserved kind", at);
+      if (length > 63) throw malformed("a label has a reserved type", at);
       const end = at + 1 + length;
       if (length === 0) {
         this.at = resumeAt < 0 ? end : resumeAt;
@@ -91,7 +91,7 @@ export class MessageReader {
       }
       wireBytes += length + 1;
       if (wireBytes > MAX_NAME_BYTES) throw malformed("a name is longer than 255 bytes", at);
-      if (end > this.#bytes.length) throw malformed("a label ends behind the message", at);
+      if (end > this.#bytes.length) throw malformed("a label ends after the message", at);
       text += `${labelText(this.#bytes, at + 1, end)}.`;
       at = end;
     }
@@ -101,16 +101,16 @@ export class MessageReader {
   #pointerAt(at: number, before: number): number {
     const target = (this.#byteAt(at) & 0x3f) * 0x100 + this.#byteAt(at + 1);
     if (target >= HEADER_BYTES && target < before) return target;
-    throw malformed("a pointer does not lead back", at);
+    throw malformed("a pointer does not point backwards", at);
   }
 
   #byteAt(at: number): number {
     const value = this.#bytes[at];
-    if (value === undefined) throw malformed("it ends too early", at);
+    if (value === undefined) throw malformed("it is truncated", at);
     return value;
   }
 
   #need(length: number): void {
-    if (length > this.left) throw malformed("it ends too early", this.at);
+    if (length > this.left) throw malformed("it is truncated", this.at);
   }
 }

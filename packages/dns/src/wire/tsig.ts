@@ -181,7 +181,7 @@ function findTsig(bytes: Buffer): { readonly start: number; readonly tsig: Tsig 
   const length = reader.u16();
   const end = reader.at + length;
   const tsig = readTsig(reader, key);
-  if (reader.at !== end) throw malformed("a signature is not as long as it says", reader.at);
+  if (reader.at !== end) throw malformed("a signature does not have the stated length", reader.at);
   return { start, tsig };
 }
 

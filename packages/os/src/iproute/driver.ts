@@ -56,7 +56,7 @@ export async function applyNetwork(
     await runIpLines(lines, options);
     count += lines.length;
   }
-  throw new FleetError("EXEC_FAILED", `someone else changes the network of ${devices.join(", ")}`, {
+  throw new FleetError("EXEC_FAILED", `another program keeps changing the network of ${devices.join(", ")}`, {
     retriable: true,
   });
 }

@@ -79,7 +79,7 @@ function objects(text: string): readonly Record<string, unknown>[] {
   try {
     return list(JSON.parse(text));
   } catch (cause) {
-    throw new FleetError("EXEC_FAILED", "ip printed something that is not JSON", { cause });
+    throw new FleetError("EXEC_FAILED", "the output of ip is not JSON", { cause });
   }
 }
 

@@ -70,5 +70,8 @@ function unsigned(type: DataType, text: string, max: number): number {
 }
 
 function invalidPart(type: DataType, text: string): FleetError {
-  return new FleetError("OPTION_INVALID", `${JSON.stringify(text.slice(0, 64))} is no ${type} of nftables`);
+  return new FleetError(
+    "OPTION_INVALID",
+    `${JSON.stringify(text.slice(0, 64))} is not a valid nftables ${type}`,
+  );
 }

@@ -31,10 +31,10 @@ function items(text: string): readonly Record<string, unknown>[] {
   try {
     answer = JSON.parse(text);
   } catch (cause) {
-    throw new FleetError("NFT_FAILED", "nft printed something that is not JSON", { cause });
+    throw new FleetError("NFT_FAILED", "the output of nft is not JSON", { cause });
   }
   const list = isObject(answer) ? answer["nftables"] : undefined;
-  if (!Array.isArray(list)) throw new FleetError("NFT_FAILED", "nft printed JSON without a ruleset");
+  if (!Array.isArray(list)) throw new FleetError("NFT_FAILED", "the output of nft has no ruleset");
   return list.filter((it) => isObject(it));
 }
 

@@ -45,13 +45,13 @@ export function chainRef(name: string): NftWord {
  */
 export function checkName(name: string): string {
   if (NAME.test(name)) return name;
-  throw new FleetError("OPTION_INVALID", `not a name of nftables: ${JSON.stringify(name)}`);
+  throw new FleetError("OPTION_INVALID", `not a valid nftables name: ${JSON.stringify(name)}`);
 }
 
 function wordText(word: NftWord | number): string {
   if (typeof word !== "number") return word.word;
   if (Number.isInteger(word) && word >= 0 && word <= 0xffff_ffff) return String(word);
-  throw new FleetError("OPTION_INVALID", `not a number of nftables: ${word}`);
+  throw new FleetError("OPTION_INVALID", `not a valid nftables number: ${word}`);
 }
 
 const COMMENT_PREFIX = "fl:";
