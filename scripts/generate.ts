@@ -10,6 +10,7 @@ import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { chartFiles } from "./chart-files.ts";
 import { crdManifests } from "./crd-manifests.ts";
+import { cliReference } from "./generate/cli-reference.ts";
 import { trimDefinitions } from "./generate/definitions.ts";
 import { readInputs, type Inputs } from "./generate/inputs.ts";
 import { servedDefinitions } from "./generate/kinds.ts";
@@ -45,7 +46,7 @@ function readOr(path: string, otherwise: string): string {
   }
 }
 
-function main(): number {
+async function main(): Promise<number> {
   const { values, positionals } = parseArgs({
     options: { check: { type: "boolean" } },
     allowPositionals: true,
@@ -60,6 +61,7 @@ function main(): number {
     ...[...crdManifests()].map(([name, text]) => [`docs/reference/crds/${name}`, text] as const),
     ...chartFiles(),
     ...rbacManifests(),
+    ["docs/reference/cli.md", await cliReference()] as const,
   ];
   const stale = files.filter(([path, text]) => readOr(join(root, path), "") !== text);
   for (const [path, text] of stale) {
@@ -75,4 +77,4 @@ function main(): number {
   return isCheck && stale.length > 0 ? 1 : 0;
 }
 
-process.exitCode = main();
+process.exitCode = await main();

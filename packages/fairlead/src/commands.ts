@@ -1,4 +1,5 @@
 import { Command, type CommandUnknownOpts } from "@commander-js/extra-typings";
+import { EXAMPLES } from "./examples.ts";
 
 /** The commands of the one executable, each in a module that is loaded only when it is asked for. */
 
@@ -112,11 +113,11 @@ export async function loadCommand(name: string, entry: Entry): Promise<Command> 
   const made = (await entry.load()).command();
   if (!(made instanceof Command)) throw new TypeError(`${name} is not a Command`);
   made.name(entry.isProgram === true ? name : `fairlead ${name}`);
-  teachManners(made, made.name());
+  teachManners(made, made.name(), [name]);
   return made;
 }
 
-function teachManners(command: Command | CommandUnknownOpts, name: string): void {
+function teachManners(command: Command | CommandUnknownOpts, name: string, words: readonly string[]): void {
   command.exitOverride();
   command.configureOutput({
     outputError: (text, write) => {
@@ -128,5 +129,12 @@ function teachManners(command: Command | CommandUnknownOpts, name: string): void
       write(`${name}: ${said}. Run "${name} --help" for its flags.\n`);
     },
   });
-  for (const it of command.commands) teachManners(it, `${name} ${it.name()}`);
+  command.addHelpText("after", examplesOf(words));
+  for (const it of command.commands) teachManners(it, `${name} ${it.name()}`, [...words, it.name()]);
+}
+
+function examplesOf(words: readonly string[]): string {
+  const examples = EXAMPLES[words.join(" ")] ?? [];
+  if (examples.length === 0) return "";
+  return `\n${examples.length === 1 ? "Example" : "Examples"}:\n${examples.map((it) => `  ${it}`).join("\n")}`;
 }

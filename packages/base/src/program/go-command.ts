@@ -10,6 +10,8 @@ import type { LogLevel } from "#log.ts";
 export interface GoFlag<Value> {
   readonly help: string;
   readonly value: Value;
+  /** The default as the help shows it; default: the value. */
+  readonly shown?: string;
   readonly parse: (text: string) => Value;
   readonly isBool: boolean;
   /** Taken so that manifests need no change; not told of in the help. */
@@ -39,7 +41,7 @@ export function goDuration(text: string, help: string): GoFlag<number> {
     if (ms === undefined) throw new InvalidArgumentError("It must be a duration, such as 15m or 2s.");
     return ms;
   };
-  return { help: `${help} (default: ${text})`, value: parse(text), parse, isBool: false };
+  return { help, value: parse(text), shown: text, parse, isBool: false };
 }
 
 /** A flag that may be given several times. */
@@ -112,7 +114,7 @@ export function goCommand<F extends Flags>(
   const options = Object.entries({ ...it.flags, ...KLOG }).map(([name, flag]) => {
     const option = new Option(`--${name} ${flag.isBool ? "[bool]" : "<value>"}`, flag.help)
       .argParser(flag.parse)
-      .default(flag.value);
+      .default(flag.value, flag.shown);
     if (flag.isBool) option.preset("true");
     if (flag.isHidden === true) option.hideHelp();
     command.addOption(option);

@@ -1,0 +1,61 @@
+/** Examples in the help and in the reference of each command, by what people type after "fairlead". */
+export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
+  lab: ["fairlead lab up", "fairlead lab down"],
+  "lab up": ["fairlead lab up", "fairlead lab up --name small --members 2 --nodes 1"],
+  "lab down": ["fairlead lab down", "fairlead lab down --all --yes"],
+  "lab list": ["fairlead lab list"],
+  "lab status": ["fairlead lab status", "fairlead lab status -o json"],
+  "lab logs": ["fairlead lab logs member-1/apiserver --tail 20"],
+  "lab kubectl": ["fairlead lab kubectl member-1 get pods -A"],
+  "lab kubeconfig": ["export KUBECONFIG=$(fairlead lab kubeconfig)"],
+  "lab shell": ["fairlead lab shell member-1", "fairlead lab shell member-1-node-1 ip route"],
+  "lab kill": ["fairlead lab kill member-2", "fairlead lab kill link/member-1"],
+  "lab restore": ["fairlead lab restore member-2"],
+  join: [
+    "fairlead join member-1 --hub-context hub --member-context member-1 --dry-run",
+    "fairlead join member-1 --hub-context hub --member-context member-1",
+  ],
+  leave: ["fairlead leave member-1 --hub-context hub --member-context member-1"],
+  drain: ["fairlead drain member-1 --hub-context hub", "fairlead drain member-1 --hub-context hub --undo"],
+  status: ["fairlead status --hub-context hub", "fairlead status --hub-context hub -o wide"],
+  version: ["fairlead version --client", "fairlead version --hub-context hub -o yaml"],
+  completion: ["source <(fairlead completion bash)", "fairlead completion fish | source"],
+  hub: ["fairlead hub --kubeconfig hub.kubeconfig --metrics 127.0.0.1:8080"],
+  member: ["fairlead member --kubeconfig member.kubeconfig --metrics 127.0.0.1:8080"],
+  "hub-net-controller-manager": ["fairlead hub-net-controller-manager --kubeconfig hub.kubeconfig --v 4"],
+  "member-net-controller-manager": [
+    "MEMBER_CLUSTER_NAME=member-1 fairlead member-net-controller-manager --kubeconfig member.kubeconfig",
+  ],
+  "mcs-controller-manager": [
+    "MEMBER_CLUSTER_NAME=member-1 fairlead mcs-controller-manager --kubeconfig member.kubeconfig",
+  ],
+  "net-crd-installer": ["fairlead net-crd-installer --mode member --kubeconfig member.kubeconfig"],
+  dns: ["fairlead dns --kubeconfig member.kubeconfig --listen 10.96.0.53:53"],
+  "dns check": ["fairlead dns check --server 10.96.0.10 --name kubernetes.default.svc"],
+  "dns setup": [
+    "fairlead dns setup --context member-1 --dry-run",
+    "fairlead dns setup --context member-1 --undo",
+  ],
+  crds: ["fairlead crds print --role hub"],
+  "crds install": ["fairlead crds install --role member --context member-1"],
+  "crds check": ["fairlead crds check --role hub --context hub"],
+  "crds print": ["fairlead crds print --role member | kubectl --context member-1 apply --server-side -f -"],
+  apiserver: ["fairlead apiserver --data ./data --port 6443"],
+  envtest: ["fairlead envtest use --print path"],
+  "envtest use": ["export KUBEBUILDER_ASSETS=$(fairlead envtest use --print path)"],
+  "envtest list": ["fairlead envtest list"],
+  "envtest path": ["fairlead envtest path --bin-dir ./assets"],
+};
+
+/** With which codes commands and programs end. */
+export const EXIT_CODES: readonly (readonly [code: number, meaning: string])[] = [
+  [0, "The command succeeded."],
+  [1, "The command failed; the message says why."],
+  [2, "The command line is invalid: an unknown command, flag or value (`OPTION_INVALID`)."],
+  [
+    3,
+    "`fairlead status` only: it could read the fleet, and the hub or a member is not healthy. Drained members, conflicts and invalid exports do not count.",
+  ],
+  [130, "The command was interrupted by Ctrl-C."],
+  [141, "The reader of the output has gone, as in `fairlead crds print --role hub | head`."],
+];
