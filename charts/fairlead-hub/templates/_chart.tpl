@@ -1,4 +1,4 @@
-{{/* What this chart runs, in the words of the programs. */}}
+{{/* Flags of the programs of this chart. */}}
 {{- define "fairlead.role" -}}
 hub
 {{- end }}
@@ -16,7 +16,7 @@ hub
 {{- $seconds -}}
 {{- end }}
 
-{{/* The programs of this chart whose metrics are read. */}}
+{{/* The programs of this chart with metrics. */}}
 {{- define "fairlead.components" -}}
 {{- if and .Values.trafficManager.enabled .Values.trafficManager.dns.enabled -}}
 [hub, dns]
@@ -25,7 +25,7 @@ hub
 {{- end -}}
 {{- end }}
 
-{{/* Whether another DNS server is kept up to date. Argument: trafficManager. */}}
+{{/* True if the hub updates another DNS server. Argument: trafficManager. */}}
 {{- define "fairlead.updates" -}}
 {{- and .enabled (eq .provider "rfc2136") -}}
 {{- end }}

@@ -1,10 +1,10 @@
-{{/* What both charts share. The two copies are the same, which a test holds. */}}
+{{/* Templates that both charts share. A test checks that the two copies are the same. */}}
 
 {{- define "fairlead.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end }}
 
-{{/* Room is left for the longest suffix. */}}
+{{/* Leaves room for the longest suffix. */}}
 {{- define "fairlead.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
@@ -46,7 +46,7 @@ app.kubernetes.io/part-of: fairlead
 {{- default (printf "%s-sa" (include "fairlead.fullname" .)) .Values.serviceAccount.name -}}
 {{- end }}
 
-{{/* logVerbosity is how the charts of fleet-networking say it: 4 and more is what they log for finding faults. */}}
+{{/* logVerbosity is a value of the charts of fleet-networking: 4 and more is their level for debugging. */}}
 {{- define "fairlead.logLevel" -}}
 {{- if .Values.logLevel -}}
 {{- .Values.logLevel -}}
@@ -57,7 +57,7 @@ info
 {{- end -}}
 {{- end }}
 
-{{/* Pod Security Standard "restricted", and more: nothing but the program's own user, and no file that it could change. */}}
+{{/* Pod Security Standard "restricted", and in addition a fixed user and a read-only file system. */}}
 {{- define "fairlead.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 65532
@@ -77,7 +77,7 @@ seccompProfile:
   type: RuntimeDefault
 {{- end }}
 
-{{/* Where pods go. Argument: root, and component, whose copies are kept apart. */}}
+{{/* Scheduling of pods. Arguments: root, and component, whose replicas are spread. */}}
 {{- define "fairlead.placement" -}}
 {{- $root := .root -}}
 {{- $at := .values -}}
@@ -127,13 +127,13 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* Rules of one role, out of the file that is made from what the programs do. Arguments: root, rules. */}}
+{{/* Rules of one role, from the file that is generated from the programs' declarations. Arguments: root, rules. */}}
 {{- define "fairlead.rules" -}}
 {{- $rules := .root.Files.Get "files/rules.yaml" | fromYaml -}}
 {{- toYaml (required (printf "files/rules.yaml has no %s" .rules) (get $rules .rules)) -}}
 {{- end }}
 
-{{/* Values that the charts of fleet-networking have and that nothing here stands for. */}}
+{{/* Values of the charts of fleet-networking that have no effect here. */}}
 {{- define "fairlead.ignored" -}}
 {{- $ignored := list -}}
 {{- range tuple "crdInstaller" "azureCloudConfig" "enableTrafficManagerFeature" "refreshtoken" "azure" "enableNetworkingFeatures" -}}

@@ -1,9 +1,9 @@
-{{/* What this chart runs, in the words of the programs. */}}
+{{/* Flags of the programs of this chart. */}}
 {{- define "fairlead.role" -}}
 member
 {{- end }}
 
-{{/* The programs of this chart whose metrics are read. */}}
+{{/* The programs of this chart with metrics. */}}
 {{- define "fairlead.components" -}}
 {{- if .Values.dns.enabled -}}
 [member, dns]
