@@ -7,7 +7,7 @@ import { issueAuthority, issueClientCertificate, issueServerCertificate } from "
 import type { CertificatePair } from "@fairlead/base/pki/keys.ts";
 import { type Answer, startTestServer, TestClient, type TestServer } from "./support.ts";
 
-/** Who is let in, as whom, and to what: over TLS, as clients see it. */
+/** Authentication and authorization over TLS, from the point of view of clients. */
 
 const RBAC = "/apis/rbac.authorization.k8s.io/v1";
 const WHOAMI = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -84,7 +84,7 @@ describe("a client certificate", () => {
     for (const { json } of answers) expect(json.status["userInfo"]).toMatchObject({ username: "ada" });
   });
 
-  it("that ends lets nobody in from then on, over a connection that was opened before", async () => {
+  it("is rejected once it has expired, even on an established connection", async () => {
     const days = 1;
     const ago = new FakeClock(Date.now() - days * 86_400_000 + 2000);
     const client = clientWith(
@@ -94,7 +94,7 @@ describe("a client certificate", () => {
     await expect.poll(async () => (await whoami(client)).code, { timeout: 10_000 }).toBe(401);
   });
 
-  it("of another authority, out of date, or made for servers lets nobody in", async () => {
+  it("is rejected if it is of another authority, expired, or for servers", async () => {
     const stranger = await issueAuthority({ commonName: "kubernetes" });
     const past = new FakeClock(Date.UTC(2020, 0, 1));
     const bad = [
@@ -108,7 +108,7 @@ describe("a client certificate", () => {
     }
   });
 
-  it("without a name stands for nobody", async () => {
+  it("without a name does not authenticate a user", async () => {
     const { code, json } = await whoami(await clientFor("", "system:masters"));
     expect(code).toBe(403);
     expect(json.message).toContain('User "system:anonymous" cannot create');
@@ -128,7 +128,7 @@ describe("without credentials", () => {
 });
 
 describe("a user without bindings", () => {
-  it("may read what is served and who they are, and is told exactly what is missing otherwise", async () => {
+  it("may read discovery and their own identity, and other requests report the missing permission", async () => {
     const client = await clientFor("eve");
     for (const path of ["/api", "/apis", "/openapi/v3", "/version"]) {
       expect((await client.call("GET", path)).code).toBe(200);

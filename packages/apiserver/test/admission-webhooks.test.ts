@@ -217,7 +217,7 @@ describe("a validating webhook", () => {
     ]);
   });
 
-  it("decides on the state that is written: what changed meanwhile is shown to it again", async () => {
+  it("decides on the state that is written: after a concurrent change it is called again", async () => {
     await createMap("raced");
     let isFirst = true;
     await using configured = await configure("Validating", {}, async (review) => {
@@ -244,8 +244,8 @@ describe("a validating webhook", () => {
     ]);
   });
 
-  it("without side effects on dry runs is told of them", async () => {
-    // v1 has no webhooks that admit to side effects; what such a one says in a dry run is for NoneOnDryRun alone.
+  it("without side effects on dry runs is called for dry runs", async () => {
+    // v1 does not allow webhooks with side effects; only the value NoneOnDryRun says how a dry run is handled.
     await using configured = await configure("Validating", { sideEffects: "NoneOnDryRun" });
     expect((await createMap("dry", "?dryRun=All")).code).toBe(201);
     expect(configured.asked()[0]?.request["dryRun"]).toBe(true);

@@ -82,7 +82,7 @@ describe("the audit log", () => {
     expect(events.map((it) => it.stage)).toEqual(["RequestReceived", "ResponseStarted", "ResponseComplete"]);
   });
 
-  it("says that somebody was not let in", async () => {
+  it("records a request that was not authenticated", async () => {
     const headers = { "Audit-Id": "stranger", Authorization: "Bearer unknown-token" };
     await test.call("GET", "/api", { anonymous: true, headers });
     const [event] = await eventsOf("stranger", 1);

@@ -276,7 +276,7 @@ describe("an approver that may only approve (CVE-2026-4740)", () => {
     expect((await statusOf(name)).certificate).toBeUndefined();
   });
 
-  it("hands out no administrator, whoever asks and whoever approves", async () => {
+  it("issues no certificate for an administrator, regardless of the requester and the approver", async () => {
     const { pem } = await ask("O=system:masters,CN=root");
     expect((await send("masters", pem)).json.message).toContain("with system:masters group is not allowed");
     const kubelet = await send("masters", pem, { signer: "kubernetes.io/kube-apiserver-client-kubelet" });
@@ -294,8 +294,8 @@ describe("an approver that may only approve (CVE-2026-4740)", () => {
   });
 });
 
-describe("what is no request for a certificate", () => {
-  it("is refused: another's signature, another block, a name with a line of its own", async () => {
+describe("an invalid certificate request", () => {
+  it("is rejected: with the signature of another request, another PEM block, a name with a line break", async () => {
     const one = await ask("CN=one");
     const two = await ask("CN=two");
     const [body, other] = [one, two].map((it) => it.pem.split("\n").slice(1, -2).join("\n"));

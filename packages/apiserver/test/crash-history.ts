@@ -29,7 +29,7 @@ interface Event {
   readonly data: string;
 }
 
-/** All that clients of a server were told, against which the server that comes after it is held. */
+/** Everything that clients of a server received, to check the server that runs after it. */
 export class History {
   /** Writes that were acknowledged. */
   acknowledged = 0;
@@ -40,7 +40,7 @@ export class History {
   #events: Event[] = [];
   /** Where this server's life began. */
   #start = 1;
-  /** Newest revision that anybody has seen. */
+  /** Newest revision that any client has received. */
   #newest = 1;
   #counter = 0;
 
@@ -94,7 +94,7 @@ export class History {
     }
   }
 
-  /** An object as somebody was shown it. The answer to a delete carries none. */
+  /** Records an object that a client received. The answer to a delete does not contain one. */
   #see(object: Json): void {
     if (object.kind === "Status") return;
     const state = stateOf(object);

@@ -7,8 +7,8 @@ import { History, type Operation } from "./crash-history.ts";
 import { launchProgram, type Program } from "./program.ts";
 
 /**
- * A server that is killed (SIGKILL) at any moment: what it acknowledged is there when it starts again, and nobody has
- * seen, by a read or a watch, what is not.
+ * A server that is killed (SIGKILL) at any moment: everything it acknowledged exists after the next start, and no client has
+ * received, by a read or a watch, anything that does not exist.
  *
  * `CRASHES` raises the number of crashes; a crash takes a second.
  */

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type Answer, type Json, startTestServer, type TestServer } from "./support.ts";
 
-/** Custom resources: from the definition that makes them to the one that takes them away. */
+/** Custom resources: from the creation of the definition to its deletion. */
 
 const CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const MERGE = "application/merge-patch+json";

@@ -87,7 +87,7 @@ const body = fc.oneof(
   fc.uint8Array({ maxLength: 40 }).map((it) => Buffer.concat([Buffer.from("k8s\0"), it])),
 );
 
-/** What a real server answers with 500 and no reason, too: a patch that does not fit, a revision that is none. */
+/** Requests to which kube-apiserver, too, answers 500 without a reason: a patch that does not fit, an invalid revision. */
 const FAILURES_OF_THE_CLIENT = [
   /^failed to create typed patch object \(/,
   /does not contain declared merge key: /,
@@ -101,7 +101,7 @@ function isInternal(answer: { readonly code: number; readonly json: unknown }): 
   return reason !== undefined || !FAILURES_OF_THE_CLIENT.some((it) => it.test(message));
 }
 
-it("no request whatever is answered by an internal error, and every refusal is a Status, or of a path that nobody serves", async () => {
+it("no request causes an internal error, and every rejection is a Status, except for paths that are not served", async () => {
   await using test = await startTestServer();
   await fc.assert(
     fc.asyncProperty(

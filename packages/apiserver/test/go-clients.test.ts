@@ -156,7 +156,7 @@ describe.skipIf(OBSTACLE !== "")(OBSTACLE === "" ? "Go programs" : OBSTACLE, () 
     expect(await apply.end()).toBe(0);
   });
 
-  it("run a controller-runtime manager: owned objects come, come back, and go; finalizers hold until they are let go", async () => {
+  it("run a controller-runtime manager: owned objects are created, recreated and deleted; finalizers hold until they are removed", async () => {
     const manager = talk("manager");
     const secret = "/api/v1/namespaces/go/secrets/source";
     const labels = { copy: "yes" };

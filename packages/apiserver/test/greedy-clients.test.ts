@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FakeClock } from "@fairlead/base/clock.fake.ts";
 import { type Answer, type CallOptions, startTestServer, type TestServer } from "./support.ts";
 
-/** What one client holds on to is taken from nobody else, and not for long. */
+/** A client that holds resources of the server does not take them from other clients, and cannot hold them for long. */
 
 const USERS = ["alice", "bob", "member"];
 const NAMESPACE = "/api/v1/namespaces/default";
@@ -58,7 +58,7 @@ function request(user: string, line: string, further: readonly string[] = []): s
   return `${lines.join("\r\n")}\r\n\r\n`;
 }
 
-/** What is under way, beside the question for it. */
+/** Requests in flight, except the request for this metric. */
 async function inflight(kind: string): Promise<number> {
   const { text } = await test.call("GET", "/metrics");
   const line = new RegExp(`^apiserver_current_inflight_requests\\{request_kind="${kind}"\\} (\\d+)`, "m");
@@ -110,13 +110,13 @@ describe("bodies that come too slowly", () => {
   });
 });
 
-describe("answers that nobody reads", () => {
+describe("answers that the client does not read", () => {
   beforeEach(async () => {
     for (let at = 0; at < 8; at += 1)
       await test.call("POST", `${NAMESPACE}/configmaps`, { body: configMap(`large-${at}`, 900_000) });
   });
 
-  it("take no room from others, and give back their own in the end", async () => {
+  it("take no room from other users, and release their own in the end", async () => {
     for (let at = 0; at < 20; at += 1) await open(request("bob", `GET ${NAMESPACE}/configmaps`));
     await expect.poll(() => inflight("readOnly"), WAIT).toBe(2);
     await expectServed();
@@ -126,7 +126,7 @@ describe("answers that nobody reads", () => {
     expect((await as("bob", "GET", `${NAMESPACE}/configmaps/small`)).code).toBe(200);
   });
 
-  it("give back their room when the client goes, also those that wait behind another one", async () => {
+  it("release their room when the client disconnects, also those that wait behind another one", async () => {
     const line = `GET ${NAMESPACE}/configmaps`;
     const socket = await open(request("alice", line) + request("alice", line) + request("bob", line));
     await expect.poll(() => inflight("readOnly"), WAIT).toBeGreaterThan(0);

@@ -225,8 +225,8 @@ describe("a bootstrap token", () => {
   it.each<[string, Record<string, string>]>([
     ["another secret", { "token-secret": "fedcba9876543210" }],
     ["no usage for authentication", { "usage-bootstrap-authentication": "false" }],
-    ["a time that is none", { expiration: "tomorrow" }],
-    ["a group that is none of joining machines", { "auth-extra-groups": "system:masters" }],
+    ["an invalid time", { expiration: "tomorrow" }],
+    ["a group without the prefix system:bootstrappers", { "auth-extra-groups": "system:masters" }],
   ])("is refused with %s", async (_what, data) => {
     await secret(data);
     expect((await join()).code).toBe(401);
@@ -267,7 +267,7 @@ describe("a ServiceAccount's token", () => {
     expect(payload.sub).toBe("system:serviceaccount:default:robot");
   });
 
-  it("may read these as any ServiceAccount may, and nobody else", async () => {
+  it("may read the issuer's keys like any ServiceAccount, unlike other users", async () => {
     const accounts = "/api/v1/namespaces/default/serviceaccounts";
     await test.call("POST", accounts, { body: { metadata: { name: "reader" } } });
     const { json } = await test.call("POST", `${accounts}/reader/token`, { body: {} });

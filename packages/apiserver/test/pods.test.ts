@@ -53,7 +53,7 @@ describe("pods", () => {
       headers,
     });
     const other = { ...pod("other").spec, serviceAccountName: "other" };
-    // It is answered at once: nobody makes other accounts by themselves.
+    // It is answered at once: no controller creates other accounts.
     expect(
       (await test.call("POST", `${inFresh}/pods`, { body: { ...pod("other"), spec: other } })).code,
     ).toBe(403);
@@ -84,7 +84,7 @@ describe("pods", () => {
     expect((await post("/pods/absent/binding", { ...binding, metadata: { name: "absent" } })).code).toBe(404);
   });
 
-  it("stay for their grace period until their kubelet lets them go, and go at once without a node", async () => {
+  it("terminate for their grace period until their kubelet deletes them, and are deleted at once without a node", async () => {
     await makePod("unscheduled");
     await test.call("DELETE", `${NAMESPACE}/pods/unscheduled`);
     expect((await get("unscheduled")).code).toBe(404);

@@ -533,7 +533,7 @@ describe("the rest of the surface", () => {
     },
   );
 
-  it("tells namespaces' own subresources from what lies in them", async () => {
+  it("distinguishes subresources of a namespace from resources in it", async () => {
     expect((await get(`/api/v1/namespaces/${namespace}/status`)).json.kind).toBe("Namespace");
     expect((await get("/api/v1/namespaces/absent/configmaps")).json.items).toEqual([]);
     expect((await get("/api/v1/nonsense")).json).toMatchObject({

@@ -28,7 +28,7 @@ export interface RealServer extends AsyncDisposable {
 export const NO_ASSETS =
   "KUBEBUILDER_ASSETS names no folder with kube-apiserver and etcd: fetch them with setup-envtest, or build them";
 
-/** Folder of the binaries, or undefined where there is none. */
+/** Directory of the binaries; undefined if not installed. */
 export function realAssets(): string | undefined {
   const assets = process.env["KUBEBUILDER_ASSETS"] ?? "";
   const isComplete = ["kube-apiserver", "etcd"].every((it) => existsSync(join(assets, it)));

@@ -54,7 +54,7 @@ describe("bad input is refused with a Status, and nothing is stored", () => {
       { code: 400 },
     ],
     [
-      "a key that stands twice under Strict",
+      "a duplicate key under Strict",
       () =>
         post(
           maps("?fieldValidation=Strict"),

@@ -37,7 +37,7 @@ describe("a restarted server", () => {
     }
   });
 
-  it("has the same objects under the same revisions, and goes on counting", async () => {
+  it("has the same objects under the same revisions, and continues counting revisions", async () => {
     const before = await (async () => {
       await using test = await startTestServer({ dataDir: dir, journal: "sqlite" });
       await test.call("POST", CONFIG_MAPS, { body: configMap("kept", { a: "1" }) });
@@ -57,7 +57,7 @@ describe("a restarted server", () => {
     );
   });
 
-  it("lets a watch go on from where it was", async () => {
+  it("lets a watch resume from its last revision", async () => {
     const from = await (async () => {
       await using test = await startTestServer({ dataDir: dir, journal: "sqlite" });
       const list = await test.call("GET", CONFIG_MAPS);
@@ -95,7 +95,7 @@ describe("a restarted server", () => {
     expect(refused.json).toMatchObject({ code: 422, details: { causes: [{ field: "spec.clusterIPs" }] } });
   });
 
-  it("writes nothing by itself when it starts again as it was, and tells where it is when that changed", async () => {
+  it("writes nothing on a restart without changes, and publishes its address if that changed", async () => {
     const open = (port: number, advertiseAddress: string): ReturnType<typeof startTestServer> =>
       startTestServer({ dataDir: dir, journal: "sqlite", port, advertiseAddress });
     const first = await open(0, "192.0.2.1");
@@ -153,7 +153,7 @@ describe("a killed server", () => {
     return program;
   }
 
-  it("has lost nothing that any of its writers was told is stored", async () => {
+  it("has lost no acknowledged write", async () => {
     const first = await launch();
     const acknowledged = new Map<string, string>();
     const deleting = new Set<string>();
@@ -185,7 +185,7 @@ describe("a killed server", () => {
     const found = new Map(json.items.map(({ metadata }) => [metadata.name, metadata.resourceVersion]));
     for (const [name, revision] of acknowledged) {
       if (deleted.has(name)) expect.soft(found.has(name), `${name} was deleted`).toBe(false);
-      // A delete that was under way may have been stored without anybody having been told.
+      // A delete in flight may have been stored without having been acknowledged.
       else if (found.has(name) || !deleting.has(name)) expect.soft(found.get(name), name).toBe(revision);
     }
     second.client.close();

@@ -47,7 +47,7 @@ function begin(server: ApiServer, method: string, path: string, body?: string): 
 }
 
 describe("a server that stops", () => {
-  it("says first that it is not ready, and serves on for as long as it was told", async () => {
+  it("first becomes unready, and keeps serving for the configured time", async () => {
     const clock = new FakeClock(Date.now());
     await using test = await startTestServer({ clock, shutdownDelayMs: 5000 });
     const closed = test.server.close();
@@ -93,7 +93,7 @@ describe("a server that stops", () => {
     expect(types).toEqual(["ADDED"]);
   });
 
-  it("may be told to twice", async () => {
+  it("may be closed twice", async () => {
     const test = await startTestServer();
     await Promise.all([test.server.close(), test.server.close()]);
     await test[Symbol.asyncDispose]();

@@ -14,7 +14,7 @@ const ROOT = join(import.meta.dirname, "..", "..", "..");
 const TOOLS = join(ROOT, "node_modules", ".tools");
 const CANDIDATES = [join(TOOLS, "kubectl"), process.env["KUBECTL"] ?? ""];
 
-/** Path of kubectl, or undefined where there is none. */
+/** Path of kubectl; undefined if not installed. */
 export const KUBECTL = CANDIDATES.find((it) => it !== "" && existsSync(it));
 /** kubectl 1.31 and Helm 3, or undefined where they are not. */
 export const OLDER_KUBECTL = present(join(TOOLS, "older", "kubectl"));
@@ -113,7 +113,7 @@ export interface Answer {
   readonly code: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;
-  /** The parsed body; empty where it is no JSON. */
+  /** The parsed body; empty if it is not JSON. */
   readonly json: Json;
 }
 
@@ -142,14 +142,14 @@ export interface Json {
 
 export class TestClient {
   readonly #server: Pick<ApiServer, "port" | "ca" | "admin">;
-  readonly #agents: { readonly admin: Agent; readonly nobody: Agent };
+  readonly #agents: { readonly admin: Agent; readonly anonymous: Agent };
 
   constructor(server: Pick<ApiServer, "port" | "ca" | "admin">) {
     this.#server = server;
     const { ca, admin } = server;
     this.#agents = {
       admin: new Agent({ keepAlive: true, ca, cert: admin.cert, key: admin.key }),
-      nobody: new Agent({ keepAlive: true, ca }),
+      anonymous: new Agent({ keepAlive: true, ca }),
     };
   }
 
@@ -157,7 +157,7 @@ export class TestClient {
     const { body, headers = {}, anonymous = false } = options;
     const bytes = typeof body === "string" || Buffer.isBuffer(body) ? body : JSON.stringify(body);
     return new Promise((resolve, reject) => {
-      const agent = anonymous ? this.#agents.nobody : this.#agents.admin;
+      const agent = anonymous ? this.#agents.anonymous : this.#agents.admin;
       // Node does not say by itself how long the body of a DELETE is.
       const type =
         bytes === undefined
@@ -188,7 +188,7 @@ export class TestClient {
 
   close(): void {
     this.#agents.admin.destroy();
-    this.#agents.nobody.destroy();
+    this.#agents.anonymous.destroy();
   }
 }
 

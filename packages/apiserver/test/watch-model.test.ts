@@ -37,7 +37,7 @@ interface Received {
   readonly object: ApiObject;
 }
 
-/** A socket that takes as many writes as it is told, and then says that it is full. */
+/** A socket that accepts a set number of writes, and then reports that it is full. */
 class SlowSink implements WatchSink {
   readonly events: Received[] = [];
   isEnded = false;

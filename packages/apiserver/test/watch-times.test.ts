@@ -9,7 +9,7 @@ interface Line {
   readonly object: { readonly kind: string; readonly metadata: { readonly resourceVersion: string } };
 }
 
-it("a quiet watch is told how far it has come, each minute and before it ends", async () => {
+it("an idle watch receives a bookmark each minute and before it ends", async () => {
   // Certificates are checked against the real time.
   const clock = new FakeClock(Date.now());
   await using test = await startTestServer({ clock });

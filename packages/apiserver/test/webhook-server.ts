@@ -2,7 +2,7 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { issueAuthority, issueServerCertificate } from "@fairlead/base/pki/issue.ts";
 
-/** A webhook for tests: answers what it is told to, and keeps what it was asked. */
+/** A webhook for tests: returns the configured answers, and records its requests. */
 
 /** An AdmissionReview or ConversionReview. */
 export interface Review {

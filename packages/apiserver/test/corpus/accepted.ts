@@ -22,7 +22,7 @@ export const ACCEPTED: readonly Acceptance[] = [
         `3 GET ${MAPS}: body.message: *`,
         `4 GET ${MAPS}/a: body.message: *`,
       ],
-      "rarely/what stands in atomic lists of a configuration": [
+      "rarely/values in atomic lists of a configuration": [
         "2 PATCH /api/v1/namespaces/$ns/serviceaccounts/a?fieldManager=m: body.message: *",
         "4 PATCH /apis/apps/v1/namespaces/$ns/deployments/a?fieldManager=m: body.message: *",
       ],
@@ -179,7 +179,7 @@ export const ACCEPTED: readonly Acceptance[] = [
       "rarely/transport: methods, marks and paths that are odd": [`1 POST ${MAPS}: body.message: *`],
       "content/media types of errors": [`4 POST ${MAPS}: body.message: *`],
       "deletion/delete options are checked": [`8 DELETE ${MAPS}/a: body.message: *`],
-      "errors/bodies that are no object": [
+      "errors/bodies that are not objects": [
         ...[1, 2, 3, 5, 6, 7, 9, 10, 11, 14, 15, 17, 19, 20, 21, 22].map(
           (it) => `${it} POST ${MAPS}: body.message: *`,
         ),
@@ -208,7 +208,7 @@ export const ACCEPTED: readonly Acceptance[] = [
         ...[2, 6].map((it) => `${it} GET /apis: body.message: *`),
         "7 GET /apis/apps: body.message: *",
       ],
-      "errors/answers that nobody can give": [
+      "errors/media types that cannot be produced": [
         ...[1, 2].flatMap((it) => [
           `${it} GET ${MAPS}: body.message: *`,
           `${it} GET ${MAPS}: body.details: {}*`,
@@ -229,7 +229,7 @@ export const ACCEPTED: readonly Acceptance[] = [
     reason: "Content negotiation of lists is the same as elsewhere",
     differences: {
       "rarely/transport: methods, marks and paths that are odd": [`4 GET ${MAPS}: *`],
-      "errors/answers that nobody can give": [`7 GET ${MAPS}: *`],
+      "errors/media types that cannot be produced": [`7 GET ${MAPS}: *`],
     },
   },
   {
@@ -263,12 +263,12 @@ export const ACCEPTED: readonly Acceptance[] = [
   {
     reason: "Duplicate keys are reported with their path",
     differences: {
-      "field-validation/keys of a custom resource that stand twice": [
+      "field-validation/duplicate keys of a custom resource": [
         `5 POST ${INSTANCES}?fieldValidation=Strict: body.message: *`,
         `6 POST ${INSTANCES}?fieldValidation=Warn: headers.Warning: *`,
         `8 POST ${INSTANCES}?fieldManager=m: headers.Warning: *`,
       ],
-      "field-validation/keys that stand twice in YAML": [
+      "field-validation/duplicate keys in YAML": [
         `1 POST ${MAPS}?fieldValidation=Strict: body.message: *`,
         ...["2 POST *Warn", "4 POST *fieldManager=m"].flatMap((it) => [
           `${it}: headers.Warning[0]: *`,

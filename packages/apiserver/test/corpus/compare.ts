@@ -19,7 +19,7 @@ export function differences(recorded: readonly Answer[], answers: readonly Answe
     const request = ours?.request ?? real?.request ?? "";
     if (real?.request !== ours?.request) {
       lines.push(
-        `${index + 1} ${request}: the recording is of another request (${real?.request ?? "none"}): record anew`,
+        `${index + 1} ${request}: the recording has another request (${real?.request ?? "none"}); record it again`,
       );
       return lines;
     }

@@ -36,7 +36,7 @@ describe.each([...new Set(scenarios.map((it) => it.area))])("%s", (area) => {
   });
 });
 
-/** What is to be mended or accepted. */
+/** Differences to fix or to accept. */
 async function findings(scenario: Scenario, recording: Recording): Promise<readonly string[]> {
   try {
     const answers = await played.get(scenario);

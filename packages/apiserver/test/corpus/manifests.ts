@@ -9,7 +9,7 @@ export interface KindOfManifest {
   readonly kind: string;
   readonly resource: string;
   readonly namespaced: boolean;
-  /** Everything beside apiVersion, kind and metadata. */
+  /** Everything except apiVersion, kind and metadata. */
   readonly content: Readonly<Record<string, unknown>>;
 }
 

@@ -1,6 +1,6 @@
 import { isObject } from "@fairlead/base/json.ts";
 
-/** The values that `$name` and `$name.path` stand for. A word that has no value here is no placeholder (`$patch` of a merge, say). */
+/** The values of `$name` and `$name.path`. A word without a value is not a placeholder (for example `$patch` of a merge). */
 export class Placeholders {
   readonly #values: Map<string, unknown>;
 

@@ -20,7 +20,7 @@ export function playAll(
   void run(scenarios, settle);
   return new Map(
     [...started].map(([scenario, { promise }]) => {
-      // Whoever asks for the answers later is told.
+      // Callers that await the answers later receive the error.
       promise.catch(() => {});
       return [scenario, promise];
     }),

@@ -70,8 +70,7 @@ class Player {
     let answer = { incoming, text: await readText(incoming) };
     const deadline = Date.now() + PATIENCE;
     while (step.until?.(parseBody(answer)) === false) {
-      if (Date.now() > deadline)
-        throw new Error(`${describe(step)}: waited in vain; at last: ${answer.text}`);
+      if (Date.now() > deadline) throw new Error(`${describe(step)}: timed out; last answer: ${answer.text}`);
       await delay(BETWEEN_TRIES);
       const again = await this.#target.open(request);
       answer = { incoming: again, text: await readText(again) };
@@ -133,14 +132,14 @@ class Player {
 
   async #watch(step: Step, { events, during }: NonNullable<Step["watch"]>, incoming: IncomingMessage) {
     const received: unknown[] = [];
-    let meanwhile: readonly Answer[] = [];
+    let others: readonly Answer[] = [];
     const silence = setTimeout(() => incoming.destroy(), PATIENCE);
     try {
       const reading = readEvents(incoming, events, (event) => {
         silence.refresh();
         received.push(event);
       });
-      meanwhile = await this.playAll(during);
+      others = await this.playAll(during);
       await reading;
     } finally {
       clearTimeout(silence);
@@ -149,7 +148,7 @@ class Player {
     const { body: _, ...answer } = this.#recorded({ ...step, view: () => undefined }, incoming, undefined);
     // The objects of the steps that caused the events are named first, whichever arrived first.
     const seen = received.map((it) => normalise(step.view === undefined ? it : step.view(it), this.#tokens));
-    return [...meanwhile, { ...answer, events: seen }];
+    return [...others, { ...answer, events: seen }];
   }
 }
 

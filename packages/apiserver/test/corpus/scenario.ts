@@ -28,7 +28,7 @@ export interface StepOptions {
   /** Bearer token in place of the admin's credentials; "" sends none at all. */
   readonly token?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Headers of the answer to compare beside those that always are. */
+  /** Headers of the answer to compare in addition to those that are always compared. */
   readonly keep?: readonly string[];
   /** Play it, insist that it succeeds, and neither record nor compare the answer. */
   readonly unrecorded?: boolean;

@@ -53,7 +53,7 @@ export class Tokens {
     for (const [time] of text.matchAll(TIME)) this.#sentSeconds.add(secondOf(time));
   }
 
-  /** Gives `text` a name, wherever it stands from now on. */
+  /** Replaces `text` by a name wherever it occurs from now on. */
   learn(text: string, name: string): void {
     if (!this.#names.has(text)) this.#names.set(text, `<${name} ${this.#count(name)}>`);
   }

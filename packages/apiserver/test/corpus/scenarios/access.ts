@@ -42,7 +42,7 @@ function csr(name: string, spec: object): object {
   };
 }
 
-/** What a user may do: the same with the times and the like cut off. */
+/** The permissions of a user, without times and other values that vary. */
 function rulesOf(body: unknown): unknown {
   const { status } = body as { status: { resourceRules: { resources: string[] }[]; incomplete: boolean } };
   return {
@@ -59,7 +59,7 @@ function requesterless(body: unknown): unknown {
 }
 
 export const scenarios = area("access", [
-  scenario("somebody with a role may do what it says and nothing else", [
+  scenario("a user with a role may do what its rules allow and nothing else", [
     given(post(ROLES, { metadata: { name: "reader" }, rules: [READER] })),
     post(BINDINGS, { metadata: { name: "ada" }, ...BIND_ADA }),
     get(MAPS, ADA),
@@ -74,15 +74,16 @@ export const scenarios = area("access", [
     get("/metrics", ADA),
     get("/unknown/path", ADA),
     send("POST", "/version", ADA),
+    // prose: upstream (recorded)
     get(`${MAPS}?watch=true`, { ...ADA, as: "nobody-$id" }),
   ]),
-  scenario("whoever is not known is anonymous", [
+  scenario("a request without credentials is anonymous", [
     get("/api/v1/namespaces/default", { token: "" }),
     get("/version", { token: "", view: () => ({}) }),
     get("/healthz", { token: "" }),
     get("/api", { token: "wrong" }),
   ]),
-  scenario("nobody gives away more than they have", [
+  scenario("users can only grant permissions that they have", [
     given(
       post(ROLES, {
         metadata: { name: "manager" },
@@ -113,7 +114,7 @@ export const scenarios = area("access", [
     }),
     patch("merge", `${BINDINGS}/a`, { roleRef: { name: "other" } }),
   ]),
-  scenario("what somebody may do can be asked", [
+  scenario("the permissions of a user can be reviewed", [
     given(
       post(ROLES, { metadata: { name: "reader" }, rules: [READER] }),
       post(BINDINGS, { metadata: { name: "ada" }, ...BIND_ADA }),
@@ -182,7 +183,7 @@ export const scenarios = area("access", [
     post(`${AUTHORIZATION}/selfsubjectrulesreviews`, { spec: {} }, ADA),
     get(`${AUTHORIZATION}/selfsubjectaccessreviews`),
   ]),
-  scenario("somebody may act as another with permission for it", [
+  scenario("a user may impersonate another with permission", [
     post(`${AUTHENTICATION}/selfsubjectreviews`, {}, { as: "ada", groups: ["devs"] }),
     post(
       `${AUTHENTICATION}/selfsubjectreviews`,

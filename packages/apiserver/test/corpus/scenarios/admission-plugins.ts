@@ -19,7 +19,7 @@ const limited = (limits: object): object => ({
   spec: { limits: [limits] },
 });
 
-/** The reader of `kind: ConfigMap` has no part in it; what is told of a pod is its containers and annotations. */
+/** Without `kind: ConfigMap`, which the webhook does not read; of a pod only its containers and annotations. */
 const seen = (body: unknown): unknown => {
   const { kind, message, reason, code, details, metadata, spec } = body as Record<string, unknown> & {
     metadata: { annotations?: unknown };

@@ -95,11 +95,12 @@ export const scenarios = area("admission-policies", [
     patch("merge", `${MAPS}/a`, { data: { b: "1" } }),
     get(MAPS),
   ]),
-  scenario("a policy sees old objects, deletions and who asks", [
+  scenario("a policy sees old objects, deletions and the user", [
     inForce({
       validations: [
         {
           expression: "request.operation != 'UPDATE' || object.data.size() >= oldObject.data.size()",
+          // prose: upstream (recorded)
           message: "nothing is taken away",
         },
         { expression: "request.operation != 'DELETE' || oldObject.data.keep != 'yes'", message: "is kept" },

@@ -236,7 +236,7 @@ const all = area("allocators", [
     other(named("10.0.0.161", 30_061)),
     cleared,
   ]),
-  scenario("addresses and ports are given back", [
+  scenario("addresses and ports are released", [
     given(
       post(
         SERVICES,

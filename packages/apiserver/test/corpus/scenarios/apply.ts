@@ -1,7 +1,7 @@
 import { definition, WIDGETS, widgetDefinition } from "../definitions.ts";
 import { area, get, given, patch, post, put, scenario, type Step } from "../scenario.ts";
 
-/** Server-side apply (KEP-555), strategic merge and JSON patches: what comes out, and who owns it afterwards. */
+/** Server-side apply (KEP-555), strategic merge and JSON patches: results and field ownership. */
 
 const MAPS = "/api/v1/namespaces/$ns/configmaps";
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/$ns/deployments";
@@ -118,7 +118,7 @@ export const scenarios = area("apply", [
     applied(`${MAPS}/a`, map({ x: "1", y: "1" }), { by: "one", force: true }),
     patch("json", `${MAPS}/a?fieldManager=four`, [{ op: "remove", path: "/data/n" }]),
   ]),
-  scenario("an object that nobody tracked belongs to a manager of its own", [
+  scenario("the fields of an untracked object get a manager of their own", [
     given(post(`${MAPS}?fieldManager=one`, map({ x: "1" }))),
     patch("merge", `${MAPS}/a?fieldManager=one`, { metadata: { managedFields: [{}] } }),
     applied(`${MAPS}/a`, map({ x: "2" }), { by: "two" }),
@@ -333,7 +333,7 @@ export const scenarios = area("apply", [
     json([{ op: "replace", path: "/kind", value: "Other" }]),
     get(THING),
   ]),
-  scenario("merge patches: null takes away, lists are replaced, and what is refused", [
+  scenario("merge patches: null removes, lists are replaced, and what is refused", [
     things,
     given(post(WIDGETS, thing({ list: ["a", "b"], table: { a: "1", b: "2" }, size: 1 }))),
     patch("merge", THING, { spec: { table: { a: null, c: "3" }, list: ["z"] } }),

@@ -1,7 +1,7 @@
 import { definition, DEFINITIONS, served, widgetDefinition, WIDGETS } from "../definitions.ts";
 import { area, patch, post, scenario, type Step } from "../scenario.ts";
 
-/** `x-kubernetes-validations`: which rules a CustomResourceDefinition may have, and what objects are told by them. */
+/** `x-kubernetes-validations`: validation of rules in CustomResourceDefinitions, and of objects by rules. */
 
 const TEXT = { type: "string" };
 const INT = { type: "integer" };
@@ -118,7 +118,7 @@ export const scenarios = area("cel", [
     rule("{1: 2}.a"),
     rule("self.a == 1", { message: "m", messageExpression: "'is ' + string(self.a)" }),
   ]),
-  scenario("what stands beside a rule is checked too", [
+  scenario("the other fields of a rule are checked too", [
     rule(" "),
     rule("self.a == 1", { message: " " }),
     rule("self.a == 1", { message: "a\nb" }),
@@ -137,7 +137,7 @@ export const scenarios = area("cel", [
     rule("self.a == 1", { optionalOldSelf: false }),
     rule("oldSelf.hasValue()", { optionalOldSelf: true }),
   ]),
-  scenario("a transition rule needs items that can be told from one version of an object to the next", [
+  scenario("a transition rule needs items that can be correlated between versions of an object", [
     schema(object({ l: list(object({ a: INT }, { rule: "self.a == oldSelf.a" })) })),
     schema(
       object({
@@ -251,7 +251,7 @@ export const scenarios = area("cel", [
     rule("self.n > 1.5 && self.i > 1.5", {}, { n: { type: "number" }, i: INT }),
     rule("self.n + 1 > 1.5", {}, { n: { type: "number" } }),
   ]),
-  scenario("objects are told which rules they break, where, and why", [
+  scenario("rules that an object breaks are reported with path and reason", [
     ...definition(widgetDefinition(RULED)),
     ...served(),
     create("good", { min: 1, max: 2 }),

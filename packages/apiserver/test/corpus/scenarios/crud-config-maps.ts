@@ -22,7 +22,7 @@ export const scenarios = area("crud", [
     get(`${MAPS}/a`),
     del(`${MAPS}/a`),
   ]),
-  scenario("a watch tells what happens to a ConfigMap", [
+  scenario("a watch reports the changes of a ConfigMap", [
     given(post(MAPS, { metadata: { name: "a" } })),
     watch(`${MAPS}?watch=true&resourceVersion=0`, {
       events: 4,

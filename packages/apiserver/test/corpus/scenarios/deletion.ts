@@ -125,7 +125,7 @@ export const scenarios = area("deletion", [
     del(`${PODS}/a`),
     get(`${PODS}/a`),
   ]),
-  scenario("a watch tells that a pod ends before it is gone", [
+  scenario("a watch reports a terminating pod before its deletion", [
     post(
       PODS,
       { metadata: { name: "a" }, spec: { containers: [{ name: "c", image: "i" }] } },
@@ -145,7 +145,7 @@ export const scenarios = area("deletion", [
     ),
     get(MAPS),
   ]),
-  scenario("a Job leaves its pods to themselves unless it is told", [
+  scenario("a Job orphans its pods unless the request sets a propagation policy", [
     given(
       ...["a", "b", "c", "d"].map((name) =>
         post("/apis/batch/v1/namespaces/$ns/jobs", manifest(kindOf("Job"), { name, labels: { l: "1" } })),
@@ -190,7 +190,7 @@ export const scenarios = area("deletion", [
     del("/api/v1/namespaces/$ns/services/a"),
     del("/api/v1/namespaces/$ns/services/a"),
   ]),
-  scenario("a watch tells of a deletion that takes time", [
+  scenario("a watch reports a deletion that takes time", [
     post(MAPS, held("a"), { name: "made" }),
     watch(`${MAPS}?watch=true&resourceVersion=$made.metadata.resourceVersion`, {
       events: 2,

@@ -4,7 +4,7 @@ import { area, get, given, scenario, type Step } from "../scenario.ts";
 const AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const AGGREGATED_BETA = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 
-/** Groups and versions that both servers have. A real one serves more; what it has more is no case. */
+/** Groups and versions that both servers have. The additional ones of a real server are not compared. */
 const GROUPS = [
   "admissionregistration.k8s.io",
   "apiextensions.k8s.io",

@@ -114,7 +114,7 @@ export const scenarios = area("errors", [
     post(MAPS, { apiVersion: "v1", kind: "List", items: [] }),
     post(MAPS, { apiVersion: "v1", kind: "ConfigMapList", items: [] }),
   ]),
-  scenario("bodies that are no object", [
+  scenario("bodies that are not objects", [
     ...["", "{", "[]", "null", "1", '"x"', "x", "{}", "{}{}", '{"a":1} x', "{'a':1}", '{"metadata":[]}'].map(
       (it) => post(MAPS, it),
     ),
@@ -196,7 +196,7 @@ export const scenarios = area("errors", [
     send("PATCH", `${WIDGETS}/a`, { body: {}, type: "application/json" }),
     post(WIDGETS, "x", { type: "text/plain" }),
   ]),
-  scenario("answers that nobody can give", [
+  scenario("media types that cannot be produced", [
     get(MAPS, { accept: "text/html" }),
     get(MAPS, { accept: "application/xml, text/plain" }),
     get(MAPS, { accept: "application/json;as=Nothing;v=v1;g=meta.k8s.io" }),

@@ -251,7 +251,7 @@ export const scenarios = area("everyday", [
     patch("merge", `${WIDGETS}/w/status?fieldManager=other`, { status: { other: "x" } }),
     patch("merge", `${WIDGETS}/w?fieldManager=other`, { spec: { a: "2" } }),
   ]),
-  scenario("rules of a definition beside errors that do not block them, and beside those that do", [
+  scenario("rules of a definition with errors that do not block them, and with those that do", [
     ...definition(widgetDefinition(RULED)),
     post(WIDGETS, widget({ spec: { a: "", b: "yy" } })),
     post(WIDGETS, widget({ spec: { b: "xy", list: [{ k: "1" }, { k: "1" }] } })),

@@ -74,7 +74,7 @@ export const scenarios = area("field-validation", [
       patch("json", `${DEPLOYMENTS}/warn?${query}`, [{ op: "add", path: "/spec/unknownSpec", value: 1 }]),
     ),
   ]),
-  scenario("keys that stand twice in JSON", [
+  scenario("duplicate keys in JSON", [
     everyLevel((query, name) => post(`${MAPS}?${query}`, doubled(name))),
     everyLevel((query) => put(`${MAPS}/warn?${query}`, doubled("warn"))),
     everyLevel((query) =>
@@ -89,7 +89,7 @@ export const scenarios = area("field-validation", [
     ),
     everyLevel((query) => patch("strategic", `${MAPS}/warn?${query}`, '{"data":{"s":"1","s":"2"}}')),
   ]),
-  scenario("keys that stand twice in YAML", [
+  scenario("duplicate keys in YAML", [
     everyLevel((query, name) => post(`${MAPS}?${query}`, doubledYaml(name), { type: "application/yaml" })),
     everyLevel((query, name) =>
       patch("apply", `${MAPS}/a-${name}?force=true&fieldManager=m&${query}`, doubledYaml(`a-${name}`)),
@@ -110,7 +110,7 @@ export const scenarios = area("field-validation", [
       patch("json", `${WIDGETS}/warn?${query}`, [{ op: "add", path: "/spec/unknownSpec", value: 1 }]),
     ),
   ]),
-  scenario("keys of a custom resource that stand twice", [
+  scenario("duplicate keys of a custom resource", [
     definition(widgetDefinition(WIDGET_SCHEMA)),
     everyLevel((query, name) =>
       post(

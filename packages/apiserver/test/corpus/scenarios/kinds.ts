@@ -15,7 +15,7 @@ const whole = Object.entries(refusals as unknown as Readonly<Record<string, Whol
   ([name, { path }]) => !NOT_HERE.has(name) && !path.endsWith("/services"),
 );
 
-/** What clients may try to change through `/status`, beside the status. */
+/** Fields other than the status that clients may try to change through `/status`. */
 const METADATA = {
   labels: { l: "1" },
   annotations: { n: "1" },

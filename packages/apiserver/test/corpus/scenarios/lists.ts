@@ -12,7 +12,7 @@ const five = given(
   ...["a", "b", "c", "d", "e"].map((it, index) => post(MAPS, map(it, { n: String(index), [it]: "" }))),
 );
 
-/** What a client may say of revisions in a list, beside those of an answer. */
+/** Revisions that a client may request in a list, in addition to those of an answer. */
 const MATRIX = [
   "resourceVersion=0",
   "resourceVersion=0&resourceVersionMatch=NotOlderThan",
@@ -63,7 +63,7 @@ export const scenarios = area("lists", [
     get(`${MAPS}?limit=2&continue=$first.metadata.continue&resourceVersionMatch=Exact`),
     get(`/api/v1/namespaces/$ns/secrets?limit=2&continue=$first.metadata.continue`),
   ]),
-  scenario("what may be said of revisions, limits and times", [
+  scenario("valid combinations of revisions, limits and timeouts", [
     given(post(MAPS, map("a"), { name: "first" }), post(MAPS, map("b"), { name: "second" })),
     ...MATRIX.map((query) => get(`${MAPS}?${query}`)),
   ]),
@@ -76,7 +76,7 @@ export const scenarios = area("lists", [
     get(`${MAPS}?resourceVersion=$second.metadata.resourceVersion&resourceVersionMatch=Exact`),
     get(MAPS),
   ]),
-  scenario("a revision of the future is waited for in vain", [
+  scenario("waiting for a future revision times out", [
     get(`${MAPS}?resourceVersion=999999999`),
     get(`${MAPS}?resourceVersion=999999999&resourceVersionMatch=Exact`),
     get(`${MAPS}/a?resourceVersion=999999999`),

@@ -64,12 +64,12 @@ const used = (name = "q"): Step =>
 const tries = (path: string, body: object): Step => post(path, body, { view: outcome });
 
 export const scenarios = area("quota", [
-  scenario("a quota whose status nobody filled limits nothing", [
+  scenario("a quota without a status limits nothing", [
     post(QUOTAS, { metadata: { name: "q" }, spec: { hard: { pods: "0", configmaps: "0" } } }),
     tries(MAPS, map("a")),
     used(),
   ]),
-  scenario("of what was never counted nobody knows how much is left", [
+  scenario("a resource that was never counted has an unknown remainder", [
     given(
       post(QUOTAS, { metadata: { name: "q" }, spec: { hard: { secrets: "2", pods: "1" } } }),
       patch("merge", `${QUOTAS}/q/status`, { status: { hard: { pods: "1", "requests.cpu": "1" } } }),

@@ -11,7 +11,7 @@ const widgetOf = (name: string, spec: string): string =>
   `{"apiVersion":"$id.example.com/v1","kind":"Widget","metadata":{"name":"${name}"},"spec":{${spec}}}`;
 
 export const scenarios = area("rarely", [
-  scenario("what stands in atomic lists of a configuration", [
+  scenario("values in atomic lists of a configuration", [
     patch("apply", `${CORE}/serviceaccounts/a?fieldManager=m`, {
       apiVersion: "v1",
       kind: "ServiceAccount",

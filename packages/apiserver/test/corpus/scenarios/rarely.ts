@@ -1,7 +1,7 @@
 import { deployment, dry, pod, specOf, container } from "../odd-pods.ts";
 import { area, del, get, given, patch, post, scenario } from "../scenario.ts";
 
-/** Requests that clients send now and then: odd values of built-in kinds, and what an API server checks beside the object. */
+/** Infrequent requests of clients: odd values of built-in kinds, and checks of things other than the object. */
 
 const CORE = "/api/v1/namespaces/$ns";
 const CONFIG_MAPS = `${CORE}/configmaps`;

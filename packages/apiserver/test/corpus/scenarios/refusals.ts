@@ -6,7 +6,7 @@ interface Refused {
   readonly area: string;
   readonly path: string;
   readonly object: Readonly<Record<string, unknown>>;
-  /** A path such as "spec.ports[0].port", and what stands there instead; null: nothing. */
+  /** A path such as "spec.ports[0].port", and the value to set there; null removes it. */
   readonly changes: readonly (readonly [string, unknown])[];
 }
 

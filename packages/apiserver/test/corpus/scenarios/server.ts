@@ -39,7 +39,7 @@ export const scenarios = area("server", [
     of,
   ),
   scenario(
-    "who signs certificates of clients, and who may read it",
+    "the authorities of client certificates, and their readers",
     [
       get(`/api/v1/namespaces/kube-system/configmaps/${AUTHORITIES}`, { view: withoutCertificates }),
       get(`${RBAC}/namespaces/kube-system/roles/${AUTHORITIES}-reader`),

@@ -77,6 +77,7 @@ const PLAIN: Readonly<Record<string, PodState>> = {
       ],
     },
   },
+  // prose: upstream (recorded)
   "completed-beside-ready": {
     spec: two,
     status: {
@@ -85,6 +86,7 @@ const PLAIN: Readonly<Record<string, PodState>> = {
       containerStatuses: [container("c", ended(0, { reason: "Completed" })), container("d", running, ready)],
     },
   },
+  // prose: upstream (recorded)
   "completed-beside-running": {
     spec: two,
     status: {
@@ -93,6 +95,7 @@ const PLAIN: Readonly<Record<string, PodState>> = {
       containerStatuses: [container("c", ended(0, { reason: "Completed" })), container("d", running, ready)],
     },
   },
+  // prose: upstream (recorded)
   "completed-beside-failed": {
     spec: two,
     status: {
@@ -170,6 +173,7 @@ const WITH_INIT: Readonly<Record<string, PodState>> = {
     spec: inits("side", "i"),
     status: init([container("side", running, ready), container("i", running)]),
   },
+  // prose: upstream (recorded)
   "sidecar-beside-running": {
     spec: inits("side", "i"),
     status: init([container("side", running, restarted(2, ready)), container("i", done, restarted(3))], {

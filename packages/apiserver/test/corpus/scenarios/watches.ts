@@ -33,7 +33,7 @@ export const scenarios = area("watches", [
     watch(`${MAPS}?watch=true`, { events: 3, during: [last] }),
     watch(`${MAPS}?watch=1&resourceVersion=0`, { events: 3 }),
   ]),
-  scenario("a watch from a revision tells what came after it", [
+  scenario("a watch from a revision reports later events", [
     two,
     watch(`${MAPS}?watch=true&resourceVersion=$first.metadata.resourceVersion`, {
       events: 5,
