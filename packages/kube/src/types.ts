@@ -8,8 +8,8 @@ import type { ServerTime } from "#client/server-clock.ts";
 export interface CallOptions {
   readonly signal?: AbortSignal;
   /**
-   * Where no answer came for so long, packets may vanish on the connections that are open: later calls go on new ones.
-   * The call itself goes on. Unit: milliseconds.
+   * Without an answer for this long, packets may be lost on the open connections: later calls use new ones. The call itself
+   * continues. Unit: milliseconds.
    */
   readonly silentAfterMs?: number;
 }
@@ -94,11 +94,11 @@ export interface KubeClient extends AsyncDisposable {
   ): Promise<T>;
   /** Server-side apply: creates or merges, and owns what it sets. */
   apply<T extends KubeObject>(of: Resource<T>, object: Applied<T>, options: ApplyOptions): Promise<T>;
-  /** An object that is already gone is no error. */
+  /** Succeeds if the object is already deleted. */
   delete<T extends KubeObject>(of: Resource<T>, key: ObjectKey, options?: DeleteOptions): Promise<void>;
   /**
-   * Calls back each time the server answers again after it could not be reached: whoever waits before trying again need
-   * not wait any longer.
+   * Calls back each time the server answers again after it could not be reached: a caller that waits before a retry can
+   * retry at once.
    */
   onReachable(listener: () => void): Disposable;
   /** What the server's clock shows, as far as its answers told; undefined before the first one. */
@@ -138,11 +138,11 @@ export interface Informer<T extends KubeObject> extends AsyncDisposable {
   /** Whether the first list is in the store. */
   readonly hasSynced: boolean;
   /**
-   * Since when the present watch has been open, on the monotonic clock; undefined while there is none. Whoever takes
-   * silence for a sign must count it from here: while the API server was away nobody could say anything.
+   * Since when the present watch has been open, on the monotonic clock; undefined if no watch is open. A caller that
+   * interprets silence must count it from here: while the API server was unreachable, no change could arrive.
    */
   readonly watchingSinceMs: number | undefined;
-  /** The `resourceVersion` up to which the store has been told everything; undefined while that is not known. */
+  /** The `resourceVersion` up to which the store has received all changes; undefined while unknown. */
   readonly version: string | undefined;
   /** Begins to list and watch; idempotent. Ends when `signal` aborts or on disposal. */
   start(signal: AbortSignal): void;
@@ -173,8 +173,8 @@ export interface InformerOptions<T extends KubeObject> {
    */
   readonly isOptional?: () => boolean;
   /**
-   * How long an object that is gone stays for the readers, unless it was being deleted before: one that is made anew
-   * meanwhile has changed for them, never vanished. Unit: milliseconds. Default: 0.
+   * How long a deleted object stays for the readers, unless it was terminating before: an object that is recreated in
+   * that time has changed for them, but was never absent. Unit: milliseconds. Default: 0.
    */
   readonly lingerMs?: number;
   /** Called with an object whose deletion the server reports; not for one that a new list lacks, as that of a server that lost its data. */

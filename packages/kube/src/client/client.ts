@@ -30,13 +30,13 @@ const MAX_EVENT_BYTES = 64 << 20;
 /** A watch that was to end after `timeoutSeconds` and stays silent this much longer is dead. Unit: milliseconds. */
 const WATCH_GRACE_MS = 30_000;
 /**
- * API servers send a bookmark about once a minute. A watch that has none for longer may have lost its connection without
- * either end knowing: it goes on from where it stopped on a new one, which harms nobody. Unit: milliseconds.
+ * API servers send a bookmark about once a minute. A watch that receives none for longer may have lost its connection
+ * without either end knowing. It resumes on a new connection, which is harmless. Unit: milliseconds.
  */
 const BOOKMARK_SILENCE_MS = 90_000;
 
 export interface ConnectOptions extends Partial<RuntimeDeps> {
-  /** Sent with every request; what stands before a slash names the field manager of plain writes. Default: "fairlead". */
+  /** Sent with every request; the part before a slash is the field manager of plain writes. Default: "fairlead". */
   readonly userAgent?: string;
 }
 
@@ -279,7 +279,7 @@ function silenceLimit({ timeoutSeconds, allowWatchBookmarks }: WatchOptions): nu
 function parseEvent<T extends KubeObject>(of: Resource<T>, path: string, line: string): WatchEvent<T> {
   const event = parseAnswer(line);
   if (!isObject(event) || typeof event["type"] !== "string" || !isObject(event["object"]))
-    throw new FleetError("API_UNEXPECTED", `watch ${path}: a line is no watch event`, { retriable: true });
+    throw new FleetError("API_UNEXPECTED", `watch ${path}: malformed watch event`, { retriable: true });
   const read = event as unknown as WatchEvent<T>;
   if (read.type !== "ERROR") readObject(of, read.object);
   return read;

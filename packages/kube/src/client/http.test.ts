@@ -89,7 +89,7 @@ describe("a request", () => {
   });
 });
 
-describe("an answer that goes on", () => {
+describe("a streamed answer", () => {
   it("holds its sender back while its reader is slow, and loses nothing", async () => {
     const connection = new Connection();
     const { body } = await answered(connection);

@@ -118,7 +118,7 @@ class PendingAnswer implements Dispatcher.DispatchHandler, HttpBody {
   }
 
   readonly #onAbort = (): void => {
-    // undici tells of it only once the request has a connection, which it may try to open for 10 s.
+    // undici reports the abort only once the request has a connection, which may take 10 s.
     this.#finish(reasonOf(this.#signal));
     this.#controller?.abort(reasonOf(this.#signal));
   };

@@ -68,7 +68,7 @@ describe("the bound on requests under way", () => {
     expect(given.slice(0, 4).map((it) => it.flow)).toEqual(["busy", "quiet", "other", "busy"]);
   });
 
-  it("lets go of one that waits when its signal aborts", async () => {
+  it("removes a waiting request when its signal aborts", async () => {
     const limiter = new FairLimiter();
     const held = await fill(limiter);
     const stop = new AbortController();
@@ -80,7 +80,7 @@ describe("the bound on requests under way", () => {
     expect(limiter.state.inFlight).toBe(0);
   });
 
-  it("is never passed, and nobody is forgotten, whatever happens", async () => {
+  it("is never exceeded, and every waiting request is served, in any sequence", async () => {
     const step = record({
       flow: constantFrom("a", "b", "c"),
       release: integer({ min: 0, max: 4 }),

@@ -21,7 +21,7 @@ export function objectPath(of: Resource, key: ObjectKey, subresource?: string): 
   const { namespace, name } = splitKey(key);
   if (name === "" || (namespace !== undefined) !== of.namespaced) {
     const scope = of.namespaced ? "namespaced" : "cluster-scoped";
-    throw new FleetError("API_BAD_REQUEST", `"${key}" is no key of the ${scope} ${of.plural}`, {
+    throw new FleetError("API_BAD_REQUEST", `invalid key "${key}" for the ${scope} resource ${of.plural}`, {
       detail: { key },
     });
   }

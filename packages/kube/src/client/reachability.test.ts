@@ -82,7 +82,7 @@ describe("after a silence, an answer to what was sent since", () => {
 });
 
 describe("an answer that comes late, to what was sent before the silence,", () => {
-  it("tells of a slow server, and ends nothing", async () => {
+  it("shows that the server is slow, and ends no call", async () => {
     const watch = stream();
     const call = begin();
     const slow = begin(1500);
@@ -100,7 +100,7 @@ describe("open connections", () => {
   it.each([
     ["nothing came back", TIMEOUT, 1],
     ["one is not known any more at the other end", RESET, 1],
-    ["nobody listens, which is an answer", REFUSED, 0],
+    ["the connection is refused, which is an answer", REFUSED, 0],
   ])("are suspected where %s", (_, error, count) => {
     reach.noteFailure(error);
     expect([reach.isAway, suspicions]).toEqual([true, count]);
@@ -142,7 +142,7 @@ it("tells those who wait once for each outage, until they do not wait any more",
   expect(calls).toBe(1);
 });
 
-describe("a server that is away, while somebody waits for it,", () => {
+describe("an unreachable server for which callers wait", () => {
   it("is asked twice a second, for all who wait, until it answers", async () => {
     using _one = reach.onReachable(() => {});
     using _other = reach.onReachable(() => {});
@@ -167,7 +167,7 @@ describe("a server that is away, while somebody waits for it,", () => {
     expect(probes[0]?.signal.reason).toMatchObject({ code: "TIMED_OUT" });
   });
 
-  it("is asked from when somebody waits, and no longer", async () => {
+  it("is probed only while a caller waits", async () => {
     reach.noteFailure(REFUSED);
     await clock.advance(10_000);
     const waiting = reach.onReachable(() => {});
@@ -178,7 +178,7 @@ describe("a server that is away, while somebody waits for it,", () => {
     expect(probes).toHaveLength(1);
   });
 
-  it("is not asked what another call finds out, nor once nobody can wait any more", async () => {
+  it("is not probed once another call reached it, nor after dispose", async () => {
     using _waits = reach.onReachable(() => {});
     reach.noteFailure(REFUSED);
     answer();

@@ -21,13 +21,13 @@ const FORGOTTEN = "ECONNRESET";
 const OVERTAKEN_MS = 40_000;
 /** Between two questions to a server that is away. A refusal costs nothing; one that restarts is back within seconds. */
 const PROBE_BACKOFF = { initialMs: 200, maxMs: 500, factor: 2, jitter: 0.5 };
-/** A server that takes longer to tell its version is no use to those who wait. Unit: milliseconds. */
+/** A server that takes longer to return its version is of no use to the callers that wait. Unit: milliseconds. */
 const PROBE_MS = 5000;
 
 interface Outage {
   /** On the monotonic clock. */
   readonly sinceMs: number;
-  /** Whether connections may be dead without either end being told. */
+  /** Whether connections may be dead without either end knowing. */
   readonly isSilent: boolean;
 }
 
@@ -41,11 +41,11 @@ export interface ReachabilityParts {
 }
 
 /**
- * Whether a server can be reached, and what of that which is under way is lost where it could not be for a while: a
- * network that drops packets, and a load balancer that forgets connections, tell nobody.
+ * Whether a server can be reached, and which calls in flight are lost after it could not be: when a network drops packets
+ * or a load balancer forgets connections, neither end is notified.
  *
- * While somebody waits for a server that is away, one question every half second or so is asked for all who wait: each of
- * them pauses longer after each failure, half a minute in the end, and would come back so much later than the server.
+ * While callers wait for an unreachable server, one probe about every half second is sent for all of them. Each caller
+ * alone would back off up to half a minute, and would notice the return of the server that much later.
  */
 export class Reachability implements Disposable {
   readonly #clock: Clock;
@@ -108,7 +108,7 @@ export class Reachability implements Disposable {
     this.#probeLater();
   }
 
-  /** Asks nobody any more. */
+  /** Stops probing. */
   [Symbol.dispose](): void {
     this.#closing.abort(new FleetError("ABORTED", "the client is closed"));
   }
@@ -142,7 +142,7 @@ export class Reachability implements Disposable {
     const outage = this.#outage;
     this.#outage = undefined;
     if (outage !== undefined) for (const listener of this.#listeners) listener();
-    // An answer to what was asked before tells that the server is slow, and that its connections are alive.
+    // An answer to an earlier request shows that the server is slow, and that its connections are alive.
     const silence = outage?.isSilent === true && answered.sentMs >= outage.sinceMs ? outage : undefined;
     const lateMs = silence === undefined ? OVERTAKEN_MS : 0;
     for (const it of this.#underWay) {

@@ -48,7 +48,7 @@ export class FakeApiState {
     return found;
   }
 
-  /** @param object - Taken as it is: the caller gives it away. */
+  /** @param object - Stored without a copy: the caller must not use it afterwards. */
   create(of: Resource, object: KubeObject): KubeObject {
     const { metadata } = object;
     if (metadata.generateName !== undefined && (metadata.name ?? "") === "")
@@ -99,7 +99,7 @@ export class FakeApiState {
     this.#commit(of, before, { ...before, metadata });
   }
 
-  /** Forgets the past, as compaction does: watches that ask for it are told that it is gone. */
+  /** Drops past events, as compaction does: watches from an earlier revision fail as expired. */
   compact(): void {
     this.history = [];
     this.compactedTo = this.version;

@@ -144,7 +144,7 @@ export class Transport implements AsyncDisposable {
     return { answer, text: await this.#read(call, answer) };
   }
 
-  /** Sends a call whose answer goes on. Throws for every code but 2xx. */
+  /** Sends a call with a streamed answer. Throws for every code but 2xx. */
   async stream(call: Call): Promise<AsyncIterable<Uint8Array>> {
     const answer = await this.#sendWithFreshCredentials(call, "watches");
     if (answer.code >= 200 && answer.code < 300) return this.#passOn(call, answer);
@@ -203,8 +203,8 @@ export class Transport implements AsyncDisposable {
   }
 
   /**
-   * A kept connection may have been closed by the server just as the call went out, unseen by us. What does no harm
-   * twice is sent once more, on a new connection (RFC 9110, section 9.2.2).
+   * A kept connection may have been closed by the server just as the call went out. An idempotent call is sent again on a
+   * new connection (RFC 9110, section 9.2.2).
    */
   async #sendOnLiveConnection(call: Call): Promise<Answer> {
     try {
@@ -262,7 +262,7 @@ export class Transport implements AsyncDisposable {
     this.#reach.noteAnswer(exchange);
   }
 
-  /** Later calls go on new connections, and those under way come to their end. */
+  /** Sends later calls on new connections; calls in flight are completed on the old ones. */
   #abandonConnections(): void {
     this.#opened?.connections.then(closeGently, () => {});
     this.#opened = undefined;
@@ -332,7 +332,7 @@ export class Transport implements AsyncDisposable {
   }
 }
 
-/** What is under way goes on to its end. A failure to close harms nobody. */
+/** Closes connections once their calls are complete. A failure to close is harmless. */
 function closeGently(connections: Connections): void {
   for (const pool of [connections.calls, connections.watches]) pool.close().catch(() => {});
 }

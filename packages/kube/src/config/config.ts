@@ -1,4 +1,4 @@
-/** Where an API server is and who we are to it. Made by `loadKubeconfig`, `inClusterConfig` or by hand. */
+/** The address of an API server and the credentials for it. Made by `loadKubeconfig`, `inClusterConfig` or by hand. */
 export interface ClusterConfig {
   /** For messages and logs: the context's name, or "in-cluster". */
   readonly name: string;
@@ -11,13 +11,13 @@ export interface ClusterConfig {
   /** Take any certificate. Only where a kubeconfig says so. */
   readonly insecureSkipTlsVerify?: boolean;
   readonly credentials: Credentials;
-  /** Sent with every request beside our own: for a gateway before the server. */
+  /** Sent with every request in addition to the client's own headers: for a gateway in front of the server. */
   readonly headers?: Readonly<Record<string, string>>;
   /** The context's namespace, for commands of people. */
   readonly namespace?: string;
 }
 
-/** Proof of who we are. Never logged. */
+/** Authenticates the client. Never logged. */
 export interface Credential {
   readonly token?: string;
   readonly username?: string;

@@ -30,7 +30,7 @@ export type RunPlugin = (
   signal?: AbortSignal,
 ) => Promise<string>;
 
-/** A credential is asked for anew this long before it expires. Unit: milliseconds. */
+/** A credential is renewed this long before it expires. Unit: milliseconds. */
 const RENEW_BEFORE_MS = 10_000;
 
 export function execCredentials(plugin: ExecPlugin, clock: Clock, run: RunPlugin = runPlugin): Credentials {

@@ -59,8 +59,8 @@ function parseJson(text: string): unknown {
 }
 
 /**
- * Reads one context out of several files as kubectl does: what an earlier file says wins, name by name, and paths are
- * relative to the file that they stand in. Files that do not exist are passed over; one at least must.
+ * Loads one context from several files as kubectl does: the earlier file wins, name by name, and paths are relative to
+ * the file that contains them. Missing files are skipped; at least one must exist.
  *
  * @throws {FleetError} `KUBECONFIG_INVALID`, naming file and field.
  */
@@ -92,7 +92,7 @@ async function readIfThere(
   return { path, parsed: await parseText(path, text) };
 }
 
-/** The first of several files that has something; what none has is said of the first. */
+/** The first of several files that has the item; if none has it, the error names the first. */
 function named(files: readonly Fields[], list: string, name: string): Fields {
   const found = files.find((it) => it.has(list) && it.items(list).some((item) => item.text("name") === name));
   const [first] = files;
@@ -181,7 +181,7 @@ interface UserFiles {
   readonly token: FileSource | undefined;
 }
 
-/** What stands in the file and in files it names; those are read again now and then. */
+/** Credentials in the file and in files it refers to; those are read again periodically. */
 function staticUser(user: Fields, files: UserFiles): Credentials {
   const [inline, username, password] = [user.text("token"), user.text("username"), user.text("password")];
   return {
@@ -208,7 +208,7 @@ function parseExec(exec: Fields, clock: Clock, server: ServerPart): Credentials 
   if (!EXEC_VERSIONS.includes(apiVersion))
     throw exec.invalid("apiVersion", `must be one of ${EXEC_VERSIONS.join(", ")}`);
   if (exec.text("interactiveMode") === "Always")
-    throw exec.invalid("interactiveMode", "is Always, but there is nobody to answer");
+    throw exec.invalid("interactiveMode", "is Always, which needs a terminal; use IfAvailable or Never");
   const installHint = exec.text("installHint");
   const command = exec.needText("command");
   const plugin: ExecPlugin = {

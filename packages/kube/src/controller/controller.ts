@@ -15,12 +15,12 @@ const DEFAULT_CONCURRENCY = 4;
  * to 1000 s as well, and then a key may wait for minutes after the server is back. Unit: milliseconds.
  */
 const MAX_OUTAGE_RETRY_MS = 10_000;
-/** Passes that find nothing to write follow each other for so long; then what came in meanwhile is heard. Unit: milliseconds. */
+/** How long passes that write nothing run back to back before pending input is read. Unit: milliseconds. */
 const TURN_MS = 5;
 
 /**
- * A controller with controller-runtime's rules: an error is tried again with back-off, `requeueAfterMs` runs again
- * later, and both leave the key's count of failures as it must be. A pass for a key never runs beside another one.
+ * A controller with controller-runtime's rules: an error is retried with back-off, `requeueAfterMs` runs again later, and
+ * both handle the key's count of failures as there. Two passes for one key never run at the same time.
  */
 export function createController(options: ControllerOptions, deps: RuntimeDeps): Controller {
   return new QueueController(options, deps);
@@ -147,7 +147,7 @@ class QueueController implements Controller {
     else this.#deps.log.error("a pass failed", fields);
   }
 
-  /** All keys fail for the one reason, each again and again: an operator is told once. */
+  /** All keys fail repeatedly for one reason: it is logged once as an error. */
   #noteOutage(key: ObjectKey, fields: object): void {
     const isTold = this.#waiting.size > 0;
     this.#waiting.add(key);

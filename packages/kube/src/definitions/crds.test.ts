@@ -65,14 +65,14 @@ describe("installing CustomResourceDefinitions", () => {
     expect(client.writes).toEqual([]);
   });
 
-  it("does not take what was said of an older definition for an answer to the new one", async () => {
+  it("does not take the status of an older generation as that of the new definition", async () => {
     const { clock, client, install, serve } = setUp();
     const name = objectKey(undefined, "things.example.com");
     const first = install(crd("things"));
     await clock.advance(10);
     await serve("things");
     await first;
-    // The server has counted one write more than the watch tells of.
+    // The server has counted one write more than the watch reports.
     const apply = client.apply.bind(client);
     client.apply = async (of, ...request) => {
       const written = await apply(of, ...request);

@@ -49,9 +49,9 @@ export async function installCrds(
 }
 
 /**
- * Waits until the server serves all definitions with at least the fields that they have here: for programs, which need
- * no right to write any. What lacks is installed where that is allowed; otherwise the log says once what is to be done,
- * and the wait goes on. Definitions that know more, because they are newer, stay as they are.
+ * Waits until the server serves all definitions with at least the fields that they have here: for programs without
+ * permission to write definitions. With permission, missing ones are installed; otherwise the remedy is logged once, and
+ * the wait continues. Newer definitions with more fields stay as they are.
  */
 export async function awaitCrds(
   client: KubeClient,
@@ -122,7 +122,7 @@ class Definitions implements AsyncDisposable {
   readonly #wanted: readonly CustomResourceDefinition[];
   readonly #fieldManager: string;
   readonly #informers: readonly Informer<CustomResourceDefinition>[];
-  /** Name → generation that was written here: what the server says of an older one is no answer. */
+  /** Name → generation that was written here: a status of an older generation is ignored. */
   readonly #written = new Map<string, number>();
 
   private constructor(

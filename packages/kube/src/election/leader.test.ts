@@ -20,7 +20,7 @@ beforeEach(() => {
   client = new FakeKubeClient(clock);
 });
 
-/** A candidate that leads until it is told to stop or loses the lease. */
+/** A candidate that leads until it is stopped or loses the lease. */
 function candidate(
   identity: string,
   by: FakeKubeClient = client,
@@ -78,7 +78,7 @@ describe("leader election", () => {
   it.each([
     ["a connection swallows a renewal", [Number.POSITIVE_INFINITY]],
     ["the server takes 5.5 s for each", Array.from({ length: 40 }, () => 5500)],
-  ])("goes on where %s", async (_, waits) => {
+  ])("keeps the lease where %s", async (_, waits) => {
     const slow = new SlowClient(clock);
     const one = candidate("one", slow);
     await clock.advance(0);
@@ -125,7 +125,7 @@ describe("leader election", () => {
     expect(items[0]?.metadata.annotations).toEqual({ theirs: "kept", version: "1" });
   });
 
-  it("lets one lead at a time, and the next at once when the lease is given back", async () => {
+  it("lets one candidate lead at a time, and the next as soon as the lease is released", async () => {
     const one = candidate("one");
     await clock.advance(0);
     const two = candidate("two");
@@ -213,7 +213,7 @@ describe("leader election", () => {
     expect([two.state.leads, three.state.leads]).toEqual([false, true]);
   });
 
-  it("lets a colleague of the holder lead beside it, and take its place when it goes", async () => {
+  it("lets a colleague of the holder lead at the same time, and take over when the holder stops", async () => {
     const isColleague = (holder: string): boolean => holder === "hub-side";
     const hub = candidate("hub-side");
     await clock.advance(0);

@@ -21,8 +21,8 @@ export interface LeaderElectionOptions {
   /** Gap between tries. Unit: seconds. Default: 2. */
   readonly retrySeconds?: number;
   /**
-   * Whether a holder keeps out the same rivals as this candidate would: beside it, while it renews, this candidate leads
-   * without holding the Lease. Default: nobody is one.
+   * Whether a holder excludes the same rivals as this candidate would: while such a holder renews the Lease, this
+   * candidate leads without holding it. Default: never.
    */
   readonly isColleague?: (holder: string) => boolean;
 }
@@ -40,9 +40,9 @@ const DEFAULTS = {
 const RELEASE_LIMIT_MS = 5000;
 
 /**
- * Waits until this candidate holds the Lease, runs `lead`, and keeps the Lease as long as it runs. When the Lease is
- * lost, the signal given to `lead` aborts and the call throws: nobody may go on as the leader. On `signal` the Lease is
- * given back, so that the next candidate need not wait.
+ * Waits until this candidate holds the Lease, runs `lead`, and renews the Lease while it runs. When the Lease is lost, the
+ * signal passed to `lead` aborts and the call throws: the caller must stop leading. When `signal` aborts, the Lease is
+ * released, so that the next candidate need not wait.
  *
  * Clocks of candidates are never compared: each counts from when it itself saw the Lease change.
  *
@@ -133,7 +133,7 @@ class Candidate {
     return this.#options.name;
   }
 
-  /** @param others - Taken next: how long their holders have been silent is counted meanwhile. */
+  /** @param others - Candidates for the next Leases: how long their holders have been silent is counted in the meantime. */
   async acquire(signal: AbortSignal, others: readonly Candidate[]): Promise<void> {
     this.#deps.log.info("waiting to lead", { identity: this.#options.identity });
     while (!(await this.#tryOnce(signal))) {
@@ -182,11 +182,11 @@ class Candidate {
       await this.#client.update(LEASES, { ...this.#seen, spec }, { signal: limit.signal });
       this.#deps.log.info("no longer leading");
     } catch (error) {
-      this.#deps.log.warn("could not give the lease back", { error: messageOf(error) });
+      this.#deps.log.warn("could not release the lease", { error: messageOf(error) });
     }
   }
 
-  /** Where no answer came in half of the time the connection may be dead: it is tried once more, on a new one. */
+  /** Without an answer in half of the time, the connection may be dead: tries again on a new one. */
   async #within(limitMs: number, signal: AbortSignal): Promise<boolean> {
     const { clock } = this.#deps;
     const over = new AbortController();

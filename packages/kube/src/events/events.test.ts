@@ -40,7 +40,7 @@ describe("an event", () => {
     ]);
   });
 
-  it("C9: that happens again raises the count of the first, with one write however often it did meanwhile", async () => {
+  it("C9: that recurs raises the count of the first, with one write for all recurrences since the last", async () => {
     recorder.record(CONFIG_MAPS, object, conflict);
     await recorder.flushed();
     for (let turn = 0; turn < 5; turn++) recorder.record(CONFIG_MAPS, object, conflict);
@@ -49,7 +49,7 @@ describe("an event", () => {
     expect(client.writes.map((it) => it.verb)).toEqual(["create", "patch"]);
   });
 
-  it("C9: of one reason, in ever new words, is told as one after the tenth", async () => {
+  it("C9: of one reason with ever new messages is aggregated after the tenth", async () => {
     for (let turn = 0; turn < 20; turn++) {
       recorder.record(CONFIG_MAPS, object, { ...conflict, message: `ports differ in ${turn}` });
       await recorder.flushed();
@@ -76,7 +76,7 @@ describe("an event", () => {
     ]);
   });
 
-  it("is written anew when the first has run out", async () => {
+  it("is created again when the first has expired", async () => {
     recorder.record(CONFIG_MAPS, object, conflict);
     await recorder.flushed();
     for (const key of client.state.all(EVENTS).keys()) client.state.delete(EVENTS, key);

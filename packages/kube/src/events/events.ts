@@ -28,7 +28,7 @@ export interface EventRecorder {
 const MAX_REMEMBERED = 4096;
 const BURST_PER_OBJECT = 25;
 const REFILL_MS = 300_000;
-/** client-go's: as many messages of one reason about one object stand apart; further ones are told as one event. */
+/** client-go's limit: that many messages of one reason about one object are separate events; further ones share an event. */
 const MAX_SIMILAR = 10;
 const SIMILAR_MS = 600_000;
 const COMBINED = "(combined from similar events): ";
@@ -37,7 +37,7 @@ interface Remembered {
   event: CoreEvent;
 }
 
-/** Waits for its turn to be written, and gathers repeats meanwhile. */
+/** Waits to be written, and counts repeats until then. */
 interface Pending {
   event: CoreEvent;
   times: number;
@@ -96,7 +96,7 @@ export function createEventRecorder(client: KubeClient, component: string, deps:
         (await client.create(EVENTS, { ...event, count }));
       remember(remembered, key, { event: stored });
     } catch (error) {
-      // The namespace is going away: nobody will read it.
+      // The namespace is terminating, so the event would not be read.
       if (hasCode(error, "API_NOT_FOUND", "API_FORBIDDEN")) return;
       deps.log.warn("an event could not be written", {
         namespace,

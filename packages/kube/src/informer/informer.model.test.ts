@@ -11,8 +11,8 @@ import { createInformer } from "./informer.ts";
 import type { Change, Informer } from "#types.ts";
 
 /**
- * Random interleavings of writes and faults. The reader under test keeps a replica from the changes alone; it must
- * never be told of a change that contradicts what it was told before.
+ * Random interleavings of writes and faults. The reader under test keeps a replica from the changes alone; it must never
+ * receive a change that contradicts earlier ones.
  */
 class Reader {
   readonly replica = new Map<ObjectKey, ConfigMap>();
@@ -29,7 +29,7 @@ class Reader {
     }
     expect(keyOf(after)).toBe(key);
     if (before !== undefined) expect(after.metadata.uid).toBe(before.metadata.uid);
-    // What was told to be gone does not come back, and no object goes back in time.
+    // A deleted object does not return, and no object goes back in time.
     expect(this.#gone).not.toContain(after.metadata.uid);
     const version = Number(after.metadata.resourceVersion);
     expect(version).toBeGreaterThan(this.#newest.get(key) ?? 0);

@@ -71,7 +71,7 @@ describe("an informer", () => {
     expect(client.reads).toEqual([{ verb: "watch", resource: "configmaps", from: "100" }]);
   });
 
-  it("says since when it watches, so that silence is not counted while there was nobody to hear it", async () => {
+  it("reports since when it watches, so that silence before that is not counted", async () => {
     const { informer } = await started();
     expect(informer.watchingSinceMs).toBe(clock.monotonic());
     client.stop();
@@ -96,7 +96,7 @@ describe("an informer", () => {
     expect(told()).toEqual(["1>-", "->3"]);
   });
 
-  it("tells of an object that was replaced by another of its name as one that went and one that came", async () => {
+  it("reports an object that was replaced by another of its name as a deletion and a creation", async () => {
     client.seed(CONFIG_MAPS, configMap("one", { v: "old" }));
     const { told } = await started();
     told();
@@ -110,7 +110,7 @@ describe("an informer", () => {
     expect(told()).toEqual(["old>-", "->new"]);
   });
 
-  it("keeps an object that went for a while, and tells of one that was made anew meanwhile as a change", async () => {
+  it("keeps a deleted object for a while, and reports one that is recreated within that time as a change", async () => {
     client.seed(CONFIG_MAPS, configMap("one", { v: "1" }));
     const { told, names } = await started({ lingerMs: 300 });
     told();
@@ -225,7 +225,7 @@ describe("an informer", () => {
     expect(mine.informer.store.get(key)?.metadata.managedFields?.map((it) => it.manager)).toEqual(["mine"]);
   });
 
-  it("goes on telling the others when one reader fails", async () => {
+  it("still notifies the other readers when one fails", async () => {
     const { informer, told } = await started();
     informer.subscribe(() => {
       throw new Error("a reader's fault");
@@ -235,7 +235,7 @@ describe("an informer", () => {
     expect(told()).toEqual(["->1", "->2"]);
   });
 
-  it("stops for good when its signal aborts, and those who wait for it are told", async () => {
+  it("stops for good when its signal aborts, and rejects the calls that wait for it", async () => {
     client.stop();
     const stop = new AbortController();
     const informer = createInformer(client, CONFIG_MAPS, {}, deps);
@@ -246,7 +246,7 @@ describe("an informer", () => {
     await informer[Symbol.asyncDispose]();
   });
 
-  it("of a kind that may be missing goes on without it, though not at the first refusal, and takes it when it comes", async () => {
+  it("of an optional kind syncs without it after repeated errors, and reads it once it is served", async () => {
     let isOptional = false;
     client.refuseReads = new FleetError("API_FORBIDDEN", "may not list");
     const { informer, names } = await started({ isOptional: () => isOptional });

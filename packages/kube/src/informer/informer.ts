@@ -130,7 +130,7 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
   }
 
   #trim(object: T): T {
-    // Objects come fresh from the parser: nobody else holds them yet.
+    // Objects come fresh from the parser: no one else refers to them yet.
     const { managedFields } = object.metadata;
     if (managedFields !== undefined) setManagedFields(object, this.#ownEntries(managedFields));
     return this.#options.trim?.(object) ?? object;

@@ -26,9 +26,9 @@ const BACKOFF = { initialMs: 50, maxMs: 30_000, factor: 2, jitter: 1 };
 const GOOD_STREAM_MS = 5000;
 /** A kind that is not served yet comes with its CustomResourceDefinition, at any time: it is asked for more often. */
 const MISSING_BACKOFF = { ...BACKOFF, maxMs: 1000 };
-/** Rights come with a role that someone is about to bind: whoever joins must not wait long for them. */
+/** A role binding may be about to be created: a joining cluster must not wait long for it. */
 const FORBIDDEN_BACKOFF = { ...BACKOFF, maxMs: 5000 };
-/** Failures in a row after which an operator is told: about 3 s of absence. */
+/** Failures in a row before a warning is logged: about 3 s of absence. */
 const WARN_AT = 5;
 /** A stream that ends sooner without an event counts as a failure, as in client-go. Unit: milliseconds. */
 const SHORT_STREAM_MS = 1000;
@@ -50,8 +50,8 @@ const BACKOFFS = {
 const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 
 /**
- * Keeps a sink equal to what the API server holds: the present state first, then its changes, for as long as it runs.
- * It resumes where a stream broke off, and begins anew only when the server says that the past is gone.
+ * Keeps a sink equal to the state of the API server: the present state first, then its changes, for as long as it runs.
+ * It resumes where a stream broke off, and lists again only when the server reports that the revision has expired.
  * Source: client-go, tools/cache/reflector.go.
  */
 export class Reflector<T extends KubeObject> {
@@ -86,7 +86,7 @@ export class Reflector<T extends KubeObject> {
     this.#deps = parts.deps;
   }
 
-  /** When the present watch was opened, on the monotonic clock; undefined while there is none. */
+  /** When the present watch was opened, on the monotonic clock; undefined if no watch is open. */
   get watchingSinceMs(): number | undefined {
     return this.#watchingSinceMs;
   }
@@ -166,7 +166,7 @@ export class Reflector<T extends KubeObject> {
   /** A server that has only begun refuses for a moment, too: one refusal does not mean that there is nothing. */
   #makeDo(error: unknown): void {
     if (this.#hasState || !hasCode(error, "API_NOT_FOUND", "API_FORBIDDEN") || !this.#isOptional()) return;
-    this.#deps.log.info("goes on without a kind that it cannot read", {
+    this.#deps.log.info("continuing without an unreadable resource", {
       resource: this.#of.plural,
       group: this.#of.group,
       error: messageOf(error),

@@ -10,7 +10,7 @@ interface Index<T extends KubeObject> {
   readonly byValue: Map<string, Map<ObjectKey, T>>;
 }
 
-/** Objects by key and by index. Each write tells what changed, so that indexes and readers follow step by step. */
+/** Objects by key and by index. Each write returns its changes, so that indexes and readers follow step by step. */
 export class IndexedStore<T extends KubeObject> implements Store<T> {
   readonly #objects = new Map<ObjectKey, T>();
   readonly #indexes: ReadonlyMap<string, Index<T>>;

@@ -13,7 +13,7 @@ export interface WaitOptions<T extends KubeObject> {
   readonly key: ObjectKey;
   /** Unit: milliseconds. */
   readonly timeoutMs: number;
-  /** Whether the object, undefined where there is none, is as it has to be. */
+  /** Whether the object (undefined if it does not exist) is in the awaited state. */
   readonly until: (object: T | undefined) => boolean;
   /** What to say when the time is up. */
   readonly message: (object: T | undefined) => string;

@@ -34,7 +34,7 @@ describe("applying what is applied already", () => {
   ])("is not mistaken for %s", (_, changed) => {
     expect(isApplied(live(desired), changed, by)).toBe(false);
   });
-  it("is not assumed when someone else changed the value, or took it away", () => {
+  it("is not assumed when another manager changed or removed the value", () => {
     const current = live(desired) as KubeObject & { spec: { size?: number } };
     current.spec.size = 5;
     expect(isApplied(current, desired, by)).toBe(false);
@@ -84,7 +84,7 @@ describe("applying what is applied already", () => {
   });
 });
 
-/** Fields of nobody in particular, beside those that are there. */
+/** Adds fields of other managers. */
 function addOthers(target: Record<string, unknown>, others: Record<string, unknown>): void {
   for (const [key, value] of Object.entries(others)) {
     const present = target[key];

@@ -5,7 +5,7 @@ import { isObject, sameJson } from "@fairlead/base/json.ts";
 import type { Applied, CallOptions, KubeClient } from "#types.ts";
 
 export interface ApplyIfChanged<T extends KubeObject> extends CallOptions {
-  /** The object as an informer made with the same `fieldManager` has it; undefined when there is none. */
+  /** The object as an informer with the same `fieldManager` has it; undefined if it does not exist. */
   readonly current: T | undefined;
   /** All that this manager wants to own. Values that the server would default are best written out. */
   readonly desired: Applied<T>;
@@ -57,8 +57,8 @@ function hasEmptyMap(value: object): boolean {
 }
 
 /**
- * Whether applying `desired` would be a no-op. Where that cannot be told, because `current` does not say what the
- * manager owns, the answer is no: the server then finds out that nothing changes.
+ * Whether applying `desired` would be a no-op. If this is unknown, because `current` does not contain what the manager
+ * owns, the answer is no: the server then finds that nothing changes.
  */
 export function isApplied(
   current: KubeObject,

@@ -13,7 +13,7 @@ const ready: Condition = {
 };
 
 describe("setting a condition", () => {
-  it("gives back the same array when nothing changes", () => {
+  it("returns the same array if nothing changes", () => {
     const conditions = [ready];
     const { lastTransitionTime: _, ...same } = ready;
     expect(setCondition(conditions, same, clock)).toBe(conditions);

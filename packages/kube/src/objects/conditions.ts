@@ -33,7 +33,7 @@ export function setCondition<C extends Partial<Condition> & Pick<Condition, "typ
   return present.map((it) => (it === before ? after : it));
 }
 
-/** The conditions without those of `type`; the same array when there is none. */
+/** The conditions without those of `type`; the same array if it has no such condition. */
 export function removeCondition<C extends Pick<Condition, "type">>(
   conditions: C[] | undefined,
   type: string,

@@ -17,7 +17,7 @@ beforeEach(async () => {
 });
 
 describe("a finalizer", () => {
-  it("is added beside those of others, once", async () => {
+  it("is added once, and other finalizers stay", async () => {
     const held = await addFinalizer(client, CONFIG_MAPS, object, { finalizer });
     expect(held.metadata.finalizers).toEqual(["other/one", finalizer]);
     expect(await addFinalizer(client, CONFIG_MAPS, held, { finalizer })).toBe(held);
@@ -31,7 +31,7 @@ describe("a finalizer", () => {
     expect(await addFinalizer(client, CONFIG_MAPS, dying, { finalizer })).toBe(dying);
   });
 
-  it("is taken away alone, and the object goes with the last one", async () => {
+  it("is removed without removing others, and the object is deleted with the last one", async () => {
     const held = await addFinalizer(client, CONFIG_MAPS, object, { finalizer });
     await client.delete(CONFIG_MAPS, key);
     await removeFinalizer(client, CONFIG_MAPS, await client.get(CONFIG_MAPS, key), { finalizer });
@@ -39,12 +39,12 @@ describe("a finalizer", () => {
     expect(last.metadata.finalizers).toEqual(["other/one"]);
     await removeFinalizer(client, CONFIG_MAPS, last, { finalizer: "other/one" });
     expect(client.objects(CONFIG_MAPS)).toEqual([]);
-    // Who looks at an older object must not fail on one that is gone.
+    // A caller with an older object must not fail if the object is deleted.
     const older = removeFinalizer(client, CONFIG_MAPS, held, { finalizer });
     await expect(older).resolves.toBeUndefined();
   });
 
-  it("does not undo what someone else did to the list meanwhile", async () => {
+  it("does not undo a concurrent change of the list", async () => {
     await client.mergePatch(CONFIG_MAPS, key, { metadata: { finalizers: ["third/one"] } });
     const adding = addFinalizer(client, CONFIG_MAPS, object, { finalizer });
     await expect(adding).rejects.toMatchObject({ code: "API_CONFLICT" });

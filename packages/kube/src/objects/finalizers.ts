@@ -17,7 +17,7 @@ function hasFinalizer(object: KubeObject, finalizer: string): boolean {
  * (API Concepts, "Finalizers"), and gets none.
  *
  * @returns The object as it is now.
- * @throws {FleetError} `API_CONFLICT` when the object changed meanwhile: try again with the newer one.
+ * @throws {FleetError} `API_CONFLICT` if the object was modified concurrently: try again with the newer one.
  */
 export async function addFinalizer<T extends KubeObject>(
   client: KubeClient,
@@ -33,7 +33,7 @@ export async function addFinalizer<T extends KubeObject>(
   );
 }
 
-/** Takes a finalizer away where it is there; no request otherwise. An object that is gone meanwhile is no error. */
+/** Removes a finalizer if present; otherwise sends no request. A concurrent deletion of the object is not an error. */
 export async function removeFinalizer<T extends KubeObject>(
   client: KubeClient,
   of: Resource<T>,

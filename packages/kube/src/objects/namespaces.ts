@@ -13,7 +13,7 @@ export async function ensureNamespace(client: KubeClient, name: string, signal: 
   try {
     if ((await client.find(NAMESPACES, objectKey(undefined, name), { signal })) !== undefined) return;
   } catch (error) {
-    // Who may not even look was installed there by somebody else.
+    // Without permission to read it, assume that the installation created it.
     if (hasCode(error, "API_FORBIDDEN")) return;
     throw error;
   }

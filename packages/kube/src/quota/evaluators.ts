@@ -16,7 +16,7 @@ const CLAIM_RESOURCE =
 /** Names from before `count/`. */
 const OTHER_NAMES = new Set(["configmaps", "resourcequotas", "replicationcontrollers", "secrets"]);
 
-/** Whose objects use `name`, a resource of a quota; none for what nothing uses. */
+/** The resource whose objects use `name`, a resource of a quota; undefined if nothing uses it. */
 export function usersOf(name: string): GroupResource | undefined {
   if (name.startsWith("count/")) return countedBy(name.slice("count/".length));
   if (CLAIM_RESOURCE.test(name)) return core("persistentvolumeclaims");

@@ -21,7 +21,7 @@ export const podEvaluator: Evaluator = {
   isInScope,
   problem(names, pod) {
     const spec = fieldsAt(pod, "spec");
-    // What is said of the pod as a whole is said of its containers.
+    // Resources of the pod as a whole apply to all its containers.
     if (ofWholePod(spec, "requests").size + ofWholePod(spec, "limits").size > 0) return undefined;
     const needed = names.filter((it) => REQUIRED.has(it)).toSorted(byText);
     const containers = [...itemsAt(spec, "containers"), ...itemsAt(spec, "initContainers")];
@@ -125,7 +125,7 @@ function namesAskedFor(container: Fields): ReadonlySet<string> {
 
 type Kind = "requests" | "limits";
 
-/** All that runs in the end, or an init container beside the sidecars that started before it; and the overhead. */
+/** All regular containers, or an init container together with the sidecars that started before it; plus the overhead. */
 function askedFor(pod: CountedObject, kind: Kind): Amounts {
   const spec = fieldsAt(pod, "spec");
   const of = effective(pod, kind);
@@ -133,9 +133,9 @@ function askedFor(pod: CountedObject, kind: Kind): Amounts {
   let peak: Amounts = new Map();
   for (const it of itemsAt(spec, "initContainers")) {
     const isSidecar = textAt(it, "restartPolicy") === "Always";
-    const beside = sum(sidecars, isSidecar ? of(it) : amountsAt(fieldsAt(it, "resources"), kind));
-    if (isSidecar) sidecars = beside;
-    peak = largest(peak, beside);
+    const during = sum(sidecars, isSidecar ? of(it) : amountsAt(fieldsAt(it, "resources"), kind));
+    if (isSidecar) sidecars = during;
+    peak = largest(peak, during);
   }
   const running = itemsAt(spec, "containers").reduce((total, it) => sum(total, of(it)), sidecars);
   const together = new Map([...largest(running, peak), ...ofWholePod(spec, kind)]);

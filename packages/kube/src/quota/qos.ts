@@ -11,7 +11,7 @@ const RESOURCES = ["cpu", "memory"];
  */
 export function qosClassOf(spec: Fields | undefined): QosClass {
   const own = fieldsAt(spec, "resources");
-  // What is said of the pod as a whole counts alone (KEP-2837).
+  // Resources of the pod as a whole replace those of the containers (KEP-2837).
   const containers =
     own === undefined
       ? [...itemsAt(spec, "containers"), ...itemsAt(spec, "initContainers")]

@@ -7,8 +7,8 @@ const NANO = 9;
 const MILLI = 10n ** 6n;
 
 /**
- * The canonical form of a quantity: `1000m` is `1`, `0.5` is `500m`, `1024Mi` is `1Gi`, `1.5Gi` is `1536Mi`. What is
- * smaller than 10^-9 is rounded up. Undefined for what is no quantity. Source: apimachinery, pkg/api/resource.
+ * The canonical form of a quantity: `1000m` is `1`, `0.5` is `500m`, `1024Mi` is `1Gi`, `1.5Gi` is `1536Mi`. Rounds up to
+ * multiples of 10^-9. Undefined if the text is not a quantity. Source: apimachinery, pkg/api/resource.
  */
 export function canonicalQuantity(text: string): string | undefined {
   const quantity = readQuantity(text);

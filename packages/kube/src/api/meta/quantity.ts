@@ -15,7 +15,7 @@ const DECIMAL: Readonly<Record<string, number>> = {
 };
 /** Power of two of a binary suffix. */
 export const BINARY: Readonly<Record<string, number>> = { Ki: 10, Mi: 20, Gi: 30, Ti: 40, Pi: 50, Ei: 60 };
-/** Largest exponent and length that are read, so that nobody makes a number of a million digits. */
+/** Largest exponent and length that are accepted, so that a text cannot become a number of a million digits. */
 const MAX_EXPONENT = 128;
 const MAX_LENGTH = 128;
 const NANO = 9;
@@ -31,7 +31,7 @@ export interface Quantity {
   readonly suffix: string;
 }
 
-/** Undefined for what is no quantity. */
+/** Undefined if the value is not a quantity. */
 export function readQuantity(value: unknown): Quantity | undefined {
   const text = typeof value === "number" ? String(value) : value;
   if (typeof text !== "string" || text.length > MAX_LENGTH) return undefined;
@@ -53,12 +53,12 @@ export function isQuantity(text: string): boolean {
   return FORM.test(text);
 }
 
-/** @returns Unit: 10^-9, what is smaller being rounded up; undefined for what is no quantity. */
+/** @returns Unit: 10^-9, rounded up; undefined if the value is not a quantity. */
 export function parseQuantity(value: unknown): bigint | undefined {
   return readQuantity(value)?.nanos;
 }
 
-/** How many parts of a unit, 1/`parts` each, a quantity is; what is begun counts as whole. Undefined for what is none. */
+/** The quantity in multiples of 1/`parts`, rounded up. Undefined if the value is not a quantity. */
 export function countQuantity(value: unknown, parts = 1): number | undefined {
   const nanos = parseQuantity(value);
   return nanos === undefined ? undefined : Number(ceilDivide(nanos * BigInt(parts), ONE));

@@ -20,7 +20,7 @@ export interface CertificateSigningRequest extends KubeObject {
     usages?: string[];
     /** Unit: seconds, 600 at least. */
     expirationSeconds?: number;
-    /** Who asks: the API server writes these four, whatever the request says. */
+    /** The requester: the API server sets these four fields, whatever the request contains. */
     username?: string;
     uid?: string;
     groups?: string[];

@@ -1,7 +1,7 @@
 import { resource } from "../../meta/resource.ts";
 import type { KubeObject } from "../../meta/types.ts";
 
-/** Volumes and claims to them, cut to what tells whether they are in use. */
+/** Volumes and claims, with only the fields that show whether they are in use. */
 
 export interface PersistentVolumeClaim extends KubeObject {
   spec?: { volumeName?: string; volumeAttributesClassName?: string };
