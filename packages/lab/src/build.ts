@@ -69,9 +69,14 @@ async function addLinks(
     // An end by itself leads into a namespace that lost its name.
     for (const end of ends.filter((_, at) => living[at]))
       await runIpLines([deleteLink(end.device)], { ...inNamespace(end.netns, layout), signal });
-    missing.push(addVethPair(linkEnd(a, layout), linkEnd(b, layout)));
+    missing.push(linkLine({ a, b }, layout));
   }
   await runIpLines(missing, { signal });
+}
+
+/** The line for `ip -batch` that creates a link. Pure. */
+export function linkLine({ a, b }: PlannedLink, layout: LabLayout): IpLine {
+  return addVethPair(linkEnd(a, layout), linkEnd(b, layout));
 }
 
 function linkEnd(
@@ -82,14 +87,19 @@ function linkEnd(
 }
 
 async function configure(namespace: PlannedNamespace, layout: LabLayout, signal: AbortSignal): Promise<void> {
-  // On the machine itself a device says whose it is: labs of one name in two folders must not take each other's away.
+  const lines = namespaceLines(namespace, layout);
+  await runIpLines(lines, { ...inNamespace(namespace.netns, layout), signal });
+}
+
+/** The lines for `ip -batch` that configure a namespace. Pure. */
+export function namespaceLines(namespace: PlannedNamespace, layout: LabLayout): readonly IpLine[] {
+  // On the machine itself a device has the lab's folder as its alias: labs of one name in two folders must not remove each other's.
   const owner = namespace.netns === undefined ? { alias: layout.root } : {};
-  const lines = [
+  return [
     ...namespace.devices.map((it) => setLink(it, { up: true, ...owner })),
     ...namespace.addresses.map((it) => replaceAddress(it.device, it.address)),
     ...namespace.routes.map((it) => routeLine(it)),
   ];
-  await runIpLines(lines, { ...inNamespace(namespace.netns, layout), signal });
 }
 
 /** Gateways are on the link whatever the prefixes say: every address of a lab is a /32 or /128. */

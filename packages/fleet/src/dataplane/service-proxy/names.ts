@@ -9,7 +9,6 @@ const FAMILIES: readonly Family[] = ["4", "6"];
 /**
  * The proxy's sets and maps, each once per family:
  * - `services`: address, protocol and port of a Service to the chain that handles it.
- * - `services`: address, protocol and port of a Service to the chain that treats it.
  * - `external`: the same for sources outside the cluster, where `externalTrafficPolicy: Local` makes a difference.
  * - `endpoints`: number of a slot and address, protocol and port of a Service to address and port of an endpoint. The
  *   slots of one Service port are consecutive, so that one chain per *number* of slots serves all Services and a change
