@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { TRAFFIC_ROUTE_CRD } from "@fairlead/fleet/api/networking.fleet.azure.com/traffic-manager-crds.ts";
+import { TRAFFIC_ROUTE_CRD } from "@fairlead/fleet/api/fairlead.dev/crds.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import {

@@ -1,12 +1,9 @@
 import type { CustomResourceDefinition } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { CLUSTER_CRDS } from "./cluster.kubernetes-fleet.io/crds.ts";
-import { FAIRLEAD_CRDS } from "./fairlead.dev/crds.ts";
+import { FAIRLEAD_CRDS, TRAFFIC_ROUTE_CRD } from "./fairlead.dev/crds.ts";
 import { FLEET_MAILBOX_CRDS, FLEET_USER_CRDS } from "./networking.fleet.azure.com/crds.ts";
 import { MULTICLUSTER_CRDS } from "./multicluster.x-k8s.io/crds.ts";
-import {
-  TRAFFIC_MANAGER_CRDS,
-  TRAFFIC_ROUTE_CRD,
-} from "./networking.fleet.azure.com/traffic-manager-crds.ts";
+import { TRAFFIC_MANAGER_CRDS } from "./networking.fleet.azure.com/traffic-manager-crds.ts";
 
 /** What the hub's part of service networking needs: the kinds of membership may be KubeFleet's, with more in them than in ours. */
 export const HUB_NET_CRDS: readonly CustomResourceDefinition[] = [

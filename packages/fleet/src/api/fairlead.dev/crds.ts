@@ -2,6 +2,9 @@ import type { CustomResourceDefinition } from "@fairlead/kube/api/apiextensions/
 import {
   AFFINITY_CONFIG,
   AGE,
+  bool,
+  mapList,
+  NAME_FITS_LABEL,
   atomicList,
   crd,
   int32,
@@ -12,7 +15,7 @@ import {
   textMap,
 } from "../crd-schema.ts";
 
-/** Kinds of `fairlead.dev`, all in mailboxes. */
+/** Kinds of `fairlead.dev`: those in the namespaces of members, and TrafficRoute, which the hub copies to members. */
 
 const group = "fairlead.dev";
 const categories = ["fleet-networking"];
@@ -107,3 +110,49 @@ export const FAIRLEAD_CRDS: readonly CustomResourceDefinition[] = [
     ],
   }),
 ];
+
+const TARGET = object({
+  "name!": text("The name of the endpoint; others than the hub's are left alone."),
+  "weight!": int32("Share of the answers.", { minimum: 1 }),
+  priority: int32("Targets with the lowest number serve first. Absent means 0.", { minimum: 0 }),
+  addresses: list(text(undefined, { minLength: 2, maxLength: 45 }), "Addresses, of both families.", {
+    "x-kubernetes-list-type": "atomic",
+    maxItems: 32,
+  }),
+  hostname: text("A domain in place of addresses.", { maxLength: 253 }),
+  degraded: bool("Checks of it fail: not answered while others are well."),
+  drained: bool("Its cluster is being drained: answered only where no other is left."),
+});
+
+/** In the view of the hub, and copied into members: what DNS servers answer. */
+export const TRAFFIC_ROUTE_CRD: CustomResourceDefinition = crd({
+  group: "fairlead.dev",
+  categories,
+  kind: "TrafficRoute",
+  shortNames: ["troute"],
+  versions: [
+    {
+      name: "v1alpha1",
+      status: false,
+      columns: [
+        { name: "Profile", type: "string", jsonPath: ".spec.profile" },
+        { name: "Targets", type: "string", jsonPath: ".spec.targets[*].addresses" },
+        AGE,
+      ],
+      schema: object(
+        {
+          "spec!": object({
+            "profile!": text('The profile that it was made for, "namespace/name".'),
+            "ttl!": int32("How long answers may be kept. Unit: seconds.", { minimum: 0, maximum: 3600 }),
+            targets: {
+              ...mapList("name", TARGET, "Where the name leads."),
+              maxItems: 4096,
+            },
+          }),
+        },
+        "The answers for one name of the traffic manager's zone: the object's name. Written by the hub.",
+        NAME_FITS_LABEL,
+      ),
+    },
+  ],
+});

@@ -1,11 +1,9 @@
 import type { CustomResourceDefinition, JsonSchema } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import {
   AGE,
-  bool,
   conditionColumn,
   CONDITIONS,
   crd,
-  int32,
   int64,
   list,
   mapList,
@@ -15,7 +13,7 @@ import {
   text,
 } from "../crd-schema.ts";
 
-/** Kinds of the traffic manager: two of `networking.fleet.azure.com`, and what DNS servers read. */
+/** Kinds of the traffic manager in `networking.fleet.azure.com`. */
 
 const group = "networking.fleet.azure.com";
 const categories = ["fleet-networking"];
@@ -147,52 +145,6 @@ const BACKEND_COLUMNS = [
   conditionColumn("Is-Accepted", "Accepted"),
   AGE,
 ];
-
-const TARGET = object({
-  "name!": text("The name of the endpoint; others than the hub's are left alone."),
-  "weight!": int32("Share of the answers.", { minimum: 1 }),
-  priority: int32("Targets with the lowest number serve first. Absent means 0.", { minimum: 0 }),
-  addresses: list(text(undefined, { minLength: 2, maxLength: 45 }), "Addresses, of both families.", {
-    "x-kubernetes-list-type": "atomic",
-    maxItems: 32,
-  }),
-  hostname: text("A domain in place of addresses.", { maxLength: 253 }),
-  degraded: bool("Checks of it fail: not answered while others are well."),
-  drained: bool("Its cluster is being drained: answered only where no other is left."),
-});
-
-/** In the view of the hub, and copied into members: what DNS servers answer. */
-export const TRAFFIC_ROUTE_CRD: CustomResourceDefinition = crd({
-  group: "fairlead.dev",
-  categories,
-  kind: "TrafficRoute",
-  shortNames: ["troute"],
-  versions: [
-    {
-      name: "v1alpha1",
-      status: false,
-      columns: [
-        { name: "Profile", type: "string", jsonPath: ".spec.profile" },
-        { name: "Targets", type: "string", jsonPath: ".spec.targets[*].addresses" },
-        AGE,
-      ],
-      schema: object(
-        {
-          "spec!": object({
-            "profile!": text('The profile that it was made for, "namespace/name".'),
-            "ttl!": int32("How long answers may be kept. Unit: seconds.", { minimum: 0, maximum: 3600 }),
-            targets: {
-              ...mapList("name", TARGET, "Where the name leads."),
-              maxItems: 4096,
-            },
-          }),
-        },
-        "The answers for one name of the traffic manager's zone: the object's name. Written by the hub.",
-        NAME_FITS_LABEL,
-      ),
-    },
-  ],
-});
 
 /** On the hub. */
 export const TRAFFIC_MANAGER_CRDS: readonly CustomResourceDefinition[] = [
