@@ -127,7 +127,7 @@ describe("programs of a checkout", () => {
     expect(built()).toBe(3);
   });
 
-  it("find what they load late, however often others were built since", async () => {
+  it("find the modules that they load late, after any number of later builds", async () => {
     const first = await startWaiting([join(folder, "scripts/launch.mjs")]);
     // As a lab starts programs: from the bundle that it was started from itself.
     const second = await startWaiting([first.path]);
@@ -153,7 +153,7 @@ describe("programs of a checkout", () => {
     expect([built(), bundles().length]).toEqual([1, 1]);
   });
 
-  it.runIf(canBeApart)("do not disturb each other where neither knows that the other builds", async () => {
+  it.runIf(canBeApart)("do not disturb each other if they cannot see each other's builds", async () => {
     const apart = exec("unshare", ["--net", process.execPath, join(folder, "scripts/launch.mjs")]);
     const [here, there] = await Promise.all([run(), apart]);
     expect([here, there.stdout.trim().split("\n").at(-1)]).toEqual(["one", "one"]);
@@ -175,7 +175,7 @@ describe("programs of a checkout", () => {
     expect(bundles().filter((it) => it.includes("."))).toEqual([]);
   });
 
-  it("are of the sources as they are when the build is done", async () => {
+  it("contain the sources as of the end of the build", async () => {
     const later = JSON.stringify(join(folder, "packages/fairlead/src/later.ts"));
     building(`await build(outdir); writeFileSync(${later}, 'export const word = "later";'); return;`);
     expect([await run(), built()]).toEqual(["later", 2]);

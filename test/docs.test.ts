@@ -166,7 +166,7 @@ describe("the documents", () => {
     expect(typed.map((it) => it[1] ?? "").filter((it) => scripts[it] === undefined)).toEqual([]);
   });
 
-  it("and the CLI say which version this is as package.json does", () => {
+  it("and the CLI have the version of package.json", () => {
     expect((JSON.parse(read("package.json")) as { version: string }).version).toBe(VERSION);
   });
 

@@ -161,7 +161,7 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
       expect(refused.stderr).toContain(field);
     });
 
-    it("makes no pod that the restricted Pod Security Standard would refuse, nor one with more than it needs", async () => {
+    it("renders only pods that the restricted Pod Security Standard accepts, with no more privileges than they need", async () => {
       const manifests = await render(program, chart, ALL_ON[chart]);
       for (const { of, spec } of podsOf(manifests)) {
         expect({ of, spec }).toMatchObject({
@@ -193,7 +193,7 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
       }
     });
 
-    it("gives the programs flags that they take", async () => {
+    it("passes only flags that the programs accept", async () => {
       const containers = containersOf(await render(program, chart, ALL_ON[chart]));
       expect(containers.length).toBeGreaterThan(2);
       for (const { of, args } of containers)
@@ -209,7 +209,7 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
       }
     });
 
-    it("keeps copies apart, and one of them up, by selectors that match the pods", async () => {
+    it("spreads replicas, and keeps one of them available, by selectors that match the pods", async () => {
       const manifests = await render(program, chart, ALL_ON[chart]);
       const labels = manifests
         .filter((it) => it.kind === "Deployment")
@@ -280,7 +280,7 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
     });
   });
 
-  it("has the hub's API server guard mailboxes, unless that is not wanted", async () => {
+  it("installs admission policies for mailboxes, unless they are disabled", async () => {
     const kinds = async (values: readonly string[]): Promise<readonly string[]> =>
       (await render(program, "fairlead-hub", values))
         .map((it) => it.kind)
@@ -315,7 +315,7 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
     expect(args).toContain(`--force-delete-seconds=${seconds}`);
   });
 
-  it("says of a member that names no token which value is missing", async () => {
+  it("names the missing value for a member without a token", async () => {
     const set = ["--set", "config.hubURL=https://hub.example", "--set", "config.memberClusterName=east"];
     const refused = await runHelm(program, ["template", "x", chartFolder("fairlead-member"), ...set], {
       allowFailure: true,
@@ -362,12 +362,12 @@ describe.skipIf(HELMS.length === 0).for(HELMS)(
       expect(pod?.spec["volumes"]).toEqual([{ name: "rfc2136", secret: { secretName: "tsig" } }]);
     });
 
-    it("is nothing when it is off", async () => {
+    it("renders nothing when it is off", async () => {
       const args = await argsOf("fairlead-hub", ["trafficManager.enabled=false"], "hub");
       expect(args?.filter((it) => it.includes("traffic"))).toEqual(["--traffic-provider=none"]);
     });
 
-    it("has the zone answered on the hub, behind a load balancer, and in members", async () => {
+    it("installs DNS servers for the zone on the hub, behind a load balancer, and in members", async () => {
       const values = ["trafficManager.dns.enabled=true", "trafficManager.zone=shop.example.com"];
       const args = await argsOf("fairlead-hub", values, "dns");
       expect(args).toEqual(expect.arrayContaining(["--traffic-only", "--traffic-zone=shop.example.com"]));
@@ -383,7 +383,7 @@ describe.skipIf(HELMS.length === 0).for(HELMS)(
 describe.skipIf(HELMS.length === 0).for(HELMS)(
   "a member joined by Helm alone, Helm $version",
   ({ program }) => {
-    it("has a certificate to ask for, with a token that is good for it", async () => {
+    it("renders the user and the join token for a certificate request", async () => {
       const manifests = await render(program, "fairlead-member", [
         "config.hubURL=https://hub.example:6443",
         "config.memberClusterName=east",
@@ -403,7 +403,7 @@ describe.skipIf(HELMS.length === 0).for(HELMS)(
       });
     });
 
-    it("has to be given one of both tokens", async () => {
+    it("requires one of the two tokens", async () => {
       const set = ["config.hubURL=https://hub.example", "config.memberClusterName=east"];
       await expect(render(program, "fairlead-member", set)).rejects.toThrow(
         /config\.token or config\.bootstrapToken must be set/,

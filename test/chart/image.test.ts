@@ -100,7 +100,7 @@ describe("the image", () => {
     );
   });
 
-  it("has what its descriptors say: every blob by its digest and size, and each layer by what it unpacks to", async () => {
+  it("matches its descriptors: every blob by digest and size, and each layer by its unpacked digest", async () => {
     const { config, layers } = manifest();
     for (const it of [config, ...layers]) {
       const data = readFileSync(blobPath(it));
@@ -168,14 +168,14 @@ interface SbomPackage {
 describe("the image's bill of materials", () => {
   const sbom = (): Sbom => json(`${image}.spdx.json`) as Sbom;
 
-  it("is the same each time, and says of which image it is", () => {
+  it("is reproducible, and names its image", () => {
     expect(readFileSync(join(work, "second.oci.spdx.json"))).toEqual(readFileSync(`${image}.spdx.json`));
     const [first] = sbom().packages;
     expect(first).toMatchObject({ name: IMAGE_NAME, versionInfo: VERSION });
     expect(`sha256:${first?.checksums?.[0]?.checksumValue}`).toBe(digests[0]);
   });
 
-  it("names every file that is in it, with its digest, and no other", () => {
+  it("lists every file of the image with its digest, and no other", () => {
     const said = new Map(
       sbom().files.map((it) => [it.fileName, it.checksums.map((sum) => sum.checksumValue)]),
     );
@@ -190,7 +190,7 @@ describe("the image's bill of materials", () => {
     expect(said.size).toBe(present.length);
   });
 
-  it("names what is bundled as the lock file has it, Node and what that is made of, with versions and licences", () => {
+  it("lists bundled packages as in the lock file, Node and its libraries, with versions and licences", () => {
     const { packages } = sbom();
     const at = new Set(packages.map((it) => `${it.name} ${it.versionInfo}`));
     const lock = json(join(checkout, "package-lock.json")) as {
@@ -213,7 +213,7 @@ describe("the image's bill of materials", () => {
       expect(it.licenseDeclared).toMatch(/^(MIT|ISC|0BSD|Apache-2\.0|BSD-[23]-Clause)$/);
   });
 
-  it("hangs together: every part is of something, and what is referred to is there", () => {
+  it("is consistent: every part belongs to another one, and every reference exists", () => {
     const { SPDXID, packages, files, relationships } = sbom();
     const ids = [SPDXID, ...packages.map((it) => it.SPDXID), ...files.map((it) => it.SPDXID)];
     expect(new Set(ids).size).toBe(ids.length);
@@ -230,7 +230,7 @@ describe("the image's bill of materials", () => {
     expect(ids.filter((it) => it !== SPDXID && !contained.has(it))).toEqual([]);
   });
 
-  it("comes with the texts under which others' work may be handed on", () => {
+  it("contains the texts of third-party licences", () => {
     const text = readFileSync(join(root, "usr/share/doc/fairlead/NOTICES"), "utf8");
     for (const { SPDXID, name, versionInfo } of sbom().packages)
       if (SPDXID.startsWith(`SPDXRef-fairlead-${VERSION}-`))
@@ -243,7 +243,7 @@ describe("the image's bill of materials", () => {
 const inImage = ["--mount", "--pid", "--fork", "--kill-child", "chroot", "--userspec=65532:65532"];
 const isRoot = process.getuid?.() === 0;
 
-describe.skipIf(!isRoot)("what is in the image, seeing nothing else (needs root: chroot)", () => {
+describe.skipIf(!isRoot)("the image in a chroot (needs root)", () => {
   const run = (args: readonly string[]) =>
     exec("unshare", [...inImage, root, "/usr/local/bin/fairlead", ...args], {
       timeoutMs: 30_000,

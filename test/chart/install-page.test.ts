@@ -48,7 +48,7 @@ const RUN = {
 } as const;
 
 describe("the blocks of docs/install.md", () => {
-  it("are run here, or say why they are not", () => {
+  it("are run here, or state why they are not", () => {
     const run: readonly string[] = Object.values(RUN).flat();
     const lost = blocks.filter((it) => it.notRun === undefined && !run.includes(it.heading));
     expect(lost).toEqual([]);

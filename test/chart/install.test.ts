@@ -151,7 +151,7 @@ describe.skipIf(KUBECTL === undefined || HELMS.length === 0).for(HELMS)(
       expect(await get(`internalserviceexport ${ORIGINAL_EXPORT.metadata.name}`, ".metadata.uid")).toBe(uid);
     });
 
-    it("stops when the kinds cannot be installed, and says in the Job why", async () => {
+    it("fails if the CRDs cannot be installed, and the Job has the cause", async () => {
       // Another kind has the name already, which no definition may take.
       const squatter = definitionOf("memberclusters.cluster.kubernetes-fleet.io", "Namespaced", "Squatter");
       await server.kubectl(["create", "-f", "-"], { input: JSON.stringify(squatter) });

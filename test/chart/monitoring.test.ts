@@ -82,7 +82,7 @@ describe.skipIf(helm === undefined).for(CHARTS)("the chart %s", (chart: Chart) =
     ];
   };
 
-  it("asks in dashboard and alerts for metrics that the programs have, and no other", async () => {
+  it("uses only existing metrics in dashboard and alerts", async () => {
     const known = await metricsOfPrograms();
     const asked = [...(await expressions()), ...(await alerts()).map((it) => it.expr)];
     const names = asked.flatMap(metricsIn);
@@ -90,7 +90,7 @@ describe.skipIf(helm === undefined).for(CHARTS)("the chart %s", (chart: Chart) =
     expect(names.filter((it) => !known.has(it))).toEqual([]);
   });
 
-  it("selects what the dashboard shows by cluster and component, whatever the release is called", async () => {
+  it("selects series of the dashboard by cluster and component, regardless of the name of the release", async () => {
     for (const it of await expressions()) {
       expect(it).not.toContain("fairlead-");
       for (const { metric, labels } of selectorsIn(it)) {
@@ -106,7 +106,7 @@ describe.skipIf(helm === undefined).for(CHARTS)("the chart %s", (chart: Chart) =
     }
   });
 
-  it("shows the fleet, and what its programs take of the machine", async () => {
+  it("shows the fleet, and the resource usage of its programs", async () => {
     const asked = new Set((await expressions()).flatMap(metricsIn));
     const page = readFileSync(PAGE, "utf8");
     const ofFleet = [...page.matchAll(/^\| `(fairlead_fleet_[a-z_]+|fairlead_hub_cred[a-z_]+)`/gm)].map(
@@ -117,7 +117,7 @@ describe.skipIf(helm === undefined).for(CHARTS)("the chart %s", (chart: Chart) =
       expect(asked).toContain(it);
   });
 
-  it("says in every alert what is wrong, with Prometheus' own placeholders left as they are", async () => {
+  it("has a summary and a description in every alert, and keeps Prometheus' placeholders", async () => {
     for (const { alert, expr, annotations } of await alerts()) {
       expect(alert).toMatch(/^Fairlead[A-Z]/);
       // What is not there has no labels.
@@ -126,7 +126,7 @@ describe.skipIf(helm === undefined).for(CHARTS)("the chart %s", (chart: Chart) =
     }
   });
 
-  it("selects in every expression the release's own series, whatever its name is", async () => {
+  it("selects in every expression the release's own series, regardless of its name", async () => {
     const release = String(
       at(
         (await rendered()).find((it) => it.kind === "PodMonitor"),
@@ -160,7 +160,7 @@ describe.skipIf(helm === undefined).for(CHARTS)("the chart %s", (chart: Chart) =
     }
   });
 
-  it("links every alert to its runbook, and has no runbook for an alert that is not there", async () => {
+  it("links every alert to its runbook, and has no runbook without an alert", async () => {
     const page = readFileSync(join(import.meta.dirname, "../../docs/reference/alerts.md"), "utf8");
     const headings = [...page.matchAll(/^## (\w+)$/gm)].map((it) => it[1] ?? "");
     const all = await alerts();
@@ -173,7 +173,7 @@ describe.skipIf(helm === undefined).for(CHARTS)("the chart %s", (chart: Chart) =
       expect([...seenAlerts].toSorted()).toEqual(headings.toSorted());
   });
 
-  it("says when no program of the release answers, and takes its own name from the release", async () => {
+  it("has an alert for a release without pods, with the name of the release", async () => {
     const named = await render(helm?.program ?? "", chart, [
       "prometheusRule.enabled=true",
       "fullnameOverride=mine",

@@ -184,7 +184,7 @@ describe("our hub's controllers together with KubeFleet's hub agent", () => {
     await eventuallyOne(hub.client, FLEET_SERVICE_IMPORTS, hello, (it) => it.status?.clusters?.length === 1);
   });
 
-  it("are elected, and did without every right that the original charts do not give", async () => {
+  it("are elected, and work without every permission that the original charts do not grant", async () => {
     for (const [access, { config }] of [
       [ORIGINAL_HUB_NET, hub],
       [ORIGINAL_MEMBER_NET, east],

@@ -159,7 +159,7 @@ describe("a service whose ports change", () => {
       .client(member)
       .jsonPatch(SERVICES, scene.key("app"), [{ op: "replace", path: "/spec/ports/0/port", value: port }]);
 
-  it("has a load balancer that follows, with the same address, where one cluster exports it", async () => {
+  it("has a load balancer that keeps its address while one cluster exports it", async () => {
     await deployTo("member-1");
     await exportBy("fleet", fleet.client("member-1"), { namespace: scene.namespace, name: "app" });
     await scene.importBy("member-1");
@@ -178,7 +178,7 @@ describe("a service whose ports change", () => {
     expect(after.status?.loadBalancer).toEqual(before.status?.loadBalancer);
   });
 
-  it("A8: is in conflict where another cluster exports it, told with field and winner, and out until it agrees", async () => {
+  it("A8: that differs from another cluster's is in conflict, which names field and winner, and stays out until it agrees", async () => {
     const addresses = await exportFromBoth();
     await scene.importBy("member-1");
     const derived = scene.derivedName(await scene.untilServed("member-1"));
@@ -197,7 +197,7 @@ describe("a service whose ports change", () => {
     await scene.untilBehind("member-1", derived, addresses);
   });
 
-  it("A8: keeps all endpoints while the change is rolled through clusters, where ports are united", async () => {
+  it("A8: keeps all endpoints while clusters change one after another, if ports are united", async () => {
     const annotations = { "fairlead.dev/ports": "union" };
     const addresses: string[] = [];
     for (const member of MEMBERS) {
@@ -276,7 +276,7 @@ describe("an export", () => {
     await scene.untilExport("member-1", ["Valid=False:ServiceIneligible"]);
   });
 
-  it("A3: of weight 0 withdraws its endpoints before the service, and says nothing of conflicts", async () => {
+  it("A3: of weight 0 withdraws its endpoints before the service, and has no Conflict condition", async () => {
     const addresses = await exportFromBoth();
     await scene.importBy("member-1");
     const derived = scene.derivedName(await scene.untilServed("member-1"));
@@ -365,7 +365,7 @@ describe("an export", () => {
     ).toContain("nothing is exported until it is");
   });
 
-  it("C9: is spoken of in events when something changes, once, by the names that others give", async () => {
+  it("C9: has events with the original names, one for each change", async () => {
     await deployTo("member-1");
     const { namespace } = scene;
     await exportBy("fleet", fleet.client("member-1"), { namespace, name: "app" });

@@ -107,7 +107,7 @@ describe("a member", () => {
     expect(await client.find(FLEET_SERVICE_IMPORTS, scene.key("app"))).toBeUndefined();
   });
 
-  it("A10: that joins again has all of it back, from the objects that were there", async () => {
+  it("A10: that joins again exports and imports the existing objects again", async () => {
     const options = { ...parties(), heartbeatSeconds: 1, timeoutMs: PATIENCE_MS };
     await joinCluster(options, testDeps("join"), AbortSignal.timeout(PATIENCE_MS));
     await untilAgents("Joined=True:AgentJoined");

@@ -172,7 +172,7 @@ describe("MultiClusterServices", () => {
     await scene.untilBehind("member-1", scene.derivedName(served), addresses);
   });
 
-  it("C2: do not front a headless service, which the multi-cluster door exports, and say so", async () => {
+  it("C2: report that they cannot serve a headless service, which only the Multi-Cluster Services API exports", async () => {
     await deploy(fleet.client("member-2"), {
       namespace: scene.namespace,
       name: "app",
@@ -194,7 +194,7 @@ describe("MultiClusterServices", () => {
 describe("the Service behind a MultiClusterService", () => {
   const internal = "networking.fleet.azure.com/azure-load-balancer-internal";
 
-  it("A12: is internal as long as the annotation says so, and has no other annotation", async () => {
+  it("A12: is internal while the annotation requests it, and has no other annotation", async () => {
     await offer();
     await scene.importBy("member-1", "app", { annotations: { [internal]: "true" } });
     const name = scene.derivedName(await scene.untilServed("member-1"));
@@ -209,7 +209,7 @@ describe("the Service behind a MultiClusterService", () => {
     await untilDerived("member-1", name, (it) => it.metadata.annotations !== undefined);
   });
 
-  it("A12: made by another agent is taken over with its address, without what that left", async () => {
+  it("A12: of another agent is taken over with its address, without that agent's fields", async () => {
     await offer();
     const member = fleet.client("member-1");
     const name = `${scene.namespace}-app`;
@@ -282,7 +282,7 @@ describe("the Service behind a MultiClusterService", () => {
     );
   });
 
-  it("A5, A6: has a name that no other one has, and that can be one, whatever the names it is made of", async () => {
+  it("A5, A6: has a unique and valid name, regardless of the names of namespace and service", async () => {
     const long = "n".repeat(63);
     const digits = `0-${"d".repeat(40)}`;
     const pairs = [
@@ -313,7 +313,7 @@ describe("the Service behind a MultiClusterService", () => {
       ).toHaveLength(1);
   });
 
-  it("A6: that the server refuses is spoken of in a condition, with the server's words, until it can be made", async () => {
+  it("A6: that the server rejects is reported in a condition with the server's message, until it can be created", async () => {
     await offer();
     await scene.importBy("member-1", "app", {
       annotations: {
@@ -415,7 +415,7 @@ describe("the Service behind a MultiClusterService", () => {
     expect(told.status?.conditions?.[1]?.message).toContain("member-1 1, member-2 3");
   });
 
-  it("B8: is not written, nor is anything else, when a pass changes nothing", async () => {
+  it("B8: is not written, nor is any other object, by a reconcile that changes nothing", async () => {
     await offer();
     await scene.importBy("member-1");
     const served = await scene.untilServed("member-1");

@@ -64,7 +64,7 @@ describe("a hub whose members are the namespaces of their mailboxes", () => {
     expect((await hub.client.list(MEMBER_CLUSTERS)).items).toEqual([]);
   });
 
-  it("takes no member for one whose MemberCluster goes, nor one whose mailbox does", async () => {
+  it("does not treat a cluster as a member while its MemberCluster or its mailbox is being deleted", async () => {
     await hub.client.create(NAMESPACES, { metadata: { name: "fleet-member-north" } });
     const north = new OriginalMember(hub.client, "north");
     await using agent = new Restartable((stopping) => north.run(stopping));

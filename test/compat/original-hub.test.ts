@@ -111,7 +111,7 @@ function sliceOfWest(addresses: readonly string[]): EndpointSliceExport {
 }
 
 describe("a Fairlead member at a legacy hub", () => {
-  it("joins without a lease and without our kinds", async () => {
+  it("joins without a lease and without Fairlead's kinds", async () => {
     await eventuallyOne(
       hub.client,
       INTERNAL_MEMBER_CLUSTERS,
@@ -209,7 +209,7 @@ describe("a Fairlead member at a legacy hub", () => {
     expect(addressesOf(all)).toEqual(["10.1.0.1", "10.1.0.2", "10.2.0.1"]);
   });
 
-  it("follows a change, and makes the hub wait with what it withdraws until the slice is gone", async () => {
+  it("follows a change, and makes the hub delay a withdrawal until the slice is deleted", async () => {
     const key = objectKey("fleet-member-west", "west-slice-x1y2z");
     await hub.client.mergePatch(ENDPOINT_SLICE_EXPORTS, key, { spec: sliceOfWest(["10.2.0.2"]).spec });
     await eventuallyOne(east.client, ENDPOINT_SLICES, imported, (it) => addressesOf([it])[0] === "10.2.0.2");
@@ -247,7 +247,7 @@ describe("a Fairlead member at a legacy hub", () => {
     await eventually(hub.client, ENDPOINT_SLICE_EXPORTS, (all) => all.length === 1);
   });
 
-  it("sends nothing that the hub would take for more than it is: headless, for some members only, or drained", async () => {
+  it("sends nothing that the hub would misunderstand: headless Services, exports to some members only, or drained clusters", async () => {
     const cases = [
       { name: "headless", headless: true, annotations: {} },
       { name: "narrow", headless: false, annotations: { "fairlead.dev/export-to": "west" } },
@@ -267,7 +267,7 @@ describe("a Fairlead member at a legacy hub", () => {
     expect(items.map((it) => it.metadata.name)).toEqual(["work-hello"]);
   });
 
-  it("withdraws everything when it is to leave, and says so", async () => {
+  it("withdraws everything when it leaves, and reports it", async () => {
     const orders = objectKey("fleet-member-east", "east");
     await hub.client.mergePatch(INTERNAL_MEMBER_CLUSTERS, orders, { spec: { state: "Leave" } });
     await eventuallyOne(

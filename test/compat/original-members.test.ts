@@ -98,7 +98,7 @@ describe("a legacy member at our hub", () => {
     await untilOurs(["10.2.0.1", "10.2.0.2"]);
   });
 
-  it("imports what it claims, its own included: ready addresses of IPv4 alone", async () => {
+  it("imports what it claims, its own endpoints included: ready IPv4 addresses only", async () => {
     await exportBy("fleet", fleet.client("ours"));
     await fleet.client("ours").mergePatch(ENDPOINT_SLICES, objectKey("work", "hello-abcde"), {
       endpoints: [
@@ -128,7 +128,7 @@ describe("a legacy member at our hub", () => {
     expect(asked.metadata.finalizers).toEqual(["networking.fleet.azure.com/internalsvcimport-cleanup"]);
   });
 
-  it("is not written against: its finalizer and annotations stay, and a change costs one write of the hub", async () => {
+  it("is not reverted: its finalizer and annotations stay, and a change costs one write of the hub", async () => {
     const copy = (all: readonly { metadata: { name: string } }[]) =>
       all.find((it) => it.metadata.name.startsWith("ours-"));
     const before = (await hub().list(ENDPOINT_SLICE_IMPORTS, OLD)).items;
@@ -224,7 +224,7 @@ describe("a legacy member at our hub", () => {
     await untilOld(["10.1.0.4", "10.2.0.1", "10.2.0.2"]);
   });
 
-  it("is sent endpoints of clusters with a later priority only while the first has none that is ready", async () => {
+  it("receives endpoints of clusters with a later priority only while the first one has no ready endpoint", async () => {
     const prefer = (priority: string | null) =>
       fleet.client("ours").mergePatch(FLEET_SERVICE_EXPORTS, hello, {
         metadata: { annotations: { "fairlead.dev/priority": priority } },

@@ -68,7 +68,7 @@ function sliceFrom(cluster: string, at: number): EndpointSliceExport {
 
 describe("clusters that export one service", () => {
   const CLUSTERS = 24;
-  it("B5: each cost the hub the same number of passes, however many export already", async () => {
+  it("B5: each cost the hub the same number of reconciles, for any number of exporters", async () => {
     await using hub = await startCluster("hub", [HUB_ACCESS]);
     const signal = AbortSignal.timeout(30_000);
     await installCrds(hub.client, { crds: HUB_CRDS, fieldManager: "test" }, testDeps("test"), signal);

@@ -88,7 +88,7 @@ const changed = (before: ReadonlyMap<string, string>, after: ReadonlyMap<string,
     .toSorted();
 
 describe("an endpoint change", () => {
-  it("B2: costs two writes on the hub and one in each importer, however many these are", async () => {
+  it("B2: costs two writes on the hub and one in each importer, for any number of importers", async () => {
     const names = ["b", "c"];
     const before = await Promise.all([
       versions("hub", ON_HUB),
@@ -130,7 +130,7 @@ describe("an endpoint change", () => {
   });
 });
 
-describe("an EndpointSlice that is deleted", () => {
+describe("a deleted EndpointSlice", () => {
   it("A1: is withdrawn from every importer by that event", async () => {
     await fleet.client("a").delete(ENDPOINT_SLICES, slice);
     await Promise.all(["b", "c"].map((name) => untilImported(name, [])));
@@ -139,7 +139,7 @@ describe("an EndpointSlice that is deleted", () => {
     await Promise.all(["b", "c"].map((name) => untilImported(name, ["10.1.0.3"])));
   });
 
-  it("A1: is withdrawn by the first pass of an agent that was away, by one list and its difference", async () => {
+  it("A1: is withdrawn by the first reconcile of a restarted agent, after one list", async () => {
     const agent = fleet.agents.get("a")!;
     await agent.stop();
     await fleet.client("a").delete(ENDPOINT_SLICES, slice);
@@ -152,8 +152,8 @@ describe("an EndpointSlice that is deleted", () => {
   });
 });
 
-describe("what a member says of others", () => {
-  it("A9: is not taken: endpoints and exports in another's name", async () => {
+describe("a member's statements about other members", () => {
+  it("A9: is rejected: endpoints and exports in another member's name", async () => {
     const [sent] = (await hub().list(ENDPOINT_SLICE_EXPORTS)).items;
     const [exported] = (await hub().list(INTERNAL_SERVICE_EXPORTS)).items;
     const metadata = { namespace: "fleet-member-b", name: "forged" };
@@ -166,7 +166,7 @@ describe("what a member says of others", () => {
     await Promise.all(["b", "c"].map((name) => untilImported(name, ["10.1.0.5"])));
   });
 
-  it("A9: is bounded by the networks that the member was granted, from the moment that they are", async () => {
+  it("A9: is bounded by the networks that the member was granted, from the time of the grant", async () => {
     const grant = (granted: string | null) =>
       hub().mergePatch(MEMBER_CLUSTERS, objectKey(undefined, "a"), {
         metadata: { annotations: { [GRANTED_CIDRS_ANNOTATION]: granted } },
@@ -186,8 +186,8 @@ describe("what a member says of others", () => {
   });
 });
 
-describe("what comes late", () => {
-  it("A13: a namespace that the hub does not have is made, and an event says so", async () => {
+describe("services and namespaces that are created late", () => {
+  it("A13: a namespace that the hub does not have is created, and an event reports it", async () => {
     expect(await hub().find(NAMESPACES, objectKey(undefined, "fresh"))).toBeUndefined();
     await deploy(fleet.client("a"), { namespace: "fresh", addresses: ["10.1.0.9"] });
     await exportBy("fleet", fleet.client("a"), { namespace: "fresh" });

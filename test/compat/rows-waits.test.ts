@@ -15,7 +15,7 @@ import { addressesOf, deploy, eventually, exportBy, startCluster, testDeps } fro
 const SHORTEST_WAIT_MS = 2000;
 
 describe("hub and member", () => {
-  it("B4: wait for events, never for a time: with clocks that stop short of the shortest wait all comes through", async () => {
+  it("B4: wait for events, never for a time: with clocks that stop before the shortest wait, all changes arrive", async () => {
     await using hub = await startCluster("hub", []);
     await using east = await startCluster("east", []);
     const signal = AbortSignal.timeout(30_000);

@@ -186,7 +186,7 @@ function expected(of: DnsCase) {
 }
 
 describe("the cluster-set DNS server", () => {
-  it("says SERVFAIL before it knows everything", async () => {
+  it("answers SERVFAIL before it has read everything", async () => {
     expect(said(await ask(HELLO, TYPE.A)).rcode).toBe("SERVFAIL");
     await sync.start(stop.signal);
     soa = said(await ask("clusterset.local.", TYPE.SOA)).answer[0] ?? "";
@@ -226,7 +226,7 @@ describe("the cluster-set DNS server", () => {
     expect(whole.answers).toHaveLength(200);
   });
 
-  it.skipIf(!PROGRAMS[0].isPresent)("cuts at 1232 bytes whatever the client would take", async () => {
+  it.skipIf(!PROGRAMS[0].isPresent)("truncates at 1232 bytes regardless of the client's limit", async () => {
     const [cut] = await askWith(
       "dig",
       server.addresses[0]!,
@@ -278,7 +278,7 @@ describe("the cluster-set DNS server", () => {
     await expect.poll(async () => said(await ask(DOWN, TYPE.A)).answer).toEqual([`${DOWN} 5 IN A 10.3.0.1`]);
   });
 
-  it("keeps answering with what it knew while the API server is away", async () => {
+  it("keeps answering with the last known state while the API server is down", async () => {
     client.stop();
     expect(said(await ask(HELLO, TYPE.A)).answer).toEqual([`${HELLO} 5 IN A 10.96.0.9`]);
     client.restore();

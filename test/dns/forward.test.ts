@@ -71,7 +71,7 @@ describe("a forward", () => {
     expect(seen.some((it) => it.questions[0]?.name !== it.questions[0]?.name.toLowerCase())).toBe(true);
   });
 
-  it("ignores what is not the answer to its question, and waits for the one that is", async () => {
+  it("ignores answers to other questions, and waits for its own", async () => {
     const { server } = await upstream((query) => [
       answerTo(query, { id: query.id ^ 1, answers: [record("web.fleet.", 66)] }),
       answerTo(query, {
@@ -100,7 +100,7 @@ describe("a forward", () => {
     }
   });
 
-  it("believes nothing about names outside its domain", async () => {
+  it("ignores records outside its domain", async () => {
     const { server } = await upstream((query) => [
       answerTo(query, {
         answers: [record("web.fleet.", 1), record("bank.example.", 66)],
@@ -113,7 +113,7 @@ describe("a forward", () => {
     expect(said.additionals).toEqual([]);
   });
 
-  it("asks once for equal questions under way, and again only when the answer is old", async () => {
+  it("sends equal pending questions once, and repeats them only when the answer has expired", async () => {
     const { seen, server } = await upstream((query) => [answerTo(query)]);
     const forward = createForward({ domain: "fleet.", servers: [server] }, deps);
     await Promise.all([1, 2, 3].map(async () => forward.ask(question)));

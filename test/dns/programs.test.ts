@@ -102,7 +102,7 @@ describe("the DNS programs with an API server", () => {
     expect(await ask(clusterPort, name)).toMatchObject({ answer: [`${name} 5 IN A ${spec?.clusterIP}`] });
   });
 
-  it("say SERVFAIL for the fleet until its kinds are installed, and then at once what there is", async () => {
+  it("answer SERVFAIL for the fleet until its CRDs are installed, and then at once with the records", async () => {
     expect((await ask(fleetPort, HELLO)).rcode).toBe("SERVFAIL");
     expect((await ask(clusterPort, HELLO)).rcode).toBe("SERVFAIL");
     for (const crd of MULTICLUSTER_CRDS) await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd);
@@ -198,7 +198,7 @@ describe("fairlead dns check", () => {
     },
   );
 
-  it("asks the server that is named for a name, and says that it was that one", LIMIT, async () => {
+  it("queries the given server for a name, and reports that server", LIMIT, async () => {
     const server = `127.0.0.1:${clusterPort}`;
     const name = "kubernetes.default.svc.cluster.local";
     expect(await check("--server", server, "--name", name)).toMatchObject({ exitCode: 0 });
@@ -209,7 +209,7 @@ describe("fairlead dns check", () => {
     );
   });
 
-  it("fails where they are not, and says who was asked for what", LIMIT, async () => {
+  it("fails if they are not, and reports server and query", LIMIT, async () => {
     const refused = await check("--server", `127.0.0.1:${clusterPort}`, "--zone", "other.local");
     expect(refused.exitCode).toBe(1);
     expect(refused.stderr).toMatch(/127\.0\.0\.1:\d+ does not answer for other\.local:/);

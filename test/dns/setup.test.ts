@@ -197,7 +197,7 @@ describe("the setup of a cluster's DNS", () => {
     expect((await find("node-local-dns"))?.data?.["Corefile"]).toBe(NODE_LOCAL);
   });
 
-  it("has a pod of the same image ask for the zone and for the cluster's own names, and removes it", async () => {
+  it("has a pod of the same image query the zone and the cluster's own names, and removes the pod", async () => {
     await put("coredns", { Corefile: KUBEADM });
     await setUp();
     expect(jobs).toHaveLength(1);
@@ -318,7 +318,7 @@ describe("the setup of a cluster's DNS", () => {
     expect((await find("coredns"))?.metadata.resourceVersion).toBe(broken.metadata.resourceVersion);
   });
 
-  it("says what is missing: a DNS to forward to, an image to verify with", async () => {
+  it("reports what is missing: a DNS server to forward to, an image to verify with", async () => {
     await put("coredns", { Corefile: KUBEADM });
     await client.delete(DEPLOYMENTS, objectKey("fleet-system", "fairlead-member-dns"));
     await expect(setUp()).rejects.toThrow(/--image or --no-verify/);

@@ -94,7 +94,7 @@ describe("DNS over TCP", () => {
     expect(connection.answers[2]?.rcode).toBe(RCODE.NXDOMAIN);
   });
 
-  it("answers what is known while a forward is still waited for, and takes no more than it can hold", async () => {
+  it("answers known names while a forward is pending, and limits pending queries", async () => {
     const gate = Promise.withResolvers<void>();
     let asked = 0;
     const slow: Forward = {
@@ -117,7 +117,7 @@ describe("DNS over TCP", () => {
     await expect.poll(() => connection.answers.length).toBe(101);
   });
 
-  it("closes a connection that says nothing whole in time", async () => {
+  it("closes a connection without a complete query in time", async () => {
     server = await serve(treeOf(), { tcpIdleMs: 50 });
     const silent = open(server);
     const slow = open(server);

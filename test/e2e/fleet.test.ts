@@ -119,7 +119,7 @@ describe("a service that one cluster exports", () => {
     });
   });
 
-  it("is offered nowhere while it has no pods, and again when it has some", async () => {
+  it("has no endpoints anywhere while it has no pods, and has them again afterwards", async () => {
     await fleet.scale(exporter, HELLO, 0);
     await untilOffered(fleet, HELLO, 0);
     await load.until("no request is answered", (it) => it.asked > 0 && it.failed === it.asked);
@@ -135,7 +135,7 @@ describe("a service that two clusters export", () => {
     await load.untilAnsweredBy(exporter, importer);
   });
 
-  it("is answered by the other while one has no pods, without a request lost", async () => {
+  it("is answered by the other cluster while one has no pods, without a lost request", async () => {
     await load.withoutFailure([BY_ADDRESS, BY_NAME], async () => {
       await fleet.scale(exporter, HELLO, 0);
       await load.untilAnsweredBy(importer);
@@ -144,7 +144,7 @@ describe("a service that two clusters export", () => {
     });
   });
 
-  it("is answered by the other while one has a lower priority, does not export, or exports nothing new", async () => {
+  it("is answered by the other cluster while one has a lower priority, does not export, or has weight 0", async () => {
     const changes = [
       () => clusters.apply(exporter, mcsExport(HELLO, { "fairlead.dev/priority": "1" })),
       () => clusters.apply(exporter, mcsExport(HELLO, { "fairlead.dev/weight": "0" })),
@@ -177,7 +177,7 @@ describe("a service that two clusters export", () => {
         await clusters.kubectl(member, ["-n", NAMESPACE, "delete", kind, name]);
   });
 
-  it("is answered by the other while one is drained, without a request lost", async () => {
+  it("is answered by the other cluster while one is drained, without a lost request", async () => {
     const drain = ["drain", exporter, "--hub-context", clusters.hub];
     await load.withoutFailure([BY_ADDRESS, BY_NAME], async () => {
       await clusters.fairlead(drain);

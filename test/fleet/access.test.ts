@@ -16,7 +16,7 @@ function heartbeat(log: AccessLog, username: string, code: number, userAgent = P
 
 const standing = { namespaces: new Set(["fleet-member-a"]), identities: new Set(["fleet:member:a:3"]) };
 
-describe("a fleet whose programs were refused something", () => {
+describe("a fleet whose programs lacked permissions", () => {
   it("reports the access of members", () => {
     const log = new AccessLog();
     heartbeat(log, "fleet:member:a:3", 403);

@@ -175,8 +175,8 @@ async function expectTalking(what: string): Promise<void> {
   );
 }
 
-describe("a hub that gets another authority", () => {
-  it("is followed: by both, then by the new one alone, with a certificate that the new one signed", async () => {
+describe("a hub whose certificate authority is replaced", () => {
+  it("is followed: first both authorities, then the new one alone, with a certificate that the new one signed", async () => {
     await expectTalking("before");
     const first = await untilKnown([authority(1)], { signedBy: authority(1) });
     await hub.publish(authority(1), authority(2));
@@ -189,7 +189,7 @@ describe("a hub that gets another authority", () => {
     await expectTalking("after");
   });
 
-  it("is not believed where nothing of the old one vouches for the new one", async () => {
+  it("is rejected if the new list has no certificate in common with the old one", async () => {
     await hub.publish(authority(3));
     // What is heard after that word was heard after it.
     await expectTalking("later");

@@ -106,8 +106,8 @@ async function expectMended(): Promise<void> {
   await agent.stop();
 }
 
-describe("a token to join with", () => {
-  it("that has expired is refused, the agent says what helps, and nothing comes of it", async () => {
+describe("a join token", () => {
+  it("that has expired is rejected, the agent logs the remedy, and the member does not join", async () => {
     await join(false);
     hubTime.aheadMs = (BOOTSTRAP_SECONDS + 60) * 1000;
     expect(await refusal()).toBe(

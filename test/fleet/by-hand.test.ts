@@ -134,7 +134,7 @@ const ON_THE_HUB: readonly [string, Deleted][] = [
   ["RoleBindings of the view", { at: "hub", of: ROLE_BINDINGS, namespace: VIEW_NAMESPACE }],
 ];
 
-describe("what is deleted by hand on the hub", () => {
+describe("an object deleted by hand on the hub", () => {
   it.each(ON_THE_HUB)(
     "is recreated at once, and no importer loses endpoints in between: %s",
     async (_, what) => {
@@ -149,7 +149,7 @@ describe("what is deleted by hand on the hub", () => {
     },
   );
 
-  it("comes back with all that was in it: the view", async () => {
+  it("is recreated with its content: the view", async () => {
     await using sight = await untilWhole();
     const whole = sight.now;
     const before = await fleet.client("hub").get(NAMESPACES, objectKey(undefined, VIEW_NAMESPACE));
@@ -169,7 +169,7 @@ describe("what is deleted by hand on the hub", () => {
   });
 });
 
-describe("what is deleted by hand in an importer", () => {
+describe("an object deleted by hand in an importer", () => {
   it.each<[string, Deleted]>([
     ["ServiceImports", { at: "c", of: MCS_SERVICE_IMPORTS, namespace: "work" }],
     ["ServiceImports of the fleet", { at: "c", of: FLEET_SERVICE_IMPORTS, namespace: "work" }],
@@ -198,7 +198,7 @@ describe("what is deleted by hand in an importer", () => {
     await sight.until((seen) => seen.derived !== "" && seen.derived !== old);
   }
 
-  it("has its address again, of which its import never ceases to tell: a derived Service", async () => {
+  it("gets its address again, which its import keeps: a derived Service", async () => {
     await using sight = await untilWhole();
     const addresses = (await derived())?.spec?.clusterIPs;
     const told: (readonly string[] | undefined)[] = [];

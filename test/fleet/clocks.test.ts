@@ -103,7 +103,7 @@ it.each(WHOSE.flatMap((it) => [[it, DAY_MS] as const, [it, -DAY_MS] as const]))(
   },
 );
 
-it("a token that a hub with a wrong clock takes for expired works again when the clock is right", async () => {
+it("a token that a hub with a wrong clock treats as expired works again when the clock is right", async () => {
   const hub = clocks["hub/apiserver"];
   if (!(hub instanceof WrongClock)) throw new Error("unreachable");
   const { session } = fleet.running.get("b")!;

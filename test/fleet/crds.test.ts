@@ -99,7 +99,7 @@ function documentedAdditions(): Map<string, string[]> {
   return rows;
 }
 
-describe("what we add to published kinds", () => {
+describe("Fairlead's additions to published kinds", () => {
   const documented = documentedAdditions();
 
   it.each([...new Set(describedAdditions())])("is in the list of additions: %s", (addition) => {
@@ -109,7 +109,7 @@ describe("what we add to published kinds", () => {
     expect(words).toContain(last);
   });
 
-  it("is really there where the list names a field", () => {
+  it("exists in the object for each field that the list names", () => {
     const missingFields = [...documented].flatMap(([kind, names]) => {
       const paths = new Set(
         [...ourCrds.values()]
@@ -196,7 +196,7 @@ describe.skipIf(!existsSync(peers))(
       expect(pairs.map(([name]) => name).toSorted()).toHaveLength(13);
     });
 
-    it.each(pairs)("%s has the names, columns and subresources that theirs has", (_, theirs, mine) => {
+    it.each(pairs)("%s has the names, columns and subresources of the published one", (_, theirs, mine) => {
       const spec = theirs["spec"] as (typeof mine)["spec"];
       expect(mine.spec.names).toMatchObject(spec.names);
       expect(mine.spec.scope).toBe(spec.scope);
@@ -214,17 +214,20 @@ describe.skipIf(!existsSync(peers))(
       }
     });
 
-    it.each(pairs)("%s accepts, keeps and defaults whatever theirs does", (_, theirs, mine) => {
-      const spec = theirs["spec"] as (typeof mine)["spec"];
-      for (const version of spec.versions) {
-        const same = mine.spec.versions.find((it) => it.name === version.name);
-        expect(narrower(version.schema.openAPIV3Schema, same?.schema.openAPIV3Schema, version.name)).toEqual(
-          [],
-        );
-      }
-    });
+    it.each(pairs)(
+      "%s accepts, keeps and defaults everything that the published one does",
+      (_, theirs, mine) => {
+        const spec = theirs["spec"] as (typeof mine)["spec"];
+        for (const version of spec.versions) {
+          const same = mine.spec.versions.find((it) => it.name === version.name);
+          expect(
+            narrower(version.schema.openAPIV3Schema, same?.schema.openAPIV3Schema, version.name),
+          ).toEqual([]);
+        }
+      },
+    );
 
-    it.each(pairs)("%s has no field that theirs lacks but those called additions", (_, theirs, mine) => {
+    it.each(pairs)("%s has only the published fields and those marked as additions", (_, theirs, mine) => {
       const spec = theirs["spec"] as (typeof mine)["spec"];
       const described = new Set(describedAdditions());
       for (const version of spec.versions) {

@@ -47,7 +47,7 @@ const isReadyFromTwo = ({ status }: ServiceImport): boolean =>
 const fleetSlices = (slices: readonly EndpointSlice[]): EndpointSlice[] =>
   slices.filter((it) => it.metadata.namespace === "fleet-system");
 
-describe("a service exported by one cluster through the fleet door and by another through the multi-cluster door", () => {
+describe("a service exported by one cluster through the fleet API and by another through the Multi-Cluster Services API", () => {
   it("is valid and without conflict through each API", async () => {
     await exportBy("fleet", fleet.client("a"));
     await exportBy("mcs", fleet.client("b"));
@@ -113,7 +113,7 @@ describe("a service exported by one cluster through the fleet door and by anothe
     }
   });
 
-  it("is a LoadBalancer Service behind a MultiClusterService, until that goes", async () => {
+  it("is a LoadBalancer Service behind a MultiClusterService, until that is deleted", async () => {
     const client = fleet.client("c");
     await client.create(MULTI_CLUSTER_SERVICES, {
       metadata: { namespace: "work", name: "hello" },
@@ -149,7 +149,7 @@ describe("a service exported by one cluster through the fleet door and by anothe
     );
   });
 
-  it("follows its endpoints, and goes with the last export", async () => {
+  it("follows its endpoints, and is deleted with the last export", async () => {
     const b = fleet.client("b");
     await b.delete(ENDPOINT_SLICES, objectKey("work", "hello-abcde"));
     await eventually(fleet.client("c"), ENDPOINT_SLICES, (all) => addressesOf(mcsSlices(all)).length === 2);

@@ -110,7 +110,7 @@ describe("a fleet at rest", () => {
     await untilImported(["10.1.0.1", "10.1.0.2", "10.2.0.1"]);
   });
 
-  it("makes up for what happened while an exporter's agent was away", async () => {
+  it("catches up with changes from the time when an exporter's agent was down", async () => {
     const agent = fleet.agents.get("a")!;
     await agent.stop();
     await fleet.client("a").delete(ENDPOINT_SLICES, hello1);
@@ -175,7 +175,7 @@ describe("a cluster whose agent falls silent", () => {
   }, 40_000);
 });
 
-describe("a hub that is gone", () => {
+describe("an unreachable hub", () => {
   beforeAll(() => {
     for (const it of ["10.1.0.1", "10.1.0.2", "10.2.0.2"]) answering.add(it);
   });
@@ -245,7 +245,7 @@ describe("a hub that cannot be reached for longer than a lease", () => {
     await importedIn(all);
   }, 40_000);
 
-  it("never takes the last endpoints of a service away: they may serve clients though no probe is let in", async () => {
+  it("never removes the last endpoints of a service: they may serve clients although probes are blocked", async () => {
     living.delete("10.1.0.1");
     await importedIn(["10.2.0.1"]);
     living.clear();

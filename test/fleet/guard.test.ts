@@ -97,7 +97,7 @@ async function verdict(what: Promise<unknown>): Promise<string | undefined> {
   }
 }
 
-describe.each(["embedded", "real"] as const)("what the hub's API server lets into mailboxes (%s)", (kind) => {
+describe.each(["embedded", "real"] as const)("what the hub's API server admits to mailboxes (%s)", (kind) => {
   describe.skipIf(kind === "real" && !hasRealServer)("by its policies", () => {
     let hub: GuardedHub;
     let memberA: KubeClient;
@@ -200,7 +200,7 @@ describe.each(["embedded", "real"] as const)("what the hub's API server lets int
       expect(findEndpointProblem(object.spec)).toBeDefined();
     });
 
-    it("A9: addresses at the edges of all special-purpose ranges are judged alike by the policy and the controllers", async () => {
+    it("A9: the policy and the controllers agree on addresses at the edges of all special-purpose ranges", async () => {
       const prefixes = [...SPECIAL_RANGES.IPv4, ...SPECIAL_RANGES.IPv6, "10.0.0.0/8", "fc00::/7"].map((it) =>
         parsePrefix(it),
       );
@@ -257,7 +257,7 @@ describe.each(["embedded", "real"] as const)("what the hub's API server lets int
       expect(await tries(LEASES, { metadata: named("a"), spec: held("b") })).toBe("fairlead-heartbeats");
     });
 
-    it("a lease is neither of years nor renewed decades ahead, whatever the member's clock shows", async () => {
+    it("a lease cannot last for years or be renewed in the far future, regardless of the member's clock", async () => {
       const metadata = { namespace: mailbox("a"), name: "a" };
       const lease = (leaseDurationSeconds: number, renewTime: string) => ({
         metadata,
@@ -295,7 +295,7 @@ describe.each(["embedded", "real"] as const)("what the hub's API server lets int
       expect(await verdict(other.create(INTERNAL_SERVICE_EXPORTS, exported(), dry))).toBe("RBAC");
     });
 
-    it("A9: the view is the hub's alone to write", async () => {
+    it("A9: only the hub writes the view", async () => {
       const namespace = "fleet-view-default";
       const copy = { ...slice(), metadata: { namespace, name: "copy" } };
       const service = {
@@ -357,7 +357,7 @@ describe.each(["embedded", "real"] as const)("what the hub's API server lets int
       expect(await hub.admin.find(ENDPOINT_SLICE_IMPORTS, keyOf(copy))).toBeUndefined();
     });
 
-    it("takes an agent's heartbeat, and no orders that it gives itself", async () => {
+    it("accepts an agent's heartbeat, and rejects its changes to its own spec", async () => {
       const ours = await hub.as(HUB_USER);
       const key = objectKey(mailbox("a"), "a");
       await ours.apply(

@@ -60,7 +60,7 @@ beforeAll(async () => {
 afterAll(() => fleet[Symbol.asyncDispose]());
 
 describe.each(["fleet", "mcs"] as const)("a hub whose cluster is a member, too: door %s", (door) => {
-  it("leaves the load balancer to the member that asks for one", async () => {
+  it("leaves the load balancer to the member that requests one", async () => {
     await exportBy(door, fleet.client("a"));
     await hubsImport();
     await importHello("b");
@@ -72,7 +72,7 @@ describe.each(["fleet", "mcs"] as const)("a hub whose cluster is a member, too: 
     await eventually(fleet.client("hub"), INTERNAL_SERVICE_IMPORTS, (all) => all.length === 0);
   });
 
-  it("has a load balancer of its own, and the hub's ServiceImport stays the hub's", async () => {
+  it("has its own load balancer, and the hub keeps its ServiceImport", async () => {
     const before = await hubsImport();
     await importHello("both");
     await isValid("both");
@@ -99,7 +99,7 @@ describe.each(["fleet", "mcs"] as const)("a hub whose cluster is a member, too: 
   });
 });
 
-it("a MultiClusterService of the hub's own cluster waits for an export, and takes nothing with it when the cluster leaves", async () => {
+it("a MultiClusterService of the hub's own cluster waits for an export, and deletes no object of the hub when the cluster leaves", async () => {
   await importHello("both");
   await eventuallyOne(fleet.client("both"), MULTI_CLUSTER_SERVICES, hello, (it) =>
     (it.status?.conditions ?? []).some((at) => at.status === "Unknown"),

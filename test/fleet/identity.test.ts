@@ -94,7 +94,7 @@ const reasonOf = (request: CertificateSigningRequest): string | undefined =>
   request.status?.conditions?.find((it) => it.type === "Denied")?.reason;
 
 describe("a member's identity", () => {
-  it("is a certificate that its agent asked for, and the token that it asked with is gone everywhere", async () => {
+  it("is a certificate that its agent requested, and the join token is deleted everywhere", async () => {
     expect(await secretField("a", "tls.crt")).toContain("BEGIN CERTIFICATE");
     expect(await secretField("a", "bootstrap-token")).toBe("");
     expect(await secretField("a", "next.key")).toBe("");
@@ -111,7 +111,7 @@ describe("a member's identity", () => {
     expect(reasonOf(await ask(asA, "renewal", "fleet:member:a"))).toBeUndefined();
   });
 
-  it("is had once for a token to join with: a second request is denied", async () => {
+  it("is issued once for a join token: a second request is denied", async () => {
     const agent = fleet.agents.get("b")!;
     await agent.stop();
     await join(optionsFor("b", { waitForAgents: false }));
@@ -128,7 +128,7 @@ describe("a member's identity", () => {
     await leave("b");
   });
 
-  it("comes of one request, though the agent is killed while it waits for it", async () => {
+  it("results from one request, although the agent is killed while it waits for it", async () => {
     const agent = fleet.agents.get("b")!;
     const hub = fleet.client("hub");
     const own = (all: readonly CertificateSigningRequest[]) =>
@@ -175,7 +175,7 @@ describe("a member's identity", () => {
     expect(reasonOf(await ask(asBefore, "once-more", "fleet:member:a"))).toBe("IdentityRevoked");
   });
 
-  it("is in no log", async () => {
+  it("does not occur in any log", async () => {
     const lines: string[] = [];
     const write = (message: string, fields: object = {}): void => {
       lines.push(`${message} ${JSON.stringify(fields)}`);
@@ -251,7 +251,7 @@ describe("a join that fails", () => {
     await untilAsBefore("b", before.b);
   }, 120_000);
 
-  it("because the member cannot trust the hub says what it waited for", async () => {
+  it("because the member does not trust the hub's certificate reports what it waited for", async () => {
     const { cert } = await issueAuthority({ commonName: "another authority" });
     fleet.agents.get("b")!.start();
     const before = await leftovers("hub");
@@ -262,7 +262,7 @@ describe("a join that fails", () => {
     await untilAsBefore("hub", before);
   });
 
-  it("because the hub may not certify members quotes the API server's refusal", async () => {
+  it("because the hub lacks the permission to approve quotes the API server's error", async () => {
     const hub = fleet.client("hub");
     const before = await leftovers("hub");
     await hub.delete(CLUSTER_ROLE_BINDINGS, objectKey(undefined, "fairlead-hub-certifies"));
@@ -279,7 +279,7 @@ describe("a join that fails", () => {
 });
 
 describe("a plan of a join", () => {
-  it("says what would be made in each cluster, and writes nothing", async () => {
+  it("lists the changes in each cluster, and writes nothing", async () => {
     // No other client may write during this.
     await fleet.hubProgram.stop();
     for (const agent of fleet.agents.values()) await agent.stop();

@@ -47,7 +47,7 @@ const untilImported = async (name: string, count: number) => {
   );
 };
 
-describe("A9: the hub's namespace says who may import its services", () => {
+describe("A9: an annotation of the hub's namespace lists the permitted importers", () => {
   it("and other members neither receive them nor can read them in the view, until the annotation changes", async () => {
     const hub = fleet.client("hub");
     await ensureNamespace(hub, "work");
@@ -67,7 +67,7 @@ describe("A9: the hub's namespace says who may import its services", () => {
   });
 });
 
-describe("the hub's namespace says who may export its services", () => {
+describe("an annotation of the hub's namespace lists the permitted exporters", () => {
   const door = objectKey("shop", "hello");
   const allowExporters = (exporters: string | null) =>
     fleet.client("hub").mergePatch(NAMESPACES, objectKey(undefined, "shop"), {
@@ -88,7 +88,7 @@ describe("the hub's namespace says who may export its services", () => {
       (it) => it.status?.conditions?.some((one) => one.type === "Ready" && one.reason === reason) === true,
     );
 
-  it("and exports of all others are refused with the reason, whatever was there before", async () => {
+  it("and exports of all others are rejected with the reason, also existing ones", async () => {
     for (const name of ["hub", "c"]) await ensureNamespace(fleet.client(name), "shop");
     for (const [at, name] of ["a", "b"].entries()) {
       await deploy(fleet.client(name), { namespace: "shop", addresses: [`10.${at + 1}.0.1`] });

@@ -143,7 +143,7 @@ describe("the pod that probes the hub", () => {
   });
   const probe = { probeImage: "fairlead:test", waitForAgents: false } as const;
 
-  it("asks with the address and the authorities that the agent will have, and is gone after it", async () => {
+  it("probes with the address and the authorities of the agent, and is deleted afterwards", async () => {
     const seen: Pod[] = [];
     await workloadsAre({
       pod: (pod) => {

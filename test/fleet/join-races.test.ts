@@ -43,7 +43,7 @@ async function isJoined(name: string): Promise<boolean> {
 }
 
 describe("two joins at once", () => {
-  it("of one new member: one is the join, the other says so and takes nothing of it back", async () => {
+  it("of one new member: one proceeds, the other reports that and rolls nothing back", async () => {
     const both = await Promise.allSettled([join("a"), join("a")]);
     const failures = both.flatMap((it) => (it.status === "rejected" ? [it.reason as unknown] : []));
     // None where one was so late that it found the member there.
@@ -90,7 +90,7 @@ describe("two joins at once", () => {
 });
 
 describe("a member that leaves", () => {
-  it("may join again at once, and again", async () => {
+  it("can join again at once, and again", async () => {
     for (let time = 0; time < 3; time += 1) {
       await leave("a");
       await join("a");

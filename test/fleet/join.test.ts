@@ -68,7 +68,7 @@ describe("fairlead join", () => {
     await expect(join(name, member)).rejects.toMatchObject({ code: "OPTION_INVALID", message });
   });
 
-  it("says where a hub that does not answer should have been", async () => {
+  it("reports the address of a hub that does not answer", async () => {
     await expect(join("c", "a", { server: "https://127.0.0.1:1" })).rejects.toMatchObject({
       code: "API_UNAVAILABLE",
       message: expect.stringContaining("the hub at https://127.0.0.1:1 does not answer") as string,
@@ -91,7 +91,7 @@ describe("fairlead join", () => {
 });
 
 describe("fairlead leave", () => {
-  it("withdraws the member on both sides, keeps what users made, and lets it join again", async () => {
+  it("withdraws the member on both sides, keeps users' objects, and allows it to join again", async () => {
     const [a, b, hub] = [fleet.client("a"), fleet.client("b"), fleet.client("hub")];
     await ensureNamespace(b, "work");
     await deploy(a, { addresses: ["10.1.0.1"] });
@@ -123,7 +123,7 @@ describe("fairlead leave", () => {
     await eventuallyOne(a, MCS_SERVICE_IMPORTS, hello, (it) => it.status?.clusters?.length === 2);
   }, 60_000);
 
-  it("of a member that is not there says so", async () => {
+  it("of an unknown member reports that", async () => {
     const options = { name: "absent", hub: fleet.hub.config, member: undefined, force: true };
     await expect(
       leaveFleet(options, testDeps("leave"), AbortSignal.timeout(PATIENCE_MS)),
@@ -133,7 +133,7 @@ describe("fairlead leave", () => {
     });
   });
 
-  it("takes nothing from a cluster that is another one than the member named", async () => {
+  it("changes nothing in a cluster that is not the named member", async () => {
     const options = {
       name: "b",
       hub: fleet.hub.config,
@@ -151,7 +151,7 @@ describe("fairlead leave", () => {
     expect(left.metadata.deletionTimestamp).toBeUndefined();
   });
 
-  it("by force does without an agent that is gone", async () => {
+  it("by force does not wait for an agent that is gone", async () => {
     await fleet.agents.get("b")!.stop();
     const options = {
       name: "b",

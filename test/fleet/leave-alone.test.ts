@@ -81,7 +81,7 @@ const conditionsOf = (it: { status?: { conditions?: Condition[] } } | undefined)
   (it?.status?.conditions ?? []).map(({ type, status, reason }) => `${type} ${status} ${reason}`).toSorted();
 
 describe("fairlead leave without a hub", () => {
-  it("changes nothing unless it is forced, and says how", async () => {
+  it("changes nothing without --force, and the error names that flag", async () => {
     await expect(leave({})).rejects.toMatchObject({
       code: "API_UNAVAILABLE",
       message: expect.stringContaining("pass --force to clean up the member without it") as string,
@@ -89,7 +89,7 @@ describe("fairlead leave without a hub", () => {
     expect(await fleet.client(NAME).find(SECRETS, secretKey)).toBeDefined();
   });
 
-  it("takes nothing from a cluster that says that it is another member", async () => {
+  it("changes nothing in a cluster that is another member", async () => {
     await expect(leave({ name: "b", force: true })).rejects.toMatchObject({
       code: "OPTION_INVALID",
       message: "the cluster of --member-context is member a, not b; check the name and the context",

@@ -213,11 +213,11 @@ const leasesOf = async (cluster: Cluster) =>
   );
 
 describe("the three managers under their original names", () => {
-  it("report as the two agents that the hub waits for, each its own", async () => {
+  it("report the status of the two agents that the hub waits for, one each", async () => {
     expect(await agents()).toEqual(["MultiClusterServiceAgent", "ServiceExportImportAgent"]);
   });
 
-  it("hold leases of the original names, each in its own cluster", async () => {
+  it("hold leases with the original names, each in its own cluster", async () => {
     const prefix = "2bf2b407";
     const domain = "networking.fleet.azure.com";
     expect([...(await leasesOf(member)).keys()].toSorted()).toEqual([
@@ -241,7 +241,7 @@ describe("the three managers under their original names", () => {
     ]);
   });
 
-  it("take a service from its export to the load balancer of a MultiClusterService", async () => {
+  it("carry a service from its export to the load balancer of a MultiClusterService", async () => {
     await deploy(member.client, { addresses: ["10.1.0.1", "10.1.0.2"] });
     await exportBy("fleet", member.client);
     await member.client.create(MULTI_CLUSTER_SERVICES, {
@@ -259,7 +259,7 @@ describe("the three managers under their original names", () => {
     expect(derived?.spec?.type).toBe("LoadBalancer");
   });
 
-  it("C8: are asked apart, at the hub's side and at the member's, for all that they need", async () => {
+  it("C8: have separate probes at the hub's and the member's side", async () => {
     for (const port of [hubPort, memberPort]) {
       expect(await ask(port, "/healthz")).toMatchObject({ code: 200, text: "ok\n" });
       expect(await ask(port, "/readyz")).toMatchObject({ code: 200, text: "ok\n" });
@@ -286,7 +286,7 @@ describe("the three managers under their original names", () => {
     expect([...new Set(served)].toSorted()).toEqual(documented.toSorted());
   });
 
-  it("B4: count how long each controller takes from a change to its end, which waits for no timer", async () => {
+  it("B4: measure the time from a change to the end of its reconcile, which does not wait for a timer", async () => {
     const { text } = await ask(memberPort, "/metrics");
     for (const controller of ["serviceexport", "endpointslice", "serviceimport", "endpointsliceimport"]) {
       const count = new RegExp(

@@ -66,7 +66,7 @@ const versionsOf = (...objects: readonly { metadata: { resourceVersion?: string 
   objects.map((it) => it.metadata.resourceVersion);
 
 describe("Fairlead's exports and imports together with an original manager of MultiClusterServices", () => {
-  it("carry endpoints to the load balancer that the other made, and touch nothing that is the other's", async () => {
+  it("carry endpoints to the load balancer of the original manager, and do not change the original's objects", async () => {
     const owner = {
       apiVersion: "networking.fleet.azure.com/v1alpha1",
       kind: "MultiClusterService",
@@ -153,7 +153,7 @@ describe("Fairlead's exports and imports together with an original manager of Mu
 });
 
 describe("Fairlead's MultiClusterServices together with an original manager of exports and imports", () => {
-  it("ask for the import, and make the load balancer when the other has its answer", async () => {
+  it("request the import, and create the load balancer when the original manager has the hub's answer", async () => {
     local.seed(MULTI_CLUSTER_SERVICES, {
       metadata: { namespace: "work", name: "hello" },
       spec: { serviceImport: { name: "hello" } },

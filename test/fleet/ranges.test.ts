@@ -10,7 +10,7 @@ import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
 import { eventuallyOne, PATIENCE_MS, startFleet, testDeps } from "../support/fleet.ts";
 
-it("keeps clusters out that have the range of a node which came to a member after its join", async () => {
+it("rejects clusters with the range of a node that a member added after its join", async () => {
   await using fleet = await startFleet({ members: ["a", "b"], join: ["a"] });
   const hub = fleet.client("hub");
   const podCIDRs = ["10.77.0.0/24", "fd77::/64"];

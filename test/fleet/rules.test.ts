@@ -136,7 +136,7 @@ describe("exports whose ports differ", () => {
     expect(slicesFrom("b")(all)[0]?.ports).toEqual([{ name: "tcp2", protocol: "TCP", port: 42 }]);
   });
 
-  it("are kept apart by the fleet door: the newcomer is out until its ports are the same", async () => {
+  it("are separated by the fleet API: the newer one is not imported until its ports are the same", async () => {
     for (const [name, port] of [
       ["a", 80],
       ["b", 81],
@@ -161,7 +161,7 @@ describe("exports whose ports differ", () => {
 });
 
 describe("an export", () => {
-  it("without a Service, and of one that has no endpoints, says so and what is wrong", async () => {
+  it("without a Service, or with a Service without endpoints, reports the cause", async () => {
     await exportBy("fleet", fleet.client("a"), { namespace });
     await exportBy("mcs", fleet.client("a"), { namespace });
     await untilFleet("a", "Valid", "False ServiceNotFound");
@@ -194,7 +194,7 @@ describe("an export", () => {
     expect(await fleet.client("b").find(MCS_SERVICE_IMPORTS, key)).toBeDefined();
   });
 
-  it("of a headless Service goes through the multi-cluster door only, without a virtual address", async () => {
+  it("of a headless Service uses the Multi-Cluster Services API only, without a virtual address", async () => {
     await deploy(fleet.client("a"), { namespace, addresses: ["10.1.0.1"], headless: true });
     await exportBy("fleet", fleet.client("a"), { namespace });
     await untilFleet("a", "Valid", "False ServiceIneligible");
@@ -374,7 +374,7 @@ describe("the hub trusts a member with its own mailbox only", () => {
     expect(copies.filter((it) => it.metadata.name === `forged-${count}`)).toEqual([]);
   });
 
-  it("and lets it read no other mailbox, nor write what the hub says", async () => {
+  it("and rejects its reads of other mailboxes and its writes to the hub's objects", async () => {
     const secret = await fleet.client("b").get(SECRETS, objectKey("fleet-system", HUB_SECRET));
     const field = (name: string): string => Buffer.from(secret.data?.[name] ?? "", "base64").toString();
     const credentials = fixedCredentials({ certificate: field("tls.crt"), key: field("tls.key") });

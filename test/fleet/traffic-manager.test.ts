@@ -184,7 +184,7 @@ describe("the traffic manager of a fleet", () => {
     fleet.hubProgram.start();
   });
 
-  it("keeps its routes from a member that is kept out of the view", async () => {
+  it("hides its routes from a member without access to the view", async () => {
     const isolate = (how: string | null) =>
       hub().mergePatch(MEMBER_CLUSTERS, objectKey(undefined, "b"), {
         metadata: { annotations: { [ISOLATION_ANNOTATION]: how } },

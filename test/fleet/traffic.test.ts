@@ -107,8 +107,8 @@ const drain = (name: string, mode: "Soft" | "Hard" | undefined, timeoutMs = PATI
     AbortSignal.timeout(PATIENCE_MS),
   );
 
-describe("a service whose exporters ask for more than an equal share", () => {
-  it("is served by the lowest priority that is ready, and fails over and back (C3)", async () => {
+describe("a service whose exporters configure traffic", () => {
+  it("is served by the lowest ready priority, and fails over and back (C3)", async () => {
     const ns = "failover";
     await share(ns, { a: {}, b: { "fairlead.dev/priority": "1" }, c: { "fairlead.dev/priority": "2" } });
     await untilServedBy(ns, everywhere("a"));
@@ -151,7 +151,7 @@ describe("a service whose exporters ask for more than an equal share", () => {
     await untilBalancedBy("a");
   }, 60_000);
 
-  it("fails over and back in a cluster that hears nothing from its hub (B6)", async () => {
+  it("fails over and back in a cluster that is cut off from its hub (B6)", async () => {
     const ns = "alone-at-home";
     await share(ns, { a: { "fairlead.dev/affinity": "local" }, b: {} });
     await untilServedBy(ns, { a: "a", b: "b", c: "a b" });
@@ -379,8 +379,8 @@ describe("a service exported to a part of the fleet", () => {
   }, 60_000);
 });
 
-describe("a cluster that is drained", () => {
-  it("gets nothing that another can serve, inside it neither, and all again afterwards; status shows it", async () => {
+describe("a drained cluster", () => {
+  it("receives no requests that another cluster can serve, also from its own clients, and receives them again afterwards; status shows it", async () => {
     const ns = "drained";
     await share(ns, { a: {}, b: {} });
     await share("alone", { a: {} });

@@ -88,7 +88,7 @@ describe("the view", () => {
     expect(after.items).toEqual(before.items);
   });
 
-  it("comes back when what is in it, or all of it, is deleted by hand", async () => {
+  it("is recreated when its content, or all of it, is deleted by hand", async () => {
     await using withdrawals = watchWithdrawals("b");
     const [service] = (await hub().list(IMPORTED_SERVICES, { namespace: VIEW_NAMESPACE })).items;
     await hub().delete(IMPORTED_SERVICES, objectKey(VIEW_NAMESPACE, service!.metadata.name));
@@ -150,7 +150,7 @@ describe("an isolated member", () => {
     expect(withdrawals.count()).toBe(0);
   }, 30_000);
 
-  it("may not read the view", async () => {
+  it("cannot read the view", async () => {
     const { session } = fleet.running.get("c")!;
     const read = async (namespace: string): Promise<boolean> => {
       try {

@@ -23,7 +23,7 @@ function expectLinear(growth: Growth): void {
   expect(growth.wholeMs).toBeLessThan(MAX_MS);
 }
 
-describe("what reads text takes no longer than the text is long", () => {
+describe("the time of every parser is linear in the length of its text", () => {
   it.each(DECODERS)(
     "$name",
     async (decoder) => {
@@ -40,7 +40,7 @@ describe("what reads text takes no longer than the text is long", () => {
   );
 });
 
-describe("a request takes no longer than it is long", () => {
+describe("the time for a request is linear in its size", () => {
   const ENVIRONMENT = IS_FULL ? 8000 : 200;
   let test: TestServer;
 

@@ -24,7 +24,7 @@ describeKubeClient("the client against the embedded API server", async () => {
   return { client, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 });
 
-it("an informer outlives a restart of the API server: nothing is lost, told twice or revived", async () => {
+it("an informer survives a restart of the API server: no event is lost, repeated or reverted", async () => {
   await using stack = new AsyncDisposableStack();
   const dataDir = await mkdtemp(join(tmpdir(), "kube-restart-"));
   stack.defer(() => rm(dataDir, { recursive: true }));
@@ -62,7 +62,7 @@ it("an informer outlives a restart of the API server: nothing is lost, told twic
   expect(told).toEqual(["one", "two", "-one", "three"]);
 });
 
-it("an apply that wants metadata back gets nothing else, and has set the object all the same", async () => {
+it("an apply that requests only metadata receives only that, and still changes the object", async () => {
   await using stack = new AsyncDisposableStack();
   const dataDir = await mkdtemp(join(tmpdir(), "kube-apply-"));
   stack.defer(() => rm(dataDir, { recursive: true }));

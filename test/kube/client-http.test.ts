@@ -83,7 +83,7 @@ afterEach(async () => {
 });
 
 describe("a call", () => {
-  it("goes to the path of its object, below the server's own", async () => {
+  it("uses the path of its object, below the server's own path", async () => {
     await client.get(CONFIG_MAPS, key);
     await client.find(NAMESPACES, objectKey(undefined, "work"));
     await client.list(CONFIG_MAPS, { namespace: "work", labelSelector: "a=b,c in (d,e)", limit: 5 });
@@ -112,7 +112,7 @@ describe("a call", () => {
     });
   });
 
-  it("for a name that would leave its place in the path is escaped or refused", async () => {
+  it("for a name with path separators is escaped or rejected", async () => {
     await client.get(CONFIG_MAPS, objectKey("work", "a/../b?x"));
     expect(seen[0]?.url).toBe("/prefix/api/v1/namespaces/work/configmaps/a%2F..%2Fb%3Fx");
     await expect(client.get(CONFIG_MAPS, objectKey(undefined, "one"))).rejects.toMatchObject({
@@ -161,7 +161,7 @@ describe("a call", () => {
     });
   });
 
-  it("without a server fails as something to try again, and says nothing of the token", async () => {
+  it("without a server fails as retriable, and does not disclose the token", async () => {
     const lost = connect({
       name: "lost",
       server: "http://127.0.0.1:1",
@@ -187,7 +187,7 @@ describe("a call", () => {
     await expect(creating).rejects.toMatchObject({ code: "API_UNAVAILABLE" });
   });
 
-  it("B1: that is put off waits and is sent again, whatever it is and however often, without failing", async () => {
+  it("B1: that is throttled with 429 waits and is sent again, for every verb and any number of times, without failing", async () => {
     const put = json(429, status(429, "TooManyRequests"), {
       "retry-after": "1",
       "x-kubernetes-pf-flowschema-uid": "schema",
@@ -203,7 +203,7 @@ describe("a call", () => {
     expect(seen).toHaveLength(21);
   });
 
-  it("B1: is one of few after refusals, and controllers take turns", async () => {
+  it("B1: shares a small limit after 429s, and controllers take turns", async () => {
     handlers = [json(429, status(429, "TooManyRequests"))];
     const body = { metadata: { name: "one", namespace: "work" } };
     const held: (() => void)[] = [];
@@ -221,7 +221,7 @@ describe("a call", () => {
     await Promise.all([...all, read, lease]);
   });
 
-  it("that is refused for its credential reads it again, once", async () => {
+  it("that is rejected with 401 reads its credential again, once", async () => {
     renewed = { token: "newer" };
     handlers = [json(401, status(401, "Unauthorized"))];
     await client.create(CONFIG_MAPS, { metadata: { name: "one", namespace: "work" } });
@@ -244,7 +244,7 @@ describe("a call", () => {
     expect(seen).toHaveLength(5);
   });
 
-  it("that is answered after one that was not tells those who wait for the server", async () => {
+  it("that is answered after a failure wakes the callers that wait for the server", async () => {
     let calls = 0;
     const subscription = client.onReachable(() => calls++);
     await client.get(CONFIG_MAPS, key);
@@ -282,7 +282,7 @@ describe("a watch", () => {
   const line = (type: string, version: string): string =>
     `${JSON.stringify({ type, object: { metadata: { name: "ümlaut", resourceVersion: version } } })}\n`;
 
-  it("asks for what its options say", async () => {
+  it("sends the parameters of its options", async () => {
     handlers = [(_, response) => response.end()];
     const options = {
       sendInitialEvents: true,
@@ -356,13 +356,13 @@ describe("a watch", () => {
     expect(await error).toMatchObject({ code: "API_UNAVAILABLE", retriable: true });
   });
 
-  it("is refused as a call is", async () => {
+  it("is rejected as a call is", async () => {
     handlers = [json(410, status(410, "Expired"))];
     const events = client.watch(CONFIG_MAPS, { resourceVersion: "1" }, forever)[Symbol.asyncIterator]();
     await expect(events.next()).rejects.toMatchObject({ code: "API_GONE" });
   });
 
-  it("takes no connection from the calls, however many there are", async () => {
+  it("takes no connection from the calls, regardless of their number", async () => {
     const watches = Array.from({ length: 40 }, () => {
       handlers.push((_, response) => void response.write(line("ADDED", "1")));
       return client.watch(CONFIG_MAPS, {}, forever)[Symbol.asyncIterator]();

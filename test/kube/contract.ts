@@ -44,7 +44,7 @@ export function describeKubeClient(name: string, open: () => Promise<Backend>): 
       expect(await client.get(CONFIG_MAPS, keyIn(object.metadata.name))).toEqual(created);
     });
 
-    it("makes a name from generateName", async () => {
+    it("generates a name from generateName", async () => {
       const metadata = { namespace: NAMESPACE, generateName: "some-" } as ConfigMap["metadata"];
       const created = await client.create(CONFIG_MAPS, { metadata });
       expect(created.metadata.name).toMatch(/^some-[a-z0-9]{5}$/);
@@ -145,7 +145,7 @@ export function describeKubeClient(name: string, open: () => Promise<Backend>): 
       expect(await client.find(CONFIG_MAPS, key)).toBeUndefined();
     });
 
-    it("deletes what is there, and has nothing against what is not, but holds to a uid", async () => {
+    it("deletes an object, ignores a missing one, but honours a uid precondition", async () => {
       const created = await client.create(CONFIG_MAPS, configMap(freshName()));
       const key = keyIn(created.metadata.name);
       const other = client.delete(CONFIG_MAPS, key, { uid: "00000000-0000-4000-8000-00000000dead" });

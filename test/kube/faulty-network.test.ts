@@ -93,7 +93,7 @@ describe("a watch", () => {
     expect(relists).toBe(0);
   });
 
-  it("of a server that takes two seconds for everything is late, and no more than that", async () => {
+  it("of a slow server (2 s latency) is delayed but does not relist", async () => {
     proxy.delayMs = 2000;
     await vi.waitFor(seen(await write()), LIMIT);
     const name = `made-${++count}`;

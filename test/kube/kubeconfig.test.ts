@@ -201,7 +201,7 @@ describe("a credential plugin", () => {
     expect(JSON.stringify(error)).not.toContain("secret");
   });
 
-  it("that is not installed is reported with the hint how to get it", async () => {
+  it("that is not installed is reported with its install hint", async () => {
     const { credentials } = await plugin("", {
       command: "no-such-plugin-here",
       installHint: "apt install it",
@@ -213,7 +213,7 @@ describe("a credential plugin", () => {
 describe("in a cluster", () => {
   const env = { KUBERNETES_SERVICE_HOST: "fd00::1", KUBERNETES_SERVICE_PORT: "443" };
 
-  it("the mounted ServiceAccount says who we are, and its token is read again as it is renewed", async () => {
+  it("the mounted ServiceAccount is the identity, and its token is read again when it is renewed", async () => {
     for (const [file, text] of [
       ["token", "first"],
       ["ca.crt", PEM],
@@ -228,7 +228,7 @@ describe("in a cluster", () => {
     expect(await config.credentials.current()).toEqual({ token: "second" });
   });
 
-  it("is not where the environment does not say so", async () => {
+  it("does not exist without the environment of a pod", async () => {
     await expect(inClusterConfig({ env: {}, mount: folder })).rejects.toThrow("not in a cluster");
     await expect(inClusterConfig({ env, mount: folder })).rejects.toThrow("no ServiceAccount is mounted");
   });
@@ -240,7 +240,7 @@ describe("several kubeconfigs", () => {
     await writeFile(join(folder, name), stringify({ apiVersion: "v1", kind: "Config", ...config }));
   }
 
-  it("are read as one: each name is what the first file says that has it, and missing files are passed over", async () => {
+  it("are merged: for each name the first file counts, and missing files are skipped", async () => {
     await write("one", {
       contexts: [{ name: "hub", context: { cluster: "hub", user: "me" } }],
       users: [{ name: "me", user: { token: "first" } }],
@@ -259,7 +259,7 @@ describe("several kubeconfigs", () => {
     });
   });
 
-  it("of which there is none say where they were looked for", async () => {
+  it("report the paths that were tried if there is no file", async () => {
     await expect(loadKubeconfigs(paths())).rejects.toMatchObject({
       code: "KUBECONFIG_INVALID",
       message: expect.stringContaining(join(folder, "none")) as string,

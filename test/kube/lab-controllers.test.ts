@@ -140,7 +140,7 @@ describe("a cluster with the lab's controllers", () => {
     expect(root?.data?.["ca.crt"]).toContain("BEGIN CERTIFICATE");
   });
 
-  it("runs a Deployment's pods on all its nodes and says when they are available", async () => {
+  it("runs a Deployment's pods on all its nodes and reports when they are available", async () => {
     await client.create(DEPLOYMENTS, deployment("web", 4));
     const { status, metadata } = await available("web", 4);
     expect(status?.conditions?.map((it) => [it.type, it.status, it.reason])).toEqual([
@@ -225,7 +225,7 @@ describe("a cluster with the lab's controllers", () => {
     expect(Object.fromEntries(revisions)).toEqual({ 2: 0, 3: 3 });
   });
 
-  it("lets the old pods of a Deployment that is recreated go before the new ones come", async () => {
+  it("removes the old pods of a Deployment with strategy Recreate before it creates new ones", async () => {
     await client.create(DEPLOYMENTS, deployment("again", 2, { strategy: { type: "Recreate" } }));
     await available("again", 2);
     const template = { spec: { containers: [{ name: "c", image: "echo:2" }] } };
@@ -273,7 +273,7 @@ describe("a cluster with the lab's controllers", () => {
     await until(SERVICES, named("lb-3"), ([it]) => (it?.status?.loadBalancer?.ingress ?? []).length === 0);
   });
 
-  it("says why a pod has no node, and gives it one as soon as there is one", async () => {
+  it("reports why a pod has no node, and schedules it as soon as a node fits", async () => {
     const spec = { containers: [{ name: "c", image: "echo:1" }], nodeSelector: { disk: "fast" } };
     await client.create(PODS, { metadata: { name: "picky", namespace: NAMESPACE }, spec });
     const [waiting] = await until(PODS, named("picky"), ([it]) => it?.status?.conditions?.length === 1);
@@ -290,7 +290,7 @@ describe("a cluster with the lab's controllers", () => {
     await until(PODS, named("picky"), ([it]) => it?.spec?.nodeName === "node-2" && isReady(it));
   });
 
-  it("runs a daemon on each node, pods of Jobs, and says how many pods may be evicted", async () => {
+  it("runs a daemon on each node, pods of Jobs, and reports how many pods may be evicted", async () => {
     const template = (app: string, restartPolicy: "Always" | "Never") => ({
       metadata: { labels: { app } },
       spec: { restartPolicy, containers: [{ name: "c", image: "echo:1" }] },
@@ -353,7 +353,7 @@ describe("a cluster with the lab's controllers", () => {
     expect(faults).toEqual([]);
   });
 
-  it("removes the pods of a node that is removed, and replaces those that have a controller", async () => {
+  it("removes the pods of a deleted node, and replaces those that have a controller", async () => {
     await client.create(DEPLOYMENTS, deployment("moved", 2));
     await available("moved", 2);
     await kubelets[1]?.[Symbol.asyncDispose]();
@@ -367,8 +367,8 @@ describe("a cluster with the lab's controllers", () => {
   });
 });
 
-describe("a namespace that is deleted", () => {
-  it("takes its workloads with it, without an error on the way", async () => {
+describe("a deleted namespace", () => {
+  it("is removed with its workloads, without an error", async () => {
     faults.length = 0;
     await client.create(SERVICES, {
       metadata: { name: "last", namespace: NAMESPACE },

@@ -107,7 +107,7 @@ const pod = (ns: string, name: string): Pod => ({
 const secret = (ns: string, name: string) => ({ metadata: { namespace: ns, name } });
 
 describe("a quota", () => {
-  it("counts what was there before it, and what comes and goes after", async () => {
+  it("counts objects that existed before it, and later creations and deletions", async () => {
     const ns = await namespace();
     await client.create(SECRETS, secret(ns, "a"));
     await limit(ns, { secrets: "2", "count/secrets": "5" });
@@ -120,7 +120,7 @@ describe("a quota", () => {
     await used(ns, { secrets: "2" });
   });
 
-  it("leaves no more room than there is to many that ask at once", async () => {
+  it("never admits more than its limit for many concurrent requests", async () => {
     const ns = await namespace();
     await limit(ns, { secrets: "5" });
     await used(ns, { secrets: "0" });
@@ -152,7 +152,7 @@ describe("a quota", () => {
     await used(ns, { secrets: "0" });
   });
 
-  it("counts no pod that has ended, other than as an object", async () => {
+  it("counts a finished pod only towards count/pods", async () => {
     const ns = await namespace();
     await limit(ns, { pods: "1", "count/pods": "3", "requests.cpu": "500m", "requests.memory": "1Gi" });
     await used(ns, { pods: "0" });
@@ -170,7 +170,7 @@ describe("a quota", () => {
     await used(ns, { pods: "1", "count/pods": "2" });
   });
 
-  it("counts custom resources from when they are defined", async () => {
+  it("counts custom resources from the time that their CRD exists", async () => {
     const ns = await namespace();
     await limit(ns, { "count/widgets.example.io": "1", secrets: "9" });
     await used(ns, { secrets: "0" });
@@ -198,7 +198,7 @@ describe("a quota", () => {
     await used(ns, { "count/widgets.example.io": "0" });
   });
 
-  it("that is changed limits what it says now", async () => {
+  it("that is changed applies its new limit", async () => {
     const ns = await namespace();
     await limit(ns, { secrets: "1" });
     await used(ns, { secrets: "0" });

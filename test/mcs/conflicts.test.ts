@@ -62,7 +62,7 @@ describe("exports of one service by several clusters", () => {
     );
   });
 
-  it("make a Service that an API server takes: every port named where there are several, none named twice", () => {
+  it("produce a Service that an API server accepts: among several ports each has a name, and no name occurs twice", () => {
     fc.assert(
       fc.property(anyExports, (exports) => {
         const ports = runPipeline(exports).derived?.spec?.ports ?? [];
@@ -76,7 +76,7 @@ describe("exports of one service by several clusters", () => {
 });
 
 describe("a cluster that comes later", () => {
-  it("decides nothing of what others export, however old it says that its export is", () => {
+  it("does not affect exports of others, regardless of the age that it claims", () => {
     fc.assert(
       fc.property(
         anyExports,

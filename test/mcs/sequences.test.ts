@@ -148,7 +148,7 @@ describe("services that clusters export, change, unexport and export again", () 
     await untilAllIsWell();
   }, 60_000);
 
-  it("do so too when hub and agents are away for a part of it", async () => {
+  it("do so also when hub and agents are down for a part of it", async () => {
     const [first] = MEMBERS;
     await fleet.hubProgram.stop();
     await fleet.agents.get(first)?.stop();

@@ -143,7 +143,7 @@ describe("the cluster set's own DNS as a provider", () => {
     expect((await ask("work-mixed")).answers[0]?.data).toEqual({ type: "CNAME", target: "lb.example.net." });
   });
 
-  it("says that a name is not there with the record that says for how long", async () => {
+  it("answers a missing name with the record of the negative TTL", async () => {
     const answer = await ask("absent");
     expect(answer.rcode).toBe(RCODE.NXDOMAIN);
     expect(answer.authorities[0]).toMatchObject({ name: ORIGIN, ttl: 5, data: { type: "SOA" } });
@@ -162,7 +162,7 @@ describe("the cluster set's own DNS as a provider", () => {
     }
   });
 
-  it("believes routes in no other namespace", async () => {
+  it("ignores routes in other namespaces", async () => {
     await client.create(TRAFFIC_ROUTES, {
       metadata: { namespace: "work", name: "forged" },
       spec: { profile: "work/forged", ttl: 60, targets: [target(66)] },

@@ -39,7 +39,7 @@ export function describeProvider(world: () => ProviderWorld): void {
     }
   };
 
-  it("makes a name lead to its targets, by weight", async () => {
+  it("resolves a name to its targets, by weight", async () => {
     const label = fresh();
     expect(await program(label, target(1, { weight: 300 }), target(2, { weight: 100 }))).toMatchObject({
       kind: "programmed",
@@ -54,7 +54,7 @@ export function describeProvider(world: () => ProviderWorld): void {
     expect(await program(label, target(1), target(2))).toMatchObject({ kind: "programmed", changed: false });
   });
 
-  it("follows targets that come, go and move", async () => {
+  it("follows targets that are added, removed and changed", async () => {
     const label = fresh();
     await program(label, target(1), target(2));
     await program(label, target(2), target(3), target(4, { addresses: ["192.0.2.44", "2001:db8::4"] }));
@@ -63,14 +63,14 @@ export function describeProvider(world: () => ProviderWorld): void {
     await expectShares(label, { "192.0.2.22": 1 });
   });
 
-  it("keeps a name that leads nowhere", async () => {
+  it("keeps a name without targets", async () => {
     const label = fresh();
     await program(label, target(1));
     await program(label);
     await expectShares(label, {});
   });
 
-  it("leaves degraded targets out, and takes all for well where none is", async () => {
+  it("leaves degraded targets out, and answers all if all are degraded", async () => {
     const label = fresh();
     await program(label, target(1, { degraded: true }), target(2));
     await expectShares(label, { "192.0.2.2": 1 });
@@ -99,7 +99,7 @@ export function describeProvider(world: () => ProviderWorld): void {
     await expectShares(label, { "192.0.2.3": 1 });
   });
 
-  it("repairs what others did to a name of its own", async () => {
+  it("reverts changes by others to its names", async () => {
     const label = fresh();
     await program(label, target(1));
     await world().damage(label);

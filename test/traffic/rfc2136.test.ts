@@ -104,7 +104,7 @@ describe("updates of a zone of BIND", () => {
     expect((await bind.dig(`extra.${ZONE}`, "A")).data).toEqual(["192.0.2.1"]);
   });
 
-  it("bring back how long records may be kept", async () => {
+  it("restore the TTL of records", async () => {
     await provider.program(name("ttl", target(1)), never);
     await bind.nsupdate(`update delete ttl.${ZONE} A`, `update add ttl.${ZONE} 9 A 192.0.2.1`);
     expect(await provider.program(name("ttl", target(1)), never)).toMatchObject({ changed: true });
@@ -134,7 +134,7 @@ describe("updates of a zone of BIND", () => {
     expect((await bind.dig(`theirs.${ZONE}`, "A")).data).toEqual(["192.0.2.5"]);
   });
 
-  it("take a name over that this fleet wrote for another profile", async () => {
+  it("take over a name that this fleet wrote for another profile", async () => {
     await provider.program(name("moved", target(1)), never);
     const outcome = await provider.program(
       { ...name("moved", target(1)), profile: objectKey("a", "b") },
@@ -153,7 +153,7 @@ describe("updates of a zone of BIND", () => {
     expect((await bind.dig(`web.deep.inside.${ZONE}`, "A")).data).toEqual(["192.0.2.3"]);
   });
 
-  it("are refused by a key that may not, one that is unknown, one with another secret, and a zone elsewhere", async () => {
+  it("are rejected for a key without permission, an unknown key, a wrong secret, and a zone of another server", async () => {
     const secret = Buffer.alloc(32, 7);
     for (const [more, why] of [
       [{ key: bind.powerless }, "REFUSED"],
