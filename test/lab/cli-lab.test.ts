@@ -124,7 +124,7 @@ describeOnKernel("the commands of a lab", () => {
     const all = await output("lab", "down", "--all");
     expect(all.exitCode).not.toBe(0);
     expect(all.stderr).toContain("ecli");
-    expect(all.stderr).toContain("Give --yes.");
+    expect(all.stderr).toContain("pass --yes");
     expect((await output("lab", "status", "--name", "ecli")).exitCode).toBe(0);
   });
 

@@ -28,7 +28,7 @@ export async function down(options: DownOptions): Promise<void> {
   leaveUserNamespace(root);
 }
 
-/** What of a lab is lost cannot be brought back: names all of them and asks. */
+/** Asks for confirmation, with a list of the labs, because a removed lab cannot be restored. */
 async function agrees(root: string, signal: AbortSignal): Promise<boolean> {
   console.error(renderLabs(readLabs(root, systemClock.now())));
   if (!process.stdin.isTTY)

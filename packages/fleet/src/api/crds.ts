@@ -5,7 +5,7 @@ import { FLEET_MAILBOX_CRDS, FLEET_USER_CRDS } from "./networking.fleet.azure.co
 import { MULTICLUSTER_CRDS } from "./multicluster.x-k8s.io/crds.ts";
 import { TRAFFIC_MANAGER_CRDS } from "./networking.fleet.azure.com/traffic-manager-crds.ts";
 
-/** What the hub's part of service networking needs: the kinds of membership may be KubeFleet's, with more in them than in ours. */
+/** The CRDs of the hub's part of service networking. The membership CRDs may be KubeFleet's, which have more fields than ours. */
 export const HUB_NET_CRDS: readonly CustomResourceDefinition[] = [
   ...FLEET_USER_CRDS,
   ...FLEET_MAILBOX_CRDS,

@@ -37,7 +37,7 @@ export function allow(
   return { of, verbs, subresource: only.subresource ?? "", names: only.names ?? [] };
 }
 
-/** What an informer asks for: `list` on servers that do not stream the first state. */
+/** The verbs of an informer: `list` is for servers that do not stream the initial state. */
 export const WATCH: readonly Verb[] = ["list", "watch"];
 
 /** The fewest rules that say the same: kinds with equal verbs share one. */

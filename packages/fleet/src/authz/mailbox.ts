@@ -12,9 +12,9 @@ import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1
 import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { type Access, allow, WATCH } from "./access.ts";
 
-/** What a member may do on the hub, in its mailbox and in the view: nowhere else anything. */
+/** The rights of a member on the hub: in its member namespace and in the view, and nowhere else. */
 
-/** What our own agent does in its mailbox. */
+/** The rights of Fairlead's agent in its member namespace. */
 const OWN: readonly Access[] = [
   allow(INTERNAL_MEMBER_CLUSTERS, WATCH),
   allow(INTERNAL_MEMBER_CLUSTERS, ["patch"], { subresource: "status" }),
@@ -50,7 +50,7 @@ export const RENEW_TOKEN: readonly Access[] = [
 
 export const MAILBOX: readonly Access[] = [...OWN, ...OTHERS];
 
-/** What every member may do in the hub's view of the fleet. */
+/** The rights of every member in the view. */
 export const VIEW: readonly Access[] = [
   allow(IMPORTED_SERVICES, WATCH),
   allow(ENDPOINT_SLICE_IMPORTS, WATCH),

@@ -48,7 +48,7 @@ import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { type Access, allow, WATCH } from "./access.ts";
 import { MAILBOX, RENEW_TOKEN } from "./mailbox.ts";
 
-/** What each program may do in the cluster that it runs in. */
+/** The rights of each program in the cluster that it runs in. */
 export interface ProgramAccess {
   /** Of its roles, their bindings, and the ServiceAccount that charts give it. */
   readonly name: string;
@@ -90,7 +90,7 @@ export const HUB_ACCESS: ProgramAccess = {
     allow(ROLES, [...WATCH, "create", "patch"]),
     // Deletes those of members that read the view no longer.
     allow(ROLE_BINDINGS, [...WATCH, "create", "patch", "delete"]),
-    // Made once for each mailbox; what it says then is the administrator's.
+    // Created once for each member namespace; afterwards the administrator may change it.
     allow(RESOURCE_QUOTAS, [...WATCH, "create"]),
     allow(INTERNAL_MEMBER_CLUSTERS, [...WATCH, "create", "patch", "delete"]),
     allow(LEASES, [...WATCH, "delete"]),
@@ -124,7 +124,7 @@ export const HUB_ACCESS: ProgramAccess = {
   system: [...elects(LEASES_OF.hub), allow(SERVICE_ACCOUNTS, ["get", ...WATCH, "patch", "delete"])],
 };
 
-/** What both parts of a member do. */
+/** The rights of both parts of a member. */
 const MEMBER_COMMON: readonly Access[] = [
   awaits(MEMBER_CRDS),
   SYSTEM_NAMESPACE,

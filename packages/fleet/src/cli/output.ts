@@ -1,8 +1,8 @@
 import { stringify } from "yaml";
 
-/** What `-o` means. A command takes the words of one of these lists, all of it, so that each means the same everywhere. */
+/** The formats of `-o`. Each command accepts one of these lists as a whole, so that a format means the same everywhere. */
 
-/** Of commands that do something, and say what came of it. The first is for people. */
+/** For commands that act and report the result. The first is for people. */
 export const RESULT_OUTPUTS = ["text", "json", "yaml"] as const;
 export type ResultOutput = (typeof RESULT_OUTPUTS)[number];
 
@@ -14,7 +14,7 @@ export type ListOutput = (typeof LIST_OUTPUTS)[number];
 export const OBJECT_OUTPUTS = ["yaml", "json"] as const;
 export type ObjectsOutput = (typeof OBJECT_OUTPUTS)[number];
 
-/** For programs: no word of it goes to where people look. Ends without a line break. */
+/** For programs: without any text for people. Has no final line break. */
 export function renderData(data: object, output: "json" | "yaml"): string {
   if (output === "json") return JSON.stringify(data, undefined, 2);
   return stringify(data, { aliasDuplicateObjects: false }).trimEnd();

@@ -11,7 +11,7 @@ import { untilServed } from "@fairlead/dns/crd.ts";
 import { serialAt, type ZoneSync } from "@fairlead/dns/service-sync.ts";
 import { TrafficZone } from "./traffic-zone.ts";
 
-/** Where routes are: on the hub in its view, in a member where its agent copies them. Nowhere else are they believed. */
+/** The namespace of the routes: the view on the hub, that of the agent's copies in a member. Others are not trusted. */
 const NAMESPACES = [VIEW_NAMESPACE, FLEET_SYSTEM_NAMESPACE];
 
 export interface TrafficSync extends ZoneSync {

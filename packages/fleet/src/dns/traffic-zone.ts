@@ -15,7 +15,7 @@ import { type Answer, draw } from "@fairlead/dns/answer.ts";
 import { isLabel } from "@fairlead/dns/labels.ts";
 import type { Forward } from "@fairlead/dns/resolver.ts";
 
-/** One target that may be drawn, with what it has for each type. */
+/** One target, with its records of each type. */
 interface Choice {
   readonly weight: number;
   readonly a: readonly ResourceRecord[];

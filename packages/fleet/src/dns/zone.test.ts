@@ -56,7 +56,7 @@ describe("an imported service with addresses", () => {
     ]);
   });
 
-  it("has a name but no record as long as it has no address", () => {
+  it("has a name but no record while it has no address", () => {
     const contribution = serviceContribution(zone, imported({ type: "ClusterSetIP", ports: [tcp] }), []);
     expect(contribution).toEqual({ records: [], names: ["hello.work.svc.clusterset.local."] });
   });

@@ -21,7 +21,7 @@ export interface ClusterSetZone {
 
 const NOTHING: Contribution = { records: [] };
 
-/** What a cluster-set zone holds before there is any service. */
+/** The contents of a cluster-set zone without services. */
 export function zoneContribution({ origin }: ClusterSetZone): Contribution {
   const version: ResourceRecord = {
     name: `dns-version.${origin}`,

@@ -63,7 +63,7 @@ describe("the age of an export", () => {
     expect(order(planAges(NONE, exports), exports)).toBe("b c a");
   });
 
-  it("does not change with what a member says of the past once it is known, nor by another pass", () => {
+  it("does not change with later claims of a member, nor with another reconcile", () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(fc.constantFrom("a", "b", "c"), fc.nat(200), fc.integer({ min: -500, max: 0 }))),

@@ -15,8 +15,8 @@ import type { ExportedService } from "./exported-service.ts";
 export type Ages = ReadonlyMap<string, string>;
 
 /**
- * How long an export may take to the hub, with what the two clocks differ by: an agent's copy that takes over does so within
- * 20 s. Unit: milliseconds.
+ * The most time of an export on its way to the hub, including the difference of the two clocks: the replica that takes over
+ * does so within 20 s. Unit: milliseconds.
  */
 const ON_THE_WAY_MS = 60_000;
 /** Several times the members of a fleet; those that do not export now are forgotten first. */

@@ -3,9 +3,9 @@ import type { TrafficTarget } from "#api/fairlead.dev/v1alpha1/traffic-route.ts"
 type Standing = Pick<TrafficTarget, "priority" | "degraded" | "drained">;
 
 /**
- * The targets that share the requests now: of those that are well, or of all where none is, those whose clusters are not
- * being drained, or all where all are; and of these the ones that serve first. "All degraded" counts as "all well", as
- * in Azure Traffic Manager: the checks are then more likely to be at fault than everything they check.
+ * The targets that share the requests now: of the healthy ones (all if none is healthy), those of clusters that are not
+ * drained (all if all are), and of these, those with the lowest priority. "All degraded" counts as "all healthy", as
+ * in Azure Traffic Manager: the checks are then more likely to be at fault than all targets.
  */
 export function answering<T extends Standing>(targets: readonly T[]): readonly T[] {
   const well = preferring(targets, (it) => it.degraded !== true);

@@ -17,7 +17,7 @@ describe("a service exported to some members only (C3)", () => {
     ports: [fakePort("http", 80), fakePort("debug", 6060)],
   });
 
-  it("is for those members and its own cluster all there is, for the others what is open", () => {
+  it("with exportTo, listed members and the exporter see every export, other members only unrestricted ones", () => {
     const { everyone, special } = mergeForAudiences([open, narrow], MEMBERS);
     expect(clustersOf(everyone)).toEqual(["a"]);
     expect([...special.keys()]).toEqual(["b", "c"]);

@@ -6,7 +6,7 @@ import type {
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { DRAIN_ANNOTATION } from "#api/fairlead.dev/names.ts";
 
-/** How a member is drained, by what is written on its MemberCluster. Any other text drains nothing. */
+/** The drain mode of a member, from the annotation of its MemberCluster. Any other text means that it is not drained. */
 export function drainModeOf(member: Pick<MemberCluster, "metadata">): DrainMode | undefined {
   switch (member.metadata.annotations?.[DRAIN_ANNOTATION]) {
     case "true":

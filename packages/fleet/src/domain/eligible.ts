@@ -17,16 +17,16 @@ export interface TrafficRules {
   readonly drained: ReadonlyMap<string, DrainMode>;
 }
 
-/** What a cluster has to answer with: endpoints that are ready, none but some that serve while they end, or none. */
+/** The state of a cluster's endpoints: ready, serving while terminating, or none. */
 export type Readiness = "ready" | "serving" | "none";
 
 /**
- * The clusters whose endpoints are used: of those that have a ready endpoint the ones that come first, and with them all
- * of the same rank. Where no endpoint is ready, those that still serve while they end count (as KEP-1669 does inside a
- * cluster); where nothing serves, all clusters are as good.
+ * The clusters whose endpoints are used: of those with a ready endpoint, those of the first rank. If no endpoint is ready,
+ * those that serve while they terminate count (as in KEP-1669 inside a cluster); if nothing serves, all clusters are
+ * equal.
  *
  * It has no memory. Readiness is damped where it is measured, by the thresholds of probes, and a choice that depends on
- * what was before would differ after a restart.
+ * history would differ after a restart.
  */
 export function eligibleClusters(
   rules: TrafficRules,
@@ -71,7 +71,7 @@ function rankOf(rules: TrafficRules, { cluster, priority = 0 }: TrafficRules["cl
   );
 }
 
-/** Where this cluster's own endpoints are a group of their own, their priority decides nothing. */
+/** With local or remote affinity, this cluster's own endpoints are a separate group, without regard to their priority. */
 function isNear({ affinity }: TrafficRules): boolean {
   return affinity === "local" || affinity === "remote";
 }
@@ -82,14 +82,14 @@ export interface OfferedSlice {
   readonly isAlive: (addresses: readonly string[]) => boolean;
 }
 
-/** Part of a service that has endpoints of its own: a family of addresses, and a port where it has a virtual address. */
+/** A part of a service with separate endpoints: an address family and, if it has a virtual address, a port. */
 export type Unit = string;
 
 export function unitOf(family: IPFamily, port: string): Unit {
   return `${family} ${port}`;
 }
 
-/** How ready each cluster is, by unit. */
+/** The readiness of each cluster, by unit. */
 export function readinessOf(
   spec: Pick<ImportedService["spec"], "type" | "clusters">,
   slices: Iterable<OfferedSlice>,
@@ -133,7 +133,7 @@ export function readinessOfEndpoints(
 /** Whether a cluster serves a unit of the service. */
 export type Serves = (cluster: string, unit: Unit) => boolean;
 
-/** Decides for each unit once. @param readinessNow - Asked only where it matters what is ready. */
+/** Decides once for each unit. @param readinessNow - Called only if readiness matters. */
 export function chooseClusters(
   rules: TrafficRules,
   readinessNow: () => ReturnType<typeof readinessOf>,

@@ -33,7 +33,7 @@ export interface ExportedService {
   readonly weight: number | undefined;
   /** Lower serves first. Undefined: 0. */
   readonly priority: number | undefined;
-  /** Undefined: the export says nothing of it. */
+  /** Undefined if the export does not specify it. */
   readonly affinity: LocalityAffinity | undefined;
   /** The members that import from this cluster. Undefined: all. */
   readonly exportTo: readonly string[] | undefined;
@@ -62,7 +62,7 @@ export interface ModelDoor {
 
 const GROUP_OF: Readonly<Record<Door, string>> = { fleet: FLEET_NETWORKING_GROUP, mcs: MCS_GROUP };
 
-/** What an InternalServiceExport says. Undefined where it has no spec. */
+/** Parses an InternalServiceExport. Undefined if it has no spec. */
 export function readExport(object: InternalServiceExport): ExportedService | undefined {
   const spec = object.spec;
   if (spec === undefined) return undefined;

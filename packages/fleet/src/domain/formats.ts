@@ -44,7 +44,7 @@ export function isPortNumber(value: number): boolean {
   return Number.isInteger(value) && value >= 1 && value <= 65_535;
 }
 
-/** How a value from outside is shown: short, and as one line. */
+/** Formats an untrusted value for a message: short, and on one line. */
 export function shown(value: unknown): string {
   return JSON.stringify(typeof value === "string" ? value.slice(0, 60) : value) ?? "nothing";
 }

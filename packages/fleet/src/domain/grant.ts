@@ -5,17 +5,17 @@ import { GRANTED_CIDRS_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { shown } from "./formats.ts";
 
 export interface Granted<T> {
-  /** With the endpoints alone that the member has a right to; as it was where it has to all. */
+  /** With only the granted endpoints; unchanged if all are granted. */
   readonly spec: T;
-  /** What was left out, in words; undefined where nothing was. */
+  /** The endpoints that were left out, for a message; undefined if all are granted. */
   readonly problem: string | undefined;
 }
 
 /**
- * Endpoints within the networks that a member was granted: those outside are left out, so that one that should not be there
- * takes no others along. A grant that cannot be read grants nothing: who wrote it meant to keep something out.
+ * The endpoints within the networks that a member was granted. Those outside are left out, so that one of them does not
+ * affect the others. A grant that cannot be parsed grants nothing, because its author meant to restrict something.
  *
- * @param granted - Networks with commas between; undefined: any.
+ * @param granted - Comma-separated networks; undefined: any.
  */
 export function withinGrant<T extends Pick<EndpointSliceExportSpec, "endpoints">>(
   spec: T,

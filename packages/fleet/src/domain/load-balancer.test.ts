@@ -15,7 +15,7 @@ const lit = {
   status: { loadBalancer: { ingress: [{ ip: "192.0.2.1", ipMode: "VIP" }, { hostname: "lb.example" }] } },
 };
 
-describe("what an export says of its load balancer", () => {
+describe("the load balancer of an export", () => {
   it("is where it is reached, and that it is public", () => {
     expect(writeExportFacts(service("LoadBalancer", lit), [])).toMatchObject({
       type: "LoadBalancer",

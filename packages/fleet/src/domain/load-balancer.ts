@@ -3,7 +3,7 @@ import type { Service } from "@fairlead/kube/api/core/v1/types.ts";
 import { AZURE_INTERNAL_ANNOTATION } from "#api/networking.fleet.azure.com/names.ts";
 import type { InternalServiceExportSpec } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 
-/** How a Service asks its cloud for a load balancer inside the network: annotation, and the values that mean it. */
+/** The annotations of clouds for an internal load balancer, and their values. */
 const INTERNAL: Readonly<Record<string, readonly string[]>> = {
   [AZURE_INTERNAL_ANNOTATION]: ["true"],
   "service.beta.kubernetes.io/aws-load-balancer-internal": ["true"],
@@ -13,7 +13,7 @@ const INTERNAL: Readonly<Record<string, readonly string[]>> = {
   "service.beta.kubernetes.io/openstack-internal-load-balancer": ["true"],
 };
 
-/** Where an exported Service is reached from outside, for the hub's traffic manager. Nothing for other Services. */
+/** The external addresses of an exported Service, for the hub's traffic manager. Empty for other Services. */
 export function loadBalancerFacts({
   metadata,
   spec,

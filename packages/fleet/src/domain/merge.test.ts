@@ -10,7 +10,7 @@ const newer = (more: Partial<ExportedService>): ExportedService =>
 const mcsDoor = (labels: Record<string, string>, annotations: Record<string, string> = {}) =>
   ({ door: "mcs", createdAt: "2026-01-02T00:00:00Z", labels, annotations }) as const;
 
-/** What the second export changes, which conflicts that must raise, and what the import keeps or gets. */
+/** The change of the second export, the expected conflicts, and the expected import. */
 const TABLE: readonly (readonly [string, Partial<ExportedService>, readonly ConflictReason[], object])[] = [
   ["nothing", {}, [], {}],
   [

@@ -71,7 +71,7 @@ export function mergeExports(
   };
 }
 
-/** What differs from the defaults. */
+/** The properties that differ from the defaults. */
 function shareOf({
   weight = 1,
   priority = 0,
@@ -150,7 +150,7 @@ export function commonFamilies(ordered: readonly ExportedService[]): readonly IP
   return common.length > 0 ? common : first;
 }
 
-/** A property of an export, as a value that can be compared and shown. Undefined: the export says nothing of it. */
+/** A property of an export, as a value that can be compared and shown. Undefined if the export does not specify it. */
 type Property = (of: ExportedService) => unknown;
 
 const RULES: readonly { readonly reason: ConflictReason; readonly what: string; readonly of: Property }[] = [

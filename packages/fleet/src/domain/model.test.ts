@@ -135,7 +135,7 @@ describe("a slice of another cluster", () => {
     expect(findEndpointProblem(slice(family, "10.0.0.9", address))).toBeDefined();
   });
 
-  it("may not hold endpoints without an address, nor more than a slice takes", () => {
+  it("is refused with endpoints without an address, or with more than a slice allows", () => {
     expect(findEndpointProblem({ ...slice("IPv4"), endpoints: [{ addresses: [] }] })).toContain(
       "0 addresses",
     );

@@ -18,7 +18,7 @@ function statusOf(entries: readonly (readonly [string, Properties[string]])[]): 
   return entries.length === 0 ? {} : { properties: Object.fromEntries(entries) };
 }
 
-/** What a member may say: clusters of thousands of nodes have few ranges. Unit: ranges, and characters. */
+/** The limit of a member's ranges: clusters of thousands of nodes have few. Unit: ranges, and characters. */
 const MAX_RANGES = 1000;
 const MAX_TEXT = 50_000;
 
@@ -30,7 +30,7 @@ export function serviceRangesOf(all: Iterable<ServiceCidr>): string[] {
   return [...all].flatMap(({ spec }) => spec?.cidrs ?? []);
 }
 
-/** What can be read as a range, as few as say the same. */
+/** The valid ranges, merged into as few as possible. */
 export function readRanges(texts: readonly string[]): readonly Prefix[] {
   return aggregated(texts.flatMap((it) => tryParsePrefix(it.trim()) ?? []));
 }
@@ -39,7 +39,7 @@ export function formatRanges(ranges: readonly Prefix[]): string {
   return ranges.map(formatPrefix).join(",");
 }
 
-/** The ranges in a list with commas. One that is too long says nothing. */
+/** Parses a comma-separated list of ranges. One that is too long counts as empty. */
 export function listedRanges(text = ""): readonly Prefix[] {
   return text.length > MAX_TEXT ? [] : readRanges(text.split(","));
 }
@@ -47,7 +47,7 @@ export function listedRanges(text = ""): readonly Prefix[] {
 /**
  * What of `texts` is to be kept. What was observed before stays as it is.
  *
- * @param texts - By property; one without ranges says nothing.
+ * @param texts - By property; one without valid ranges is ignored.
  * @param now - RFC 3339.
  */
 export function rangeProperties(

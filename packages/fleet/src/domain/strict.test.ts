@@ -53,7 +53,7 @@ describe("the fleet door", () => {
     expect(clusters(planStrictImport([east, west], changed.status))).toEqual(["east", "west"]);
   });
 
-  it("falls to the oldest of the others when the incumbents are gone", () => {
+  it("passes to the oldest of the others when the incumbents are deleted", () => {
     const now = planStrictImport([east, { ...west, ports: other }], undefined).status;
     expect(clusters(planStrictImport([{ ...west, ports: other }], now))).toEqual(["west"]);
   });

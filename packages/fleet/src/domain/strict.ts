@@ -23,7 +23,7 @@ export interface StrictImport {
 
 /**
  * @param exports - In any order.
- * @param current - The status of the hub's ServiceImport, which says who the incumbents are.
+ * @param current - The status of the hub's ServiceImport, which names the incumbents.
  */
 export function planStrictImport(
   exports: readonly ExportedService[],
@@ -85,7 +85,7 @@ function affinityOf({
   };
 }
 
-/** The incumbents stand for the ports imported now as long as one of them still has these; then the oldest export. */
+/** The imported ports stay while one of the incumbents has them; then the oldest export decides. */
 function findPorts(
   eligible: readonly ExportedService[],
   current: FleetServiceImportStatus | undefined,
@@ -106,7 +106,7 @@ function clustersOf(exports: readonly ExportedService[]): { cluster: string }[] 
   return exports.map((it) => ({ cluster: it.cluster })).toSorted((a, b) => byText(a.cluster, b.cluster));
 }
 
-/** Whether two exports have the same ports. Their order says nothing. */
+/** Whether two exports have the same ports, in any order. */
 function samePorts(a: readonly ModelPort[], b: readonly ModelPort[]): boolean {
   return sameJson(sortPorts(a), sortPorts(b));
 }

@@ -62,7 +62,7 @@ describe("annotations of an export (C3)", () => {
     });
   });
 
-  it("of both doors are those of the multi-cluster one; the fleet door has a weight of its own", () => {
+  it("of both APIs are those of the multi-cluster one; the fleet API has a separate weight", () => {
     const both = {
       mcs: annotate({ priority: "1" }),
       fleet: annotate({ priority: "2", affinity: "local", weight: "9" }),

@@ -7,14 +7,14 @@ import { TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
 import { isClusterName } from "#api/fairlead.dev/cluster-names.ts";
 import { readWeight } from "./weight.ts";
 
-/** How an exporter asks for its service to be shared out, as annotations of its ServiceExports. */
+/** The traffic settings of an exporter, from annotations of its ServiceExports. */
 
 export type ExportTraffic = Pick<InternalServiceExportSpec, "weight" | "priority" | "affinity" | "exportTo">;
 
 export interface TrafficRequest {
-  /** The values that hold: of an annotation that cannot be read, the last valid one. */
+  /** The values in effect: for an annotation that cannot be parsed, the last valid one. */
   readonly traffic: ExportTraffic;
-  /** What cannot be read: which annotation, why, and what holds instead. */
+  /** Annotations that cannot be parsed, why, and the values used instead. */
   readonly problems: readonly string[];
 }
 
@@ -37,7 +37,7 @@ const READERS: Readers = {
 };
 const KEYS = Object.keys(READERS) as (keyof ExportTraffic)[];
 
-/** What holds for a new export whose annotation cannot be read: who may import it was to be limited. */
+/** For a new export whose annotation cannot be parsed: its importers were meant to be restricted. */
 const CLOSED: ExportTraffic = { exportTo: [] };
 
 /**
@@ -53,7 +53,7 @@ export function readTraffic(
   const problems: string[] = [];
   for (const key of KEYS) {
     const name = TRAFFIC_ANNOTATIONS[key];
-    // The fleet door has a weight of its own.
+    // The fleet API has a separate weight.
     const text = exports.mcs?.[name] ?? (key === "weight" ? undefined : exports.fleet?.[name]);
     if (text === undefined) continue;
     const reading = READERS[key](text);

@@ -34,7 +34,7 @@ describe("A8: the fleet door with united ports", () => {
     expect([...plan.verdicts.values()]).toEqual([undefined, undefined]);
   });
 
-  it("keeps out a port alone whose name an older export has otherwise, and says which, whose and why", () => {
+  it("keeps out only the port whose name conflicts with an older export, and names both and the reason", () => {
     const plan = planStrictImport([young([fakePort("http", 8080), admin]), old([http])], undefined);
     expect(plan.status?.clusters).toEqual([
       { cluster: "east", ports: [{ name: "http", importedAs: "http" }] },
@@ -113,7 +113,7 @@ describe("A8: the fleet door with united ports", () => {
   });
 });
 
-describe("what a fleet import says of its clusters", () => {
+describe("the clusters of a fleet import", () => {
   it("is their bare names, and their weight where it is not the usual one", () => {
     const plan = planStrictImport(
       [
@@ -125,7 +125,7 @@ describe("what a fleet import says of its clusters", () => {
     expect(plan.status?.clusters).toEqual([{ cluster: "east" }, { cluster: "west", weight: 3 }]);
   });
 
-  it("C6: and the affinity of the clients, where there is one", () => {
+  it("C6: and the session affinity, if any", () => {
     const sticky = {
       ...old([http], false),
       sessionAffinity: "ClientIP" as const,

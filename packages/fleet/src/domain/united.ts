@@ -34,7 +34,7 @@ export function unitePorts(ordered: readonly ExportedService[]): UnitedPorts {
   };
 }
 
-/** What of a port gave way to an older export, and whose: none where the union has it as it is. */
+/** How a port conflicts with an older export, and with which; empty if the union has it as it is. */
 function describeLoss(
   of: ExportedService,
   port: ModelPort,
@@ -62,7 +62,7 @@ interface Loss {
   readonly outcome: string;
 }
 
-/** How a port differs from one of the union that has its number or its name; undefined where it has neither. */
+/** The difference of a port to one of the union with the same number or name; undefined without such a port. */
 function compare(port: ModelPort, other: ModelPort): Loss | undefined {
   const [number, taken] = [port, other].map((it) => `${it.protocol}/${it.port}`);
   if (number !== taken)

@@ -123,7 +123,7 @@ function internalMemberCluster(status: JsonSchema): JsonSchema {
       }),
       status,
     },
-    "What the hub wants of the agents of a member, and what they report.",
+    "The hub's specification for the agents of a member, and their status.",
   );
 }
 

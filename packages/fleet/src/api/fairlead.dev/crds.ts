@@ -60,7 +60,9 @@ export const FAIRLEAD_CRDS: readonly CustomResourceDefinition[] = [
               "namespaces!": list(text(undefined, { minLength: 1, maxLength: 63 }), "Sorted.", {
                 "x-kubernetes-list-type": "set",
               }),
-              view: text("The namespace of the hub that the member reads; what is in it is not sent again."),
+              view: text(
+                "The namespace of the hub that the member reads; its contents are not copied for the member.",
+              ),
             }),
           },
           "The namespaces that a member has: services exported in these are sent to it. Written by its agent.",
@@ -120,7 +122,7 @@ const TARGET = object({
     maxItems: 32,
   }),
   hostname: text("A domain in place of addresses.", { maxLength: 253 }),
-  degraded: bool("Checks of it fail: not answered while others are well."),
+  degraded: bool("Its health checks fail: not returned while other targets are healthy."),
   drained: bool("Its cluster is being drained: answered only where no other is left."),
 });
 

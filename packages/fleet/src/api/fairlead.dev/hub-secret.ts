@@ -28,14 +28,14 @@ export const HUB_KEYS = {
   nextKey: "next.key",
 } as const;
 
-/** By what the member shows who it is. */
+/** The credentials of the member. */
 export type Proof =
   | { readonly kind: "token"; readonly token: string }
   | { readonly kind: "certificate"; readonly user: string; readonly pair: CertificatePair }
   /** There is no certificate yet: the token is for asking for one. */
   | { readonly kind: "bootstrap"; readonly user: string; readonly token: string };
 
-/** How this member reaches its hub. */
+/** The address and the credentials with which this member reaches its hub. */
 export interface HubAccess {
   readonly server: string;
   /** PEM; undefined: the certificates of the system. */
@@ -50,7 +50,7 @@ export type ReadAccess =
   | { readonly kind: "access"; readonly access: HubAccess }
   | { readonly kind: "problem"; readonly problem: string };
 
-/** Reads the Secret; says what is wrong with one that cannot be used. */
+/** Parses the Secret, or describes why it cannot be used. */
 export function readHubSecret(secret: Secret): ReadAccess {
   const field = (name: string): string =>
     Buffer.from(secret.data?.[name] ?? "", "base64")

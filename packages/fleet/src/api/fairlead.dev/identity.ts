@@ -14,7 +14,7 @@ export const JOINS_LABEL = "fairlead.dev/joins";
 /** Annotation of such an account: uid of the one request for a certificate that its token was good for. */
 export const USED_BY_ANNOTATION = "fairlead.dev/used-by";
 
-/** Reason of the event about a request for a certificate that the hub would answer and may not. */
+/** Reason of the event about a certificate request that the hub has no permission to approve. */
 export const HUB_REFUSED = "AnswerRefused";
 
 /** Life of a token to join with; a TokenRequest takes no less than 600. Unit: seconds. */

@@ -1,6 +1,6 @@
 /** Annotations and labels of a MultiClusterService. Additions, which legacy agents do not know. */
 
-/** "shared": several members may import the service at a time, as long as all that do ask for it so. */
+/** "shared": several members may import the service at the same time, if all of them set it. */
 export const IMPORT_ANNOTATION = "fairlead.dev/import";
 export const SHARED_IMPORT = "shared";
 /** How long the derived Service, and with it its address, outlives the last export. As "10m", "1h30m"; "0s" for not at all. */

@@ -17,37 +17,37 @@ export const ROOT_CA_CONFIG_MAP = "kube-root-ca.crt";
 
 /** Annotation of a MemberCluster: UID of the cluster's kube-system namespace, by which a cluster is known again. */
 export const CLUSTER_UID_ANNOTATION = "fairlead.dev/cluster-uid";
-/** Of the hub: what every member may read, each thing once. The hub alone writes it. */
+/** The namespace of the hub that every member reads, with one copy of each object. Only the hub writes it. */
 export const VIEW_NAMESPACE = "fleet-view-default";
-/** Labels of what is in the view, by which members ask for what concerns them: a service's namespace, a slice's exporter. */
+/** Labels of objects in the view, with which members select them: a service's namespace, a slice's exporter. */
 export const SERVICE_NAMESPACE_LABEL = "fairlead.dev/service-namespace";
 export const SOURCE_CLUSTER_LABEL = "fairlead.dev/source-cluster";
-/** Annotation of a MemberCluster: "strict" keeps it out of the view, it gets copies of what is meant for it. */
+/** Annotation of a MemberCluster: "strict" means that it does not read the view, but gets copies of its imports. */
 export const ISOLATION_ANNOTATION = "fairlead.dev/isolation";
-/** Annotation of a namespace on the hub: names of members, with commas between them, that may import its services. Absent: all. */
+/** Annotation of a namespace on the hub: comma-separated members that may import its services. Absent: all. */
 export const ALLOWED_IMPORTERS_ANNOTATION = "fairlead.dev/allowed-importers";
-/** Annotation of a namespace on the hub: names of members, with commas between them, that may export services of it. Absent: all. */
+/** Annotation of a namespace on the hub: comma-separated members that may export services of it. Absent: all. */
 export const ALLOWED_EXPORTERS_ANNOTATION = "fairlead.dev/allowed-exporters";
-/** Annotation of the hub's ServiceImport, which it alone writes: since when each cluster exports the service (`ages.ts`). */
+/** Annotation of the hub's ServiceImport, written only by the hub: since when each cluster exports the service (`ages.ts`). */
 export const EXPORTED_SINCE_ANNOTATION = "fairlead.dev/exported-since";
-/** Annotations of a mailbox: whose it is, as the API server knows them. One of both, as `spec.identity` of the MemberCluster says. */
+/** Annotations of a member namespace: its owner, for admission policies. One of both, from `spec.identity` of the MemberCluster. */
 export const MEMBER_USER_ANNOTATION = "fairlead.dev/member-user";
 export const MEMBER_GROUP_ANNOTATION = "fairlead.dev/member-group";
 /**
- * The ranges that a cluster takes addresses from, where it says so; comma-separated. Annotations of its MemberCluster as
- * `join` found them, and properties in the status as its agent reports them.
+ * The address ranges of a cluster, if known; comma-separated. Annotations of its MemberCluster, set by `join`, and
+ * properties in the status, as its agent reports them.
  */
 export const POD_RANGES = "fairlead.dev/pod-cidrs";
 export const SERVICE_RANGES = "fairlead.dev/service-cidrs";
 /**
- * Annotation of a MemberCluster: the only networks that its endpoints may be in, with commas between. Absent: any. `join`
- * writes it for a new member whose networks are known as a whole; from then on it is the fleet administrator's, and nothing
- * that the member says changes it.
+ * Annotation of a MemberCluster: the only networks that its endpoints may be in, comma-separated. Absent: any. `join`
+ * sets it for a new member if all its networks are known; afterwards only the fleet administrator changes it, whatever
+ * the member reports.
  */
 export const GRANTED_CIDRS_ANNOTATION = "fairlead.dev/granted-cidrs";
 /** Condition of a MemberCluster: whether it has that annotation. */
 export const ADDRESSES_BOUNDED = "fairlead.dev/AddressesBounded";
-/** Set on a MemberCluster whose cluster is gone for good: its agents are not waited for. */
+/** Set on a MemberCluster whose cluster no longer exists, so that the hub does not wait for its agents. */
 export const FORCE_LEAVE_ANNOTATION = "fairlead.dev/force-leave";
 
 /** Annotations of a ServiceExport, through either door unless said otherwise: how its service is shared out. */
@@ -63,7 +63,7 @@ export const TRAFFIC_ANNOTATIONS = {
 } as const;
 /** Condition of ServiceExports and InternalServiceExports: what came of these annotations. */
 export const TRAFFIC = "fairlead.dev/Traffic";
-/** Annotation of a MemberCluster: new flows go to other clusters. "true", or "hard": even where there is no other. */
+/** Annotation of a MemberCluster: new flows go to other clusters. "true", or "hard": even if no other cluster can serve. */
 export const DRAIN_ANNOTATION = "fairlead.dev/drain";
 
 /** Marks the objects that an agent creates in its cluster, as opposed to users' objects of the same kinds. */

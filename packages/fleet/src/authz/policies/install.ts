@@ -13,8 +13,8 @@ import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { Applied, KubeClient } from "@fairlead/kube/types.ts";
 
 /**
- * Installs what the hub's API server is to refuse in mailboxes, where that is allowed; where it is not, or the server
- * knows no policies (Kubernetes before 1.30), the log says so: the controllers check the same.
+ * Installs the admission policies for member namespaces, if permitted. Otherwise, or if the server has no policies
+ * (Kubernetes before 1.30), it logs a warning; the controllers check the same.
  */
 export async function installPolicies(client: KubeClient, log: Logger, signal: AbortSignal): Promise<void> {
   try {

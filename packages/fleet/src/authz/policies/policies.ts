@@ -80,7 +80,7 @@ function policy({ name, rules, only, variables, validations }: Draft): Validatin
 const WRITES = ["CREATE", "UPDATE"] as const;
 const ALL_WRITES = [...WRITES, "DELETE"] as const;
 
-/** Members write what is theirs to say; all else is the hub's. */
+/** Members write only their own objects; the hub writes all others. */
 const OF_MEMBERS = [
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,

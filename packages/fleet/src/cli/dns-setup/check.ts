@@ -25,7 +25,7 @@ const RETRY_MS = 1000;
 /**
  * Asks for the version record that every server of a cluster set has (KEP-1645: `dns-version`), until all have it, or none.
  *
- * @throws {FleetError} `TIMED_OUT` with what was answered last.
+ * @throws {FleetError} `TIMED_OUT` with the last answer.
  */
 export async function checkDns(
   check: DnsCheck,

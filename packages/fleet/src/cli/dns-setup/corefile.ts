@@ -75,13 +75,13 @@ function readKeys(first: Line, lines: Lines): readonly string[] {
     if (words.some(isBrace)) refuse(line.number, "has a brace that does not end the line");
     keys.push(...words.flatMap((it) => it.split(",")).filter((it) => it !== ""));
     if (opens && keys.length > 0) return keys;
-    // Also where there are no braces at all: then the file is one server, and nothing can be added to it.
+    // Also for a Corefile without braces: such a file is one server, and no other can be added.
     if (words.at(-1)?.endsWith(",") !== true) refuse(line.number, 'is not a server name followed by "{"');
   }
   return refuse(first.number, "names a server without a block");
 }
 
-/** The directives of a block, up to the brace that closes it; what is in their own blocks is passed over. */
+/** The directives of a block, up to its closing brace; nested blocks are skipped. */
 function readBody(begin: number, lines: Lines): readonly Directive[] {
   const directives: Directive[] = [];
   let depth = 1;

@@ -158,7 +158,7 @@ describe("the plan for a cluster's DNS", () => {
     expect(() => planDns({ ...coredns(K3S), custom }, stanza)).toThrow(/already has clusterset.local/);
   });
 
-  it("gives the zone to caches on nodes too, which ask others for what is not the cluster's own", () => {
+  it("adds the zone to caches on nodes too, which forward names outside the cluster domain elsewhere", () => {
     const { edits } = planDns({ ...coredns(KUBEADM), nodeLocal: map({ Corefile: NODE_LOCAL }) }, stanza);
     expect(edits.map((it) => it.configMap)).toEqual(["coredns", "node-local-dns"]);
   });
@@ -213,7 +213,7 @@ describe("the plan for a cluster's DNS", () => {
     expect(undone.kubeDns?.data ?? {}).toEqual(objects.kubeDns?.data ?? {});
   });
 
-  it("says what it looked for where a cluster has none of it", () => {
+  it("lists what it looked for if a cluster has no known DNS", () => {
     expect(() => planDns(none, stanza)).toThrow(/no ConfigMap "coredns"/);
   });
 });

@@ -4,9 +4,9 @@ import { isObject } from "@fairlead/base/json.ts";
 import { parseCorefile } from "./corefile.ts";
 import { renderStanza, type Stanza, withoutStanza, withStanza } from "./stanza.ts";
 
-/** What a cluster's DNS is, and what has to change in it: pure. */
+/** Detects the DNS of a cluster and plans the changes. Pure. */
 
-/** What was found in kube-system. */
+/** The objects that were found in kube-system. */
 export interface DnsObjects {
   /** CoreDNS's own. */
   readonly coredns: ConfigMap | undefined;
@@ -37,7 +37,7 @@ export interface DnsPlan {
   readonly edits: readonly Edit[];
   /** Whether the servers reload the change by themselves; otherwise they must be restarted. */
   readonly reloads: boolean;
-  /** What people should know. */
+  /** Remarks for the user. */
   readonly hints: readonly string[];
 }
 

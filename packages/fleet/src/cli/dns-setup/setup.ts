@@ -10,7 +10,7 @@ export interface DnsSetupOptions {
   readonly zone: string;
   /** The DNS servers of the zone. Default: the Service of the member's chart. */
   readonly addresses?: readonly string[];
-  /** What the pod that verifies runs. Default: the image of the cluster-set DNS in this cluster. */
+  /** The image of the verification pod. Default: the image of the cluster-set DNS in this cluster. */
   readonly image?: string;
   /** Whether a pod has to resolve names before all is well. */
   readonly verify: boolean;

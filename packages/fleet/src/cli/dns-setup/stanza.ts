@@ -33,7 +33,7 @@ export function renderStanza({ zone, addresses }: Stanza, like: CorefileBlock | 
 }
 
 /**
- * A Corefile with the stanza, in place of the one that it may have.
+ * A Corefile with the stanza, which replaces an existing one.
  *
  * @throws {FleetError} `PRECONDITION_FAILED` for a file that is not understood, or has the zone by other means.
  */

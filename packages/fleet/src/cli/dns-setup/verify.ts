@@ -9,7 +9,7 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { waitFor } from "@fairlead/kube/informer/wait.ts";
 
-/** Where a cluster's names are answered is known in its pods alone: so a pod asks. */
+/** Cluster names resolve only in pods, so a pod verifies them. */
 
 /** As the member's chart labels what belongs to its DNS. */
 const OF_DNS = "app.kubernetes.io/part-of=fairlead,app.kubernetes.io/component=dns";

@@ -7,7 +7,7 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { CUSTOM_CONFIG_MAP, type DnsObjects, type Edit, ZONE_ANNOTATION } from "./plan.ts";
 
-/** How a plan reaches the cluster. */
+/** Applies a plan to the cluster. */
 
 export const DNS_NAMESPACE = "kube-system";
 /** Annotation of a ConfigMap: the value that was there before it was edited first, for people. */

@@ -23,7 +23,7 @@ function reach(problem: Error): Promise<void> {
   );
 }
 
-describe("a cluster that cannot be asked", () => {
+describe("an unreachable cluster", () => {
   it.for([
     [
       "SELF_SIGNED_CERT_IN_CHAIN",
@@ -32,7 +32,7 @@ describe("a cluster that cannot be asked", () => {
     ["CERT_HAS_EXPIRED", /certificate of the hub/],
     ["ERR_TLS_CERT_ALTNAME_INVALID", /tls-server-name/],
     ["ECONNREFUSED", /the hub at https.* does not answer; check the address/],
-  ] as const)("says why: %s", async ([code, message]) => {
+  ] as const)("is reported with the cause: %s", async ([code, message]) => {
     const cause = Object.assign(new Error("below"), { code });
     const error = new FleetError("API_UNAVAILABLE", "no answer", { cause });
     await expect(reach(error)).rejects.toMatchObject({ code: "API_UNAVAILABLE", message });

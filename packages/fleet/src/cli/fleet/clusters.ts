@@ -6,11 +6,11 @@ import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 
-/** What commands ask of a cluster before they change anything. */
+/** Checks of a cluster before a command changes anything. */
 
 const ANSWER_TIMEOUT_MS = 10_000;
 
-/** @throws {FleetError} `API_UNAVAILABLE`, saying who does not answer and where. */
+/** @throws {FleetError} `API_UNAVAILABLE` with the name and the address of the cluster. */
 export async function checkReachable(
   client: KubeClient,
   cluster: { readonly who: string; readonly config: ClusterConfig },
@@ -38,7 +38,7 @@ export async function checkReachable(
   }
 }
 
-/** What OpenSSL and Node call certificates that they do not accept. */
+/** The codes of OpenSSL and Node for untrusted certificates. */
 const UNTRUSTED = /^(?:CERT_|ERR_TLS_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_(?:VERIFY|GET_ISSUER))/;
 
 function whyUnreachable(error: unknown, who: string): [ErrorCode, string] {
@@ -75,7 +75,7 @@ export async function takesCredential(
   }
 }
 
-/** By what a cluster is known again whatever it is called: the UID of kube-system (KEP-2149). */
+/** The identity of a cluster, whatever its name: the UID of kube-system (KEP-2149). */
 export async function clusterUid(client: KubeClient, who: string, signal: AbortSignal): Promise<string> {
   const namespace = await client.find(NAMESPACES, objectKey(undefined, "kube-system"), { signal });
   const uid = namespace?.metadata.uid;

@@ -97,7 +97,7 @@ async function annotate(
   );
 }
 
-/** Services with endpoints in a cluster, and in no other one that is not drained. */
+/** Services with endpoints in a cluster and in no other cluster that is not drained. */
 export function servedOnlyBy({ clusters, services }: FleetStatus, name: string): string[] {
   const drained = new Set(clusters.filter((it) => it.drained !== undefined).map((it) => it.name));
   return services

@@ -64,7 +64,7 @@ export function accountSubject(name: string): Subject {
   return { kind: "ServiceAccount", name: MEMBER_ACCOUNT, namespace: mailboxOf(name) };
 }
 
-/** The identity that a member is to have, given the one it has; undefined where the hub has to be asked what it can. */
+/** The identity for a member, given its present one. Undefined if it depends on what the hub supports. */
 export function planIdentity(
   name: string,
   present: MemberCluster | undefined,
@@ -93,8 +93,8 @@ function currentOf(
 const SIGNING_MS = 10_000;
 
 /**
- * Whether the hub signs client certificates: some do not, and say so nowhere. One is asked for and approved, for a user
- * who may do nothing, and thrown away.
+ * Whether the hub signs client certificates, which no API reports. Requests and approves a certificate for a user without
+ * permissions, and discards it.
  */
 export async function signsCertificates(
   hub: KubeClient,

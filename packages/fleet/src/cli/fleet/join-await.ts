@@ -16,7 +16,7 @@ import { waitFor } from "@fairlead/kube/informer/wait.ts";
 import { consume, type Joining, timeoutOf } from "./join-steps.ts";
 import type { Step } from "./steps.ts";
 
-/** What a join waits for, and what it says when that does not come. */
+/** The conditions that a join waits for, and its messages if they do not become true. */
 
 export function awaitStep(joining: Joining): Step {
   const { options } = joining;
@@ -77,7 +77,7 @@ async function awaitJoined(joining: Joining): Promise<MemberCluster | undefined>
   );
 }
 
-/** What else is known, when the time is up. */
+/** Further observations, after a timeout. */
 async function diagnose({ options, hub, signal }: Joining): Promise<string> {
   const found: string[] = [];
   const requests = await hub.client

@@ -33,7 +33,7 @@ import { checkVersion } from "./checks/version.ts";
 import type { JoinDeps, JoinOptions } from "./join-options.ts";
 import type { Side } from "./steps.ts";
 
-/** What is asked of both clusters before anything is changed. Nothing of it writes. */
+/** Checks both clusters before anything is changed. Does not write. */
 
 export interface Checked {
   readonly options: JoinOptions;
@@ -89,7 +89,7 @@ function neededOnMember({ install, probeImage }: JoinOptions): readonly Needed[]
       needed(CHANGE, of, { namespace }),
     ),
     ...needed(CHANGE, POD_DISRUPTION_BUDGETS, { namespace }),
-    // To see them run, and to say why they do not.
+    // To watch them run, and to report why they do not.
     ...needed(["list", "watch"], DEPLOYMENTS, { namespace }),
     ...needed(["list"], EVENTS, { namespace }),
   ];

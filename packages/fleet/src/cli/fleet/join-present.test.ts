@@ -67,7 +67,7 @@ describe("a MemberCluster without a cluster UID", () => {
     expect(await find(cluster({ heardAgo: 301 }))).toBeDefined();
   });
 
-  it("is not where an agent speaks for it, and says how to say which cluster it is", async () => {
+  it("is refused while an agent reports for it, with the command that identifies the cluster", async () => {
     await expect(find(cluster({ heardAgo: 20 }))).rejects.toMatchObject({
       code: "OPTION_INVALID",
       message:
@@ -83,7 +83,7 @@ describe("a MemberCluster without a cluster UID", () => {
     expect(await find(cluster({ heardAgo: 20 }))).toBeDefined();
   });
 
-  it("is not where what it exported is another cluster's, however long it has been silent", async () => {
+  it("is refused if its exports are those of another cluster, however long it has been silent", async () => {
     await member!.create(SERVICES, { metadata: { namespace: "work", name: "web" } });
     await exported("of another");
     await expect(find(cluster())).rejects.toMatchObject({

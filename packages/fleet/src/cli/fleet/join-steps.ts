@@ -50,7 +50,7 @@ import {
   UndoLog,
 } from "./steps.ts";
 
-/** What a join does to the two clusters, in its order. */
+/** The steps of a join in the two clusters, in order. */
 
 export interface Joining {
   readonly options: JoinOptions;
@@ -61,7 +61,7 @@ export interface Joining {
   readonly uid: string;
   /** As the hub had it before. */
   readonly present: MemberCluster | undefined;
-  /** What the hub is to remember of the member's addresses. */
+  /** The addresses of the member that the hub stores. */
   readonly annotations: Readonly<Record<string, string>>;
   /** Whether the authorities that the member knows the hub by are the hub's own. */
   readonly followCa: boolean;
@@ -273,7 +273,7 @@ async function askHub({ options, deps, hub, signal }: Joining): Promise<Subject>
 
 const SECRET_KEY = objectKey(FLEET_SYSTEM_NAMESPACE, HUB_SECRET);
 
-/** What the member shows the hub first, and where the hub is. */
+/** The first credentials of the member, and the address of the hub. */
 export function equipStep(joining: Joining): Step {
   const { options, hub, member, present, signal } = joining;
   const { name } = options;

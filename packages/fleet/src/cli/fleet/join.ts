@@ -110,7 +110,7 @@ function checkName(name: string): void {
 /** Whether the hub publishes `ca` as its own: then the member learns from it of a new one. */
 async function isOwnAuthority(hub: KubeClient, ca: string, signal: AbortSignal): Promise<boolean> {
   const key = objectKey("kube-system", ROOT_CA_CONFIG_MAP);
-  // What may not be read cannot be followed either.
+  // An object that cannot be read cannot be followed either.
   const published = await hub.find(CONFIG_MAPS, key, { signal }).catch(() => undefined);
   return isPartOf(ca, published?.data?.["ca.crt"] ?? "");
 }

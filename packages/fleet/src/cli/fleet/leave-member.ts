@@ -37,7 +37,7 @@ import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.t
 import type { Applied, KubeClient } from "@fairlead/kube/types.ts";
 import { INSTALLED_BY, INSTALLED_BY_LABEL, memberManifests } from "./install/member-manifests.ts";
 
-/** What leaving does in the member itself, for an agent that could not: nothing is left to do where it ran to its end. */
+/** Cleans up the member itself if its agent could not; changes nothing if the agent did. */
 
 const SECRET_KEY = objectKey(FLEET_SYSTEM_NAMESPACE, HUB_SECRET);
 
@@ -162,7 +162,7 @@ const USERS: readonly UsersKind[] = [
   },
 ];
 
-/** Tells users' objects that nothing comes of them any more, as an agent does that leaves. */
+/** Reports in the status of users' objects that they have no effect any more, as a leaving agent does. */
 export async function markInactive(member: KubeClient, left: Left): Promise<void> {
   for (const kind of USERS)
     for (const it of await listOrNone(member, kind.of, optional(left.signal)))

@@ -20,9 +20,9 @@ import { checkSaysItIs, cleanMember, listOrNone } from "./leave-member.ts";
 
 export interface LeaveOptions {
   readonly name: string;
-  /** Undefined for a hub that is gone for good. */
+  /** Undefined for a hub that no longer exists. */
   readonly hub: ClusterConfig | undefined;
-  /** Undefined for a cluster that is gone for good. */
+  /** Undefined for a cluster that no longer exists. */
   readonly member: ClusterConfig | undefined;
   /** Do not wait for the member's agents to withdraw, and do without a hub that does not answer. Default: false. */
   readonly force?: boolean;
@@ -33,9 +33,9 @@ export interface LeaveOptions {
 }
 
 /**
- * Takes a member out of its fleet: the agents withdraw what they exported and imported, the mailbox goes with the
- * member's identity, and so does what `fairlead join` installed. ServiceExports, MultiClusterServices and all other
- * objects of users stay as they are.
+ * Removes a member from its fleet: the agents withdraw what they exported and imported, the member namespace is deleted with
+ * the member's identity, and so is what `fairlead join` installed. ServiceExports, MultiClusterServices and all other
+ * objects of users are kept.
  */
 export async function leaveFleet(options: LeaveOptions, deps: JoinDeps, signal: AbortSignal): Promise<void> {
   const { name } = options;
@@ -94,7 +94,7 @@ async function leaveWithoutHub(leaving: Leaving, member: KubeClient | undefined)
   await deleteExports(leaving, member);
 }
 
-/** Where that is asked for. */
+/** Only on request. */
 async function deleteExports({ options, progress, signal }: Leaving, member: KubeClient): Promise<void> {
   if (options.deleteExports !== true) return;
   await removeAll(member, [FLEET_SERVICE_EXPORTS, MCS_SERVICE_EXPORTS, MULTI_CLUSTER_SERVICES], signal);
@@ -145,7 +145,7 @@ async function findMember(hub: KubeClient, name: string, signal: AbortSignal): P
   );
 }
 
-/** Nothing is taken from a cluster but the one that is to leave. */
+/** Removes nothing from any other cluster than the leaving one. */
 async function checkIsMember(member: KubeClient, present: MemberCluster, signal: AbortSignal): Promise<void> {
   const { name, annotations } = present.metadata;
   const expected = annotations?.[CLUSTER_UID_ANNOTATION];
@@ -156,7 +156,7 @@ async function checkIsMember(member: KubeClient, present: MemberCluster, signal:
   );
 }
 
-/** Takes a member back whose agent, where there is one, is not waited for. */
+/** Requests the removal of a member; with force, the hub does not wait for its agent. */
 export async function forgetMember(hub: KubeClient, name: string): Promise<void> {
   if ((await hub.find(MEMBER_CLUSTERS, objectKey(undefined, name))) === undefined) return;
   await requestLeave(hub, name, true);

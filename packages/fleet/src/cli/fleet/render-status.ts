@@ -68,8 +68,8 @@ function hubPart(hub: HubProgram, age: (at: string | undefined) => string): stri
   const table = renderTable(columns, [hub]);
   if (hub.state !== "Dead") return table;
   return `${table}
-  "fairlead hub" does not run: nothing changes between clusters, and what is below is what it
-  wrote last. Start it: chart fairlead-hub, or see that its pods run.`;
+  "fairlead hub" is not running: nothing changes between clusters, and the status below is the last that it
+  wrote. Install the chart fairlead-hub, or check that its pods run.`;
 }
 
 /** Lines with a head; what members write may hold characters by which terminals are steered. */

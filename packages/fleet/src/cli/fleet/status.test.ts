@@ -184,5 +184,5 @@ it("the first line is the hub's: whether its program runs, who it is, and when i
     /^HUB +RENEWED +HOLDER\nRunning +2s +hub-1\n\nCLUSTER/,
   );
   const dead = renderStatus({ hub: { ...hub, state: "Dead" }, ...fleet }, "text", nowMs);
-  expect(dead).toMatch(/^HUB[^]*\nDead[^]*"fairlead hub" does not run[^]*\nCLUSTER/);
+  expect(dead).toMatch(/^HUB[^]*\nDead[^]*"fairlead hub" is not running[^]*\nCLUSTER/);
 });

@@ -34,7 +34,7 @@ import { byNaturalText } from "@fairlead/base/text.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { HubProgram } from "./hub-program.ts";
 
-/** What a fleet looks like from its hub. */
+/** The state of a fleet, as seen from its hub. */
 
 export interface FleetStatus {
   /** Undefined if it was not checked. */
@@ -47,7 +47,7 @@ export interface ClusterStatus {
   readonly name: string;
   readonly joined: "True" | "False" | "Unknown";
   readonly healthy: "True" | "False" | "Unknown";
-  /** How it is drained, if it is. */
+  /** The mode of its drain, if any. */
   readonly drained?: DrainMode;
   /** Why it is not joined or not healthy. */
   readonly message: string;

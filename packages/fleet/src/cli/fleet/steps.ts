@@ -8,7 +8,7 @@ import { FleetError, messageOf } from "@fairlead/base/errors.ts";
 import { isApplied } from "@fairlead/kube/objects/apply.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 
-/** How commands change clusters: step by step, each with its way back. */
+/** The steps of commands that change clusters. Each step can be undone. */
 
 /** Owns what the commands apply. */
 export const CLI_MANAGER = "fairlead-join";
@@ -17,7 +17,7 @@ export interface Side {
   /** As people call it: "the hub", "cluster east". */
   readonly who: string;
   readonly client: KubeClient;
-  /** Field manager that owns what is applied there. Default: the commands' own. */
+  /** The field manager of applied objects. Default: that of the commands. */
   readonly manager?: string;
 }
 
@@ -144,7 +144,7 @@ function isThere(before: KubeObject, wanted: KubeObject, fieldManager: string): 
   return isApplied(before, wanted, { fieldManager });
 }
 
-/** Puts an object back as it was, unless it is gone. */
+/** Restores an object, unless it was deleted. */
 export async function restore<T extends KubeObject>(
   client: KubeClient,
   of: Resource<T>,

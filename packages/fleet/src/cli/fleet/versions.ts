@@ -10,7 +10,7 @@ import { renderTable } from "../table.ts";
 
 /** Which versions of the programs a fleet runs, by the annotations of their Leases. */
 
-/** How a version differs from that of the hub. */
+/** The difference of a version to that of the hub. */
 export type Skew = "none" | "older" | "newer" | "unknown";
 
 export interface Versions {

@@ -4,7 +4,7 @@ import { containsPrefix, formatPrefix, parsePrefix, type Prefix } from "@fairlea
 import { canonicalInterval } from "@fairlead/os/nft/datatype.ts";
 import type { Family } from "./names.ts";
 
-/** Where a Service is reached. */
+/** The addresses of a Service. */
 export interface Frontend {
   readonly text: string;
   readonly family: Family;

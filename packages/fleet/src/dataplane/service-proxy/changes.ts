@@ -3,9 +3,9 @@ import type { NftTable } from "@fairlead/os/nft/state.ts";
 import type { Elements, Keys } from "./desired.ts";
 import { SET_SPECS } from "./names.ts";
 
-/** From what is wanted to the steps of one transaction, for the keys that may have changed only. Pure. */
+/** Computes the steps of one transaction towards the desired state, only for keys that may have changed. Pure. */
 
-/** What the kernel holds, as far as we know: written by us after each transaction, read back when in doubt. */
+/** The known contents of the kernel: recorded after each transaction, read again when in doubt. */
 export type KernelRecord = Map<string, Map<string, string>>;
 
 export function recordOf(table: NftTable): KernelRecord {

@@ -13,7 +13,7 @@ const step = fc.record({
   elements: fc.uniqueArray(element, { selector: (it) => `${it.set} ${it.key}`, maxLength: 6 }),
 });
 
-/** What the owners want, worked out from nothing. */
+/** The desired elements, computed from scratch. */
 function fromScratch(wanted: ReadonlyMap<string, readonly PlannedElement[]>): Map<string, string> {
   const result = new Map<string, string>();
   for (const [, elements] of [...wanted].toSorted(([a], [b]) => (a < b ? 1 : -1)))

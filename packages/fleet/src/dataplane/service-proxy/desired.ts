@@ -76,7 +76,7 @@ export class DesiredElements {
     this.#write(element, undefined);
   }
 
-  /** Takes the first claim of several, or of one when the others are gone. */
+  /** Uses the first of several claims, or the only one that is left. */
   #settle(element: PlannedElement, claims: readonly Claim[]): void {
     const id = idOf(element);
     const ordered = claims.toSorted((a, b) => byText(a.owner, b.owner));

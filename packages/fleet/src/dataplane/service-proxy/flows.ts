@@ -40,7 +40,7 @@ export interface FlowTableOptions {
   readonly netns?: string;
   readonly clock: Clock;
   readonly log: Logger;
-  /** How the C library is reached. Default: by the foreign function interface, where it is installed. */
+  /** Loads the C library. Default: by the foreign function interface, if it is installed. */
   readonly loadLibC?: () => Promise<LibC | undefined>;
 }
 

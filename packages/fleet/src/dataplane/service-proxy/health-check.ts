@@ -35,7 +35,7 @@ function familyOf({ spec }: Service): "4" | "6" {
 }
 
 export interface HealthChecks extends AsyncDisposable {
-  /** What a Service is to answer; undefined: nothing. */
+  /** The health check of a Service; undefined if it has none. */
   set(service: ObjectKey, check: HealthCheck | undefined): void;
 }
 

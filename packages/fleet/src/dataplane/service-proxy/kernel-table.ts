@@ -15,8 +15,8 @@ const AFFINITY = setName("affinity", "4");
 const NOTHING: ReadonlyMap<string, string> = new Map();
 
 /**
- * The proxy's table: what is wanted, our record of what the kernel holds, and the way from one to the other. The record
- * is read from the kernel at the start and after any error; in between a change costs what it touches.
+ * The proxy's table: the desired state, the record of the kernel's state, and the steps from one to the other. The record
+ * is read from the kernel at the start and after any error; in between, the cost of a change depends on its size only.
  */
 export class KernelTable {
   readonly desired = new DesiredElements();
@@ -33,7 +33,7 @@ export class KernelTable {
     this.#log = options.log;
   }
 
-  /** Makes the kernel hold what is desired. Nothing to change means that nothing is written. */
+  /** Makes the kernel equal to the desired state. Writes nothing if nothing has changed. */
   async sync(signal: AbortSignal): Promise<void> {
     const changed = this.desired.takeChanged();
     const record = this.#record;
@@ -50,8 +50,8 @@ export class KernelTable {
   }
 
   /**
-   * Clients of endpoints that their Service has no longer are given others. By now nothing notes such an endpoint any
-   * more: what is read here is all there is.
+   * Forgets clients of endpoints that their Service no longer has. By now no rule records such an endpoint, so this
+   * reads all of them.
    */
   async #forgetClients(changed: Keys, isWhole: boolean, signal: AbortSignal): Promise<void> {
     const remember = this.desired.elements.get(REMEMBER) ?? NOTHING;

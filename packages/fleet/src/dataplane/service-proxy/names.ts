@@ -72,7 +72,7 @@ export const SET_SPECS: ReadonlyMap<string, NftSetSpec> = new Map(
   ),
 );
 
-/** Where slots of node-local endpoint lists begin: behind all slots of the list of all endpoints. */
+/** The first slot of node-local endpoint lists: after all slots of the list of all endpoints. */
 export const LOCAL_BASE = 65_536;
 
 /**
@@ -149,5 +149,5 @@ export function rememberChainName(seconds: number): string {
 
 /** Refuses a connection: a reset, or "port unreachable". */
 export const REFUSE_CHAIN = "refuse";
-/** Drops without an answer: what kube-proxy does for traffic policy Local where there is no endpoint on the node. */
+/** Drops without an answer, as kube-proxy does for traffic policy Local without an endpoint on the node. */
 export const DROP_CHAIN = "no-local-endpoint";

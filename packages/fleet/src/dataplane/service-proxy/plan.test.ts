@@ -187,7 +187,7 @@ describe("the plan of a Service", () => {
     expect(plan(open).filter((it) => it.startsWith("guarded"))).toEqual([]);
   });
 
-  it("keeps to its node or zone where every endpoint says whom it is for", () => {
+  it("keeps traffic on its node or in its zone if every endpoint has hints", () => {
     const hinted = (ip: string, hints: NonNullable<Endpoint["hints"]>): Endpoint => ({ ...ready(ip), hints });
     const chosen = (...endpoints: Endpoint[]) =>
       plan(service({}), slice(endpoints))

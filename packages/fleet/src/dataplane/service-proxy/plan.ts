@@ -17,7 +17,7 @@ import {
   setName,
 } from "./names.ts";
 
-/** What one Service puts into the proxy's sets and maps. Pure. */
+/** The elements of one Service in the proxy's sets and maps. Pure. */
 
 export interface PlannedElement {
   readonly set: string;
@@ -35,7 +35,7 @@ export interface ServiceView {
 /** Slices of a headless Service (well-known label). */
 const HEADLESS_LABEL = "service.kubernetes.io/headless";
 
-/** The Service that a slice belongs to, or undefined: "namespace/name" comes out of it. */
+/** The key "namespace/name" of the Service that a slice belongs to, or undefined. */
 export function serviceNameOf(slice: EndpointSlice): string | undefined {
   const labels = slice.metadata.labels;
   return labels?.[HEADLESS_LABEL] === undefined ? labels?.[SERVICE_NAME_LABEL] : undefined;

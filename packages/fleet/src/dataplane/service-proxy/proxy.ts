@@ -46,8 +46,8 @@ export interface ServiceProxy extends Component {
 }
 
 /**
- * The service proxy of one node: keeps the kernel's table equal to what Services and EndpointSlices say. Ending it
- * leaves the table as it is, and starting it changes only what is wrong: no packet notices either.
+ * The service proxy of one node: keeps the kernel's table equal to Services and EndpointSlices. Stopping it
+ * leaves the table as it is, and starting it changes only what is wrong, so that packets are not affected.
  */
 export function createServiceProxy(options: ServiceProxyOptions): ServiceProxy {
   return new NftServiceProxy(options);
@@ -174,7 +174,7 @@ class NftServiceProxy implements ServiceProxy {
 const OWN_PODS = " own";
 const SOURCE_RANGES = " ranges";
 
-/** What the proxy looks at of its node. */
+/** The fields of its node that the proxy uses. */
 function placeOf(node: Node | undefined) {
   const addresses = (node?.status?.addresses ?? []).filter((it) => it.type === "InternalIP");
   return {

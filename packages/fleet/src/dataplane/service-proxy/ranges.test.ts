@@ -20,7 +20,7 @@ const range = fc
 const parse = (text: string) => parsePrefix(text.includes("/") ? text : `${text}/32`);
 
 describe("source ranges", () => {
-  it("never overlap once settled, and cover what they covered", () => {
+  it("do not overlap after normalization, and cover the same addresses", () => {
     fc.assert(
       fc.property(fc.uniqueArray(range, { maxLength: 8 }), (ranges) => {
         const left = withoutNested(ranges).map(parse);
@@ -31,7 +31,7 @@ describe("source ranges", () => {
     );
   });
 
-  it("of two Services at one address are joined, and what is left stays when one goes", () => {
+  it("of two Services at one address are joined, and those of the other stay when one is deleted", () => {
     const ranges = new SourceRanges();
     const element = (of: string) => ({ set: "allowed-4", key: `192.0.2.1 . tcp . 80 . ${of}`, value: "" });
     const other = { set: "guarded-4", key: "192.0.2.1 . tcp . 80", value: "" };

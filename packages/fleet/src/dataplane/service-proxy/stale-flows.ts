@@ -13,7 +13,7 @@ export interface ServiceFlow {
   readonly endpoint: { readonly address: string; readonly port: number };
 }
 
-/** What the table's elements say of a flow. */
+/** The endpoints of flows, from the elements of the table. */
 export interface Choices {
   /** Whether new flows may still be given this endpoint. */
   isUsed(flow: ServiceFlow): boolean;

@@ -1,7 +1,7 @@
 import { resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 
-/** Where one name of the traffic manager's zone leads. It has addresses or a host name. */
+/** The targets of one name of the traffic manager's zone. It has addresses or a host name. */
 export interface TrafficTarget {
   name: string;
   /** Share of the answers, at least 1. */
@@ -10,7 +10,7 @@ export interface TrafficTarget {
   priority?: number;
   addresses?: string[];
   hostname?: string;
-  /** Checks of it fail. */
+  /** Its health checks fail. */
   degraded?: boolean;
   /** Its cluster is being drained. */
   drained?: boolean;

@@ -13,12 +13,12 @@ import type { ServiceImportPort, ServiceImportType } from "../../multicluster.x-
 export interface NamespaceReport extends KubeObject {
   spec: {
     namespaces: string[];
-    /** Namespace of the hub that the member reads: the hub keeps no copies of what is in it for this member. */
+    /** Namespace of the hub that the member reads: the hub does not copy its contents for this member. */
     view?: string;
   };
 }
 
-/** How one cluster takes part in an imported service. */
+/** One cluster of an imported service. */
 export interface ImportedCluster {
   cluster: string;
   /**

@@ -23,7 +23,7 @@ export interface FleetServicePort {
   targetPort?: number | string;
 }
 
-/** Where an object of a mailbox comes from. */
+/** The source of an object in a member namespace. */
 export interface ExportedObjectReference {
   clusterId: string;
   apiVersion?: string;
@@ -121,7 +121,7 @@ export interface InternalServiceExportSpec {
   affinity?: LocalityAffinity;
   /** Sorted. The members that import from this cluster; absent means all. Addition. */
   exportTo?: string[];
-  /** Where the Service's load balancer is reached. Addition. */
+  /** The addresses of the Service's load balancer. Addition. */
   loadBalancerIngress?: Pick<LoadBalancerIngress, "ip" | "hostname">[];
 }
 

@@ -37,7 +37,7 @@ export async function readCidrs(
     (new RegExp(`^ *${field}: *"?([0-9a-fA-F:./,]+)`, "m").exec(told)?.[1] ?? "").split(",");
   const subnets = toldOf("podSubnet").flatMap((it) => readRanges([it]));
   const whole = declared.length > 0 ? declared : areAllIn(subnets, pods?.items) ? subnets : [];
-  // Pods with the node's network have its address. What nodes have of pods says nothing of nodes to come.
+  // Pods with the node's network have its address. The podCIDRs of nodes do not cover future nodes.
   const granted = [...whole.map(formatPrefix), ...nodes.flatMap(addressesOf)];
   return {
     pods: readRanges([...[...declared, ...subnets].map(formatPrefix), ...podRangesOf(nodes)]),
@@ -83,7 +83,7 @@ async function orNothing<T>(asked: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** What the hub keeps of a member's addresses, for those that join later. */
+/** The addresses of a member that the hub stores, for members that join later. */
 export function cidrAnnotations({ pods, services }: Cidrs): Record<string, string> {
   return {
     ...(pods.length === 0 ? {} : { [POD_RANGES]: formatRanges(pods) }),

@@ -8,7 +8,7 @@ import type { Finding } from "./finding.ts";
 const LIMITS_MS = { warn: 30_000, fail: 300_000 };
 const ANSWER_TIMEOUT_MS = 10_000;
 
-/** By how much the clocks of clusters differ from the one here. */
+/** The differences between the clocks of clusters and the local clock. */
 export interface Skew {
   readonly who: string;
   /** Positive: ahead of here. Undefined: it does not say. Unit: milliseconds. */

@@ -19,7 +19,7 @@ function nameOf({ verb, of, subresource, namespace, name }: Needed): string {
   return `${verb} ${what}${named}${namespace === undefined ? "" : ` in ${namespace}`}`;
 }
 
-/** Asks the cluster about each permission that the work will need (SelfSubjectAccessReview), and names what is missing. */
+/** Reviews each permission that the command needs (SelfSubjectAccessReview), and names those that are missing. */
 export async function checkPermissions(
   { who, client }: Side,
   needed: readonly Needed[],

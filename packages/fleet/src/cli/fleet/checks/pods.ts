@@ -1,6 +1,6 @@
 import type { CoreEvent, Pod, PodCondition } from "@fairlead/kube/api/core/v1/types.ts";
 
-/** What pods say of why they do not run. */
+/** The reason why a pod does not run. */
 
 /** The nearest thing to a cause that a pod's status has. */
 export function whyNotRunning(pod: Pod | undefined): string {
@@ -18,7 +18,7 @@ function missingOf(conditions: readonly PodCondition[]): string | undefined {
   return missing?.message ?? missing?.reason;
 }
 
-/** How a container that is started again and again ended. */
+/** The last exit of a container that restarts repeatedly. */
 function lastEnd(pod: Pod): string {
   const ended = pod.status?.containerStatuses?.[0]?.lastState?.terminated;
   if (ended === undefined) return "";

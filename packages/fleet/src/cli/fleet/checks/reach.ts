@@ -7,7 +7,7 @@ import { FleetError } from "@fairlead/base/errors.ts";
  * Connects to a hub and checks its certificate, without showing who one is.
  *
  * @returns What was found, for people.
- * @throws {FleetError} `API_UNAVAILABLE` with what is in the way: name, route, port, certificate.
+ * @throws {FleetError} `API_UNAVAILABLE` with the cause: name, route, port, certificate.
  */
 export function reachHub(
   hub: { readonly server: string; readonly ca: string | undefined; readonly timeoutMs: number },

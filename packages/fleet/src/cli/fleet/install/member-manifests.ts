@@ -13,7 +13,7 @@ import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts
 import { POD_DISRUPTION_BUDGETS, type PodDisruptionBudget } from "@fairlead/kube/api/policy/v1/types.ts";
 import { CONTAINER_SECURITY, POD_SECURITY } from "./security.ts";
 
-/** What runs in a member: as the chart `fairlead-member` renders it for a release of that name, with default values. */
+/** The objects of a member, equal to those of the chart `fairlead-member` for a release of that name with default values. */
 
 export interface MemberInstall {
   readonly image: string;
@@ -28,8 +28,8 @@ export const INSTALLED_BY_LABEL = "app.kubernetes.io/managed-by";
 export const INSTALLED_BY = "fairlead";
 
 /**
- * Owns the fields of what is installed: Helm's own name for itself, so that a release that takes these objects over
- * (`--take-ownership`) meets no conflicts with a manager that is no longer there.
+ * Field manager of the installed objects: that of Helm, so that a release that adopts these objects
+ * (`--take-ownership`) has no conflicts with a manager that no longer exists.
  */
 export const INSTALL_MANAGER = "helm";
 
@@ -164,7 +164,7 @@ function deploymentOf(install: MemberInstall, of: Program): Deployment {
   };
 }
 
-/** Copies are on nodes of their own, and in zones of their own, where there are enough: as in the charts. */
+/** Replicas run on different nodes, and in different zones, if there are enough: as in the charts. */
 function apart(component: string): { weight: number; podAffinityTerm: PodAffinityTerm }[] {
   const labelSelector = { matchLabels: selectorOf(component) };
   return (["kubernetes.io/hostname", "topology.kubernetes.io/zone"] as const).map((topologyKey, at) => ({

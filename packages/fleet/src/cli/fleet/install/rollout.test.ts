@@ -91,8 +91,8 @@ describe("a pod that does not run", () => {
       pod({ phase: "Failed", message: "the node was low on memory" }),
       "the node was low on memory",
     ],
-    ["says nothing", pod({}), "it is Pending"],
-  ])("because it %s says so", (_, it_, why) => {
+    ["reports nothing", pod({}), "it is Pending"],
+  ])("is reported as such because it %s", (_, it_, why) => {
     expect(whyNotRunning(it_)).toBe(why);
   });
 

@@ -26,7 +26,7 @@ export function lacking(deployment: Deployment | undefined): string | undefined 
   return undefined;
 }
 
-/** @throws {FleetError} `TIMED_OUT`, naming what is not ready and why. */
+/** @throws {FleetError} `TIMED_OUT` with what is not ready and why. */
 export async function awaitRollout(
   side: Side,
   wait: { readonly name: string; readonly timeoutMs: number },

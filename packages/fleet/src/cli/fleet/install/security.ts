@@ -1,4 +1,4 @@
-/** What the Pod Security Standard "restricted" asks of a pod and of each container. */
+/** The requirements of the Pod Security Standard "restricted" for a pod and for each container. */
 
 export const POD_SECURITY: Record<string, unknown> = {
   runAsNonRoot: true,
