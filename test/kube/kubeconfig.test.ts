@@ -87,7 +87,9 @@ describe("a kubeconfig", () => {
       { log },
     );
     expect(config.insecureSkipTlsVerify).toBe(true);
-    expect(warnings).toEqual(["the server's certificate is not checked, as the kubeconfig says"]);
+    expect(warnings).toEqual([
+      "the kubeconfig sets insecure-skip-tls-verify: not verifying the server's certificate",
+    ]);
   });
 
   it.each<[string, Parts & { context?: string }]>([

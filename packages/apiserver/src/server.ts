@@ -60,7 +60,7 @@ export interface ApiServerOptions {
   readonly shutdownDelayMs?: number;
   /** "none" forgets everything when the server stops. Default: "sqlite". */
   readonly journal?: "sqlite" | "none";
-  /** Whether to start although the journal has lost writes, without what cannot be read. Default: false. */
+  /** Whether to start with a journal that has lost writes, without its unreadable objects. Default: false. */
   readonly acceptDamagedJournal?: boolean;
   readonly clock?: Clock;
   readonly rng?: Rng;
@@ -172,13 +172,15 @@ function openJournal({ dataDir, journal, acceptDamagedJournal }: ApiServerOption
   return openSqliteJournal(join(dataDir, "journal.db"), { acceptsDamage, log });
 }
 
-/** The files in it are their owner's alone; who may write to the folder can put others in their place. */
+/** The files in it are readable for their owner only, but a user who may write to the folder can replace them. */
 async function warnOfOpenFolder(dataDir: string, log: Logger): Promise<void> {
   const { mode } = await stat(dataDir);
   const open = mode & 0o077;
   if (open === 0) return;
   const how = (open & 0o022) === 0 ? "read" : "changed";
-  log.warn(`the data folder can be ${how} by other users of this machine: chmod 700 it`, { folder: dataDir });
+  log.warn(`the data folder can be ${how} by other users of this machine; run chmod 700`, {
+    folder: dataDir,
+  });
 }
 
 function pause(clock: Clock, delayMs: number): Promise<void> {

@@ -74,7 +74,7 @@ describe("fairlead envtest", () => {
     const { exitCode, stderr } = await envtest("use", "1.31.x", "--bin-dir", folder);
     expect(exitCode).toBe(2);
     expect(stderr).toMatch(
-      /Kubernetes 1\.31\.x is not served: this program serves the API of 1\.36\.\d+ alone/,
+      /Kubernetes 1\.31\.x is not supported: this program serves the API of 1\.36\.\d+ only/,
     );
   });
 });

@@ -62,7 +62,7 @@ describe("an audit policy", () => {
   it.each<[object, string]>([
     [{ rules: [] }, "no rules"],
     [{ rules: [{ level: "RequestResponse" }] }, "rules[0].level must be None or Metadata"],
-    [{ rules: [{ level: "Metadata", omitStages: ["Later"] }] }, "there is no stage Later"],
+    [{ rules: [{ level: "Metadata", omitStages: ["Later"] }] }, "unknown stage Later"],
     [{ kind: "Other", rules: [{ level: "Metadata" }] }, "kind Policy"],
   ])("%j is refused", (value, message) => {
     const whole = { apiVersion: "audit.k8s.io/v1", kind: "Policy", ...value };

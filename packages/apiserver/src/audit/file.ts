@@ -41,7 +41,7 @@ export class AuditFile implements Disposable {
       this.#bytes += bytes.length;
     } catch (error) {
       // A full disk must not stop the API; the server's own log says what is missing.
-      this.#log.error("an audit event was lost", { path: this.#path, error: messageOf(error) });
+      this.#log.error("cannot write an audit event", { path: this.#path, error: messageOf(error) });
     }
   };
 

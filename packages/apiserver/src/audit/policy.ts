@@ -60,7 +60,9 @@ export function parseAuditPolicy(value: unknown): AuditPolicy {
 function parseRule(rule: Fields, index: number, common: readonly string[]): PolicyRule {
   const level = textAt(rule, "level");
   if (level !== "None" && level !== "Metadata") {
-    throw invalidPolicy(`rules[${index}].level must be None or Metadata, which are served, got "${level}"`);
+    throw invalidPolicy(
+      `rules[${index}].level must be None or Metadata (other levels are not supported), got "${level}"`,
+    );
   }
   return {
     isLogged: level === "Metadata",
@@ -81,12 +83,12 @@ function parseRule(rule: Fields, index: number, common: readonly string[]): Poli
 function stagesOf(of: Fields): readonly string[] {
   const stages = stringsAt(of, "omitStages");
   const unknown = stages.find((it) => !STAGES.has(it));
-  if (unknown !== undefined) throw invalidPolicy(`omitStages: there is no stage ${unknown}`);
+  if (unknown !== undefined) throw invalidPolicy(`omitStages: unknown stage ${unknown}`);
   return stages;
 }
 
 function invalidPolicy(why: string): FleetError {
-  return new FleetError("OPTION_INVALID", `the audit policy cannot be used: ${why}`);
+  return new FleetError("OPTION_INVALID", `invalid audit policy: ${why}`);
 }
 
 /** Stages that are left out for a request; undefined when none is written. The first rule that matches decides. */

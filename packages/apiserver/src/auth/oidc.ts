@@ -76,7 +76,7 @@ export class OidcTokens implements TokenSource {
       return payload;
     } catch (error) {
       // The token itself is never written down.
-      this.#log.debug("an identity token was refused", { issuer: issuerUrl, error: messageOf(error) });
+      this.#log.debug("rejected an identity token", { issuer: issuerUrl, error: messageOf(error) });
       return undefined;
     }
   }
@@ -124,7 +124,7 @@ async function fetchKeys({ issuerUrl, ca }: OidcOptions): Promise<JWTVerifyGetKe
   const document: unknown = answer.ok ? await answer.json() : undefined;
   const jwksUri = isObject(document) && document["issuer"] === issuerUrl ? document["jwks_uri"] : undefined;
   if (typeof jwksUri !== "string" || URL.parse(jwksUri)?.protocol !== "https:") {
-    throw new FleetError("API_UNAVAILABLE", `${issuerUrl} has no OpenID configuration that names its keys`);
+    throw new FleetError("API_UNAVAILABLE", `${issuerUrl} has no OpenID configuration with jwks_uri`);
   }
   return createRemoteJWKSet(new URL(jwksUri), {
     timeoutDuration: FETCH_TIMEOUT_MS,

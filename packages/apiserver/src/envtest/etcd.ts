@@ -25,10 +25,10 @@ export interface EtcdHealth {
  */
 export function command(): Pick<Command, "parseAsync"> {
   return new Command("etcd")
-    .description("hold the folder of an API server's journal, for envtest")
+    .description("provide the data folder of an API server, for envtest")
     .allowUnknownOption()
     .allowExcessArguments()
-    .addHelpText("after", "\nFlags: those of etcd; --listen-client-urls and --data-dir count.")
+    .addHelpText("after", "\nFlags: those of etcd; only --listen-client-urls and --data-dir have an effect.")
     .action(async (_options, self) => {
       const flags = readGoFlags(self.args);
       await runProgram("etcd", { logLevel: "warn" }, async ({ signal }) => {

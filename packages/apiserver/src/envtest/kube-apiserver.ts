@@ -49,10 +49,13 @@ const ETCD_TIMEOUT = 5000;
 /** `kube-apiserver`, as envtest starts it: the API server of this program, by the flags of the real one. */
 export function command(): Pick<Command, "parseAsync"> {
   return new Command("kube-apiserver")
-    .description("serve the Kubernetes API, called as the real API server is, for envtest")
+    .description("serve the Kubernetes API with the flags of kube-apiserver, for envtest")
     .allowUnknownOption()
     .allowExcessArguments()
-    .addHelpText("after", "\nFlags: those of kube-apiserver; docs/envtest.md says which count.")
+    .addHelpText(
+      "after",
+      "\nFlags: those of kube-apiserver; docs/envtest.md lists those that have an effect.",
+    )
     .action(async (_options, self) => {
       const flags = readGoFlags(self.args);
       const logLevel = levelOf(Number(flags.get("v") ?? "0") || 0);
@@ -109,7 +112,7 @@ function optionsOf(
 
 function reportIgnored(flags: ReadonlyMap<string, string>, log: Logger): void {
   const ignored = [...flags.keys()].filter((it) => !KNOWN.has(it) && !IGNORED.has(it));
-  if (ignored.length > 0) log.warn("these flags change nothing here", { flags: ignored });
+  if (ignored.length > 0) log.warn("ignoring flags that have no effect", { flags: ignored });
 }
 
 /** The folder that the `etcd` of this program holds; else one that goes with the server. */

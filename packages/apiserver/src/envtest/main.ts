@@ -14,14 +14,14 @@ const BIN_DIR_FLAG = [
  * setup-envtest. Nothing is downloaded.
  */
 export function command(): Pick<Command, "parseAsync"> {
-  const envtest = new Command("envtest").description("an API server for test suites that use envtest");
+  const envtest = new Command("envtest").description(
+    "manage the API server for test suites that use envtest",
+  );
   envtest
     .command("use")
-    .description("put kube-apiserver, etcd and kubectl into a folder, and print it")
-    .argument("[version]", `a version that is served: ${VERSION}, or a pattern such as 1.36.x`)
-    .addOption(
-      new Option("-p, --print <what>", "what is printed").choices(PRINTS).default("overview" as const),
-    )
+    .description("install kube-apiserver, etcd and kubectl in a folder, and print its path")
+    .argument("[version]", `Kubernetes version: ${VERSION}, or a pattern such as 1.36.x`)
+    .addOption(new Option("-p, --print <what>", "output format").choices(PRINTS).default("overview" as const))
     .option(...BIN_DIR_FLAG)
     .action((version, flags) =>
       runForPeople("envtest use", async () => {
@@ -33,7 +33,7 @@ export function command(): Pick<Command, "parseAsync"> {
     );
   envtest
     .command("list")
-    .description("list the version that is served")
+    .description("list the supported version")
     .action(() =>
       runForPeople("envtest list", async () => {
         process.stdout.write(`(installed)  v${VERSION}  ${platform()}\n`);
@@ -41,7 +41,7 @@ export function command(): Pick<Command, "parseAsync"> {
     );
   envtest
     .command("path")
-    .description("print the folder that `use` writes, without writing it")
+    .description("print the folder of `use` without installing")
     .option(...BIN_DIR_FLAG)
     .action((flags) =>
       runForPeople("envtest path", async () => {
@@ -67,7 +67,7 @@ function checkVersion(wanted: string = "latest"): void {
   if (isServed || parts[0] === "latest") return;
   throw new FleetError(
     "OPTION_INVALID",
-    `Kubernetes ${wanted} is not served: this program serves the API of ${VERSION} alone`,
+    `Kubernetes ${wanted} is not supported: this program serves the API of ${VERSION} only`,
   );
 }
 

@@ -124,7 +124,7 @@ export class RequestHandler {
   #logUnexpected(exchange: Exchange, error: unknown): void {
     if (error instanceof StatusError && error.code !== 500) return;
     const text = Error.isError(error) ? (error.stack ?? error.message) : String(error);
-    this.#options.log.error("a request failed", {
+    this.#options.log.error("request failed", {
       method: exchange.method,
       path: exchange.pathname,
       error: text,

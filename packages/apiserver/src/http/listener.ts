@@ -120,7 +120,7 @@ export class Listener implements AsyncDisposable {
   #noteClientError({ code = "unknown", message }: NodeJS.ErrnoException, socket: Socket): void {
     const { log, meters } = this.#options;
     meters.clientErrors.add({ code });
-    log.debug("a connection is closed in the middle of a request", {
+    log.debug("closing a connection in the middle of a request", {
       code,
       error: message,
       client: socket.remoteAddress,
@@ -129,7 +129,7 @@ export class Listener implements AsyncDisposable {
 
   /**
    * @returns The port that is listened on.
-   * @throws {FleetError} `OPTION_INVALID` when the address or the port cannot be had.
+   * @throws {FleetError} `OPTION_INVALID` if the address or the port is not available.
    */
   listen(): Promise<number> {
     const { port, host } = this.#options;

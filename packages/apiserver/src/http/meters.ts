@@ -14,7 +14,7 @@ export function createServerMeters(metrics: Metrics): ServerMeters {
   return {
     clientErrors: metrics.counter({
       name: "fairlead_apiserver_client_errors_total",
-      help: "Connections that ended in the middle of a request, or sent what is not HTTP.",
+      help: "Connections that ended in the middle of a request, or sent malformed HTTP.",
       labels: ["code"],
     }),
     rejected: metrics.counter({
@@ -24,7 +24,7 @@ export function createServerMeters(metrics: Metrics): ServerMeters {
     }),
     inflight: metrics.gauge({
       name: "apiserver_current_inflight_requests",
-      help: "Requests that are being answered.",
+      help: "Requests in flight.",
       labels: ["request_kind"],
     }),
   };

@@ -50,7 +50,7 @@ function oidcOf(flags: AccessFlags): OidcOptions | undefined {
   const { oidcIssuerUrl: issuerUrl, oidcClientId: clientId } = flags;
   if (issuerUrl === undefined && clientId === undefined) return undefined;
   if (issuerUrl === undefined || clientId === undefined) {
-    throw new FleetError("OPTION_INVALID", "--oidc-issuer-url and --oidc-client-id must be given together");
+    throw new FleetError("OPTION_INVALID", "--oidc-issuer-url and --oidc-client-id must be set together");
   }
   return {
     issuerUrl,

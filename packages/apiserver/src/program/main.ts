@@ -26,7 +26,7 @@ export function command(): Command {
   const program = new Command("apiserver")
     .description("serve the Kubernetes API from this machine")
     .requiredOption("--data <folder>", "keys, the admin's kubeconfig (admin.kubeconfig) and the journal")
-    .option("--port <number>", "TCP port; 0 takes a free one", whole("--port", PORTS), 6443)
+    .option("--port <number>", "TCP port; 0: any free port", whole("--port", PORTS), 6443)
     .option("--bind-address <address>", "address to listen on", parseAddress, "127.0.0.1")
     .option(
       "--advertise-address <address>",
@@ -38,33 +38,30 @@ export function command(): Command {
       "ranges of Service addresses: IPv4, IPv6 or both",
       splitList,
     )
-    .option("--tls-cert-file <file>", "the server's certificate and its chain, where it is not to make one")
-    .option("--tls-private-key-file <file>", "the key of that certificate")
+    .option("--tls-cert-file <file>", "serving certificate with its chain; default: issued by the server")
+    .option("--tls-private-key-file <file>", "key of the serving certificate")
     .option("--client-ca-file <file>", "further authorities of client certificates")
     .option(
       "--disable-admission-plugins <list>",
-      "admission plugins that are off, such as ServiceAccount",
+      "admission plugins to disable, such as ServiceAccount",
       parsePlugins,
     )
     .option("--external-san <name>", "further name or address in the certificate; repeatable", collect, [])
     .option("--token-auth-file <file>", 'bearer tokens: CSV of token, user, uid and "group,group"')
     .option(
       "--enable-bootstrap-token-auth",
-      "let Secrets bootstrap-token-<id> in kube-system authenticate",
+      "accept bootstrap tokens: Secrets bootstrap-token-<id> in kube-system",
       false,
     )
     .addOption(
-      new Option(
-        "--anonymous-auth <true|false>",
-        "whether requests without credentials are system:anonymous's",
-      )
+      new Option("--anonymous-auth <true|false>", "accept requests without credentials as system:anonymous")
         .choices(["true", "false"])
         .default("true"),
     )
     .option("--service-account-issuer <url>", "issuer of ServiceAccount tokens")
-    .option("--service-account-jwks-uri <url>", "where others find the keys of ServiceAccount tokens")
-    .option("--api-audiences <list>", "audiences of tokens meant for this server", splitList)
-    .option("--oidc-issuer-url <url>", "OpenID Connect issuer whose identity tokens are taken")
+    .option("--service-account-jwks-uri <url>", "published URL of the keys of ServiceAccount tokens")
+    .option("--api-audiences <list>", "audiences of tokens for this server", splitList)
+    .option("--oidc-issuer-url <url>", "OpenID Connect issuer whose identity tokens are accepted")
     .option("--oidc-client-id <id>", "audience that these tokens must have")
     .option("--oidc-username-claim <claim>", "claim with the user's name; default: sub")
     .option(
@@ -74,43 +71,45 @@ export function command(): Command {
     .option("--oidc-groups-claim <claim>", "claim with the groups")
     .option("--oidc-groups-prefix <prefix>", "prefix of group names")
     .option("--oidc-required-claim <key=value>", "claim that tokens must have; repeatable", collect, [])
-    .option("--oidc-signing-algs <list>", "signature algorithms taken; default: RS256", splitList)
+    .option("--oidc-signing-algs <list>", "accepted signature algorithms; default: RS256", splitList)
     .option("--oidc-ca-file <file>", "authority of the issuer's certificate; default: those of the system")
-    .option(
-      "--audit-log-path <file>",
-      "where requests are written down, at level Metadata; - is standard output",
-    )
-    .option("--audit-policy-file <file>", "which requests are; default: all")
+    .option("--audit-log-path <file>", "file of the audit log, at level Metadata; -: standard output")
+    .option("--audit-policy-file <file>", "audit policy; default: log every request at level Metadata")
     .option(
       "--audit-log-maxsize <megabytes>",
-      "size at which a new file is begun",
+      "size at which the audit log is rotated",
       whole("--audit-log-maxsize"),
       100,
     )
-    .option("--audit-log-maxbackup <number>", "older files that are kept", whole("--audit-log-maxbackup"), 10)
+    .option(
+      "--audit-log-maxbackup <number>",
+      "number of rotated files to keep",
+      whole("--audit-log-maxbackup"),
+      10,
+    )
     .option(
       "--max-requests-inflight <number>",
-      "requests that read, at once",
+      "limit of concurrent read requests",
       whole("--max-requests-inflight"),
       400,
     )
     .option(
       "--max-mutating-requests-inflight <number>",
-      "requests that write, at once",
+      "limit of concurrent write requests",
       whole("--max-mutating-requests-inflight"),
       200,
     )
-    .option("--max-watches <number>", "watches at once", whole("--max-watches"), 20_000)
+    .option("--max-watches <number>", "limit of concurrent watches", whole("--max-watches"), 20_000)
     .option(
       "--max-watches-per-user <number>",
-      "watches of one user at once",
+      "limit of concurrent watches per user",
       whole("--max-watches-per-user"),
       5000,
     )
-    .option("--request-timeout <seconds>", "longest that a request may take", parseSeconds, 60_000)
+    .option("--request-timeout <seconds>", "time limit of a request", parseSeconds, 60_000)
     .option(
       "--shutdown-delay-duration <seconds>",
-      "serve on for so long, not ready any more",
+      "time to keep serving after readiness turns false",
       parseSeconds,
       0,
     )
@@ -119,11 +118,13 @@ export function command(): Command {
       "authority of kubelets' certificates; default: not checked",
     )
     .addOption(
-      new Option("--journal <kind>", "where changes are kept").choices(["sqlite", "none"]).default("sqlite"),
+      new Option("--journal <kind>", "storage of changes; none: memory only")
+        .choices(["sqlite", "none"])
+        .default("sqlite"),
     )
     .option(
       "--accept-damaged-journal",
-      "start although the journal has lost writes, without what cannot be read",
+      "start with a journal that has lost writes, without its unreadable objects",
       false,
     )
     .addOption(new Option(CLOCK_OFFSET_FLAG).hideHelp())

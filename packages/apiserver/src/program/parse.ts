@@ -18,7 +18,7 @@ export function makeFolder(folder: string): void {
   try {
     mkdirSync(path, { mode: 0o700 });
   } catch (cause) {
-    throw new FleetError("OPTION_INVALID", `--data: cannot make the folder ${path}`, { cause });
+    throw new FleetError("OPTION_INVALID", `--data: cannot create the folder ${path}`, { cause });
   }
 }
 
@@ -31,7 +31,7 @@ export function certificateOf(
   const key = readFlagFile("--tls-private-key-file", keyFile);
   if (cert !== undefined && key !== undefined) return { cert, key };
   if (cert === undefined && key === undefined) return undefined;
-  throw new FleetError("OPTION_INVALID", "--tls-cert-file and --tls-private-key-file must be given together");
+  throw new FleetError("OPTION_INVALID", "--tls-cert-file and --tls-private-key-file must be set together");
 }
 
 /** Every admission plugin of a real server. Source: pkg/kubeapiserver/options, `AllOrderedPlugins`. */
@@ -81,7 +81,7 @@ export function parsePlugins(text: string): readonly string[] {
   if (unknown === undefined) return names;
   throw new FleetError(
     "OPTION_INVALID",
-    `--disable-admission-plugins: there is no admission plugin ${JSON.stringify(unknown)}`,
+    `--disable-admission-plugins: unknown admission plugin ${JSON.stringify(unknown)}`,
   );
 }
 

@@ -19,7 +19,7 @@ export function lockFolder(dataDir: string): Disposable {
   } catch (error) {
     db.close();
     if (!Error.isError(error) || !error.message.includes("locked")) throw error;
-    const message = `the data folder ${dataDir} is in use by another API server: stop it, or choose another folder`;
+    const message = `the data folder ${dataDir} is in use by another API server; stop it, or use another folder`;
     throw new FleetError("OPTION_INVALID", message, { cause: error });
   }
   return { [Symbol.dispose]: () => db.close() };

@@ -69,7 +69,7 @@ function checkFormat(db: DatabaseSync): void {
     db.exec(UPGRADE);
     db.prepare("UPDATE meta SET value = ? WHERE name = 'format'").run(FORMAT);
   } else {
-    const message = `the journal has format ${String(found)}, this program reads ${FORMAT}: use the version that wrote it`;
+    const message = `the journal has format ${String(found)}, this program reads ${FORMAT}; use the version that wrote it`;
     throw new FleetError("OPTION_INVALID", message);
   }
 }
@@ -85,6 +85,6 @@ function checkPages(db: DatabaseSync, path: string): void {
 export function damageOf(path: string, error: unknown): unknown {
   if (error instanceof FleetError) return error;
   const why = Error.isError(error) ? error.message : String(error);
-  const message = `cannot read the journal ${path}: ${why}: restore the data folder from a copy`;
+  const message = `cannot read the journal ${path}: ${why}; restore the data folder from a backup`;
   return new FleetError("JOURNAL_DAMAGED", message, { cause: error });
 }

@@ -109,7 +109,9 @@ class HttpKubeClient implements KubeClient {
         yield parseEvent(of, path, line);
     } catch (cause) {
       throw guard.isDead
-        ? new FleetError("API_UNAVAILABLE", `watch ${path}: silent for too long`, { retriable: true })
+        ? new FleetError("API_UNAVAILABLE", `watch ${path}: no events or bookmarks received for too long`, {
+            retriable: true,
+          })
         : this.#transport.failure(call, cause);
     }
   }
@@ -197,7 +199,7 @@ class HttpKubeClient implements KubeClient {
 
   async request(method: string, path: string, body?: unknown, options: CallOptions = {}): Promise<unknown> {
     const verb = METHODS.find((it) => it === method.toUpperCase());
-    if (verb === undefined) throw new FleetError("API_BAD_REQUEST", `no such method: ${method}`);
+    if (verb === undefined) throw new FleetError("API_BAD_REQUEST", `unsupported method: ${method}`);
     const text = await this.#transport.call({
       method: verb,
       path,

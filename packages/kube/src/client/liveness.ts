@@ -22,7 +22,7 @@ export function livenessGuard(clock: Clock, limitMs: number | undefined, signal:
   function arm(silenceLimitMs: number): void {
     timer = clock.after(lastMs + silenceLimitMs - clock.monotonic(), () => {
       if (clock.monotonic() - lastMs < silenceLimitMs) arm(silenceLimitMs);
-      else dead.abort(new FleetError("TIMED_OUT", `nothing came for ${silenceLimitMs} ms`));
+      else dead.abort(new FleetError("TIMED_OUT", `no data received for ${silenceLimitMs} ms`));
     });
   }
   if (limitMs !== undefined) arm(limitMs);

@@ -26,13 +26,13 @@ export function createClientMeters(metrics: Metrics, host: string, watched: Watc
   });
   const durations = metrics.histogram({
     name: "rest_client_request_duration_seconds",
-    help: "How long requests to the API server take, watches left out.",
+    help: "Duration of requests to the API server, except watches.",
     labels: ["verb", "host"],
     buckets: [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   });
   const waits = metrics.histogram({
     name: "rest_client_rate_limiter_duration_seconds",
-    help: "How long writes wait for their turn.",
+    help: "How long writes wait for the rate limiter.",
     labels: ["host"],
     buckets: [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
   });

@@ -191,7 +191,7 @@ export class Exchange implements Disposable {
   }
 
   lose(): void {
-    this.#stop.abort(new FleetError("TIMED_OUT", "its connection is from before an outage"));
+    this.#stop.abort(new FleetError("TIMED_OUT", "the connection predates an outage"));
   }
 
   /** The server answers, but nothing will ever come of this. */

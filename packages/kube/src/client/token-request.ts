@@ -20,6 +20,6 @@ export async function requestToken(
   if (typeof token === "string" && token !== "") return token;
   throw new FleetError(
     "API_UNEXPECTED",
-    `the API server gave no token for ${account.namespace}/${account.name}`,
+    `the API server returned no token for ServiceAccount ${account.namespace}/${account.name}`,
   );
 }

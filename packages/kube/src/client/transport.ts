@@ -269,7 +269,7 @@ export class Transport implements AsyncDisposable {
   }
 
   #lost({ method, path }: Call, { signal }: Exchange): FleetError {
-    const message = `${method} ${path}: its connection did not outlive an outage`;
+    const message = `${method} ${path}: the connection was lost in an outage`;
     return new FleetError("API_UNAVAILABLE", message, { cause: signal.reason, retriable: true });
   }
 

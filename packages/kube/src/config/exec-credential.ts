@@ -91,7 +91,7 @@ function readStatus(text: string, plugin: ExecPlugin): Record<string, unknown> {
   if (!isObject(parsed) || parsed["kind"] !== "ExecCredential")
     throw invalid(plugin, "did not print an ExecCredential");
   if (parsed["apiVersion"] !== plugin.apiVersion)
-    throw invalid(plugin, `answered with another apiVersion than ${plugin.apiVersion}`);
+    throw invalid(plugin, `returned an apiVersion other than ${plugin.apiVersion}`);
   if (!isObject(parsed["status"])) throw invalid(plugin, "printed an ExecCredential without status");
   return parsed["status"];
 }

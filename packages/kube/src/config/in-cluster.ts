@@ -26,7 +26,7 @@ export async function inClusterConfig(options: InClusterOptions): Promise<Cluste
   if (host === undefined || port === undefined)
     throw new FleetError(
       "KUBECONFIG_INVALID",
-      "not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; give a kubeconfig",
+      "not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; pass a kubeconfig",
     );
   const token = fileSource(options.clock ?? systemClock, join(mount, "token"), "in-cluster token");
   try {

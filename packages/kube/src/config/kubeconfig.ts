@@ -71,7 +71,7 @@ export async function loadKubeconfigs(
   const read = await Promise.all(paths.map((path) => readIfThere(path)));
   const files = read.flatMap((it) => (it === undefined ? [] : [new Fields(it.parsed ?? {}, "", it.path)]));
   if (files.length > 0) return parseKubeconfig(files, options);
-  throw new FleetError("KUBECONFIG_INVALID", `there is no kubeconfig: looked for ${paths.join(", ")}`, {
+  throw new FleetError("KUBECONFIG_INVALID", `no kubeconfig found: looked for ${paths.join(", ")}`, {
     detail: { paths },
   });
 }
@@ -102,7 +102,7 @@ function named(files: readonly Fields[], list: string, name: string): Fields {
       `none of the kubeconfigs ${files.map((it) => it.file).join(", ")} has "${name}" in ${list}`,
     );
   const file = found ?? first;
-  if (file === undefined) throw new FleetError("KUBECONFIG_INVALID", "there is no kubeconfig");
+  if (file === undefined) throw new FleetError("KUBECONFIG_INVALID", "no kubeconfig found");
   return file.named(list, name);
 }
 
@@ -111,7 +111,7 @@ async function parseKubeconfig(files: readonly Fields[], options: KubeconfigOpti
   const current = files.map((it) => it.text("current-context")).find((it) => it !== undefined);
   const name = options.context ?? current;
   if (name === undefined)
-    throw files[0]?.invalid("current-context", "is not set; name a context") ?? new Error("no kubeconfig");
+    throw files[0]?.invalid("current-context", "is not set; pass a context") ?? new Error("no kubeconfig");
   const context = named(files, "contexts", name).object("context");
   const cluster = named(files, "clusters", context.needText("cluster")).object("cluster");
   const userName = context.text("user");
@@ -140,7 +140,9 @@ async function parseCluster(cluster: Fields, options: KubeconfigOptions): Promis
         "contradicts certificate-authority; remove one of them",
       );
     const log = options.log ?? silentLogger;
-    log.warn("the server's certificate is not checked, as the kubeconfig says", { server });
+    log.warn("the kubeconfig sets insecure-skip-tls-verify: not verifying the server's certificate", {
+      server,
+    });
   }
   const tlsServerName = cluster.text("tls-server-name");
   return {

@@ -36,7 +36,7 @@ export function createControllerMeters(metrics: Metrics, controller: string): Co
   const limit = metrics.gauge(named("max_concurrent_reconciles", "Passes that may run at a time."));
   const hops = metrics.histogram({
     name: "fairlead_hop_duration_seconds",
-    help: "From when a change was seen to when a pass had acted on it, failures and waiting included.",
+    help: "Time from the observation of a change to the end of its reconcile, including failures and waiting.",
     labels: ["controller"],
     buckets: HOP_BUCKETS,
   });

@@ -72,10 +72,10 @@ describe("a controller", () => {
     };
     await started(reconcile, { log });
     for (let second = 0; second < 120; second++) await clock.advance(1000);
-    expect(lines.splice(0)).toEqual(["error passes fail until an API server answers"]);
+    expect(lines.splice(0)).toEqual(["error reconciles fail until an API server answers"]);
     isAway = false;
     for (let second = 0; second < 60; second++) await clock.advance(1000);
-    expect(lines).toEqual(["info no pass waits for an API server any more"]);
+    expect(lines).toEqual(["info no reconcile waits for an API server any more"]);
   });
 
   it("passes over every object that is there, and over each that changes", async () => {

@@ -142,21 +142,21 @@ class QueueController implements Controller {
     if (!isOutage) this.#noteEndOfOutage(key);
     const fields = { key, retryInMs, failures: this.#queue.failures(key), error: messageOf(error) };
     // Someone else wrote first: the next pass sees it. No operator needs to know.
-    if (hasCode(error, "API_CONFLICT")) this.#deps.log.debug("a pass met a conflict", fields);
+    if (hasCode(error, "API_CONFLICT")) this.#deps.log.debug("reconcile conflict", fields);
     else if (isOutage) this.#noteOutage(key, fields);
-    else this.#deps.log.error("a pass failed", fields);
+    else this.#deps.log.error("reconcile failed", fields);
   }
 
   /** All keys fail repeatedly for one reason: it is logged once as an error. */
   #noteOutage(key: ObjectKey, fields: object): void {
     const isTold = this.#waiting.size > 0;
     this.#waiting.add(key);
-    if (isTold) this.#deps.log.debug("a pass failed", { ...fields });
-    else this.#deps.log.error("passes fail until an API server answers", { ...fields });
+    if (isTold) this.#deps.log.debug("reconcile failed", { ...fields });
+    else this.#deps.log.error("reconciles fail until an API server answers", { ...fields });
   }
 
   #noteEndOfOutage(key: ObjectKey): void {
     if (this.#waiting.delete(key) && this.#waiting.size === 0)
-      this.#deps.log.info("no pass waits for an API server any more");
+      this.#deps.log.info("no reconcile waits for an API server any more");
   }
 }

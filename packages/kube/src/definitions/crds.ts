@@ -68,7 +68,7 @@ export async function awaitCrds(
       if (desired !== undefined) await definitions.apply(desired, signal);
     } catch (error) {
       if (!hasCode(error, "API_FORBIDDEN")) throw error;
-      deps.log.warn(`waiting for kinds that are not installed, or too old: ${remedy}`, {
+      deps.log.warn(`waiting for CRDs that are missing or too old: ${remedy}`, {
         kinds: missing.join(", "),
       });
       break;

@@ -108,7 +108,7 @@ async function holdAll(
 function masterStatus(metrics: Metrics, name: string): Disposable & { lead(): void } {
   const status = metrics.gauge({
     name: "leader_election_master_status",
-    help: "Whether this process leads: 1, or 0 while it stands by.",
+    help: "1 if this process is the leader, 0 if it is on standby.",
     labels: ["name"],
   });
   status.set({ name }, 0);
@@ -135,7 +135,7 @@ class Candidate {
 
   /** @param others - Candidates for the next Leases: how long their holders have been silent is counted in the meantime. */
   async acquire(signal: AbortSignal, others: readonly Candidate[]): Promise<void> {
-    this.#deps.log.info("waiting to lead", { identity: this.#options.identity });
+    this.#deps.log.info("waiting for leadership", { identity: this.#options.identity });
     while (!(await this.#tryOnce(signal))) {
       // One that cannot be looked at now is looked at in the next round.
       await Promise.all(others.map((it) => it.#look(signal).catch(() => {})));
@@ -182,7 +182,7 @@ class Candidate {
       await this.#client.update(LEASES, { ...this.#seen, spec }, { signal: limit.signal });
       this.#deps.log.info("no longer leading");
     } catch (error) {
-      this.#deps.log.warn("could not release the lease", { error: messageOf(error) });
+      this.#deps.log.warn("cannot release the lease", { error: messageOf(error) });
     }
   }
 
@@ -225,7 +225,7 @@ class Candidate {
     } catch (error) {
       if (hasCode(error, "API_CONFLICT", "API_ALREADY_EXISTS", "API_NOT_FOUND"))
         await this.#look(signal).catch(() => {});
-      else if (!signal.aborted) this.#deps.log.warn("could not write the lease", { error: messageOf(error) });
+      else if (!signal.aborted) this.#deps.log.warn("cannot renew the lease", { error: messageOf(error) });
       return false;
     }
   }

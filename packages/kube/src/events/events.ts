@@ -98,7 +98,7 @@ export function createEventRecorder(client: KubeClient, component: string, deps:
     } catch (error) {
       // The namespace is terminating, so the event would not be read.
       if (hasCode(error, "API_NOT_FOUND", "API_FORBIDDEN")) return;
-      deps.log.warn("an event could not be written", {
+      deps.log.warn("cannot write an event", {
         namespace,
         reason: event.reason,
         error: messageOf(error),

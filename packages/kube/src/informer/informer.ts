@@ -149,7 +149,7 @@ class WatchingInformer<T extends KubeObject> implements Informer<T>, Sink<T> {
       } catch (error) {
         // One reader's fault must not cost the others their change.
         const fields = { resource: this.of.plural, key: change.key, error: messageOf(error) };
-        this.#deps.log.error("a reader of an informer failed", fields);
+        this.#deps.log.error("a subscriber of an informer failed", fields);
       }
     }
   }

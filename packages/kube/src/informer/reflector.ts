@@ -157,8 +157,8 @@ export class Reflector<T extends KubeObject> {
     const fields = { resource: this.#of.plural, group: this.#of.group, error: messageOf(error) };
     const note = { ...fields, resumes: this.#resumeFrom !== undefined, failures: at.failures };
     // A server that restarts breaks every watch for a moment; only one that stays away is worth a line, and one is enough.
-    if (at.failures === WARN_AT) this.#deps.log.warn("cannot watch, trying on", note);
-    else this.#deps.log.debug("a watch broke", note);
+    if (at.failures === WARN_AT) this.#deps.log.warn("watch failed, retrying", note);
+    else this.#deps.log.debug("watch ended with an error", note);
     if (hasCode(error, "API_NOT_FOUND")) return "missing";
     return hasCode(error, "API_FORBIDDEN") ? "forbidden" : "failed";
   }

@@ -23,7 +23,7 @@ export async function ensureNamespace(client: KubeClient, name: string, signal: 
     if (hasCode(cause, "API_FORBIDDEN"))
       throw new FleetError(
         "API_FORBIDDEN",
-        `namespace ${name} does not exist and may not be made by this program: kubectl create namespace ${name}`,
+        `cannot create namespace ${name}: forbidden; run "kubectl create namespace ${name}"`,
         { cause },
       );
     if (!hasCode(cause, "API_ALREADY_EXISTS")) throw cause;

@@ -101,7 +101,7 @@ export class WebhookCaller {
   fail({ name, failurePolicy }: Hook, failure: string): void {
     const why = `failed calling webhook ${JSON.stringify(name)}: ${failure}`;
     const isIgnored = failurePolicy === "Ignore";
-    this.#services.log.warn("a webhook did not answer as it should", {
+    this.#services.log.warn("webhook call failed", {
       webhook: name,
       isIgnored,
       error: failure,

@@ -62,7 +62,7 @@ export class CertificateSigner implements FollowUp {
       tx.put(table, name, { ...object, metadata: { ...object.metadata }, status });
     } catch (error) {
       // The approval is stored, but the requester never gets a certificate.
-      this.#log.error("a certificate was not signed", { request: name, error: messageOf(error) });
+      this.#log.error("cannot sign a certificate", { request: name, error: messageOf(error) });
     }
   }
 
