@@ -13,8 +13,9 @@ import {
 } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FLEET_SERVICE_IMPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
-import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
+import { joinCluster, planJoin } from "@fairlead/fleet/cli/fleet/join.ts";
 import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
+import { renderPlan } from "@fairlead/fleet/cli/fleet/render-plan.ts";
 import { renderStatus } from "@fairlead/fleet/cli/fleet/render-status.ts";
 import { readFleet, summarizeFleet } from "@fairlead/fleet/cli/fleet/status.ts";
 import {
@@ -66,6 +67,27 @@ describe("fairlead join", () => {
     ["a second name for a cluster", "c", "a", /already a member, as a; run "fairlead leave a" first/],
   ])("refuses %s, and says what to do", async (_, name, member, message) => {
     await expect(join(name, member)).rejects.toMatchObject({ code: "OPTION_INVALID", message });
+  });
+
+  it("prints its plan, for a new member and for one that has joined, and changes nothing", async () => {
+    const install = {
+      image: "example.org/fairlead:1",
+      imagePullPolicy: "IfNotPresent",
+      replicas: 2,
+      dns: true,
+    } as const;
+    const { server } = fleet.hub.config;
+    for (const [name, member] of [
+      ["new", fleet.hub.config],
+      ["a", fleet.members.get("a")!.config],
+    ] as const) {
+      const options = { name, hub: fleet.hub.config, member, install };
+      const plan = await planJoin(options, testDeps("join"), AbortSignal.timeout(PATIENCE_MS));
+      await expect(renderPlan(plan).replaceAll(server, "https://hub")).toMatchFileSnapshot(
+        `goldens/join-dry-run-${name}.txt`,
+      );
+    }
+    expect(await fleet.client("hub").find(MEMBER_CLUSTERS, objectKey(undefined, "new"))).toBeUndefined();
   });
 
   it("reports the address of a hub that does not answer", async () => {

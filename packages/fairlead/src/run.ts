@@ -9,7 +9,7 @@ import { VERSION } from "@fairlead/base/version.ts";
  * What the one executable does. Only the module of the command that was asked for is loaded, so that each program starts with no
  * more than it needs.
  */
-const USAGE = `Fairlead: fleet networking for Kubernetes.
+export const USAGE = `Fairlead: fleet networking for Kubernetes.
 
 Usage: fairlead COMMAND [flags]
 

@@ -6,9 +6,10 @@ import { FleetError } from "@fairlead/base/errors.ts";
 import { CHECKS, type CheckName, type Finding } from "@fairlead/fleet/cli/fleet/checks/finding.ts";
 import type { IdentityKind } from "@fairlead/fleet/cli/fleet/identity.ts";
 import type { MemberInstall } from "@fairlead/fleet/cli/fleet/install/member-manifests.ts";
-import { joinCluster, type JoinPlan, planJoin } from "@fairlead/fleet/cli/fleet/join.ts";
+import { joinCluster, planJoin } from "@fairlead/fleet/cli/fleet/join.ts";
+import { renderPlan } from "@fairlead/fleet/cli/fleet/render-plan.ts";
 import type { JoinOptions } from "@fairlead/fleet/cli/fleet/join-options.ts";
-import type { Change, Report } from "@fairlead/fleet/cli/fleet/steps.ts";
+import type { Report } from "@fairlead/fleet/cli/fleet/steps.ts";
 import { type Prefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import { KUBECONFIG_FLAG, loadContext, refuseSameDefault } from "#shared/contexts.ts";
 import { VERSION } from "@fairlead/base/version.ts";
@@ -178,23 +179,4 @@ function parseOneOf<T extends string>(flag: string, text: string, allowed: reado
 function sayFinding({ status, message }: Finding): void {
   const sign = { ok: "✓", warning: "!", failed: "✗", unknown: "?", skipped: "-" }[status];
   process.stderr.write(`${sign} ${message}\n`);
-}
-
-const VERBS: Readonly<Record<Change["verb"], string>> = {
-  create: "+ create",
-  update: "~ change",
-  delete: "- delete",
-  issue: "+ issue ",
-  none: "= keep  ",
-};
-
-function renderPlan({ steps }: JoinPlan): string {
-  const lines = steps.flatMap(({ step, changes }) => [
-    step,
-    ...changes.map(({ cluster, verb, kind, name, note }) => {
-      const more = note === undefined ? "" : ` (${note})`;
-      return `  ${VERBS[verb]} ${kind} ${name} in ${cluster}${more}`;
-    }),
-  ]);
-  return `${lines.join("\n")}\nNothing was changed.\n`;
 }

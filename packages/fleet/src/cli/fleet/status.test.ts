@@ -186,3 +186,32 @@ it("the first line is the hub's: whether its program runs, who it is, and when i
   const dead = renderStatus({ hub: { ...hub, state: "Dead" }, ...fleet }, "text", nowMs);
   expect(dead).toMatch(/^HUB[^]*\nDead[^]*"fairlead hub" is not running[^]*\nCLUSTER/);
 });
+
+it("the text of a fleet with a drained member, a conflict and an invalid export", async () => {
+  const said = "ports differ: a has 80 and wins; b has 81";
+  const invalid = [is(EXPORTS_VALID, "False", "work/odd: service work/odd is not found")];
+  const summary = summarizeFleet(
+    fleetOf(
+      [
+        member("a", {
+          status: {
+            conditions: [is("Joined", "True"), is("Healthy", "True")],
+            agentStatus: [{ type: "ServiceExportImportAgent", conditions: invalid }],
+          },
+        }),
+        member("b", { annotations: { "fairlead.dev/drain": "true" } }),
+        member("c", {
+          status: { conditions: [is("Joined", "True"), is("Healthy", "False", "no heartbeat")] },
+        }),
+      ],
+      exported("a", 2),
+      exported("b", 3, [is(MCS_CONFLICT, "True", said)]),
+    ),
+  );
+  const hub = { state: "Running", holder: "hub-1", renewed: lastTransitionTime } as const;
+  const nowMs = Date.parse(lastTransitionTime) + 2000;
+  for (const output of ["text", "wide"] as const)
+    await expect(`${renderStatus({ hub, ...summary }, output, nowMs)}\n`).toMatchFileSnapshot(
+      `goldens/status-${output}.txt`,
+    );
+});
