@@ -160,7 +160,7 @@ describe("programs of a checkout", () => {
     expect(bundles()).toHaveLength(1);
   });
 
-  it("run as before when a build was killed, and the next one clears away what that left", async () => {
+  it("run as before when a build was killed, and the next build removes its remains", async () => {
     await run();
     const before = readFileSync(join(folder, "scripts/bundle.ts"), "utf8");
     building(
@@ -182,7 +182,7 @@ describe("programs of a checkout", () => {
     expect(bundles()).toHaveLength(1);
   });
 
-  it("say what is wrong with a source that cannot be built, and leave nothing", async () => {
+  it("report the fault of a source that cannot be built, and leave nothing behind", async () => {
     writeFileSync(join(folder, "packages/fairlead/src/later.ts"), "export const word = ;");
     await expect(run()).rejects.toThrow(/cannot build the programs into .*Unexpected ";"/s);
     expect(existsSync(join(folder, "dist")) ? bundles() : []).toEqual([]);

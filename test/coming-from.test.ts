@@ -24,7 +24,7 @@ describe("the page on coming from fleet-networking", () => {
     expect(rows.filter(({ line }) => [...line.matchAll(LINK)].length === 0)).toEqual([]);
   });
 
-  it("names tests that there are, in the files that it names", () => {
+  it("names existing tests, in the files that it names", () => {
     const missing = [...page.matchAll(LINK)].flatMap(([, title = "", file = ""]) => {
       const text = existsSync(join(root, file)) ? readFileSync(join(root, file), "utf8") : "";
       return text.includes(`"${title.replaceAll("\\", "")}"`) ? [] : [`${file}: ${title}`];

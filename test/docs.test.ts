@@ -83,7 +83,7 @@ function anchorsOf(text: string): ReadonlySet<string> {
 }
 
 describe("the documents", () => {
-  it("link to what is there", () => {
+  it("link to files that exist", () => {
     const broken = pages.flatMap((page) =>
       [...read(page).matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)]
         .map((match) => match[1] ?? "")
@@ -116,7 +116,7 @@ describe("the documents", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("speak in their sentences only of commands and flags that exist", async () => {
+  it("mention in their sentences only commands and flags that exist", async () => {
     const calls = guides.flatMap((page) => {
       const text = read(page).replaceAll(/```.*?```/gs, "");
       return [...text.matchAll(/`fairlead ([a-z][^`]*)`/g)].map((match) => ({
@@ -227,7 +227,7 @@ describe("the documents", () => {
     expect(wide).toEqual([]);
   });
 
-  it("say of every package what it is for", () => {
+  it("describe every package in a README", () => {
     const folders = readdirSync(join(root, "packages")).map((it) => `packages/${it}`);
     expect(folders.filter((it) => !existsSync(join(root, it, "README.md")))).toEqual([]);
   });

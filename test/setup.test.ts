@@ -114,7 +114,7 @@ describe("the setup refuses", () => {
     expectRefusal(setUp({ nodeFlags: ["--import", hook] }), /needs an x86-64 or arm64 machine.*riscv64/);
   });
 
-  it.skipIf(!canMount)("to install Debian packages without root, and names them and the command", () => {
+  it.skipIf(!canMount)("to install Debian packages without root, and prints them and the command", () => {
     chmodSync(join(folder, "bin"), 0o777);
     writeFileSync(join(folder, "calls"), "");
     chmodSync(join(folder, "calls"), 0o666);
@@ -127,7 +127,7 @@ describe("the setup refuses", () => {
 });
 
 describe("the setup of a new checkout", () => {
-  it("says what it installs before it does, and does nothing the second time", () => {
+  it("prints what it installs before it does, and does nothing the second time", () => {
     const first = setUp();
     expect(first).toMatchObject({ code: 0, stderr: "" });
     expect(first.stdout).toMatch(/npm packages.*about \d+ MB into \.\/node_modules/);

@@ -291,7 +291,7 @@ describe.skipIf(HELMS.length === 0).for(HELMS)("Helm $version", ({ program }) =>
     expect(await kinds(["policies.install=false"])).toEqual([]);
   });
 
-  it("renders a member that knows its hub, whose certificate it checks", async () => {
+  it("renders a member with its hub, whose certificate it verifies", async () => {
     const manifests = await render(program, "fairlead-member", ALL_ON["fairlead-member"]);
     const secret = manifests.find((it) => it.kind === "Secret");
     const decode = (key: string): string =>

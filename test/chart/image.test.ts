@@ -82,7 +82,7 @@ describe("an archive", () => {
     ]);
   });
 
-  it("refuses a name that the format has no room for", () => {
+  it("rejects a name that is too long for the format", () => {
     const data = new Uint8Array();
     expect(() => writeTar([{ type: "file", path: "x".repeat(101), mode: 0o644, data }], 0)).toThrow(
       /too long/,

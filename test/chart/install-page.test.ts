@@ -58,7 +58,7 @@ describe("the blocks of docs/install.md", () => {
       );
   });
 
-  it("that are not run are of tools that are not here", () => {
+  it("that are not run use tools that are not available here", () => {
     const apart = blocks.filter((it) => it.notRun !== undefined);
     expect(apart.length).toBeGreaterThan(0);
     for (const { text } of apart) expect(text).not.toMatch(/^ *(?:fairlead|helm|kubectl)\b/m);

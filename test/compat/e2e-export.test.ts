@@ -133,7 +133,7 @@ describe("a service exported from both members", () => {
     await scene.untilBehind("member-1", derived, [first, ...others]);
   });
 
-  it("leaves nothing behind when it is exported no longer", async () => {
+  it("leaves nothing behind when it is no longer exported", async () => {
     await exportFromBoth();
     await scene.importBy("member-1");
     await scene.untilServed("member-1");

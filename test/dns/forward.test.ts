@@ -90,7 +90,7 @@ describe("a forward", () => {
     expect((await forward.ask(question)).answers.map(formatRecord)).toEqual(["web.fleet. 5 IN A 0.0.0.1"]);
   });
 
-  it("passes on whether the server has authority, from its cache too", async () => {
+  it("forwards the authoritative flag of the server, also from its cache", async () => {
     for (const authoritative of [true, false]) {
       const { seen, server } = await upstream((query) => [answerTo(query, { authoritative })]);
       const forward = createForward({ domain: "fleet.", servers: [server] }, deps);

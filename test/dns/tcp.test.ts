@@ -154,7 +154,7 @@ describe("DNS over TCP", () => {
     await expect.poll(() => connection.isClosed).toBe(true);
   });
 
-  it("refuses an address that it cannot have, and leaves none open behind", async () => {
+  it("rejects an address that it cannot listen on, and closes the others", async () => {
     server = await serve(treeOf());
     const [taken] = server.addresses;
     const options = { respond: () => undefined, clock: systemClock, log: silentLogger };

@@ -202,7 +202,7 @@ describe("a service that two clusters export", () => {
     await untilOffered(fleet, HELLO, 2 * REPLICAS);
   });
 
-  it("loses no request by its address while all agents are killed, and is kept up to date by the next", async () => {
+  it("loses no request by its address while all agents are killed, and the restarted agents update it", async () => {
     await load.withoutFailure([BY_ADDRESS], async () => {
       for (const cluster of clusters.all)
         await clusters.kubectl(cluster, [

@@ -34,13 +34,13 @@ describe("the objects of a cluster before and after", () => {
     expect(compare([before], [after])).toEqual([]);
   });
 
-  it("leave out what a controller makes for an object that is there, and no other", () => {
+  it("leave out objects that a controller creates for a remaining object, and no others", () => {
     const ownerReferences = [{ uid: "owner", controller: true }];
     expect(compare([object("owner")], [object("owner"), object("made", { ownerReferences })])).toEqual([]);
     expect(compare([], [object("made", { ownerReferences })])).toEqual(["left behind: ConfigMap work/made"]);
   });
 
-  it("tell kinds of one name in two groups apart", () => {
+  it("distinguish kinds of one name in two groups", () => {
     const other = { ...object("a"), apiVersion: "example.test/v1" };
     expect(compare([object("a")], [object("a"), other])).toEqual([
       "left behind: ConfigMap.example.test work/a",

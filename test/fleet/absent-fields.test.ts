@@ -134,7 +134,7 @@ const ofMember = (text: string, copy: number): string =>
 const isRefused = ({ path }: Variant): boolean =>
   /^spec\.template\.metadata(\.labels|$)/.test(path.join("."));
 
-it("no program stumbles over an object without one of its optional fields", { timeout: 60_000 }, async () => {
+it("every program handles an object without any of its optional fields", { timeout: 60_000 }, async () => {
   const kinds = await knownKinds();
   const seeds = await fleetAtWork(kinds);
   const variants = variantsOf(recordedOf(kinds)).filter((it) => !isRefused(it));
@@ -178,7 +178,7 @@ it("no program stumbles over an object without one of its optional fields", { ti
   expect([...new Set(worlds.faults)]).toEqual([]);
 });
 
-it("no recorded EndpointSlice without one of its optional fields is too little for an export", () => {
+it("every recorded EndpointSlice can be exported without any of its optional fields", () => {
   const slices = recordedOf([ENDPOINT_SLICES]);
   for (const it of variantsOf(slices))
     expect(() => exportedFacts(withoutField(it) as EndpointSlice)).not.toThrow();

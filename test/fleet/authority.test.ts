@@ -197,7 +197,7 @@ describe("a hub whose certificate authority is replaced", () => {
     await hub.publish(authority(2));
   });
 
-  it("while the member was away is known again after another join, which gives a certificate, too", async () => {
+  it("while the member was down requires another join, which also issues a certificate", async () => {
     await agent.stop();
     await hub.start(authority(3));
     await hub.publish(authority(3));

@@ -386,7 +386,7 @@ describe.each(["embedded", "real"] as const)("what the hub's API server admits t
       ).toBe("fairlead-hub-only");
     });
 
-    it("lets what was stored before the policies were be finished, but not changed for the worse", async () => {
+    it("allows objects from before the policies to be deleted, but not to be changed for the worse", async () => {
       const bad = exported({ namespacedName: "work/other" });
       // A part that is not checked again: only changed values are.
       const stored = await hub.admin.create(INTERNAL_SERVICE_EXPORTS, exported());

@@ -274,7 +274,7 @@ describe("a join that installs", () => {
     await client.delete(NAMESPACES, objectKey(undefined, "work"));
   });
 
-  it("leaves a Helm release alone, waits for its pods, and so does leaving", async () => {
+  it("does not change a Helm release, and waits for its pods; leaving does the same", async () => {
     await workloadsAre({ deployment: rolledOut });
     const client = fleet.client(NAME);
     const labels = {

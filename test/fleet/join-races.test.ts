@@ -63,7 +63,7 @@ describe("two joins at once", () => {
     expect(await isJoined("a")).toBe(true);
   });
 
-  it("of two members: the one that fails leaves the other what it lives by", async () => {
+  it("of two members: the one that fails keeps the objects that the other needs", async () => {
     await leave("a");
     const hub = fleet.client("hub");
     const rights = memberKey("fairlead-certificates");

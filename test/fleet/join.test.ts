@@ -194,7 +194,7 @@ describe("fairlead leave", () => {
 });
 
 describe("fairlead status", () => {
-  it("shows clusters, services and when each was heard of last", async () => {
+  it("shows clusters, services and the time of their last sync", async () => {
     const status = summarizeFleet(await readFleet(fleet.client("hub"), AbortSignal.timeout(PATIENCE_MS)));
     expect(status).toMatchObject({
       clusters: [{ name: "a", joined: "True", exports: 1, imports: 1, endpoints: 1 }],

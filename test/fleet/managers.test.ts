@@ -303,7 +303,7 @@ describe("the three managers under their original names", () => {
     );
   });
 
-  it("write lines of JSON without a token or a header of the gateway in any, however much they log", () => {
+  it("write only lines of JSON, and no token or header of the gateway, at any log level", () => {
     for (const { log } of [hubNet, memberNet, mcs]) {
       expect(log.length).toBeGreaterThan(0);
       for (const line of log)
@@ -325,7 +325,7 @@ describe("the three managers under their original names", () => {
     await readHeartbeats((type, atMs) => atMs > (type === "MultiClusterServiceAgent" ? ahead : behind));
   });
 
-  it("stop as one when another holds a lease of either manager, and stand for it again", async () => {
+  it("stop together when another program holds a lease of either manager, and compete for it again", async () => {
     const name = "2bf2b407.hub.networking.fleet.azure.com";
     const key = objectKey("fleet-system", name);
     await member.client.mergePatch(LEASES, key, {

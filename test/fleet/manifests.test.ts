@@ -48,7 +48,7 @@ async function tryManifest(path: string): Promise<void> {
 }
 
 describe("manifests", () => {
-  it.each(["member-1", "member-2", "member-3"])("of our example %s are taken whole", (name) =>
+  it.each(["member-1", "member-2", "member-3"])("of our example %s are accepted unchanged", (name) =>
     tryManifest(`${root}examples/${name}.yaml`),
   );
 

@@ -62,7 +62,7 @@ it("keeps the address of the import, and the Service behind the load balancer, t
   expect(after.items.map((it) => it.metadata.uid)).toEqual(balancers.items.map((it) => it.metadata.uid));
 });
 
-it("leaves nothing when it does not come back, and nothing of it returns", async () => {
+it("leaves nothing behind if it does not return", async () => {
   await using sight = watchSight(fleet.client("c"));
   await sight.until((it) => it.imported === "10.1.0.1");
   await withdraw();

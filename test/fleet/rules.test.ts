@@ -123,7 +123,7 @@ describe("exports whose ports differ", () => {
     }
   });
 
-  it("make a union, of which each port leads to the clusters that have it", async () => {
+  it("form a union, in which each port leads to the clusters that have it", async () => {
     await exportBoth(42, { name: "tcp2", port: 4242 });
     await untilMcs("b", "Conflict", "True PortConflict");
     await eventuallyOne(fleet.client("a"), MCS_SERVICE_IMPORTS, key, (it) => it.spec?.ports.length === 2);
@@ -176,7 +176,7 @@ describe("an export", () => {
     expect(await fleet.client("b").find(MCS_SERVICE_IMPORTS, key)).toBeUndefined();
   });
 
-  it("through both doors counts once", async () => {
+  it("through both APIs counts once", async () => {
     await deploy(fleet.client("a"), { namespace, addresses: ["10.1.0.1"] });
     await exportBy("fleet", fleet.client("a"), { namespace });
     await exportBy("mcs", fleet.client("a"), { namespace });
@@ -217,7 +217,7 @@ describe("an export", () => {
     expect(await fleet.client("b").find(SERVICES, derived)).toBeUndefined();
   });
 
-  it("of weight 0 is withdrawn, and a weight that cannot be read leaves things as they are", async () => {
+  it("of weight 0 is withdrawn, and an invalid weight changes nothing", async () => {
     await deploy(fleet.client("a"), { namespace, addresses: ["10.1.0.1"] });
     await exportBy("fleet", fleet.client("a"), { namespace });
     await untilFleet("a", "Conflict", "False NoConflictFound");

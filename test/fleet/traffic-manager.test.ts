@@ -173,7 +173,7 @@ describe("the traffic manager of a fleet", () => {
     );
   });
 
-  it("leaves a member's copies in place while the hub is away", async () => {
+  it("keeps a member's copies in place while the hub is down", async () => {
     await fleet.hubProgram.stop();
     await using sync = createTrafficSync(
       fleet.client("b"),

@@ -120,7 +120,7 @@ describe("a service whose exporters configure traffic", () => {
     await untilServedBy(ns, everywhere("a"));
   }, 60_000);
 
-  it("with local affinity is served by each cluster itself while it can, else by all others (C3)", async () => {
+  it("with local affinity is served by each cluster itself while it has ready endpoints, or else by all others (C3)", async () => {
     const ns = "local";
     await share(ns, { a: { "fairlead.dev/affinity": "local" }, b: {} });
     await untilServedBy(ns, { a: "a", b: "b", c: "a b" });
@@ -252,7 +252,7 @@ describe("endpoints that another cluster uses", () => {
     );
   });
 
-  it("that serve to their end are used while no other cluster has ready ones, and not a moment longer (C3)", async () => {
+  it("that serve while they terminate are used only while no other cluster has ready ones (C3)", async () => {
     const ns = "last-rites";
     await share(ns, { a: {}, b: { "fairlead.dev/priority": "1" } });
     await setReady(ns, "b", false);
@@ -411,7 +411,7 @@ describe("a drained cluster", () => {
     expect(member.metadata.annotations).not.toHaveProperty("fairlead.dev/drain");
   }, 60_000);
 
-  it("stays so over restarts of its agents, and is undone by one that was away", async () => {
+  it("stays drained over restarts of its agents, and a restarted agent applies the end of the drain", async () => {
     const ns = "restarted";
     await share(ns, { a: {}, b: {} });
     await drain("a", "Soft");

@@ -117,7 +117,7 @@ describe("the view", () => {
 });
 
 describe("an isolated member", () => {
-  it("moves to copies in its mailbox, and back, without losing an endpoint on the way", async () => {
+  it("moves to copies in its mailbox, and back, without losing an endpoint", async () => {
     await using withdrawals = watchWithdrawals("b");
     await hub().mergePatch(MEMBER_CLUSTERS, member("b"), {
       metadata: { annotations: { [ISOLATION_ANNOTATION]: "strict" } },

@@ -231,7 +231,7 @@ describe("a call", () => {
     expect(seen).toHaveLength(4);
   });
 
-  it("whose connection is closed before the answer is sent again, when doing it twice does no harm", async () => {
+  it("whose connection is closed before the answer is sent again if it is idempotent", async () => {
     const cut: Handler = (_, response) => void response.destroy();
     handlers = [cut];
     await client.get(CONFIG_MAPS, key);
@@ -314,7 +314,7 @@ describe("a watch", () => {
     expect(types).toEqual(["ADDED", "MODIFIED"]);
   });
 
-  it("whose connection breaks throws, as something to try again", async () => {
+  it("whose connection breaks throws a retriable error", async () => {
     handlers = [
       (_, response) => {
         response.write(line("ADDED", "1"));
@@ -326,7 +326,7 @@ describe("a watch", () => {
     await expect(events.next()).rejects.toMatchObject({ code: "API_UNAVAILABLE", retriable: true });
   });
 
-  it("that stays silent beyond the time it was to last is given up", async () => {
+  it("that stays silent beyond its timeout is closed", async () => {
     handlers = [(_, response) => void response.write(line("ADDED", "1"))];
     const events = client.watch(CONFIG_MAPS, { timeoutSeconds: 300 }, forever)[Symbol.asyncIterator]();
     await events.next();
@@ -335,7 +335,7 @@ describe("a watch", () => {
     expect(await error).toMatchObject({ code: "API_UNAVAILABLE", retriable: true });
   });
 
-  it("without a bookmark for ninety seconds is given up, and one that gets them is not", async () => {
+  it("without a bookmark for ninety seconds is reopened, and one with bookmarks is not", async () => {
     let send: (type: string) => void = () => {};
     handlers = [
       (_, response) => {

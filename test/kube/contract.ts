@@ -184,7 +184,7 @@ export function describeKubeClient(name: string, open: () => Promise<Backend>): 
       expect((await client.create(LEASES, { metadata, spec })).spec).toEqual(spec);
     });
 
-    it("lists by labels, and watches from the list's version on", async () => {
+    it("lists by labels, and watches from the list's version", async () => {
       const labels = { batch: freshName() };
       const make = async (objectName: string): Promise<void> => {
         const object = configMap(objectName);
@@ -210,7 +210,7 @@ export function describeKubeClient(name: string, open: () => Promise<Backend>): 
       await expect(events.next()).rejects.toMatchObject({ code: "ABORTED" });
     });
 
-    it("streams the present state first when asked to, and marks where it ends", async () => {
+    it("streams the present state first on request, and marks its end", async () => {
       const created = await client.create(CONFIG_MAPS, configMap(freshName()));
       const stop = new AbortController();
       const options = {

@@ -157,7 +157,7 @@ describe("a cluster with the lab's controllers", () => {
     ]);
   });
 
-  it("shows a Service's pods in a slice of each family, and what becomes of them", async () => {
+  it("lists a Service's pods in a slice of each family, with their changes", async () => {
     const service: Service = {
       metadata: { name: "web", namespace: NAMESPACE },
       spec: {
@@ -321,7 +321,7 @@ describe("a cluster with the lab's controllers", () => {
     await until(PODS, ofApp("batch"), (pods) => pods.length === 0);
   });
 
-  it("shows in slices what people write as Endpoints", async () => {
+  it("mirrors Endpoints that users write to EndpointSlices", async () => {
     const metadata = { name: "outside", namespace: NAMESPACE };
     await client.create(SERVICES, { metadata, spec: { ports: [{ port: 80 }] } });
     const subsets = [{ addresses: [{ ip: "192.0.2.9" }], ports: [{ port: 80 }] }];
@@ -333,7 +333,7 @@ describe("a cluster with the lab's controllers", () => {
     await until(ENDPOINT_SLICES, ofService, (found) => found.length === 0);
   });
 
-  it("writes nothing when nothing changed, and met no error on the way", async () => {
+  it("writes nothing when nothing changed, and has no errors", async () => {
     const version = async () => (await client.list(NAMESPACES)).metadata.resourceVersion;
     const settled = () =>
       Promise.all(controllers.controllers.map((it) => it.idle(AbortSignal.timeout(LIMIT_MS))));

@@ -159,7 +159,7 @@ describe("services that clusters export, change, unexport and export again", () 
     await untilAllIsWell();
   }, 60_000);
 
-  it("lose a cluster that leaves, and have it again when it joins", async () => {
+  it("lose a cluster that leaves, and get it back when it joins", async () => {
     const [first, ...others] = MEMBERS;
     const member = fleet.members.get(first)?.config;
     if (member === undefined) throw new Error("unreachable");

@@ -48,7 +48,7 @@ export function describeProvider(world: () => ProviderWorld): void {
     await expectShares(label, { "192.0.2.1": 0.75, "192.0.2.2": 0.25 });
   });
 
-  it("writes nothing where nothing differs", async () => {
+  it("writes nothing if nothing differs", async () => {
     const label = fresh();
     await program(label, target(1), target(2));
     expect(await program(label, target(1), target(2))).toMatchObject({ kind: "programmed", changed: false });
