@@ -20,7 +20,13 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const dist = join(root, "dist");
 
 /** Inputs of a bundle in addition to the sources: its packages, how imports resolve, and how it is made. */
-const ALSO = ["package.json", "package-lock.json", "tsconfig.json", "scripts/bundle.ts"];
+const ALSO = [
+  "package.json",
+  "package-lock.json",
+  "tsconfig.json",
+  "tsconfig.base.json",
+  "scripts/bundle.ts",
+];
 
 /** Bundles that stay although nothing runs from them, so that switching between changes needs no rebuild. */
 const KEPT = 5;

@@ -38,7 +38,7 @@ let running: ChildProcess[];
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "fairlead-bundles-"));
   running = [];
-  for (const it of ["package.json", "package-lock.json", "tsconfig.json"])
+  for (const it of ["package.json", "package-lock.json", "tsconfig.json", "tsconfig.base.json"])
     cpSync(join(root, it), join(folder, it));
   for (const it of ["launch.mjs", "bundles.mjs"])
     cpSync(join(root, "scripts", it), join(folder, "scripts", it));

@@ -288,6 +288,7 @@ describeOnKernel("a lab without root", () => {
         "package.json",
         "package-lock.json",
         "tsconfig.json",
+        "tsconfig.base.json",
         "dist",
       ])
         cpSync(join(checkout, part), join(folder, "checkout", part), { recursive: true });
