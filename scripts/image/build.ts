@@ -62,7 +62,14 @@ export async function buildImage(options: BuildImageOptions): Promise<string> {
     modified,
     compression: options.compression ?? 9,
   });
-  const facts = { name: IMAGE_NAME, version: VERSION, digest, license: LICENSE, modified };
+  const facts = {
+    purpose: "CONTAINER" as const,
+    name: IMAGE_NAME,
+    version: VERSION,
+    digest,
+    license: LICENSE,
+    modified,
+  };
   writeFileSync(`${folder}.spdx.json`, renderSbom(facts, [fairlead, node, ...system]));
   return digest;
 }

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Part } from "./parts.ts";
 import type { TarEntry } from "./tar.ts";
 
-/** What is in an image, for those who look for vulnerabilities and licences: SPDX 2.3 (ISO/IEC 5962), as JSON. Pure. */
+/** The content of an image or executable, for scanners of vulnerabilities and licences: SPDX 2.3 (ISO/IEC 5962), as JSON. Pure. */
 
 export interface Content {
   readonly part: Part;
@@ -11,10 +11,11 @@ export interface Content {
   readonly files: readonly TarEntry[];
 }
 
-export interface ImageFacts {
+export interface ProductFacts {
+  readonly purpose: "CONTAINER" | "APPLICATION";
   readonly name: string;
   readonly version: string;
-  /** Of the manifest. */
+  /** Of the image's manifest, or of the file. */
   readonly digest: string;
   readonly license: string;
   /** Of all files. Unit: seconds since the Unix epoch. */
@@ -34,43 +35,44 @@ interface Relationship {
 
 const UNKNOWN = "NOASSERTION";
 const DOCUMENT = "SPDXRef-DOCUMENT";
-const IMAGE = "SPDXRef-image";
+const IDS = { CONTAINER: "SPDXRef-image", APPLICATION: "SPDXRef-executable" } as const;
 
-/** The same image has the same text. */
-export function renderSbom(image: ImageFacts, contents: readonly Content[]): string {
-  const hex = image.digest.replace("sha256:", "");
+/** The same product has the same text. */
+export function renderSbom(product: ProductFacts, contents: readonly Content[]): string {
+  const subject = IDS[product.purpose];
+  const hex = product.digest.replace("sha256:", "");
   const files = contents.flatMap((content) =>
     content.files.flatMap((it) => (it.type === "file" ? [fileOf(it.path, it.data)] : [])),
   );
   const packages: Package[] = [
     {
-      ...packageOf(IMAGE, {
-        name: image.name,
-        version: image.version,
-        license: image.license,
-        purl: `pkg:oci/${image.name.split("/").at(-1)}@${encodeURIComponent(image.digest)}?tag=${image.version}`,
+      ...packageOf(subject, {
+        name: product.name,
+        version: product.version,
+        license: product.license,
+        purl: purlOf(product),
         notice: undefined,
       }),
-      primaryPackagePurpose: "CONTAINER",
+      primaryPackagePurpose: product.purpose,
       checksums: [{ algorithm: "SHA256", checksumValue: hex }],
       filesAnalyzed: true,
       licenseInfoFromFiles: [UNKNOWN],
       packageVerificationCode: { packageVerificationCodeValue: verificationCode(files) },
     },
   ];
-  const relationships: Relationship[] = [relate(DOCUMENT, "DESCRIBES", IMAGE)];
+  const relationships: Relationship[] = [relate(DOCUMENT, "DESCRIBES", subject)];
   const add = (parent: string, part: Part): string => {
-    const id = `${parent === IMAGE ? "SPDXRef" : parent}-${plain(part.name)}-${plain(part.version ?? "")}`;
+    const id = `${parent === subject ? "SPDXRef" : parent}-${plain(part.name)}-${plain(part.version ?? "")}`;
     packages.push(packageOf(id, part));
     relationships.push(relate(parent, "CONTAINS", id));
     return id;
   };
   for (const content of contents) {
-    const id = add(IMAGE, content.part);
+    const id = add(subject, content.part);
     for (const it of content.within) add(id, it);
     for (const it of content.files) {
       if (it.type !== "file") continue;
-      relationships.push(relate(IMAGE, "CONTAINS", fileId(it.path)));
+      relationships.push(relate(subject, "CONTAINS", fileId(it.path)));
       // Packages need not be here with all of their files: which of them these are from.
       relationships.push(relate(fileId(it.path), "GENERATED_FROM", id));
     }
@@ -79,17 +81,24 @@ export function renderSbom(image: ImageFacts, contents: readonly Content[]): str
     spdxVersion: "SPDX-2.3",
     dataLicense: "CC0-1.0",
     SPDXID: DOCUMENT,
-    name: `${image.name}:${image.version}`,
-    documentNamespace: `https://${image.name}/spdx/${hex}`,
+    name: `${product.name}:${product.version}`,
+    documentNamespace: `https://${product.name}/spdx/${hex}`,
     creationInfo: {
-      created: new Date(image.modified * 1000).toISOString().replace(".000", ""),
-      creators: [`Tool: fairlead-build-${image.version}`],
+      created: new Date(product.modified * 1000).toISOString().replace(".000", ""),
+      creators: [`Tool: fairlead-build-${product.version}`],
     },
     packages,
     files,
     relationships,
   };
   return `${JSON.stringify(document, undefined, 1)}\n`;
+}
+
+function purlOf({ purpose, name, version, digest }: ProductFacts): string {
+  const short = name.split("/").at(-1);
+  return purpose === "CONTAINER"
+    ? `pkg:oci/${short}@${encodeURIComponent(digest)}?tag=${version}`
+    : `pkg:generic/${short}@${version}?checksum=${encodeURIComponent(digest)}`;
 }
 
 function packageOf(id: string, { name, version, license, purl }: Part): Package {

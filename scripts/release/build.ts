@@ -1,11 +1,13 @@
+import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempDisposableSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VERSION } from "@fairlead/base/version.ts";
 import { buildBundle, buildOneFile } from "../bundle.ts";
 import { buildImage } from "../image/build.ts";
-import { pinnedNode } from "../image/content.ts";
-import { bundledParts, noticesOf, partIn } from "../image/parts.ts";
+import { file, LICENSE, nodeContent, pinnedNode } from "../image/content.ts";
+import { bundledParts, noticesOf, type Part, partIn } from "../image/parts.ts";
+import { type Content, renderSbom } from "../image/sbom.ts";
 import { writeTar } from "../image/tar.ts";
 import { root } from "../steps.ts";
 import { CHARTS, chartLayout, packChart } from "./charts.ts";
@@ -80,6 +82,36 @@ async function addExecutables(put: Put, work: string, options: ReleaseOptions): 
     await buildExecutable({ architecture, work, output });
     const executable = readFileSync(output);
     put(name, executable, 0o755);
+    put(
+      `${name}.spdx.json`,
+      sbomOf({ name, executable, packages, node: await nodeContent(pinnedNode()) }, options),
+    );
     put(debName(architecture), await debPackage({ ...options, architecture, executable, notices }));
   }
+}
+
+function sbomOf(
+  of: {
+    readonly name: string;
+    readonly executable: Uint8Array;
+    readonly packages: readonly Part[];
+    readonly node: Content;
+  },
+  { modified }: Archiving,
+): string {
+  const digest = `sha256:${createHash("sha256").update(of.executable).digest("hex")}`;
+  const common = { version: VERSION, license: LICENSE };
+  const facts = {
+    purpose: "APPLICATION",
+    name: `fairlead.dev/${of.name}`,
+    digest,
+    modified,
+    ...common,
+  } as const;
+  const part: Part = { name: "fairlead", purl: undefined, notice: undefined, ...common };
+  const files = [file(of.name, of.executable, 0o755)];
+  return renderSbom(facts, [
+    { part, within: of.packages, files },
+    { ...of.node, files: [] },
+  ]);
 }

@@ -10,7 +10,11 @@ import { type Architecture, platformPackage } from "./platform.ts";
 const FUSE = "NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2";
 
 /** How Node runs the programs of a single executable, as bin/fairlead and the lab start them elsewhere. */
-const OPTIONS = ["--max-semi-space-size=32", "--disable-warning=ExperimentalWarning"];
+const OPTIONS = [
+  "--min-semi-space-size=4",
+  "--max-semi-space-size=32",
+  "--disable-warning=ExperimentalWarning",
+];
 
 export interface ExecutableOptions {
   readonly architecture: Architecture;

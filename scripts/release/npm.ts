@@ -6,12 +6,12 @@ import { noticesOf, type Part } from "../image/parts.ts";
 import { type Archiving, textOf, writeTgz } from "./files.ts";
 
 /**
- * Starts the bundle on the Node of the PATH, with the option of bin/fairlead. The name that it was called by is lost on the way; the
+ * Starts the bundle on the Node of the PATH, with the options of bin/fairlead. The name that it was called by is lost on the way; the
  * programs with names of their own are commands here.
  */
 const START = `#!/bin/sh
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
-exec node --max-semi-space-size=32 "$root/lib/start.mjs" "$@"
+exec node --min-semi-space-size=4 --max-semi-space-size=32 "$root/lib/start.mjs" "$@"
 `;
 
 /** Readable for every Node since 14, so that an old one gives a message and not a syntax error. */

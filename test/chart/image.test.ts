@@ -136,9 +136,14 @@ describe("the image", () => {
     expect(text).toContain(`org.opencontainers.image.version="${VERSION}"`);
     expect(text).toContain('ENTRYPOINT ["/usr/local/bin/fairlead"]');
     expect(text).toContain("USER 65532:65532");
+    const ignore = readFileSync(join(checkout, ".dockerignore"), "utf8").split("\n");
     for (const [, sources = ""] of text.matchAll(/^COPY ((?:[\w./-]+ )+)[\w./-]+$/gm))
       for (const source of sources.trim().split(" "))
-        expect({ source, there: existsSync(join(checkout, source)) }).toEqual({ source, there: true });
+        expect({
+          source,
+          exists: existsSync(join(checkout, source)),
+          isCopied: ignore.includes(`!${source}`),
+        }).toEqual({ source, exists: true, isCopied: true });
   });
 });
 

@@ -13,6 +13,7 @@ import { chartLayout, CHARTS, packChart } from "../../scripts/release/charts.ts"
 import { prepareBlob } from "../../scripts/release/executable.ts";
 import { npmPackage } from "../../scripts/release/npm.ts";
 import { checkout } from "../support/lab-fixture.ts";
+import { readBlocks } from "../chart/install-page.ts";
 import { serveRegistry } from "./registry.ts";
 
 /** What people install: each file is installed where nothing of the checkout is, and started. */
@@ -55,6 +56,13 @@ describe("the checksums of a release", () => {
     expect(stdout.trimEnd().split("\n").toSorted()).toEqual(expected.toSorted());
   });
 
+  it("are verified by the commands of docs/install.md", async () => {
+    const page = readFileSync(join(checkout, "docs/install.md"), "utf8");
+    const block = readBlocks(page).find((it) => it.heading === "Verify a release");
+    const { stdout } = await exec("sh", ["-ec", block?.text ?? ""], { cwd: release });
+    expect(stdout).toMatch(/^Signature Verified Successfully\n(?:.+: OK\n){10,}$/);
+  });
+
   it("have a signature that openssl verifies, and refuses after a change of one byte", async () => {
     const verify = (sums: string) => {
       const read = ["-rawin", "-in", sums, "-sigfile", "SHA256SUMS.sig"];
@@ -65,6 +73,24 @@ describe("the checksums of a release", () => {
     const changed = join(work, "changed");
     writeFileSync(changed, readFileSync(artefact("SHA256SUMS"), "utf8").replace("0", "1"));
     expect((await verify(changed)).exitCode).toBe(1);
+  });
+});
+
+describe("the bill of materials of the executable", () => {
+  it("names the executable by its digest, Node, koffi and the bundled packages", async () => {
+    const name = `fairlead-linux-${ARCHITECTURE}`;
+    const sbom = JSON.parse(readFileSync(artefact(`${name}.spdx.json`), "utf8")) as {
+      readonly packages: readonly {
+        readonly name: string;
+        readonly checksums?: readonly { checksumValue: string }[];
+      }[];
+    };
+    const { stdout } = await exec("sha256sum", [artefact(name)]);
+    expect(stdout).toContain(`${sbom.packages[0]?.checksums?.[0]?.checksumValue} `);
+    const names = sbom.packages.map((it) => it.name);
+    expect(names).toEqual(
+      expect.arrayContaining(["fairlead", "node", "openssl", "koffi", "commander", "undici"]),
+    );
   });
 });
 
