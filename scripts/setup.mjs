@@ -180,7 +180,9 @@ checkMachine();
 const stamp = stampNow();
 const npmIsDone = existsSync(stampFile) && readFileSync(stampFile, "utf8") === stamp;
 const missing = DEBIAN_PACKAGES.filter((it) => isFor(it.only ?? "demo") && !findProgram(it.program));
-const wantsBind = isFor("test") && !findProgram("named") && !existsSync(join(bindFolder, "usr/sbin/named"));
+// npm ci removes what was unpacked next to the packages.
+const hasBind = npmIsDone && existsSync(join(bindFolder, "usr/sbin/named"));
+const wantsBind = isFor("test") && !findProgram("named") && !hasBind;
 if (npmIsDone && missing.length === 0 && !wantsBind) process.exit(0);
 
 const wantsTools = process.arch === "x64";
