@@ -154,6 +154,9 @@ describe("the setup of a new checkout", () => {
       expect(calls()[0]).toBe("apt-get download -qq bind9 bind9-libs");
       expect(calls().filter((it) => it.includes("install"))).toEqual([]);
       expect(setUp({ purpose: "test" })).toEqual({ code: 0, stdout: "", stderr: "" });
+      // npm ci removes it together with the packages.
+      appendFileSync(join(folder, "package-lock.json"), "\n");
+      expect(setUp({ purpose: "test" }).stdout).toContain("unpacked and not installed");
     },
   );
 
