@@ -220,6 +220,18 @@ describe("the documents", () => {
     expect(words.filter((it) => !isThere(it))).toEqual([]);
   });
 
+  it("quote in the troubleshooting page only messages that programs log", () => {
+    const sources = filesBelow("packages", /(?<!\.test)\.ts$/)
+      .filter((it) => it.includes("/src/"))
+      .map(read);
+    const table = /## Log lines\n(.*?)\n## /s.exec(read("docs/guide/troubleshooting.md"))?.[1] ?? "";
+    const messages = [...table.matchAll(/^\| ([^|]+)/gm)].flatMap(([, cell = ""]) =>
+      [...cell.matchAll(/`([^`]+)`/g)].map((it) => it[1] ?? ""),
+    );
+    expect(messages.length).toBeGreaterThan(5);
+    expect(messages.filter((it) => !sources.some((text) => new RegExp(`["\`]${it}`).test(text)))).toEqual([]);
+  });
+
   it("draw pictures that fit 80 columns", () => {
     const wide = [...read("README.md").matchAll(/^```\n(.*?)^```/gms)]
       .flatMap((block) => (block[1] ?? "").split("\n"))
