@@ -74,7 +74,7 @@ export const BANNED: readonly Banned[] = [
 ];
 
 const FOLDERS = ["packages", "test", "scripts", "bench", "docs", "charts", "examples", "bin", "images"];
-const FILES = ["README.md", "CHANGELOG.md", ".ci/run"];
+const FILES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", ".ci/run"];
 const IS_READ = /\.(ts|mjs|md|yaml|tpl|sh)$/;
 /** What others wrote, what is made of something else, and this list. */
 const IS_LEFT_OUT =

@@ -16,7 +16,13 @@ function filesBelow(folder: string, ending: RegExp): readonly string[] {
     .map((it) => relative(root, join(it.parentPath, it.name)));
 }
 
-const guides = ["README.md", "CHANGELOG.md", ...filesBelow("docs", /\.md$/)];
+const guides = [
+  "README.md",
+  "CHANGELOG.md",
+  "CONTRIBUTING.md",
+  "SECURITY.md",
+  ...filesBelow("docs", /\.md$/),
+];
 const pages = [...guides, ...filesBelow("packages", /\.md$/)];
 
 /** Lines of the shell blocks of a page, without comments; a line that ends with a backslash is joined with the next one. */
@@ -166,8 +172,10 @@ describe("the documents", () => {
     expect(typed.map((it) => it[1] ?? "").filter((it) => scripts[it] === undefined)).toEqual([]);
   });
 
-  it("and the CLI have the version of package.json", () => {
-    expect((JSON.parse(read("package.json")) as { version: string }).version).toBe(VERSION);
+  it("and the CLI have the version of package.json, as every package has", () => {
+    const packages = readdirSync(join(root, "packages")).map((it) => `packages/${it}/package.json`);
+    for (const path of ["package.json", ...packages])
+      expect({ path, ...(JSON.parse(read(path)) as object) }).toMatchObject({ path, version: VERSION });
   });
 
   it("state each decision in one page", () => {
