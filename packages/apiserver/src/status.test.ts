@@ -9,7 +9,7 @@ describe("a refusal of an object", () => {
       message: "Invalid value",
     }));
 
-  it("tells everything that is wrong with it", () => {
+  it("reports all errors", () => {
     const { status } = invalid("", "ConfigMap", "a", errors(1000));
     expect(status.details?.causes).toHaveLength(1000);
     expect(status.message?.endsWith("data[999]: Invalid value]")).toBe(true);

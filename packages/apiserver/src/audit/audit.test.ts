@@ -44,13 +44,13 @@ describe("an audit policy", () => {
       on("pods", { name: "b" }),
     ],
     ["paths", { nonResourceURLs: ["/healthz*", "/version"] }, path("/healthz/ping"), path("/api")],
-  ])("chooses by %s", (_what, rule, meant, other) => {
+  ])("selects by %s", (_what, rule, meant, other) => {
     const chosen = policy({ level: "Metadata", ...rule });
     expect(omittedStages(chosen, meant)).toEqual([]);
     expect(omittedStages(chosen, other)).toBeUndefined();
   });
 
-  it("goes by the first rule that matches, and leaves stages out", () => {
+  it("applies the first rule that matches, and omits stages", () => {
     const chosen = policy(
       { level: "None", resources: [{ resources: ["events"] }] },
       { level: "Metadata", omitStages: ["RequestReceived"] },
@@ -64,7 +64,7 @@ describe("an audit policy", () => {
     [{ rules: [{ level: "RequestResponse" }] }, "rules[0].level must be None or Metadata"],
     [{ rules: [{ level: "Metadata", omitStages: ["Later"] }] }, "unknown stage Later"],
     [{ kind: "Other", rules: [{ level: "Metadata" }] }, "kind Policy"],
-  ])("%j is refused", (value, message) => {
+  ])("%j is rejected", (value, message) => {
     const whole = { apiVersion: "audit.k8s.io/v1", kind: "Policy", ...value };
     expect(() => parseAuditPolicy(whole)).toThrow(message);
   });

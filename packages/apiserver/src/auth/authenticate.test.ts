@@ -106,7 +106,7 @@ describe("a request", () => {
     await expect((async () => who("x"))()).rejects.toMatchObject({ code: 401 });
   });
 
-  it("with a ServiceAccount's token is the ServiceAccount's", async () => {
+  it("with a ServiceAccount token is authenticated as the ServiceAccount", async () => {
     expect(await who(await tokenFor())).toEqual({
       name: "system:serviceaccount:n:bot",
       uid: "uid-of-bot",
@@ -115,13 +115,13 @@ describe("a request", () => {
     });
   });
 
-  it("is refused from the second at which its token expires on", async () => {
+  it("is rejected from the second at which its token expires", async () => {
     const token = await tokenFor({ expirationSeconds: 600 });
     expect((await who(token, NOW + 599_000)).name).toBe("system:serviceaccount:n:bot");
     await expect((async () => who(token, NOW + 600_000))()).rejects.toMatchObject({ code: 401 });
   });
 
-  it("is refused when the ServiceAccount is gone, is another one of that name, or was deleted a minute ago", async () => {
+  it("is rejected if the ServiceAccount does not exist, was recreated, or was deleted a minute ago", async () => {
     const token = await tokenFor();
     await who(token);
     const refused = async (): Promise<void> => {
@@ -138,7 +138,7 @@ describe("a request", () => {
     await refused();
   });
 
-  it("is refused with a token of another key, for another audience, or changed on the way", async () => {
+  it("is rejected if its token is signed by another key, for another audience, or modified", async () => {
     const others = new ServiceAccountTokens({ privateKey: generatePrivateKey() });
     const serviceAccount = { name: "bot", uid: "uid-of-bot" };
     const wanted = {
@@ -164,7 +164,7 @@ describe("a request", () => {
     for (const it of bad) await expect((async () => who(it))()).rejects.toMatchObject({ code: 401 });
   });
 
-  it("with a pod's token ends with the pod, and says where the pod runs", async () => {
+  it("with a pod's token is rejected once the pod is deleted, and includes the pod's node", async () => {
     reader.add("pods", "n", "web", { spec: { serviceAccountName: "bot", nodeName: "node-1" } });
     reader.add("nodes", undefined, "node-1");
     const token = await tokenFor({ boundObjectRef: { kind: "Pod", apiVersion: "v1", name: "web" } });
@@ -221,12 +221,12 @@ describe("a request", () => {
     });
   });
 
-  it("cannot act as a group without a user", async () => {
+  it("cannot impersonate a group without a user", async () => {
     const headers = { authorization: "Bearer secret", "impersonate-group": "ops" };
     await expect(acting(headers)).rejects.toMatchObject({ code: 400 });
   });
 
-  it("that acts as a ServiceAccount gets its groups", async () => {
+  it("that impersonates a ServiceAccount gets its groups", async () => {
     authorizer.allowed.add("impersonate serviceaccounts bot");
     const headers = { authorization: "Bearer secret", "impersonate-user": "system:serviceaccount:n:bot" };
     const user = await acting(headers);

@@ -118,20 +118,20 @@ describe("a rule", () => {
   const allows = (rule: PolicyRule, verb: string, what: string): boolean =>
     new CompiledRule(rule).allows(asks(ada, verb, what, "n"));
 
-  it("for a resource says nothing of its subresources, and the other way round", () => {
+  it("for a resource does not apply to its subresources, nor the other way round", () => {
     expect(allows(reading, "get", "pods/log")).toBe(false);
     const log = { ...reading, resources: ["pods/log"] };
     expect(allows(log, "get", "pods/log")).toBe(true);
     expect(allows(log, "get", "pods")).toBe(false);
   });
 
-  it("with a star before the slash is for that subresource of everything", () => {
+  it("with a star before the slash applies to that subresource of all resources", () => {
     const scale = { ...reading, resources: ["*/scale"] };
     expect(allows(scale, "get", "deployments/scale")).toBe(true);
     expect(allows(scale, "get", "deployments/status")).toBe(false);
   });
 
-  it("with names is for these alone, and so not for a whole collection", () => {
+  it("with names applies only to these objects, not to the collection", () => {
     const named = { ...reading, resourceNames: ["a"] };
     expect(allows(named, "get", "pods#a")).toBe(true);
     expect(allows(named, "get", "pods#b")).toBe(false);
@@ -145,7 +145,7 @@ describe("a rule", () => {
     ["/apis/*", "/apis/apps", true],
     ["/apis/*", "/api", false],
     ["*", "/anything", true],
-  ])("for the path %s says of %s: %s", (pattern, path, expected) => {
+  ])("for the path %s matches %s: %s", (pattern, path, expected) => {
     const rule = new CompiledRule({ verbs: ["get"], nonResourceURLs: [pattern] });
     expect(rule.allows({ user: ada, verb: "get", path })).toBe(expected);
     expect(rule.allows({ user: ada, verb: "post", path })).toBe(false);

@@ -47,7 +47,7 @@ describe("a user who writes roles", () => {
     );
   });
 
-  it("may grant more when a rule lets them escalate", () => {
+  it("may grant more with the verb escalate", () => {
     const { roles, authorizer } = cluster();
     const escalate: PolicyRule = {
       verbs: ["escalate"],
@@ -58,7 +58,7 @@ describe("a user who writes roles", () => {
     expect(roles.errorsOf(role("b", [{ verbs: ["*"], apiGroups: ["*"], resources: ["*"] }]))).toEqual([]);
   });
 
-  it("may not decide by labels what they do not have", () => {
+  it("may not aggregate permissions that they do not have", () => {
     const { clusterRoles } = cluster();
     const aggregated = {
       ...role("agg", []),
@@ -82,7 +82,7 @@ describe("a user who writes bindings", () => {
     expect(() => bindings.write(binding("c", "absent"))).toThrow('"absent" not found');
   });
 
-  it("may bind more when a rule lets them", () => {
+  it("may bind more with the verb bind", () => {
     const { bindings, authorizer } = cluster();
     const rules = [
       {
@@ -100,7 +100,7 @@ describe("a user who writes bindings", () => {
     expect(bindings.errorsOf(binding("b", "secrets"))).toEqual([]);
   });
 
-  it("cannot turn a binding to another role", () => {
+  it("cannot change the role of a binding", () => {
     const { bindings } = cluster();
     bindings.write(binding("a", "own"));
     expect(bindings.errorsOf(binding("a", "other"))).toEqual([
@@ -108,7 +108,7 @@ describe("a user who writes bindings", () => {
     ]);
   });
 
-  it("has to name subjects of a known kind", () => {
+  it("must specify subjects of a known kind", () => {
     const { bindings } = cluster();
     expect(bindings.errorsOf(binding("a", "own", [{ kind: "Robot", name: "x" }]))).toEqual([
       'subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group"',

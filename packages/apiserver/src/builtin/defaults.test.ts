@@ -33,7 +33,7 @@ describe("defaults", () => {
     },
   );
 
-  it("and columns take any object that the schema allows", () => {
+  it("and columns accept any object that the schema allows", () => {
     for (const definition of resources) {
       fc.assert(
         fc.property(anyObjectOf(definition), (object) => {
@@ -47,7 +47,7 @@ describe("defaults", () => {
     }
   });
 
-  it("and validation take any object that the schema allows, and any change of it", () => {
+  it("and validation accept any object that the schema allows, and any change of it, without an exception", () => {
     for (const definition of resources) {
       const object = anyObjectOf(definition);
       fc.assert(

@@ -17,7 +17,7 @@ import { invalid, required } from "#values/field-errors.ts";
 const wrong = (at: string) => (value: unknown, path: string) => [invalid(path, value, at)];
 
 describe("rules of fields", () => {
-  it("say where something is wrong, down into lists", () => {
+  it("report the path of an error, also inside lists", () => {
     const port = fields({ ports: each(fields({ port: between(1, 65_535) })) });
     expect(port({ ports: [{ port: 80 }, { port: 0 }, {}] }, "spec").map((it) => it.field)).toEqual([
       "spec.ports[1].port",
@@ -25,14 +25,14 @@ describe("rules of fields", () => {
     ]);
   });
 
-  it("take what is absent for the empty text and zero, unless it is optional", () => {
+  it("treat an absent field as the empty text or zero, unless it is optional", () => {
     expect(oneOf("A")(undefined, "x")[0]?.message).toBe('Unsupported value: "": supported values: "A"');
     expect(optional(oneOf("A"))("", "x")).toEqual([]);
     expect(present(oneOf("A"))("", "x")).toHaveLength(1);
     expect(present(oneOf("A"))(undefined, "x")).toEqual([]);
   });
 
-  it("say that something is missing, or what is wrong with it, but not both", () => {
+  it("report a field as missing or as invalid, but not both", () => {
     expect(filled("why", wrong("a"))("", "x").map((it) => it.message)).toEqual(["Required value: why"]);
     expect(filled("why", wrong("a"))("v", "x").map((it) => it.message)).toEqual(['Invalid value: "v": a']);
   });
@@ -44,11 +44,11 @@ describe("rules of fields", () => {
     ]);
   });
 
-  it("find the second of what must differ", () => {
+  it("report the second of two equal values that must be unique", () => {
     expect(distinct((it) => it)(["a", "b", "a"], "x").map((it) => it.field)).toEqual(["x[2]"]);
   });
 
-  it("want one of several fields", () => {
+  it("require exactly one of several fields", () => {
     const one = choice(
       {
         of: ["a", "b"],

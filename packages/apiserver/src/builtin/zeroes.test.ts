@@ -8,11 +8,11 @@ function filled(apiVersion: string, kind: string, object: Record<string, unknown
 }
 
 describe("unset fields that Go writes", () => {
-  it("are counts that are always there", () => {
+  it("include counts without omitempty", () => {
     expect(filled("apps/v1", "ReplicaSet", { status: {} })["status"]).toEqual({ replicas: 0 });
   });
 
-  it("are structs by value, and what is always in them", () => {
+  it("include structs by value, and their required fields", () => {
     const budget = filled("policy/v1", "PodDisruptionBudget", {});
     expect(budget["status"]).toEqual({
       currentHealthy: 0,
@@ -66,12 +66,12 @@ describe("empty lists and maps", () => {
     expect(filled("rbac.authorization.k8s.io/v1", "ClusterRole", { rules: [] })).toMatchObject({ rules: [] });
   });
 
-  it("are not structs without fields, which say something", () => {
+  it("do not include structs without fields, whose presence has a meaning", () => {
     const pod = { spec: { containers: [{ name: "a" }], volumes: [{ name: "v", emptyDir: {} }] } };
     expect(stored("v1", "Pod", pod)).toMatchObject({ spec: { volumes: [{ name: "v", emptyDir: {} }] } });
   });
 
-  it("stay in definitions of custom resources, which are stored as JSON", () => {
+  it("remain in CustomResourceDefinitions, which are stored as JSON", () => {
     const definition = { status: { storedVersions: [] } };
     expect(stored("apiextensions.k8s.io/v1", "CustomResourceDefinition", definition)).toMatchObject({
       status: { storedVersions: [] },

@@ -39,8 +39,8 @@ const selector = fc
   .array(fc.oneof({ weight: 4, arbitrary: term }, fc.constantFrom(...NOISE, ...NAMES)), { maxLength: 4 })
   .map((it) => it.join(""));
 
-describe("a collection that is narrowed to one name", () => {
-  it("is authorized by that name, which is the one that the selection is narrowed to", () => {
+describe("a list with a field selector for one name", () => {
+  it("is authorized with the name that the selector requires", () => {
     let authorized = 0;
     fc.assert(
       fc.property(selector, fc.constantFrom("", "&watch=1"), (fields, more) => {

@@ -18,8 +18,8 @@ function userOf(name: string): LoadedRequest["user"] {
 
 const meters = createServerMeters(noMetrics);
 
-describe("what is under way", () => {
-  it("is bounded for those who write and for those who read apart, and makes room as soon as one is done", () => {
+describe("load control", () => {
+  it("limits reads and writes separately, and admits the next request as soon as one completes", () => {
     const limits = { maxMutatingRequestsInflight: 2, maxRequestsInflight: 1 };
     const load = new LoadControl(limits, new FakeClock(), meters);
     const held = ["ada", "bob"].map((it) => load.enter(request("create", "", userOf(it))));
@@ -32,7 +32,7 @@ describe("what is under way", () => {
     expect(() => load.enter(request("update", "", userOf("eve")))).not.toThrow();
   });
 
-  it("is a quarter of it all for one user at most, and leaves requests on Leases alone", () => {
+  it("limits one user to a quarter of the total, except for requests on Leases", () => {
     const load = new LoadControl({ maxMutatingRequestsInflight: 8 }, new FakeClock(), meters);
     const target = parsePath("/apis/coordination.k8s.io/v1/namespaces/default/leases/a");
     for (let at = 0; at < 2; at += 1) load.enter(request("create"));
@@ -46,7 +46,7 @@ describe("what is under way", () => {
     expect(() => load.enter({ ...request("update", "", userOf("d")), target })).not.toThrow();
   });
 
-  it("never keeps an administrator out", () => {
+  it("never rejects an administrator", () => {
     const load = new LoadControl({ maxRequestsInflight: 0, maxWatches: 0 }, new FakeClock(), meters);
     const admin = { name: "root", groups: ["system:masters"] };
     for (const verb of ["get", "watch"]) {
@@ -55,7 +55,7 @@ describe("what is under way", () => {
     }
   });
 
-  it("counts watches by user, and streams not at all", () => {
+  it("limits watches per user, and does not count streams", () => {
     const load = new LoadControl({ maxRequestsInflight: 0, maxWatchesPerUser: 1 }, new FakeClock(), meters);
     const held = load.enter(request("watch"));
     expect(() => load.enter(request("watch"))).toThrow(expect.objectContaining({ code: 429 }));
@@ -71,7 +71,7 @@ describe("what is under way", () => {
     ["timeout=0s", 60_000],
     ["timeout=1.5s", 1500],
     ["timeout=250ms", 250],
-  ])("with %j may take no longer than %d ms", async (query, limitMs) => {
+  ])("allows a request with %j at most %d ms", async (query, limitMs) => {
     const clock = new FakeClock();
     const load = new LoadControl({}, clock, meters);
     let outcome = "waits";

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { createMetrics } from "@fairlead/base/metrics.ts";
 import { createServerMeters } from "./meters.ts";
 
-it("the metrics of the API server are those that its guide lists", async () => {
+it("the metrics of the API server are listed in docs/apiserver.md", async () => {
   const metrics = createMetrics();
   createServerMeters(metrics);
   const served = [...(await metrics.render()).matchAll(/^# TYPE (\S+)/gm)].map((it) => it[1]);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { acceptsAggregated, negotiate, negotiateFormat } from "./negotiate.ts";
 
-describe("what a client accepts", () => {
+describe("an Accept header", () => {
   it.each([
     [undefined, { format: "json", as: undefined }],
     ["*/*", { format: "json", as: undefined }],
@@ -19,14 +19,14 @@ describe("what a client accepts", () => {
     expect(negotiate(header)).toMatchObject(expected);
   });
 
-  it("and nothing that is served, is refused", () => {
+  it("without a supported format is rejected", () => {
     expect(() => negotiate("text/html")).toThrow(expect.objectContaining({ code: 406 }));
     expect(() => negotiate("application/vnd.kubernetes.protobuf")).toThrow(
       expect.objectContaining({ code: 406 }),
     );
   });
 
-  it("of what is of one kind only, is a format", () => {
+  it("for endpoints without tables selects a plain format, or is rejected", () => {
     const table = "application/json;as=Table;v=v1;g=meta.k8s.io";
     expect(negotiateFormat(`${table},application/yaml`)).toBe("yaml");
     expect(() => negotiateFormat(table)).toThrow(expect.objectContaining({ code: 406 }));
@@ -35,7 +35,7 @@ describe("what a client accepts", () => {
     );
   });
 
-  it("may be aggregated discovery, if it comes first", () => {
+  it("selects aggregated discovery if it is listed first", () => {
     const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     expect(acceptsAggregated(`${aggregated};profile=nopeer,application/json`)).toBe("v2");
     expect(acceptsAggregated(`application/json,${aggregated}`)).toBeUndefined();

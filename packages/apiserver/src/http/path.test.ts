@@ -32,11 +32,11 @@ describe("a path", () => {
     "/version",
     "/healthz/ping",
     "/api/v1/%zz",
-  ])("%s names none", (path) => {
+  ])("%s is not a resource path", (path) => {
     expect(parsePath(path)).toEqual({ kind: "path", path });
   });
 
-  it("and a method make a verb", () => {
+  it("and a method determine the verb", () => {
     const verb = (method: string, path: string, query = ""): string | undefined => {
       const target = parsePath(path);
       return target.kind === "resource" ? verbOf(method, target, new URLSearchParams(query)) : undefined;

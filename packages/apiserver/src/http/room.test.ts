@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { Room } from "./room.ts";
 
 describe("a room", () => {
-  it("gives one user a quarter, and others what is left", () => {
+  it("gives one user at most a quarter, and other users the rest", () => {
     const room = new Room({ total: 8 });
     const ada = room.hold("ada");
     expect([ada.tryTake(2), ada.tryTake(1)]).toEqual([true, false]);

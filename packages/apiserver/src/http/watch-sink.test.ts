@@ -8,7 +8,7 @@ describe("frames of watchers", () => {
     expect(new ChunkFrames().of([one, two]).toString()).toBe("8\r\none\ntwo\n\r\n");
   });
 
-  it("are made once for watchers that are sent the same pieces", () => {
+  it("are built once for watchers that receive the same pieces", () => {
     const frames = new ChunkFrames();
     expect(frames.of([one, two])).toBe(frames.of([one, two]));
     expect(frames.of([two]).toString()).toBe("4\r\ntwo\n\r\n");

@@ -49,7 +49,7 @@ const example = openapiDocument({ group: "example.com", version: "v1" }, [
 describe("the document of a group version", () => {
   const patch = apps.paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]?.["patch"];
 
-  it("says that a patch can be validated, by kind and parameter", () => {
+  it("lists the kind and the parameter fieldValidation of a patch", () => {
     expect(patch?.["x-kubernetes-group-version-kind"]).toEqual({
       group: "apps",
       version: "v1",
@@ -63,7 +63,7 @@ describe("the document of a group version", () => {
     expect(JSON.stringify(widget?.["requestBody"])).not.toContain("strategic");
     expect(JSON.stringify(widget?.["requestBody"])).toContain("application/apply-patch+yaml");
   });
-  it("holds every schema that it refers to", () => {
+  it("contains every schema that it refers to", () => {
     for (const document of [apps, example]) {
       const refs = new Set(
         JSON.stringify(document)
@@ -73,7 +73,7 @@ describe("the document of a group version", () => {
       expect([...refs].filter((it) => document.components.schemas[it ?? ""] === undefined)).toEqual([]);
     }
   });
-  it("answers a scale with the kind Scale", () => {
+  it("describes the scale subresource as kind Scale", () => {
     const scale = apps.paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale"]?.["patch"];
     expect(scale?.["x-kubernetes-group-version-kind"]).toEqual({
       group: "autoscaling",
@@ -81,12 +81,12 @@ describe("the document of a group version", () => {
       kind: "Scale",
     });
   });
-  it("gives every operation an id of its own", () => {
+  it("gives every operation a unique id", () => {
     const ids = [...JSON.stringify(apps).matchAll(/"operationId":"([^"]+)"/g)].map((it) => it[1]);
     expect(ids.length).toBeGreaterThan(10);
     expect(new Set(ids).size).toBe(ids.length);
   });
-  it("wraps a custom resource's schema with what every object has", () => {
+  it("adds apiVersion, kind and metadata to the schema of a custom resource", () => {
     expect(example.components.schemas["com.example.v1.Widget"]).toMatchObject({
       "x-kubernetes-group-version-kind": [{ group: "example.com", version: "v1", kind: "Widget" }],
       properties: {
@@ -151,11 +151,11 @@ describe("the document of the core group", () => {
     ],
     ["/api/v1/watch/namespaces/{namespace}/pods/{name}", "get", "watchCoreV1NamespacedPod"],
     ["/api/v1/watch/pods", "get", "watchCoreV1PodListForAllNamespaces"],
-  ])("calls %s %s %s, as the real one", (path, method, id) => {
+  ])("names %s %s %s as kube-apiserver does", (path, method, id) => {
     expect(operation(path, method)).toBe(id);
   });
 
-  it("says of every kind and of every field what it is", () => {
+  it("describes every kind and every field", () => {
     for (const [name, schema] of Object.entries(core.components.schemas)) {
       expect.soft(schema.description, name).toMatch(/^.+\.$/);
       for (const [field, property] of Object.entries(schema.properties ?? {})) {
@@ -164,7 +164,7 @@ describe("the document of the core group", () => {
     }
   });
 
-  it("holds all that it refers to", () => {
+  it("contains all schemas that it refers to", () => {
     const refs = [...JSON.stringify(core).matchAll(/"#\/components\/schemas\/([^"]+)"/g)].map(
       (it) => it[1] ?? "",
     );

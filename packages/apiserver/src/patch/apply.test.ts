@@ -119,7 +119,7 @@ describe("server-side apply", () => {
       },
     ]);
   });
-  it("twice is a no-op: the very same object comes back, its time too", () => {
+  it("twice is a no-op: the same object is returned, with the same time", () => {
     const once = applied(undefined, "a", { size: 1, options: { k: "v" } });
     const twice = applied(once, "a", { size: 1, options: { k: "v" } }, { now: "2027-01-01T00:00:00Z" });
     expect(twice).toBe(once);
@@ -131,24 +131,24 @@ describe("server-side apply", () => {
       options: { l: "w" },
     });
   });
-  it("removes a map of which nothing is left", () => {
+  it("removes a map that becomes empty", () => {
     const once = applied(undefined, "a", { size: 1, options: { k: "v" } });
     expect(applied(once, "a", { size: 1 })["spec"]).toEqual({ size: 1 });
   });
-  it("keeps a field that another manager has too, whether by apply or by update", () => {
+  it("keeps a field that another manager owns too, by apply or by update", () => {
     const one = applied(undefined, "a", { size: 1, colour: "red" });
     const two = applied(one, "b", { colour: "red" });
     expect(applied(two, "a", { size: 1 })["spec"]).toEqual({ size: 1, colour: "red" });
     const three = applied(updated(undefined, "x", { colour: "red" }), "a", { size: 1, colour: "red" });
     expect(applied(three, "a", { size: 1 })["spec"]).toEqual({ size: 1, colour: "red" });
   });
-  it("keeps what the manager did not apply", () => {
+  it("keeps fields that the manager did not apply", () => {
     const created = updated(undefined, "x", { size: 1, parts: [{ name: "p", size: 1 }] });
     const object = applied(created, "a", { parts: [{ name: "q" }] });
     expect(object["spec"]).toEqual({ size: 1, parts: [{ name: "p", size: 1 }, { name: "q" }] });
     expect(applied(object, "a", {})["spec"]).toEqual({ size: 1, parts: [{ name: "p", size: 1 }] });
   });
-  it("removes an item that it added, and the order of items is the configuration's", () => {
+  it("removes an item that it added, and uses the order of the configuration", () => {
     const live = updated(undefined, "x", { parts: [{ name: "l" }] });
     const one = applied(live, "a", { parts: [{ name: "1" }, { name: "2" }, { name: "3" }] });
     const two = applied(one, "a", { parts: [{ name: "3" }, { name: "1" }] });
@@ -158,16 +158,16 @@ describe("server-side apply", () => {
       "1",
     ]);
   });
-  it("unites sets, and replaces atomic lists as a whole", () => {
+  it("merges sets, and replaces atomic lists as a whole", () => {
     const live = updated(undefined, "x", { tags: ["a"], words: ["a"] });
     const object = applied(live, "m", { tags: ["b"], words: ["b"] }, { force: true });
     expect(object["spec"]).toEqual({ tags: ["a", "b"], words: ["b"] });
   });
-  it("leaves alone what a null of free form stands for", () => {
+  it("does not change a field of free form for which the configuration has null", () => {
     const live = updated(undefined, "x", { free: { a: { b: 1 } } });
     expect(applied(live, "m", { free: { a: null } })["spec"]).toEqual({ free: { a: { b: 1 } } });
   });
-  it("owns keys below a field of free form, one by one", () => {
+  it("owns keys below a field of free form individually", () => {
     const one = applied(undefined, "a", { free: { x: { y: 1 }, list: [1] } });
     const two = applied(one, "b", { free: { z: 2 } });
     expect(two["spec"]).toEqual({ free: { x: { y: 1 }, list: [1], z: 2 } });
@@ -175,8 +175,8 @@ describe("server-side apply", () => {
   });
 });
 
-describe("a field named as what every object inherits", () => {
-  it.each(["constructor", "toString", "valueOf"])("is owned as any other: %s", (name) => {
+describe("a field with the name of an inherited member", () => {
+  it.each(["constructor", "toString", "valueOf"])("is owned like any other: %s", (name) => {
     const written = updated(undefined, "x", { options: { k: "1" } });
     const added = updated(written, "y", { options: { k: "1", [name]: "1" } });
     expect(ownedBy(added, "y")).toEqual({ "f:spec": { "f:options": { [`f:${name}`]: {} } } });
@@ -189,13 +189,13 @@ describe("a field named as what every object inherits", () => {
 describe("a conflict", () => {
   const live = applied(undefined, "a", { size: 1, colour: "red" });
 
-  it("is refused with the field and its owner", () => {
+  it("is reported with the field and its owner", () => {
     expect(() => applied(live, "b", { size: 2 })).toThrow(
       'Apply failed with 1 conflict: conflict with "a": .spec.size',
     );
     expect(codeOf(() => applied(live, "b", { size: 2 }))).toBe(409);
   });
-  it("of several fields lists them by manager, with one cause each", () => {
+  it("of several fields is listed by manager, with one cause each", () => {
     const mixed = updated(live, "x", { size: 1, colour: "red", parts: [{ name: "p", size: 1 }] });
     try {
       applied(mixed, "b", { size: 2, colour: "blue", parts: [{ name: "p", size: 3 }] });
@@ -231,12 +231,12 @@ describe("a conflict", () => {
     expect(ownedBy(object, "a")).toEqual({ "f:spec": { "f:size": {}, "f:colour": {} } });
     expect(ownedBy(object, "b")).toEqual({ "f:spec": { "f:size": {} } });
   });
-  it("is overcome by force, which takes the field", () => {
+  it("is resolved by force, which takes over the field", () => {
     const object = applied(live, "b", { size: 2 }, { force: true });
     expect(object["spec"]).toEqual({ size: 2, colour: "red" });
     expect(ownedBy(object, "a")).toEqual({ "f:spec": { "f:colour": {} } });
   });
-  it("of an atomic field is about the whole", () => {
+  it("of an atomic field applies to the whole field", () => {
     const before = applied(undefined, "a", { point: { x: 1, y: 1 } });
     expect(() => applied(before, "b", { point: { x: 1 } })).toThrow(".spec.point");
   });
@@ -258,7 +258,7 @@ describe("an object without managedFields", () => {
   });
 });
 
-describe("a configuration that does not fit", () => {
+describe("a configuration that does not match the schema", () => {
   it.each([
     [{ sise: 1 }, ".spec.sise: field not declared in schema"],
     [{ size: "1" }, ".spec.size: expected numeric (int or float), got string"],
@@ -266,11 +266,11 @@ describe("a configuration that does not fit", () => {
     [{ parts: [{ size: 1 }] }, 'omits all key fields ["name"]'],
     [{ parts: [{ name: "p" }, { name: "p" }] }, '.spec.parts: duplicate entries for key [name="p"]'],
     [{ tags: ["t", "t"] }, '.spec.tags: duplicate entries for key [="t"]'],
-  ])("is refused: %j", (spec, message) => {
+  ])("is rejected: %j", (spec, message) => {
     expect(() => applied(undefined, "a", spec)).toThrow(message);
     expect(codeOf(() => applied(undefined, "a", spec))).toBe(500);
   });
-  it("may not be of another version, nor bring managedFields", () => {
+  it("cannot have another version, nor managedFields", () => {
     expect(() => applied(undefined, "a", {}, { apiVersion: "example.com/v2" })).toThrow(
       "Incorrect version specified",
     );
@@ -282,7 +282,7 @@ describe("a configuration that does not fit", () => {
 });
 
 describe("subresources", () => {
-  it("are managers of their own, and own status alone", () => {
+  it("have their own managers, which own only the status", () => {
     const one = applied(undefined, "a", { size: 1 });
     const status = { ...config({ size: 9 }), status: { ready: true } };
     const two = apply({
@@ -321,20 +321,20 @@ describe("kubectl, moving from client-side apply", () => {
     manager: "kubectl-client-side-apply",
   });
 
-  it("takes what it applied before without force, and keeps the annotation current", () => {
+  it("takes over what it applied before without force, and updates the annotation", () => {
     const object = applied(created, "kubectl", { size: 2 });
     expect(object["spec"]).toEqual({ size: 2, colour: "blue" });
     const text = object.metadata.annotations?.["kubectl.kubernetes.io/last-applied-configuration"] ?? "";
     expect(JSON.parse(text)).toMatchObject({ spec: { size: 2 } });
     expect(applied(object, "kubectl", { size: 2 })).toBe(object);
   });
-  it("still conflicts where someone else changed the value since", () => {
+  it("still conflicts if another manager changed the value since", () => {
     expect(() => applied(created, "kubectl", { colour: "green" })).toThrow(/1 conflict.*\.spec\.colour/);
   });
 });
 
 describe("a Deployment", () => {
-  it("keeps the sidecar that another manager injected, and ports are known by number and protocol", () => {
+  it("keeps the sidecar of another manager, and identifies ports by number and protocol", () => {
     const deployment = (containers: unknown[]): ApiObject => ({
       apiVersion: "apps/v1",
       kind: "Deployment",
@@ -413,7 +413,7 @@ function holds(actual: unknown, wanted: unknown): boolean {
 }
 
 describe("any sequence of configurations", () => {
-  it("has each one in the object after it is forced, and a second time changes nothing", () => {
+  it("is contained in the object after a forced apply, and a second apply changes nothing", () => {
     const steps = fc.array(fc.tuple(fc.constantFrom("a", "b", "c"), specs, fc.boolean()), {
       minLength: 1,
       maxLength: 6,

@@ -40,7 +40,7 @@ const sets = fc
   .map((list) => ({ set: setOf(list), paths: new Set(list.map((it) => it.join("/"))) }));
 
 describe("sets of fields", () => {
-  it("unite, intersect and subtract as sets of paths do", () => {
+  it("have union, intersection and difference like sets of paths", () => {
     fc.assert(
       fc.property(sets, sets, (a, b) => {
         expect(new Set(members(union(a.set, b.set)))).toEqual(a.paths.union(b.paths));
@@ -50,14 +50,14 @@ describe("sets of fields", () => {
       }),
     );
   });
-  it("survive being stored", () => {
+  it("do not change when they are stored and parsed", () => {
     fc.assert(
       fc.property(sets, ({ set }) => {
         expect(sameSet(parseFieldSet(JSON.parse(JSON.stringify(set))) ?? EMPTY, set)).toBe(true);
       }),
     );
   });
-  it("name their deepest paths as messages do", () => {
+  it("list their deepest paths in the format of messages", () => {
     const set = {
       "f:spec": {
         ".": {},

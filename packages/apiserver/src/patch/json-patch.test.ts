@@ -6,7 +6,7 @@ import { applyJsonPatch } from "./json-patch.ts";
 const document = { a: 1, list: [1, 2, 3], "x/y": { "m~n": true } };
 
 describe("a JSON patch", () => {
-  it("applies operations in order, and leaves its target alone", () => {
+  it("applies operations in order, and does not modify its target", () => {
     const before = structuredClone(document);
     const patch = [
       { op: "test", path: "/a", value: 1 },
@@ -24,7 +24,7 @@ describe("a JSON patch", () => {
     });
     expect(document).toEqual(before);
   });
-  it("counts negative indices from the end, as the Go library does", () => {
+  it("counts negative indices from the end, as Go's library does", () => {
     expect(applyJsonPatch(document, [{ op: "remove", path: "/list/-1" }])).toMatchObject({ list: [1, 2] });
     expect(applyJsonPatch(document, [{ op: "add", path: "/list/-1", value: 4 }])).toMatchObject({
       list: [1, 2, 3, 4],
@@ -45,21 +45,21 @@ describe("a JSON patch", () => {
     [{ op: "test", path: "/a", value: 2 }],
     [{ op: "test", path: "/constructor", value: 2 }],
     [{ op: "move", from: "/x~1y", path: "/x~1y/z" }],
-  ])("that does not fit is refused with 422: %j", (operation) => {
+  ])("that cannot be applied is rejected with 422: %j", (operation) => {
     expect(() => applyJsonPatch(document, [operation])).toThrow(expect.objectContaining({ code: 422 }));
   });
   it("that is malformed is rejected with 400", () => {
     for (const patch of [[1], {}, "add"])
       expect(() => applyJsonPatch(document, patch)).toThrow(expect.objectContaining({ code: 400 }));
   });
-  it("replaces what is not there, and reads pointers without a slash, as Go's library does", () => {
+  it("replaces absent values, and accepts pointers without a slash, as Go's library does", () => {
     expect(applyJsonPatch({}, [{ op: "replace", path: "/b", value: 1 }])).toEqual({ b: 1 });
     expect(applyJsonPatch({}, [{ op: "add", path: "any/b", value: 1 }])).toEqual({ b: 1 });
   });
-  it("may not touch the prototype", () => {
+  it("cannot modify the prototype", () => {
     expect(() => applyJsonPatch({}, [{ op: "add", path: "/__proto__/x", value: 1 }])).toThrow(/__proto__/);
   });
-  it("may not have more than 10,000 operations, nor copy without end", () => {
+  it("is limited to 10,000 operations, and to a bounded amount of copies", () => {
     const many = Array.from({ length: 10_001 }, () => ({ op: "test", path: "", value: 1 }));
     expect(() => applyJsonPatch(1, many)).toThrow(expect.objectContaining({ code: 413 }));
     const doubling = Array.from({ length: 100 }, () => ({ op: "copy", from: "", path: "/list/-" }));
@@ -68,17 +68,17 @@ describe("a JSON patch", () => {
   it.each([
     ["moves", { op: "move", from: "/x", path: "/x" }],
     ["shifts", { op: "add", path: "/x/0", value: 1 }],
-  ])("may not look at a big value with each of many operations: one that %s", (_, operation) => {
+  ])("cannot read a big value with each of many operations: one that %s", (_, operation) => {
     const big = { x: Array.from({ length: 100_000 }, () => []) };
     const patch = Array.from({ length: 1000 }, () => operation);
     expect(() => applyJsonPatch(big, patch)).toThrow(expect.objectContaining({ code: 413 }));
   });
-  it("may not compare a big value with each of many operations", () => {
+  it("cannot compare a big value with each of many operations", () => {
     const big = { x: Array.from({ length: 100_000 }, (_, at) => at) };
     const patch = Array.from({ length: 100 }, () => ({ op: "test", path: "/x", value: big.x }));
     expect(() => applyJsonPatch(big, patch)).toThrow(expect.objectContaining({ code: 413 }));
   });
-  it("moves what it moves, and does not copy it", () => {
+  it("moves values without a copy", () => {
     const patch = [
       { op: "move", from: "/list", path: "/moved" },
       { op: "add", path: "/moved/-", value: 4 },
@@ -86,7 +86,7 @@ describe("a JSON patch", () => {
     expect(applyJsonPatch(document, patch)).toMatchObject({ moved: [1, 2, 3, 4] });
     expect(document.list).toEqual([1, 2, 3]);
   });
-  it("may not nest values deeper than what reads them can follow", () => {
+  it("cannot nest values deeper than their readers can follow", () => {
     const deep = JSON.parse(`${"[".repeat(400)}${"]".repeat(400)}`) as unknown;
     const patch = [
       { op: "add", path: "/a", value: deep },
@@ -94,7 +94,7 @@ describe("a JSON patch", () => {
     ];
     expect(() => applyJsonPatch(document, patch)).toThrow(/nested deeper/);
   });
-  it("turns one document into another when fast-json-patch made it", () => {
+  it("from fast-json-patch turns one document into the other", () => {
     const plain = fc.jsonValue({ maxDepth: 3 }).filter((it) => !JSON.stringify(it).includes("__proto__"));
     const document$ = fc.record({ a: plain, b: plain, c: fc.array(plain) });
     fc.assert(

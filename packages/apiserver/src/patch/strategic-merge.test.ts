@@ -15,44 +15,44 @@ function patched(target: Record<string, unknown>, patch: unknown, schema = POD):
 const containers = (...items: unknown[]): Record<string, unknown> => ({ spec: { containers: items } });
 
 describe("a strategic merge patch", () => {
-  it("merges maps, and takes a null as removal", () => {
+  it("merges maps, and removes keys with a null", () => {
     const target = { metadata: { labels: { a: "1", b: "2" } }, spec: { nodeName: "n" } };
     expect(patched(target, { metadata: { labels: { a: null, c: "3" } }, spec: null })).toEqual({
       metadata: { labels: { b: "2", c: "3" } },
     });
   });
-  it("merges a list of objects by its key, and puts new items where the patch has them", () => {
+  it("merges a list of objects by its key, and inserts new items in the order of the patch", () => {
     const target = containers({ name: "a", image: "a:1" }, { name: "b", image: "b:1" });
     expect(patched(target, containers({ name: "b", image: "b:2" }, { name: "c" }))).toEqual(
       containers({ name: "a", image: "a:1" }, { name: "b", image: "b:2" }, { name: "c" }),
     );
   });
-  it("replaces a list that has no strategy", () => {
+  it("replaces a list without a patch strategy", () => {
     const target = { spec: { containers: [{ name: "a", args: ["1", "2"] }] } };
     expect(patched(target, containers({ name: "a", args: ["3"] }))).toEqual(
       containers({ name: "a", args: ["3"] }),
     );
   });
-  it("unites a list of scalars that merges", () => {
+  it("forms the union of lists of scalars with strategy merge", () => {
     expect(
       patched({ metadata: { finalizers: ["a", "b"] } }, { metadata: { finalizers: ["b", "c"] } }),
     ).toEqual({
       metadata: { finalizers: ["a", "b", "c"] },
     });
   });
-  it("is refused when an item lacks the merge key", () => {
+  it("is rejected if an item lacks the merge key", () => {
     expect(() => patched(containers({ name: "a" }), containers({ image: "x" }))).toThrow(
       "does not contain declared merge key: name",
     );
   });
-  it("does not change what it is given", () => {
+  it("does not modify its arguments", () => {
     const target = containers({ name: "a", image: "1" });
     const patch = containers({ name: "a", image: "2" }, { name: "b", $patch: "delete" });
     const before = structuredClone({ target, patch });
     patched(target, patch);
     expect({ target, patch }).toEqual(before);
   });
-  it("twice is as good as once", () => {
+  it("is idempotent", () => {
     const item = fc.record(
       {
         name: fc.constantFrom("a", "b", "c", "d"),
@@ -100,7 +100,7 @@ describe("directives", () => {
       metadata: { finalizers: ["c", "b"] },
     });
   });
-  it("set the order of items, and leave others near where they were", () => {
+  it("set the order of items, and keep other items near their place", () => {
     const target = containers({ name: "x" }, { name: "a" }, { name: "y" }, { name: "b" });
     const patch = {
       spec: {
@@ -112,7 +112,7 @@ describe("directives", () => {
       containers({ name: "x" }, { name: "y" }, { name: "b" }, { name: "a" }, { name: "c" }),
     );
   });
-  it("put a new item behind others when the patch deletes one, as upstream does", () => {
+  it("append a new item if the patch deletes one, as upstream does", () => {
     const target = containers({ name: "1" }, { name: "2" }, { name: "4" });
     const patch = {
       spec: {
@@ -128,7 +128,7 @@ describe("directives", () => {
       metadata: { finalizers: ["c", "a", "b"] },
     });
   });
-  it("as kubectl sends them for a changed port of a Service", () => {
+  it("apply as kubectl sends them for a changed port of a Service", () => {
     const target = { spec: { ports: [{ port: 80, protocol: "TCP", targetPort: 80, nodePort: 30000 }] } };
     const patch = {
       spec: {
@@ -143,13 +143,13 @@ describe("directives", () => {
     delete (patch.spec as Record<string, unknown>)["$retainKeys"];
     expect(patched(target, patch, SERVICE)).toEqual({ spec: { ports: [{ port: 81, protocol: "TCP" }] } });
   });
-  it("never reach the stored object", () => {
+  it("are never stored in the object", () => {
     const patch = {
       spec: { volumes: [{ name: "v", emptyDir: { $patch: "delete" }, $retainKeys: ["name", "emptyDir"] }] },
     };
     expect(patched({ spec: {} }, patch)).toEqual({ spec: { volumes: [{ name: "v" }] } });
   });
-  it("that are unknown are refused", () => {
+  it("that are unknown are rejected", () => {
     expect(() => patched({}, { $patch: "frob" })).toThrow(/unknown patch type/);
   });
 });

@@ -40,7 +40,7 @@ describe("a write other than apply", () => {
       },
     ]);
   });
-  it("does not own what is written of an object that says nothing", () => {
+  it("does not own fields that the server writes of an empty object", () => {
     const schema = builtinSchema("", "v1", "Event") as Schema;
     const says = { metadata: { name: "e" }, reportingComponent: "", involvedObject: {} };
     const after: ApiObject = { apiVersion: "v1", kind: "Event", ...says, reason: "Because" };
@@ -61,14 +61,14 @@ describe("a write other than apply", () => {
     const two = write(one, "b", { x: "1" }, { now: "2027-01-01T00:00:00Z" });
     expect(two).toEqual(one);
   });
-  it("adds to what the same manager owns, and moves its time", () => {
+  it("adds to the fields of the same manager, and updates its time", () => {
     const one = write(undefined, "a", { x: "1" });
     const two = write(one, "a", { x: "1", y: "1" }, { now: "2027-01-01T00:00:00Z" });
     expect(two.metadata.managedFields).toMatchObject([
       { time: "2027-01-01T00:00:00Z", fieldsV1: { "f:data": { ".": {}, "f:x": {}, "f:y": {} } } },
     ]);
   });
-  it("takes fields from appliers, so that their next apply conflicts", () => {
+  it("takes over fields of appliers, so that their next apply conflicts", () => {
     const one = apply({
       ...ORIGIN,
       live: undefined,
@@ -81,7 +81,7 @@ describe("a write other than apply", () => {
       apply({ ...ORIGIN, live: two, applied: config({ x: "1" }), manager: "a", force: false }),
     ).toThrow('conflict with "b" using v1: .data.x');
   });
-  it("does not own what the server sets on every object", () => {
+  it("does not own fields that the server sets on every object", () => {
     const after = config(
       {},
       { uid: "u", creationTimestamp: "t", resourceVersion: "1", generation: 1, labels: { l: "1" } },
@@ -92,7 +92,7 @@ describe("a write other than apply", () => {
       "f:metadata": { "f:labels": { ".": {}, "f:l": {} } },
     });
   });
-  it("by an unnamed writer is by unknown", () => {
+  it("by an unnamed writer is recorded as manager unknown", () => {
     expect(write(undefined, "", { x: "1" }).metadata.managedFields?.[0]?.manager).toBe("unknown");
   });
 });
@@ -117,7 +117,7 @@ describe("a null in a field of free form", () => {
 });
 
 describe("a built-in kind", () => {
-  it("is owned as a real server has it: structs by value are there before anything is in them", () => {
+  it("has the ownership of kube-apiserver: structs by value exist before they have fields", () => {
     const after: ApiObject = {
       apiVersion: "apps/v1",
       kind: "Deployment",
@@ -166,10 +166,10 @@ describe("managedFields that the client sends", () => {
   const sendFields = (managedFields: unknown): ApiObject =>
     trackUpdate({ ...ORIGIN, before: one, after: config({ x: "1" }, { managedFields }), manager: "b" });
 
-  it("end the tracking when they are [{}]", () => {
+  it("end the tracking if they are [{}]", () => {
     expect(sendFields([{}]).metadata.managedFields).toBeUndefined();
   });
-  it("are ignored when they are missing or unreadable", () => {
+  it("are ignored if they are missing or malformed", () => {
     expect(sendFields(undefined).metadata.managedFields).toEqual(one.metadata.managedFields);
     expect(
       sendFields([{ manager: "x", operation: "Apply", fieldsV1: { x: {} } }]).metadata.managedFields,
@@ -184,7 +184,7 @@ describe("managedFields that the client sends", () => {
 });
 
 describe("many managers", () => {
-  it("are kept to 10 updaters: the oldest become ancient-changes, and own what they owned", () => {
+  it("are limited to 10 updaters: the oldest are merged into ancient-changes with their fields", () => {
     let live: ApiObject | undefined;
     const data: Record<string, string> = {};
     for (let n = 0; n < 14; n++) {
@@ -228,7 +228,7 @@ describe("a schema that changed since", () => {
     spec: { a, b },
   });
 
-  it("from granular to atomic makes owners of parts owners of the whole", () => {
+  it("from granular to atomic makes the owners of parts owners of the whole", () => {
     const one = apply({
       ...ORIGIN,
       schema: widget("granular"),

@@ -7,7 +7,7 @@ import { parseAddress, parseSeconds } from "./parse.ts";
 const GUIDE = readFileSync(join(import.meta.dirname, "../../../../docs/apiserver.md"), "utf8");
 
 describe("the flags of the API server", () => {
-  it("are those that its guide lists", () => {
+  it("are listed in docs/apiserver.md", () => {
     const rows = GUIDE.split("\n").filter((it) => it.startsWith("| `--"));
     const listed = rows.flatMap((row) =>
       [...(row.split("|")[1] ?? "").matchAll(/`(--[a-z-]+)`/g)].map((it) => it[1]),
@@ -21,7 +21,7 @@ describe("the flags of the API server", () => {
     [parseSeconds, "2m", 120_000],
     [parseSeconds, "250ms", 250],
     [parseAddress, "fd00::1", "fd00::1"],
-  ])("%o reads %j as %j", (parse, text, value) => {
+  ])("%o parses %j as %j", (parse, text, value) => {
     expect(parse(text)).toBe(value);
   });
 
@@ -29,7 +29,7 @@ describe("the flags of the API server", () => {
     [parseSeconds, "soon"],
     [parseSeconds, "-1s"],
     [parseAddress, "foo"],
-  ])("%o tells a person what is wrong with %j", (parse, text) => {
+  ])("%o rejects %j with an error", (parse, text) => {
     expect(() => parse(text)).toThrow(`is expected, got "${text}"`);
   });
 });

@@ -4,7 +4,7 @@ import { noJournal } from "#storage/journal.ts";
 import { Store } from "#storage/store.ts";
 import { EventExpiry } from "./event-expiry.ts";
 
-it("an Event goes an hour after it was last written", async () => {
+it("an Event is deleted an hour after its last write", async () => {
   const clock = new FakeClock();
   const store = new Store({ journal: noJournal, clock });
   const table = store.table("events");

@@ -31,11 +31,11 @@ describe("a label selector", () => {
     ["n=a b", "found 'b', expected: ',' or 'end of string'"],
     ["n=1,", "found '', expected: identifier after ','"],
     ["!a=1", "found '=', expected: ',' or 'end of string'"],
-  ])("%s is refused with: %s", (selector, message) => {
+  ])("%s is rejected with: %s", (selector, message) => {
     expect(() => parseLabelSelector(selector)).toThrow(message);
   });
 
-  it("compares integers alone", () => {
+  it("compares integers only", () => {
     const isBelow = parseLabelSelector("a<2");
     expect(["1", "", "x", "1.5", "2"].filter((it) => isBelow({ a: it }))).toEqual(["1"]);
   });

@@ -8,12 +8,12 @@ const fieldsOf = (generateName: string): readonly string[] =>
     { strategy: { checkName: subdomainProblems } },
   ).map((it) => it.field);
 
-it("a prefix of generated names is refused by its own field", () => {
+it("an invalid generateName is reported under its own field", () => {
   expect(fieldsOf("UPPER-")).toEqual(["metadata.generateName"]);
   expect(fieldsOf("a".repeat(260))).toEqual(["metadata.generateName"]);
 });
 
-it("a prefix may end in a dash", () => {
+it("generateName may end in a dash", () => {
   expect(fieldsOf("web-")).toEqual([]);
   expect(fieldsOf("")).toEqual([]);
 });

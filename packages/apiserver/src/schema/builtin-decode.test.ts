@@ -27,7 +27,7 @@ function refusal(
 }
 
 describe("the JSON of a built-in kind", () => {
-  it("loses nulls and the zeros that Go leaves out", () => {
+  it("loses nulls and the zero values that Go omits", () => {
     const object = {
       metadata: { name: "p", creationTimestamp: null, labels: {}, finalizers: [] },
       spec: {
@@ -53,7 +53,7 @@ describe("the JSON of a built-in kind", () => {
       securityContext: {},
     });
   });
-  it("has quantities and times in one form", () => {
+  it("gets quantities and times in canonical form", () => {
     const resources = { limits: { cpu: 1, memory: "1024Mi" }, requests: { cpu: "0.5", memory: "1e3" } };
     expect(pod({ containers: [{ name: "c", resources }] })).toEqual({
       containers: [
@@ -68,7 +68,7 @@ describe("the JSON of a built-in kind", () => {
       spec: { renewTime: "2026-01-01T00:00:00.500000Z" },
     });
   });
-  it("tells unknown fields with their paths, and drops them", () => {
+  it("reports unknown fields with their paths, and drops them", () => {
     const { object, unknown } = decodeBuiltin(
       { spec: { containers: [{ name: "c", imagee: "x" }], foo: 1 }, bar: {} },
       { version: "v1", kind: "Pod", schema: builtinSchema("", "v1", "Pod") as Schema },
@@ -110,7 +110,7 @@ describe("the JSON of a built-in kind", () => {
       );
     },
   );
-  it("is the same when it is decoded again", () => {
+  it("does not change when it is decoded again", () => {
     const object = {
       metadata: { name: "s" },
       spec: { ports: [{ port: 80, targetPort: "web", nodePort: 0 }], selector: {} },
@@ -149,7 +149,7 @@ describe("a value of another type", () => {
       { spec: [] },
       "json: cannot unmarshal array into Go struct field Deployment.spec of type v1.DeploymentSpec",
     ],
-  ])("is refused as Go's decoder does: %j", (object, why) => {
+  ])("is rejected in the words of Go's decoder: %j", (object, why) => {
     expect(refusal("apps", "v1", "Deployment", object)).toEqual({ code: 400, message: because(why) });
   });
   it.each([
@@ -161,7 +161,7 @@ describe("a value of another type", () => {
     ["Pod", { metadata: { deletionTimestamp: "2026-02-03 x" } }, 'cannot parse " x" as "T"'],
     ["Pod", { metadata: { deletionTimestamp: "2026-02-03T01:02:03.5Zx" } }, 'extra text: "x"'],
     ["Service", { spec: { ports: [{ targetPort: 1.5 }] } }, "of type int32"],
-  ])("is refused when it is no %s: %j", (kind, object, why) => {
+  ])("is rejected if it is not a %s: %j", (kind, object, why) => {
     expect(refusal("", "v1", kind, object).message).toContain(why);
   });
 });

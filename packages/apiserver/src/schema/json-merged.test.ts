@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { parseMerged } from "./json-merged.ts";
 
 describe("JSON text with duplicate keys", () => {
-  it("adds objects to each other, and lets anything else take the place of what was there", () => {
+  it("merges repeated objects, and replaces any other repeated value", () => {
     const text =
       '{"data":{"x":"1","l":[1]},"n":1,"data":{"y":"2","l":[2,{"a":{"b":1},"a":{"c":2}}]},"n":null}';
     expect(parseMerged(text)).toEqual({
@@ -11,7 +11,7 @@ describe("JSON text with duplicate keys", () => {
       n: null,
     });
   });
-  it("is read as any other where they do not", () => {
+  it("equals the result of JSON.parse without duplicate keys", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const text = JSON.stringify(value, undefined, 1);

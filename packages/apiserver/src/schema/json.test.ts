@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { parseJson } from "./json.ts";
 
 describe("the JSON of a request", () => {
-  it("parses to what JSON.parse says, without duplicates", () => {
+  it("parses like JSON.parse if there are no duplicates", () => {
     fc.assert(
       fc.property(fc.json({ maxDepth: 4 }), (text) => {
         fc.pre(!text.includes("__proto__"));
@@ -24,7 +24,7 @@ describe("the JSON of a request", () => {
     expect(duplicates[0]).toBe(`${"A".repeat(512)}....k0`);
     expect(duplicates.join("").length).toBeLessThan(70_000);
   });
-  it("keeps integers of 64 bits, and refuses larger ones", () => {
+  it("keeps integers of 64 bits, and rejects larger ones", () => {
     expect(parseJson("[9007199254740991,-9007199254740991,1e300,0.12345678901234567890]").duplicates).toEqual(
       [],
     );
@@ -32,10 +32,10 @@ describe("the JSON of a request", () => {
     expect(parseJson('{"a":-9223372036854775808}').value).toEqual({ a: -(2n ** 63n) });
     expect(() => parseJson('{"a":9223372036854775808}')).toThrow(/would be rounded/);
   });
-  it("refuses nesting that would exhaust the stack of what reads the value", () => {
+  it("rejects nesting that would exhaust the stack of its readers", () => {
     expect(() => parseJson("[".repeat(100_000))).toThrow(/max depth/);
   });
-  it("refuses __proto__, however it is spelled", () => {
+  it("rejects __proto__ in any spelling", () => {
     expect(() => parseJson('{"a":{"__proto__":{}}}')).toThrow(/__proto__/);
     expect(() => parseJson('{"\\u005f_proto__":1}')).toThrow(/__proto__/);
   });

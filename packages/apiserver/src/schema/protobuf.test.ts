@@ -41,7 +41,7 @@ describe("a body that kubectl sent", () => {
       },
     });
   });
-  it("decodes an int-or-string that is text, and a port's number", () => {
+  it("decodes an int-or-string as text and as a number", () => {
     expect(decodeCaptured(CAPTURED.service)).toMatchObject({
       spec: {
         ports: [{ name: "80-http", protocol: "TCP", port: 80, targetPort: "http" }],
@@ -58,7 +58,7 @@ describe("a body that kubectl sent", () => {
   it("decodes maps of quantities", () => {
     expect(decodeCaptured(CAPTURED.quota)).toMatchObject({ spec: { hard: { cpu: "1", pods: "3" } } });
   });
-  it("never decodes to something else than a Status 400 or an object when bytes are cut or flipped", () => {
+  it("with cut or flipped bytes decodes to an object or fails with a Status 400", () => {
     const bytes = Buffer.from(CAPTURED.cronJob, "base64");
     fc.assert(
       fc.property(fc.nat(bytes.length), fc.nat(bytes.length - 1), fc.nat(255), (end, at, value) => {
@@ -81,11 +81,11 @@ describe("special messages", () => {
       "spec"
     ] as Record<string, unknown>;
 
-  it("write a MicroTime with six digits, whatever they are", () => {
+  it("write a MicroTime with six digits", () => {
     const time = [8, ...varint(1_700_000_000n), 16, ...varint(120_000_999n)];
     expect(decodeLease(delimited(4, time))).toEqual({ renewTime: "2023-11-14T22:13:20.120000Z" });
   });
-  it("take zero behind a pointer as a value", () => {
+  it("decode zero behind a pointer as a value", () => {
     expect(decodeLease([16, 0])).toEqual({ leaseDurationSeconds: 0 });
   });
   it("decode a boolean in place of a schema, and JSON inside a schema", () => {
@@ -110,7 +110,7 @@ describe("special messages", () => {
       },
     });
   });
-  it("take DeleteOptions under any group version", () => {
+  it("accept DeleteOptions under any group version", () => {
     const body = encodeMessage(`${META}.DeleteOptions`, {
       propagationPolicy: "Background",
       gracePeriodSeconds: 0,
@@ -125,22 +125,22 @@ describe("special messages", () => {
 });
 
 describe("hostile input", () => {
-  it("is refused when messages nest without end", () => {
+  it("is rejected if messages nest too deeply", () => {
     let body: number[] = [];
     for (let depth = 0; depth < 300; depth++) body = delimited(28, body);
     const crd = delimited(2, delimited(7, delimited(4, delimited(1, body))));
     const bytes = encodeEnvelope("apiextensions.k8s.io/v1", "CustomResourceDefinition", Uint8Array.from(crd));
     expect(() => decodeProtobuf(bytes)).toThrow(/nested deeper/);
   });
-  it("is refused when a map's key would be the prototype", () => {
+  it("is rejected if a map key is __proto__", () => {
     const body = Uint8Array.from(delimited(2, delimited(1, utf8("__proto__"))));
     expect(() => decodeProtobuf(encodeEnvelope("v1", "ConfigMap", body))).toThrow(/__proto__/);
   });
-  it("is refused when an integer would be rounded", () => {
+  it("is rejected if an integer would be rounded", () => {
     const body = Uint8Array.from(delimited(1, [56, ...varint(2n ** 53n + 1n)]));
     expect(() => decodeProtobuf(encodeEnvelope("v1", "ConfigMap", body))).toThrow(/would be rounded/);
   });
-  it("is refused for kinds that nothing serves", () => {
+  it("is rejected for unknown kinds", () => {
     expect(() => decodeProtobuf(encodeEnvelope("v1", "Gadget", new Uint8Array()))).toThrow(
       'no kind "Gadget" is registered for version "v1"',
     );

@@ -48,7 +48,7 @@ const wrap = (spec: unknown): Record<string, unknown> => ({
 });
 
 describe("pruning", () => {
-  it("drops unknown fields at every depth, and says which", () => {
+  it("drops unknown fields at every depth, and reports their paths", () => {
     const object = {
       ...wrap({
         sise: 1,
@@ -63,14 +63,14 @@ describe("pruning", () => {
       unknown: ["extra", "spec.map.k.w", "spec.none.x", "spec.parts[1].x", "spec.sise"],
     });
   });
-  it("keeps unknown fields where the schema says so, and still prunes below known ones", () => {
+  it("keeps unknown fields where the schema preserves them, and still prunes below known ones", () => {
     const spec = { free: { x: { y: 1 }, known: { a: "1", b: 2 } }, any: { x: { y: 1 } } };
     expect(pruneObject(wrap(spec), SCHEMA, resolveDefinition)).toEqual({
       value: wrap({ free: { x: { y: 1 }, known: { a: "1" } }, any: { x: { y: 1 } } }),
       unknown: ["spec.free.known.b"],
     });
   });
-  it("keeps what every object has, embedded ones too, and prunes their metadata", () => {
+  it("keeps apiVersion, kind and metadata, also of embedded objects, and prunes the metadata", () => {
     const pod = { apiVersion: "v1", kind: "Pod", metadata: { name: "p", nmae: "q" } };
     const { value, unknown } = pruneObject(wrap({ pod }), SCHEMA, resolveDefinition);
     expect(value).toEqual(wrap({ pod: { apiVersion: "v1", kind: "Pod", metadata: { name: "p" } } }));
@@ -80,7 +80,7 @@ describe("pruning", () => {
     const object = wrap({ size: 1, parts: [{ name: "a" }] });
     expect(pruneObject(object, SCHEMA, resolveDefinition).value).toBe(object);
   });
-  it("does not take the names of Object's own members for fields", () => {
+  it("does not treat members of Object.prototype as known fields", () => {
     expect(pruneObject(wrap({ constructor: 1, toString: 2 }), SCHEMA, resolveDefinition).unknown).toEqual([
       "spec.constructor",
       "spec.toString",
@@ -101,7 +101,7 @@ describe("defaulting", () => {
     return object["spec"];
   };
 
-  it("fills in what is absent, in lists and maps too", () => {
+  it("fills in absent fields, in lists and maps too", () => {
     expect(defaulted({ parts: [{}], map: { k: {} } })).toEqual({
       size: 1,
       mode: "auto",
@@ -109,10 +109,10 @@ describe("defaulting", () => {
       map: { k: { v: 2 } },
     });
   });
-  it("replaces a null that may not be, and keeps one that may", () => {
+  it("replaces a null in a non-nullable field, and keeps one in a nullable field", () => {
     expect(defaulted({ size: null, mode: null })).toEqual({ size: 1, mode: null });
   });
-  it("does not make objects in order to fill them", () => {
+  it("does not create objects only for their defaults", () => {
     expect(defaulted(undefined)).toBeUndefined();
   });
   it("does not share defaults between objects", () => {

@@ -12,7 +12,7 @@ function problems(value: unknown, schema: object, old?: unknown): string[] {
   }).map((it) => `${it.field}: ${it.message}`);
 }
 
-describe("a value that breaks its schema", () => {
+describe("a value that violates its schema", () => {
   it.each([
     [
       "a",
@@ -129,7 +129,7 @@ describe("a value that breaks its schema", () => {
   });
 });
 
-describe("a value that keeps to its schema", () => {
+describe("a value that satisfies its schema", () => {
   it.each([
     [null, { type: "string", nullable: true }],
     ["80%", { "x-kubernetes-int-or-string": true }],
@@ -157,11 +157,11 @@ describe("an update", () => {
     },
   };
 
-  it("is not held to a rule that came later, where it changes nothing", () => {
+  it("is not validated by a newer rule in parts that it does not change", () => {
     const old = { a: 5, b: 1, list: [{ n: "x", v: 5 }] };
     expect(problems({ ...old, b: 2, list: [{ n: "y" }, { n: "x", v: 5 }] }, schema, old)).toEqual([]);
   });
-  it("is held to it where it does", () => {
+  it("is validated by a newer rule in parts that it changes", () => {
     const old = { a: 5, list: [{ n: "x", v: 5 }] };
     expect(problems({ a: 6, list: [{ n: "x", v: 6 }] }, schema, old)).toHaveLength(2);
   });

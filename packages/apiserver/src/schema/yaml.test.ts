@@ -8,7 +8,7 @@ function valueOf(text: string): unknown {
 }
 
 describe("the YAML of a request", () => {
-  it("is read by version 1.1, as Go does", () => {
+  it("is parsed as YAML 1.1, as in Go", () => {
     expect(valueOf("{a: yes, b: off, c: 0777, d: 0x1f, e: 1_000, f: ~, g: 1.5, h: 'yes'}")).toEqual({
       a: true,
       b: false,
@@ -28,7 +28,7 @@ describe("the YAML of a request", () => {
       "2026-01-02T03:04:05Z",
     ]);
   });
-  it("makes text of keys", () => {
+  it("converts keys to text", () => {
     expect(valueOf("1: a\ntrue: b\nnull: c\n")).toEqual({ "1": "a", true: "b", null: "c" });
   });
   it("reports the paths of duplicate keys, and uses the last values", () => {
@@ -67,7 +67,7 @@ describe("the YAML of a request", () => {
 });
 
 describe("hostile YAML", () => {
-  it("is refused when aliases multiply", () => {
+  it("is rejected if aliases multiply", () => {
     const lines = ["a0: &a0 [x,x,x,x,x,x,x,x,x,x]"];
     for (let n = 1; n < 12; n++)
       lines.push(`a${n}: &a${n} [${Array.from({ length: 10 }, () => `*a${n - 1}`).join(",")}]`);
@@ -88,13 +88,13 @@ describe("hostile YAML", () => {
   ])("that is malformed is refused by its first error: %j", (text, where) => {
     expect(() => valueOf(text)).toThrow(where);
   });
-  it("is refused when an anchor holds itself", () => {
+  it("is rejected if an anchor contains itself", () => {
     expect(() => valueOf("a: &a [*a]")).toThrow("contains itself");
   });
-  it("is refused when it nests without end", () => {
+  it("is rejected if it nests too deeply", () => {
     expect(() => valueOf("[".repeat(50_000))).toThrow(expect.objectContaining({ code: 400 }));
   });
-  it("is refused when it is so long that reading it would stop everyone else, unless it is JSON", () => {
+  it("is rejected if parsing it would block the server for too long, unless it is JSON", () => {
     const long = "x".repeat(600_000);
     expect(() => valueOf(`a: ${long}`)).toThrow(expect.objectContaining({ code: 413 }));
     expect(valueOf(JSON.stringify({ a: long }))).toEqual({ a: long });

@@ -8,7 +8,7 @@ function event(revision: number, atMs: number): StoreEvent {
 }
 
 describe("the log of recent events", () => {
-  it("keeps what is young, up to its size, and the newest of what is old", () => {
+  it("keeps young events up to its maximum size, and the newest of the old ones", () => {
     const log = new EventLog(0, { minEvents: 3, minAgeMs: 1000, maxEvents: 6, maxBytes: 10_000 });
     for (let at = 1; at <= 6; at += 1) log.append(event(at, at * 100));
     log.trim(700);
@@ -22,7 +22,7 @@ describe("the log of recent events", () => {
     expect(Array.from(log.newestDownTo(5), (it) => it.revision)).toEqual([7, 6]);
   });
 
-  it("holds no more bytes than it may, however many updates of a large object there are", () => {
+  it("never exceeds its size in bytes, however many updates of a large object there are", () => {
     const json = Buffer.from(JSON.stringify({ metadata: { name: "a" }, data: "x".repeat(1_000_000) }));
     const log = new EventLog(0, DEFAULT_RETENTION);
     for (let at = 1; at <= 10_000; at += 1) {
@@ -34,7 +34,7 @@ describe("the log of recent events", () => {
     expect(log.size).toBeGreaterThan(50);
   });
 
-  it("says from where on it knows every predecessor", () => {
+  it("reports the revision from which it has every predecessor", () => {
     const log = new EventLog(5, { minEvents: 10, minAgeMs: 0, maxEvents: 10, maxBytes: 10_000 });
     log.append({ ...event(6, 0), type: "MODIFIED" });
     log.append(event(7, 0));

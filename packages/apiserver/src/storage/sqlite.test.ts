@@ -82,7 +82,7 @@ describe("the journal", () => {
     ["was cut in half", (wal) => truncateSync(wal, Math.floor(statSync(wal).size / 2))],
     ["is gone", (wal) => rmSync(wal)],
     ["has other bytes", (wal) => flip(wal, Math.floor(statSync(wal).size / 2), 50)],
-  ])("is refused when its WAL %s, unless that is accepted; then nothing is given out twice", (_, damage) => {
+  ])("is rejected if its WAL %s; if damage is accepted, no revision is assigned twice", (_, damage) => {
     const path = killed(20);
     damage(`${path}-wal`);
     expect(() => load(path)).toThrow(DAMAGED);
@@ -129,7 +129,7 @@ describe("the journal", () => {
     ["pages have other bytes", (path: string) => flip(path, 4096, 200)],
     ["head has other bytes", (path: string) => flip(path, 0, 100)],
     ["end is missing", (path: string) => truncateSync(path, 8192)],
-  ])("is refused by its name when its %s", (_, damage) => {
+  ])("is rejected, with its path in the error, if its %s", (_, damage) => {
     const path = closed(40);
     damage(path);
     expect(() => load(path)).toThrow(DAMAGED);
@@ -144,7 +144,7 @@ describe("the journal", () => {
     expect(load(path).revision).toBe(3);
   });
 
-  it("of the first format is taken as it is, without checksums", () => {
+  it("of the first format is accepted without checksums", () => {
     const path = join(dir, "journal.db");
     const db = new DatabaseSync(path);
     db.exec(`
@@ -164,7 +164,7 @@ describe("the journal", () => {
     journal.commit([record(5)]);
   });
 
-  it("keeps so many bytes of events, however large they are", () => {
+  it("bounds the bytes of events, however large they are", () => {
     const path = join(dir, "journal.db");
     using journal = openSqliteJournal(path, { keptBytes: 1_000_000 });
     const text = "x".repeat(100_000);
@@ -175,7 +175,7 @@ describe("the journal", () => {
     expect(revision - floor).toBeLessThan(16);
   });
 
-  it("is its owner's alone", () => {
+  it("is readable for its owner only", () => {
     const path = closed(1);
     for (const file of [path, `${path}-revision`]) expect(statSync(file).mode & 0o777).toBe(0o600);
     using _open = openSqliteJournal(path);

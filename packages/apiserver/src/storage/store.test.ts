@@ -63,7 +63,7 @@ async function apply(store: Store, writes: readonly Write[]): Promise<void> {
 }
 
 describe("a store", () => {
-  it("says that its journal does not hold from a commit that fails on, until one succeeds, and tries by itself", async () => {
+  it("reports its journal as failing from a failed commit until one succeeds, and retries on its own", async () => {
     const clock = new FakeClock();
     let isFull = true;
     let probes = 0;
@@ -95,7 +95,7 @@ describe("a store", () => {
     expect([store.journalHolds(), probes]).toEqual([true, 2]);
   });
 
-  it("is the same after it was closed and opened again, its events included", async () => {
+  it("has the same objects and events after it is closed and reopened", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.array(write, { maxLength: 5 }), { maxLength: 6 }), async (batches) => {
         const dir = mkdtempSync(join(tmpdir(), "store-"));
@@ -116,7 +116,7 @@ describe("a store", () => {
     );
   });
 
-  it("shows nothing, and counts nothing, of what could not be committed", async () => {
+  it("neither shows nor counts writes that could not be committed", async () => {
     let isFull = false;
     const journal: Journal = {
       ...noJournal,
@@ -148,7 +148,7 @@ describe("a store", () => {
     expect(store.table("things").get("b")?.object["value"]).toBe(4);
   });
 
-  it("gathers the writes of one turn into one commit, each seeing those before it", async () => {
+  it("commits the writes of one turn together, and each sees those before it", async () => {
     const sizes: number[] = [];
     const journal: Journal = { ...noJournal, commit: (records) => void sizes.push(records.length) };
     const store = open(journal);
@@ -160,7 +160,7 @@ describe("a store", () => {
     expect(table.get("a")?.object["value"]).toBe(10);
   });
 
-  it("refuses writes once it is closed", async () => {
+  it("rejects writes once it is closed", async () => {
     const store = open(noJournal);
     store.close();
     await expect(store.write(() => 1)).rejects.toMatchObject({ code: 500 });

@@ -26,7 +26,7 @@ describe("paced work", () => {
     return { clock, pace, count: () => count };
   };
 
-  it("is done at once where it costs little, however often it comes now and then", async () => {
+  it("runs immediately if it is cheap and requested rarely", async () => {
     const { clock, pace, count } = start(0.2);
     for (let at = 0; at < 10; at += 1) {
       pace.request();
@@ -49,7 +49,7 @@ describe("paced work", () => {
     expect(count()).toBe(3);
   });
 
-  it("adds up what is too short to wait for, and waits no longer than a moment", async () => {
+  it("accumulates waits that are too short for a timer, and bounds the wait", async () => {
     const { pace, count } = start(0.2);
     for (let at = 0; at < 20; at += 1) pace.request();
     expect(count()).toBeGreaterThan(1);

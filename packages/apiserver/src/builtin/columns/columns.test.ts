@@ -112,11 +112,11 @@ describe("kubectl get pods", () => {
       },
       "SchedulingGated",
     ],
-  ])("says of a pod whose status is %j: %s", (status, text) => {
+  ])("shows a pod with status %j as %s", (status, text) => {
     expect(podStatusText(object({ spec, status }))).toBe(text);
   });
 
-  it("says that a pod is being deleted, unless it has ended", () => {
+  it("shows a deleted pod as Terminating, unless it has finished", () => {
     const deleted = { deletionTimestamp: AGO(0) };
     expect(podStatusText(object({ spec, status: { phase: "Running" } }, deleted))).toBe("Terminating");
     const ended = [container({ terminated: { exitCode: 0, reason: "Completed" } })];
@@ -166,7 +166,7 @@ describe("kubectl get", () => {
     });
   });
 
-  it("shows how far a Deployment and a Job are", () => {
+  it("shows the progress of a Deployment and a Job", () => {
     const template = {
       spec: {
         containers: [

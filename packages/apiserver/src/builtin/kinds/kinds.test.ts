@@ -31,7 +31,7 @@ const TEMPLATE = { metadata: { labels: { app: "a" } }, spec: { containers: [{ na
 const SELECTOR = { matchLabels: { app: "a" } };
 
 describe("the built-in kinds", () => {
-  it("are served once each, with names by which kubectl finds them", () => {
+  it("are served once each, with the short names of upstream", () => {
     const paths = resources.map((it) => `${it.group}/${it.version}/${it.plural}`);
     expect(new Set(paths).size).toBe(paths.length);
     const shortNames = Object.fromEntries(
@@ -130,7 +130,7 @@ describe("the built-in kinds", () => {
       { spec: { policyTypes: ["Ingress", "Egress"], egress: [{ ports: [{ port: 53, protocol: "TCP" }] }] } },
     ],
     ["PriorityClass", { value: 5 }, { preemptionPolicy: "PreemptLowerPriority" }],
-  ])("complete a new %s", (kind, given, expected) => {
+  ])("set the defaults of a new %s", (kind, given, expected) => {
     const { object: made, errors } = new FakeKind(definitionOf(kind)).write(object(kind, given));
     expect(errors).toEqual([]);
     expect(made).toMatchObject(expected);
@@ -237,7 +237,7 @@ describe("the built-in kinds", () => {
       { spec: {} },
       "spec: Invalid value: {}: either `defaultBackend` or `rules` must be specified",
     ],
-  ])("refuse a %s of %j", (kind, given, error) => {
+  ])("reject a %s of %j", (kind, given, error) => {
     const errors = new FakeKind(definitionOf(kind)).errorsOf(object(kind, given));
     expect(errors.map((it) => it.slice(0, error.length))).toContain(error);
   });
@@ -286,13 +286,13 @@ describe("the built-in kinds", () => {
       { provisioner: "b" },
       'provisioner: Invalid value: "b": field is immutable',
     ],
-  ])("refuse to change a %s from %j to %j", (kind, before, after, error) => {
+  ])("reject a change of a %s from %j to %j", (kind, before, after, error) => {
     const bench = new FakeKind(definitionOf(kind));
     expect(bench.errorsOf(object(kind, before))).toEqual([]);
     expect(bench.errorsOf(object(kind, after)).map((it) => it.slice(0, error.length))).toContain(error);
   });
 
-  it("say of a certificate request who made it, and not who it says did", () => {
+  it("set the requester of a certificate request, whatever the request contains", () => {
     const spec = {
       request: "Zm9v",
       signerName: "a/b",

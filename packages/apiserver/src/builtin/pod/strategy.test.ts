@@ -80,7 +80,7 @@ describe("a Pod", () => {
     ["localhost:5000/nginx:1", "IfNotPresent"],
     ["nginx@sha256:0a", "IfNotPresent"],
     ["nginx:latest@sha256:0a", "Always"],
-  ])("pulls the image %s by the policy %s", (image, policy) => {
+  ])("pulls the image %s with the policy %s", (image, policy) => {
     expect(write({ containers: [{ name: "c", image }] }).containers[0]?.imagePullPolicy).toBe(policy);
   });
 
@@ -109,7 +109,7 @@ describe("a Pod", () => {
       expect(it.volumeMounts).toEqual([mount]);
   });
 
-  it("has no such files when it, or its ServiceAccount, wants none", () => {
+  it("has no such files if it, or its ServiceAccount, disables automounting", () => {
     const containers = [{ name: "c", image: "x" }];
     expect(write({ automountServiceAccountToken: false, containers }).volumes).toBeUndefined();
     pods = new FakeKind(definition).provide("serviceaccounts", {
@@ -124,14 +124,14 @@ describe("a Pod", () => {
     expect(write({ automountServiceAccountToken: true, containers }).volumes).toHaveLength(1);
   });
 
-  it("is refused without its ServiceAccount", () => {
+  it("is rejected if its ServiceAccount does not exist", () => {
     const lost = pod({ serviceAccountName: "lost", containers: [{ name: "c", image: "x" }] });
     expect(() => pods.write(lost)).toThrow(
       'pods "web" is forbidden: error looking up service account n/lost: serviceaccount "lost" not found',
     );
   });
 
-  it("leaves a node that is not ready after five minutes, unless it says otherwise", () => {
+  it("tolerates a node that is not ready for five minutes by default", () => {
     const forever = { key: "node.kubernetes.io/not-ready", operator: "Exists" };
     const spec = write({ containers: [{ name: "c", image: "x" }], tolerations: [forever] });
     expect(spec.tolerations).toEqual([
@@ -145,7 +145,7 @@ describe("a Pod", () => {
     ]);
   });
 
-  it("may have its images changed, and little else", () => {
+  it("allows changes of its images, and of few other fields", () => {
     const spec = write({ containers: [{ name: "c", image: "x:1" }] });
     const changed = { ...spec, containers: [{ ...spec.containers[0], image: "x:2" }] };
     expect(pods.errorsOf(pod(changed))).toEqual([]);
@@ -193,7 +193,7 @@ describe("a Pod", () => {
       },
       "spec.volumes[0].secret: Forbidden: may not specify more than 1 volume type",
     ],
-  ])("may not be %j", (spec, error) => {
+  ])("rejects %j", (spec, error) => {
     expect(pods.errorsOf(pod(spec)).some((it) => it.startsWith(error))).toBe(true);
   });
 
@@ -203,27 +203,27 @@ describe("a Pod", () => {
     [{ nodeName: "node-1", terminationGracePeriodSeconds: 30 }, 5, 5],
     [{ nodeName: "node-1", terminationGracePeriodSeconds: 30 }, 0, 0],
     [{ nodeName: "node-1" }, -1, 1],
-  ])("with %j, deleted with a grace period of %s, has %d s to stop", (spec, requested, seconds) => {
+  ])("with %j, deleted with a grace period of %s, gets %d s to stop", (spec, requested, seconds) => {
     expect(podStrategy.gracePeriodSeconds?.(pod(spec), requested)).toBe(seconds);
   });
 
-  it("that has ended is deleted at once", () => {
+  it("that has finished is deleted immediately", () => {
     const ended = { ...pod({ nodeName: "node-1" }), status: { phase: "Succeeded" } };
     expect(podStrategy.gracePeriodSeconds?.(ended, undefined)).toBe(0);
   });
 });
 
-describe("the class of service of a pod", () => {
+describe("the QoS class of a pod", () => {
   const of = (...resources: readonly object[]): string =>
     qosClassOf({ containers: resources.map((it) => ({ resources: it })) });
 
-  it("is Guaranteed when every container asks for all that it may use", () => {
+  it("is Guaranteed if requests equal limits in every container", () => {
     expect(of({ limits: { cpu: "1", memory: "1Gi" }, requests: { cpu: "1000m", memory: "1024Mi" } })).toBe(
       "Guaranteed",
     );
     expect(of({ limits: { cpu: "1", memory: "1Gi" } })).toBe("Guaranteed");
   });
-  it("is BestEffort when nothing asks for anything", () => {
+  it("is BestEffort without requests and limits", () => {
     expect(of({}, { limits: { "nvidia.com/gpu": "1" } })).toBe("BestEffort");
   });
   it("is Burstable otherwise", () => {

@@ -51,7 +51,7 @@ function world() {
 const OURS = { "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io" };
 
 describe("IPAddresses of Services", () => {
-  it("come for all Services that are found at the start, in as many turns as it takes", async () => {
+  it("are created for all existing Services at the start, in bounded batches", async () => {
     const at = world();
     await at.service("a", "10.0.0.9", "FD00::9");
     await at.service("b", "None");

@@ -16,7 +16,7 @@ function service(name: string, clusterIPs: readonly string[], nodePorts: readonl
 }
 
 describe("the addresses and ports of Services", () => {
-  it("come from the part of the range that is not kept for those who choose themselves", () => {
+  it("are allocated outside the band that is reserved for static addresses", () => {
     const allocations = new ServiceAllocations({ serviceRanges: RANGES });
     for (const name of ["a", "b", "c"]) {
       const key = objectKey("n", name);
@@ -72,7 +72,7 @@ describe("the addresses and ports of Services", () => {
     },
   );
 
-  it("keep the first address for the API server", () => {
+  it("reserve the first address for the API server", () => {
     const allocations = new ServiceAllocations({ serviceRanges: RANGES });
     expect([allocations.firstIpOf("IPv4"), allocations.firstIpOf("IPv6")]).toEqual([
       "10.96.0.1",
@@ -80,7 +80,7 @@ describe("the addresses and ports of Services", () => {
     ]);
   });
 
-  it("need a range, and at most one of a family", () => {
+  it("require a range, and at most one per family", () => {
     expect(() => new ServiceAllocations({ serviceRanges: [] })).toThrow("no service range");
     expect(() => new ServiceAllocations({ serviceRanges: ["10.0.0.0/24", "10.1.0.0/24"] })).toThrow("IPv4");
   });
@@ -88,7 +88,7 @@ describe("the addresses and ports of Services", () => {
   type Step = readonly ["add" | "remove", number];
   const step: fc.Arbitrary<Step> = fc.tuple(fc.constantFrom("add", "remove"), fc.nat({ max: 30 }));
 
-  it("never have two owners, and are the same after a restart, whatever comes and goes", () => {
+  it("never have two owners, and are the same after a restart, for any sequence of changes", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
         const options = {

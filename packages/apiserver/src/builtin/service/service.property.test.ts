@@ -69,7 +69,7 @@ function specOf(object: ApiObject | undefined): ServiceSpec {
   return object?.["spec"] ?? {};
 }
 
-describe("Services that come, change and go", () => {
+describe("Services that are created, changed and deleted", () => {
   it("never share an address or a node port", () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 10, maxLength: 40 }), (steps) => {
@@ -83,7 +83,7 @@ describe("Services that come, change and go", () => {
     );
   });
 
-  it("have the addresses that their type, families and policy say", () => {
+  it("have the addresses that their type, families and policy require", () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 5, maxLength: 20 }), (steps) => {
         for (const it of after(steps).all().map(specOf)) {
@@ -103,7 +103,7 @@ describe("Services that come, change and go", () => {
     );
   });
 
-  it("stay as they are when their own state is written again", () => {
+  it("do not change when their own state is written again", () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 5, maxLength: 20 }), (steps) => {
         const kind = after(steps);

@@ -29,7 +29,7 @@ describe("a Service", () => {
   };
   const errorsOf = (spec: object, name = "web"): readonly string[] => services.errorsOf(service(spec, name));
 
-  it("gets every default that upstream gives", () => {
+  it("gets the defaults of upstream", () => {
     const spec = write({ ports: PORTS, selector: { app: "web" } });
     expect(spec).toEqual({
       type: "ClusterIP",
@@ -53,7 +53,7 @@ describe("a Service", () => {
     }
   });
 
-  it("gets the families in the order in which it names them", () => {
+  it("gets the families in the order of spec.ipFamilies", () => {
     const spec = write({ ports: PORTS, ipFamilies: ["IPv6"], ipFamilyPolicy: "PreferDualStack" });
     expect(spec.ipFamilies).toEqual(["IPv6", "IPv4"]);
     expect(spec.clusterIP).toMatch(/^fd00:96::/);
@@ -62,7 +62,7 @@ describe("a Service", () => {
     ]);
   });
 
-  it("takes one family of a cluster that has one when it prefers both, and is refused when it requires both", () => {
+  it("in a single-stack cluster gets one family with PreferDualStack, and is rejected with RequireDualStack", () => {
     services = kindWith("10.96.0.0/16");
     expect(write({ ports: PORTS, ipFamilyPolicy: "PreferDualStack" }).ipFamilies).toEqual(["IPv4"]);
     expect(errorsOf({ ports: PORTS, ipFamilyPolicy: "RequireDualStack" }, "other")).toEqual([
@@ -73,7 +73,7 @@ describe("a Service", () => {
     ]);
   });
 
-  it("may be headless, without ports, and of both families where it has no selector", () => {
+  it("may be headless without ports, and dual-stack if it has no selector", () => {
     expect(write({ clusterIP: "None", selector: { a: "b" } }, "a")).toMatchObject({
       clusterIPs: ["None"],
       ipFamilies: ["IPv4"],
@@ -100,7 +100,7 @@ describe("a Service", () => {
     ]);
   });
 
-  it("gains a second address by asking for it, and gives it up by SingleStack", () => {
+  it("gets a second address when it becomes dual-stack, and releases it with SingleStack", () => {
     const single = write({ ports: PORTS });
     const dual = write({ ...single, ipFamilyPolicy: "PreferDualStack" });
     expect(dual.clusterIPs).toEqual([single.clusterIP, expect.stringMatching(/^fd00:96::/)]);
@@ -108,7 +108,7 @@ describe("a Service", () => {
     expect([again.clusterIPs, again.ipFamilies]).toEqual([[single.clusterIP], ["IPv4"]]);
   });
 
-  it("is refused an address or a port that another has, and gets it when that one is gone", () => {
+  it("is rejected with an address or port of another Service, until that Service is deleted", () => {
     write({ type: "NodePort", clusterIP: "10.96.0.10", ports: [{ port: 80, nodePort: 30_001 }] }, "first");
     const second = { type: "NodePort", clusterIP: "10.96.0.10", ports: [{ port: 80, nodePort: 30_001 }] };
     expect(errorsOf(second)).toEqual([
@@ -118,7 +118,7 @@ describe("a Service", () => {
     expect(errorsOf(second)).toEqual([]);
   });
 
-  it("gives up its address when it becomes an ExternalName, and gets one when it is no longer that", () => {
+  it("releases its address when it becomes ExternalName, and gets one when it changes back", () => {
     const before = write({ ports: PORTS });
     const named = write({ ...before, type: "ExternalName", externalName: "example.com" });
     expect(named.clusterIP ?? named.clusterIPs ?? named.ipFamilies).toBeUndefined();
@@ -129,7 +129,7 @@ describe("a Service", () => {
     expect(after.clusterIP).toMatch(/^10\.96\./);
   });
 
-  it("has a node port for each port as a load balancer, unless it wants none", () => {
+  it("of type LoadBalancer has a node port for each port, unless allocateLoadBalancerNodePorts is false", () => {
     const ports = [
       { name: "a", port: 80 },
       { name: "b", port: 81 },
@@ -146,7 +146,7 @@ describe("a Service", () => {
     ).toBeUndefined();
   });
 
-  it("times client affinity out after three hours unless told otherwise", () => {
+  it("has a ClientIP affinity timeout of three hours by default", () => {
     const spec = write({ ports: PORTS, sessionAffinity: "ClientIP" });
     expect(spec.sessionAffinityConfig).toEqual({ clientIP: { timeoutSeconds: 10_800 } });
   });
@@ -210,7 +210,7 @@ describe("a Service", () => {
       { ports: PORTS, externalIPs: ["127.0.0.1"] },
       'spec.externalIPs[0]: Invalid value: "127.0.0.1": may not be unspecified, loopback, link-local or multicast',
     ],
-  ])("needs %s", (_what, spec, error) => {
+  ])("requires %s", (_what, spec, error) => {
     expect(errorsOf(spec)).toContain(error);
   });
 });

@@ -31,7 +31,7 @@ const INTS = { min: { type: "integer" }, max: { type: "integer" } };
 describe("a rule", () => {
   const schema = withRules(INTS, { rule: "self.min <= self.max", message: "min must not be above max" });
 
-  it("that holds says nothing", () => {
+  it("that evaluates to true reports nothing", () => {
     expect(problems(schema, { min: 1, max: 2 })).toEqual([]);
   });
   it("that evaluates to false is reported with its message", () => {
@@ -39,12 +39,12 @@ describe("a rule", () => {
       "FieldValueInvalid spec: Invalid value: min must not be above max",
     ]);
   });
-  it("that cannot be evaluated does not hold", () => {
+  it("that cannot be evaluated counts as violated", () => {
     expect(problems(schema, { min: 3 })[0]).toBe(
       'FieldValueInvalid spec: Invalid value: "object": no such key: max evaluating rule: min must not be above max',
     );
   });
-  it("may have reason, field and a message that is made", () => {
+  it("may have reason, fieldPath and messageExpression", () => {
     const made = withRules(INTS, {
       rule: "self.min <= self.max",
       messageExpression: "'min ' + string(self.min) + ' is above ' + string(self.max)",
@@ -55,7 +55,7 @@ describe("a rule", () => {
       "FieldValueForbidden spec.min: Forbidden: min 3 is above 2",
     ]);
   });
-  it("without message is its own message", () => {
+  it("without message is reported with its expression", () => {
     expect(problems(withRules(INTS, { rule: "self.min < 3" }), { min: 3 })[0]).toContain(
       "failed rule: self.min < 3",
     );
@@ -83,7 +83,7 @@ describe("a rule", () => {
     ["type(self.port) == int ? self.port > 0 : self.port != ''", { port: "http" }],
     ["isIP(self.text) || isCIDR(self.text)", { text: "10.0.0.0/8" }],
     ["self.?text.orValue('x') == 'x'", {}],
-  ])("can say %s", (rule, spec) => {
+  ])("can evaluate %s", (rule, spec) => {
     const fields = {
       text: { type: "string" },
       list: { type: "array", maxItems: 10, items: { type: "string", maxLength: 10 } },
@@ -105,17 +105,17 @@ describe("a rule", () => {
 describe("a transition rule", () => {
   const fixed = withRules(INTS, { rule: "self.min == oldSelf.min", message: "min is immutable" });
 
-  it("is about updates alone", () => {
+  it("is only evaluated on updates", () => {
     expect(problems(fixed, { min: 1 })).toEqual([]);
     expect(problems(fixed, { min: 2 }, { min: 1 })).toHaveLength(1);
     expect(problems(fixed, { min: 1, max: 1 }, { min: 1 })).toEqual([]);
   });
-  it("with an optional oldSelf is about creation too", () => {
+  it("with optionalOldSelf is evaluated on creation too", () => {
     const schema = withRules(INTS, { rule: "oldSelf.hasValue() || self.min == 0", optionalOldSelf: true });
     expect(problems(schema, { min: 1 })).toHaveLength(1);
     expect(problems(schema, { min: 1 }, { min: 0 })).toEqual([]);
   });
-  it("follows items of keyed lists by their keys", () => {
+  it("correlates items of keyed lists by their keys", () => {
     const item: Schema = {
       type: "object",
       properties: { n: { type: "string" }, v: { type: "integer" } },
@@ -157,8 +157,8 @@ describe("a transition rule", () => {
   });
 });
 
-describe("a rule that came later", () => {
-  it("is not held against what an update leaves as it was", () => {
+describe("a rule that was added later", () => {
+  it("is not evaluated for unchanged parts of an object", () => {
     const schema = withRules(INTS, { rule: "self.min > 5" });
     expect(problems(schema, { min: 1 }, { min: 1 })).toEqual([]);
     expect(problems(schema, { min: 2 }, { min: 1 })).toHaveLength(1);
@@ -176,12 +176,12 @@ describe("the rules of a CRD", () => {
       "lists.range(10000).all(a, lists.range(10000).all(b, a + b > -1))",
       "estimated rule cost exceeds budget",
     ],
-  ])("are refused when they do not: %s", (rule, problem) => {
+  ])("are rejected if they are invalid: %s", (rule, problem) => {
     const [error] = checkRules(withRules(INTS, { rule }), "schema");
     expect(error?.message).toContain(problem);
     expect(error?.field).toBe("schema.properties[spec].x-kubernetes-validations[0].rule");
   });
-  it("see nothing of the metadata but the names", () => {
+  it("can only access name and generateName of the metadata", () => {
     const root = {
       type: "object",
       properties: {},
@@ -189,7 +189,7 @@ describe("the rules of a CRD", () => {
     } as const;
     expect(checkRules(root, "schema")[0]?.message).toContain("undefined field 'labels'");
   });
-  it("cannot make the server hang by a regular expression", () => {
+  it("cannot block the server with a regular expression", () => {
     const schema = withRules({ text: { type: "string" } }, { rule: "self.text.matches('(a+)+$')" });
     expect(problems(schema, { text: `${"a".repeat(5000)}b` })).toHaveLength(1);
   });

@@ -36,10 +36,10 @@ describe("a structural schema", () => {
         },
       },
     ],
-  ])("may hold %j", (part) => {
+  ])("accepts %j", (part) => {
     expect(problems(part)).toEqual([]);
   });
-  it("needs an object at its root, and no default there", () => {
+  it("requires type object without default at its root", () => {
     expect(checkStructural({ properties: {} }, FIELD).map((it) => it.message)).toEqual([
       "Required value: must not be empty at the root",
     ]);
@@ -47,14 +47,14 @@ describe("a structural schema", () => {
       checkStructural({ type: "array", items: { type: "string" }, default: [] }, FIELD).map((it) => it.field),
     ).toEqual([`${FIELD}.type`, `${FIELD}.default`]);
   });
-  it("may restrict nothing of metadata but the names", () => {
+  it("may only restrict name and generateName of metadata", () => {
     const withMetadata = (metadata: Schema): number =>
       checkStructural({ type: "object", properties: { metadata } }, FIELD).length;
     expect(withMetadata({ type: "object", properties: { name: { type: "string", maxLength: 10 } } })).toBe(0);
     expect(withMetadata({ type: "object" })).toBe(0);
     expect(withMetadata({ type: "object", properties: { labels: { type: "object" } } })).toBe(1);
   });
-  it("says of what its combinations name what it is", () => {
+  it("requires properties used in combinators to be declared", () => {
     const schema: Schema = { type: "object", not: { properties: { a: { minLength: 1 } } } };
     expect(checkStructural(schema, FIELD)).toEqual([
       {
@@ -120,7 +120,7 @@ describe("a structural schema", () => {
       "must be object if x-kubernetes-map-type is specified",
     ],
     [{ type: "object", "x-kubernetes-preserve-unknown-fields": false }, "must be true or undefined"],
-  ])("may not hold %j", (part, problem) => {
+  ])("rejects %j", (part, problem) => {
     expect(problems(part).some((it) => it.includes(problem))).toBe(true);
   });
 });
