@@ -37,7 +37,7 @@ let root = "";
 let digests: string[] = [];
 beforeAll(async () => {
   work = mkdtempSync(join(tmpdir(), "image-"));
-  // The user of the image goes through it.
+  // The user of the image must be able to traverse it.
   chmodSync(work, 0o755);
   for (const name of ["first", "second"]) {
     const packages = bundledParts(await buildBundle(join(work, name)));
@@ -244,7 +244,7 @@ describe("the image's bill of materials", () => {
   });
 });
 
-/** A root of its own, in which there is no file but the image's; as its user, in new namespaces. */
+/** A separate root with only the image's files; as the image's user, in new namespaces. */
 const inImage = ["--mount", "--pid", "--fork", "--kill-child", "chroot", "--userspec=65532:65532"];
 const isRoot = process.getuid?.() === 0;
 

@@ -33,7 +33,7 @@ import { runJobs, runProgram } from "./jobs.ts";
 /**
  * The commands of docs/install.md, unchanged, by sh, with Helm, kubectl and this checkout's fairlead, against two
  * API servers. These have no nodes: the hub's and the member's programs run in this process, and other pods and Jobs than
- * those that install kinds come to a good end by themselves.
+ * those that install CRDs succeed by themselves.
  */
 
 const [helm] = HELMS;

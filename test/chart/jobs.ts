@@ -24,7 +24,7 @@ export interface JobsIn {
 /** @returns Whether it succeeded. */
 export type RunsJob = (args: readonly string[], kubeconfig: string) => Promise<boolean>;
 
-/** Runs each Job once, as soon as it is there, until it is disposed. */
+/** Runs each Job once, as soon as it exists, until disposed. */
 export async function runJobs(where: JobsIn, run: RunsJob): Promise<AsyncDisposable> {
   const stop = new AbortController();
   const informer = createInformer(where.client, JOBS, {}, systemDeps(silentLogger));

@@ -21,7 +21,7 @@ const install = {
   dns: true,
 } as const;
 
-/** Without labels, which say who installed it. */
+/** Without labels, which name the installer. */
 function shapeOf(object: Manifest): unknown {
   const {
     metadata,

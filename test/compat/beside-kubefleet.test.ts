@@ -160,7 +160,7 @@ describe("our hub's controllers together with KubeFleet's hub agent", () => {
   });
 
   it("write nothing that KubeFleet manages, so that neither reverts what the other wrote", async () => {
-    // For each member: a finalizer, a namespace, a role, its binding and the orders.
+    // For each member: a finalizer, a namespace, a role, its binding and the InternalMemberCluster.
     expect(kubefleet.writes).toBe(10);
     await east.client.mergePatch(ENDPOINT_SLICES, objectKey("work", "hello-abcde"), {
       endpoints: sliceOf({ addresses: ["10.1.0.2"] }).endpoints,

@@ -144,7 +144,7 @@ describe("a legacy member at our hub", () => {
       endpoints: sliceOf({ addresses: ["10.1.0.3"] }).endpoints,
     });
     await untilOld(["10.1.0.3", "10.2.0.1", "10.2.0.2"]);
-    // What comes after has come through when all that the first change caused has, too.
+    // A later change arrives after everything that the first change caused.
     await fleet.client("ours").mergePatch(ENDPOINT_SLICES, objectKey("work", "hello-abcde"), {
       endpoints: sliceOf({ addresses: ["10.1.0.4"] }).endpoints,
     });

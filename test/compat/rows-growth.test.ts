@@ -160,7 +160,7 @@ describe("a fleet with 500 slices", () => {
       await program.stop();
       program.start();
     }
-    // A change behind the restart has come through when what the restart caused has, too.
+    // A change after the restart arrives after everything that the restart caused.
     await fleet.client("a").create(ENDPOINT_SLICES, sliceOf({ addresses: ["10.1.9.9"], suffix: "zzz" }));
     await eventually(
       fleet.client("b"),

@@ -44,7 +44,7 @@ describe("hub and member", () => {
       { cluster: "east", local: east.client, hub: hub.client, deps: { ...testDeps("east"), clock } },
       signal,
     );
-    // The importer comes first: neither import, claim nor Service is there when it asks.
+    // The importer is first: neither import, claim nor Service exists when it asks.
     await deploy(east.client, { addresses: ["10.1.0.1"] });
     await east.client.create(MULTI_CLUSTER_SERVICES, {
       metadata: { namespace: "work", name: "lb" },

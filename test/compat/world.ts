@@ -21,7 +21,7 @@ import { ensureNamespace, eventually, eventuallyOne, type TestFleet, testDeps } 
 export const MEMBERS = ["member-1", "member-2"] as const;
 type Member = (typeof MEMBERS)[number];
 
-/** What a cloud does: every LoadBalancer Service has an address of its own, for as long as it is there. */
+/** A fake cloud: every LoadBalancer Service has its own address while it exists. */
 export function giveAddresses(client: KubeClient): AsyncDisposable {
   const informer = createInformer(client, SERVICES, {}, testDeps("cloud"));
   const stop = new AbortController();
@@ -53,7 +53,7 @@ export const REFUSED = ["Conflict=True:ConflictFound", "Valid=True:ServiceIsVali
 export const FOUND = ["Valid=True:FoundServiceImport"];
 const UNKNOWN = ["Valid=Unknown:UnknownServiceImport"];
 
-/** A namespace of a fleet: what is in it, and what comes of that. */
+/** A namespace of a fleet: its objects and their effects. */
 export class Scene {
   readonly fleet: TestFleet;
   readonly namespace: string;

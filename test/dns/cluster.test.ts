@@ -64,7 +64,7 @@ const WEB = "web.work.svc.cluster.local.";
 const DB = "db.work.svc.cluster.local.";
 const HELLO = "hello.work.svc.clusterset.local.";
 
-/** `zone` names the zone whose SOA record says how long the "no" may be kept. */
+/** `zone` names the zone whose SOA record has the negative TTL. */
 const no = (zone: string): Pick<DnsCase, "authority"> => ({ authority: [zone] });
 const cases: readonly DnsCase[] = [
   {

@@ -56,7 +56,7 @@ beforeAll(async () => {
 
 afterAll(() => stack.disposeAsync());
 
-/** Starts a program of the executable and waits until it says that it serves. */
+/** Starts a program of the executable and waits until it reports that it serves. */
 async function run(program: string, ...flags: readonly string[]): Promise<ChildProcess> {
   const args = [
     MAIN,

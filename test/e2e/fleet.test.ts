@@ -15,7 +15,7 @@ import { differences, takeSnapshot } from "./snapshot.ts";
 
 /**
  * Fairlead on the clusters of a run, by what any conformant cluster gives: kubectl, Helm and Fairlead's commands. The cases
- * run in order, and each leaves the fleet as it found it. One client asks all the time; what fails is what it sees.
+ * run in order, and each leaves the fleet as it found it. One client sends requests all the time; its failed requests are counted.
  */
 
 const settings = readSettings();

@@ -41,7 +41,7 @@ export class Fleet {
     return this.clusters.members[1] ?? "";
   }
 
-  /** Remembers what is there. @throws Where a fleet, or a run that was not cleared away, is there already. */
+  /** Records the present objects. @throws If there is already a fleet, or the remains of an earlier run. */
   async look(): Promise<void> {
     for (const cluster of this.clusters.all) {
       const snapshot = await takeSnapshot(this.clusters, cluster);

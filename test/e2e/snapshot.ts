@@ -34,7 +34,7 @@ export async function takeSnapshot(clusters: Clusters, cluster: string): Promise
   return snapshotOf(all?.items ?? []);
 }
 
-/** Objects that a controller makes for another are left out while that one is there: a pod may be replaced at any time. */
+/** Objects that a controller makes for another are left out while that one exists: a pod may be replaced at any time. */
 export function snapshotOf(objects: readonly AnyObject[]): Snapshot {
   const present = new Set(objects.map((it) => it.metadata.uid));
   const owned = (it: AnyObject): boolean =>
@@ -67,7 +67,7 @@ function sorted(value: unknown): unknown {
   );
 }
 
-/** Names of what is new, gone or changed. */
+/** Names of new, deleted and changed objects. */
 export function differences(before: Snapshot, after: Snapshot): readonly string[] {
   return [
     ...[...after.keys()].filter((it) => !before.has(it)).map((it) => `left behind: ${it}`),

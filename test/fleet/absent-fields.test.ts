@@ -33,10 +33,10 @@ import { deploy, ensureNamespace, eventually, exportBy, startFleet } from "../su
 /**
  * What every program does with objects of which any one optional field is absent. The objects are those of a fleet at
  * work, and all that were recorded of others; the programs are whole, so that new kinds and controllers take part
- * without being named here. All variants are there at once, each among a copy of the others in a namespace of its own.
+ * without being named here. All variants exist at once, each among a copy of the others in a separate namespace.
  */
 
-/** Each variant as it is, in a namespace or under a name of its own. */
+/** Each variant, in a separate namespace or under a separate name. */
 function apart(variants: readonly Variant[]): Seed[] {
   return variants.map((variant, copy) => {
     const object = withoutField(variant);
@@ -115,7 +115,7 @@ class Worlds {
   }
 }
 
-/** A copy of the scene for each variant in it, under names of its own. */
+/** A copy of the scene for each variant in it, under separate names. */
 function copies(scene: readonly Seed[], rename: (text: string, copy: number) => string): Seed[] {
   return variantsOf(scene).flatMap((variant, copy) =>
     scene.map(({ of, object }) => {

@@ -1,4 +1,4 @@
-/** Objects as other programs may leave them: each of their optional fields absent in turn, as null says it. */
+/** Objects as other programs may leave them: each of their optional fields in turn is null. */
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -91,7 +91,7 @@ function optional(value: unknown, schema: Schema | undefined, path: Path = []): 
     const here = [...path, key];
     const known = at?.properties?.[key] ?? at?.additionalProperties;
     const deeper = optional(inner, isObject(known) ? known : undefined, here);
-    // Go does not tell an absent list from an empty one, and writes null for either.
+    // Go does not distinguish an absent list from an empty one, and writes null for both.
     const isRequired = at?.required?.includes(key) === true && !(path.length === 0 && Array.isArray(inner));
     return isRequired || isIdentity(here) ? deeper : [here, ...deeper];
   });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { AccessLog, PROGRAM_AGENT } from "../support/access.ts";
 
-/** What a hub's audit says of a heartbeat. */
+/** The entry of a heartbeat in the hub's audit log. */
 function heartbeat(log: AccessLog, username: string, code: number, userAgent = PROGRAM_AGENT): void {
   const objectRef = {
     resource: "internalmemberclusters",

@@ -33,7 +33,7 @@ import {
   type TestFleet,
 } from "../support/fleet.ts";
 
-/** As much later as a test says it is. */
+/** A clock that tests set ahead. */
 class Later {
   aheadMs = 0;
   readonly now = (): number => offsetClock(systemClock, this.aheadMs).now();
@@ -57,7 +57,7 @@ function join(waitForAgents: boolean) {
   return joinCluster({ ...options, waitForAgents }, testDeps("join"), AbortSignal.timeout(PATIENCE_MS));
 }
 
-/** What an agent says when it cannot take part. */
+/** The log line of an agent that cannot join. */
 async function refusal(): Promise<string> {
   const stop = new AbortController();
   const said = Promise.withResolvers<string>();

@@ -64,7 +64,7 @@ async function untilWhole(): Promise<Sight> {
   return sight;
 }
 
-/** A change in an exporter arrives: everything works again, not only what was looked at. */
+/** A change in an exporter arrives: everything works again, not only the repaired object. */
 async function expectWorking(sight: Sight): Promise<void> {
   const change = (addresses: readonly string[]) =>
     fleet
@@ -76,7 +76,7 @@ async function expectWorking(sight: Sight): Promise<void> {
   await sight.until((it) => it.imported === FULL && it.balanced === FULL);
 }
 
-/** What an object is, without what every new one has of its own. */
+/** The content of an object, without fields that differ for every new one. */
 function essence({ metadata, ...rest }: KubeObject & { readonly spec?: object }): string {
   const { name, namespace, labels = {}, annotations = {} } = metadata;
   const keys = [labels, annotations, rest.spec ?? {}].map((it) => Object.keys(it).toSorted());

@@ -51,7 +51,7 @@ function withoutRules(value: unknown): unknown {
   );
 }
 
-/** Paths of the fields of a schema, those of what it holds included. */
+/** Paths of all fields of a schema, with nested ones. */
 function pathsOf(schema: unknown, path = ""): Map<string, Record<string, unknown>> {
   const found = new Map<string, Record<string, unknown>>();
   if (!isObject(schema)) return found;

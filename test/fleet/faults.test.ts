@@ -69,7 +69,7 @@ const MEMBER_KINDS = [SERVICES, ENDPOINT_SLICES, MCS_SERVICE_IMPORTS] as readonl
 
 const versionsOfAll = () => Promise.all([versions("hub", HUB_KINDS), versions("c", MEMBER_KINDS)]);
 
-/** Once no program has anything to do: verdicts and statuses are still written when the endpoints are there already. */
+/** Waits until no program has work left: conditions and statuses may be written after the endpoints. */
 async function versionsAtRest(): Promise<string[][]> {
   const signal = AbortSignal.timeout(20_000);
   let unchanged = 0;
@@ -92,7 +92,7 @@ describe("a fleet at rest", () => {
     const agent = fleet.agents.get("c")!;
     await agent.stop();
     agent.start();
-    // A change behind the restart has come through when all that the restart caused has, too.
+    // A change after the restart arrives after everything that the restart caused.
     await fleet.client("a").mergePatch(ENDPOINT_SLICES, hello1, {
       endpoints: sliceOf({ addresses: ["10.1.0.1", "10.1.0.3"] }).endpoints,
     });
@@ -154,7 +154,7 @@ describe("a cluster whose agent falls silent", () => {
     const importer = fleet.agents.get("c")!;
     await importer.stop();
     importer.start();
-    // What comes and goes in b shows that both have caught up: a's endpoints must not have come back.
+    // A change in b shows that both have caught up: a's endpoints must not have come back.
     const seen: string[] = [];
     const stop = new AbortController();
     const watching = (async () => {

@@ -43,7 +43,7 @@ afterAll(async () => {
   await fleet[Symbol.asyncDispose]();
 });
 
-/** What was served is, and what changes comes through. */
+/** Present services stay, and changes arrive. */
 async function expectUndisturbed(): Promise<void> {
   const change = (addresses: readonly string[]) =>
     fleet.client("a").mergePatch(ENDPOINT_SLICES, objectKey("work", "hello-abcde"), {

@@ -29,7 +29,7 @@ import { issueClientCertificate } from "@fairlead/base/pki/issue.ts";
 import { realAssets, startRealServer } from "../../packages/apiserver/test/real-server.ts";
 import { testDeps } from "../support/fleet.ts";
 
-/** A hub's API server with what guards its mailboxes, and no controllers: what it refuses it refuses by itself. */
+/** A hub's API server with the admission policies of mailboxes and without controllers: all rejections are its own. */
 
 export interface GuardedHub extends AsyncDisposable {
   readonly admin: KubeClient;
@@ -133,7 +133,7 @@ async function prepare(admin: KubeClient): Promise<void> {
   await untilEnforced(admin);
 }
 
-/** A server takes a moment until it goes by policies that it stores; the last one stored is the last one it goes by. */
+/** A server applies a stored policy after a moment; the policy stored last is applied last. */
 async function untilEnforced(admin: KubeClient): Promise<void> {
   const foreign = { metadata: { namespace: "fleet-member-a", name: "not-a" } };
   const deadline = AbortSignal.timeout(30_000);

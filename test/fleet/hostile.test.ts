@@ -1,6 +1,6 @@
 /**
- * A member that was taken over writes what it can, field by field, while another exports a service of the same name: of what a
- * third one imports nothing may change but what is the hostile member's own.
+ * A compromised member writes everything that it can, field by field, while another exports a service of the same name: in what a
+ * third one imports, only the hostile member's part may change.
  */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -76,7 +76,7 @@ beforeAll(async () => {
       (it) => it.status?.clusters?.length === count,
     );
   await untilClusters(1);
-  // It differs in all that the oldest decides, and brings a port of its own.
+  // It differs in everything that the oldest decides, and adds a port.
   await deploy(fleet.client("m"), {
     namespace: NAMESPACE,
     addresses: ["10.2.0.1"],
@@ -96,7 +96,7 @@ beforeAll(async () => {
   for (const name of ["a", "c"]) await ensureNamespace(fleet.client(name), "beacons");
   await deploy(fleet.client("a"), { namespace: "beacons", addresses: ["10.1.1.0"] });
   await exportBy("mcs", fleet.client("a"), { namespace: "beacons" });
-  // A Service of its own, whose slice has a name that m knows.
+  // A separate Service, whose slice has a name that m knows.
   await deploy(c, { namespace: NAMESPACE, name: "own", addresses: ["10.3.0.1"] });
   // Of a by two doors, of m by one, and its own.
   await eventually(
@@ -127,7 +127,7 @@ interface Watched extends AsyncDisposable {
   readonly changes: readonly string[];
 }
 
-/** All objects of c that hold what is not m's. */
+/** All objects of c with content that is not m's. */
 async function watchImports(): Promise<Watched> {
   const held = new AsyncDisposableStack();
   const stop = new AbortController();
@@ -199,7 +199,7 @@ async function taken<T extends KubeObject>(what: string, write: Promise<T>): Pro
   }
 }
 
-/** Several at a time: which comes last does not matter. */
+/** Several at a time, in any order. */
 async function inTurns(
   attacks: readonly Hostility[],
   write: (attack: Hostility) => Promise<KubeObject>,
@@ -212,7 +212,7 @@ const replaceSpec = (object: object) => [
   { op: "replace" as const, path: "/spec", value: (object as { spec: unknown }).spec },
 ];
 
-/** Every way of writing the export of the same service, each judged by the hub before the next comes. */
+/** Every variant of the export of the same service, each processed by the hub before the next one. */
 async function attackExport(): Promise<void> {
   const stop = new AbortController();
   await using informer = createInformer(
@@ -239,7 +239,7 @@ async function attackExport(): Promise<void> {
     });
   for (const { what, object } of attacksOn("InternalServiceExport", soundExport)) {
     const after = await taken(what, asM.jsonPatch(INTERNAL_SERVICE_EXPORTS, key, replaceSpec(object)));
-    // One that says nothing is of no service.
+    // An empty one belongs to no service.
     if (after?.spec === undefined) continue;
     await judged(after?.metadata.generation ?? 0).catch((cause: unknown) => {
       throw new Error(`no verdict on ${what}`, { cause });

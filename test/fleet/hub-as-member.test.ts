@@ -32,7 +32,7 @@ import {
 
 const hello = objectKey("work", "hello");
 let fleet: TestFleet;
-/** The hub's ServiceImport, once it says who exports. */
+/** The hub's ServiceImport, once it lists the exporters. */
 const hubsImport = (): Promise<FleetServiceImport> =>
   eventuallyOne(
     fleet.client("hub"),
@@ -66,7 +66,7 @@ describe.each(["fleet", "mcs"] as const)("a hub whose cluster is a member, too: 
     await importHello("b");
     await isValid("b");
     expect(await whoAsks()).toEqual(["fleet-member-b"]);
-    // Its own view of the service is there through the other door.
+    // It has its own view of the service through the other API.
     await eventuallyOne(fleet.client("both"), MCS_SERVICE_IMPORTS, hello);
     await fleet.client("b").delete(MULTI_CLUSTER_SERVICES, hello);
     await eventually(fleet.client("hub"), INTERNAL_SERVICE_IMPORTS, (all) => all.length === 0);

@@ -214,7 +214,7 @@ async function leftovers(cluster: string): Promise<readonly string[]> {
 }
 
 async function untilAsBefore(cluster: string, before: readonly string[]): Promise<void> {
-  // The mailbox goes in its own time, and the member after it.
+  // The mailbox is deleted asynchronously, and the member after it.
   if (cluster === "hub")
     await eventually(fleet.client("hub"), MEMBER_CLUSTERS, (all) =>
       all.every((it) => before.includes(`MemberCluster /${it.metadata.name}`)),

@@ -52,7 +52,7 @@ import { rolledOut, type Said, sayOfWorkloads } from "../support/workloads.ts";
 const NAME = "a";
 const install = { image: "fairlead:test", imagePullPolicy: "Never", replicas: 2, dns: true } as const;
 const namespace = "fleet-system";
-/** Of a whole join, whose waits have limits of their own. Unit: milliseconds. */
+/** Limit of a whole join, whose waits have separate limits. Unit: milliseconds. */
 const LIMIT_MS = 3 * PATIENCE_MS;
 vi.setConfig({ testTimeout: 2 * LIMIT_MS });
 
@@ -86,7 +86,7 @@ function optionsFor(more: Partial<JoinOptions>): JoinOptions {
   return { name: NAME, hub: fleet.hub.config, member, heartbeatSeconds: 1, timeoutMs: PATIENCE_MS, ...more };
 }
 
-/** What a join reports, up to its end, whatever that is. */
+/** The reports of a join up to its end, successful or not. */
 async function join(more: Partial<JoinOptions>) {
   const findings: Finding[] = [];
   const steps: Report[] = [];

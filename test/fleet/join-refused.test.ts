@@ -50,7 +50,7 @@ const KINDS: Readonly<Record<string, readonly Resource[]>> = {
 async function objectsOf(cluster: string): Promise<readonly string[]> {
   const lists = await Promise.all(
     (KINDS[cluster] ?? []).map(async (of) => {
-      // The hub's kinds come with the first join.
+      // The first join installs the hub's CRDs.
       const { items } = await fleet
         .client(cluster)
         .list(of)
@@ -130,7 +130,7 @@ it.each(
   );
   await expect(failing).rejects.toThrow("not today");
   expect(said.at(-1)).toBe("undone roll back");
-  // The mailbox goes in its own time, and the member after it.
+  // The mailbox is deleted asynchronously, and the member after it.
   const isMailbox = (name: string): boolean => name.startsWith("fleet-member-");
   const hub = fleet.client("hub");
   await eventually(hub, MEMBER_CLUSTERS, (all) => all.length === 0);

@@ -127,7 +127,7 @@ beforeAll(async () => {
   await hub.client.create(SERVICE_ACCOUNTS, { metadata: { namespace: "fleet-member-east", name: "agent" } });
   const account = { namespace: "fleet-member-east", name: "agent", seconds: 3600 };
   token = await requestToken(hub.client, account, AbortSignal.timeout(10_000));
-  // The programs run already: a sidecar may come up later than they.
+  // The programs run already: a sidecar may start later.
   await writeFile(tokenFile, token);
   await chmod(tokenFile, 0o600);
 }, 60_000);
@@ -294,7 +294,7 @@ describe("the three managers under their original names", () => {
       ).exec(text);
       expect(Number(count?.[1])).toBeGreaterThan(0);
     }
-    // Nothing here comes back after a while just to look again.
+    // No controller here polls.
     expect(text).toContain(
       'controller_runtime_reconcile_total{controller="endpointsliceimport",result="requeue_after"} 0',
     );

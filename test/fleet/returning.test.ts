@@ -73,7 +73,7 @@ it("leaves nothing behind if it does not return", async () => {
   });
   await eventually(fleet.client("hub"), FLEET_SERVICE_IMPORTS, (all) => all.length === 0);
   const gone = sight.now;
-  // What comes and goes elsewhere shows that all has caught up.
+  // A change of another object shows that all programs have caught up.
   await deploy(fleet.client("a"), { name: "other", addresses: ["10.1.0.7"] });
   await exportBy("mcs", fleet.client("a"), { name: "other" });
   await eventually(fleet.client("c"), MCS_SERVICE_IMPORTS, (all) => all.length === 1);

@@ -43,7 +43,7 @@ import {
   type TestFleet,
 } from "../support/fleet.ts";
 
-/** A life of a fleet of a and b in which its programs come to do all that they ever do. */
+/** The life of a fleet of a and b, in which its programs use all their functions. */
 
 const HELLO = objectKey("work", "hello");
 
@@ -217,7 +217,7 @@ export async function leaveBoth(fleet: TestFleet): Promise<void> {
   const config = (name: string) => fleet.members.get(name)?.config;
   const signal = AbortSignal.timeout(PATIENCE_MS);
   await leaveFleet({ name: "a", hub: fleet.hub.config, member: config("a") }, testDeps("leave"), signal);
-  // All that b ever had in its mailbox is there when it goes.
+  // The mailbox has every kind of object when b leaves.
   const mailbox = { namespace: "fleet-member-b" };
   await hub.mergePatch(MEMBER_CLUSTERS, objectKey(undefined, "b"), {
     metadata: { annotations: { [ISOLATION_ANNOTATION]: "strict" } },

@@ -319,7 +319,7 @@ describe("C8: over the life of a fleet, with every function of its programs", ()
         const request = asked.find(
           (it) => right.allows(it) && rights.filter((one) => one.allows(it)).length === 1,
         );
-        // Some are there to be granted, or asked for by the server itself.
+        // Some are held only to be granted, or are required by the server itself.
         if (request === undefined) continue;
         expected.push(right.text);
         const rest = (of: readonly Right[]) => of.filter((it) => it !== right).map((it) => it.source);
@@ -350,7 +350,7 @@ async function setRules(
     );
 }
 
-/** What the server itself says of a request. */
+/** The server's own decision on a request. */
 async function isAllowed(client: KubeClient, asked: AskedFor): Promise<boolean> {
   const { user, verb, group, namespace, name } = asked;
   const [resource, subresource] = asked.resource.split("/");

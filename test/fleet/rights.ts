@@ -4,7 +4,7 @@ import type { PolicyRule } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { CompiledRule, uncoveredRules } from "@fairlead/apiserver/auth/rules.ts";
 import type { AskedFor } from "../support/access.ts";
 
-/** Holds rights against what was asked for. A right is one verb on one kind, of one name where names are given. */
+/** Compares permissions with requests. A permission is one verb on one kind, of one name if names are given. */
 
 export interface Held {
   /** For messages: where the right holds. */

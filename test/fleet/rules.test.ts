@@ -43,7 +43,7 @@ import {
 
 let fleet: TestFleet;
 let count = 0;
-/** A namespace of its own for each test. */
+/** A separate namespace for each test. */
 let namespace = "";
 let key: ObjectKey;
 
@@ -84,7 +84,7 @@ const slicesFrom = (cluster: string) => (slices: readonly EndpointSlice[]) =>
       it.metadata.labels[MCS_SOURCE_CLUSTER_LABEL] === cluster,
   );
 
-/** The same service in both clusters. Of two exports of one second that of the cluster whose name comes first counts as older. */
+/** The same service in both clusters. Of two exports of the same second, that of the cluster with the first name counts as older. */
 async function exportBoth(portsOfA: number, b: { name: string; port: number }): Promise<void> {
   await deploy(fleet.client("a"), {
     namespace,

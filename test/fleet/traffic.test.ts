@@ -1,4 +1,4 @@
-/** Where requests go in a fleet: what its clusters write for their proxies, as exporters ask for it and endpoints come and go. */
+/** Traffic in a fleet: the slices that clusters write for their proxies, with annotations of exporters and changing endpoints. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
@@ -50,7 +50,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => fleet[Symbol.asyncDispose]());
 
-/** A service in a namespace of its own, exported by each cluster that has annotations. */
+/** A service in a separate namespace, exported by each cluster that has annotations. */
 async function share(
   namespace: string,
   annotations: Partial<Record<Cluster, Record<string, string>>>,

@@ -123,7 +123,7 @@ describe("a call", () => {
 
   it("uses a connection again and again", async () => {
     for (let count = 0; count < 20; count++) await client.get(CONFIG_MAPS, key);
-    // A second one opens when a call comes before the answer to the one before is wholly taken in.
+    // A second one opens when a call is made before the previous answer is read completely.
     expect(new Set(seen.map((it) => it.port)).size).toBeLessThanOrEqual(2);
   });
 

@@ -13,7 +13,7 @@ import { silentLogger } from "@fairlead/base/log.ts";
 import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
 import { type FaultyProxy, startFaultyProxy } from "./faulty-proxy.ts";
 
-/** The runtime through a network that fails as networks do: what it holds is right again as soon as it can be. */
+/** The runtime over a faulty network: its state is correct again as soon as possible. */
 
 const LIMIT = { timeout: 15_000, interval: 10 };
 const suite = new AsyncDisposableStack();
@@ -87,7 +87,7 @@ describe("a watch", () => {
     const missed = await write();
     expect(await callFor(300)).toBe(false);
     proxy.heal();
-    // The server answers; but on the connection of the watch nothing will ever come again.
+    // The server answers, but the connection of the watch never delivers data again.
     await vi.waitFor(async () => expect(await callFor(1000)).toBe(true), LIMIT);
     await vi.waitFor(seen(missed), LIMIT);
     expect(relists).toBe(0);

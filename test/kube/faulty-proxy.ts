@@ -1,7 +1,7 @@
 import { connect as connectTcp, createServer, type Socket } from "node:net";
 import type { AddressInfo } from "node:net";
 
-/** A TCP proxy before an API server, which breaks connections as networks do. What goes through it stays encrypted. */
+/** A TCP proxy before an API server, which breaks connections as networks do. The data stays encrypted. */
 export interface FaultyProxy extends AsyncDisposable {
   readonly port: number;
   /** Drops all further bytes of the connections that are open now, both ways, without a notice to either end. */

@@ -16,7 +16,7 @@ export class FakeKubelet implements AsyncDisposable {
   readonly #deps: RuntimeDeps;
   readonly #stack = new AsyncDisposableStack();
   #pods = 0;
-  /** Whether it says that pods are ready. */
+  /** True if it reports pods as ready. */
   isWell: (pod: Pod) => boolean = () => true;
 
   constructor(client: KubeClient, name: string, deps: RuntimeDeps) {

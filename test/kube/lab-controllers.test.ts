@@ -31,7 +31,7 @@ import { createLabControllers, type LabControllers } from "@fairlead/lab/control
 import { parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import { FakeKubelet } from "./kubelet.fake.ts";
 
-/** The lab's controllers against the embedded API server, with kubelets that only say that pods run. */
+/** The lab's controllers against the embedded API server, with kubelets that only report that pods run. */
 
 const LIMIT_MS = 15_000;
 const NAMESPACE = "work";

@@ -59,7 +59,7 @@ export const anyFacts: fc.Arbitrary<Facts> = fc
   })
   .map(({ affinity, ...facts }) => ({ ...facts, ...affinity }));
 
-/** Which properties another export takes from the first; the rest it has of its own. */
+/** The properties that another export has in common with the first; the others differ. */
 const anyAgreement = fc.record({
   service: fc.boolean(),
   ports: fc.boolean(),

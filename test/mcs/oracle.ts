@@ -1,5 +1,5 @@
 /**
- * What the Multi-Cluster Services API (KEP-1645, "Constraints and Conflict Resolution") says about a service that several
+ * The rules of the Multi-Cluster Services API (KEP-1645, "Constraints and Conflict Resolution") for a service that several
  * clusters export: written from its text alone, for the tests to compare the planners with. It shares no code with them.
  *
  * Where the KEP leaves a choice, these were made: exports of one second are ordered by the name of their cluster; a port is
@@ -51,7 +51,7 @@ export type ConflictReason = (typeof CONFLICT_REASONS)[number];
 
 export interface OracleImport {
   readonly type: "ClusterSetIP" | "Headless";
-  /** As a set: the KEP orders nothing. */
+  /** As a set: the KEP does not define an order. */
   readonly ports: ReadonlySet<string>;
   readonly sessionAffinity: "None" | "ClientIP";
   readonly affinityTimeout: number | undefined;
@@ -97,7 +97,7 @@ function byPrecedence(a: OracleExport, b: OracleExport): number {
 
 /**
  * "the clusterset service will expose the union of service ports declared on its constituent services": no two of one name
- * ("including unnamed/empty name"), no two of one protocol and number; what is there already stays.
+ * ("including unnamed/empty name"), no two of one protocol and number; existing ones stay.
  */
 function unite(exports: readonly OracleExport[]): readonly OraclePort[] {
   const names = new Set<string>();

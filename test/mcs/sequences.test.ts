@@ -1,6 +1,6 @@
 /**
  * Sequences of changes in clusters: whatever happens, and in whatever order it is seen, everything becomes what
- * KEP-1645 says of the objects that are left.
+ * KEP-1645 requires for the remaining objects.
  */
 
 import * as fc from "fast-check";

@@ -1,4 +1,4 @@
-/** Clusters of a fleet, as they are now, in the oracle's words: what it is asked about, and what it is compared with. */
+/** The present clusters of a fleet in the oracle's terms: its input, and the actual result. */
 
 import { NAMESPACES, SERVICES, type Service } from "@fairlead/kube/api/core/v1/types.ts";
 import { MANAGED_BY_LABEL } from "@fairlead/fleet/api/fairlead.dev/names.ts";
@@ -73,7 +73,7 @@ function readExport(cluster: string, object: ServiceExport, service: Service | u
   };
 }
 
-/** Waits until every member says what the oracle does; fails showing what differs. */
+/** Waits until every member agrees with the oracle; fails with the differences. */
 export async function untilAsJudged(
   fleet: TestFleet,
   given: Given,
@@ -169,7 +169,7 @@ function readImport({ metadata, spec, status }: ServiceImport): OracleImport {
   };
 }
 
-/** What a Service says of traffic, and an import too; a server fills in what is left out. */
+/** The traffic fields of a Service and of an import; a server sets the defaults. */
 function readTraffic(
   spec: NonNullable<ServiceImport["spec"] | Service["spec"]> = {},
 ): Pick<

@@ -130,7 +130,7 @@ describe("the service proxy", () => {
           for (const run of round) run(world);
           await world.settle(proxy);
         }
-        // A change meets whatever was tampered with.
+        // A change also repairs elements that were tampered with.
         world.services.set(dns);
         world.slices.set(dnsSlice("10.244.9.9"));
         await world.settle(proxy);

@@ -10,7 +10,7 @@ import { fixedCredentials, type ClusterConfig } from "@fairlead/kube/config/conf
 import type { KubeClient } from "@fairlead/kube/types.ts";
 
 /**
- * Programs of the tests have the rights that the generated roles give them, and no others; what they ask for is written
+ * Programs of the tests have only the permissions of the generated roles; their requests are written
  * down. A test in which one was refused fails when its fleet is taken down.
  */
 
@@ -54,7 +54,7 @@ export class AccessLog {
   }
 
   /**
-   * Refusals of what was never allowed later: right after it joined a member may come before its rights do.
+   * Rejections of requests that were never allowed later: right after joining, a member may send requests before its permissions exist.
    *
    * @param standing - On a hub: who is a member. What others are refused is what revoking and leaving are for.
    */

@@ -50,7 +50,7 @@ export function testDeps(name: string): RuntimeDeps {
 
 /** Longest wait for anything in these tests. Unit: milliseconds. */
 export const PATIENCE_MS = 20_000;
-/** All members join at once, each with an authority and keys of its own to make: a busy machine needs its time. Unit: milliseconds. */
+/** All members join at once, and each creates an authority and keys, which takes time on a busy machine. Unit: milliseconds. */
 const JOIN_PATIENCE_MS = 45_000;
 
 export async function startCluster(
@@ -203,7 +203,7 @@ export async function startFleet(options: FleetOptions): Promise<TestFleet> {
           timeoutMs: JOIN_PATIENCE_MS,
         },
         testDeps("join"),
-        // Later than what says how far the join has come.
+        // After the reports on the progress of the join.
         AbortSignal.timeout(JOIN_PATIENCE_MS + 5000),
       ),
     ),

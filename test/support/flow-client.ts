@@ -1,6 +1,6 @@
 /**
  * Makes flows for as long as it lives, in a pod: one process, because a program for each flow costs ten times as much as
- * the flow. Prints a line for each: when it began, and what was answered or why nothing was.
+ * the flow. Prints a line for each: when it began, and the answer or the error.
  *
  *   node flow-client.ts URL own|kernel|both
  */
@@ -16,7 +16,7 @@ const PAUSE_MS = 40;
 
 const [url = "", ports = "own"] = process.argv.slice(2);
 
-/** As curl does it: a connection of its own, which the client closes. */
+/** As curl: a separate connection, which the client closes. */
 function answerTo(localPort: number | undefined): Promise<string> {
   const began = performance.now();
   const headers = { accept: "application/json", connection: "keep-alive" };

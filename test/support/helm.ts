@@ -4,14 +4,14 @@ import { exec, type ExecResult } from "@fairlead/base/exec.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import { HELM, OLDER_HELM } from "../../packages/apiserver/test/support.ts";
 
-/** What tests of the charts share: Helm as people run it, and what it renders. */
+/** Shared by tests of the charts: Helm as users run it, and its rendered objects. */
 
 const ROOT = join(import.meta.dirname, "..", "..");
 export const CHARTS = ["fairlead-hub", "fairlead-member"] as const;
 export type Chart = (typeof CHARTS)[number];
 export const chartFolder = (chart: Chart): string => join(ROOT, "charts", chart);
 
-/** Helm 4 and 3, as far as they are here. They differ in how they apply: on the server, and by a patch of their own. */
+/** Helm 4 and 3, if available. Helm 4 applies on the server, Helm 3 by its own patch. */
 export const HELMS = [
   { version: 4, program: HELM },
   { version: 3, program: OLDER_HELM },
@@ -85,7 +85,7 @@ export interface PodSpecOf {
   readonly spec: Readonly<Record<string, unknown>>;
 }
 
-/** The pods that manifests make, whatever makes them. */
+/** The pods of all kinds of workloads in manifests. */
 export function podsOf(manifests: readonly Manifest[]): readonly PodSpecOf[] {
   return manifests.flatMap((it) => {
     if (!["Deployment", "Job", "Pod"].includes(it.kind)) return [];

@@ -18,7 +18,7 @@ import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
 import { aborted, testDeps } from "./fleet.ts";
 
 /**
- * KubeFleet's hub agent as far as members go: a mailbox, rights and orders for each, written as whole objects whenever they
+ * The part of KubeFleet's hub agent for members: a mailbox, permissions and an InternalMemberCluster for each, written as whole objects whenever they
  * are not as it wants them. So it reverts the writes of others there, and `writes` grows.
  */
 
@@ -83,7 +83,7 @@ export class KubeFleet {
     await this.#write(() => this.#client.update(MEMBER_CLUSTERS, { ...member, metadata }));
   }
 
-  /** What differs is replaced: of an object that is there all that the desired one says, and no more of its spec. */
+  /** Replaces differing fields of an existing object by those of the desired one, and its whole spec. */
   async #provide<T extends KubeObject>(
     of: Resource<T>,
     current: T | undefined,
@@ -105,7 +105,7 @@ export class KubeFleet {
     await this.#write(() => this.#client.update(of, object, { fieldManager }));
   }
 
-  /** It does not wait for agents: those of its own have left, and the mailbox ends. */
+  /** It does not wait for agents: its own have left, and the mailbox ends. */
   async #leave(member: MemberCluster, mailbox: Namespace | undefined): Promise<void> {
     if (mailbox === undefined) {
       const metadata = { ...member.metadata, finalizers: [] };

@@ -1,4 +1,4 @@
-/** A whole lab for a test, brought up by the CLI as people do it, with a name and a state folder of its own. */
+/** A whole lab for a test, started by the CLI as users do, with a separate name and state folder. */
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";

@@ -83,7 +83,7 @@ export function shellPod({ namespace: at, name }: Named, script?: string): Manif
   };
 }
 
-/** Flows to a URL as long as the pod lives, from ports of their own, such as the kernel chooses, or both by turns. */
+/** Flows to a URL while the pod runs, from given ports, from ports that the kernel chooses, or from both alternately. */
 export function flowScript(url: string, ports: "own" | "kernel" | "both"): string {
   return `exec ${process.execPath} ${fileURLToPath(new URL("flow-client.ts", import.meta.url))} ${url} ${ports}`;
 }

@@ -53,7 +53,7 @@ async function ask(label: string, type: number = TYPE.A) {
   return exchange(question, { server: address, timeoutMs: 5000, clock: systemClock });
 }
 
-/** What was written before this is in the zone: changes of one kind come in order. */
+/** Waits until earlier writes are in the zone: changes of one kind arrive in order. */
 async function shown(): Promise<void> {
   const marker: TrafficRoute = {
     metadata: { namespace: VIEW_NAMESPACE, name: "marker" },

@@ -24,7 +24,7 @@ export function target(host: number, more: Partial<TrafficTarget> = {}): Traffic
   return { name: `fleet-uid#hello#c${host}`, weight: 1, addresses: [`192.0.2.${host}`], ...more };
 }
 
-/** What every provider does, whatever it is made of. */
+/** The contract of every provider. */
 export function describeProvider(world: () => ProviderWorld): void {
   let count = 0;
   const fresh = (): string => `work-name${++count}`;
