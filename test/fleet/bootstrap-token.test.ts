@@ -145,7 +145,7 @@ describe("a join token", () => {
       (it.status?.conditions ?? []).some((one) => one.type === "Approved"),
     );
     expect(await refusal()).toMatch(
-      /the hub refused the certificate \(fleet-member-a-[0-9a-f]+\): the token with which a joins was used before, and is good for one certificate: "fairlead join a" makes another$/,
+      /the hub refused the certificate \(fleet-member-a-[0-9a-f]+\): the join token of member a was already used, and is valid for one certificate only; run "fairlead join a" to create another$/,
     );
     expect(await secretFields()).not.toHaveProperty("tls.crt");
     expect(await secretFields()).not.toHaveProperty(["next.key"]);

@@ -365,7 +365,7 @@ describe("a service exported to a part of the fleet", () => {
     );
     expect(findCondition(told.status?.conditions, "fairlead.dev/Traffic")).toMatchObject({
       reason: "UnknownMembers",
-      message: "no members of the fleet: stranger",
+      message: "not members of the fleet: stranger",
     });
     await annotate(ns, "b", { "fairlead.dev/export-to": null });
     await untilServedBy(ns, everywhere("a b"));

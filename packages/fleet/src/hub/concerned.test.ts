@@ -93,7 +93,7 @@ async function concerned(cluster: string): Promise<{ services: string[]; slices:
   };
 }
 
-it("concerns a member what it exports, what it imports, what it is named for, and what lies in its mailbox", async () => {
+it("a change of a member affects what it exports, what it imports, what names it, and what is in its mailbox", async () => {
   for (const cluster of ["a", "b"]) seedExport(cluster, "shop/both");
   seedExport("a", "shop/own");
   seedExport("b", "shop/others");

@@ -4,8 +4,8 @@ import { type HubInformers, serviceOfExport, serviceOfImport, serviceOfImported 
 import { reportOf } from "./view.ts";
 
 /**
- * What has to be looked at again where a member came, went, or is trusted with other things. All of it has the member's
- * name in it or lies in its mailbox: what a fleet of hundreds does for a member that joins must not grow with the fleet.
+ * Returns the services to reconcile when a member joins, leaves, or may export other things. All of them name the member
+ * or are in its mailbox: the work for one member that joins must not grow with the fleet.
  */
 export function servicesConcerning(informers: HubInformers, cluster: string): Set<ObjectKey> {
   const mailbox = mailboxOf(cluster);

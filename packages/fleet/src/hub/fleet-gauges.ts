@@ -35,7 +35,7 @@ interface Sample {
   readonly value: number;
 }
 
-/** Counted whenever somebody reads the metrics; gone with the leadership. */
+/** The gauges are computed at each scrape, and removed when leadership ends. */
 export function createFleetGauges(
   fleet: Fleet,
   leases: LeaseTracker,

@@ -27,8 +27,8 @@ export interface HubOptions extends Partial<MembershipOptions> {
    */
   readonly areMembersByNamespace?: boolean;
   /**
-   * Whether KubeFleet's hub agent gives members their mailboxes, rights and orders: it would take back what anyone else
-   * writes there. Default: this program does.
+   * True if KubeFleet's hub agent manages the mailboxes, permissions and InternalMemberClusters of members: it reverts what
+   * others write there. Default: this program manages them.
    */
   readonly isBesideOthers?: boolean;
   /** Undefined: profiles and backends are left to others. */
@@ -53,7 +53,7 @@ export async function startHub(
 ): Promise<Hub> {
   const crds = isBesideOthers ? HUB_NET_CRDS : HUB_CRDS;
   await awaitCrds(client, { crds, fieldManager: HUB_MANAGER, remedy: REMEDY }, deps, signal);
-  // They go by who has a mailbox, which only those who make mailboxes note.
+  // The policies read the owner of a mailbox from its labels, which only the creator of mailboxes sets.
   if (!isBesideOthers && !areMembersByNamespace) await installPolicies(client, deps.log, signal);
   await using stack = new AsyncDisposableStack();
   const informers = createHubInformers(client, { areMembersByNamespace, isBesideOthers }, deps);

@@ -7,7 +7,7 @@ import { systemDeps } from "@fairlead/base/deps.ts";
 import { createHubInformers, currentMembers } from "./informers.ts";
 
 const identity = { kind: "User", name: "x" } as const;
-/** Of what is to be deleted, and stays until somebody lets go. */
+/** Keeps an object that is being deleted. */
 const held = { finalizers: ["test/held"] };
 
 let stop: AbortController;
@@ -46,7 +46,7 @@ describe("a member of the fleet", () => {
     expect(await membersOf(false)).toEqual(["a"]);
   });
 
-  it("or a mailbox alone, where the hub is told so", async () => {
+  it("or only a mailbox, if the hub is configured with areMembersByNamespace", async () => {
     expect(await membersOf(true)).toEqual(["a", "c"]);
   });
 });

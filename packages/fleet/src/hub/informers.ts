@@ -42,8 +42,8 @@ import type { Informer, InformerOptions, KubeClient } from "@fairlead/kube/types
 import { createIdentityInformers, type IdentityInformers } from "./identity/informers.ts";
 
 /**
- * How long what a member no longer says goes on to count: where somebody deleted it by hand, the member says it again at
- * once. An export that is really gone went after its endpoints, so that nobody is sent there meanwhile. Unit: milliseconds.
+ * How long an object that a member no longer has still counts: if it was deleted by hand, the member writes it again at
+ * once. A withdrawn export goes after its endpoints, so no traffic is sent there in this time. Unit: milliseconds.
  */
 const LINGER_MS = 300;
 
@@ -63,7 +63,7 @@ export interface HubInformers extends IdentityInformers {
   readonly imports: Informer<InternalServiceImport>;
   readonly sliceExports: Informer<EndpointSliceExport>;
   readonly sliceImports: Informer<EndpointSliceImport>;
-  /** Whether members are known by what lies in their mailboxes alone, because namespaces cannot be read. */
+  /** Returns true if members are known only by the objects in their mailboxes, because namespaces cannot be read. */
   readonly areMembersByMailbox: () => boolean;
 }
 

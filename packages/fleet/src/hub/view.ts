@@ -7,15 +7,15 @@ import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
 import type { HubInformers } from "./informers.ts";
 
 /**
- * Who reads the view. A member gets copies in its mailbox until it says that it reads the view, so that it moves over
- * without a gap; and again, before it has to stop reading, when it is to be isolated.
+ * Decides which members read the view. A member gets copies in its mailbox until it reports that it reads the view, so that
+ * it moves without a gap; and again, before it has to stop reading, if it becomes isolated.
  */
 
 export function reportOf({ reports }: HubInformers, cluster: string): NamespaceReport | undefined {
   return reports.store.get(objectKey(mailboxOf(cluster), cluster));
 }
 
-/** Agents that report namespaces know all that we add; those of other origin do not. */
+/** Agents that report namespaces know Fairlead's extensions; legacy agents do not. */
 export function isModernMember(informers: HubInformers, cluster: string): boolean {
   return reportOf(informers, cluster) !== undefined;
 }
@@ -29,7 +29,7 @@ export function grantedTo(member: MemberCluster | undefined): string | undefined
   return member?.metadata.annotations?.[GRANTED_CIDRS_ANNOTATION];
 }
 
-/** While there is no view, because somebody deleted it, everybody gets copies. */
+/** While the view is absent, because it was deleted, all members get copies. */
 export function readsView(informers: HubInformers, cluster: string): boolean {
   if (!hasView(informers)) return false;
   if (reportOf(informers, cluster)?.spec.view !== VIEW_NAMESPACE) return false;

@@ -132,7 +132,7 @@ function isVerdictOnly({
   return generation !== undefined && generation === after?.metadata.generation;
 }
 
-/** Whose slices go to others than before: those of clusters that are accepted now, or no longer; undefined: all. */
+/** The mailboxes whose slices change readers: those of clusters that became accepted, or no longer are. Undefined: all. */
 function affectedMailboxes({ before, after }: Change<FleetServiceImport>): ReadonlySet<string> | undefined {
   const claims = [before, after].map((it) => it?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]);
   if (claims[0] !== claims[1]) return undefined;
@@ -156,7 +156,7 @@ async function reconcile(parts: Parts, key: ObjectKey, signal: AbortSignal): Pro
   for (const copy of informers.sliceImports.store.byIndex("name", key))
     if (!wanted.has(copy.metadata.namespace) && !isDeleting(copy))
       await client.delete(ENDPOINT_SLICE_IMPORTS, keyOf(copy), { signal });
-  // Left by hubs of other origin: a mark that the slice was distributed.
+  // A legacy hub leaves a finalizer that marks the slice as distributed.
   for (const it of candidates.filter(isDeleting))
     await removeFinalizer(client, ENDPOINT_SLICE_EXPORTS, it, {
       finalizer: FINALIZERS.endpointSliceExport,

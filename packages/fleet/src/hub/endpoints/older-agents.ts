@@ -36,8 +36,8 @@ import { statusFor } from "../services/traffic.ts";
 import { isModernMember } from "../view.ts";
 
 /**
- * Importers decide themselves whose endpoints they use; agents of other origin cannot, and take all that they are sent.
- * For these the hub decides by the same rules, with no probes of its own.
+ * Importers choose the clusters whose endpoints they use. Legacy agents cannot choose and use all that they receive.
+ * For these the hub chooses by the same rules, without probes.
  */
 
 interface Contest {
@@ -50,7 +50,7 @@ function contestFor(informers: HubInformers, service: ObjectKey, importer: strin
   const visible = exportsOf(informers, service).filter((it) => isFor(it, importer));
   const spec = mergeExports(visible)?.spec;
   if (spec === undefined) return undefined;
-  // Behind the load balancer stand only clusters that agree on the ports.
+  // The load balancer has only endpoints of clusters that agree on the ports.
   const { status } = informers.serviceImports.store.get(service) ?? {};
   const accepted = new Set(status?.clusters?.map((it) => it.cluster));
   const clusters = spec.clusters.filter((it) => accepted.has(it.cluster));
@@ -76,8 +76,8 @@ function exportsOf(informers: HubInformers, service: ObjectKey): ExportedService
 }
 
 /**
- * Which ports of a slice an importer of other origin is sent. What it has stays until it has taken another's: only its
- * finalizer shows that, and it must not be without an endpoint in between.
+ * Selects the ports of a slice that a legacy importer receives. It keeps its slices until it has imported another one,
+ * which only its finalizer shows: it must not be without an endpoint in between.
  */
 export function portsForOlderAgent(
   informers: HubInformers,
@@ -151,7 +151,7 @@ function isTaken({ metadata }: EndpointSliceImport): boolean {
   return metadata.finalizers?.includes(FINALIZERS.endpointSliceImport) === true;
 }
 
-/** Whether an agent of other origin imports a service. */
+/** Returns true if a legacy agent imports the service. */
 export function hasOlderImporter(informers: HubInformers, service: ObjectKey): boolean {
   const { metadata } = informers.serviceImports.store.get(service) ?? {};
   return parseClaims(metadata?.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]).some(

@@ -87,7 +87,7 @@ describe("the endpoints that a member exports", () => {
     expect(planSlice(view({ claims: claim("b"), serviceImport: refused }))).toMatchObject({ mailboxes: [] });
   });
 
-  it("go back to an importer of other origin that is the exporter, because it does not look at its own", () => {
+  it("are returned to a legacy importer that is also the exporter, because it does not read its own slices", () => {
     expect(planSlice(view({ claims: claim("a") }))).toMatchObject({ mailboxes: [] });
     expect(planSlice(view({ claims: claim("a"), isModern: () => false }))).toMatchObject({
       mailboxes: ["fleet-member-a"],
@@ -135,7 +135,7 @@ describe("the endpoints that a member exports", () => {
     expect(pickByName([mine, thief])).toBe(mine);
   });
 
-  it("are sent to agents of other origin as these understand them: ready ones of IPv4", () => {
+  it("are sent to legacy agents without what these cannot handle: only ready IPv4 endpoints", () => {
     expect(forOlderAgents(slice("a").spec, undefined, all)?.endpoints).toEqual([{ addresses: ["10.0.0.1"] }]);
     expect(forOlderAgents({ ...slice("a").spec, addressType: "IPv6" }, undefined, all)).toBeUndefined();
   });

@@ -22,7 +22,7 @@ export interface SliceView {
   readonly claims: readonly Claim[];
   /** Members that asked for the services of the namespace. They see their own endpoints without the hub. */
   readonly reporters: readonly string[];
-  /** Members with a report, whatever is in it: all but agents of other origin. */
+  /** True for members with a NamespaceReport, whatever is in it: all but legacy agents. */
   readonly isModern: (cluster: string) => boolean;
   /** Members that read the view: nothing in it is sent to them again. */
   readonly readsView: (cluster: string) => boolean;
@@ -44,12 +44,13 @@ export type SlicePlan =
       readonly problem: string | undefined;
     };
 
-/** What is wrong with a slice, going by the mailbox it lies in. Undefined when nothing is. */
+/** Returns the fault of a slice, judged by the mailbox that contains it. Undefined if the slice is valid. */
 function findSliceProblem(slice: EndpointSliceExport): string | undefined {
   const owner = clusterOfMailbox(slice.metadata.namespace);
   const { endpointSliceReference: from, ownerServiceReference: service } = slice.spec;
+  if (owner === undefined) return "the namespace is not the namespace of a member";
   if (from.clusterId !== owner)
-    return `it claims to come from cluster ${from.clusterId.slice(0, 63)}, but this is the mailbox of ${owner ?? "nobody"}`;
+    return `it claims to come from cluster ${from.clusterId.slice(0, 63)}, but this is the mailbox of ${owner}`;
   if (from.namespace !== service.namespace) return "slice and Service are in different namespaces";
   return findEndpointProblem(slice.spec);
 }
@@ -84,8 +85,8 @@ function claimantsOf({ claims, serviceImport, isModern }: SliceView, cluster: st
 }
 
 /**
- * What an agent of other origin can be sent: it takes every endpoint for ready, knows IPv4 only, gives a port of the
- * import all that has its name, and knows no clusters that come later. Undefined: nothing.
+ * Returns the part of a slice that a legacy agent can handle: such an agent treats every endpoint as ready, knows only
+ * IPv4, matches ports of the import by name, and knows no clusters that export later. Undefined: nothing.
  *
  * @param exposed - The ports of the cluster that are imported, where not all are.
  * @param serves - Which of the cluster's ports it is to use.
@@ -105,8 +106,8 @@ export function forOlderAgents(
 }
 
 /**
- * Whose slice a name belongs to, where several mailboxes hold one of that name: the one whose contents the name is
- * derived from, which no other can be; among agents that draw names by chance, the first.
+ * Picks the owner of a name if several mailboxes have a slice of that name: the slice whose contents the name is derived
+ * from, which at most one is; among agents that generate random names, the oldest.
  */
 export function pickByName(candidates: readonly EndpointSliceExport[]): EndpointSliceExport | undefined {
   return candidates.toSorted(

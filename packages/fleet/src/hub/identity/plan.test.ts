@@ -56,7 +56,7 @@ function account(usedBy?: string): ServiceAccount {
 }
 
 describe("a request for a certificate", () => {
-  it("of who joins is approved once: the token is for this request from then on", () => {
+  it("of a joining member is approved once: from then on the token is valid for this request only", () => {
     const known = { member: member(), account: account() };
     expect(planVerdict(asked(), known)).toMatchObject({ kind: "approve", account: known.account });
     expect(planVerdict(asked(), { member: member(), account: account("request-1") }).kind).toBe("approve");
@@ -80,11 +80,11 @@ describe("a request for a certificate", () => {
     ["another member's identity", { by: "fleet:member:west" }, "RequesterNotAllowed"],
     ["a member's identity, asked for by an administrator", { by: "kubernetes-admin" }, "RequesterNotAllowed"],
     ["what another cluster's token may ask for", { by: bootstrapUser("west") }, "RequesterNotAllowed"],
-    ["a token of an account that was made anew", { uid: "account-0" }, "TokenUnknown"],
-    ["a member that is none", { commonName: "fleet:member:north" }, "MemberUnknown"],
+    ["a token of an account that was recreated", { uid: "account-0" }, "TokenUnknown"],
+    ["a member that does not exist", { commonName: "fleet:member:north" }, "MemberUnknown"],
     ["a later generation", { commonName: "fleet:member:east:2" }, "IdentityRevoked"],
     ["an identity spelt otherwise", { commonName: "fleet:member:east:1" }, "SubjectNotAllowed"],
-    ["nobody's identity", { commonName: "admin" }, "SubjectNotAllowed"],
+    ["an identity that is not a member's", { commonName: "admin" }, "SubjectNotAllowed"],
     ["more groups", { organizations: [MEMBERS_GROUP, "system:masters"] }, "SubjectNotAllowed"],
     ["no group", { organizations: [] }, "SubjectNotAllowed"],
     ["a server's use", { usages: ["client auth", "server auth"] }, "UseNotAllowed"],
@@ -96,7 +96,7 @@ describe("a request for a certificate", () => {
     expect(verdict).toMatchObject({ kind: "deny", reason });
   });
 
-  it("is denied for a key of a curve that nobody vouches for", () => {
+  it("is denied for a key of a curve that is not on the list", () => {
     const { privateKey } = generateKeyPairSync("ec", { namedCurve: "secp256k1" });
     const odd = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
     const verdict = planVerdict(asked({ key: odd }), { member: member(), account: account() });
@@ -151,7 +151,7 @@ describe("a request that was answered", () => {
     expect(requestEndsMs(answered("Approved"), kept)).toBeUndefined();
   });
 
-  it("stays where it is no member's", () => {
+  it("stays if it is not a member's", () => {
     const others = { commonName: "jane", organizations: [], by: "jane" };
     expect(requestEndsMs(answered("Denied", {}, others), kept)).toBeUndefined();
   });

@@ -17,7 +17,7 @@ import { type CertificateRequest, parseCertificateRequest } from "@fairlead/base
 /** Which requests for certificates the hub approves: a member's own, for exactly its present identity. */
 
 export type Verdict =
-  /** Somebody else's affair. */
+  /** The request concerns no member. */
   | { readonly kind: "ignore" }
   | { readonly kind: "deny"; readonly reason: string; readonly message: string }
   /** `account`: whose token it was asked with, which is good for this request alone. */
@@ -37,7 +37,7 @@ export function memberAskedFor({ spec }: CertificateSigningRequest): string | un
 
 type Spec = CertificateSigningRequest["spec"];
 
-/** What a request is told, as far as one rule sees. */
+/** The reason why one rule denies a request. Undefined if it does not. */
 type Objection = { readonly reason: string; readonly message: string } | undefined;
 
 export function planVerdict(asked: CertificateSigningRequest, known: Known): Verdict {
@@ -45,7 +45,11 @@ export function planVerdict(asked: CertificateSigningRequest, known: Known): Ver
   const request = readRequest(spec);
   if (!isOurs(spec, request)) return { kind: "ignore" };
   if (request === undefined)
-    return { kind: "deny", reason: "RequestUnreadable", message: "the request is no PKCS #10" };
+    return {
+      kind: "deny",
+      reason: "RequestUnreadable",
+      message: "spec.request is not a PKCS #10 certificate request",
+    };
   const objection =
     checkSubject(request, known) ??
     checkUse(spec) ??
@@ -67,7 +71,7 @@ function readRequest(spec: Spec): CertificateRequest | undefined {
   }
 }
 
-/** Asked by one of ours, or for one of ours. */
+/** Returns true if the requester, or the subject of the request, is a member or is joining. */
 function isOurs({ username = "" }: Spec, request: CertificateRequest | undefined): boolean {
   return (
     isMemberUserLike(username) ||
@@ -81,7 +85,8 @@ function checkSubject(request: CertificateRequest, known: Known): Objection {
   const { commonName, organizations, subject } = request;
   const deny = (message: string): Objection => ({ reason: "SubjectNotAllowed", message });
   const identity = parseMemberUser(commonName);
-  if (identity === undefined) return deny(`the common name ${JSON.stringify(commonName)} is no member's`);
+  if (identity === undefined)
+    return deny(`common name ${JSON.stringify(commonName)} is not the identity of a member`);
   if (!sameJson(organizations, [MEMBERS_GROUP]) || subject.length !== 2)
     return deny(`the subject must be the common name and the organization ${MEMBERS_GROUP}, nothing else`);
   const { dnsNames, ipAddresses, emails, uris, hasOtherNames } = request;
@@ -114,7 +119,7 @@ const MIN_RSA_BITS = 2048;
 
 function checkKey({ publicKey }: CertificateRequest): Objection {
   const key = readKey(publicKey);
-  if (key === undefined) return { reason: "KeyNotAllowed", message: "the key is of no kind that is known" };
+  if (key === undefined) return { reason: "KeyNotAllowed", message: "unsupported key type" };
   const { namedCurve, modulusLength = 0 } = key.asymmetricKeyDetails ?? {};
   const isGood =
     key.asymmetricKeyType === "ed25519" ||
@@ -124,7 +129,7 @@ function checkKey({ publicKey }: CertificateRequest): Objection {
   const found = `${key.asymmetricKeyType ?? "unknown"} ${namedCurve ?? modulusLength}`;
   return {
     reason: "KeyNotAllowed",
-    message: `the key is ${found}: EC P-256 to P-521, Ed25519 or RSA from ${MIN_RSA_BITS} bits is asked for`,
+    message: `unsupported key ${found}: must be EC P-256 to P-521, Ed25519, or RSA of at least ${MIN_RSA_BITS} bits`,
   };
 }
 
@@ -136,7 +141,7 @@ function readKey(publicKey: CertificateRequest["publicKey"]): KeyObject | undefi
   }
 }
 
-/** The API server says who asks; it is not for the request to say. */
+/** Reads the requester from spec.username, which the API server sets, not from the request itself. */
 function checkRequester(
   { metadata, spec }: CertificateSigningRequest,
   { commonName }: CertificateRequest,
@@ -147,32 +152,32 @@ function checkRequester(
   if (spec.username !== bootstrapUser(cluster))
     return {
       reason: "RequesterNotAllowed",
-      message: `asked by ${spec.username}, who is neither ${commonName} nor has the token with which ${cluster} joins`,
+      message: `requester ${spec.username} is neither ${commonName} nor the join ServiceAccount of member ${cluster}`,
     };
   const { account } = known;
   if (account?.metadata.uid === undefined || account.metadata.uid !== spec.uid)
     return {
       reason: "TokenUnknown",
-      message: `the token with which ${cluster} joins is no longer good: "fairlead join ${cluster}" makes another`,
+      message: `the join token of member ${cluster} is no longer valid; run "fairlead join ${cluster}" to create another`,
     };
   const usedBy = account.metadata.annotations?.[USED_BY_ANNOTATION];
   if (usedBy === undefined || usedBy === metadata.uid) return undefined;
   return {
     reason: "TokenUsed",
-    message: `the token with which ${cluster} joins was used before, and is good for one certificate: "fairlead join ${cluster}" makes another`,
+    message: `the join token of member ${cluster} was already used, and is valid for one certificate only; run "fairlead join ${cluster}" to create another`,
   };
 }
 
-/** Whether a request has been answered, by anybody. */
+/** Returns true if the request is approved, denied or failed. */
 export function isDecided({ status }: CertificateSigningRequest): boolean {
   return status?.conditions?.some((it) => it.type === "Approved" || it.type === "Denied") === true;
 }
 
 /**
- * Until when a request of a member's may stay, once nothing more will come of it. A kube-controller-manager clears requests
- * away by the same rule; a hub may have none.
+ * Returns when a finished request of a member is deleted. kube-controller-manager deletes requests by the same rule, but
+ * a hub may run without one.
  *
- * @returns Unit: milliseconds since the Unix epoch. Undefined: somebody else's affair, or not finished.
+ * @returns Unit: milliseconds since the Unix epoch. Undefined if the request concerns no member, or is not finished.
  */
 export function requestEndsMs(
   { metadata, spec, status }: CertificateSigningRequest,

@@ -47,8 +47,8 @@ interface Parts {
 }
 
 /**
- * Approves or denies what members ask certificates for, and takes away what they joined with once it was used or is
- * old, and requests that are finished. Keys are those of the requests, and of the accounts to join with.
+ * Approves or denies the certificate requests of members, and deletes join ServiceAccounts that are used or old, and
+ * finished requests. Keys are those of the requests, and of the join ServiceAccounts.
  */
 export function createIdentity(parts: Parts): Controller {
   const { informers, deps } = parts;
@@ -88,7 +88,7 @@ class Identity {
     const asked = informers.signingRequests.store.get(key);
     if (asked === undefined) return;
     if (isDecided(asked)) return this.#clear(asked, signal);
-    // What is decided here cannot be taken back: it is read from the server, not from a watch that may lag behind.
+    // A decision cannot be reverted: read from the server, because a watch may lag.
     const verdict = planVerdict(asked, await this.#known(asked, signal));
     if (verdict.kind === "ignore") return;
     if (verdict.kind === "approve" && verdict.account !== undefined)
@@ -104,7 +104,7 @@ class Identity {
     else deps.log.warn("denied a certificate", { ...fields, reason: verdict.reason });
   }
 
-  /** Whoever waits for the certificate cannot read this program's log. */
+  /** Records an Event, because the requester cannot read the log of this program. */
   #tellRefusal(asked: CertificateSigningRequest, why: string): void {
     this.#parts.events.record(CERTIFICATE_SIGNING_REQUESTS, asked, {
       type: "Warning",
@@ -113,7 +113,7 @@ class Identity {
     });
   }
 
-  /** What is finished is kept for people to read, and no longer. */
+  /** Deletes a finished request after a time in which people can read it. */
   async #clear(asked: CertificateSigningRequest, signal: AbortSignal): Promise<ReconcileResult | void> {
     const { client, deps } = this.#parts;
     const endsMs = requestEndsMs(asked, KEPT_MS);
@@ -125,7 +125,7 @@ class Identity {
       signal,
       ...defined({ uid }),
     });
-    deps.log.debug("cleared away a finished request", { request: asked.metadata.name });
+    deps.log.debug("deleted a finished request", { request: asked.metadata.name });
   }
 
   async #known(asked: CertificateSigningRequest, signal: AbortSignal): Promise<Known> {
@@ -152,7 +152,7 @@ class Identity {
     if (leftMs > 0) return { requeueAfterMs: leftMs };
     const { uid } = account.metadata;
     await client.delete(SERVICE_ACCOUNTS, key, { signal, ...defined({ uid }) });
-    deps.log.info("took away what a member joined with", { account: account.metadata.name });
+    deps.log.info("deleted the join ServiceAccount of a member", { account: account.metadata.name });
   }
 
   #issuedAtMs(account: ServiceAccount): number | undefined {
@@ -203,7 +203,7 @@ async function answer(
       { subresource: "approval", signal },
     );
   } catch (error) {
-    // Gone, or answered by somebody else: what comes next is in the watch.
+    // Deleted, or decided by another client: the watch reports it.
     if (!hasCode(error, "API_NOT_FOUND")) throw error;
   }
 }

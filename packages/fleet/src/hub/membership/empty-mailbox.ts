@@ -15,8 +15,8 @@ import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { HubInformers } from "../informers.ts";
 
 /**
- * Deletes what lies in a mailbox, whoever put a finalizer on it: nobody is left to take it off. Namespace deletion alone
- * would wait for them for ever.
+ * Deletes all objects in a mailbox, with their finalizers: no client is left to remove these, and the deletion of the
+ * namespace alone would wait for them forever.
  */
 export async function emptyMailbox(
   at: { readonly client: KubeClient; readonly informers: HubInformers; readonly mailbox: string },

@@ -77,5 +77,6 @@ async function releaseImports(
       }
     }),
   );
-  if (held.length > 0) deps.log.warn("took imports from a member that did not let go", { mailbox });
+  if (held.length > 0)
+    deps.log.warn("removed the import finalizers of a member that did not withdraw in time", { mailbox });
 }

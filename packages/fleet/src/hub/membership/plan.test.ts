@@ -17,7 +17,7 @@ const agents = (...said: ("True" | "False" | undefined)[]): AgentStatus[] =>
 const alive = { liveness: "alive", leaseSeconds: 5 } as const;
 
 describe("what a member gets on the hub", () => {
-  it("lets its account renew its own token, and nobody else's", () => {
+  it("lets its account renew its own token only", () => {
     const rule = planRole(member(account)).rules?.find((it) =>
       it.resources?.includes("serviceaccounts/token"),
     );
@@ -48,7 +48,7 @@ describe("what a member gets on the hub", () => {
     ]);
   });
 
-  it("tells it of suspects, but never of itself", () => {
+  it("names the suspects to it, but never itself", () => {
     const suspects = ["east", "west"].map((cluster) => ({ cluster, since: "2026-01-01T00:00:00Z" }));
     expect(
       planOrders(member(account), { state: "Join", leaseSeconds: 5, suspects, drained: [], view: undefined })
@@ -69,7 +69,7 @@ describe("what a member gets on the hub", () => {
     expect(alone.spec).not.toHaveProperty("suspects");
   });
 
-  it("tells it of all that are drained, itself included", () => {
+  it("names all drained members to it, including itself", () => {
     const drained = drainedMembers([
       annotated("west", { "fairlead.dev/drain": "hard" }),
       annotated("north", { "fairlead.dev/drain": "yes" }),

@@ -126,11 +126,11 @@ export interface Orders {
   readonly state: "Join" | "Leave";
   /** Unit: seconds. */
   readonly leaseSeconds: number;
-  /** All suspects of the fleet, sorted. A member is never told of itself. */
+  /** All suspects of the fleet, sorted. Those for a member leave it out. */
   readonly suspects: readonly SuspectCluster[];
-  /** All drained members, sorted. A member is told of itself, too. */
+  /** All drained members, sorted. Those for a member include it. */
   readonly drained: readonly DrainedCluster[];
-  /** Namespace to read beside the mailbox; undefined: none. */
+  /** The namespace to read in addition to the mailbox. Undefined if the member reads no other. */
   readonly view: string | undefined;
 }
 
@@ -189,7 +189,7 @@ function bounded({ metadata: { name, annotations } }: MemberCluster): NewConditi
     type: ADDRESSES_BOUNDED,
     status: "False",
     reason: "NoNetworksGranted",
-    message: `endpoints may have any address: say which its pods and nodes have, kubectl annotate membercluster ${name} ${GRANTED_CIDRS_ANNOTATION}=NETWORKS`,
+    message: `endpoints may have any address; to allow only the networks of its pods and nodes, run kubectl annotate membercluster ${name} ${GRANTED_CIDRS_ANNOTATION}=NETWORKS`,
   };
 }
 

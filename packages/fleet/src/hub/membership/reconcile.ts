@@ -119,7 +119,7 @@ class Membership {
     this.#leases = parts.leases;
   }
 
-  /** A hub that begins goes on with the suspects of the one before. */
+  /** Takes over the suspects of the previous leader. */
   inherit(member: MemberCluster | undefined): void {
     const lost = member?.status?.conditions?.find((it) => it.type === "Healthy");
     if (member === undefined || lost?.status !== "False") return;
@@ -163,7 +163,7 @@ class Membership {
     await this.#order(member, "Join", signal);
   }
 
-  /** Only where there is none: what people made of it stays. */
+  /** Creates it only if it is absent: later changes by users stay. */
   async #limit(member: MemberCluster, signal: AbortSignal): Promise<void> {
     const { client, informers } = this.#parts;
     const wanted = planQuota(member);
@@ -263,7 +263,7 @@ class Membership {
     deps.log.info("a member left", { member: cluster });
   }
 
-  /** @returns How much longer. Unit: milliseconds. 0 when nobody has to be waited for. */
+  /** @returns How much longer to wait for the agents. Unit: milliseconds. 0 if there is nothing to wait for. */
   #waitForAgents(member: MemberCluster, orders: InternalMemberCluster | undefined): number {
     const { client, deps, options } = this.#parts;
     if (haveAgentsLeft(orders?.status?.agentStatus ?? [])) return 0;

@@ -18,7 +18,7 @@ import { type HubInformers } from "../informers.ts";
 import { isIsolated, isMailboxFilled, reportOf } from "../view.ts";
 import { labelsOf, subjectOf } from "./plan.ts";
 
-/** The namespace that all members read, and who may: the hub alone writes in it. */
+/** The namespace that all members read, and their permissions in it. Only the hub writes there. */
 
 const READER_ROLE = "fleet-view-reader";
 const LABELS = { [FLEET_RESOURCE_LABEL]: "true" };
@@ -34,7 +34,7 @@ function planViewRole(): Applied<Role> {
   };
 }
 
-/** One for each member: none has to be changed when another joins or leaves. */
+/** One binding for each member: the other bindings stay as they are when a member joins or leaves. */
 function planViewBinding(member: MemberCluster): Applied<RoleBinding> {
   return {
     metadata: { name: bindingOf(member.metadata.name), namespace: VIEW_NAMESPACE, labels: labelsOf(member) },
@@ -54,8 +54,8 @@ export function readerOf({ before, after }: Change<RoleBinding>): ObjectKey[] {
 }
 
 /**
- * What a member's orders say of the view. Agents of other origin, which report no namespaces, are not told of it. One that
- * is isolated while it reads goes on until its mailbox has everything.
+ * Returns `spec.view` of a member's InternalMemberCluster. Legacy agents, which report no namespaces, do not get one.
+ * A member that is isolated while it reads the view keeps it until its mailbox has everything.
  */
 export function viewFor(
   informers: HubInformers,

@@ -78,7 +78,7 @@ export function isMemberChanged({ before, after }: Change<MemberCluster>): boole
   return was !== is || isIsolated(before) !== isIsolated(after) || grantedTo(before) !== grantedTo(after);
 }
 
-/** Whose mailbox came, went or is going: with it a member that has no MemberCluster. */
+/** The member whose mailbox was created, deleted or is terminating: it may be a member without a MemberCluster. */
 export function changedMailbox({ key, before, after }: Change<Namespace>): string | undefined {
   const [was, is] = [before, after].map((it) => it !== undefined && !isDeleting(it));
   return was === is ? undefined : clusterOfMailbox(key);

@@ -70,7 +70,7 @@ describe("what the hub makes of the exports of a service", () => {
     expect(both.audiences.everyone?.clusters.map((it) => it.cluster)).toEqual(["a", "b"]);
   });
 
-  it("A8: tells nobody what is in an export that is not for its cluster, but that it is there", () => {
+  it("A8: reports to an exporter that another export exists that is not for its cluster, but not its contents", () => {
     const hidden = exported("a", 81, { exportTo: ["c"], affinity: "local" });
     const messages = (of: ReturnType<typeof plan>, cluster: string): string =>
       of.verdicts
@@ -114,7 +114,7 @@ describe("what the hub makes of the exports of a service", () => {
     expect(conflict).toBe("multicluster.x-k8s.io/Conflict=True:PortConflict,TypeConflict");
   });
 
-  it("forgets exports that are being deleted, and services that nobody exports", () => {
+  it("ignores exports that are being deleted, and services without exports", () => {
     const leaving = exported("a");
     leaving.metadata.deletionTimestamp = "2026-01-01T00:00:00Z";
     expect(plan([leaving])).toMatchObject({
@@ -125,8 +125,8 @@ describe("what the hub makes of the exports of a service", () => {
   });
 
   it.each([
-    ["lies in no mailbox", "work", reference("a")],
-    ["lies in the mailbox of nobody", "fleet-member-z", reference("z")],
+    ["is not in a mailbox", "work", reference("a")],
+    ["is in a mailbox without a member", "fleet-member-z", reference("z")],
     ["claims to come from elsewhere", "fleet-member-b", reference("a")],
     ["is of a reserved namespace", "fleet-member-a", reference("a", { namespace: "fleet-member-b" })],
     ["is of fleet-system", "fleet-member-a", reference("a", { namespace: "fleet-system" })],
@@ -145,7 +145,7 @@ describe("who imports a service through the fleet door", () => {
   const early = asked("b", "2026-01-01T00:00:00Z");
   const late = asked("c", "2026-01-02T00:00:00Z");
 
-  it("is one member: the first that asked, until it lets go", () => {
+  it("is one member: the first that asked, until it releases the import", () => {
     const first = plan([exported("a")], [late, early]);
     expect(first.claims[0]?.cluster).toBe("b");
     expect(first.answers.map((it) => [it.object.metadata.namespace, it.holdsClaim])).toEqual([
@@ -163,14 +163,14 @@ describe("who imports a service through the fleet door", () => {
     ).toBe("c");
   });
 
-  it("is nobody for a headless service, or one that nobody exports", () => {
+  it("does not exist for a headless service, or for a service without exports", () => {
     expect(plan([exported("a", 80, { headless: true })], [early]).claims).toEqual([]);
     const none = plan([], [early]);
     expect(none.claims).toEqual([]);
     expect(none.answers[0]?.status).toEqual({ message: "no cluster exports work/hello" });
   });
 
-  it("A9: is nobody whom the namespace does not allow, so that who may not import keeps no other from it", () => {
+  it("A9: is never a member that may not import from the namespace, so that it does not block another", () => {
     const allowed = planService({
       exports: [exported("a")],
       imports: [early, late],

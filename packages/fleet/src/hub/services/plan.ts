@@ -55,7 +55,7 @@ export interface ServicePlan {
   readonly ages: Ages;
   /** For the view, and for ImportedServices in mailboxes. */
   readonly audiences: Audiences;
-  /** For the exports, one entry each. A type of ours that is not in it is taken away. */
+  /** For the exports, one entry each. A condition type of Fairlead that is not in it is removed. */
   readonly verdicts: readonly {
     readonly object: InternalServiceExport;
     readonly conditions: readonly NewCondition[];
@@ -68,7 +68,7 @@ export interface ServicePlan {
   }[];
 }
 
-/** By whom exports of a namespace are taken. */
+/** The members whose exports of a namespace are accepted. */
 export interface Exporters {
   readonly members: Members;
   /** Undefined: every member. */
@@ -76,16 +76,16 @@ export interface Exporters {
 }
 
 /**
- * What is wrong with an export, going by the namespace that it lies in: that is all the hub trusts. Undefined when
- * nothing is.
+ * Returns the fault of an export, judged by its namespace, which is all that the hub trusts. Undefined if the export is
+ * valid.
  */
 export function findExportProblem(
   object: InternalServiceExport,
   { members, exporters }: Exporters,
 ): string | undefined {
   const owner = clusterOfMailbox(object.metadata.namespace);
-  if (owner === undefined || !members.has(owner)) return "its namespace belongs to no member";
-  if (object.spec === undefined) return "it says nothing";
+  if (owner === undefined || !members.has(owner)) return "the namespace is not the namespace of a member";
+  if (object.spec === undefined) return "spec.serviceReference is missing";
   const reference = object.spec.serviceReference;
   if (reference.clusterId !== owner)
     return `it claims to come from cluster ${reference.clusterId.slice(0, 63)}, but this is the mailbox of ${owner}`;
@@ -121,7 +121,7 @@ export function planService(view: ServiceView): ServicePlan {
     verdicts: present.map((object) => {
       const problem = refused.get(object);
       const model = accepted.get(object);
-      // Who may not import an export is not told what is in it.
+      // A member that may not import an export does not learn its contents.
       const merged =
         model !== undefined && offered.some((it) => !isFor(it, model.cluster))
           ? mergeExports(offered, (it) => isFor(it, model.cluster))
@@ -171,7 +171,7 @@ function sortOut(exports: readonly InternalServiceExport[], allowed: Exporters):
     const problem = findExportProblem(object, allowed);
     const model = readExport(object);
     if (problem !== undefined || model === undefined) {
-      refused.set(object, problem ?? "it says nothing");
+      refused.set(object, problem ?? "spec.serviceReference is missing");
       continue;
     }
     const other = byCluster.get(model.cluster);
@@ -184,7 +184,7 @@ function sortOut(exports: readonly InternalServiceExport[], allowed: Exporters):
   return { accepted, refused };
 }
 
-/** Why a member that asks for a service gets nothing. Agents of other origin do not read it, and see an empty answer. */
+/** Explains why a member that asks for a service gets nothing. Legacy agents do not read it, and see an empty answer. */
 function explainWait(
   { spec }: InternalServiceImport,
   status: FleetServiceImportStatus | undefined,
@@ -207,7 +207,7 @@ function planClaimsFor(view: ServiceView): Claim[] {
     const cluster = clusterOfMailbox(it.metadata.namespace);
     if (cluster === undefined || it.metadata.deletionTimestamp !== undefined || !view.members.has(cluster))
       return [];
-    // Who may not import must not keep others from it either.
+    // A member that may not import must not block others.
     if (view.allowed?.includes(cluster) === false) return [];
     const since = it.metadata.creationTimestamp ?? "";
     return [{ mailbox: it.metadata.namespace ?? "", cluster, since, isShared: it.spec.shared === true }];

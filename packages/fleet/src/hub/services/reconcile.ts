@@ -47,18 +47,18 @@ export interface ServicesDeps {
 
 const OUR_CONDITIONS = new Set(["Conflict", MCS_CONFLICT, ACCEPTED, TRAFFIC]);
 
-/** Who may import the services of a namespace. */
+/** The members that may import the services of a namespace. */
 export function allowedIn(informers: HubInformers, namespace: string): readonly string[] | undefined {
   return allowedImporters(informers.namespaces.store.get(objectKey(undefined, namespace)));
 }
 
-/** Whose exports of a namespace count. */
+/** The members whose exports of a namespace count. */
 export function exportersIn(informers: HubInformers, namespace: string): Exporters {
   const object = informers.namespaces.store.get(objectKey(undefined, namespace));
   return { members: currentMembers(informers), exporters: allowedExporters(object) };
 }
 
-/** One pass for one service, "namespace/name": reads all that is said of it, decides, writes what differs. */
+/** Reconciles one service, "namespace/name": reads its exports and imports, plans, and writes what differs. */
 export function serviceReconciler(parts: ServicesDeps) {
   return async function reconcile(key: ObjectKey, signal: AbortSignal): Promise<void> {
     const { informers } = parts;
@@ -108,7 +108,7 @@ class Pass {
       return;
     }
     if (current !== undefined && isDeleting(current)) {
-      // Someone deleted it although the service is exported: let it go, the next pass makes a new one.
+      // It was deleted although the service is exported: release it, the next reconcile creates it again.
       await this.#writeClaims(current, []);
       return;
     }
@@ -145,8 +145,10 @@ class Pass {
       return created;
     } catch (error) {
       if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
-      // Made a moment ago: the next pass has it in its store.
-      throw new FleetError("API_CONFLICT", `ServiceImport ${this.#key} was made meanwhile`, { cause: error });
+      // Just created: the next reconcile finds it in the store.
+      throw new FleetError("API_CONFLICT", `ServiceImport ${this.#key} was created concurrently`, {
+        cause: error,
+      });
     }
   }
 
@@ -208,7 +210,7 @@ class Pass {
         clock: deps.clock,
         signal,
       });
-    // Agents and hubs of other origin leave a finalizer; ours needs none, because it acts on what is there.
+    // Legacy agents and hubs leave a finalizer. Fairlead needs none, because it is level-driven.
     for (const object of informers.exports.store.byIndex("service", this.#key))
       if (isDeleting(object))
         await removeFinalizer(client, INTERNAL_SERVICE_EXPORTS, object, {
@@ -297,7 +299,7 @@ function meta(object: { metadata: { namespace?: string; name: string } }): {
   return { namespace: object.metadata.namespace ?? "", name: object.metadata.name };
 }
 
-/** Gone meanwhile: its deletion brings the service here again. */
+/** The object was deleted concurrently: the watch event of its deletion enqueues the service again. */
 function ignoreNotFound(error: unknown): void {
   if (!hasCode(error, "API_NOT_FOUND")) throw error;
 }

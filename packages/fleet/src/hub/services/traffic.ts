@@ -6,7 +6,7 @@ import { TRAFFIC } from "#api/fairlead.dev/names.ts";
 import type { Condition } from "@fairlead/kube/api/meta/types.ts";
 import type { FleetServiceImportStatus } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 
-/** What exports are told of how they asked to be shared out. Pure. */
+/** Conditions on exports that report how their traffic settings apply. Pure. */
 
 export interface TrafficFacts {
   /** Undefined where exports agree. */
@@ -14,7 +14,7 @@ export interface TrafficFacts {
   readonly members: Members;
 }
 
-/** Nothing where nothing is wrong: the member says what holds. */
+/** Empty if nothing is wrong: the member reports the settings that apply. */
 export function trafficVerdict(
   model: ExportedService,
   { affinityConflict, members }: TrafficFacts,
@@ -23,7 +23,7 @@ export function trafficVerdict(
   const wrong = [
     ...(strangers.length === 0
       ? []
-      : [{ reason: "UnknownMembers", message: `no members of the fleet: ${strangers.join(", ")}` }]),
+      : [{ reason: "UnknownMembers", message: `not members of the fleet: ${strangers.join(", ")}` }]),
     ...(model.affinity === undefined || affinityConflict === undefined
       ? []
       : [{ reason: "AffinityConflict", message: affinityConflict }]),
@@ -49,7 +49,7 @@ export function statusFor(
   if (!knowsFamilies) return own;
   const accepted = new Set(own.clusters?.map((it) => it.cluster));
   const ordered = models.filter((it) => accepted.has(it.cluster)).toSorted(byAge);
-  // Exports of agents of other origin say nothing of families, and are of IPv4.
+  // Exports of legacy agents do not name IP families, and are IPv4.
   const said = commonFamilies(
     ordered.map((it) => (it.ipFamilies.length > 0 ? it : { ...it, ipFamilies: ["IPv4"] })),
   );

@@ -58,7 +58,7 @@ export function createTrafficManager(
         ),
       concurrency: 8,
       sources: [
-        // Whoever waits for the same name looks again, too.
+        // Profiles that wait for the same name are enqueued, too.
         watching(traffic.profiles, ({ key, before, after }) => {
           if (after === undefined) gauges.forget("profile", key);
           return [key, ...ofLabel(labelOf((after ?? before) as NonNullable<typeof after>))];

@@ -6,7 +6,7 @@ import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 /** When the conditions of profiles and backends were written last, under the names that existing dashboards show. */
 export interface StatusGauges {
   note(kind: "profile" | "backend", object: KubeObject, condition: Condition): void;
-  /** Takes away what was said of an object that is gone. */
+  /** Removes the series of an object that is deleted. */
   forget(kind: "profile" | "backend", key: ObjectKey): void;
 }
 

@@ -11,7 +11,7 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { Informer, KubeClient } from "@fairlead/kube/types.ts";
 import { labelOf } from "./profile.ts";
 
-/** What the traffic manager watches beside what the hub's other controllers do. */
+/** Informers of the traffic manager, in addition to those of the hub's other controllers. */
 export interface TrafficInformers {
   readonly profiles: Informer<TrafficManagerProfile>;
   readonly backends: Informer<TrafficManagerBackend>;
@@ -35,7 +35,7 @@ export function createTrafficInformers(client: KubeClient, deps: RuntimeDeps): T
   };
 }
 
-/** Both lie in the backend's own namespace. */
+/** The profile is in the namespace of the backend. */
 export function profileOf({ metadata, spec }: TrafficManagerBackend): ObjectKey {
   return objectKey(metadata.namespace, spec.profile.name);
 }

@@ -66,7 +66,7 @@ describe("weights of endpoints", () => {
       expect(weights({ ...of, exports: () => exports })).toEqual([75, 25]);
   });
 
-  it("count 1 where nobody gave any", () => {
+  it("default to 1", () => {
     expect(weights(view({ a: PUBLIC, b: PUBLIC }, { backends: [backend(undefined)] }))).toEqual([1, 1]);
   });
 
@@ -146,7 +146,7 @@ describe("a backend", () => {
       "reports the resource",
     ],
     [
-      "with an address that is no host's",
+      "with an address that is not a host address",
       { type: "LoadBalancer", loadBalancerIngress: [{ ip: "169.254.169.254" }] },
       "no address yet",
     ],
@@ -155,7 +155,7 @@ describe("a backend", () => {
       { type: "LoadBalancer", loadBalancerIngress: [{ hostname: "hub.localhost" }] },
       "no address yet",
     ],
-  ])("tells of the first export %s, and keeps the others", (_, facts, why) => {
+  ])("reports the first export %s, and keeps the others", (_, facts, why) => {
     const plan = planOne(view({ b: facts, c: facts, d: PUBLIC }));
     expect(plan.accepted).toMatchObject({ status: "False", reason: "Invalid" });
     expect(plan.accepted.message).toMatch(/^2 service\(s\).*from b: /);
@@ -220,7 +220,7 @@ describe("who serves first", () => {
   });
 
   it.each(["-1", "1001", "first", "1.5"])(
-    "counts 0 where the annotation says %s, and the backend is told",
+    "counts 0 if the annotation is %s, and the condition of the backend reports it",
     (text) => {
       const metadata = { ...backend(1).metadata, annotations: { "fairlead.dev/priority": text } };
       const plan = planOne(view({ a: PUBLIC }, { backends: [{ ...backend(1), metadata }] }));

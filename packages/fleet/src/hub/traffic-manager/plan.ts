@@ -18,7 +18,7 @@ import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { isEndpointAddress } from "@fairlead/base/netaddr/special.ts";
 import { formatAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 
-/** Which endpoints a profile has, and what its backends are told. Pure. */
+/** Computes the endpoints of a profile, and the conditions of its backends. Pure. */
 
 export interface BackendsView {
   readonly backends: readonly TrafficManagerBackend[];
@@ -131,7 +131,7 @@ function findProblem(
 /** Each is probed. More than load balancers have. */
 const MAX_INGRESS = 16;
 
-/** A mailbox is not trusted: what is no address of a host is not probed, and nobody is sent there. */
+/** A mailbox is not trusted: an address that is not a host address is neither probed nor published. */
 function destinationOf(spec: InternalServiceExportSpec | undefined): Candidate["destination"] {
   const ingress = (spec?.loadBalancerIngress ?? []).slice(0, MAX_INGRESS);
   const addresses = ingress.flatMap(({ ip }) => {
@@ -143,7 +143,7 @@ function destinationOf(spec: InternalServiceExportSpec | undefined): Candidate["
   return hostname === undefined ? {} : { hostname: hostname.toLowerCase().replace(/\.$/, "") };
 }
 
-/** A domain of at least two labels: "localhost" is nobody's load balancer. */
+/** Returns true for a domain of at least two labels: "localhost" is not the name of a load balancer. */
 function isHostname(text: string): boolean {
   return (
     text.length <= 253 &&
@@ -207,11 +207,11 @@ function hasPriority(backend: TrafficManagerBackend): boolean {
   return /^\d{1,4}$/.test(text) && Number(text) < PRIORITIES;
 }
 
-/** What cannot be read is told, and stops nothing. */
+/** Reports an invalid priority, which does not invalidate the backend. */
 function withRemark(verdict: NewCondition, backend: TrafficManagerBackend): NewCondition {
   if (hasPriority(backend)) return verdict;
   const value = JSON.stringify(priorityText(backend).slice(0, 40));
-  const why = `annotation ${TRAFFIC_ANNOTATIONS.priority} must be a whole number from 0 to ${PRIORITIES - 1}, got ${value}: 0 holds`;
+  const why = `annotation ${TRAFFIC_ANNOTATIONS.priority} must be a whole number from 0 to ${PRIORITIES - 1}, got ${value}; using 0`;
   return { ...verdict, message: `${verdict.message}; ${why}` };
 }
 
@@ -227,7 +227,7 @@ function accepted(endpoints: readonly PlannedEndpoint[]): NewCondition {
   const degraded = endpoints.filter((it) => it.status.health === "Degraded");
   const count = `${endpoints.length} service(s) exported from clusters have been accepted as Traffic Manager endpoints`;
   const all =
-    endpoints.length === degraded.length ? ", which is all: they are answered as if they were well" : "";
+    endpoints.length === degraded.length ? "; all endpoints are degraded, so all of them are returned" : "";
   return {
     type: "Accepted",
     status: "True",

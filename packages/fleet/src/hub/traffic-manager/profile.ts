@@ -17,7 +17,7 @@ export function labelOf({ metadata }: TrafficManagerProfile): string {
 
 const MAX_LABEL = 63;
 
-/** Why a profile cannot have its name: another has it, or it is none. */
+/** Explains why a profile cannot have its name: another profile has it, or it is invalid. */
 export function nameProblem(
   profile: TrafficManagerProfile,
   sameLabel: readonly TrafficManagerProfile[],
@@ -42,7 +42,7 @@ function taken(message: string): NewCondition {
   return { type: "Programmed", status: "False", reason: "DNSNameNotAvailable", message };
 }
 
-/** What a profile is told of what its provider did. */
+/** The condition of a profile that reports what its provider did. */
 export function programmed(outcome: Outcome, dnsName: string): NewCondition {
   switch (outcome.kind) {
     case "programmed": {

@@ -1,7 +1,7 @@
 import type { TrafficTarget } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 
-/** One name, and where it leads. What is probed and what counts as well is decided before: a provider only answers. */
+/** One name, and its targets. Probes and the choice of healthy targets come before: a provider only publishes them. */
 export interface TrafficName {
   /** A DNS label: the name is `<label>.<zone of the provider>`. */
   readonly label: string;
@@ -18,28 +18,28 @@ export type Outcome = (
       /** Whether something had to be written. */
       readonly changed: boolean;
     }
-  /** The name belongs to somebody else, whose records stay as they are. */
+  /** The name has another owner, whose records stay as they are. */
   | { readonly kind: "taken"; readonly message: string }
-  /** It will not be done until somebody changes something: a key or a zone that does not fit. */
+  /** The provider needs a change first: for example, of a key or a zone. */
   | { readonly kind: "refused"; readonly message: string }
 ) & {
-  /** When to ask again though nobody asked: answers that change with time, state that cannot be watched. */
+  /** When to reconcile again without a change: for answers that change with time, and state that cannot be watched. */
   readonly againInMs?: number;
 };
 
 /**
- * Who makes the names of profiles resolve. Each pass reads what is there, compares it with what is wanted, and writes the
- * difference: where there is none, nothing is written. What throws is tried again.
+ * Makes the names of profiles resolve. Each reconcile reads the actual state, compares it with the desired state, and
+ * writes the difference, if any. What throws is retried.
  */
 export interface TrafficProvider extends AsyncDisposable {
   /** The domain of all its names, without a final dot. */
   readonly zone: string;
   /** Resolves once it can be asked. */
   start(signal: AbortSignal): Promise<void>;
-  /** Makes the name lead where it is wanted. Targets and records of others are left alone. */
+  /** Points the name at its targets. Targets and records of others stay as they are. */
   program(name: TrafficName, signal: AbortSignal): Promise<Outcome>;
-  /** Takes away a name that is ours. One that is not, or is gone already, is no error. */
+  /** Deletes a name of this owner. A name of another owner, or one that is already deleted, is not an error. */
   withdraw(label: string, signal: AbortSignal): Promise<void>;
-  /** Tells of names that somebody changed. A provider that cannot watch never does, and says `againInMs` instead. */
+  /** Reports names that another client changed. A provider that cannot watch never does, and returns `againInMs` instead. */
   subscribe(onChange: (label: string) => void): Disposable;
 }

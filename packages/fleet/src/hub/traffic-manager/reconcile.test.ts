@@ -165,7 +165,7 @@ describe("a profile", () => {
     expect(answers()).toEqual({});
   });
 
-  it("whose name another has is told so, and gets it when the other goes", async () => {
+  it("whose name another profile has reports it, and gets the name when the other is deleted", async () => {
     await createProfile("work-a", "b");
     await clock.advance(2000);
     await createProfile("work", "a-b");
@@ -178,7 +178,7 @@ describe("a profile", () => {
     expect(answers("work-a-b")).toEqual({});
   });
 
-  it("whose name is somebody else's at the provider is told so, and so are its backends", async () => {
+  it("whose name has another owner at the provider reports it, and so do its backends", async () => {
     provider.foreign.add("work-web");
     await createProfile();
     await createBackend();
@@ -197,17 +197,17 @@ describe("a profile", () => {
     expect(client.objects(TRAFFIC_MANAGER_PROFILES)).toEqual([]);
   });
 
-  it("whose name would be no DNS label is invalid", async () => {
+  it("whose name would not be a DNS label is invalid", async () => {
     await createProfile("work", "w".repeat(60));
     const { status } = await profile(objectKey("work", "w".repeat(60)));
     expect(said(status?.conditions)).toBe("Programmed=False:Invalid");
     expect(provider.names.size).toBe(0);
   });
 
-  it("is pending while its provider is away, goes on being answered, and is programmed when it is back", async () => {
+  it("is pending while its provider is unavailable, still resolves, and is programmed when the provider is back", async () => {
     await createProfile();
     await createBackend();
-    provider.fails = new FleetError("API_UNAVAILABLE", "nobody answers");
+    provider.fails = new FleetError("API_UNAVAILABLE", "no answer");
     await changeExport("a", { weight: 3 });
     expect(said((await profile()).status?.conditions)).toBe("Programmed=Unknown:Pending");
     expect((await profile()).status?.dnsName).toBe("work-web.tm.example");
@@ -220,7 +220,7 @@ describe("a profile", () => {
     expect(await endpoints()).toEqual({ a: 75, b: 25 });
   });
 
-  it("that is changed behind its back is repaired without anybody asking", async () => {
+  it("whose records another client changes is repaired", async () => {
     await createProfile();
     await createBackend();
     provider.damage("work-web");
@@ -228,7 +228,7 @@ describe("a profile", () => {
     expect(answers()).toEqual({ "192.0.2.1": 50, "192.0.2.2": 50 });
   });
 
-  it("takes its name away when it goes, and tells its backends", async () => {
+  it("deletes its name when it is deleted, and its backends report it", async () => {
     await createProfile();
     await createBackend();
     await client.delete(TRAFFIC_MANAGER_PROFILES, PROFILE);
@@ -279,7 +279,7 @@ describe("a backend", () => {
   });
 
   it.each<[string, Partial<InternalServiceExportSpec>]>([
-    ["is no load balancer any more", { type: "ClusterIP", loadBalancerIngress: [] }],
+    ["is not a load balancer any more", { type: "ClusterIP", loadBalancerIngress: [] }],
     ["moved inside the network", { isInternalLoadBalancer: true }],
     ["lost its address", { loadBalancerIngress: [] }],
   ])("loses the endpoint of a Service that %s, keeps the other, and gets it back", async (_, change) => {
@@ -321,7 +321,7 @@ describe("a backend", () => {
   it("goes only after its endpoints did", async () => {
     await createProfile();
     await createBackend();
-    provider.fails = new FleetError("API_UNAVAILABLE", "nobody answers");
+    provider.fails = new FleetError("API_UNAVAILABLE", "no answer");
     await client.delete(TRAFFIC_MANAGER_BACKENDS, APP);
     await settled();
     expect(client.objects(TRAFFIC_MANAGER_BACKENDS)).toHaveLength(1);
@@ -332,7 +332,7 @@ describe("a backend", () => {
     expect(answers()).toEqual({});
   });
 
-  it("is let go although a controller of other origin left its finalizer", async () => {
+  it("is released although a legacy controller left its finalizer", async () => {
     await createProfile();
     await createBackend();
     const finalizers = [FINALIZERS.trafficManagerBackend, FINALIZERS.trafficManagerMetrics];
@@ -343,7 +343,7 @@ describe("a backend", () => {
     expect(client.objects(TRAFFIC_MANAGER_BACKENDS)).toEqual([]);
   });
 
-  it("sends nobody to a cluster that is drained while there is another", async () => {
+  it("does not send clients to a drained cluster while there is another", async () => {
     client.seed(MEMBER_CLUSTERS, { metadata: { name: "a" }, spec: {} } as never);
     await createProfile();
     await createBackend();

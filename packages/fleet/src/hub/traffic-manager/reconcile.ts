@@ -114,7 +114,7 @@ function follow(
   );
 }
 
-/** Finalizers come first: what is programmed has to be taken away again. */
+/** Adds the finalizers first: what is programmed has to be deleted later. */
 async function program(
   { client, traffic, provider, ttlSeconds }: TrafficParts,
   profile: TrafficManagerProfile,
@@ -138,7 +138,7 @@ async function program(
     return { condition, againInMs: outcome.againInMs };
   } catch (error) {
     if (signal.aborted) throw error;
-    const message = `${label}.${provider.zone} could not be programmed and is tried again: ${messageOf(error)}`;
+    const message = `cannot program ${label}.${provider.zone}, retrying: ${messageOf(error)}`;
     const condition: NewCondition = { type: "Programmed", status: "Unknown", reason: "Pending", message };
     return { condition, error: Error.isError(error) ? error : new Error(message) };
   }
@@ -189,7 +189,10 @@ async function retire(
       // A profile whose name could never be written must not hang because it cannot be withdrawn either.
       if (!hasCode(error, "DNS_REFUSED") || isConditionTrue(profile.status?.conditions, "Programmed"))
         throw error;
-      deps.log.warn("a name that was refused is given up", { key: keyOf(profile), error: messageOf(error) });
+      deps.log.warn("abandoning a DNS name that the provider refused", {
+        key: keyOf(profile),
+        error: messageOf(error),
+      });
     }
   }
   await release(client, TRAFFIC_MANAGER_PROFILES, profile, { finalizer, signal });
@@ -208,7 +211,7 @@ async function releaseDeleted(
     });
 }
 
-/** Also the finalizer that controllers of other origin put there: only one pass in a fleet's life meets both. */
+/** Also removes the finalizer of legacy controllers: an object has both at most once. */
 const release: typeof removeFinalizer = async (client, of, object, options) => {
   await removeFinalizer(client, of, object, options);
   await removeFinalizer(client, of, object, { ...options, finalizer: FINALIZERS.trafficManagerMetrics });

@@ -61,7 +61,7 @@ describe("a check over HTTP", () => {
     });
   });
 
-  it("fails where nobody listens, where a path or header cannot be sent, and where TLS is not spoken", async () => {
+  it("fails if the connection is refused, if a path or header cannot be sent, and if the server does not speak TLS", async () => {
     answer = (response) => void response.end();
     expect(await checkEndpoint("127.0.0.1", monitor({ port: 1 }), never)).toBe(false);
     expect(await checkEndpoint("127.0.0.1", monitor({ port, path: "/a b" }), never)).toBe(false);
@@ -89,7 +89,7 @@ describe("a check over HTTP", () => {
 
 describe("a check over HTTPS", () => {
   it("asks for the name in the Host header, and does not mind whose certificate it gets", async () => {
-    const authority = await issueAuthority({ commonName: "nobody" });
+    const authority = await issueAuthority({ commonName: "untrusted" });
     const { key, cert } = await issueServerCertificate(authority, { names: ["other.example"], ips: [] });
     const secure = createSecureServer({ key, cert }, (_, response) => void response.end());
     const servername = new Promise((resolve) => {

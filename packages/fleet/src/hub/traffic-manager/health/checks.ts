@@ -58,7 +58,7 @@ function requestOptions(
   return { ...options, rejectUnauthorized: false, ...(isIP(name) === 0 ? { servername: name } : {}) };
 }
 
-/** A mailbox is not trusted: a name in it that leads to this machine, or to its network alone, is no endpoint. */
+/** A mailbox is not trusted: a host name in it that resolves to this machine or its link is not an endpoint. */
 const lookupEndpoint: LookupFunction = (host, options, done) => {
   lookup(host, { ...options, all: true }, (error, found) => {
     const usable = (error === null ? found : []).filter(({ address }) => {

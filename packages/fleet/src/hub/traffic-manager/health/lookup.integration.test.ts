@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { checkEndpoint } from "./checks.ts";
 
 describe("a host that is checked by its name", () => {
-  it("is no endpoint where the name leads to this machine", async () => {
+  it("is not an endpoint if the name resolves to this machine", async () => {
     await using server = createServer((socket) => socket.end());
     await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
     const bound = server.address();

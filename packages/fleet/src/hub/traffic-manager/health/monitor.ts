@@ -63,17 +63,17 @@ export class HealthMonitor implements AsyncDisposable {
     return this.#states.get(endpoint)?.health ?? last ?? "CheckingEndpoint";
   }
 
-  /** Makes `endpoints` all that is checked for a profile. What goes on as before is not disturbed. */
+  /** Makes `endpoints` all that is checked for a profile. Checks that stay the same are not interrupted. */
   follow(profile: ObjectKey, monitor: Monitor | undefined, endpoints: readonly MonitoredEndpoint[]): void {
-    const before = this.#watched.get(profile) ?? new Map<string, Watched>();
+    const previous = this.#watched.get(profile) ?? new Map<string, Watched>();
     const after = new Map<string, Watched>();
     for (const endpoint of monitor === undefined ? [] : endpoints) {
-      const known = before.get(endpoint.name);
+      const known = previous.get(endpoint.name);
       const isSame =
         known !== undefined && sameJson(known.hosts, endpoint.hosts) && sameJson(known.monitor, monitor);
       after.set(endpoint.name, isSame ? known : this.#begin(profile, monitor as Monitor, endpoint));
     }
-    for (const [name, watched] of before) {
+    for (const [name, watched] of previous) {
       if (after.get(name) === watched) continue;
       this.#end(watched);
       if (!after.has(name)) this.#states.delete(name);
@@ -92,7 +92,7 @@ export class HealthMonitor implements AsyncDisposable {
     const stop = new AbortController();
     const { name, hosts, last } = endpoint;
     if (!this.#states.has(name)) {
-      // Degraded stays so until it proves itself: a restart must not send anybody to it.
+      // A degraded endpoint stays degraded until it passes its checks: a restart must not send clients to it.
       const health = last ?? "CheckingEndpoint";
       const failures = health === "Degraded" ? monitor.toleratedNumberOfFailures + 1 : 0;
       this.#states.set(name, { health, failures });
@@ -148,7 +148,7 @@ export class HealthMonitor implements AsyncDisposable {
     if (answered) state.health = "Online";
     else if (state.failures > of.monitor.toleratedNumberOfFailures) state.health = "Degraded";
     if (state.health === before) return;
-    this.#deps.log.info("an endpoint changed sides", { endpoint: of.name, health: state.health, before });
+    this.#deps.log.info("endpoint health changed", { endpoint: of.name, health: state.health, before });
     this.#onChange(of.profile);
   }
 

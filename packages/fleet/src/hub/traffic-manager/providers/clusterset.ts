@@ -47,7 +47,7 @@ class ClusterSetProvider implements TrafficProvider {
   async program(name: TrafficName, signal: AbortSignal): Promise<Outcome> {
     const current = await this.#read(name.label, signal);
     if (current !== undefined && !isOurs(current)) {
-      const message = `TrafficRoute ${VIEW_NAMESPACE}/${name.label} was made by somebody else`;
+      const message = `TrafficRoute ${VIEW_NAMESPACE}/${name.label} is not managed by Fairlead`;
       return { kind: "taken", message };
     }
     const after = await applyIfChanged(this.#client, TRAFFIC_ROUTES, {

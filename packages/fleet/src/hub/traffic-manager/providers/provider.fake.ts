@@ -20,7 +20,7 @@ export class FakeTrafficProvider implements TrafficProvider {
   async program({ label, targets }: TrafficName): Promise<Outcome> {
     await this.#call();
     if (this.refuses !== undefined) return { kind: "refused", message: this.refuses };
-    if (this.foreign.has(label)) return { kind: "taken", message: `${label} belongs to somebody else` };
+    if (this.foreign.has(label)) return { kind: "taken", message: `${label} has another owner` };
     const changed = JSON.stringify(this.names.get(label)) !== JSON.stringify(targets);
     if (changed) this.writes += 1;
     this.names.set(label, targets);
@@ -38,7 +38,7 @@ export class FakeTrafficProvider implements TrafficProvider {
     return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
   }
 
-  /** Somebody changes a name behind its owner's back. */
+  /** Changes a name as another client would. */
   damage(label: string): void {
     this.names.set(label, []);
     for (const listener of this.#listeners) listener(label);

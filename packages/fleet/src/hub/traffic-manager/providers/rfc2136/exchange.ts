@@ -16,7 +16,7 @@ export interface PrimaryOptions {
   readonly key: TsigKey;
 }
 
-/** Signed questions and updates to the one server that takes updates of a zone. Over TCP: whole, and from who it says. */
+/** Sends signed queries and updates to the primary server of a zone. Over TCP: answers are whole, and not spoofed. */
 export class Primary {
   readonly #options: PrimaryOptions;
   readonly #clock: Clock;

@@ -70,7 +70,7 @@ describe("records of a name", () => {
     expect(records(target(1), target(2, { weight: 2 })).changeInMs).toBe(45_000);
   });
 
-  it("are one of each family for a target beside others, and all of one that is alone", () => {
+  it("have one address of each family for a target among others, and all addresses of a single target", () => {
     const two = target(1, { addresses: ["192.0.2.1", "192.0.2.11", "2001:db8::1"] });
     expect(records(two, target(2)).records).toHaveLength(3);
     expect(records(two).records).toHaveLength(3);
@@ -87,11 +87,11 @@ describe("records of a name", () => {
 });
 
 describe("an update", () => {
-  it("is none where nothing differs", () => {
+  it("is not sent if nothing differs", () => {
     expect(planUpdate(mine, wanted(target(2), target(1)), identity)).toBeUndefined();
   });
 
-  it("of a name that nobody has makes sure that nobody has it", () => {
+  it("of a free name has the prerequisite that the name is free", () => {
     const update = planUpdate({ owners: [], records: [] }, wanted(target(1)), identity);
     expect(update?.prerequisites.map((it) => [it.name, it.class])).toEqual([
       ["work-web.tm.example.", 254],
@@ -128,7 +128,7 @@ describe("an update", () => {
     );
   });
 
-  it("that takes a name away is none where it is another's", () => {
+  it("that deletes a name is not sent if the name has another owner", () => {
     expect(
       planWithdrawal({ ...mine, owners: ["heritage=fairlead,owner=hub-10,profile=work/web"] }, identity),
     ).toBeUndefined();

@@ -62,7 +62,7 @@ export function recordsOf(
 ): NameRecords {
   const serving = answering(targets).toSorted((a, b) => byText(a.name, b.name));
   const sliceMs = ttlSeconds * 1000;
-  // An alias stands alone at its name (RFC 1034, section 3.6.2).
+  // A CNAME is the only record of its name (RFC 1034, section 3.6.2).
   const limit = serving.some((it) => it.hostname !== undefined) ? 1 : Number.POSITIVE_INFINITY;
   const drawn = drawSubset(serving, Math.floor(nowMs / sliceMs), limit);
   const record = (data: RecordData): ResourceRecord => ({
@@ -77,7 +77,7 @@ export function recordsOf(
   };
 }
 
-/** Beside others a target has one address of each family: with more it would get more than its share. */
+/** Among others a target has one address of each family: with more it would get more than its share. */
 function dataOf({ addresses = [], hostname }: TrafficTarget, isAlone: boolean): RecordData[] {
   if (hostname !== undefined) return [{ type: "CNAME", target: `${hostname}.` }];
   const parsed = addresses.flatMap((it) => tryParseAddress(it) ?? []);
@@ -104,7 +104,7 @@ export interface NameIdentity {
 
 const HERITAGE = "heritage=fairlead";
 
-/** Names are marked as external-dns marks them, by a text; beneath the name, because an alias stands alone at its own. */
+/** A TXT record marks the owner of a name, as with external-dns; below the name, because a CNAME excludes other records. */
 export function identityOf(label: string, zone: string, owner: string): NameIdentity {
   const fqdn = foldName(`${label}.${zone}.`);
   return { fqdn, owner, ownerName: `_fairlead.${fqdn}` };
@@ -114,7 +114,7 @@ function ownershipText(owner: string, profile: string): string {
   return `${HERITAGE},owner=${owner},profile=${profile}`;
 }
 
-/** Another owner of ours, or undefined. */
+/** Returns another owner of the name that Fairlead's marks show, or undefined. */
 export function strangerOf({ owners }: ActualName, { owner }: NameIdentity): string | undefined {
   const found = owners.map((text) => /^heritage=fairlead,owner=([^,]*)/.exec(text)?.[1]);
   return found.includes(owner) ? undefined : found.find((it) => it !== undefined);
@@ -126,8 +126,8 @@ function ownText({ owners }: ActualName, { owner }: NameIdentity): string | unde
 }
 
 /**
- * The smallest update that brings a name from what it is to what is wanted; undefined where it is so. Its prerequisites
- * make the server check, in the same step, that the name is ours or nobody's.
+ * Returns the smallest update from the actual to the desired records of a name; undefined if they are equal. Its
+ * prerequisites make the server check, in the same transaction, that the name is free or has this owner.
  */
 export function planUpdate(
   actual: ActualName,

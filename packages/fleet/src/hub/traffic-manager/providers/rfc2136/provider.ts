@@ -16,7 +16,7 @@ import {
   strangerOf,
 } from "./plan.ts";
 
-/** How often a name is compared with what it should be: nothing tells of changes in a zone. Unit: milliseconds. */
+/** How often a name is compared with its desired state: changes in a zone cannot be watched. Unit: milliseconds. */
 const COMPARE_MS = 60_000;
 /** Names are not compared in step. Unit: share of the time. */
 const JITTER = 0.2;
@@ -26,11 +26,11 @@ export interface Rfc2136Options {
   readonly primary: Primary;
   /** The domain of all names: a zone, or a domain in one. Without a final dot. */
   readonly zone: string;
-  /** Who owns the names, so that two hubs can share a zone. Default: the UID of the hub's kube-system namespace. */
+  /** The owner of the names, so that two hubs can share a zone. Default: the UID of the hub's kube-system namespace. */
   readonly owner?: string;
 }
 
-/** Names in a zone of somebody else's DNS server, kept by dynamic updates (RFC 2136) signed with TSIG (RFC 8945). */
+/** Keeps names in a zone of an external DNS server by dynamic updates (RFC 2136) signed with TSIG (RFC 8945). */
 export function createRfc2136Provider(
   client: KubeClient,
   options: Rfc2136Options,
@@ -64,7 +64,7 @@ class Rfc2136Provider implements TrafficProvider {
     if (uid === undefined)
       throw new FleetError(
         "OPTION_INVALID",
-        "this cluster has no kube-system namespace: give --traffic-owner",
+        "this cluster has no kube-system namespace; pass --traffic-owner",
       );
     this.#owner = uid;
   }
@@ -75,7 +75,7 @@ class Rfc2136Provider implements TrafficProvider {
       return outcome.kind === "programmed" ? outcome : { ...outcome, againInMs: this.#compareInMs() };
     } catch (error) {
       if (!hasCode(error, "DNS_REFUSED")) throw error;
-      // Its operator may mend it at any time, and nothing tells of that.
+      // Its operator may fix the cause at any time, which cannot be watched.
       return { kind: "refused", message: error.message, againInMs: this.#compareInMs() };
     }
   }
@@ -139,17 +139,17 @@ class Rfc2136Provider implements TrafficProvider {
     throw this.#problem(answer.rcode, `asked for ${name}`);
   }
 
-  /** @returns NOERROR, or the code by which the server says that the name is somebody else's. */
+  /** @returns NOERROR, or the code of a failed prerequisite, which means that the name has another owner. */
   async #write(update: ZoneUpdate, signal: AbortSignal): Promise<number> {
     const zone = await this.#zoneQuestion(signal);
     const { rcode } = await this.#primary.update(zone, update, signal);
     if (rcode === RCODE.NOERROR || rcode === RCODE.YXDOMAIN) return rcode;
-    // Somebody may have made the domain a zone of its own: the next attempt asks.
+    // The domain may have become a separate zone: the next attempt asks.
     this.#apex = undefined;
     throw this.#problem(rcode, `updating ${zone.name}`);
   }
 
-  /** The server tells which zone a name is in: by the SOA record of its answer, or of its "no". */
+  /** Finds the zone of a name by the SOA record of the server's answer, positive or negative. */
   async #zoneQuestion(signal: AbortSignal): Promise<Question> {
     if (this.#apex === undefined) {
       const name = foldName(`${this.zone}.`);
@@ -160,7 +160,7 @@ class Rfc2136Provider implements TrafficProvider {
     return { name: this.#apex, type: TYPE.SOA, class: CLASS.IN };
   }
 
-  /** What the server's operator has to mend, or what may pass by itself. */
+  /** Returns the error for a response code: one that the server's operator has to fix, or one that may be transient. */
   #problem(rcode: number, what: string): FleetError {
     const name = Object.entries(RCODE).find(([, code]) => code === rcode)?.[0] ?? String(rcode);
     const message = `DNS server ${this.#primary.name}, ${what}: it says ${name}`;
