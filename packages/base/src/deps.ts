@@ -5,7 +5,7 @@ import type { Metrics } from "./metrics.ts";
 import { noMetrics } from "./metrics.none.ts";
 import { type Rng, systemRng } from "./rng.ts";
 
-/** What every part of the runtime is given from outside. */
+/** The external dependencies of every part of the runtime. */
 export interface RuntimeDeps {
   readonly clock: Clock;
   readonly rng: Rng;

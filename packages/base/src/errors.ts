@@ -35,15 +35,15 @@ export type ErrorCode =
 export interface FleetErrorOptions {
   /** The error that this one explains. */
   readonly cause?: unknown;
-  /** Whether the same call, later, can succeed without anyone changing anything. Default: false. */
+  /** Whether the same call can succeed later without any change. Default: false. */
   readonly retriable?: boolean;
-  /** What the message is about, for structured logs. Never holds a secret. */
+  /** Details for structured logs. Never holds a secret. */
   readonly detail?: Readonly<Record<string, unknown>>;
 }
 
 /**
- * The one class of errors thrown on purpose. The message says what was attempted, on what, what was found and, where
- * someone can act, what to do.
+ * The only class of errors thrown on purpose. The message states what was attempted, on what, what was found and, if
+ * possible, what to do.
  */
 export class FleetError extends Error {
   static {

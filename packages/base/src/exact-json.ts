@@ -10,7 +10,7 @@ const MAX = 2n ** 63n - 1n;
 const LONG = /[0-9]{16}/;
 const INTEGER = /^-?[0-9]+$/;
 
-/** Whether an integer, by its text, would come out of a number with other digits. */
+/** Whether an integer, given as text, would lose digits as a number. */
 export function isRounded(digits: string): boolean {
   return digits.length > 15 && INTEGER.test(digits) && String(Number(digits)) !== digits;
 }
@@ -35,7 +35,7 @@ function exactly(_key: string, value: unknown, { source }: { readonly source?: s
 /** Types of the language that its library does not declare yet (ECMAScript: JSON.parse source text access). */
 const RAW = JSON as unknown as { readonly rawJSON: (text: string) => object };
 
-// `JSON.stringify` refuses bigints unless they say themselves what they are written as.
+// `JSON.stringify` refuses bigints unless they define how they are written.
 // oxlint-disable-next-line eslint/no-extend-native
 Object.defineProperty(BigInt.prototype, "toJSON", {
   configurable: true,

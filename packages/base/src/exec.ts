@@ -110,7 +110,7 @@ export interface SpawnOptions {
   readonly cwd?: string;
   /** As Node's `stdio`. Default: all ignored. */
   readonly stdio?: StdioOptions;
-  /** A session and process group of its own, so that it outlives this process. Default: false. */
+  /** Starts it in a separate session and process group, so that it outlives this process. Default: false. */
   readonly detached?: boolean;
 }
 

@@ -1,8 +1,8 @@
 import { isObject } from "./json.ts";
 
 /**
- * Reading and filling objects that are known by their schema only. Types of fields were checked against the schema
- * before; what is absent reads as undefined or empty.
+ * Reads and fills objects that are known only by their schema. The types of their fields were checked against the schema
+ * before; an absent field reads as undefined or empty.
  */
 export type Fields = Record<string, unknown>;
 
@@ -31,7 +31,7 @@ export function stringAt(of: Fields | undefined, key: string): string | undefine
   return typeof value === "string" ? value : undefined;
 }
 
-/** As `stringAt`, with "" for what is absent. */
+/** Same as `stringAt`, with "" for an absent field. */
 export function textAt(of: Fields | undefined, key: string): string {
   return stringAt(of, key) ?? "";
 }
@@ -56,7 +56,7 @@ export function stringMapAt(of: Fields | undefined, key: string): Readonly<Recor
   );
 }
 
-/** Sets what is absent, or an empty string, which a Go client cannot tell from absent. */
+/** Sets a field that is absent or an empty string, which a Go client cannot distinguish. */
 export function setDefault(of: Fields, key: string, value: unknown): void {
   const present = of[key];
   if (present === undefined || present === null || present === "") of[key] = value;

@@ -1,7 +1,7 @@
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 
-/** Where a program is, searching `path` and the folders of system programs. */
+/** Finds a program in `path` and in the folders of system programs. */
 export function findProgram(name: string, path: string): string | undefined {
   const folders = [...path.split(delimiter), "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
   return folders

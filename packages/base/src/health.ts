@@ -1,17 +1,17 @@
-/** What a program says of itself on /healthz and /readyz. */
+/** The checks of a program, for /healthz and /readyz. */
 
 export interface HealthCheck {
   /** Lower case, with dashes and slashes. */
   readonly name: string;
   /** "live": a restart would repair it. "ready": the program does not do its work yet. "note": information only. */
   readonly kind: "live" | "ready" | "note";
-  /** What is wrong, in a few words; undefined while nothing is. */
+  /** The problem in a few words; undefined while healthy. */
   readonly problem: () => string | undefined;
 }
 
 export interface Health {
   register(check: HealthCheck): Disposable;
-  /** The same, with `name/` before the names of what is registered. */
+  /** The same registry, with the prefix `name/` for the names of checks. */
   part(name: string): Health;
 }
 

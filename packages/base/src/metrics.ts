@@ -9,7 +9,7 @@ export interface CounterMetric {
 }
 export interface GaugeMetric {
   set(labels: Labels, value: number): void;
-  /** Takes the value of what is gone away. */
+  /** Removes the series of an object that no longer exists. */
   remove(labels: Labels): void;
 }
 export interface HistogramMetric {

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { byNaturalText, nearest } from "./text.ts";
 
-it("the nearest word is one that was misspelled by little, or none", () => {
+it("the nearest word differs in a few letters, or there is none", () => {
   const words = ["status", "join", "leave", "drain"];
   expect(["stauts", "jion", "leve", "status", "xyz", ""].map((it) => nearest(it, words))).toEqual([
     "status",

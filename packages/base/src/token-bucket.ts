@@ -2,7 +2,7 @@ import type { Clock } from "./clock.ts";
 
 /** Spreads work over time: `burst` at once, then `perSecond`. */
 export interface TokenBucket {
-  /** Takes one token and says how long to wait until it is there. Unit: milliseconds. */
+  /** Takes one token, and returns the time until it is available. Unit: milliseconds. */
   take(): number;
 }
 

@@ -15,7 +15,7 @@ export function nextTurn(): Promise<void> {
 export class Turns {
   readonly #now: () => number;
   readonly #longestMs: number;
-  /** Of the present turn; undefined before the first work of it. */
+  /** The end of the current turn; undefined before its first work. */
   #endsMs: number | undefined;
   #next: Promise<void> | undefined;
 

@@ -223,8 +223,8 @@ class Line<Key> extends Map<Key, number> {
   #first: readonly [Key, number] | undefined;
 
   /**
-   * The one that waits longest. A Map keeps the places of deleted entries for a while, and a new iterator passes over all
-   * of them: with each key that is taken that would be more.
+   * The entry that has waited longest. A Map keeps the slots of deleted entries for a while, and a new iterator visits all
+   * of them, so a new iterator for every key would become slower and slower.
    */
   first(): readonly [Key, number] | undefined {
     while (this.#first === undefined && this.size > 0) {

@@ -3,7 +3,7 @@ import { foldName } from "#wire/name.ts";
 import { type Question, RCODE, type ResourceRecord, TYPE } from "#wire/types.ts";
 import { type RecordSet, type RecordSets, type RecordTree, setOf, type Share, type Zone } from "./tree.ts";
 
-/** What a server says to a question, before it is put into a message. */
+/** The answer to a question, before it is encoded into a message. */
 export interface Answer {
   readonly rcode: number;
   readonly authoritative: boolean;

@@ -41,7 +41,7 @@ describe("a cache of answers", () => {
     expect(cache.fresh("a")).toBeUndefined();
   });
 
-  it("keeps a denial for as long as its SOA record says", async () => {
+  it("keeps a negative answer for the time in its SOA record", async () => {
     const { clock, cache } = cacheOf();
     cache.put("a", denial(30, 5));
     await clock.advance(4999);

@@ -4,7 +4,7 @@ import type { Answer } from "./answer.ts";
 
 export interface CacheOptions {
   readonly clock: Clock;
-  /** Most answers that are kept; the one that was used longest ago goes first. */
+  /** The limit of entries; the least recently used one is evicted. */
   readonly maxEntries: number;
   /** An answer is kept for its TTL but no longer than this. Unit: seconds. */
   readonly maxTtl: number;
@@ -21,7 +21,7 @@ interface Entry {
 /** The TTL of an answer that is given after its time: short, so that a better one is asked for soon. Unit: seconds. */
 const STALE_TTL = 1;
 
-/** Answers of others, for as long as they may be kept. */
+/** A cache of other servers' answers. */
 export class AnswerCache {
   readonly #options: CacheOptions;
   /** In the order of their last use. */

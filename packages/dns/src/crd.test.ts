@@ -66,7 +66,7 @@ describe("waiting for a custom kind", () => {
     await done;
   });
 
-  it("is not possible where definitions may not be read, so it does not wait", async () => {
+  it("does not wait if CRDs cannot be read", async () => {
     const client = new FakeKubeClient();
     client.find = () => Promise.reject(new FleetError("API_FORBIDDEN", "no"));
     await waiting(client).done;

@@ -11,8 +11,8 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 
 /**
- * Waits until the API server serves a custom kind, so that a kind which is installed later is listed at once and not when a
- * back-off of half a minute ends. Where definitions may not be read it does not wait: the informer then tries by itself.
+ * Waits until the API server serves a custom resource, so that one which is installed later is listed at once, and not after a
+ * back-off of half a minute. Does not wait if CRDs cannot be read; the informer then retries by itself.
  */
 export async function untilServed(
   client: KubeClient,

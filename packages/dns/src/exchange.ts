@@ -105,7 +105,7 @@ type Accept = (bytes: Buffer) => Message | undefined;
 
 async function overUdp(wire: Buffer, accept: Accept, options: ExchangeOptions): Promise<Message> {
   const { server } = options;
-  // A port of its own for each question, chosen by the kernel; connected, so that only the server's datagrams arrive.
+  // A separate port for each question, chosen by the kernel; connected, so that only the server's datagrams arrive.
   const socket = createSocket(server.family === "IPv6" ? "udp6" : "udp4");
   const { promise, resolve, reject } = Promise.withResolvers<Message>();
   using _timer = options.clock.after(options.timeoutMs, () => reject(timedOut(server)));

@@ -51,7 +51,7 @@ export function createForward(options: ForwardOptions, deps: RuntimeDeps): Forwa
     return failure(RCODE.SERVFAIL);
   }
 
-  /** What one server says; undefined when it says nothing that helps. */
+  /** The answer of one server; undefined if it did not answer or refused. */
   async function askServer(question: Question, server: SocketAddress): Promise<Answer | undefined> {
     try {
       const message = await exchange(question, { server, timeoutMs, clock: deps.clock });

@@ -56,7 +56,7 @@ export function createResolver({ tree, rng, isReady, forwards = [] }: ResolverOp
   };
 }
 
-/** Puts what others say of an alias's target behind the alias. */
+/** Appends the other server's answer for the target of an alias. */
 async function follow(answer: Answer, route: Forward, question: Question): Promise<Answer> {
   const rest = await route.ask(question);
   // The additional records of the other server are of no use after an alias.

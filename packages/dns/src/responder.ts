@@ -12,7 +12,7 @@ export const MAX_UDP_BYTES = 1232;
 
 export interface ResponderOptions {
   readonly resolve: Resolve;
-  /** Whether answers say that recursion is available: a stub resolver's only server must say so. */
+  /** Whether answers have the RA flag (recursion available), which a stub resolver expects from its only server. */
   readonly isRecursive: boolean;
   readonly meters: DnsMeters;
   readonly log: Logger;

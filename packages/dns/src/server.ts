@@ -24,7 +24,7 @@ export interface DnsServerOptions {
 }
 
 export interface DnsServer extends AsyncDisposable {
-  /** Where it listens: with the ports that were chosen for those given as 0. */
+  /** The addresses it listens on, with the chosen ports in place of 0. */
   readonly addresses: readonly SocketAddress[];
 }
 
@@ -48,7 +48,7 @@ export async function startDnsServer(options: DnsServerOptions): Promise<DnsServ
   return { addresses, [Symbol.asyncDispose]: () => sockets.disposeAsync() };
 }
 
-/** Times that another port is chosen for 0 when the one that UDP got is taken for TCP. */
+/** Attempts to find a port that is free for both UDP and TCP, if port 0 is requested. */
 const MAX_TRIES = 16;
 
 /** One address, over UDP and TCP at the same port. */

@@ -13,7 +13,7 @@ export interface NamedPort {
   readonly port: number;
 }
 
-/** One host of a headless service: what a name of its own stands for. */
+/** One host of a headless service, with a separate name. */
 export interface Host {
   /** The whole name, or undefined when its endpoint cannot have one. */
   readonly name: string | undefined;
@@ -71,7 +71,7 @@ export class RecordList {
   }
 }
 
-/** The records of a service with addresses of its own. */
+/** The records of a service with virtual addresses. */
 export function virtualServiceRecords(
   name: string,
   service: { readonly addresses: readonly IpAddress[]; readonly ports: readonly NamedPort[] },

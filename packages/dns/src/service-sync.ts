@@ -19,7 +19,7 @@ export interface ZoneSync extends AsyncDisposable {
   start(signal: AbortSignal): Promise<void>;
 }
 
-/** How services of one kind become records of one zone. */
+/** The conversion of services of one kind to records of one zone. */
 export interface ServiceZone<T extends KubeObject> {
   readonly origin: string;
   readonly services: Resource<T>;
@@ -100,7 +100,7 @@ function keysOfSliceChange(
   return new Set(states.flatMap((slice) => keysOfSlice(slice, label)));
 }
 
-/** Runs a controller over informers of its own as one thing. */
+/** Runs a controller and its informers as one component. */
 function zoneSync(
   controller: Controller,
   informers: readonly AsyncDisposable[],

@@ -8,7 +8,7 @@ export interface TcpOptions {
   readonly address: SocketAddress;
   readonly respond: Respond;
   readonly clock: Clock;
-  /** Most connections; for one more the one that has been silent longest is closed. */
+  /** The limit of connections; for a further one, the longest idle one is closed. */
   readonly maxConnections: number;
   /** A connection on which nothing whole arrived for so long is closed (RFC 7766, section 6.2.3). Unit: milliseconds. */
   readonly idleMs: number;

@@ -2,20 +2,20 @@ import { defined } from "@fairlead/base/defined.ts";
 import { isUnder } from "#wire/name.ts";
 import { CLASS, type ResourceRecord, typeCode } from "#wire/types.ts";
 
-/** What one owner, such as a service, puts into the tree. All names are folded. */
+/** The records of one owner, such as a service. All names are folded. */
 export interface Contribution {
   readonly records: readonly ResourceRecord[];
   /** Names that exist even without a record. */
   readonly names?: readonly string[];
   /** Names that must not exist although names beneath them do. */
   readonly reserved?: readonly string[];
-  /** By name: records of it of which an answer has one share only, drawn by weight. They are in `records` too. */
+  /** By name: groups of its records. An answer has one group, chosen by weight. The records are in `records` too. */
   readonly shares?: ReadonlyMap<string, readonly Share[]>;
 }
 
 /** Records that are answered together. */
 export interface Share {
-  /** Against those of the other shares. At least 0; where all are 0, shares are equal. */
+  /** Relative to the other shares. At least 0; if all are 0, shares are equal. */
   readonly weight: number;
   readonly records: readonly ResourceRecord[];
 }
@@ -26,7 +26,7 @@ export interface RecordSet {
   readonly records: readonly ResourceRecord[];
   /** Counts the answers given from this set: each begins with another record. */
   turn: number;
-  /** Where an answer has only one of these. */
+  /** Set if an answer has only one of these. */
   readonly shares?: readonly Share[];
 }
 
@@ -211,7 +211,7 @@ function mergedSets(node: Node): RecordSets {
   return sets;
 }
 
-/** What of the shares is of a type; a share without such records is not drawn. */
+/** The records of one type in each share; a share without such records is not chosen. */
 function sharesOf(node: Node, type: number): readonly Share[] {
   const shares = node.parts.flatMap((part) => part.shares ?? NOTHING);
   return shares

@@ -3,7 +3,7 @@ import type { Endpoint, EndpointSlice } from "@fairlead/kube/api/discovery/v1/ty
 import { objectKey, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 
-/** What informers keep of objects: the memory of a DNS server is this. */
+/** Keeps only the fields that informers need: they are most of the memory of a DNS server. */
 
 /** Name, namespace and version, without labels, annotations and the rest. */
 export function trimmedMeta({ metadata }: KubeObject): KubeObject {

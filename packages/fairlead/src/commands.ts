@@ -106,8 +106,8 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
 ]);
 
 /**
- * A command, ready to parse: it calls itself by the name that people type, says on one line what is wrong with a command
- * line and how to learn more, and throws a `CommanderError` where it would end the process.
+ * Loads a command for parsing: it has the name that users type, reports a wrong command line on one line
+ * with a hint to the help, and throws a `CommanderError` instead of exiting.
  */
 export async function loadCommand(name: string, entry: Entry): Promise<Command> {
   const made = (await entry.load()).command();

@@ -62,7 +62,7 @@ describe("a command line that cannot be understood", () => {
   });
 });
 
-it("a program that cannot start says so on a terminal as people read it", async () => {
+it("a program that cannot start reports it on a terminal in plain text", async () => {
   const { isTTY } = process.stderr;
   using _restore = { [Symbol.dispose]: () => void (process.stderr.isTTY = isTTY) };
   process.stderr.isTTY = true;
@@ -71,7 +71,7 @@ it("a program that cannot start says so on a terminal as people read it", async 
 });
 
 describe("crds install and crds check", () => {
-  it.for(["install", "check"])("%s goes by the current context, or the one that is named", async (verb) => {
+  it.for(["install", "check"])("%s uses the current context, or the specified one", async (verb) => {
     const asked: string[] = [];
     using one = await refuse(() => asked.push("one"));
     using two = await refuse(() => asked.push("two"));

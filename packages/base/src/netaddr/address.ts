@@ -30,7 +30,7 @@ export function parseAddress(text: string): IpAddress {
   throw new FleetError("ADDRESS_INVALID", `${JSON.stringify(text.slice(0, 64))} is not an IP address`);
 }
 
-/** As `parseAddress`, with undefined for what is not an address. */
+/** Same as `parseAddress`; undefined if the text is not an address. */
 export function tryParseAddress(text: string): IpAddress | undefined {
   return text.includes(":") ? parseIPv6(text) : parseIPv4(text);
 }

@@ -28,9 +28,9 @@ interface Span {
 }
 
 /**
- * Hands out addresses of one family. Deterministic: the same calls give the same addresses.
+ * Allocates addresses of one family. Deterministic: the same calls return the same addresses.
  *
- * Holds its leases in memory only. An owner that restarts reserves again what it finds in use, before it allocates.
+ * Its leases are only in memory. After a restart, the owner reserves the addresses in use before it allocates.
  */
 export class AddressAllocator {
   readonly #spans: readonly Span[];

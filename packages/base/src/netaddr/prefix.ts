@@ -17,7 +17,7 @@ export interface Prefix {
 }
 
 export interface ParsePrefixOptions {
-  /** What to do with bits behind the prefix length, as in `10.0.0.1/8`. Default: "refuse". */
+  /** How to treat bits after the prefix length, as in `10.0.0.1/8`. Default: "refuse". */
   readonly hostBits?: "refuse" | "clear";
 }
 
@@ -42,7 +42,7 @@ export function parsePrefix(text: string, options: ParsePrefixOptions = {}): Pre
   );
 }
 
-/** As `parsePrefix`, with undefined for what is not a prefix. */
+/** Same as `parsePrefix`; undefined if the text is not a prefix. */
 export function tryParsePrefix(text: string, options: ParsePrefixOptions = {}): Prefix | undefined {
   try {
     return parsePrefix(text, options);

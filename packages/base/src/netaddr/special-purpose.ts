@@ -68,7 +68,7 @@ export const SPECIAL_RANGES: Readonly<Record<"IPv4" | "IPv6", readonly string[]>
   IPv6: [...V6, ...V4.map((it) => behindNat64(it))],
 };
 
-/** By the first bits of an address: every endpoint of every slice is looked up. */
+/** Indexed by the first bits of an address, because every endpoint of every slice is looked up. */
 function byFirstByte(ranges: readonly string[]): ReadonlyMap<number, readonly Prefix[]> {
   const found = new Map<number, Prefix[]>();
   for (const range of ranges.map((it) => parsePrefix(it))) {

@@ -1,7 +1,7 @@
 import { Address4, Address6 } from "ip-address";
 import { formatAddress, type IpAddress } from "./address.ts";
 
-/** What the IANA special-purpose registries say of an address, as far as a trust decision needs it. */
+/** The properties of an address in the IANA special-purpose registries, as far as a trust decision needs them. */
 export type SpecialUse =
   | "unspecified"
   | "loopback"

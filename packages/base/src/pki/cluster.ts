@@ -29,11 +29,11 @@ export interface ClusterPkiOptions {
 const RENEW_BEFORE_MS = 30 * 86_400_000;
 
 /**
- * Reads the PKI in `dir`, making what is missing. A leaf is issued again when it nears its end, belongs to another
- * authority, or (the server's) when its names differ from those asked for. Every other file stays as it is.
+ * Reads the PKI in `dir`, and creates missing files. A leaf certificate is reissued before it expires, if it belongs to another
+ * authority, or (the server's) if its names differ from the requested ones. Every other file stays as it is.
  *
- * @throws {FleetError} `OPTION_INVALID` when the authority's certificate and key do not belong together: replacing it
- *   would cut off every client, so that a person must decide.
+ * @throws {FleetError} `OPTION_INVALID` if the authority's certificate and key do not match: replacing them
+ *   would disconnect every client, so an administrator must decide.
  */
 export async function ensureClusterPki(dir: string, options: ClusterPkiOptions = {}): Promise<ClusterPki> {
   await mkdir(dir, { recursive: true, mode: 0o700 });

@@ -20,9 +20,9 @@ export interface AuthorityOptions extends Validity {
 }
 
 export interface ClientCertificateOptions extends Validity {
-  /** What Kubernetes takes as the user's name. */
+  /** The user name in Kubernetes. */
   readonly commonName: string;
-  /** What Kubernetes takes as the user's groups. */
+  /** The groups of the user in Kubernetes. */
   readonly organizations?: readonly string[];
 }
 
@@ -63,7 +63,7 @@ export async function issueAuthority(options: AuthorityOptions): Promise<Certifi
   return { cert, key };
 }
 
-/** A certificate with which a client says who it is. */
+/** A certificate that identifies a client. */
 export function issueClientCertificate(
   ca: CertificatePair,
   options: ClientCertificateOptions,

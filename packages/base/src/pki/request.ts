@@ -126,7 +126,7 @@ function parseName(name: Element | undefined): readonly NameAttribute[] {
     });
 }
 
-/** What a reader of the certificate could take for an end or a line of its own is refused. */
+/** Refuses characters that a reader of the certificate could take for an end of text or a new line. */
 function readText(content: Buffer): string {
   let text: string;
   try {

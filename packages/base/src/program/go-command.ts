@@ -57,7 +57,7 @@ function parseBool(text: string): boolean {
   throw new InvalidArgumentError("It must be true or false.");
 }
 
-/** Flags of klog that say where and how lines are written: here they are JSON on standard error. */
+/** Flags of klog for the destination and the format of the log, which is always JSON on standard error. */
 const KLOG_BOOLS = [
   "add_dir_header",
   "alsologtostderr",

@@ -15,7 +15,7 @@ export interface MetricsServerOptions {
 }
 
 export interface MetricsServer extends AsyncDisposable {
-  /** The port it listens on: the one that was chosen when 0 was asked for. */
+  /** The port it listens on, also if port 0 was requested. */
   readonly port: number;
 }
 

@@ -2,7 +2,7 @@ import { FleetError, hasCode, messageOf } from "#errors.ts";
 import { createLogger } from "#log.ts";
 import { type RuntimeDeps, systemDeps } from "#deps.ts";
 
-/** How a command ends whose command line cannot be understood. */
+/** The exit code for an invalid command line. */
 export const MISUSE = 2;
 
 /** With which code a command or a program ends that failed. */
@@ -10,7 +10,7 @@ export function exitCodeOf(error: unknown): number {
   return hasCode(error, "OPTION_INVALID") ? MISUSE : 1;
 }
 
-/** What commands for people share: they say on standard error what they do, and one line when it fails. */
+/** The common part of commands for people: progress on standard error, and one line if a command fails. */
 export async function runForPeople(
   name: string,
   body: (context: { readonly deps: RuntimeDeps; readonly signal: AbortSignal }) => Promise<void>,

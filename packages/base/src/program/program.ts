@@ -4,7 +4,7 @@ import { FleetError, messageOf } from "#errors.ts";
 import { exitCodeOf } from "./people.ts";
 import { createLogger, type Logger, type LogLevel } from "#log.ts";
 
-/** What every long-running program shares: signals, readiness, the log, and how it ends. */
+/** The common part of long-running programs: signals, readiness, the log and the exit code. */
 
 export interface ProgramContext {
   /** Aborts on SIGTERM and SIGINT. */

@@ -100,7 +100,7 @@ function messageOf(anyName: fc.Arbitrary<string>): fc.Arbitrary<Message> {
     );
 }
 
-/** What compression may change: the case of a name that was written before in another case. */
+/** Compression may change the case of a name that occurs earlier in another case. */
 function folded(message: Message): unknown {
   return JSON.parse(
     JSON.stringify(message, (key, value: unknown) => {

@@ -12,7 +12,7 @@ import { MessageWriter } from "./writer.ts";
 
 /** Every DNS program must take UDP messages of this size (RFC 1035). Unit: bytes. */
 export const MIN_UDP_BYTES = 512;
-/** What the length in front of a message over TCP can say. Unit: bytes. */
+/** The longest message over TCP, limited by its length prefix. Unit: bytes. */
 export const MAX_MESSAGE_BYTES = 65_535;
 
 export interface EncodeOptions {

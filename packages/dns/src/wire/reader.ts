@@ -15,7 +15,7 @@ export function malformed(what: string, at: number): FleetError {
  */
 export class MessageReader {
   readonly #bytes: Buffer;
-  /** Where the next read begins. */
+  /** The offset of the next read. */
   at = 0;
 
   constructor(bytes: Uint8Array) {
@@ -97,7 +97,7 @@ export class MessageReader {
     }
   }
 
-  /** Where the pointer at `at` leads, which must be in front of `before`. */
+  /** The target of the pointer at `at`, which must be less than `before`. */
   #pointerAt(at: number, before: number): number {
     const target = (this.#byteAt(at) & 0x3f) * 0x100 + this.#byteAt(at + 1);
     if (target >= HEADER_BYTES && target < before) return target;

@@ -14,7 +14,7 @@ export class MessageWriter {
   #names: Map<string, number> | undefined;
   #first = "";
   #firstAt = 0;
-  /** Where the next write begins. */
+  /** The offset of the next write. */
   at = 0;
 
   /** The message up to `end`. The writer must not be used after it. */
@@ -157,12 +157,12 @@ function checkLength(name: string): void {
   throw new FleetError("DNS_MALFORMED", `a domain name is longer than 255 bytes: ${name.slice(0, 80)}`);
 }
 
-/** Where the labels of a name end: the root has none. */
+/** The end of the labels of a name; the root has none. */
 function labelsEnd(name: string): number {
   return name === "." ? 0 : name.length;
 }
 
-/** Where the label that begins at `start` ends: at its dot. */
+/** The end of the label that begins at `start`: its dot. */
 function labelEnd(name: string, start: number): number {
   let at = start;
   while (at < name.length) {

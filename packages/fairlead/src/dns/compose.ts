@@ -25,13 +25,13 @@ export interface DnsFlags {
 }
 
 export interface DnsParts {
-  /** Makes what keeps the zones of `tree`. Undefined: there are none. */
+  /** Creates the components that update the zones of `tree`. Undefined: there are none. */
   readonly zones: ((client: KubeClient, tree: RecordTree, deps: RuntimeDeps) => ZoneSync) | undefined;
   /** Makes what keeps the traffic manager's zone. */
   readonly traffic?: ((client: KubeClient, deps: RuntimeDeps) => TrafficSync) | undefined;
-  /** What it has to close is added to `stack`. */
+  /** Resources to close are added to `stack`. */
   readonly forwards: (deps: RuntimeDeps, stack: AsyncDisposableStack) => ForwardList;
-  /** Whether to say "ready" only once the zones are complete. Otherwise as soon as the sockets are open. */
+  /** Whether to report readiness only once the zones are complete. Otherwise as soon as the sockets are open. */
   readonly readyWhenSynced: boolean;
   /** Whether service proxies send queries to it, so that it must keep answering for a while after it is stopped. */
   readonly isBehindProxies: boolean;

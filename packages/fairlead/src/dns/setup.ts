@@ -49,7 +49,7 @@ export async function setup(flags: SetupFlags): Promise<void> {
       if (flags.undo === true) await undoDns(client, options, { ...deps, progress }, signal);
       else await setUpDns(client, options, { ...deps, progress }, signal);
     } finally {
-      // As far as it came: the exit code says whether that was to the end.
+      // Also after a failure: the exit code shows whether all steps were done.
       printResult({ steps: steps.map((step) => ({ step, status: "done" })) }, flags.output);
     }
   });

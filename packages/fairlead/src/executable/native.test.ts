@@ -16,7 +16,7 @@ function koffi(): Uint8Array {
 const sha256 = (data: Uint8Array): string => createHash("sha256").update(data).digest("hex");
 
 describe("a native library of the single executable", () => {
-  it("is loaded from a folder that is gone afterwards", () => {
+  it("is loaded from a folder that is removed afterwards", () => {
     using parent = mkdtempDisposableSync(join(tmpdir(), "native-"));
     const data = koffi();
     const loaded = loadNative({ name: "koffi.node", data, sha256: sha256(data) }, [parent.path]);

@@ -14,7 +14,7 @@ export interface NativePart {
   readonly sha256: string;
 }
 
-/** Where it is unpacked: the first that can be written to and is not mounted noexec. */
+/** Folders to unpack it in; the first that is writable and not mounted noexec is used. */
 function folders(): readonly string[] {
   const cache = process.env["XDG_CACHE_HOME"];
   const own = cache === undefined || cache === "" ? join(homedir(), ".cache") : cache;
@@ -22,8 +22,8 @@ function folders(): readonly string[] {
 }
 
 /**
- * Writes the part into a new folder that only this user can enter, compares the digest of what was written, loads it, and
- * removes the folder again: nothing stays for another process to change.
+ * Writes the part into a new folder that only this user can enter, verifies the digest of the file, loads it, and
+ * removes the folder, so that no other process can change it.
  *
  * @throws {FleetError} `EXEC_FAILED`
  */

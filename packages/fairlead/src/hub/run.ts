@@ -17,7 +17,7 @@ export interface HubRun extends ManagerFlags {
   readonly leases: readonly string[];
   /** Default: fleet-system. */
   readonly leaseNamespace?: string;
-  /** Where metrics and probes are served; each address serves both. */
+  /** The addresses of metrics and probes; each serves both. */
   readonly servers: readonly { readonly address: string; readonly flag: string }[];
   readonly hub: Parameters<typeof startHub>[1];
 }

@@ -25,7 +25,7 @@ interface Flags {
   readonly metrics?: string | undefined;
 }
 
-/** What a lab cluster has in the place of kube-controller-manager, kube-scheduler and a cloud's load balancers. */
+/** Replaces kube-controller-manager, kube-scheduler and a cloud's load balancers in a lab cluster. */
 export function command(): Program {
   return new Command("lab-controllers")
     .description(

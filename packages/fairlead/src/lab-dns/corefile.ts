@@ -9,7 +9,7 @@ import { foldName, parseName } from "@fairlead/dns/wire/name.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { familyOf, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 
-/** What a Corefile says of other servers: the one part of CoreDNS's configuration that a lab's cluster DNS obeys. */
+/** The forwards in a Corefile: the only part of CoreDNS's configuration that a lab's cluster DNS supports. */
 
 /** The servers that answer for each zone, by `forward . ADDRESS…`. What the root forwards leads out of the lab: nowhere. */
 export function forwardsOf(text: string): ReadonlyMap<string, readonly SocketAddress[]> {
@@ -34,7 +34,7 @@ export interface ForwardsOfFile extends Disposable {
   forwards(): readonly Forward[];
 }
 
-/** Follows a Corefile. One that cannot be read is logged and changes nothing, as in CoreDNS. */
+/** Follows a Corefile. One that cannot be parsed is logged and changes nothing, as in CoreDNS. */
 export function followCorefile(file: string, deps: RuntimeDeps): ForwardsOfFile {
   let text = readFileSync(file, "utf8");
   let forwards = made(text, deps);

@@ -12,10 +12,10 @@ import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/progra
 /** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
 
-/** What CoreDNS's Kubernetes plugin gives. Unit: seconds. */
+/** The TTL of CoreDNS's Kubernetes plugin. Unit: seconds. */
 const TTL = 5;
 
-/** The DNS server of one lab cluster, in the place of CoreDNS. */
+/** The DNS server of one lab cluster, which replaces CoreDNS. */
 export function command(): Program {
   return new Command("lab-dns")
     .description("answer the names of one lab cluster, and forward those of the fleet")

@@ -95,7 +95,7 @@ export function composeNode(flags: NodeFlags, { client, deps, environment }: Nod
   return [proxy, kubelet, server, registration, heartbeat];
 }
 
-/** What images may count on: the machine's programs, and our own executable as it runs now. */
+/** The programs that images may use: those of the machine, and the running executable. */
 function describeMachine(flags: NodeFlags, environment: NodeDeps["environment"]): Machine {
   const started = ownEntry();
   const entry = started === undefined ? undefined : (environment["FAIRLEAD_ENTRY"] ?? started);

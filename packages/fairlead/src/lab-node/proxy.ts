@@ -9,7 +9,7 @@ import { createHealthChecks } from "@fairlead/fleet/dataplane/service-proxy/heal
 import { createServiceProxy } from "@fairlead/fleet/dataplane/service-proxy/proxy.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 
-/** The service proxy of the node with what it reads from and writes to. */
+/** The service proxy of the node, with its informers and drivers. */
 export function composeProxy(
   client: KubeClient,
   node: {

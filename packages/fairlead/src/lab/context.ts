@@ -14,7 +14,7 @@ import { searchPath } from "@fairlead/base/program/kubectl.ts";
 import { ownCommand, ownEntry } from "@fairlead/base/program/self.ts";
 import { fleetInstall } from "./install.ts";
 
-/** What the lab commands take from their surroundings. */
+/** The environment of the lab commands. */
 
 /** Labs of root live in memory where the system keeps such things; those of others in their own run-time folder. */
 export function stateRoot(): string {

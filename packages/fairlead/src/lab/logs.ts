@@ -31,7 +31,7 @@ export async function logs(program: string, options: LogOptions): Promise<void> 
   if (options.follow === true) await follow(file, size, untilInterrupted());
 }
 
-/** Prints what is appended, told by the kernel of each change. */
+/** Prints appended lines; the kernel notifies it of each change. */
 async function follow(file: string, from: number, signal: AbortSignal): Promise<void> {
   let offset = from;
   let isReading = false;

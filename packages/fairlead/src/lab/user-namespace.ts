@@ -28,14 +28,14 @@ export function isInUserNamespace(): boolean {
   return process.env["FAIRLEAD_USERNS"] !== undefined;
 }
 
-/** Goes to the folder in which the command was called. One that is not there inside makes no difference. */
+/** Changes to the folder in which the command was called, if it exists inside. */
 const HERE = 'cd -- "$1" 2>/dev/null; shift; exec "$@"';
 
 /**
- * For people who are not root: runs this very command inside the user namespace and says true when that is done.
- * For root, inside, and where there is no such namespace, says false: the caller does the work, or finds no lab.
+ * For unprivileged users: runs the same command inside the user namespace, and returns true when it has ended.
+ * For root, inside, and without such a namespace, returns false: the caller continues, or finds no lab.
  *
- * @param otherwise - What to do where there is no such namespace. Default: nothing.
+ * @param otherwise - What to do without such a namespace. Default: nothing.
  */
 export async function inOwnNamespace(otherwise?: "start it"): Promise<boolean> {
   const uid = process.getuid?.() ?? 0;

@@ -70,7 +70,7 @@ export function command(): Program {
             signal,
           );
         } finally {
-          // As far as it came: the exit code says whether that was to the end.
+          // Also after a failure: the exit code shows whether all steps were done.
           printResult({ steps }, flags.output);
         }
       }),

@@ -18,7 +18,7 @@ import { LOG_LEVEL_FLAG, READY_FD_FLAG, runProgram } from "@fairlead/base/progra
 /** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
 
-/** What runs once per member: exports, imports, heartbeats. Several copies may run; one acts. */
+/** Runs the controllers of a member: exports, imports, heartbeats. Several replicas may run; one is active. */
 export function command(): Program {
   return new Command("member")
     .description(

@@ -49,7 +49,7 @@ function run(flags: GoValues<typeof FLAGS>): Promise<void> {
 }
 
 function kindsOf(mode: string): readonly CustomResourceDefinition[] {
-  // More than its model installs: the hub's manager needs kinds of its own. Those of membership are KubeFleet's.
+  // More than the original installs: the hub's manager needs additional CRDs. The membership CRDs are KubeFleet's.
   if (mode === "hub") return [...HUB_NET_CRDS];
   if (mode === "member")
     return [...FLEET_USER_CRDS, ...FLEET_MAILBOX_CRDS].filter((it) => MEMBER_KINDS.has(it.spec.names.kind));

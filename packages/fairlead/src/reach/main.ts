@@ -5,7 +5,7 @@ import { runForPeople } from "@fairlead/base/program/people.ts";
 /** Hides the option types of the command, which its callers do not use. */
 type Program = Pick<Command, "parseAsync">;
 
-/** What a pod runs that finds out whether its cluster reaches the hub. */
+/** Runs in a pod of a member, and checks whether the hub is reachable from there. */
 export function command(): Program {
   return new Command("reach")
     .description("check that the hub is reachable and its certificate is signed by a CA in FAIRLEAD_HUB_CA")

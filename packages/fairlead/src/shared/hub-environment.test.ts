@@ -22,7 +22,7 @@ const good = (): Record<string, string> => ({
 const read = (more: Record<string, string | undefined> = {}, isInsecure = false) =>
   readHubEnvironment({ ...good(), ...more }, { isInsecure, clock: new FakeClock() });
 
-describe("what the environment says of the hub", () => {
+describe("the environment variables for the hub", () => {
   it("has the address of the hub, the name of the member and the CA of the hub", () => {
     const { cluster, config } = read({ HUB_CERTIFICATE_AUTHORITY: Buffer.from(PEM).toString("base64") });
     expect([cluster, config.server, config.ca, config.insecureSkipTlsVerify]).toEqual([

@@ -70,7 +70,7 @@ function readCa(text: string | undefined): string | undefined {
   return pem;
 }
 
-/** What the client itself says: a header of the environment must not take its place. */
+/** Headers that the client sets itself; headers of the environment must not replace them. */
 const OWN_HEADERS: ReadonlySet<string> = new Set([
   "accept",
   "authorization",

@@ -14,7 +14,7 @@ import { runAsLeaderOfAll } from "@fairlead/kube/election/leader.ts";
 import { ensureNamespace } from "@fairlead/kube/objects/namespaces.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 
-/** How programs that may run in several copies agree on the one that acts. */
+/** Leader election for programs that may run in several replicas. */
 
 export const LEADER_FLAG = [
   "--no-leader-elect",

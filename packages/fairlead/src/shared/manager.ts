@@ -8,7 +8,7 @@ import { type RuntimeDeps, systemDeps } from "@fairlead/base/deps.ts";
 import { skewedClock } from "@fairlead/base/program/clock-offset.ts";
 import { parseWhole } from "@fairlead/base/program/flags.ts";
 
-/** What the programs that run controllers share. */
+/** The common part of programs that run controllers. */
 
 export interface ManagerFlags {
   readonly concurrency?: readonly string[] | undefined;
@@ -45,8 +45,8 @@ export function createManagerParts(log: Logger, flags: ManagerFlags): ManagerPar
 }
 
 /**
- * A manager has little that lives long and little garbage, and shares its machine with many others. As V8 comes, the young
- * generation grows to many times what it needs, and the old one to several times what lives in it.
+ * A manager has few long-lived objects and little garbage, and shares its machine with many others. By default, V8's young
+ * generation grows to many times the necessary size, and the old one to several times the size of its live objects.
  */
 function preferLittleMemory(): void {
   setFlagsFromString("--semi-space-growth-factor=1");
@@ -72,7 +72,7 @@ function parseConcurrency(flags: ManagerFlags): (controller: string) => number |
 const HUB_PART = "hub/";
 const isOfHub = (it: HealthCheck): boolean => it.name.startsWith(HUB_PART);
 
-/** What a member is asked: a hub that is away is to be seen, but no reason to call the member unfit. */
+/** The checks of a member: an unreachable hub is shown, but does not make the member unready. */
 export function checksOfMember(health: HealthRegistry): Iterable<HealthCheck> {
   return lazily(health, (it) => (isOfHub(it) && it.kind === "ready" ? { ...it, kind: "note" } : it));
 }

@@ -49,7 +49,7 @@ it("every command that prints data takes -o with the same words", async () => {
   });
 });
 
-it("another word is refused with those that there are, before anything is done", async () => {
+it("an unknown format is refused with the known ones, before anything is done", async () => {
   for (const { name, command } of await allCommands()) {
     if (!command.options.some((it) => it.long === "--output")) continue;
     let said = "";

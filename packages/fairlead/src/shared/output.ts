@@ -14,7 +14,7 @@ const FLAG = "-o, --output <format>";
 const HELP = "output format";
 type OutputOption<Word> = Option<typeof FLAG, undefined, Word, undefined, false, Word>;
 
-/** `-o` of a command that does something. Another word is refused, with those that there are. */
+/** `-o` of a command that acts. An unknown format is refused with the known ones. */
 export const resultOption = (): OutputOption<ResultOutput> =>
   new Option(FLAG, HELP).choices(RESULT_OUTPUTS).default(RESULT_OUTPUTS[0]);
 

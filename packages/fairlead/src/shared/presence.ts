@@ -14,8 +14,8 @@ const PERIOD_MS = 2000;
 const LEASE_SECONDS = 15;
 
 /**
- * Renews a Lease without standing for it: a program that runs alone shows that it is there, as "fairlead status" looks for
- * it, and need not wait for the Lease of the one before. What it does does not depend on it.
+ * Renews a Lease without leader election, so that "fairlead status" sees a program that runs alone. The program does not
+ * wait for the Lease of its predecessor, and does not depend on the Lease.
  */
 export async function keepPresence(
   client: KubeClient,

@@ -16,7 +16,7 @@ type Program = Pick<Command, "parseAsync">;
 /** The code to end with where something is not healthy: told apart from a command that failed. */
 const UNHEALTHY = 3;
 
-/** The clusters of a fleet, what they export and import, conflicts, and when each was heard of last. */
+/** The clusters of a fleet, their exports and imports, conflicts, and the last report of each. */
 export function command(): Program {
   return new Command("status")
     .description(

@@ -40,9 +40,9 @@ export async function readNetwork(devices: Iterable<string>, options: IpOptions)
 const PASSES = 4;
 
 /**
- * Makes `devices` have what is desired and nothing else; changes only what is wrong. Returns how many lines that took.
+ * Makes the state of `devices` equal to the desired one; changes only differences. Returns the number of applied lines.
  *
- * @throws {FleetError} `EXEC_FAILED` when a line is refused, or when what was written does not stay.
+ * @throws {FleetError} `EXEC_FAILED` if a line is refused, or if another program reverts a change.
  */
 export async function applyNetwork(
   devices: readonly string[],

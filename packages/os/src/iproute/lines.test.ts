@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { addVethPair, deleteLink, replaceAddress, replaceNeighbour, replaceRoute, setLink } from "./lines.ts";
 
 describe("lines for ip -batch", () => {
-  it("say what they mean in canonical words", () => {
+  it("are written in canonical words", () => {
     expect([
       addVethPair(
         { device: "eth0", netns: "/run/x/a", mtu: 1400 },

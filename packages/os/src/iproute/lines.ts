@@ -75,7 +75,7 @@ export interface Hop {
   readonly device: string;
   /** Next hop; absent: the destination is on the link. */
   readonly via?: string;
-  /** Take the next hop to be on the link although no prefix says so. Default: false. */
+  /** Treat the next hop as on-link although no prefix covers it. Default: false. */
   readonly isOnlink?: boolean;
 }
 

@@ -74,7 +74,7 @@ function parseHop(hop: Record<string, unknown>): Hop {
 }
 
 function objects(text: string): readonly Record<string, unknown>[] {
-  // Nothing at all is printed where there is nothing to tell.
+  // ip prints nothing if there are no entries.
   if (text.trim() === "") return [];
   try {
     return list(JSON.parse(text));

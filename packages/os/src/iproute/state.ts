@@ -45,14 +45,14 @@ export function diffNetwork(actual: NetworkState, desired: NetworkState): readon
       .map((it) => deleteAddress(it.device, it.address)),
     ...addresses.wrong.map((it) => replaceAddress(it.device, it.address)),
     ...neighbours.wrong.map((it) => replaceNeighbour(it.device, it.address, it.hardwareAddress)),
-    // A next hop may be reached by another of the routes: what is on the link comes first.
+    // A next hop may be reachable by another of the routes, so on-link routes come first.
     ...routes.wrong
       .toSorted((a, b) => Number(hasGateway(a)) - Number(hasGateway(b)))
       .map((it) => replaceRoute(it)),
   ];
 }
 
-/** Each device gets one of these from the kernel, which says so only since iproute2 6.2: they are left alone. */
+/** The kernel adds one of these to each device; iproute2 shows that only since 6.2. They are not touched. */
 function isLinkLocal(address: string): boolean {
   return /^fe[89ab][0-9a-f]:/i.test(address);
 }
@@ -61,7 +61,7 @@ function hasGateway(route: Route): boolean {
   return route.hops.some((it) => it.via !== undefined);
 }
 
-/** What is there and not wanted, and what is wanted and not there or other. */
+/** The entries to delete, and the entries to add or replace. */
 function compare<T>(
   actual: readonly T[],
   desired: readonly T[],

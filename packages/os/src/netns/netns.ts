@@ -6,11 +6,11 @@ import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { parseNsMounts } from "./mountinfo.ts";
 
 /**
- * Named network namespaces: a name is an absolute path, on which the namespace is bind-mounted. `/run/netns` is never
- * touched: `ip netns add` would turn it into a mount point of its own and leave that behind.
+ * Named network namespaces: a name is an absolute path, at which the namespace is bind-mounted. `/run/netns` is never
+ * used: `ip netns add` would turn it into a separate mount point and leave that behind.
  */
 
-/** What `statfs` says of a namespace file. Source: `NSFS_MAGIC` in linux/magic.h. */
+/** The file system type of a namespace file in `statfs`. Source: `NSFS_MAGIC` in linux/magic.h. */
 const NSFS_MAGIC = 0x6e73_6673;
 
 /** A program and its arguments, to be started without a shell. */

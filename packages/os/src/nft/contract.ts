@@ -6,7 +6,7 @@ import type { NftDriver } from "./driver.ts";
 import { chainRef, type NftRule, rule, setRef } from "./rule.ts";
 import type { NftChain, NftSet, NftTable, NftTableName } from "./state.ts";
 
-/** What every back end of the nft driver promises. `make` gives one whose kernel has none of our tables. */
+/** The contract of every back end of the nft driver. `make` returns one whose kernel has none of our tables. */
 export function describeNftDriver(
   name: string,
   make: () => Promise<NftDriver>,
@@ -257,7 +257,7 @@ function arbitrarySet(kind: string): fc.Arbitrary<NftSet> {
     });
 }
 
-/** Maps in an order of their own and rules by digest, so that states compare as values. */
+/** Maps in a fixed order and rules by digest, so that states compare as values. */
 function comparable(table: NftTable | undefined): unknown {
   if (table === undefined) return undefined;
   return {

@@ -10,8 +10,8 @@ import {
 import type { NftRule } from "./rule.ts";
 
 /**
- * One step of a transaction on one table. Strict: adding what is there and deleting what is not are errors, so that a
- * wrong record of the kernel's state is found out by the first transaction that meets the difference.
+ * One step of a transaction on one table. Strict: adding what exists and deleting what does not are errors, so that a
+ * wrong record of the kernel's state is detected by the first transaction that meets the difference.
  */
 export type NftOp =
   | { readonly verb: "add-table" | "delete-table" }
@@ -38,8 +38,8 @@ export type NftElementOp =
     };
 
 /**
- * The smallest list of steps that turns `actual` into `desired` (undefined: no such table), in an order that the kernel
- * accepts: what is referred to exists before the reference, and goes after it.
+ * The smallest list of steps from `actual` to `desired` (undefined: no such table), in an order that the kernel
+ * accepts: a referenced object is added before the reference, and deleted after it.
  *
  * A changed value of a map is a delete and an add: nftables has no update of an element. A set or base chain whose kind
  * changes means a new table: nothing that refers to it could stay. A new table takes the old one's place within one
@@ -128,7 +128,7 @@ function diffSets(
   return { deletes, adds };
 }
 
-/** What has to go and what has to come. A changed value is in both. */
+/** The elements to delete and to add. A changed value is in both. */
 function diffElements(
   have: ReadonlyMap<string, string>,
   want: ReadonlyMap<string, string>,
@@ -145,7 +145,7 @@ function sameRules(actual: NftChain | undefined, rules: readonly NftRule[]): boo
   return have.length === rules.length && have.every((it, at) => it.digest === rules[at]?.digest);
 }
 
-/** A set's kind without what it holds. */
+/** A set without its elements. */
 function specOf(set: NftSetSpec | NftSet): NftSetSpec {
   return {
     key: set.key,

@@ -17,7 +17,7 @@ export interface ExecNftOptions {
 const TIMEOUT_MS = 60_000;
 
 /**
- * The back end that starts `nft`: 4 ms for a transaction that only adds, 16 ms for one that deletes, whatever its size
+ * The back end that runs `nft`: 4 ms for a transaction that only adds, 16 ms for one that deletes, of any size
  * (the kernel's deferred destruction is awaited when nft closes its socket). Works with nft 1.0.6 and later.
  */
 export function createExecNft(options: ExecNftOptions = {}): NftDriver {

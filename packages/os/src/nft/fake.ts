@@ -4,7 +4,7 @@ import type { NftDriver } from "./driver.ts";
 import { checkElement, splitVerdict } from "./element.ts";
 import type { NftChain, NftSet, NftTable, NftTableName } from "./state.ts";
 
-/** nftables in memory, as strict as the kernel about what is there, what is not, and what is still referred to. */
+/** nftables in memory, as strict as the kernel about missing, existing and referenced objects. */
 export interface FakeNft extends NftDriver {
   /** How many transactions there were, and of how many steps. */
   readonly transactions: readonly (readonly NftOp[])[];

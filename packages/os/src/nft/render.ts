@@ -79,7 +79,7 @@ function kindOf(spec: NftSetSpec): "set" | "map" {
 
 function renderSpec(spec: NftSetSpec): string {
   const types = [...spec.key, ...(typeof spec.value === "object" ? spec.value : [])];
-  // `integer` has no width of its own; an expression of that type has.
+  // `integer` has no width; an expression of that type has.
   const byExpression = types.includes("integer");
   const list = (of: readonly DataType[]): string =>
     of.map((it) => (byExpression ? EXPRESSIONS[it] : it)).join(" . ");

@@ -23,7 +23,7 @@ export interface NftChain {
   readonly rules: readonly NftRule[];
 }
 
-/** Where a base chain is attached. Always with policy accept: our tables add, they do not close. */
+/** The hook of a base chain. The policy is always accept, because our tables must not block other traffic. */
 export interface NftHook {
   readonly type: "filter" | "nat" | "route";
   readonly hook: "prerouting" | "input" | "forward" | "output" | "postrouting";
@@ -31,7 +31,7 @@ export interface NftHook {
   readonly priority: number;
 }
 
-/** What a set or map is, apart from what it holds. */
+/** The type and the flags of a set or map, without its elements. */
 export interface NftSetSpec {
   /** Types of the parts of a key; more than one make a concatenation. */
   readonly key: readonly DataType[];

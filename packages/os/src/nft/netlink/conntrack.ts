@@ -27,7 +27,7 @@ const CTA_IP = { source4: 1, destination4: 2, source6: 3, destination6: 4 } as c
 const CTA_PROTO = { number: 1, sourcePort: 2, destinationPort: 3 } as const;
 const CTA_PROTOINFO_TCP = 1;
 const CTA_PROTOINFO = { state: 1, flagsOfReply: 5 } as const;
-/** By direction, the parts of a tuple that a dump is narrowed to (CTA_FILTER_F_*, Linux 5.8). */
+/** By direction, the fields of a tuple that a dump is filtered by (CTA_FILTER_F_*, Linux 5.8). */
 const CTA_FILTER = { original: 1, reply: 2 } as const;
 const COMPARE = { source: 1, destination: 2, protocol: 8 } as const;
 const FAMILIES = { IPv4: 2, IPv6: 10 } as const;

@@ -10,7 +10,7 @@ import { type LibC, loadLibC, type NetlinkSocket, openNetlinkSocket } from "./so
 export interface NftOptions {
   /** File of the network namespace to work in. Default: that of this process. */
   readonly netns?: string;
-  /** How the C library is reached. Default: by the foreign function interface, where it is installed. */
+  /** Loads the C library. Default: by the foreign function interface, if it is installed. */
   readonly loadLibC?: () => Promise<LibC | undefined>;
 }
 

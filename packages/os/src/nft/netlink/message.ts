@@ -131,7 +131,7 @@ export function parseMessages(bytes: Uint8Array): readonly Message[] {
   return found;
 }
 
-/** Attributes by number, in `bytes` from `from` on; what is inside a nested one is its value. */
+/** Attributes by number, in `bytes` from `from` on; the value of a nested one is its content. */
 export function parseAttributes(bytes: Buffer, from = 0): ReadonlyMap<number, Buffer> {
   const found = new Map<number, Buffer>();
   for (let at = from; at + 4 <= bytes.length;) {

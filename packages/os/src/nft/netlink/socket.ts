@@ -1,7 +1,7 @@
 import { closeSync, openSync } from "node:fs";
 import { FleetError } from "@fairlead/base/errors.ts";
 
-/** A netlink socket to netfilter, through the C library: Node has none of its own. */
+/** A netlink socket to netfilter, through the C library, because Node has no netlink sockets. */
 export interface NetlinkSocket extends Disposable {
   /** Sends one datagram and returns what the kernel answered while it processed it. */
   transact(request: Uint8Array): readonly Uint8Array[];
@@ -24,7 +24,7 @@ const RECEIVE_BUFFER = 4 * 1024 * 1024;
 /** Send buffers grow in these steps: the kernel takes a batch as one datagram. Unit: bytes. */
 const SEND_STEP = 1024 * 1024;
 
-/** What we use of the C library. Calls block, none for longer than the kernel takes for the batch. */
+/** The used functions of the C library. Calls block, but no longer than the kernel takes for the batch. */
 export interface LibC {
   readonly socket: (domain: number, type: number, protocol: number) => number;
   /** Sets an option whose value is an `int`, at level SOL_SOCKET. */
