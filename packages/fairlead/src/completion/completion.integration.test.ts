@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Runs a script of a shell in the folder, in which the stand-in for kubectl is found, and returns its lines. */
+/** Runs a script of a shell in the folder, with a fake kubectl in the PATH, and returns its lines. */
 async function lines(shell: string, script: string, ...args: readonly string[]): Promise<readonly string[]> {
   const addEnv = { PATH: `${folder}:${process.env["PATH"] ?? ""}`, HOME: folder };
   const flag = shell === "bash" ? ["--norc"] : [];

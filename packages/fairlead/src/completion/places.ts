@@ -69,7 +69,7 @@ function flagOf(option: Option): Flag {
 function valueOf({ flags, long = "", argChoices, required }: Option): Value | undefined {
   const placeholder = /[<[].*$/.exec(flags)?.[0] ?? "";
   if (argChoices !== undefined) return argChoices;
-  // A value that may be left out stands behind "=" only.
+  // An optional value is accepted only after "=".
   if (!required) return undefined;
   if (placeholder === "<file>") return "file";
   if (placeholder === "<folder>") return "folder";
