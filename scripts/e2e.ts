@@ -41,7 +41,7 @@ const tools = join(root, "node_modules", ".tools");
 
 function programs(): Pick<Settings, "kubectl" | "helm" | "fairlead"> {
   const helm = findProgram("helm", `${tools}:${searchPath()}`);
-  if (helm === undefined) throw new Error("there is no helm on the PATH");
+  if (helm === undefined) throw new Error("cannot find helm on the PATH; install it");
   return { kubectl: findKubectl(tools), helm, fairlead };
 }
 
@@ -50,9 +50,9 @@ async function main(): Promise<void> {
   if (hub === undefined && contexts === undefined) return onLab();
   const members = (contexts ?? "").split(",").filter((it) => it !== "");
   if (hub === undefined || members.length < 2)
-    throw new Error("give both --hub-context HUB and --member-contexts A,B: a hub, and two members or more");
+    throw new Error("pass both --hub-context HUB and --member-contexts A,B: a hub and at least two members");
   if ((flags["hub-down"] === undefined) !== (flags["hub-up"] === undefined))
-    throw new Error("--hub-down and --hub-up belong together");
+    throw new Error("pass both --hub-down and --hub-up, or neither");
   run({
     kubeconfig: process.env["KUBECONFIG"] ?? `${process.env["HOME"] ?? ""}/.kube/config`,
     hub,

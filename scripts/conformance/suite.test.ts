@@ -36,7 +36,7 @@ describe("the suite", () => {
     expect(calls).toEqual([]);
   });
 
-  it("is not looked for elsewhere when the named one is not there", async () => {
+  it("is not looked up elsewhere if the named one is absent", async () => {
     const environment = { MCS_CONFORMANCE: join(cache, "absent") };
     const suite = await findSuite({ version: "v0.5.0", environment, cache, signal, go });
     expect(suite).toHaveProperty(

@@ -8,7 +8,7 @@ const report = (...tests: readonly object[]): string =>
   stringify({ groups: [{ name: "Required", tests }], passed: 1, total: tests.length });
 
 describe("the report of the suite", () => {
-  it("is read as it is shown: yes, no, unknown or skipped", () => {
+  it("is read with the verdicts yes, no, unknown and skipped", () => {
     const verdicts = readVerdicts(
       report(
         { desc: "passes  twice", message: "", ...PASSED },

@@ -47,7 +47,7 @@ describeOnKernel("the commands of a lab", () => {
     expect(absent.stderr).toContain("NotFound");
     const nowhere = await output("lab", "kubectl", "--name", "ecli", "member-9", "get", "pods");
     expect(nowhere.exitCode).toBe(1);
-    expect(nowhere.stderr).toContain("There are: hub member-1");
+    expect(nowhere.stderr).toContain("it has: hub member-1");
   });
 
   it("kubeconfig prints a file with a context for each cluster", async () => {
@@ -113,14 +113,14 @@ describeOnKernel("the commands of a lab", () => {
     expect(nowhere).toMatchObject({ exitCode: 0, stdout: `${lab.layout.kubeconfig}\n` });
   });
 
-  it("list names the labs, and so do a command that meant another one and down of all, which asks", async () => {
+  it("list names the labs, as do a command for an unknown lab and down --all, which asks for confirmation", async () => {
     expect((await output("lab", "list", "-o", "name")).stdout).toBe("ecli\n");
     const { stdout } = await output("lab", "list");
     expect(stdout).toMatch(
       /^LAB +MEMBERS +PROCESSES +AGE +KUBECONFIG\necli +1 +\d+ +\d+\w+ +\/.+\/kubeconfig\n$/,
     );
     const other = await output("lab", "status", "--name", "enone");
-    expect(other.stderr).toContain("there is no lab enone. Labs that are up: ecli. Bring it up: ");
+    expect(other.stderr).toContain("lab enone does not exist; labs that are up: ecli; create it: ");
     const all = await output("lab", "down", "--all");
     expect(all.exitCode).not.toBe(0);
     expect(all.stderr).toContain("ecli");
@@ -142,7 +142,7 @@ describeOnKernel("the commands of a lab", () => {
     expect(JSON.parse(await status())).toMatchObject({ killed: [] });
   });
 
-  it("restore says of what was not dead that it was not", async () => {
+  it("restore reports a program that was not dead", async () => {
     const { stdout } = await output("lab", "restore", "--name", "ecli", "member-1/dns");
     expect(stdout).toBe("member-1/dns was not dead.\n");
   });
@@ -165,14 +165,14 @@ describeOnKernel("the commands of a lab", () => {
     await output("lab", "down", "--name", "ehalf");
   });
 
-  it("up that cannot write its folder says which, and how to choose another", async () => {
+  it("up that cannot write its folder names it, and how to choose another", async () => {
     const folder = join(checkout, "package.json", "labs");
     const { exitCode, stderr } = await runFairlead(folder, ["lab", "up", "--name", "enone"], {
       allowFailure: true,
     });
     expect(exitCode).toBe(1);
-    expect(stderr).toContain(`labs are kept in ${folder}, which cannot be written (`);
-    expect(stderr).toContain("Set FAIRLEAD_STATE");
+    expect(stderr).toContain(`cannot write the folder of the labs, ${folder}: `);
+    expect(stderr).toContain("set FAIRLEAD_STATE");
   });
 
   it("kubectl debug of a node reports that hostPath is not supported", async () => {
@@ -190,13 +190,13 @@ describeOnKernel("the commands of a lab", () => {
     await lab.kubectl("member-1", ["delete", "pod", "node-debugger", "--grace-period=0", "--force"]);
   });
 
-  it("kill and restore refuse what is not there, and say what is", async () => {
+  it("kill and restore reject an unknown target, and list the known ones", async () => {
     for (const verb of ["kill", "restore"]) {
       const odd = await output("lab", verb, "--name", "ecli", "member-1/nothing");
       expect(odd.exitCode).toBe(1);
       expect(odd.stderr).toContain("member-1/lab-controllers");
     }
-    expect((await output("lab", "status", "--name", "enone")).stderr).toContain("there is no lab enone");
+    expect((await output("lab", "status", "--name", "enone")).stderr).toContain("lab enone does not exist");
   });
 });
 

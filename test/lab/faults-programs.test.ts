@@ -85,7 +85,7 @@ describeOnKernel("a fleet whose programs die, and whose objects are deleted", ()
     });
   });
 
-  it("keeps what is there while an importer's manager is dead, and catches up with all it missed", async () => {
+  it("keeps imports while an importer's manager is dead, and catches up with all changes", async () => {
     await world.suffer(async (beganMs) => {
       await die(world.lab, `${TWO}/member`);
       const end = world.checker.mark("unmanaged", TWO);
@@ -103,7 +103,7 @@ describeOnKernel("a fleet whose programs die, and whose objects are deleted", ()
   it.each([
     ["with its watch cache", false],
     ["without its watch cache", true],
-  ])("takes over what was withdrawn while the hub's API server restarted %s", async (_, isForgetful) => {
+  ])("applies withdrawals that occurred while the hub's API server restarted %s", async (_, isForgetful) => {
     await world.suffer(async () => {
       // A suspended program keeps the version that it saw last, and resumes its watch from there.
       const end = world.checker.mark("unmanaged", IMPORTER);
@@ -123,7 +123,7 @@ describeOnKernel("a fleet whose programs die, and whose objects are deleted", ()
   it.each([
     ["with its watch cache", false],
     ["without its watch cache", true],
-  ])("takes over what was withdrawn while a member's API server restarted %s", async (_, isForgetful) => {
+  ])("applies withdrawals that occurred while a member's API server restarted %s", async (_, isForgetful) => {
     await world.suffer(async () => {
       const end = world.checker.mark("unmanaged", ONE);
       {

@@ -216,7 +216,7 @@ describeOnKernel("services across the clusters of a lab", () => {
     );
   });
 
-  it("loses no request while another member says of the same service what it likes", async () => {
+  it("loses no request while another member exports the same service with other settings", async () => {
     const at = "by-multi-cluster";
     const hub = await lab.client("hub");
     const { items } = await hub.list(INTERNAL_SERVICE_EXPORTS, { namespace: mailboxOf("member-1") });
@@ -309,7 +309,7 @@ describeOnKernel("services across the clusters of a lab", () => {
     }
   });
 
-  it("keeps ports strict by the fleet kind: who differs from the first is out until it is the same", async () => {
+  it("requires equal ports of fleet exports: an export that differs from the first is excluded until it is equal", async () => {
     const hello = { namespace: "strict", name: "hello" };
     const url = "http://hello.strict.svc.clusterset.local/";
     await lab.apply(
@@ -339,7 +339,7 @@ describeOnKernel("services across the clusters of a lab", () => {
     await untilAnswered(IMPORTER, url, EXPORTERS);
   });
 
-  it("says in a condition why an export cannot be: no Service, or one that is only a name", async () => {
+  it("reports an invalid export in a condition: no Service, or an ExternalName Service", async () => {
     const hello = { namespace: "odd", name: "hello" };
     await lab.apply("member-1", namespace("odd"), fleetExport(hello), mcsExport(hello));
     await untilFleet("member-1", "odd", "Valid", "False ServiceNotFound");

@@ -41,7 +41,7 @@ describe("where new flows may go", () => {
     ]);
   });
 
-  it("counts from when the hub told the importer, if it could hear it", () => {
+  it("counts from the importer's receipt of the change, if it can reach the hub", () => {
     const view = [...all, gone(3000, X)];
     const imported = [...all, gone(9000, X)];
     const flows = [flow(3900, X), flow(4100, X)];
@@ -50,7 +50,7 @@ describe("where new flows may go", () => {
       expect(verdict(flows, { view, imported, marks: [mark(kind, "c", 2500, 8000)] })).toEqual([]);
   });
 
-  it("is an endpoint that is back, though the record of the hub hears of that after the importer", () => {
+  it("may be an endpoint that returned, even if the hub's record has it later than the importer's", () => {
     const imported = [...all, gone(3000, X), from(8000, X)];
     const view = (...more: readonly EndpointChange[]) => [...all, gone(3000, X), ...more];
     expect(verdict([flow(8030, X)], { imported, view: view(from(8100, X)) })).toEqual([]);
@@ -76,24 +76,24 @@ describe("where new flows may go", () => {
 });
 
 describe("a flow that fails", () => {
-  it("is wrong where everything that was offered lives", () => {
+  it("must not fail if every offered endpoint is alive", () => {
     expect(verdict([flow(1000, undefined)])).toEqual(["failed at 1000"]);
   });
 
-  it("is right for as long as an importer may not know yet that a cluster is dead, and no longer", () => {
+  it("may fail until an importer must know that a cluster is dead, and not longer", () => {
     const marks = [mark("unreachable", "a", 10_000)];
     const flows = [9000, 10_000, 17_000, 19_000].map((it) => flow(it, undefined));
     expect(verdict(flows, { marks })).toEqual(["failed at 9000", "failed at 19000"]);
   });
 
-  it("is right where it was under way when the links of a cluster were cut, and wrong where it had ended", () => {
+  it("may fail if it was in progress when the links of a cluster were cut, and must not if it had ended", () => {
     const marks = [mark("unreachable", "a", 10_000)];
     const flows = [900, 1100].map((triedMs) => ({ ...flow(9000, undefined), triedMs }));
     expect(verdict(flows.slice(0, 1), { marks })).toEqual(["failed at 9000"]);
     expect(verdict(flows.slice(1), { marks })).toEqual([]);
   });
 
-  it("is wrong where the dead cluster is no longer offered", () => {
+  it("must not fail if the dead cluster is no longer offered", () => {
     const marks = [mark("unreachable", "a", 10_000)];
     const imported = [...all, gone(12_000, X)];
     expect(verdict([flow(12_500, undefined), flow(13_500, undefined)], { marks, imported })).toEqual([
@@ -138,14 +138,14 @@ describe("flows while many things break at once", () => {
     ]);
   });
 
-  it("may fail where an endpoint's cluster cannot say that it died, or says so only shortly after", () => {
+  it("may fail if an endpoint's cluster cannot report its death, or reports it shortly after", () => {
     expect(verdict([failed(9000)], { limits })).toEqual(["failed at 9000"]);
     expect(verdict([failed(9000)], { marks: [mark("stalled", "a", 8000)], limits })).toEqual([]);
     expect(verdict([failed(9000)], { own: [...all, gone(10_400, X)], limits })).toEqual([]);
     expect(verdict([failed(9000)], { own: [...all, gone(10_600, X)], limits })).toEqual(["failed at 9000"]);
   });
 
-  it("may fail where the last endpoint is just withdrawn, and where another is not there for long enough", () => {
+  it("may fail if the last endpoint was just withdrawn, or if another is offered too briefly", () => {
     const only = [from(0, X)];
     const marks = [mark("withheld", "a", 20_000, 30_000)];
     expect(verdict([failed(20_050)], { imported: only, own: only, view: only, marks, limits })).toEqual([]);
@@ -161,7 +161,7 @@ describe("flows while many things break at once", () => {
     expect(verdict([failed(20_200), failed(21_100)], record)).toEqual(["failed at 21100"]);
   });
 
-  it("may fail where they met an endpoint beyond a cut link that was offered while the client started", () => {
+  it("may fail at an endpoint behind a cut link that was offered while the client started", () => {
     const imported = [from(0, X), from(20_010, Y)];
     const record = { imported, own: [from(0, X), from(0, Y)], view: imported, limits };
     const marks = [mark("unreachable", "b", 19_990, 30_000)];

@@ -116,7 +116,7 @@ describeOnKernel("lab up", () => {
 
   const again = () => runFairlead(lab.stateRoot, upArgs({ name: MEND, members: 1 }));
 
-  it("starts nothing where all runs", async () => {
+  it("starts nothing if everything runs", async () => {
     const before = pidOf(lab, "member-1/apiserver");
     expect((await again()).stdout).toContain("0 programs started");
     expect(pidOf(lab, "member-1/apiserver")).toBe(before);
@@ -151,7 +151,7 @@ describeOnKernel("lab up", () => {
     expect(status.clusters.flatMap((it) => it.programs).every((it) => it.pid !== undefined)).toBe(true);
   });
 
-  it("makes again what is gone of the network: a node's namespace, the link to the machine", async () => {
+  it("recreates lost parts of the network: a node's namespace, the link to the machine", async () => {
     const netns = lab.layout.netnsOf("member-1-node-1");
     await exec("umount", ["--lazy", "--", netns]);
     await exec("ip", ["link", "delete", "dev", `fl-${MEND}`]);
@@ -171,7 +171,7 @@ describeOnKernel("lab up", () => {
       return `${exitCode}: ${stderr}`;
     };
     expect(await refusal("--name", MEND, "--members", "2")).toMatch(
-      /^1: .*is up with 1 members of 1 nodes.*Take it down first/s,
+      /^1: .*is up with 1 members of 1 nodes.*run "fairlead lab down --name/s,
     );
     expect(await refusal("--name", "../x")).toMatch(/^2: .*the name must have 1 to 12/);
     expect(await refusal("--name", "much-too-long-a-name")).toMatch(/^2: .*the name must have 1 to 12/);
@@ -185,13 +185,13 @@ describeOnKernel("lab up", () => {
     expect(readState(labLayout(lab.stateRoot, "enew"))).toBeUndefined();
   });
 
-  it("refuses the name of a lab in another state folder, whose link it would take", async () => {
+  it("rejects the name of a lab in another state folder, whose link it would replace", async () => {
     const elsewhere = makeStateRoot();
     try {
       const args = upArgs({ name: MEND, members: 1 });
       const { exitCode, stderr } = await runFairlead(elsewhere, args, { allowFailure: true });
       expect(exitCode).toBe(1);
-      expect(stderr).toContain("in another state folder. Give another --name.");
+      expect(stderr).toContain("in another state folder; pass another --name");
       expect(existsSync(`/sys/class/net/fl-${MEND}`)).toBe(true);
     } finally {
       rmSync(elsewhere, { recursive: true, force: true });

@@ -117,7 +117,7 @@ describeOnKernel("the Multi-Cluster Services API", () => {
       }
     });
 
-    it("a namespace that a cluster does not have gets no ServiceImport there, and gets one when it comes", async () => {
+    it("a cluster without the namespace has no ServiceImport, and gets one once the namespace exists", async () => {
       const shared = await Scenario.start(lab, "not-everywhere", [EXPORTER]);
       await shared.serve(EXPORTER);
       await shared.export(EXPORTER);
@@ -244,7 +244,7 @@ describeOnKernel("the Multi-Cluster Services API", () => {
         expect(spec?.ports).toEqual([...importPorts(PORTS), stcp]);
     });
 
-    it("keeps the ports of the older export where they conflict, and tells each ServiceExport", async () => {
+    it("keeps the ports of the older export if they conflict, and reports it in each ServiceExport", async () => {
       const shared = await exported("other-port");
       await shared.exportLater(OTHER, { ports: [{ name: "tcp", protocol: "TCP", port: 43 }] });
       expect(await shared.conflict()).toBe("PortConflict");
@@ -252,7 +252,7 @@ describeOnKernel("the Multi-Cluster Services API", () => {
         expect(spec?.ports).toEqual(importPorts(PORTS));
     });
 
-    it("is headless or not as the older export is, and tells each ServiceExport", async () => {
+    it("is headless if the older export is, and reports the conflict in each ServiceExport", async () => {
       const shared = await exported("headlessness");
       await shared.exportLater(OTHER, { clusterIP: "None" });
       expect(await shared.conflict()).toBe("TypeConflict");
@@ -260,7 +260,7 @@ describeOnKernel("the Multi-Cluster Services API", () => {
         expect(spec?.type).toBe("ClusterSetIP");
     });
 
-    it("takes the rest from the older export too, and has no conflict any more when one of them is gone", async () => {
+    it("takes other settings from the older export too, and ends the conflict when one export is deleted", async () => {
       const shared = await exported("policies");
       await shared.exportLater(OTHER, {
         sessionAffinity: "None",

@@ -24,7 +24,7 @@ describeOnKernel("network namespaces", () => {
   const fixture = netnsFixture();
   afterAll(() => fixture[Symbol.asyncDispose]());
 
-  it("are made once, also over a leftover file, and are gone without a trace", async () => {
+  it("are created once, also over a leftover file, and are deleted without a trace", async () => {
     const path = `${dirname(await fixture.netns("first"))}/again`;
     writeFileSync(path, "");
     await createNetns(path, signal);
@@ -130,7 +130,7 @@ describeOnKernel("addresses, routes and neighbours", () => {
       neighbours: unique((it) => it.device + it.address, n),
     }));
 
-  it("become what is desired from anything, and then there is nothing to change", async () => {
+  it("converge to the desired state from any state, and then need no change", async () => {
     const lo = await readNetwork(["lo"], { netns, signal });
     await fc.assert(
       fc.asyncProperty(fc.array(state, { minLength: 1, maxLength: 3 }), async (states) => {

@@ -34,7 +34,7 @@ describeOnKernel("a container of the lab", () => {
   /** Writes what a file of the kernel says back into it. */
   const WRITE_BACK = `v=$(cat /proc/sys/kernel/core_pattern); echo "$v" >/proc/sys/kernel/core_pattern && echo written`;
 
-  it("cannot change what the kernel does for the whole machine, though it is root", async () => {
+  it("cannot change settings of the kernel for the whole machine, although it is root", async () => {
     const files = ["/proc/sys/vm/swappiness", "/proc/sys/net/ipv4/ip_forward", "/proc/sysrq-trigger"].filter(
       (it) => existsSync(it),
     );
@@ -56,7 +56,7 @@ describeOnKernel("a container of the lab", () => {
     ]);
   });
 
-  it("has the sysctls that its pod asks for", async () => {
+  it("has the sysctls of its pod", async () => {
     const sysctls = [{ name: "net.ipv4.ip_local_port_range", value: "40000 40999" }];
     const log = await said(
       "tuned",
@@ -97,7 +97,7 @@ describeOnKernel("a container of the lab", () => {
     return waiting(pod)?.message;
   }
 
-  it("makes nothing on the machine by a subPath that leads there, and its pod says why it does not start", async () => {
+  it("creates nothing on the machine through a subPath that leaves the volume, and its pod reports the reason", async () => {
     const outside = mkdtempSync("/var/tmp/fairlead-outside-");
     try {
       const message = await mountBehindLink("leads-out", { to: outside, subPath: "link/made" });
@@ -110,9 +110,9 @@ describeOnKernel("a container of the lab", () => {
     }
   });
 
-  it("whose subPath leads to nothing says so", async () => {
+  it("reports a subPath that is a dangling link", async () => {
     const message = await mountBehindLink("leads-nowhere", { to: "/nowhere", subPath: "link/made" });
-    expect(message).toContain('subPath "link/made" leads to nothing by a link');
+    expect(message).toContain('subPath "link/made" is a link to a path that does not exist');
     expect(existsSync("/nowhere")).toBe(false);
   });
 

@@ -219,7 +219,7 @@ describeOnKernel("the life of a pod", () => {
     await world.deletePod("no-image");
   });
 
-  it("ends a container whose postStart hook fails, and starts it again", async () => {
+  it("restarts a container whose postStart hook fails", async () => {
     const hooked: Container = {
       ...script(IDLE),
       lifecycle: { postStart: { exec: { command: ["sh", "-c", "exit 1"] } } },
@@ -234,7 +234,7 @@ describeOnKernel("the life of a pod", () => {
     await world.deletePod("hook-fails");
   });
 
-  it("refuses a pod that asks for more than the node has, as a node does", async () => {
+  it("rejects a pod that requests more than the node has", async () => {
     const greedy: Container = { ...script(IDLE), resources: { requests: { cpu: "4096" } } };
     await world.createPod("greedy", [greedy]);
     const pod = await untilOver("greedy");
@@ -245,7 +245,7 @@ describeOnKernel("the life of a pod", () => {
     await world.deletePod("greedy");
   });
 
-  it("refuses a sysctl that is not safe, and sets one that is", async () => {
+  it("rejects an unsafe sysctl, and sets a safe one", async () => {
     const sysctls = (name: string, value: string) => ({ securityContext: { sysctls: [{ name, value }] } });
     await world.createPod("unsafe", [script(IDLE)], sysctls("kernel.msgmax", "65536"));
     const unsafe = await untilOver("unsafe");
@@ -261,7 +261,7 @@ describeOnKernel("the life of a pod", () => {
   it.each([
     ["hostPID", { hostPID: true }],
     ["shareProcessNamespace", { shareProcessNamespace: true }],
-  ])("makes no sandbox for a pod with %s, and says so", async (what, spec) => {
+  ])("reports that it cannot create the sandbox of a pod with %s", async (what, spec) => {
     const name = what.toLowerCase();
     await world.createPod(name, [script(IDLE)], spec);
     await expect

@@ -81,7 +81,7 @@ describeOnKernel("a node of the lab", () => {
     await world.deletePod("ended");
   });
 
-  it("starts a container again that was killed, and says how it ended", async () => {
+  it("restarts a killed container, and reports how it ended", async () => {
     await world.createPod("killed", [script(IDLE)]);
     const pod = await world.untilReady("killed");
     process.kill(readShimReport(world.runFolder(pod, "main")).process?.pid ?? 0, "SIGKILL");
@@ -120,7 +120,7 @@ describeOnKernel("a node of the lab", () => {
     await world.deletePod("fails");
   });
 
-  it("tells a deleted pod's programs to end, kills them after the grace period, and leaves nothing of them", async () => {
+  it("stops a deleted pod's programs, kills them after the grace period, and leaves nothing behind", async () => {
     await world.createPod("told", [
       script("trap 'echo told; exit 0' TERM; while :; do sleep 3600 & wait $!; done"),
     ]);
@@ -219,7 +219,7 @@ describeOnKernel("a node of the lab", () => {
     await world.deletePod("configured");
   });
 
-  it("lets a container wait for a ConfigMap that is missing, and starts it when that comes", async () => {
+  it("delays a container whose ConfigMap is missing, and starts it once the ConfigMap exists", async () => {
     await world.createPod("waits", [{ ...script(IDLE), envFrom: [{ configMapRef: { name: "late" } }] }]);
     const waiting = await world.until(
       "waits",
@@ -237,7 +237,7 @@ describeOnKernel("a node of the lab", () => {
     await world.deletePod("waits");
   });
 
-  it("gives a token of the pod's service account, with which the API server knows the pod", async () => {
+  it("issues a token of the pod's service account, by which the API server identifies the pod", async () => {
     const folder = "/var/run/secrets/kubernetes.io/serviceaccount";
     await world.createPod(
       "token",
@@ -328,7 +328,7 @@ describeOnKernel("a node of the lab", () => {
     await world.deletePod("unknown");
   });
 
-  it("refuses a hostPath volume, and says why", async () => {
+  it("rejects a hostPath volume with a reason", async () => {
     const mount = { ...script(IDLE), volumeMounts: [{ name: "etc", mountPath: "/machine" }] };
     await world.createPod("curious", [mount], { volumes: [{ name: "etc", hostPath: { path: "/etc" } }] });
     await expect
@@ -342,7 +342,7 @@ describeOnKernel("a node of the lab", () => {
     await world.deletePod("curious");
   });
 
-  it("leaves the machine's files as they are, whatever a container writes", async () => {
+  it("protects the machine's files from writes of containers", async () => {
     const name = `/etc/fairlead-test-${process.pid}`;
     await world.createPod(
       "writes",

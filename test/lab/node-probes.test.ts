@@ -37,7 +37,7 @@ afterEach(() => {
 });
 
 describe("a probe over HTTP", () => {
-  it("says what was answered, follows redirects of the host, and takes those to others for an answer", async () => {
+  it("reports the response, follows redirects to the same host, and accepts redirects to other hosts as success", async () => {
     const seen: IncomingMessage[] = [];
     const port = await listen(
       createHttpServer((request, response) => {

@@ -134,7 +134,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
       expect(session.status()).toMatchObject({ status: "Success" });
     });
 
-    it("gives a terminal with a name, of the size that the client says", async () => {
+    it("allocates a named terminal of the client's size", async () => {
       const session = await open(
         exec(["sh", "-c", "tty; read line; stty size; exit 5"], "stdin=true&stdout=true&tty=true"),
       );
@@ -146,7 +146,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
       expect(session.status()).toMatchObject({ details: { causes: [{ message: "5" }] } });
     });
 
-    it("says that a program is not there", async () => {
+    it("reports a missing program", async () => {
       const session = await open(exec(["no-such-program"]));
       await session.closed;
       expect(session.channels.get(2)).toContain('"no-such-program": executable file not found in $PATH');
@@ -154,7 +154,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
     });
   });
 
-  it("runs commands over SPDY/3.1 as older clients and the MCS suite ask for them", async () => {
+  it("runs commands over SPDY/3.1 for older clients and the MCS suite", async () => {
     const { socket, protocol } = await upgradeSpdy(
       exec(["sh", "-c", "cat; echo err >&2; exit 4"], "stdin=true&stdout=true&stderr=true"),
     );
@@ -221,7 +221,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
     expect(session.channels.get(1)).not.toContain("first");
   });
 
-  it("attaches to the terminal that a container has of its own, and resizes it", async () => {
+  it("attaches to a container's own terminal, and resizes it", async () => {
     const shell: Container = {
       ...script('tty; stty -echo; while read -r line; do echo "<$line> $(stty size)"; done', "main"),
       tty: true,
@@ -280,7 +280,7 @@ describeOnKernel("the kubelet's server, through the API server", () => {
   });
 
   describe("logs", () => {
-    it("come whole, or the last lines, or no more bytes than asked for", async () => {
+    it("are returned whole, or by their last lines, or up to a limit of bytes", async () => {
       expect((await get(`${POD}/log?container=main`)).text).toMatch(/^first\nsecond\n/);
       await world.createPod("lines", [script("seq 1 1000")], { restartPolicy: "Never" });
       await world.until("lines", (it) => it?.status?.phase === "Succeeded");

@@ -37,7 +37,7 @@ describeOnKernel("what a pod is given", () => {
     return said;
   }
 
-  it("runs as the user and groups that it asks for, with a volume that is theirs to write", async () => {
+  it("runs as the requested user and groups, with a volume that they can write", async () => {
     const text =
       "id -u; id -g; id -G; stat -c '%g %a' /data; echo mine >/data/file && stat -c '%u %g' /data/file; " +
       "cat /var/run/secrets/kubernetes.io/serviceaccount/token | wc -w; echo ok >/dev/stdout; grep NoNewPrivs /proc/self/status";
@@ -63,7 +63,7 @@ describeOnKernel("what a pod is given", () => {
     ]);
   });
 
-  it("has the capabilities of any container, or those that it asks for", async () => {
+  it("has the default capabilities, or those that it requests", async () => {
     const text = "awk '/CapEff/ {print $2}' /proc/self/status";
     // capabilities(7): the fourteen that container engines leave.
     expect(await outputOf("caps", text)).toBe("00000000a80425fb\n");
@@ -75,7 +75,7 @@ describeOnKernel("what a pod is given", () => {
     expect(BigInt(`0x${all.trim()}`) & (1n << 21n)).not.toBe(0n);
   });
 
-  it("does not start as root where it must not", async () => {
+  it("does not start as root if runAsNonRoot is set", async () => {
     await world.createPod("no-root", [{ ...script("id"), securityContext: { runAsNonRoot: true } }]);
     const pod = await world.until("no-root", (it) => statusOf(it)?.state?.waiting?.message !== undefined);
     const uid = pod?.metadata.uid;
@@ -86,7 +86,7 @@ describeOnKernel("what a pod is given", () => {
     await world.deletePod("no-root");
   });
 
-  it("cannot write its root where that is read-only, but its volumes", async () => {
+  it("can write its volumes, but not a read-only root", async () => {
     const text = "touch /x /tmp/x /etc/x 2>&1 | grep -c 'Read-only'; echo v >/tmp/own/x && cat /tmp/own/x";
     const said = await outputOf("read-only", text, {
       container: {
@@ -98,7 +98,7 @@ describeOnKernel("what a pod is given", () => {
     expect(said).toBe("3\nv\n");
   });
 
-  it("has no more room in a bounded volume than it asked for, and leaves no mount of it behind", async () => {
+  it("is limited to the size of a bounded volume, and leaves no mount behind", async () => {
     const text =
       "head -c 3000000 /dev/zero >/data/a 2>/dev/null && echo fits || echo full; stat -f -c %T /data";
     const said = await outputOf("bounded", text, {
@@ -111,7 +111,7 @@ describeOnKernel("what a pod is given", () => {
     await expect.poll(mounts, PATIENCE).not.toContain(`${world.dataDir}/pods/`);
   });
 
-  it("sees a ConfigMap change in its volume, but not by subPath, and waits for one that is not there", async () => {
+  it("sees a ConfigMap change in its volume, but not by subPath, and waits for an absent one", async () => {
     const mounts = [
       { name: "conf", mountPath: "/conf" },
       { name: "conf", mountPath: "/one", subPath: "k" },
@@ -148,7 +148,7 @@ describeOnKernel("what a pod is given", () => {
     expect(await outputOf("no-links", text, { spec: { enableServiceLinks: false } })).toBe("1\n");
   });
 
-  it("is called by its full name where it asks for that", async () => {
+  it("has its FQDN as its host name if it requests that", async () => {
     const spec = { hostname: "me", subdomain: "group", setHostnameAsFQDN: true };
     expect(await outputOf("fqdn", "hostname; hostname -f", { spec })).toBe(
       "me.group.default.svc.cluster.local\nme.group.default.svc.cluster.local\n",

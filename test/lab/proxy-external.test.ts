@@ -171,7 +171,7 @@ describeOnKernel("a Service seen from outside", () => {
     expect((await outside.ask("tcp", { host: BALANCER.v4, port: 81 })).from).toBe("");
   });
 
-  it("keeps to its zone and its node where endpoints say whom they are for", async () => {
+  it("prefers its zone and its node if endpoints have hints", async () => {
     const forZone = (name: string) => ({ hints: { forZones: [{ name }] } });
     await serve({}, { v4: [ready(a.v4, forZone("zone-1")), ready(b.v4, forZone("zone-2"))] });
     expect(await askOften(client, VIP.v4, 80)).toEqual(new Set(["a"]));
@@ -203,7 +203,7 @@ describeOnKernel("a Service seen from outside", () => {
     expect(await askOften(b, VIP.v4, 80)).toEqual(new Set([first]));
   });
 
-  it("forgets an affinity when its endpoint is gone, and when nothing came for as long as it lasts", async () => {
+  it("drops an affinity when its endpoint is gone, and after its timeout without traffic", async () => {
     const spec = (timeoutSeconds: number): ServiceSpec => ({
       sessionAffinity: "ClientIP",
       sessionAffinityConfig: { clientIP: { timeoutSeconds } },

@@ -130,7 +130,7 @@ describeOnKernel("the service proxy, with real packets", () => {
     expect(await askOften(client, VIP.v4)).toEqual(new Set(["a", "b"]));
   });
 
-  it("refuses at once where no endpoint is, and on ports that no Service has", async () => {
+  it("rejects at once without endpoints, and on ports that no Service has", async () => {
     services.set(web);
     slices.set(slice([notReady(a.v4)]));
     await proxy.idle(signal);
@@ -154,7 +154,7 @@ describeOnKernel("the service proxy, with real packets", () => {
     expect(await askOften(client, VIP.v4, 12)).toEqual(new Set(["b"]));
   });
 
-  it("lets an endpoint be chosen for its own request", async () => {
+  it("can choose an endpoint for its own request", async () => {
     services.set(web);
     slices.set(slice([ready(a.v4, { nodeName: "node" })]));
     slices.set(slice([ready(a.v6, { nodeName: "node" })], "web-2"));
@@ -306,7 +306,7 @@ describeOnKernel("the service proxy, with real packets", () => {
     },
   );
 
-  it("refuses a client whose SYN was never answered, and not a pod of another Service that was given the address since", async () => {
+  it("rejects a client whose SYN was never answered, and not a pod of another Service that now has the address", async () => {
     services.set(web);
     services.set(makeService("other", { clusterIPs: ["10.96.0.12", "fd00:96::12"], ports: [{ port: 80 }] }));
     const dead = { v4: "10.244.0.99", v6: "fd00:244::99" };

@@ -227,7 +227,7 @@ describe("workloads of a lab, by kubectl", () => {
     }
   });
 
-  it("have no metrics, and kubectl says so", async () => {
+  it("have no metrics, and kubectl reports it", async () => {
     expect(await refused("top", "nodes")).toContain("Metrics API not available");
   });
 });

@@ -113,7 +113,7 @@ function readJson(file: string, lab: string): unknown {
   } catch (cause) {
     throw new FleetError(
       "LAB_INVALID",
-      `${file} is not what this version of Fairlead writes. Take the lab down and bring it up again: fairlead lab down --name ${lab}`,
+      `cannot read ${file}: it was written by another version of Fairlead; recreate the lab, beginning with "fairlead lab down --name ${lab}"`,
       { cause },
     );
   }

@@ -154,6 +154,9 @@ async function podNamespaces(lab: Lab, node: LabNode): Promise<readonly string[]
 async function killBelow(lab: Lab, namespaces: readonly string[], signal: AbortSignal): Promise<void> {
   const pids = [...(await pidsByNetns(namespaces)).values()].flat();
   if (pids.includes(process.pid))
-    throw new FleetError("LAB_INVALID", "run this outside the lab: it would end itself");
+    throw new FleetError(
+      "LAB_INVALID",
+      "cannot kill the processes: this command is one of them; run it outside the lab",
+    );
   await endProcesses(pids, 0, lab.context.clock, signal);
 }

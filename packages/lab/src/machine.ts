@@ -18,7 +18,7 @@ const NEEDED = [
 ] as const;
 
 /**
- * Refuses a machine that cannot carry a lab, saying all that is missing.
+ * Rejects a machine that cannot run a lab, with everything that is missing.
  *
  * @throws {FleetError} `LAB_UNSUPPORTED`
  */
@@ -37,7 +37,7 @@ export function checkMachine(path: string): void {
     if (!existsSync(`/proc/self/ns/${kind}`)) problems.push(`the kernel has no ${kind} namespaces`);
   }
   if (problems.length > 0)
-    throw new FleetError("LAB_UNSUPPORTED", `this machine cannot carry a lab: ${problems.join("; ")}`);
+    throw new FleetError("LAB_UNSUPPORTED", `this machine cannot run a lab: ${problems.join("; ")}`);
 }
 
 /**
@@ -57,7 +57,7 @@ export async function chooseBlock(
   if (start !== undefined) return start;
   throw new FleetError(
     "LAB_UNSUPPORTED",
-    "every IPv4 block of 10.0.0.0/8 that a lab could use is routed on this machine already",
+    "cannot find addresses for a lab: this machine has routes to every IPv4 block of 10.0.0.0/8 that a lab could use",
   );
 }
 

@@ -76,7 +76,7 @@ export async function startProgram(
     if (pid !== undefined) signalProcess(pid, "SIGKILL");
     if (signal.aborted) throw error;
     const said = tail(log, 6);
-    throw new FleetError("LAB_INVALID", `${program.name} did not come up; the end of ${log}:\n${said}`, {
+    throw new FleetError("LAB_INVALID", `cannot start ${program.name}; the end of ${log}:\n${said}`, {
       cause: error,
     });
   } finally {
@@ -89,7 +89,7 @@ function untilReady(pipe: Readable, clock: Clock, signal: AbortSignal): Promise<
     let text = "";
     let isDone = false;
     const timer = clock.after(READY_TIMEOUT_MS, () =>
-      finish(new FleetError("TIMED_OUT", `it did not serve within ${READY_TIMEOUT_MS / 1000} s`)),
+      finish(new FleetError("TIMED_OUT", `not ready within ${READY_TIMEOUT_MS / 1000} s`)),
     );
     const onAbort = (): void => finish(abortError(signal));
     const finish = (error?: Error): void => {
@@ -107,7 +107,7 @@ function untilReady(pipe: Readable, clock: Clock, signal: AbortSignal): Promise<
       if (text.startsWith("ready")) finish();
     });
     pipe.on("error", (error) => finish(error));
-    pipe.on("end", () => finish(new FleetError("EXEC_FAILED", "it ended before it served")));
+    pipe.on("end", () => finish(new FleetError("EXEC_FAILED", "the program ended before it was ready")));
   });
 }
 

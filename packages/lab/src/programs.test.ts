@@ -11,7 +11,7 @@ function argumentsOf(ipFamily: LabSpec["ipFamily"]): readonly string[] {
 describe("the programs of a lab", () => {
   const isIpv6 = (text: string): boolean => /fd[0-9a-f]{2}:/.test(text);
 
-  it("are given addresses of both families, and of IPv4 alone where the lab is to have no other", () => {
+  it("get addresses of both families, and of IPv4 alone in a lab with ipFamily ipv4", () => {
     expect(argumentsOf("dual").filter(isIpv6)).not.toEqual([]);
     expect(argumentsOf("ipv4").filter(isIpv6)).toEqual([]);
   });

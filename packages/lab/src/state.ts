@@ -40,7 +40,7 @@ export function readState(layout: LabLayout): LabState | undefined {
     return value as unknown as LabState;
   throw new FleetError(
     "LAB_INVALID",
-    `${layout.stateFile} is not the state of a lab. lab down removes what is left of it.`,
+    `cannot read ${layout.stateFile}: it is not the state of a lab; "fairlead lab down" removes the rest of the lab`,
   );
 }
 
@@ -49,10 +49,10 @@ export function requireState(layout: LabLayout, name: string): LabState {
   const state = readState(layout);
   if (state !== undefined) return state;
   const others = listLabs(dirname(layout.root));
-  const up = others.length === 0 ? "No lab is up." : `Labs that are up: ${others.join(" ")}.`;
+  const up = others.length === 0 ? "no lab is up" : `labs that are up: ${others.join(" ")}`;
   throw new FleetError(
     "LAB_NOT_FOUND",
-    `there is no lab ${name}. ${up} Bring it up: fairlead lab up --name ${name}`,
+    `lab ${name} does not exist; ${up}; create it: fairlead lab up --name ${name}`,
   );
 }
 
@@ -85,7 +85,7 @@ export function makeStateRoot(stateRoot: string, mode = 0o755): void {
   } catch (cause) {
     throw new FleetError(
       "LAB_UNSUPPORTED",
-      `labs are kept in ${stateRoot}, which cannot be written (${messageOf(cause)}). Set FAIRLEAD_STATE, or XDG_RUNTIME_DIR where you are not root, to a folder that you may write.`,
+      `cannot write the folder of the labs, ${stateRoot}: ${messageOf(cause)}; set FAIRLEAD_STATE, or XDG_RUNTIME_DIR if you are not root, to a writable folder`,
       { cause },
     );
   }
@@ -134,7 +134,7 @@ function tryLock(stateRoot: string, name: string): Disposable {
   } finally {
     rmSync(mine, { force: true });
   }
-  throw new FleetError("LAB_INVALID", `cannot take the lock ${lockFile} of lab ${name}`);
+  throw new FleetError("LAB_INVALID", `cannot lock lab ${name}: ${lockFile} is taken`);
 }
 
 function dropStaleLock(lockFile: string, name: string): void {
@@ -148,7 +148,7 @@ function dropStaleLock(lockFile: string, name: string): void {
   if (isAlive) {
     throw new FleetError(
       "LAB_INVALID",
-      `another command (process ${holder.pid}) works on lab ${name} right now. Try again when it is done.`,
+      `cannot lock lab ${name}: another command (process ${holder.pid}) uses it; try again when that command has ended`,
     );
   }
   rmSync(lockFile, { force: true });

@@ -29,7 +29,7 @@ export function resolveTarget(name: string, topology: LabTopology, programs: rea
   }
   throw new FleetError(
     "LAB_NOT_FOUND",
-    `lab ${topology.spec.name} has no ${JSON.stringify(name)}. There are:\n${listTargets(topology, programs)}`,
+    `lab ${topology.spec.name} has no ${JSON.stringify(name)}; it has:\n${listTargets(topology, programs)}`,
   );
 }
 

@@ -26,7 +26,7 @@ function nodesOf(topology: LabTopology) {
 }
 
 describe("the address plan of a lab", () => {
-  it("gives every node, pod network and API server an address of its own, inside the lab's block", () => {
+  it("gives every node, pod network and API server its own address inside the lab's block", () => {
     fc.assert(
       fc.property(anySpec, fc.constantFrom(...BLOCK_STARTS), (spec, start) => {
         const topology = planTopology(spec, start);
@@ -77,7 +77,7 @@ describe("the address plan of a lab", () => {
     for (const address of addresses) expect(new Address6(address).correctForm()).toBe(address);
   });
 
-  it("begins to look for a block where the name says, and tries each once", () => {
+  it("starts its search for a block at the hash of the name, and tries each once", () => {
     const orders = ["demo", "a", "lab-7"].map((name) => blockStartsOf(name));
     for (const order of orders) expect(order.toSorted((a, b) => a - b)).toEqual(BLOCK_STARTS);
     expect(new Set(orders.map((it) => it[0])).size).toBe(3);

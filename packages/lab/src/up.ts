@@ -89,14 +89,14 @@ async function ensureState(spec: LabSpec, layout: LabLayout, signal: AbortSignal
     const { members, nodes, bare } = found.topology.spec;
     throw new FleetError(
       "LAB_INVALID",
-      `lab ${spec.name} is up ${bare ? "bare, " : ""}with ${members} members of ${nodes} nodes, not as asked now. Take it down first (fairlead lab down --name ${spec.name}) or give another --name.`,
+      `cannot change lab ${spec.name}: it is up ${bare ? "bare, " : ""}with ${members} members of ${nodes} nodes; run "fairlead lab down --name ${spec.name}" first, or pass another --name`,
     );
   }
   const hostLink = `fl-${spec.name}`;
   if (existsSync(`/sys/class/net/${hostLink}`)) {
     throw new FleetError(
       "LAB_INVALID",
-      `this machine has a link ${hostLink} already, of a lab ${spec.name} in another state folder. Give another --name.`,
+      `cannot create lab ${spec.name}: this machine already has link ${hostLink}, of a lab in another state folder; pass another --name`,
     );
   }
   mkdirSync(layout.root, { recursive: true, mode: 0o755 });

@@ -24,7 +24,7 @@ export async function kubectl(
   if (!known.includes(cluster)) {
     throw new FleetError(
       "LAB_NOT_FOUND",
-      `lab ${options.name} has no cluster ${JSON.stringify(cluster)}. There are: ${known.join(" ")}`,
+      `lab ${options.name} has no cluster ${JSON.stringify(cluster)}; it has: ${known.join(" ")}`,
     );
   }
   const program = findKubectl();

@@ -19,7 +19,7 @@ export async function logs(program: string, options: LogOptions): Promise<void> 
   if (!names.includes(program)) {
     throw new FleetError(
       "LAB_NOT_FOUND",
-      `lab ${options.name} has no program ${JSON.stringify(program)}. There are:\n  ${names.join("\n  ")}`,
+      `lab ${options.name} has no program ${JSON.stringify(program)}; it has:\n  ${names.join("\n  ")}`,
     );
   }
   const file = lab.layout.logOf(program);

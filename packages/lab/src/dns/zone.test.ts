@@ -72,7 +72,7 @@ describe("a Service in the cluster's zone", () => {
 });
 
 describe("the cluster's zone", () => {
-  it("tells its schema version", () => {
+  it("has its schema version", () => {
     expect(zoneContribution(zone).records.map(formatRecord)).toEqual([
       'dns-version.cluster.local. 5 IN TXT "1.1.0"',
     ]);

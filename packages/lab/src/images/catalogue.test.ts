@@ -41,12 +41,12 @@ describe("the name of an image", () => {
 });
 
 describe("the catalogue", () => {
-  it("knows an image by any of its spellings and tags", () => {
+  it("finds an image by any of its spellings and tags", () => {
     for (const image of ["alpine/socat", "docker.io/alpine/socat:1.7.4.4"])
       expect(resolveImage(image, machine)).toMatchObject({ found: true, program: { entrypoint: ["socat"] } });
   });
 
-  it("starts our own programs from the executable that runs now, and tells them where they are", () => {
+  it("starts our own programs from the executable that runs now, with the name of the node in the environment", () => {
     expect(resolveImage("fairlead.dev/echo", machine)).toEqual({
       found: true,
       program: {
@@ -71,7 +71,7 @@ describe("the catalogue", () => {
     });
   });
 
-  it("refuses an image that it does not have, and names those that it has", () => {
+  it("rejects an unknown image, and lists the known ones", () => {
     const result = resolveImage("example.org/app:v2", machine);
     expect(result).toMatchObject({ found: false, reason: "ErrImagePull" });
     expect(JSON.stringify(result)).toContain(catalogueNames().join(", "));
@@ -83,7 +83,7 @@ describe("the catalogue", () => {
     expect(JSON.stringify(result)).toContain("install the Debian package: nginx-light");
   });
 
-  it("says of a malformed name that it is one", () => {
+  it("reports a malformed name", () => {
     expect(resolveImage("NGINX latest", machine)).toMatchObject({ found: false, reason: "InvalidImageName" });
   });
 });

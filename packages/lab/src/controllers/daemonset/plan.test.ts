@@ -115,7 +115,7 @@ describe("a DaemonSet", () => {
     expect(fitOf(daemonSet(), node("n0", [noExecute]))).toEqual({ mayStart: false, mayStay: false });
   });
 
-  it("leaves a node that no longer fits, and comes to one that is new", () => {
+  it("leaves a node that no longer fits, and starts on a new node", () => {
     const template = { metadata: { labels: {} }, spec: { containers: [], nodeSelector: { role: "edge" } } };
     const edge = (name: string): Node => node(name, [], { role: "edge" });
     const world = new World(daemonSet({}, { template }), [edge("a"), edge("b")]);
@@ -140,7 +140,7 @@ describe("a DaemonSet", () => {
     expect(world.pods).not.toContain(failed);
   });
 
-  it("updates all pods in the end and never lets more be missing than it may", () => {
+  it("updates all pods in the end and never exceeds maxUnavailable", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 6 }),

@@ -86,13 +86,13 @@ describe("a rolling update", () => {
       shown(planRolling(bounds, set("new", { replicas: 2, available: 0, revision: 2 }), [fewer])),
     ).toEqual([]);
   });
-  it("takes old pods that are not available first, and of the others the oldest", () => {
+  it("removes unavailable old pods first, and of the others the oldest", () => {
     const broken = set("broken", { replicas: 2, available: 0, revision: 2 });
     const old = set("old", { replicas: 3, revision: 1 });
     const next = set("new", { replicas: 0, revision: 3 });
     expect(shown(planRolling(bounds, next, [old, broken]))).toEqual([["broken", 0]]);
   });
-  it("counts no pod of an old set twice whose status is from before it was made smaller", () => {
+  it("counts no pod of an old set twice whose status precedes its scale-down", () => {
     const three = boundsOf(deployment(3, 1, 0));
     const smaller = set("old", { replicas: 2, available: 3, exist: 3 });
     expect(planRolling(three, set("new", { replicas: 2, available: 1, revision: 2 }), [smaller])).toEqual([]);
@@ -101,7 +101,7 @@ describe("a rolling update", () => {
   });
 
   const counts = fc.nat(6);
-  it("comes to its end with pods that start at any time, and never has too few available or too many", () => {
+  it("completes with pods that start at any time, and never has too few available or too many", () => {
     const scenario = fc.record({
       replicas: fc.integer({ min: 1, max: 8 }),
       surge: counts,
@@ -163,7 +163,7 @@ describe("a change of replicas in the middle of a rollout", () => {
       ["new", 10],
     ]);
   });
-  it("always comes to the number asked for, the surge included", () => {
+  it("always converges to spec.replicas, the surge included", () => {
     const sizes = fc.integer({ min: 1, max: 20 });
     fc.assert(
       fc.property(sizes, sizes, fc.nat(30), fc.nat(5), (newSize, oldSize, replicas, maxSurge) => {
@@ -184,7 +184,7 @@ describe("a change of replicas in the middle of a rollout", () => {
 });
 
 describe("the history of a Deployment", () => {
-  it("loses its oldest revisions beyond the limit, but none that still has pods", () => {
+  it("deletes its oldest revisions beyond the limit, but none that still has pods", () => {
     const sets = [1, 2, 3, 4].map((revision) =>
       set(`r${revision}`, { replicas: revision === 1 ? 1 : 0, revision }),
     );

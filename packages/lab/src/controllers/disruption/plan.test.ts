@@ -44,7 +44,7 @@ describe("a PodDisruptionBudget", () => {
     expect(status.conditions?.[0]).toMatchObject({ type: "DisruptionAllowed", reason, status: is });
   });
 
-  it("counts what workloads ask for, not what is there yet", () => {
+  it("counts the desired pods of workloads, not the existing ones", () => {
     expect(plan({ maxUnavailable: 1 }, [pod("a"), pod("b")], { expected: 5 }).status).toMatchObject({
       desiredHealthy: 4,
       disruptionsAllowed: 0,
@@ -52,7 +52,7 @@ describe("a PodDisruptionBudget", () => {
     });
   });
 
-  it("allows nothing where there is nothing, and where it cannot be known", () => {
+  it("allows no disruption without pods, and if the count is unknown", () => {
     expect(plan({ maxUnavailable: 1 }, []).status.disruptionsAllowed).toBe(0);
     const { status } = plan({ maxUnavailable: 1 }, three, { expected: "no scale" });
     expect(status).toMatchObject({
@@ -61,7 +61,7 @@ describe("a PodDisruptionBudget", () => {
     });
   });
 
-  it("takes a pod whose eviction was granted for gone, for two minutes", () => {
+  it("counts a pod whose eviction was granted as gone, for two minutes", () => {
     const base = { disruptionsAllowed: 0, currentHealthy: 2, desiredHealthy: 1, expectedPods: 2 };
     const status = { ...base, disruptedPods: { a: timestamp(clock.now()) } };
     const pods = [pod("a"), pod("b")];

@@ -43,7 +43,7 @@ describe("Endpoints that people write", () => {
     expect([again.create, again.update, again.delete]).toEqual([[], [], []]);
   });
 
-  it("are left alone where the Service has a selector or is not there, and where they say so themselves", () => {
+  it("are not mirrored if the Service has a selector or is absent, or if their label disables it", () => {
     expect(isMirrored(endpoints, service)).toBe(true);
     expect(isMirrored(endpoints, undefined)).toBe(false);
     expect(isMirrored(endpoints, { ...service, spec: { selector: { app: "db" } } })).toBe(false);

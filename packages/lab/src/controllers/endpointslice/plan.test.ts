@@ -100,7 +100,7 @@ describe("the endpoints of a Service", () => {
     expect(plan([pod(1, parts)]).create[0]?.endpoints[0]?.conditions).toEqual(conditions);
   });
 
-  it("are ready whatever the pods say, when the Service publishes addresses that are not", () => {
+  it("are ready for any state of the pods if the Service has publishNotReadyAddresses", () => {
     const publishing = { ...service, spec: { ...service.spec, publishNotReadyAddresses: true } };
     const [slice] = plan([pod(1, { ready: false, deleting: true })], [], publishing).create;
     expect(slice?.endpoints[0]?.conditions).toEqual({ ready: true, serving: false, terminating: true });
@@ -122,7 +122,7 @@ describe("the endpoints of a Service", () => {
     ]);
   });
 
-  it("are parted where a named target port differs from pod to pod", () => {
+  it("are split by port if a named target port differs between pods", () => {
     const named = {
       ...service,
       spec: { ...service.spec, ports: [{ port: 80, targetPort: "web" }], ipFamilies: ["IPv4" as const] },
@@ -134,7 +134,7 @@ describe("the endpoints of a Service", () => {
     ]);
   });
 
-  it("hint at their zone when the Service prefers what is close, and only while they are ready", () => {
+  it("have hints for their zone if the Service has trafficDistribution, and only while they are ready", () => {
     const close = { ...service, spec: { ...service.spec, trafficDistribution: "PreferClose" } };
     const hints = plan([pod(1), pod(2, { ready: false })], [], close).create[0]?.endpoints.map(
       (it) => it.hints,
@@ -174,7 +174,7 @@ describe("the slices of a Service", () => {
     expect(plan(pods(150), empty).create.length + plan(pods(150), empty).delete.length).toBe(6);
   });
 
-  it("change only where a pod did", () => {
+  it("change only if a pod changed", () => {
     const existing = plan(pods(250)).create;
     const changed = [...pods(249), pod(249, { ready: false })];
     expect(writes(plan(changed, existing))).toEqual([0, 2, 0]);
@@ -200,7 +200,7 @@ describe("the slices of a Service", () => {
   });
 
   const somePods = fc.uniqueArray(fc.integer({ min: 0, max: 400 }), { maxLength: 260 });
-  it("come to hold each endpoint once whatever was there before, and are then left alone", () => {
+  it("converge to each endpoint once from any state, and are then not written again", () => {
     fc.assert(
       fc.property(somePods, somePods, fc.boolean(), (before, now, ready) => {
         const existing = plan(before.map((it) => pod(it))).create;

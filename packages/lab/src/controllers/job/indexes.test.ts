@@ -10,7 +10,7 @@ describe("a set of completion indexes", () => {
     expect(IndexSet.of([2, 1]).toString()).toBe("1,2");
   });
 
-  it("leaves out indexes that the Job no longer asks for, and what cannot be read", () => {
+  it("omits indexes that the Job no longer has, and invalid text", () => {
     expect(IndexSet.parse("0,2-9,x,12", 5).toString()).toBe("0,2-4");
   });
 

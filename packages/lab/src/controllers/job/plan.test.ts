@@ -181,7 +181,7 @@ describe("a Job", () => {
     expect(world.job.status).toMatchObject({ failed: 3, active: 0 });
   });
 
-  it("forgets failures before a success when it decides how long to wait", () => {
+  it("ignores failures before a success in its back-off", () => {
     const at = (ms: number): Pod => ({
       metadata: { name: "p", creationTimestamp: timestamp(START_MS + ms) },
     });
@@ -253,7 +253,7 @@ describe("a Job", () => {
     expect(world.job.status).toMatchObject({ completedIndexes: "1", failed: 2, succeeded: 1 });
   });
 
-  it("does what its policy says of failures: some do not count, some end it", () => {
+  it("applies its podFailurePolicy: some failures do not count, some end it", () => {
     const rules = [
       { action: "Ignore" as const, onPodConditions: [{ type: "DisruptionTarget" }] },
       { action: "FailJob" as const, onExitCodes: { operator: "In" as const, values: [42] } },
@@ -288,7 +288,7 @@ describe("a Job", () => {
     expect(IndexSet.parse(world.job.status?.completedIndexes, 3).size).toBe(1);
   });
 
-  it("is a queue without completions: the first success says that nothing new is to begin", () => {
+  it("is a work queue without completions: after the first success no new pod starts", () => {
     const world = new World({ parallelism: 2 });
     world.run();
     world.end(world.active[0], "Succeeded");
@@ -299,7 +299,7 @@ describe("a Job", () => {
     expect(finishedAs(world.job)?.type).toBe("Complete");
   });
 
-  it("is kept for as long as it says once it has ended", () => {
+  it("is kept for ttlSecondsAfterFinished once it has ended", () => {
     const world = new World({ completions: 0, ttlSecondsAfterFinished: 30 });
     world.run();
     expect(keptForMs(world.job, world.nowMs)).toBe(30_000);

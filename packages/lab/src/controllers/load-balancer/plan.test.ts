@@ -42,7 +42,7 @@ describe("a load balancer's addresses", () => {
     expect(given(book, older)).toEqual(["192.0.2.5", "2001:db8::5"]);
   });
 
-  it("are what the Service asks for, if it is free and ours", () => {
+  it("are those that the Service requests, if they are free and in our pools", () => {
     const book = new AddressBook(PREFIXES);
     expect(given(book, service("a", { loadBalancerIP: "192.0.2.4" }))[0]).toBe("192.0.2.4");
     expect(given(book, service("bb", { loadBalancerIP: "192.0.2.4" }))[0]).toBe("192.0.2.1");
@@ -50,7 +50,7 @@ describe("a load balancer's addresses", () => {
     expect(given(book, service("bb", { loadBalancerIP: "192.0.2.6" }))[0]).toBe("192.0.2.6");
   });
 
-  it("run out with a word on what is missing, and are there again once one is released", () => {
+  it("run out with a message, and are available again once one is released", () => {
     const book = new AddressBook([parsePrefix("192.0.2.0/30")]);
     for (const name of ["a", "b"]) given(book, service(name));
     const late = service("c");
@@ -62,7 +62,7 @@ describe("a load balancer's addresses", () => {
     expect(given(book, late)).toEqual(["192.0.2.1"]);
   });
 
-  it("are never given twice, whatever comes, goes and asks", () => {
+  it("are never assigned twice, whatever Services are created, deleted and requested", () => {
     const address = fc.nat(7).map((host) => `192.0.2.${host}`);
     const step = fc.record({
       name: fc.constantFrom("a", "b", "c", "d", "e", "f", "g", "h"),
@@ -92,7 +92,7 @@ describe("a load balancer's addresses", () => {
     );
   });
 
-  it("are ours to give unless another class is asked for", () => {
+  it("are assigned unless the Service requests another class", () => {
     expect(isOurs(service("a"))).toBe(true);
     expect(isOurs(service("a", { loadBalancerClass: "fairlead.dev/lab" }))).toBe(true);
     expect(isOurs(service("a", { loadBalancerClass: "example.com/other" }))).toBe(false);

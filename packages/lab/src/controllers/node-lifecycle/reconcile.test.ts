@@ -75,7 +75,7 @@ describe("a node", () => {
     ]);
   });
 
-  it("that speaks again loses its taints once its kubelet says that it is ready", async () => {
+  it("that reports again loses its taints once its kubelet is ready", async () => {
     await clock.advance(6000);
     await renew();
     const conditions = [{ type: "Ready", status: "True", reason: "KubeletReady" }];
@@ -111,7 +111,7 @@ describe("a node", () => {
     expect(readiness()).toEqual(["Unknown", "False"]);
   });
 
-  it("that says it is ready before it renews its lease is believed", async () => {
+  it("that reports Ready before it renews its lease counts as alive", async () => {
     await clock.advance(6000);
     expect(readiness()).toEqual(["Unknown", "False"]);
     const conditions = [{ type: "Ready", status: "True", reason: "KubeletReady" }];

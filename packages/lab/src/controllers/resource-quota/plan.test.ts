@@ -22,7 +22,7 @@ const plan = (of: CountedObject, objects: Readonly<Record<string, readonly Count
   planQuota({ quota: of, objects: new Map(Object.entries(objects)), nowMs: NOW });
 
 describe("the plan for a quota", () => {
-  it("says what is limited and what is used, in the forms that people wrote first", () => {
+  it("has the limits and the usage, in the user's notation", () => {
     const pods = [
       object("Pod", asking({ cpu: "250m", memory: "64Mi" })),
       object("Pod", asking({ cpu: "1" })),
@@ -42,7 +42,7 @@ describe("the plan for a quota", () => {
     expect(plan(quota({}), {}).status).toBe(undefined);
   });
 
-  it("keeps what it cannot count, and drops what is limited no more", () => {
+  it("keeps usage that it cannot count, and drops usage that is no longer limited", () => {
     const status = { hard: { "count/a.b": "1", pods: "1" }, used: { "count/a.b": "1", pods: "1" } };
     expect(plan(quota({ "count/a.b": "2" }, status), {}).status).toEqual({
       hard: { "count/a.b": "2" },
@@ -83,7 +83,7 @@ describe("a charge", () => {
   });
 });
 
-it("knows whose objects have to be counted", () => {
+it("names the resources whose objects must be counted", () => {
   const of = quota({
     "requests.memory": "1",
     "limits.cpu": "1",

@@ -57,7 +57,7 @@ const NO_HELP = (count: number): string =>
   ` no new claims to deallocate, preemption: 0/${count} nodes are available: ${count} Preemption is not helpful for scheduling.`;
 
 describe("a pod", () => {
-  it("goes where fewest of its kind are, then where fewest pods are, then to the first by name", () => {
+  it("goes to the node with the fewest pods of its owner, then the fewest pods, then the first name", () => {
     const own = pod({}, { app: "web" });
     expect(plan(own, [node("a", { pods: [own] }), node("b", { pods: [pod(), pod()] })])).toEqual(bound("b"));
     expect(plan(own, [node("a", { pods: [pod(), pod()] }), node("b", { pods: [pod()] })])).toEqual(
@@ -84,7 +84,7 @@ describe("a pod", () => {
     expect(why(pod(), [])).toBe("no nodes available to schedule pods");
   });
 
-  it("goes only where what it asks for is left", () => {
+  it("goes only to a node with enough free resources", () => {
     const big = pod(asking({ cpu: "1500m", memory: "1Gi" }));
     const busy = node("a", { pods: [pod(asking({ cpu: "3" }))] });
     expect(plan(big, [busy, node("b")])).toEqual(bound("b"));
@@ -94,7 +94,7 @@ describe("a pod", () => {
     );
   });
 
-  it("fits where there is just enough room, which fractions of a CPU leave exactly", () => {
+  it("fits if there is exactly enough room, with fractions of a CPU", () => {
     const third = pod(asking({ cpu: "100m" }));
     const room = { cpu: "300m" };
     expect(plan(third, [node("a", { room, pods: [third, third] })])).toMatchObject(bound("a"));
@@ -111,7 +111,7 @@ describe("a pod", () => {
     expect(requestsOf(pod(spec)).get("cpu")).toBe(3500);
   });
 
-  it("goes nowhere where its host port is taken", () => {
+  it("does not go to a node whose host port is taken", () => {
     const port = (hostIP?: string): Partial<PodSpec> => ({
       containers: [
         {
@@ -174,7 +174,7 @@ describe("a pod", () => {
     expect(plan(elsewhere, [full])).toEqual(bound("a"));
   });
 
-  it("is spread over zones as evenly as it asks, however many come", () => {
+  it("is spread over zones within maxSkew, however many pods there are", () => {
     const topologySpreadConstraints = [
       {
         maxSkew: 1,
@@ -203,7 +203,7 @@ describe("a pod", () => {
     expect(why(one, [node("a")])).toContain("(missing required label)");
   });
 
-  it("is not spread at all by constraints of which every node lacks a key, and goes last to a node that lacks one", () => {
+  it("ignores spread constraints whose key no node has, and prefers nodes that have it", () => {
     const topologySpreadConstraints = ["zone", "kubernetes.io/hostname"].map((topologyKey) => ({
       maxSkew: 1,
       topologyKey,
@@ -224,7 +224,7 @@ describe("a pod", () => {
     expect(plan(spread, [node("a"), zoned])).toEqual(bound("z"));
   });
 
-  it("is on a node of its own when copies prefer that, also after a rollout, where nodes have no zones", () => {
+  it("gets its own node if replicas prefer that, also after a rollout, without zones", () => {
     const apart = ["kubernetes.io/hostname", "zone"].map((topologyKey, at) => ({
       weight: at === 0 ? 100 : 50,
       podAffinityTerm: { topologyKey, labelSelector: { matchLabels: { app: "web" } } },

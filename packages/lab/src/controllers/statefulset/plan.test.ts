@@ -69,7 +69,7 @@ describe("the pods of a StatefulSet", () => {
     expect(plan(set({ replicas: 2, minReadySeconds: 10 }), [pod(0)])).toEqual(["+1 new"]);
   });
 
-  it("start at the ordinal that the set says", () => {
+  it("start at the ordinal of spec.ordinals", () => {
     expect(plan(set({ replicas: 2, ordinals: { start: 5 } }), [pod(5)])).toEqual(["+6 new"]);
     expect(plan(set({ replicas: 1, ordinals: { start: 5 } }), [pod(5), pod(0)])).toEqual(["-db-0"]);
   });
@@ -89,7 +89,7 @@ describe("the pods of a StatefulSet", () => {
     expect(plan(set({ replicas: 1 }), [pod(0), pod(1, "starting"), pod(2, "starting")])).toEqual([]);
   });
 
-  it("that ended are removed, and made again once they are gone", () => {
+  it("that ended are deleted, and recreated once they are gone", () => {
     expect(plan(set({ replicas: 2 }), [pod(0, "failed"), pod(1)])).toEqual(["-db-0"]);
     expect(plan(set({ replicas: 2 }), [pod(1)])).toEqual(["+0 new"]);
   });

@@ -75,7 +75,7 @@ describe("a StatefulSet", () => {
     expect(client.writes.map((it) => it.resource)).toEqual(["pods"]);
   });
 
-  it("is rolled out by revisions, and back to one that was there before", async () => {
+  it("is rolled out by revisions, and rolled back to a previous one", async () => {
     await start({ ...set, spec: { ...set.spec, replicas: 1 } as StatefulSet["spec"] } as StatefulSet);
     await run("db-0");
     const [first] = client.objects(CONTROLLER_REVISIONS);
@@ -95,7 +95,7 @@ describe("a StatefulSet", () => {
     expect(client.objects(CONTROLLER_REVISIONS).map((it) => it.revision)).toEqual([3, 2]);
   });
 
-  it("says so when it asks for volumes, which nothing here provides", async () => {
+  it("reports volumes that it requests, which the lab does not provide", async () => {
     const spec = { ...set.spec, volumeClaimTemplates: [{}] };
     await start({ ...set, spec } as StatefulSet);
     expect(names()).toEqual([]);

@@ -53,13 +53,13 @@ beforeEach(async () => {
 });
 
 describe("a claim that is deleted", () => {
-  it("goes where no pod has it", async () => {
+  it("is deleted if no pod uses it", async () => {
     await client.delete(PERSISTENT_VOLUME_CLAIMS, CLAIM);
     await clock.advance(0);
     expect(claims()).toEqual([]);
   });
 
-  it("stays until the last pod on a node that has it is gone", async () => {
+  it("stays until the last scheduled pod that uses it is gone", async () => {
     client.seed(PODS, pod("a", "n1"), pod("b", "n1"), pod("c", ""));
     await client.delete(PERSISTENT_VOLUME_CLAIMS, CLAIM);
     await clock.advance(0);
@@ -71,7 +71,7 @@ describe("a claim that is deleted", () => {
     expect(claims()).toEqual([]);
   });
 
-  it("stays for a pod that the cache does not know yet", async () => {
+  it("stays for a pod that the cache does not have yet", async () => {
     client.deafTo.add("pods");
     client.seed(PODS, pod("a", "n1"));
     await client.delete(PERSISTENT_VOLUME_CLAIMS, CLAIM);

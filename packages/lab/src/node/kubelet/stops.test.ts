@@ -40,7 +40,7 @@ describe("the end of a container", () => {
     expect(signals).toEqual(["SIGTERM@0", "SIGKILL@30000"]);
   });
 
-  it("comes nearer, never further away", async () => {
+  it("may be shortened, never extended", async () => {
     const { clock, signals, stop } = world();
     stop(30_000);
     stop(60_000);
@@ -70,7 +70,7 @@ describe("the end of a container", () => {
     expect(signals).toEqual(["SIGTERM@4000", "SIGKILL@10000"]);
   });
 
-  it("sends nothing any more to one that has ended", async () => {
+  it("sends no signal to a container that has ended", async () => {
     const { clock, signals, stops, stop } = world();
     stop(10_000);
     await clock.advance(1);

@@ -59,7 +59,7 @@ export class PodTokens {
     if (typeof token !== "string" || typeof expirationTimestamp !== "string")
       throw new FleetError(
         "API_UNEXPECTED",
-        `the API server gave no token for the service account ${namespace}/${account}`,
+        `cannot get a token for service account ${namespace}/${account}: the API server returned none`,
       );
     const lifeMs = Date.parse(expirationTimestamp) - askedAtMs;
     return { token, renewAtMs: askedAtMs + lifeMs * 0.8 };

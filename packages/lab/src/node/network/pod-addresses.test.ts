@@ -20,7 +20,7 @@ function node(cidrs: readonly string[], clock = new FakeClock()) {
 }
 
 describe("addresses of pods", () => {
-  it("are never given to two pods, nor again within two minutes, whatever comes and goes and dies", async () => {
+  it("are never assigned to two pods, nor again within two minutes, whatever pods start, end and die", async () => {
     const event = fc.oneof(
       { weight: 4, arbitrary: fc.constant("start" as const) },
       { weight: 3, arbitrary: fc.nat(5).map((at) => ({ end: at })) },
@@ -53,7 +53,7 @@ describe("addresses of pods", () => {
     expect(next).toEqual(["10.1.0.5", "10.1.0.6", "10.1.0.3", "10.1.0.1", "10.1.0.4"]);
   });
 
-  it("are refused while none has been free for two minutes, with when to ask again, and none of the other family is lost", async () => {
+  it("are not assigned while none has been free for two minutes; the error has the time to retry, and no address of the other family is lost", async () => {
     const { clock, start } = node(["fd00::/120", "10.1.0.0/30"]);
     const addresses = start();
     const [first] = [addresses.allocate(), addresses.allocate()];

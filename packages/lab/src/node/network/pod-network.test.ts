@@ -35,7 +35,7 @@ describe("the network of a pod", () => {
     expect(() => podEndLines(wrong)).toThrow(invalid);
   });
 
-  it("names a device as Linux allows, whatever the uid", () => {
+  it("has a valid device name for any uid", () => {
     fc.assert(
       fc.property(fc.string(), (uid) => {
         expect(linkName(uid)).toMatch(/^pod[0-9a-f]{12}$/);

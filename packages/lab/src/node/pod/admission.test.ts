@@ -13,7 +13,7 @@ const asking = (name: string, cpu: string, more: Partial<Container> = {}): Conta
 const pod = (spec: Partial<PodSpec>): Pod => ({ metadata: { name: "p" }, spec: { containers: [], ...spec } });
 const cpuOf = (spec: Partial<PodSpec>) => podRequests(pod(spec)).get("cpu");
 
-describe("what a pod asks of its node", () => {
+describe("the requests of a pod", () => {
   it("is the sum over its containers, or what its init phase needs at its worst", () => {
     const containers = [asking("a", "500m"), asking("b", "1")];
     expect(cpuOf({ containers })).toBe(1500);
@@ -36,7 +36,7 @@ describe("what a pod asks of its node", () => {
 describe("a node", () => {
   const node = { others: [], allocatable: { cpu: "2", memory: "1Gi", pods: "3" }, labels: { zone: "a" } };
 
-  it("takes pods as long as their requests fit, and names the first resource that does not", () => {
+  it("admits pods whose requests fit, and names the first resource that does not", () => {
     const millis = fc.integer({ min: 0, max: 3000 });
     fc.assert(
       fc.property(fc.array(millis, { maxLength: 2 }), millis, (used, wanted) => {

@@ -30,7 +30,7 @@ function environment(container: Partial<Container>): Map<string, string> {
 }
 
 describe("the environment of a container", () => {
-  it("is what the runtime and the image say when the pod says nothing", () => {
+  it("is that of the runtime and the image if the pod sets none", () => {
     expect([...environment({})]).toEqual([
       ["PATH", "/image/bin"],
       ["HOSTNAME", "p"],
@@ -39,7 +39,7 @@ describe("the environment of a container", () => {
     ]);
   });
 
-  it("takes whole ConfigMaps and Secrets, with a prefix, and lets single variables override them", () => {
+  it("includes whole ConfigMaps and Secrets, with a prefix; single variables override them", () => {
     const env = environment({
       envFrom: [{ configMapRef: { name: "cm" } }, { prefix: "S_", secretRef: { name: "s" } }],
       env: [{ name: "k", value: "own" }],
@@ -59,7 +59,7 @@ describe("the environment of a container", () => {
     );
   });
 
-  it("counts resources in whole units, the node's where no limit is set", () => {
+  it("counts resources in whole units, those of the node if no limit is set", () => {
     const ref = (resource: string) => ({ name: resource, valueFrom: { resourceFieldRef: { resource } } });
     const env = environment({
       env: [ref("limits.cpu"), ref("requests.memory"), ref("limits.memory")],
@@ -77,13 +77,13 @@ describe("the environment of a container", () => {
     [{ configMapKeyRef: { name: "cm", key: "none" } }, "couldn't find key none in ConfigMap n/cm"],
     [{ secretKeyRef: { name: "s", key: "none" } }, "couldn't find key none in Secret n/s"],
     [{ fieldRef: { fieldPath: "spec.nothing" } }, "a pod has no field spec.nothing"],
-  ])("says of %j what is missing", (valueFrom, message) => {
+  ])("names the missing source of %j", (valueFrom, message) => {
     const make = () => environment({ env: [{ name: "X", valueFrom }] });
     expect(make).toThrow(ConfigError);
     expect(make).toThrow(message);
   });
 
-  it("leaves a variable out whose optional source is missing", () => {
+  it("omits a variable whose optional source is missing", () => {
     const valueFrom = { configMapKeyRef: { name: "none", key: "k", optional: true } };
     expect(environment({ env: [{ name: "X", valueFrom }] }).has("X")).toBe(false);
   });

@@ -21,7 +21,7 @@ describe("the user that a container runs as", () => {
     expect(of({}, { supplementalGroups: [1, 2], fsGroup: 3 }).groups).toEqual([1, 2, 3]);
   });
 
-  it("is never root where it must not be", () => {
+  it("is never root if runAsNonRoot is set", () => {
     expect(() => of({ runAsNonRoot: true })).toThrow(ConfigError);
     expect(() => of({ runAsUser: 0 }, { runAsNonRoot: true })).toThrow(
       `container's runAsUser breaks non-root policy (pod: "p_n(u)", container: c)`,
@@ -39,7 +39,7 @@ describe("the user that a container runs as", () => {
     expect(of({ capabilities }).capabilities).toEqual(expected);
   });
 
-  it("may do anything only when it is privileged or asks for all", () => {
+  it("has all capabilities only if it is privileged or requests all", () => {
     expect(of({ privileged: true }).capabilities).toBeUndefined();
     expect(of({ capabilities: { add: ["ALL"] } }).capabilities).toBeUndefined();
     const most = of({ capabilities: { add: ["ALL"], drop: ["SYS_ADMIN"] } }).capabilities;
@@ -61,7 +61,7 @@ describe("the user that a container runs as", () => {
     ]);
   });
 
-  it("is one user for the whole pod only where all its containers agree", () => {
+  it("is one user for the whole pod only if all its containers have the same", () => {
     expect(fsUserOf(pod({ runAsUser: 5 }, [{}, {}]))).toBe(5);
     expect(fsUserOf(pod({ runAsUser: 5 }, [{}, { runAsUser: 6 }]))).toBeUndefined();
     expect(fsUserOf(pod({}, [{}]))).toBeUndefined();

@@ -32,7 +32,7 @@ function plan(
 const started = (it: PodPlan) => it.start.map(({ container, attempt }) => `${container.name}/${attempt}`);
 
 describe("the plan of a pod", () => {
-  it("starts all containers at once, and none that runs", () => {
+  it("starts all containers at once, except running ones", () => {
     expect(started(plan({}, []))).toEqual(["a/0", "b/0"]);
     expect(started(plan({}, [running("a"), running("b")]))).toEqual([]);
   });
@@ -45,7 +45,7 @@ describe("the plan of a pod", () => {
     expect(started(plan({ initContainers }, [ended("i", 0), ended("j", 0)]))).toEqual(["a/0", "b/0"]);
   });
 
-  it("asks no init container again once the others began", () => {
+  it("runs no init container again once the main containers have started", () => {
     const runs = [ended("a", 1, 3), running("b")];
     expect(started(plan({ initContainers: [{ name: "i" }] }, runs))).toEqual(["a/4"]);
   });
@@ -67,7 +67,7 @@ describe("the plan of a pod", () => {
     expect(started(plan({ restartPolicy }, [ended("a", code), running("b")]))).toEqual(expected);
   });
 
-  it("waits until the back-off is over and says when that is", () => {
+  it("waits until the back-off is over and returns that time", () => {
     const waiting = plan({}, [ended("a", 1), running("b")], { restartAtMs: NOW + 5000 });
     expect(waiting).toMatchObject({ start: [], dueAtMs: NOW + 5000 });
     expect([...waiting.backingOff]).toEqual(["a"]);
@@ -94,7 +94,7 @@ describe("a sidecar", () => {
     ]);
   });
 
-  it("does not keep a pod going whose other containers are done", () => {
+  it("does not keep a pod running whose main containers are done", () => {
     const spec: Partial<PodSpec> = { initContainers: [sidecar], restartPolicy: "OnFailure" };
     const done = [ended("a", 0), ended("b", 0)];
     expect(plan(spec, [running("s"), ...done])).toMatchObject({ start: [], isOver: true });
@@ -108,7 +108,7 @@ describe("a sidecar", () => {
   });
 });
 
-describe("a container with a restart policy of its own", () => {
+describe("a container with its own restart policy", () => {
   const containers = (own: Partial<Container>): Container[] => [{ name: "a", ...own }, { name: "b" }];
 
   it("follows it instead of its pod's", () => {
@@ -130,7 +130,7 @@ describe("a container with a restart policy of its own", () => {
     expect(started(plan({ containers: own }, [ended("a", code), running("b")]))).toEqual(expected);
   });
 
-  it("may ask for a new start of all: they end, and begin again with the init containers", () => {
+  it("may restart all containers: they end, and start again with the init containers", () => {
     const rule: ContainerRestartRule = {
       action: "RestartAllContainers",
       exitCodes: { operator: "In", values: [3] },
@@ -179,7 +179,7 @@ describe("the back-off of restarts", () => {
     expect(delays).toEqual([0, 10, 20, 40, 80, 160, 300, 300]);
   });
 
-  it("is the same however often one asks about one run", () => {
+  it("is the same for repeated calls about one run", () => {
     const backoff = new RestartBackoff();
     backoff.delayMs(run(0, 1000));
     expect([1, 1, 1].map((attempt) => backoff.restartAtMs(run(attempt, 1000)))).toEqual(

@@ -13,19 +13,19 @@ function pod(spec: Partial<PodSpec> = {}, name = "web-0"): Pod {
 }
 
 describe("/etc/resolv.conf", () => {
-  it("asks the cluster's DNS first, with the search list of the namespace", () => {
+  it("uses the cluster's DNS with the search list of the namespace", () => {
     expect(renderResolvConf(pod(), dns)).toBe(
       "search shop.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\nnameserver fd00::a\noptions ndots:5\n",
     );
   });
 
-  it("is the machine's for a pod on its node's network, unless it asks for the cluster's", () => {
+  it("is the machine's for a pod on its node's network, unless its dnsPolicy requests the cluster's", () => {
     expect(renderResolvConf(pod({ hostNetwork: true }), dns)).toBe("search lan\nnameserver 192.0.2.53\n");
     const asking = pod({ hostNetwork: true, dnsPolicy: "ClusterFirstWithHostNet" });
     expect(renderResolvConf(asking, dns)).toContain("nameserver 10.96.0.10\n");
   });
 
-  it("takes what dnsConfig adds, and lets its options win", () => {
+  it("includes dnsConfig, whose options take precedence", () => {
     const dnsConfig = {
       nameservers: ["192.0.2.1"],
       searches: ["example.org", "cluster.local"],

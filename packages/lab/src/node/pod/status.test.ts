@@ -57,7 +57,7 @@ function report(
 const conditionOf = (status: PodStatus, type: string) => status.conditions?.find((it) => it.type === type);
 
 describe("the status of a pod", () => {
-  it("says where it is and since when", () => {
+  it("has its addresses and its start time", () => {
     expect(report([view("a", 0)])).toMatchObject({
       phase: "Running",
       podIP: "10.0.0.2",

@@ -48,7 +48,7 @@ function isOpened(path: string, canCreate: boolean): boolean {
 }
 
 describe("what a subPath names", () => {
-  it("is made where it is missing in an empty volume, and only there", () => {
+  it("is created if it is missing in an empty volume, and only there", () => {
     expect(opened("new/folder")).toBe(join(volume, "new", "folder"));
     expect(opened("./new//folder/")).toBe(join(volume, "new", "folder"));
     expect(() => opened("other", false)).toThrow('subPath "other" is not in the volume');

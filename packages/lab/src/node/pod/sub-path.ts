@@ -102,7 +102,7 @@ export function openSubPath(folder: string, { path, canCreate }: SubPath): numbe
   const missing = names.slice(count);
   if (missing.length > 0 && !canCreate) throw new ConfigError(`${shown} is not in the volume`);
   const present = join(folder, ...names.slice(0, count));
-  if (!existsSync(present)) throw new ConfigError(`${shown} leads to nothing by a link`);
+  if (!existsSync(present)) throw new ConfigError(`${shown} is a link to a path that does not exist`);
   const inside = relative(realpathSync(folder), realpathSync(present));
   if (inside === ".." || inside.startsWith("../")) throw new ConfigError(`${shown} leads out of the volume`);
   return openBeneath(folder, inside.split("/").filter(Boolean), missing);
@@ -125,7 +125,7 @@ function openBeneath(folder: string, present: readonly string[], missing: readon
     }
     if (!fstatSync(fd).isSymbolicLink()) continue;
     closeSync(fd);
-    throw new ConfigError(`${JSON.stringify(name)} became a link while it was looked at`);
+    throw new ConfigError(`${JSON.stringify(name)} was replaced by a link during the check`);
   }
   return fd;
 }

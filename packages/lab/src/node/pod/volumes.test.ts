@@ -89,7 +89,7 @@ describe("the plan of a volume", () => {
     expect(() => plan(volume)).toThrow(message);
   });
 
-  it("has files of its own mode, and tells a container what it may use", () => {
+  it("has files of its own mode, and provides values of the container", () => {
     const items = [
       { path: "name", fieldRef: { fieldPath: "metadata.name" }, mode: 0o400 },
       { path: "cpu", resourceFieldRef: { containerName: "c", resource: "limits.cpu", divisor: "1m" } },
@@ -103,7 +103,7 @@ describe("the plan of a volume", () => {
     );
   });
 
-  it("is in memory where it is bounded or asks for it", () => {
+  it("is in memory if it is bounded or requests it", () => {
     expect(plan({ emptyDir: {} })).toEqual({ kind: "empty", inMemory: false, sizeBytes: undefined });
     expect(plan({ emptyDir: { sizeLimit: "1Mi" } })).toMatchObject({ inMemory: true, sizeBytes: 2 ** 20 });
     expect(plan({ emptyDir: { medium: "Memory" } })).toMatchObject({ inMemory: true, sizeBytes: undefined });
@@ -181,7 +181,7 @@ describe("a volume on disk", () => {
     expect(writeVolume(folder, files({ a: "1" }), 2000)).toBe(false);
   });
 
-  it("is not written when it says the same", () => {
+  it("is not written if it is equal", () => {
     writeVolume(folder, files({ a: "1" }));
     const before = readlinkSync(join(folder, "..data"));
     expect(writeVolume(folder, files({ a: "1" }))).toBe(false);

@@ -39,7 +39,7 @@ function world(
 const probe = (name: string, more: Partial<Probe> = {}): Probe => ({ exec: { command: [name] }, ...more });
 
 describe("the probes of a container", () => {
-  it("find it ready and started at once when it has none", () => {
+  it("report it as ready and started at once if it has none", () => {
     const { probes, run } = world({});
     expect([probes.isStarted(run), probes.isReady(run)]).toEqual([true, true]);
   });
@@ -52,7 +52,7 @@ describe("the probes of a container", () => {
     expect([probes.isReady(run), state.changes, state.attempts]).toEqual([true, 1, ["r@3000"]]);
   });
 
-  it("ask quickly while a program starts, and only then judge", async () => {
+  it("run more often while a program starts, without reporting failures", async () => {
     const { clock, probes, run, state } = world({ readinessProbe: probe("r", { periodSeconds: 1 }) });
     state.ok = false;
     await clock.advance(300);
@@ -65,7 +65,7 @@ describe("the probes of a container", () => {
     expect(state.attempts.slice(4)).toEqual(["r@600", "r@1600"]);
   });
 
-  it("take it for unready after as many failures in a row as its threshold says", async () => {
+  it("mark it unready after failureThreshold consecutive failures", async () => {
     const { clock, probes, run, state } = world({
       readinessProbe: probe("r", { failureThreshold: 2, successThreshold: 2 }),
     });
