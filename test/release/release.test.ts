@@ -42,7 +42,7 @@ function folder(name: string): string {
   return join(work, name);
 }
 
-/** Runs a program as somebody who has nothing but the system and what is in `path`. */
+/** Runs a program with only the system and the folders of `path`. */
 function run(path: readonly string[], command: string, ...args: readonly string[]): Promise<ExecResult> {
   const env = { PATH: [...path, SYSTEM_PATH].join(":"), HOME: folder("home") };
   return exec(command, args, { env, cwd: folder("home"), timeoutMs: 100_000 });
