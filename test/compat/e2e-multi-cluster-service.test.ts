@@ -378,8 +378,8 @@ describe("the Service behind a MultiClusterService", () => {
       (it) => it.status?.conditions?.some((one) => one.reason === "OptionInvalid") === true,
     );
     expect(wrong.status?.conditions?.[1]?.message).toBe(
-      'annotation fairlead.dev/source-ranges is "everyone"; it has to be CIDRs with commas between them: ' +
-        "what the Service had before stays",
+      'annotation fairlead.dev/source-ranges is "everyone"; it must be a comma-separated list of CIDRs: ' +
+        "the Service keeps its previous settings",
     );
     const kept = await untilDerived("member-1", name, (it) => it.metadata.annotations === undefined);
     expect(kept.spec?.loadBalancerSourceRanges).toEqual(["192.0.2.0/24"]);

@@ -111,8 +111,8 @@ describe("a join token", () => {
     await join(false);
     hubTime.aheadMs = (BOOTSTRAP_SECONDS + 60) * 1000;
     expect(await refusal()).toBe(
-      "the member could not take part in its fleet: the hub does not take the token to join with, which is good for 15 " +
-        'minutes and one certificate: run "fairlead join a" again',
+      "member agent failed, retrying: the hub rejected the join token, which is valid for 15 " +
+        'minutes and one certificate; run "fairlead join a" again',
     );
     await expectOutside();
     const own = (await fleet.client("hub").list(CERTIFICATE_SIGNING_REQUESTS)).items.filter((it) =>

@@ -33,7 +33,7 @@ const ORDERS = {
   },
 };
 
-/** Each watch is told of each change in its own time, in any order between watches. */
+/** Delivers each change to each watch after its own delay, in any order between watches. */
 class LateClient extends FakeKubeClient {
   readonly #scheduler: fc.Scheduler;
   constructor(clock: FakeClock, scheduler: fc.Scheduler) {
@@ -81,8 +81,8 @@ function sliceOf(name: string, namespace: string, cluster: string): EndpointSlic
 }
 
 /**
- * What readers are told. It must not go back: neither an object in time, nor one that the hub took away; and nothing may
- * be told to be gone that is there, unless its namespace went.
+ * Records what readers see. It must not go backwards: no object becomes older, or comes back after its deletion; and no
+ * existing object is reported as deleted, unless its namespace was.
  */
 class Reader {
   readonly seen = new Map<string, EndpointSliceImport>();
@@ -146,7 +146,7 @@ const steps = fc.array(
 /** Longer than what is gone counts on. Unit: milliseconds. */
 const LINGERS_MS = 2000;
 
-/** Lets everything come to rest. Watches may be later than what is gone counts on. */
+/** Waits until everything has converged. Watches may lag more than the linger period. */
 async function rest(scheduler: fc.Scheduler, clock: FakeClock): Promise<void> {
   for (let idle = 0; idle < 3; idle += 1) {
     await clock.advance(LINGERS_MS);
@@ -167,7 +167,7 @@ async function once(scheduler: fc.Scheduler): Promise<void> {
 }
 
 describe("the state of the fleet", () => {
-  it("is what the hub says of the cluster's namespaces, and takes nothing away while these change", async () => {
+  it("contains the hub's objects for the cluster's namespaces, and loses none while these namespaces change", async () => {
     await fc.assert(
       fc.asyncProperty(fc.scheduler(), steps, async (scheduler, list) => {
         const clock = new FakeClock();
@@ -257,7 +257,7 @@ describe("the state of the fleet", () => {
   });
 });
 
-/** Watches that begin while it is `isLate` are told one event for each that it lets through. */
+/** Watches that begin while `isLate` is set receive one event for each that the test releases. */
 class HeldClient extends FakeKubeClient {
   isLate = false;
   readonly #held: (() => void)[] = [];

@@ -42,9 +42,9 @@ interface Place {
 /** A place that is to take another's place: the same namespace, but another part of it. */
 interface Successor {
   readonly place: Place;
-  /** Tell of changes in both. */
+  /** Watch for changes in both. */
   readonly subscriptions: DisposableStack;
-  /** By part: the last version of what went from the other place meanwhile. */
+  /** By part: the last version of the objects that were deleted in the other place since then. */
   readonly gone: number[];
 }
 
@@ -69,12 +69,13 @@ interface Parts {
 }
 
 /**
- * What the hub says of the fleet, from the mailbox and, under it, from the view that the orders name. Reading begins and
- * ends as the orders say, and takes nothing away on the way: a place is laid when all of it is known, and lifted when the
- * others have what it had. Hubs of other origin know neither the view nor our kinds, and are not asked for them.
+ * The hub's objects for this cluster, from the mailbox and, under it, from the view that the InternalMemberCluster names.
+ * Reading starts and ends as that object says, without losing an object on the way: a place is laid when all of it is
+ * known, and lifted when the others have its objects. Legacy hubs have neither the view nor Fairlead's kinds: they are
+ * not watched there.
  *
- * Of the view only what concerns this cluster is read. Where that becomes more, it is read anew beside what is read
- * already, until both say the same of what they have in common.
+ * Only the part of the view that concerns this cluster is read. If that part grows, a second reader starts next to the
+ * first one, and replaces it once both agree on what they have in common.
  */
 export class FleetState implements AsyncDisposable {
   readonly reports = new Layers<NamespaceReport>(NAMESPACE_REPORTS);
@@ -111,12 +112,12 @@ export class FleetState implements AsyncDisposable {
     );
   }
 
-  /** Whether the hub has our kinds, and what it is told in them reaches it. */
+  /** True if the hub has Fairlead's kinds, and this cluster can write them there. */
   get isModern(): boolean {
     return this.#places.get(mailboxOf(this.#parts.cluster))?.isLaid === true;
   }
 
-  /** The namespace that is read beside the mailbox: nothing that is there is needed in the mailbox. */
+  /** The namespace that is read in addition to the mailbox: its objects are not needed in the mailbox. */
   get view(): string | undefined {
     return this.#readsAllOf;
   }
@@ -143,7 +144,7 @@ export class FleetState implements AsyncDisposable {
     const view = [...this.#places.values()].find((it) => it.selection !== undefined);
     if (view !== undefined) await this.#followNamespaces(view);
     this.#settled.resolve();
-    // A list of the successor that has nothing new tells nobody that it was made.
+    // A list of the successor without new objects causes no event.
     if (this.#successor !== undefined) return { requeueAfterMs: CATCH_UP_MS };
   }
 
@@ -159,7 +160,7 @@ export class FleetState implements AsyncDisposable {
       this.#places.set(place.namespace, place);
       await dispose(view);
       this.#onLaid(place);
-      // What changed meanwhile.
+      // The InternalMemberCluster may have changed since then.
       this.#controller.enqueue(this.#key);
     } else if (this.#successor === undefined && isStale(view.selection ?? ALL, this.#namespaces())) {
       const place = this.#createPlace(view.namespace);
@@ -231,15 +232,15 @@ export class FleetState implements AsyncDisposable {
     if (!place.isLaid) {
       for (const it of place.parts) it.lay();
       place.isLaid = true;
-      this.#parts.deps.log.info("reading what the hub says of the fleet", { namespace });
+      this.#parts.deps.log.info("watching a fleet namespace on the hub", { namespace });
       this.#onLaid(place);
     }
     return true;
   }
 
   /**
-   * Once all is read the hub is told so, and never again otherwise while this goes on: what concerns a namespace that
-   * comes later was not in the mailbox.
+   * Once all is read this is reported to the hub, and not reverted while the view is read: objects for a namespace that
+   * comes later were not in the mailbox.
    */
   #onLaid({ namespace, selection }: Place): void {
     if (selection !== undefined && covers(selection, this.#namespaces())) this.#readsAllOf = namespace;
@@ -255,7 +256,9 @@ export class FleetState implements AsyncDisposable {
     if (this.#readsAllOf === place.namespace) this.#readsAllOf = undefined;
     if (this.#successor?.place.namespace === place.namespace) await this.#endSuccessor();
     await dispose(place);
-    this.#parts.deps.log.info("no longer reading a namespace of the hub", { namespace: place.namespace });
+    this.#parts.deps.log.info("no longer watching a fleet namespace on the hub", {
+      namespace: place.namespace,
+    });
     this.onMove();
   }
 
@@ -267,7 +270,7 @@ export class FleetState implements AsyncDisposable {
     await dispose(successor.place);
   }
 
-  /** The hub filled the mailbox before it changed the orders, but one watch may tell of it later than another. */
+  /** The hub fills the mailbox before it changes the InternalMemberCluster, but the watches may report this in another order. */
   async #seeMailbox(signal: AbortSignal): Promise<void> {
     const { hub, cluster } = this.#parts;
     const namespace = mailboxOf(cluster);
@@ -314,9 +317,9 @@ async function dispose({ parts }: Place): Promise<void> {
 }
 
 /**
- * Whether another reading of a namespace may take the place of one: of what both should have, it lacks nothing, has
- * nothing that is gone already, and knows each object as it is or as it will be. Both are told of every change, but
- * one may be told later: what came and went meanwhile must not be to come for it.
+ * Returns true if a second reader of a namespace may replace the first: of the objects that both should have, it lacks
+ * none, has none that is already deleted, and has each in the same version or a later one. Both receive every change, but
+ * one may receive it later: it must not still be going to see objects that were created and deleted since then.
  */
 function isCaughtUp(before: Place, { place: after, gone }: Successor): boolean {
   if (!isSynced(after)) return false;

@@ -24,7 +24,7 @@ export function isHubToo({ here }: Pick<Session, "here">): boolean {
   return false;
 }
 
-/** What becomes due when the cluster becomes a hub, or is none any more. */
+/** Enqueues the keys when the cluster becomes a hub, or stops being one. */
 export function watchingHub({ here }: Session, keys: () => readonly ObjectKey[]): Source {
   return watchingChanges(here.namespaces, (change) => {
     const namespace = change.after ?? change.before;

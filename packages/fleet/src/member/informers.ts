@@ -146,7 +146,7 @@ export function multiClusterServiceOfImport({
     .map((it) => objectKey(namespace, it.name));
 }
 
-/** In the mailbox of a hub of ours, where hubs of other origin have no such kind. */
+/** In the mailbox. Legacy hubs do not have this kind. */
 export function createReportInformer(
   client: KubeClient,
   namespace: string,
@@ -156,9 +156,9 @@ export function createReportInformer(
 }
 
 /**
- * How long what the hub no longer says goes on to count, for what is made anew at once: somebody deleted it by hand, or
- * it moves between view and mailbox, which two watches tell of. Unit: milliseconds. Endpoints: requests may fail for as
- * long, where they are really gone. Services: they go after their endpoints, and keep their address if they come back.
+ * How long an object that the hub deleted still counts, because it may be recreated at once: after a deletion by hand, or
+ * while it moves between view and mailbox, which two watches report. Unit: milliseconds. Endpoints: requests may fail for
+ * this long if they are really deleted. Services: they go after their endpoints, and keep their address if they come back.
  */
 const LINGER_MS = { endpoints: 300, services: 1000 };
 
@@ -241,7 +241,7 @@ export function serviceOfImportedSlice({ metadata }: EndpointSlice): ObjectKey[]
   return name === undefined ? [] : [objectKey(metadata.namespace, name)];
 }
 
-/** The LoadBalancer Service that an imported slice stands behind. */
+/** The LoadBalancer Service that an imported slice belongs to. */
 function balancerOfSlice({ metadata: { namespace, labels } }: EndpointSlice): string[] {
   const balancer = labels?.[SERVICE_NAME_LABEL];
   const isBalanced = labels?.[SLICE_MANAGER_LABEL] === FLEET_SLICE_MANAGER;

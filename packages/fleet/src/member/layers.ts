@@ -15,7 +15,7 @@ interface Layer<T extends KubeObject> {
  * are names. Objects that are being deleted are not there. Layers may come and go; what another layer has as well is
  * then seen to change, never to vanish; and one object that two layers have, in one version, does not change when one goes.
  *
- * Layers are started, synced and stopped by whoever lays them; this is always synced, with what it has.
+ * The caller starts, syncs and stops the layers; this object is always synced, with what it has.
  */
 export class Layers<T extends KubeObject> implements Informer<T>, Store<T> {
   readonly of: Resource<T>;

@@ -144,8 +144,8 @@ async function untilHeardOf(
     await synced();
     return;
   }
-  await using meanwhile = createOwnEndpoints(session);
-  await meanwhile.start(signal);
+  await using ownEndpoints = createOwnEndpoints(session);
+  await ownEndpoints.start(signal);
   await synced();
   await session.fleet.start(signal);
 }

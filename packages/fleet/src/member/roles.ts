@@ -4,8 +4,8 @@ import type { Informer } from "@fairlead/kube/types.ts";
 import type { LocalInformers, MailboxInformers } from "./informers.ts";
 
 /**
- * The parts of a member that may run as programs of their own, each beside the other's original: "member-net" exports
- * and imports, "mcs" makes load balancers of MultiClusterServices.
+ * The parts of a member that may run as separate programs, each with the upstream program of the other part: "member-net"
+ * exports and imports, "mcs" makes load balancers of MultiClusterServices.
  */
 export type MemberRole = "member-net" | "mcs";
 

@@ -16,8 +16,8 @@ export interface Selectors {
 }
 
 /**
- * A selector stands in the address of a request, where proxies take 8 KiB: a cluster with more namespaces reads those of
- * all. It is looked at for each object, too.
+ * A selector is part of the URL of a request, which proxies limit to 8 KiB: a cluster with more namespaces reads those of
+ * all. The selector is also evaluated for each object.
  */
 const MOST_NAMESPACES = 100;
 /** As it is in the address. Unit: bytes. */

@@ -20,7 +20,7 @@ export interface Session {
   readonly hub: KubeClient;
   readonly here: LocalInformers;
   readonly mailbox: MailboxInformers;
-  /** Undefined where this part does not tell of them. */
+  /** Undefined if this part does not report them. */
   readonly ranges: Ranges | undefined;
   /** What the hub says of the fleet, wherever it says it. */
   readonly fleet: FleetState;
@@ -57,7 +57,7 @@ export type HubSession = Pick<Session, "cluster" | "part" | "hub" | "deps" | "wa
   readonly mailbox: Pick<Session["mailbox"], "orders">;
 };
 
-/** Whether the hub is of other origin, which its orders show: it is sent nothing that we added. */
+/** Returns true for a legacy hub, which its InternalMemberCluster shows: it receives none of Fairlead's extensions. */
 export function isOriginalHub(session: HubSession): boolean {
   const orders = ordersOf(session);
   return orders === undefined ? isUnordered(session) : !isOfOurs(orders);

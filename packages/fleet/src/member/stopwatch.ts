@@ -17,7 +17,7 @@ import type { ServerTime } from "@fairlead/kube/client/server-clock.ts";
 const BUCKETS = [5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 60_000];
 /** fleet-networking's bound. Unit: milliseconds. */
 const LONGEST_MS = 100_000;
-/** A clock that is known less well is no better than one's own. Unit: milliseconds. */
+/** A clock with a larger error is not better than the local clock. Unit: milliseconds. */
 const USABLE_ERROR_MS = 250;
 
 interface Begun {

@@ -2,8 +2,8 @@ import { hasCode } from "@fairlead/base/errors.ts";
 import { causesOf } from "./causes.ts";
 
 /**
- * For what is written to objects that someone may be taking away at this moment: the object, or its namespace, is gone.
- * That is no failure, and the watch that tells of it brings the key here again.
+ * Ignores the error of a write to an object that is deleted concurrently, or whose namespace is. This is not a failure:
+ * the watch event of the deletion enqueues the key again.
  */
 export function ignoreVanishing(error: unknown): void {
   if (hasCode(error, "API_NOT_FOUND")) return;

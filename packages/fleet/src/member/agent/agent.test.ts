@@ -56,7 +56,7 @@ describe("the Secret that names the hub", () => {
     expect(isSameHub(access, { ...access, cluster: "west" })).toBe(false);
   });
 
-  it("with another generation of the identity is one to join anew", () => {
+  it("with another generation of the identity makes the agent join again", () => {
     const access = accessBy("1");
     const by = (user: string): HubAccess => ({ ...access, proof: { kind: "bootstrap", user, token: "t" } });
     expect(isSameHub(by("fleet:member:east"), by("fleet:member:east"))).toBe(true);

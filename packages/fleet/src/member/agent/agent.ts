@@ -37,8 +37,8 @@ export interface AgentOptions {
 const RETRY_MS = { min: 1000, max: 300_000 };
 
 /**
- * Takes part in a fleet for as long as the Secret `fleet-system/fairlead-hub` says in which: waits for it, follows its
- * changes, and begins anew when it names another hub. Returns when `signal` aborts.
+ * Takes part in the fleet that the Secret `fleet-system/fairlead-hub` names: waits for the Secret, follows its changes,
+ * and restarts when it names another hub. Returns when `signal` aborts.
  */
 export async function runAgent(options: AgentOptions, signal: AbortSignal): Promise<void> {
   const { local, deps } = options;
@@ -61,14 +61,14 @@ export async function runAgent(options: AgentOptions, signal: AbortSignal): Prom
       retryMs = RETRY_MS.min;
     } catch (error) {
       if (signal.aborted) return;
-      deps.log.error("the member could not take part in its fleet", { error: messageOf(error) });
+      deps.log.error("member agent failed, retrying", { error: messageOf(error) });
       await pause(secrets, retryMs, deps, signal);
       retryMs = Math.min(RETRY_MS.max, retryMs * 2);
     }
   }
 }
 
-/** For so long, or until the Secret changes: another `fairlead join` may have mended what was wrong. */
+/** Waits for a time, or until the Secret changes: another `fairlead join` may have fixed the problem. */
 async function pause(
   secrets: Informer<Secret>,
   pauseMs: number,
@@ -111,7 +111,7 @@ async function nextAccess(
   return await abortable(found.promise, signal);
 }
 
-/** Trades the token to join with for a certificate. Ends with the Secret changed, by this or by somebody else. */
+/** Exchanges the join token for a certificate. Ends when the Secret is changed, by this or by another process. */
 async function enrol(
   { local, connectHub, deps }: AgentOptions,
   secrets: Informer<Secret>,
@@ -129,18 +129,18 @@ async function enrol(
     if (!isAsBefore) changed.abort();
   });
   const running = AbortSignal.any([signal, changed.signal]);
-  log.info("asking the hub for a certificate", { user: proof.user });
+  log.info("requesting a certificate from the hub", { user: proof.user });
   await using hub = connectHub(hubConfig(access, new AccessHolder(access)));
   try {
     await obtainCertificate({ hub, local, cluster, user: proof.user, deps: { ...deps, log } }, running);
-    log.info("the hub gave a certificate", { user: proof.user });
+    log.info("received a certificate from the hub", { user: proof.user });
   } catch (error) {
     if (changed.signal.aborted && !signal.aborted) return;
     if (!hasCode(error, "API_UNAUTHORIZED")) throw error;
     throw new FleetError(
       "API_UNAUTHORIZED",
-      `the hub does not take the token to join with, which is good for ${BOOTSTRAP_SECONDS / 60} minutes and one ` +
-        `certificate: run "fairlead join ${cluster}" again`,
+      `the hub rejected the join token, which is valid for ${BOOTSTRAP_SECONDS / 60} minutes and one ` +
+        `certificate; run "fairlead join ${cluster}" again`,
     );
   }
   await untilCertified(secrets, changed.signal, signal);
@@ -195,7 +195,7 @@ async function runSession(
     keepCertificate(parts, running),
     followAuthority(parts, running),
   ]);
-  // Without them the session would end with its credentials; why they ended is told below.
+  // Without these tasks the session would end when its credentials expire; their error is reported below.
   kept.catch(() => ended.abort());
   try {
     await using member = await startMember(

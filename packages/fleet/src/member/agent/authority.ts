@@ -44,12 +44,12 @@ export async function followAuthority(
   let coming: string | undefined;
   const take = async (ca: string): Promise<void> => {
     try {
-      // First: what else is written to the Secret meanwhile brings this with it.
+      // Store the CA first: any later write to the Secret then includes it.
       await storeInHubSecret(local, { [HUB_KEYS.ca]: ca }, signal);
-      deps.log.info("the hub has other authorities, and they are kept");
+      deps.log.info("the CA of the hub changed, stored the new one");
     } catch (error) {
-      // The Secret has the old one still: the next watch event, or the next start, comes to the same.
-      deps.log.warn("the hub's authority could not be kept", { error: messageOf(error) });
+      // The Secret still has the old CA: the next watch event, or the next start, tries again.
+      deps.log.warn("cannot store the new CA of the hub", { error: messageOf(error) });
     }
     if (coming === ca) holder.set({ ...holder.access, ca });
   };

@@ -18,9 +18,9 @@ import { HUB_KEYS, readCertificateLife } from "#api/fairlead.dev/hub-secret.ts";
 import { keepRenewed, type RenewalParts } from "./renewal.ts";
 import { changeHubSecret } from "./store.ts";
 
-/** How the member comes to a certificate. Its key is made here and goes nowhere but into the member's own Secret. */
+/** How the member gets a certificate. Its key is generated here and is stored only in the member's own Secret. */
 
-/** How long hub and signer may take before the agent asks anew. Unit: milliseconds. */
+/** How long hub and signer may take before the agent sends a new request. Unit: milliseconds. */
 const ANSWER_TIMEOUT_MS = 300_000;
 /** As `sleep` for a kubelet: certificates of one fleet are not renewed all at once. Share of a life, either way. */
 const JITTER = 0.05;
@@ -34,10 +34,10 @@ export interface Asking {
 }
 
 /**
- * Gets a certificate for `user` and puts it in the Secret. The key is stored before it is asked with: whoever is killed
- * in between goes on with the same request, which is all that a token to join with is good for.
+ * Gets a certificate for `user` and stores it in the Secret. The key is stored before the request is sent: a process that
+ * is killed in between continues with the same request, because a join token is valid for one request only.
  *
- * @throws {FleetError} `API_FORBIDDEN` when the hub says no, with what it says.
+ * @throws {FleetError} `API_FORBIDDEN` if the hub denies the request, with its message.
  */
 export async function obtainCertificate(asking: Asking, signal: AbortSignal): Promise<CertificatePair> {
   const { local } = asking;

@@ -5,7 +5,7 @@ import type { HubAccess } from "#api/fairlead.dev/hub-secret.ts";
 /** Told by which authorities the hub was known before. */
 export type AuthorityListener = (before: string) => void;
 
-/** What the member shows the hub at the moment, and by what it knows the hub; replaced while connections go on. */
+/** The member's current credentials and the CA of the hub; replaceable while connections stay open. */
 export class AccessHolder implements Credentials {
   #access: HubAccess;
   #credential: Credential;

@@ -28,7 +28,7 @@ const RETRY_MS = { min: 1000, max: 60_000 };
 /** Timers hold at most 2^31 - 1 ms; waking up early does no harm. */
 const LONGEST_WAIT_MS = 3_600_000;
 
-/** When what the member shows the hub ends. Without a value where it does not end, or nobody here renews it. */
+/** When the member's credentials expire. Without a value if they do not expire, or if this program does not renew them. */
 export function credentialExpiry(metrics: Metrics): GaugeMetric {
   return metrics.gauge({
     name: "fairlead_hub_credential_expiry_timestamp_seconds",
@@ -55,7 +55,7 @@ export async function keepRenewed(
     const restMs = renewedAtMs + waitMs / 2 - clock.monotonic();
     if (restMs > 0) await delay(clock, Math.min(restMs, LONGEST_WAIT_MS), signal).catch(ignoreAbort);
     if (signal.aborted) return;
-    // Another process may have renewed it meanwhile: the Secret's watch told the holder.
+    // Another process may have renewed it: the watch of the Secret updates the holder.
     if (restMs > LONGEST_WAIT_MS || renewal.life()?.untilMs !== life.untilMs) continue;
     try {
       await renewal.renew(signal);
@@ -64,7 +64,7 @@ export async function keepRenewed(
       retryMs = RETRY_MS.min;
     } catch (error) {
       if (signal.aborted) return;
-      log.warn(`the ${renewal.what} for the hub could not be renewed`, { error: messageOf(error) });
+      log.warn(`cannot renew the ${renewal.what} for the hub, retrying`, { error: messageOf(error) });
       await delay(clock, retryMs, signal).catch(ignoreAbort);
       retryMs = Math.min(RETRY_MS.max, retryMs * 2);
     }

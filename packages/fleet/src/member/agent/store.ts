@@ -5,7 +5,7 @@ import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts
 import { hasCode } from "@fairlead/base/errors.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 
-/** Changes keys of the Secret that names the hub; undefined takes one away. */
+/** Changes keys of the Secret that names the hub; undefined removes a key. */
 export async function storeInHubSecret(
   local: KubeClient,
   fields: Readonly<Record<string, string | undefined>>,

@@ -27,8 +27,8 @@ import { isImported } from "../informers.ts";
 import { startMember } from "../member.ts";
 
 /**
- * A member knows what it found out before. Whatever happens to a service, it comes to what one finds that begins now and
- * knows nothing: nothing to write.
+ * A member has a cache. After any sequence of changes, it converges to the state that a freshly started member computes,
+ * which then has nothing to write.
  */
 
 const OWN = "c";
@@ -241,7 +241,7 @@ class World {
     );
   }
 
-  /** As somebody else writes it; undefined: takes it away. */
+  /** Writes an object as another client does; undefined deletes it. */
   #put(client: FakeKubeClient, of: Resource, key: ObjectKey, wanted: object | undefined): void {
     const current = client.state.all(of).get(key);
     if (wanted === undefined) {

@@ -25,12 +25,12 @@ import { importPorts } from "#domain/slice.ts";
 import type { SliceImportView, SourceSlice } from "./import-plan.ts";
 import { type FoundSlice, namesOf, sourcesOf } from "./sources.ts";
 
-/** Whether an endpoint of a cluster answers, or nobody has reason to doubt it. */
+/** Returns true if an endpoint of a cluster answers its probes, or is not probed. */
 export type IsAlive = (cluster: string, addresses: readonly string[]) => boolean;
 
 export type Choice = Pick<SliceImportView, "serves" | "servesBalanced">;
 
-/** For services of which only the endpoints are known: nothing else is said of them. */
+/** For services of which only the endpoints are known. */
 const ALL: Choice = { serves: () => true, servesBalanced: () => true };
 
 /** What all slices of a service go by. */
@@ -45,8 +45,8 @@ export interface ServiceChoice {
 }
 
 /**
- * The choice of each service, made once for all of its slices and anew when it is needed after something of what it is made
- * of changed. Whoever follows that has to call `forget`; what probes find is looked at here.
+ * The choice of each service, computed once for all of its slices, and again on demand after one of its inputs changed.
+ * Watchers of these inputs have to call `forget`; results of probes are observed here.
  */
 export class Choices {
   readonly #session: Session;
@@ -64,7 +64,7 @@ export class Choices {
     const known = this.#made.get(service);
     if (known !== undefined) return known;
     const made = choose(this.#session, this.#probes, service);
-    // Of services that are no longer imported nothing may be kept: nobody would say that it can go.
+    // Nothing is cached for services after its import is deleted: no event would evict it.
     if (made.spec !== undefined) this.#made.set(service, made);
     return made;
   }
@@ -131,7 +131,7 @@ function choicesFor(
     ));
   const rules = rulesFor(session, spec);
   const shared = chooseClusters(rules, readinessNow);
-  // Behind the load balancer stand only clusters that agree on the ports.
+  // The load balancer has only endpoints of clusters that agree on the ports.
   const accepted = new Set(fleetImportOf(session, service)?.status?.clusters?.map((it) => it.cluster));
   const clusters = rules.clusters.filter((it) => accepted.has(it.cluster));
   const balanced = chooseClusters({ ...rules, clusters }, readinessNow);

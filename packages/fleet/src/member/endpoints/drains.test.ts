@@ -34,7 +34,7 @@ function orders(asked: readonly DrainedCluster[], done: readonly DrainedCluster[
 }
 const soft = (cluster: string): DrainedCluster => ({ cluster, mode: "Soft" });
 
-describe("a drain that a member is told of", () => {
+describe("a drain that a member is asked for", () => {
   it("concerns the slices of all services of the cluster, and is carried out after a pass for each", () => {
     const drains = new Drains(session);
     drains.follow(orders([]));

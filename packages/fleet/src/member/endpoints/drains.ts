@@ -92,7 +92,7 @@ export function createDrainReport(session: Session, drains: Drains): Controller 
         if (sameJson(asked, orders.status?.drained ?? [])) return;
         const status = { drained: asked.length === 0 ? null : asked };
         await hub.mergePatch(INTERNAL_MEMBER_CLUSTERS, key, { status }, { subresource: "status", signal });
-        deps.log.info("carried out what the hub says of drained clusters", {
+        deps.log.info("applied drains", {
           drained: asked.map((it) => it.cluster),
         });
       },

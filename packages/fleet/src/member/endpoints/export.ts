@@ -50,7 +50,7 @@ export function createEndpointExport(session: Session): Controller {
         watchingChanges(here.mcsExports, slicesOf),
         watchingChanges(here.services, slicesOf),
         watchingChanges(mailbox.orders, (change) => (isMembershipChanged(change) ? sliceKeys(session) : [])),
-        // The plan reads the last valid weight there, and from hubs of other origin the verdict that lets endpoints go.
+        // The plan reads the last valid weight there, and on legacy hubs the condition that allows sending endpoints.
         watchingChanges(mailbox.exports, (change) =>
           isOriginalHub(session) || isPresenceChanged(change)
             ? both(serviceOfExport)(change).flatMap((key) => slicesOf({ key }))
@@ -74,7 +74,7 @@ export function sliceKeys({ here, mailbox }: Session): ObjectKey[] {
   ];
 }
 
-/** What of a slice the fleet is told; undefined for slices that cannot be exported. */
+/** Returns the exported part of a slice; undefined for slices that cannot be exported. */
 export function exportedFacts(slice: EndpointSlice): SliceFacts | undefined {
   if (slice.addressType === "FQDN" || isDeleting(slice)) return undefined;
   return {
@@ -128,7 +128,7 @@ async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal):
   const present = [...mailbox.sliceExports.store.byIndex("source", key)].filter((it) => !isDeleting(it));
   const { namespace, name: local } = splitKey(key);
   const name = sliceExportName(cluster, namespace ?? "", local);
-  // What an agent of other origin sent keeps the name that it drew.
+  // A slice that a legacy agent exported keeps its random name.
   const current =
     wanted === undefined ? undefined : (present.find((it) => it.metadata.name === name) ?? present[0]);
   if (wanted !== undefined)
@@ -155,7 +155,7 @@ function describe(
   const serviceName = it.service.slice(namespace.length + 1);
   const owner = { namespace, name: serviceName, namespacedName: it.service };
   const { endpointSliceReference, ownerServiceReference, ...facts } = before ?? {};
-  // Annotations of a slice change without its endpoints: alone they are no reason to upload.
+  // Annotations of a slice change without its endpoints: a change of annotations only is not uploaded.
   const isUnchanged =
     sameJson(facts, it.facts) &&
     sameJson(ownerServiceReference, owner) &&

@@ -48,7 +48,7 @@ const headless = {
 };
 
 describe("a slice of another cluster", () => {
-  it("becomes one beside the import: its ports by the import's names, its endpoints with all that is known", () => {
+  it("becomes a slice next to the import: with the import's port names, and with all fields of its endpoints", () => {
     expect(planImportedSlices(view())).toEqual([
       {
         metadata: {
@@ -84,7 +84,7 @@ describe("a slice of another cluster", () => {
     ]);
   });
 
-  it("loses the name of its node, which could be one of ours; a slice of this cluster keeps it", () => {
+  it("loses its node name, which could equal the name of a local node; a slice of this cluster keeps it", () => {
     const local = view();
     const [mine] = planImportedSlices({ ...local, source: { ...local.source, isLocal: true } });
     expect(mine?.endpoints?.[0]?.nodeName).toBe("node-1");
@@ -120,7 +120,7 @@ describe("a slice of another cluster", () => {
     ).toHaveLength(2);
   });
 
-  it("tells the proxy of zones where the service prefers near endpoints", () => {
+  it("has zone hints for the proxy if the service prefers near endpoints", () => {
     const near = { ...headless, spec: { ...spec, trafficDistribution: "PreferClose" } };
     expect(planImportedSlices(view({ mcs: near }))[0]?.endpoints?.[0]?.hints).toEqual({
       forZones: [{ name: "z1" }],
@@ -149,7 +149,7 @@ describe("a slice of another cluster", () => {
     );
   });
 
-  it("has the ports alone that its cluster serves here; without any it is none (C3)", () => {
+  it("has only the ports that its cluster serves here, and does not exist without any (C3)", () => {
     const both = [
       {
         cluster: "a",
@@ -174,7 +174,7 @@ describe("a slice of another cluster", () => {
     expect(planImportedSlices({ ...balanced, servesBalanced: () => false })).toEqual([]);
   });
 
-  it("carries the weight of its cluster, for who can use it (C3)", () => {
+  it("carries the weight of its cluster, for proxies that support weights (C3)", () => {
     const heavy = { ...headless, spec: { ...spec, clusters: [{ cluster: "a", ports: [], weight: 7 }] } };
     heavy.spec.type = "Headless";
     const [slice] = planImportedSlices(view({ mcs: heavy }));
@@ -182,7 +182,7 @@ describe("a slice of another cluster", () => {
     expect(planImportedSlices(view())[0]?.metadata).not.toHaveProperty("annotations");
   });
 
-  it("of IPv6 stays one, beside that of IPv4 (C2)", () => {
+  it("of IPv6 is imported in addition to that of IPv4 (C2)", () => {
     const { source } = view();
     const facts = { ...source.facts, addressType: "IPv6" as const, endpoints: [{ addresses: ["fd00::1"] }] };
     expect(planImportedSlices(view({ source: { ...source, facts } }))).toMatchObject([
@@ -190,7 +190,7 @@ describe("a slice of another cluster", () => {
     ]);
   });
 
-  it("stands behind a load balancer too, with its ports as they are", () => {
+  it("is added to a load balancer too, with its ports unchanged", () => {
     const [, fleet] = planImportedSlices(view({ loadBalancer: "work-web" }));
     expect(fleet).toMatchObject({
       metadata: {
@@ -208,7 +208,7 @@ describe("a slice of another cluster", () => {
     expect(planImportedSlices(view({ mcs: undefined, loadBalancer: "work-web" }))).toHaveLength(1);
   });
 
-  it("A8: stands behind a load balancer with the ports alone that are imported from its cluster", () => {
+  it("A8: is added to a load balancer with only the ports that are imported from its cluster", () => {
     const balanced = { mcs: undefined, loadBalancer: "work-hello" };
     const [all] = planImportedSlices(view(balanced));
     expect(all?.ports).toHaveLength(2);

@@ -34,7 +34,7 @@ export interface SourceSlice {
 
 export interface SliceImportView {
   readonly source: SourceSlice;
-  /** Whether an endpoint answers, or nobody has reason to doubt it. */
+  /** Returns true if an endpoint answers its probes, or is not probed. */
   readonly isAlive: (addresses: readonly string[]) => boolean;
   /** The multi-cluster import, once it exists here. */
   readonly mcs: { readonly spec: ImportedService["spec"]; readonly object: ServiceImport } | undefined;
@@ -42,7 +42,7 @@ export interface SliceImportView {
   readonly serves: (importedAs: string) => boolean;
   /** The same behind the load balancer, by the cluster's own names of its ports. */
   readonly servesBalanced: (port: string) => boolean;
-  /** Names of the LoadBalancer Services, in `fleet-system`, that the cluster's endpoints stand behind. */
+  /** The LoadBalancer Service, in `fleet-system`, that gets the cluster's endpoints. */
   readonly loadBalancer: string | undefined;
   /** Which of the cluster's ports it has, and under which names; undefined: all, under their own. */
   readonly balancedPorts?: AcceptedCluster["ports"];
@@ -152,7 +152,7 @@ function endpointsOf(
       // Written out, as the server does: it would pass for a difference otherwise.
       conditions: conditions ?? {},
       ...defined({ hostname }),
-      // A node of another cluster may be named like one of ours, and would pass for local.
+      // A node of another cluster may have the name of a local node, and would look local.
       ...(nodeName === undefined || !isLocal ? {} : { nodeName }),
       ...defined({ zone }),
       // No EndpointSlice controller looks after these, so the hint for kube-proxy is ours to write (KEP-2433).

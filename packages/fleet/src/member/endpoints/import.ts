@@ -114,7 +114,7 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
           ];
         }),
         watching(here.namespaces, () => []),
-        // Without a last valid weight an export with one that cannot be read is none, and has no endpoints.
+        // An export with an invalid weight and without a last valid one is not exported, and has no endpoints.
         watchingChanges(mailbox.exports, (change) => {
           const names = both(serviceOfExport)(change).flatMap(slicesOf);
           return isPresenceChanged(change) ? names : [];
@@ -205,7 +205,7 @@ async function reconcile(
       (error: unknown) => {
         // Endpoints that are gone are withdrawn whatever happens.
         if (found !== undefined) throw error;
-        session.deps.log.warn("could not replace endpoints that are gone", { key, error: messageOf(error) });
+        session.deps.log.warn("cannot replace deleted endpoints, retrying", { key, error: messageOf(error) });
       },
     );
   const written = await writeSlices(session, { key, wanted, isOurs: () => true }, signal);
@@ -213,7 +213,7 @@ async function reconcile(
   await release(session, key, signal);
 }
 
-/** A hub of other origin waits with what it withdraws for those who imported it: they show it by their finalizer. */
+/** A legacy hub delays a withdrawal until its importers have finished, which they show by removing their finalizer. */
 async function hold(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
   const copy = copyOf(session, key);
   const finalizer = FINALIZERS.endpointSliceImport;
@@ -221,7 +221,7 @@ async function hold(session: Session, key: ObjectKey, signal: AbortSignal): Prom
     await addFinalizer(session.hub, ENDPOINT_SLICE_IMPORTS, copy, { finalizer, signal });
 }
 
-/** Whoever put it there, this agent or one of other origin before it. What was made from the copy is gone by now. */
+/** Removes the finalizer of this agent or of a legacy agent before it. What was derived from the copy is already deleted. */
 async function release(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
   const copy = copyOf(session, key);
   const finalizer = FINALIZERS.endpointSliceImport;
@@ -237,7 +237,7 @@ interface Writing {
   /** Name of the slices. */
   readonly key: ObjectKey;
   readonly wanted: ReturnType<typeof planImportedSlices>;
-  /** Whether a slice of that name that is not wanted may be taken away. */
+  /** Returns true if an unwanted slice of that name may be deleted. */
   readonly isOurs: (slice: EndpointSlice) => boolean;
 }
 
@@ -256,9 +256,12 @@ export async function writeSlices(
   for (const desired of wanted) {
     const current = here.slices.store.get(objectKey(desired.metadata.namespace, desired.metadata.name));
     if (current !== undefined && isForeign(current)) {
-      deps.log.warn("an EndpointSlice of this cluster has the name of one to import", {
-        slice: keyOf(current),
-      });
+      deps.log.warn(
+        "cannot import endpoints: an EndpointSlice that Fairlead does not manage has the same name",
+        {
+          slice: keyOf(current),
+        },
+      );
       continue;
     }
     const after = await applyIfChanged(local, ENDPOINT_SLICES, {

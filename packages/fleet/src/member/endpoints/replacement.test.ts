@@ -100,7 +100,7 @@ describe("ready endpoints that are withdrawn", () => {
     expect(await written([slice("old", { endpoints: UNREADY })], [slice("new")])).toEqual([]);
   });
 
-  it("behind a load balancer are replaced though their source is gone: what the balancer imports tells the service", async () => {
+  it("of a load balancer are replaced although their source is deleted: the import of the load balancer names the service", async () => {
     const balanced = (name: string, balancer = "work-lb") => {
       const labels = { "kubernetes.io/service-name": balancer };
       return slice(name, { metadata: { namespace: "fleet-system", name, labels } });

@@ -58,7 +58,7 @@ function losesPorts(leaving: EndpointSlice, kept: Applied<EndpointSlice> | undef
   return kept === undefined || (leaving.ports ?? []).some((it) => !left.has(it.name ?? ""));
 }
 
-/** One that has to be written; undefined where there is none, or one is there. */
+/** Returns a replacement that has to be written; undefined if no replacement exists, or one is already written. */
 function findReplacement(
   session: Session,
   { metadata, addressType }: EndpointSlice,

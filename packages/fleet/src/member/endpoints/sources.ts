@@ -16,7 +16,7 @@ export function namesOfObjects(...objects: readonly (KubeObject | undefined)[]):
   return objects.flatMap((it) => (it === undefined ? [] : [objectKey(undefined, it.metadata.name)]));
 }
 
-/** A slice of ours has the key as its name; a slice of this cluster's Services is known to the fleet by another one. */
+/** An imported slice has the key as its name; the fleet knows a slice of a local Service by another name. */
 export function namesOfLocal(
   { cluster }: Pick<Session, "cluster">,
   { before, after }: Change<EndpointSlice>,

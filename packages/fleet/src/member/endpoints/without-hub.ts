@@ -19,9 +19,9 @@ import { planFound, writeSlices } from "./import.ts";
 import { findOwnSource, type FoundSlice, namesOf, namesOfLocal } from "./sources.ts";
 
 /**
- * For an agent that begins while the hub is away: this cluster's own endpoints, in the imports that are here, go on
- * following its pods. What the fleet agreed on is read from those imports, and slices of other clusters stay as they are.
- * Ends when the mailbox can be read, before the others begin. Keys are names of slices.
+ * For an agent that starts while the hub is unavailable: this cluster's own endpoints, in the existing imports, keep
+ * following its pods. The settings of the service are read from those imports; slices of other clusters stay as they are.
+ * Ends when the mailbox can be read, before the other controllers start. Keys are names of slices.
  */
 export function createOwnEndpoints(session: Session): Controller {
   const { here, deps } = session;
@@ -76,8 +76,8 @@ function plan(
 }
 
 /**
- * Who served goes on serving, and who did not because others came first, or because it is drained, does not begin: what
- * was asked of other clusters only the hub tells.
+ * A cluster that served keeps serving. One that did not serve, because others came first or because it is drained, does
+ * not start: only the hub has the settings of the other clusters.
  */
 function look(session: Session, service: ObjectKey): Found {
   const { here, cluster } = session;
@@ -96,7 +96,7 @@ function look(session: Session, service: ObjectKey): Found {
   };
 }
 
-/** What stands behind the load balancers that import a service. */
+/** The slices of the load balancers that import a service. */
 function balancedSlices({ here }: Session, service: ObjectKey): EndpointSlice[] {
   return [...here.multiClusterServices.store.byIndex("import", service)].flatMap(({ metadata }) => {
     const balancer = objectKey(FLEET_SYSTEM_NAMESPACE, metadata.labels?.[DERIVED_SERVICE_LABEL] ?? "");

@@ -13,7 +13,7 @@ function exported(name: string, message?: string): ReportedExport {
   return { metadata: { namespace: "work", name }, status: { conditions: [condition] } };
 }
 
-it("nothing is told of exports that are valid, or that nobody has looked at", () => {
+it("no condition is set for exports that are valid, or that have no Valid condition yet", () => {
   expect(planExportsValid([exported("a"), { metadata: { namespace: "work", name: "b" } }])).toBeUndefined();
 });
 
@@ -24,7 +24,7 @@ it("each export that is not valid has a line, once where both kinds say the same
   expect(planExportsValid(given.toReversed())?.message).toBe(message);
 });
 
-it("what is told is bounded, however many there are and however long their reasons", () => {
+it("the message about invalid exports is bounded, for any number of exports and any length of reasons", () => {
   const many = Array.from({ length: 1000 }, (_, at) => exported(`export-${at}`, "x".repeat(30_000)));
   const message = planExportsValid(many)?.message ?? "";
   expect(message.length).toBeLessThan(6000);

@@ -4,14 +4,14 @@ import { keyOf } from "@fairlead/kube/api/meta/key.ts";
 import type { Condition, KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { byNaturalText } from "@fairlead/base/text.ts";
 
-/** What people who look at the hub are told of exports that never get there. Pure. */
+/** Reports exports on the hub that are invalid in the member, and so are never sent. Pure. */
 
 export type ReportedExport = KubeObject & { readonly status?: { readonly conditions?: Condition[] } };
 
-/** What is told of at most. Unit: lines, and characters of each. */
+/** Limits of the report. Unit: lines, and characters of each. */
 const LIMIT = { lines: 20, characters: 256 };
 
-/** Why an export is not valid, by its own condition; undefined where it is, or nobody has looked yet. */
+/** Returns why an export is invalid, from its own condition; undefined if it is valid, or not yet checked. */
 export function invalidityOf(it: ReportedExport | undefined): string | undefined {
   return it?.status?.conditions?.find(({ type, status }) => type === "Valid" && status === "False")?.message;
 }

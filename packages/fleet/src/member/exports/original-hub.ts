@@ -4,8 +4,8 @@ import type { InternalServiceExport } from "#api/networking.fleet.azure.com/v1al
 import type { ExportPlan } from "./plan.ts";
 
 /**
- * An export as a hub of other origin takes it: for a fleet ServiceExport, whichever door it came through here. Its one
- * verdict is `Conflict`, and members enforce it: without "no conflict" they send no endpoints. Pure.
+ * Converts an export for a legacy hub: there it is a fleet ServiceExport, regardless of its API here. The only condition of
+ * such a hub is `Conflict`, and members enforce it: they send endpoints only if it is False. Pure.
  */
 export function planForOriginalHub(plan: ExportPlan, current: InternalServiceExport | undefined): ExportPlan {
   const { spec, fleet, mcs } = plan;

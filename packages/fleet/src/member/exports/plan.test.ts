@@ -150,7 +150,7 @@ describe("an export through the multi-cluster door", () => {
 });
 
 describe("an export through both doors", () => {
-  it("is one, and goes on through the other when one of them closes", () => {
+  it("is one export, and stays while one of the two ServiceExports remains", () => {
     const both = planExport(view({ fleet: { metadata }, mcs: { metadata } }));
     expect(both.spec?.doors?.map((it) => it.group)).toEqual([
       "networking.fleet.azure.com",

@@ -17,7 +17,7 @@ import type { FleetServiceExport } from "#api/networking.fleet.azure.com/v1beta1
 import { inactiveCondition } from "#domain/inactive.ts";
 import { planTraffic } from "./traffic.ts";
 
-/** What a cluster exports of one service, and what it tells the two kinds of ServiceExport. Pure. */
+/** Computes what a cluster exports of one service, and the conditions of the two kinds of ServiceExport. Pure. */
 
 export interface ExportView {
   readonly namespace: string;
@@ -38,7 +38,7 @@ export interface ExportPlan {
   readonly spec: Omit<InternalServiceExportSpec, "serviceReference"> | undefined;
   /** Whether the endpoints are sent too. */
   readonly hasEndpoints: boolean;
-  /** All conditions of ours; undefined where there is no such ServiceExport. */
+  /** All conditions that Fairlead owns; undefined if no such ServiceExport exists. */
   readonly fleet: readonly NewCondition[] | undefined;
   readonly mcs: readonly NewCondition[] | undefined;
 }
@@ -51,7 +51,7 @@ interface FleetDoor extends McsDoor {
   readonly weight: number | undefined;
 }
 
-/** Whether `planExport` finds something to export, without all else that an export tells of its service. */
+/** Returns true if `planExport` finds something to export, without computing the rest of the export. */
 export function isExportedBy(view: ExportView): boolean {
   if (view.left !== undefined || view.service === undefined) return false;
   return (
@@ -155,10 +155,10 @@ function openFleetDoor(view: ExportView, object: FleetServiceExport): FleetDoor 
   return { door, weight: weight.weight, valid: isValid("ServiceIsValid", message) };
 }
 
-/** The export goes on with the last valid weight: a typing error must not stop traffic. */
+/** Keeps the last valid weight: a typing error must not stop traffic. */
 function keepWeight({ current }: ExportView, door: ModelDoor, problem: string): FleetDoor {
   const before = current?.spec;
-  // A hub of other origin keeps no doors: what is there came through this one.
+  // A legacy hub does not store the API of an export: what exists came through this one.
   const isExported =
     before !== undefined &&
     (before.doors === undefined || before.doors.some((it) => it.group === FLEET_NETWORKING_GROUP));

@@ -82,7 +82,7 @@ export function exportStateOf(
     const isExported = isExportedBy(viewOf(session, key));
     return { isExported, hasEndpoints: isExported };
   }
-  // A hub of other origin has a say in it, by what it can take and by its verdict.
+  // A legacy hub limits the export, by its features and by its Conflict condition.
   const { spec, hasEndpoints } = planFor(session, key);
   return { isExported: spec !== undefined, hasEndpoints };
 }
@@ -120,7 +120,7 @@ async function reconcile(
   const mcs = here.mcsExports.store.get(key);
   const membership = membershipOf(session);
   if (membership !== "none") {
-    // Before the hub is asked for anything: what can be told here is told while it is away, too.
+    // Before any request to the hub, so that conditions are written while the hub is unavailable, too.
     const tell = async ({ fleet: next, mcs: nextMcs }: ExportPlan): Promise<void> => {
       await report(session, { of: FLEET_SERVICE_EXPORTS, object: fleet, next }, signal);
       await report(session, { of: MCS_SERVICE_EXPORTS, object: mcs, next: nextMcs }, signal);
@@ -139,7 +139,7 @@ async function reconcile(
     }
     if (told.status === "rejected") throw told.reason;
   }
-  // Put there by agents of other origin; ours needs none, because it acts on what is there.
+  // Legacy agents added it. Fairlead needs none, because it is level-driven.
   const finalizer = FINALIZERS.serviceExport;
   if (fleet !== undefined && isDeleting(fleet))
     await removeFinalizer(local, FLEET_SERVICE_EXPORTS, fleet, { finalizer, signal });
@@ -154,7 +154,7 @@ async function send(
   const { here, hub, mailbox } = session;
   const current = currentExport(session, key);
   const service = here.services.store.get(key);
-  // Endpoints go first: whoever still sends to this cluster stops before the service changes or goes with the export.
+  // Endpoints go first: other clusters stop sending to this one before the service changes or is withdrawn.
   const isDrained = ![...mailbox.sliceExports.store.byIndex("service", key)].some((it) => !isDeleting(it));
   // A second object for the same service, left by another agent, would be refused by the hub.
   for (const it of mailbox.exports.store.byIndex("service", key))
@@ -197,7 +197,7 @@ async function upload(
         namespace: mailboxOf(cluster),
         name: it.current?.metadata.name ?? mailboxName(namespace ?? "", name),
       },
-      // Versions in the reference move with every write to the Service: alone they are no reason to upload.
+      // Versions in the reference change with every write to the Service: a change of versions only is not uploaded.
       spec: {
         ...it.spec,
         serviceReference: isUnchanged && serviceReference !== undefined ? serviceReference : fresh,

@@ -23,7 +23,7 @@ const judged = (reason: string, message: string): InternalServiceExport => ({
 });
 const NOTHING = { mcs: undefined, fleet: undefined, current: undefined };
 
-describe("what an export is told of its traffic (C3)", () => {
+describe("the traffic conditions of an export (C3)", () => {
   it("is nothing where it asks for nothing", () => {
     expect(planTraffic({ ...NOTHING, mcs: exportOf({}) })).toEqual({ traffic: {}, conditions: [] });
   });

@@ -5,7 +5,7 @@ import { PORTS_ANNOTATION, TRAFFIC, TRAFFIC_ANNOTATIONS } from "#api/fairlead.de
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { InternalServiceExport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 
-/** What the annotations of a service's exports ask for, and what their owners are told of that. Pure. */
+/** Computes the traffic settings in the annotations of a service's exports, and the conditions that report them. Pure. */
 
 export interface ExportTrafficView {
   /** The exports whose doors are open. */
@@ -17,7 +17,7 @@ export interface ExportTrafficView {
 
 export interface ExportTrafficPlan {
   readonly traffic: ExportTraffic;
-  /** For every export of the service; none where nobody asks for anything and nothing is wrong. */
+  /** For every export of the service; empty if no settings are given and nothing is wrong. */
   readonly conditions: readonly NewCondition[];
 }
 

@@ -64,7 +64,7 @@ async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal):
   if (asking === undefined || isDeleting(asking) || membership === "leave")
     return withdraw(session, wanted, asked, signal);
   const current = await ask(session, asking, asked[0], signal);
-  // One that the hub has not answered says nothing: what it answered to the one before, which somebody deleted, holds on.
+  // A request without an answer changes nothing: the answer to the previous request, which was deleted, still applies.
   if (wanted !== undefined && current?.status !== undefined)
     await answer(session.local, wanted, current.status, signal);
 }
@@ -98,7 +98,7 @@ async function withdraw(
   for (const it of asked) await hub.delete(INTERNAL_SERVICE_IMPORTS, keyOf(it), { signal });
   if (wanted === undefined) return;
   if (!isDeleting(wanted)) return answer(local, wanted, {}, signal);
-  // Put there by agents of other origin; ours needs none.
+  // Legacy agents added it; Fairlead needs none.
   const finalizer = FINALIZERS.serviceImport;
   await removeFinalizer(local, FLEET_SERVICE_IMPORTS, wanted, { finalizer, signal });
 }
@@ -114,7 +114,7 @@ async function ask(
   const isShared =
     wanted.metadata.annotations?.[IMPORT_ANNOTATION] === SHARED_IMPORT && !isOriginalHub(session);
   const { namespace = "", name, uid } = wanted.metadata;
-  // Versions in the reference move with every status that we write: they are no reason to upload.
+  // Versions in the reference change with every status that this agent writes: a change of versions only is not uploaded.
   const isKnown = before !== undefined && before.uid === uid;
   await applyIfChanged(hub, INTERNAL_SERVICE_IMPORTS, {
     current,

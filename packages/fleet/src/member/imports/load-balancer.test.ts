@@ -43,13 +43,16 @@ describe("the families of the load balancer of a MultiClusterService", () => {
     [["IPv6"], having("IPv4"), dual],
     [["IPv4", "IPv6"], having("IPv4"), dual],
     [["IPv4"], having("IPv4"), single("IPv4")],
-  ])("are those that the exports serve, %j, beside those that it has", (ipFamilies, derived, expected) => {
-    const { service } = plan({}, { status: { ...status, ipFamilies }, ...(derived && { derived }) });
-    const { ipFamilyPolicy, ipFamilies: families } = service?.spec ?? {};
-    expect({ ipFamilyPolicy, ...(families && { ipFamilies: families }) }).toEqual(expected);
-  });
+  ])(
+    "are those that the exports serve, %j, and those that it already has",
+    (ipFamilies, derived, expected) => {
+      const { service } = plan({}, { status: { ...status, ipFamilies }, ...(derived && { derived }) });
+      const { ipFamilyPolicy, ipFamilies: families } = service?.spec ?? {};
+      expect({ ipFamilyPolicy, ...(families && { ipFamilies: families }) }).toEqual(expected);
+    },
+  );
 
-  it("are IPv4 alone where the hub is of other origin, and all where an older one does not say", () => {
+  it("are only IPv4 with a legacy hub, and all if an older hub does not report them", () => {
     expect(plan({}, { isOriginalHub: true }).service?.spec).toMatchObject(single("IPv4"));
     expect(plan({}).service?.spec).toMatchObject(dual);
   });
@@ -90,9 +93,7 @@ describe("C6: the load balancer of a MultiClusterService", () => {
     const { service, problems } = plan({ [`fairlead.dev/${name}`]: text });
     expect(service).toBeUndefined();
     expect(problems).toHaveLength(1);
-    expect(problems[0]).toContain(
-      `annotation fairlead.dev/${name} is ${JSON.stringify(text)}; it has to be `,
-    );
+    expect(problems[0]).toContain(`annotation fairlead.dev/${name} is ${JSON.stringify(text)}; it must be `);
   });
 
   it("stays as closed as it was when an option cannot be read any more, and follows in all else", () => {
@@ -140,7 +141,7 @@ describe("C6: the load balancer of a MultiClusterService", () => {
     expect(service?.metadata.annotations).toEqual(passed);
   });
 
-  it("has no annotations where nobody asks for any", () => {
+  it("has no annotations unless requested", () => {
     expect(plan({}).service?.metadata).not.toHaveProperty("annotations");
   });
 
@@ -163,7 +164,7 @@ describe("A12: what another agent wrote on the Service", () => {
     spec: { ports: [{ name: "http", port: 80, nodePort: 30_000 }], ...more.spec },
   });
 
-  it("goes, where it is an internal load balancer that nobody wants any more", () => {
+  it("is removed if it makes the load balancer internal and this is no longer requested", () => {
     const annotations = { [internal]: "true", other: "x" };
     expect(planLeftovers(legacy({ metadata: { name: "work-web", annotations } }), wanted)).toEqual({
       metadata: { annotations: { [internal]: null } },

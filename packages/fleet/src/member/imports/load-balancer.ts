@@ -24,7 +24,7 @@ export interface LoadBalancerRequest {
   /** Of the Service. */
   readonly name: string;
   readonly derived: Service | undefined;
-  /** Whether the hub is of other origin: exports of IPv4 alone pass through it. */
+  /** True if the hub is legacy: it distributes only IPv4 exports. */
   readonly isOriginalHub: boolean;
   /** Beginnings of the annotations that are passed on. */
   readonly passOn: readonly string[];
@@ -71,7 +71,7 @@ function serviceOf(request: LoadBalancerRequest, options: Partial<ServiceSpec>):
         protocol: port.protocol ?? "TCP",
         ...(port.appProtocol === undefined ? {} : { appProtocol: port.appProtocol }),
         port: port.port,
-        // Says where endpoints listen to whoever reads the Service; proxies go by the slices.
+        // Shows readers of the Service the ports of the endpoints; proxies use the slices.
         ...(port.targetPort === undefined ? {} : { targetPort: port.targetPort }),
       })),
       ...options,
@@ -80,21 +80,21 @@ function serviceOf(request: LoadBalancerRequest, options: Partial<ServiceSpec>):
 }
 
 /**
- * The families that the exports serve: behind an address of another one stands nothing. A family that the Service has
- * stays, because its address is known to others by now.
+ * The families that the exports serve: an address of another family would have no endpoints. A family that the Service
+ * already has stays, because clients may know its address.
  */
 function familiesOf({ status, derived, isOriginalHub }: LoadBalancerRequest): Partial<ServiceSpec> {
   const served = status.ipFamilies ?? (isOriginalHub ? ["IPv4" as const] : undefined);
   const given = derived?.spec?.ipFamilies ?? [];
   const [only, ...others] = new Set([...given, ...(served ?? [])]);
-  // Hubs of ours that are older do not say what is served.
+  // Older versions of Fairlead's hub do not report the families.
   const isSingle = served !== undefined && only !== undefined && others.length === 0;
   return isSingle
     ? { ipFamilyPolicy: "SingleStack", ipFamilies: [only] }
     : { ipFamilyPolicy: "PreferDualStack" };
 }
 
-/** The affinity that the exports agree on, and its time-out, unless an annotation wants another one. */
+/** The affinity that the exports agree on, and its timeout, unless an annotation sets another one. */
 function affinityOf(
   status: FleetServiceImportStatus,
   override: ServiceSpec["sessionAffinity"],
@@ -116,14 +116,14 @@ function annotationsOf(
   return { ...Object.fromEntries(passed), ...(isInternal ? { [AZURE_INTERNAL_ANNOTATION]: "true" } : {}) };
 }
 
-/** What Go's `strconv.ParseBool` takes for true. */
+/** Parses text as Go's `strconv.ParseBool`. */
 function isGoTrue(text: string | undefined): boolean {
   return text !== undefined && ["1", "t", "T", "true", "TRUE", "True"].includes(text);
 }
 
 /**
- * Server-side apply takes away what its owner no longer wants; what another agent once wrote it leaves. Undefined where
- * nothing of that is left.
+ * Returns a patch that removes fields which another agent wrote: server-side apply removes only fields of its own manager.
+ * Undefined if there are no such fields.
  */
 export function planLeftovers(service: Service, wanted: Applied<Service>): object | undefined {
   const ports = service.spec?.ports ?? [];
@@ -159,7 +159,7 @@ function readOption(
   const kept = before?.[field];
   return {
     spec: kept === undefined ? {} : { [field]: kept },
-    problem: `annotation ${key} is ${JSON.stringify(text.slice(0, 100))}; it has to be ${allowed}`,
+    problem: `annotation ${key} is ${JSON.stringify(text.slice(0, 100))}; it must be ${allowed}`,
   };
 }
 
@@ -186,7 +186,7 @@ const OPTIONS: readonly Option[] = [
   {
     key: NAMES.sourceRanges,
     field: "loadBalancerSourceRanges",
-    allowed: "CIDRs with commas between them",
+    allowed: "a comma-separated list of CIDRs",
     read: readRanges,
   },
   { key: NAMES.externalTrafficPolicy, field: "externalTrafficPolicy", ...POLICY },

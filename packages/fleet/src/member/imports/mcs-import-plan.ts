@@ -14,7 +14,7 @@ import type { Applied } from "@fairlead/kube/types.ts";
 
 /** A multi-cluster ServiceImport and the Service that carries its VIP. Pure. */
 
-/** Made by a member's agent: by its label, and, where somebody took that off, by the fields that the agent owns. */
+/** Returns true for an object of a member's agent: by its label, or, if that was removed, by the fields the agent owns. */
 export function isOurs({ metadata }: { readonly metadata: ObjectMeta }): boolean {
   return (
     metadata.labels?.[MANAGED_BY_LABEL] === MANAGED_BY ||
@@ -23,7 +23,7 @@ export function isOurs({ metadata }: { readonly metadata: ObjectMeta }): boolean
 }
 
 /**
- * @param derived - The Service with the VIP as it is now; undefined while there is none, and for Headless.
+ * @param derived - The Service with the VIP; undefined if it does not exist, and for Headless.
  * @param current - The import as it is: while that Service is missing its address stays, to be asked for again.
  */
 export function planMcsImport(
@@ -90,9 +90,9 @@ function vipOf(
 }
 
 /**
- * The Service that the cluster's own proxy gives the VIP. Dual-stack as far as the cluster and all exporters are; a
- * family that it has stays, because a VIP has to be stable for the life of the import (KEP-1645). So where somebody
- * deleted it, it is to have the address again that the import tells.
+ * The Service whose VIP the cluster's own proxy serves. Dual-stack if the cluster and all exporters are; a family that it
+ * has stays, because a VIP has to be stable for the life of the import (KEP-1645). For the same reason a Service that
+ * was deleted gets the address in the import again.
  */
 export function planDerivedService(
   spec: ImportedService["spec"],
@@ -143,7 +143,7 @@ function addressesOf(
     : { ipFamilyPolicy: "PreferDualStack", ...lost };
 }
 
-/** Those of a Service that somebody deleted. */
+/** The addresses of a Service that was deleted. */
 function lostAddresses({ spec }: ServiceImport): Partial<Service["spec"]> | undefined {
   const { ips: clusterIPs = [], ipFamilies = [] } = spec ?? {};
   const [clusterIP] = clusterIPs;

@@ -82,7 +82,9 @@ async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal):
   const current = here.mcsImports.store.get(key);
   if (current !== undefined && !isOurs(current)) {
     if (imported !== undefined)
-      deps.log.warn("a ServiceImport of someone else is in the way", { serviceImport: key });
+      deps.log.warn("a ServiceImport that Fairlead does not manage has the same name", {
+        serviceImport: key,
+      });
     return;
   }
   if (current !== undefined && isDeleting(current)) return;
@@ -165,7 +167,7 @@ async function makeDerived(
     const derived = await make(owner).catch((error: unknown) => {
       if (before !== undefined || owner.spec?.ips === undefined || !hasCode(error, "API_INVALID"))
         throw error;
-      // Somebody else has the address by now.
+      // Another Service has the address.
       return make({ metadata: owner.metadata });
     });
     return { derived, refusal: undefined };

@@ -122,7 +122,7 @@ describe("a MultiClusterService", () => {
     expect(given.conditions.map((it) => it.type)).toEqual(["Valid"]);
   });
 
-  it("is told of annotations that mean nothing, beside why there is no address, and has its load balancer", () => {
+  it("reports unknown annotations in addition to the missing address, and keeps its load balancer", () => {
     const misspelled = { "fairlead.dev/source-range": "10.0.0.0/8", "example.com/other": "x" };
     const asking = object({ annotations: misspelled });
     const wanted = plan({ object: asking, imported: imported(), derived: service });
@@ -151,7 +151,7 @@ describe("a MultiClusterService", () => {
     expect(made(wanted)?.metadata.name).toBe("legacy-name");
   });
 
-  it("C1: waits while another one of its cluster has the import, and is told which", () => {
+  it("C1: waits while another MultiClusterService of its cluster has the import, and reports which", () => {
     const wanted = plan({ object: object({ uid: "m2" }), imported: imported() });
     expect(wanted).toMatchObject({ serviceImport: undefined, service: { kind: "none" } });
     expect(wanted.conditions).toMatchObject([
@@ -179,7 +179,7 @@ describe("a MultiClusterService", () => {
     [{ clusters: [] }, /no cluster exports/],
     [{}, /no cluster exports/],
     [{ message: "work/hello is imported by b" }, /^work\/hello is imported by b$/],
-  ])("C9: gets none for an import that cannot be balanced, and is told why (case %#)", (status, message) => {
+  ])("C9: gets none for an import that cannot be balanced, and reports why (case %#)", (status, message) => {
     const wanted = plan({ imported: imported({ status }) });
     expect(wanted.service).toEqual({ kind: "none" });
     expect(wanted.conditions).toHaveLength(1);
@@ -197,7 +197,7 @@ describe("a MultiClusterService", () => {
     ).toBeUndefined();
   });
 
-  it("tells that a service proxy knows no weights, where these differ and only there", () => {
+  it("reports that a service proxy does not support weights, only if these differ", () => {
     const weighed = (...weights: (number | undefined)[]) =>
       plan({
         derived: service,
@@ -294,7 +294,7 @@ describe("A7: the Service of a MultiClusterService whose last export went", () =
 });
 
 describe("C9: events of a MultiClusterService", () => {
-  it("are told when something came to differ, once", () => {
+  it("are recorded once for each change", () => {
     const found = plan({ imported: imported(), derived: service }).conditions;
     const dated = found.map((it) => ({ ...it, lastTransitionTime: at }));
     expect(planEvents(undefined, found)).toMatchObject([{ type: "Normal", reason: "FoundValidService" }]);

@@ -23,7 +23,7 @@ import { inactiveCondition } from "#domain/inactive.ts";
 import { unknownAnnotations } from "#domain/unknown-annotations.ts";
 import { planLoadBalancer } from "./load-balancer.ts";
 
-/** Annotations of ours that a MultiClusterService may have. */
+/** Fairlead's annotations that a MultiClusterService may have. */
 const KNOWN: readonly string[] = [
   IMPORT_ANNOTATION,
   GRACE_PERIOD_ANNOTATION,
@@ -41,7 +41,7 @@ export interface MultiClusterView {
   readonly rivals: readonly MultiClusterService[];
   /** Beginnings of the annotations that are passed on to the Service. */
   readonly passOn: readonly string[];
-  /** Whether the hub is of other origin. */
+  /** True if the hub is legacy. */
   readonly isOriginalHub: boolean;
   /** The cluster leaves its fleet, or has left: by name. */
   readonly left: string | undefined;
@@ -57,7 +57,7 @@ export interface MultiClusterPlan {
     | { readonly kind: "keep"; readonly untilMs: number }
     | { readonly kind: "none" };
   readonly labels: Readonly<Record<string, string>>;
-  /** `Valid` first. Agents of other origin and their tests know that one only, so others are there for a reason. */
+  /** `Valid` first. Legacy agents and their tests know only that one, so others are present only if needed. */
   readonly conditions: readonly NewCondition[];
 }
 
@@ -81,7 +81,7 @@ export function planMultiClusterService(view: MultiClusterView): MultiClusterPla
     : waiting(view, labels, serviceImport, reason);
 }
 
-/** Who in this cluster has the import; undefined: this one has it, or nobody. */
+/** Returns the MultiClusterService of this cluster that has the import; undefined if it is this one, or none has it. */
 function findHolder(view: MultiClusterView, owner: OwnerReference | undefined): string | undefined {
   const { object, imported } = view;
   if (imported === undefined) return undefined;
@@ -91,7 +91,7 @@ function findHolder(view: MultiClusterView, owner: OwnerReference | undefined): 
   return first === object ? undefined : `MultiClusterService ${first.metadata.name}`;
 }
 
-/** Where an import is nobody's: who has it keeps it, then the oldest. */
+/** Returns the MultiClusterService that gets an import without an owner: the one that has it, then the oldest. */
 function findFirst({ object, rivals }: MultiClusterView): MultiClusterService {
   const holds = (it: MultiClusterService): number =>
     it.metadata.labels?.[DERIVED_SERVICE_LABEL] === undefined ? 1 : 0;
@@ -111,7 +111,7 @@ function importing(
   const { namespace = "", name } = object.metadata;
   const status = imported.status ?? {};
   const clusters = clustersOf(imported);
-  // A Service made by an agent of other origin keeps its name, and with it its address.
+  // A Service of a legacy agent keeps its name, and with it its address.
   const serviceName = derived?.metadata.name ?? loadBalancerServiceName(namespace, name);
   const request = { object, status, name: serviceName, derived, passOn, isOriginalHub };
   const { service, problems } = planLoadBalancer(request);
@@ -156,11 +156,11 @@ function withoutAddress(name: string, derived: Service | undefined): Wrong[] {
 }
 
 function unreadable(problems: readonly string[], derived: Service | undefined): Wrong {
-  const so = derived === undefined ? "the Service is not made" : "what the Service had before stays";
+  const so = derived === undefined ? "the Service is not created" : "the Service keeps its previous settings";
   return { reason: "OptionInvalid", message: `${problems.join("; ")}: ${so}` };
 }
 
-/** What a server's refusal of the Service means: it is as it was, and people are told. */
+/** The condition that reports why the server rejects the Service, which stays as it was. */
 export function refusedCondition(name: string, message: string): NewCondition {
   return {
     type: LOAD_BALANCER_CONDITION,
@@ -211,7 +211,7 @@ function waiting(
 }
 
 const DEFAULT_GRACE_MS = 10 * 60_000;
-/** A load balancer that nobody uses costs money: it is not kept for ever. */
+/** An unused load balancer costs money: it is not kept forever. */
 const MAX_GRACE_MS = 7 * 86_400_000;
 
 /** A Service without a service behind it goes, after a while: until then its address waits for the exports to come back. */

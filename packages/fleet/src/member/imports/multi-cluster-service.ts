@@ -64,7 +64,7 @@ export function createMultiClusterServices(session: Session): Controller {
   );
 }
 
-/** The MultiClusterServices that ask for an import: one of them may take it over when its owner lets go. */
+/** The MultiClusterServices that request an import: one of them may take it over when its owner releases it. */
 function readersOf({ here }: Session, key: ObjectKey): ObjectKey[] {
   return [...here.multiClusterServices.store.byIndex("import", key)].map(keyOf);
 }
@@ -88,7 +88,7 @@ async function reconcile(
   for (const it of services) await local.delete(SERVICES, keyOf(it), { signal });
   await dropImports(session, key, undefined, signal);
   if (object === undefined) return;
-  // Put there by agents of other origin; ours needs none.
+  // Legacy agents added it; Fairlead needs none.
   const finalizer = FINALIZERS.multiClusterService;
   await removeFinalizer(local, MULTI_CLUSTER_SERVICES, object, { finalizer, signal });
 }
@@ -118,7 +118,7 @@ async function attend(
   const written = await writeService(session, services, plan, signal);
   await writeLabels(session, object, plan.labels, signal);
   await writeStatus(session, { object, plan, written }, signal);
-  // What may change without anyone writing anything, as a quota, is tried again.
+  // A cause that may end without a write, such as a quota, is retried.
   const { refusal } = written;
   if (refusal !== undefined && refusal.code !== "API_INVALID") throw refusal;
   return plan.service.kind === "keep" ? { requeueAfterMs: plan.service.untilMs - nowMs } : undefined;
@@ -206,7 +206,7 @@ async function writeService(
   }
 }
 
-/** Of a Service that another agent made, what that wrote and applying does not take away: ports, and who may connect. */
+/** Removes fields of another agent from a Service that applying does not remove: ports, and the internal annotation. */
 async function dropLeftovers(
   local: KubeClient,
   service: Service,

@@ -24,7 +24,7 @@ export function createNamespaceReport(session: Session): Controller {
         watching(mailbox.orders, always),
       ],
       async reconcile(_key, signal) {
-        // A hub of other origin has no such kind.
+        // A legacy hub does not have this kind.
         if (!fleet.isModern) return;
         const membership = membershipOf(session);
         const current = fleet.reports.store.get(objectKey(undefined, cluster));

@@ -66,7 +66,7 @@ describe("a multi-cluster ServiceImport", () => {
     });
   });
 
-  it("says in the server's words why there can be no address, whatever it is", () => {
+  it("reports the server's message if the Service is rejected for any reason", () => {
     const refusal = planRefusal(["spec.trafficDistribution"], "supported values: PreferClose");
     expect(planReady(spec, undefined, refusal)).toMatchObject({
       status: "False",
@@ -96,7 +96,7 @@ describe("the Service that carries the address of an import", () => {
     expect(kept).not.toHaveProperty("ipFamilies");
   });
 
-  it("that somebody deleted has its addresses again, of which the import goes on telling", () => {
+  it("that was deleted gets its addresses again, which the import still has", () => {
     const single = { ...spec, ipFamilies: ["IPv4" as const] };
     const before = derived(["10.96.0.9", "fd00::9"], { ipFamilyPolicy: "PreferDualStack" });
     const told = { ...planMcsImport(single, before), metadata: owner.metadata } as ServiceImport;
@@ -111,7 +111,7 @@ describe("the Service that carries the address of an import", () => {
     expect(planDerivedService(single, told, before).spec).not.toHaveProperty("clusterIP");
   });
 
-  it("selects no pods: its endpoints are slices of ours", () => {
+  it("has no selector: Fairlead writes its EndpointSlices", () => {
     expect(planDerivedService(spec, owner, undefined).spec).not.toHaveProperty("selector");
   });
 });

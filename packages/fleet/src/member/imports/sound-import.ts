@@ -5,8 +5,8 @@ import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 type Spec = ImportedService["spec"];
 
 /**
- * A service of the fleet without what this cluster's API server would refuse it for: what one exporter brought must not keep
- * those of the others out. A hub of ours lets nothing of the kind in; one of an older version may hold it still. Pure.
+ * A service of the fleet without the values that this cluster's API server would reject: the values of one exporter must
+ * not block those of the others. Fairlead's hub rejects such values; a hub of an older version may still hold them. Pure.
  */
 export function soundImport(spec: Spec): Spec {
   const ports = spec.ports.filter(isSoundPort).map(({ appProtocol, ...port }) => ({

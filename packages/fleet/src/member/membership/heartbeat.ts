@@ -107,7 +107,7 @@ async function reconcile(
   return { requeueAfterMs: periodMs * (1 + JITTER * (2 * deps.rng.random() - 1)) };
 }
 
-/** What the cluster takes addresses from. Hubs of other origin do not ask. */
+/** The ranges that the cluster allocates addresses from. Legacy hubs do not use them. */
 async function rangesOf(
   session: Session,
   orders: InternalMemberCluster,
@@ -120,8 +120,8 @@ async function rangesOf(
 }
 
 /**
- * When the agents reported last, by this cluster's clock; 0 where that cannot be told. A report of the future was written
- * before the clock was set back: waiting for its time could take days.
+ * Returns when the agents reported last, by this cluster's clock; 0 if unknown. A report with a time in the future was
+ * written before the clock was set back: waiting for its time could take days.
  */
 function heardAtMs({ part, deps }: Session, orders: InternalMemberCluster): number {
   const [first] = agentsOf(part);
@@ -130,7 +130,7 @@ function heardAtMs({ part, deps }: Session, orders: InternalMemberCluster): numb
   return Number.isNaN(atMs) || atMs > deps.clock.now() ? 0 : atMs;
 }
 
-/** What the agents say, with those of others as they are. Undefined when it was said already and is not due again. */
+/** Returns the new `status.agentStatus`, with entries of others unchanged. Undefined if it is up to date and not due. */
 function planAgents(
   session: Session,
   orders: InternalMemberCluster,
@@ -164,7 +164,7 @@ function planAgents(
   return [...others, ...ours];
 }
 
-/** A hub of other origin is sent nothing that it does not know. */
+/** Returns false for a legacy hub, which does not know this field. */
 function canTellOfExports(session: Session): boolean {
   return runs(session.part, "member-net") && !isOriginalHub(session);
 }

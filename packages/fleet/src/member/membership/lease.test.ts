@@ -148,7 +148,7 @@ describe("a member's lease", () => {
     expect(said).toEqual(["silent", "heard", "back"]);
   });
 
-  it("tells that the hub is silent when no renewal was taken for its length, and when it is heard again", async () => {
+  it("reports that the hub is silent if no renewal succeeded for a lease period, and when the hub is back", async () => {
     hub.next = [0, NEVER, NEVER, NEVER, NEVER, NEVER, NEVER];
     begin();
     await clock.advance(LEASE_MS - 1);

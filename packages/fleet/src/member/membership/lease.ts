@@ -12,7 +12,7 @@ import { type HubSession, isOriginalHub } from "../session.ts";
 
 /** Renewals that begin within a lease: two may be lost. */
 const RENEWALS = 3;
-/** How long a renewal may take: a slow hub is none that is away. Unit: paces, of which a lease has as many as renewals. */
+/** How long a renewal may take: a slow hub is not an absent hub. Unit: paces; a lease has as many paces as renewals. */
 const PATIENCE = 2;
 /** Between two looks where nothing is renewed. Unit: seconds. */
 const IDLE_SECONDS = 60;
@@ -28,11 +28,11 @@ export interface HubListener {
 
 /**
  * Renews the member's Lease in its mailbox until `signal` aborts. At a fixed pace, however long a renewal took, and not
- * with growing pauses: a hub that comes back has to hear of the member within one lease.
+ * with back-off: a hub that comes back has to receive a renewal within one lease period.
  *
- * A hub of other origin names no lease and gives no right to one: there, that it answers again is all there is to see.
+ * A legacy hub has no lease and gives no permission for one: there, only a successful request shows that it is back.
  *
- * @param heard - Told whether the hub is there.
+ * @param heard - Notified when the hub becomes silent or is back.
  */
 export async function keepLease(session: HubSession, heard: HubListener, signal: AbortSignal): Promise<void> {
   const { hub, deps } = session;
@@ -58,7 +58,7 @@ export async function keepLease(session: HubSession, heard: HubListener, signal:
       isAway = false;
     } catch (error) {
       if (signal.aborted) return;
-      if (!isAway) deps.log.warn("the lease could not be renewed", { error: messageOf(error) });
+      if (!isAway) deps.log.warn("cannot renew the lease", { error: messageOf(error) });
       isAway = true;
     }
     try {
@@ -128,8 +128,8 @@ async function pause({ mailbox, deps }: HubSession, pauseMs: number, signal: Abo
 }
 
 /**
- * Where no answer came within a pace the hub may be slow, or the connection dead: it is asked once more, on a new one, and
- * either answer will do.
+ * If no answer came within a pace, the hub may be slow or the connection dead: the request is sent again on a new
+ * connection, and the first answer counts.
  */
 async function renew(
   session: HubSession,
@@ -168,7 +168,7 @@ async function writeLease(
     leaseDurationSeconds: leaseSeconds,
     renewTime: microTimestamp(deps.clock.now()),
   };
-  // The label, too, each time: a Lease that somebody took it off is none for the hub.
+  // Write the label each time: the hub ignores a Lease without it.
   const metadata = {
     labels: { [MEMBER_NAME_LABEL]: cluster },
     annotations: { [VERSION_ANNOTATION]: VERSION },

@@ -16,7 +16,7 @@ export interface Ranges {
   readonly serviceCidrs: (signal: AbortSignal) => Promise<readonly ServiceCidr[]>;
 }
 
-/** Undefined for parts that do not tell of ranges. */
+/** Returns undefined for parts that do not report ranges. */
 export function createRanges(client: KubeClient, part: MemberPart, deps: RuntimeDeps): Ranges | undefined {
   if (!runs(part, "member-net") || part.isFleetOnly === true) return undefined;
   return {
@@ -39,7 +39,7 @@ function trimmed({ metadata: { name, uid = "", resourceVersion = "" }, spec }: N
   };
 }
 
-/** What the hub is told, beside what it was told before. */
+/** Computes the report of ranges from the current and the previously reported ones. */
 export async function planRanges(
   { nodes, serviceCidrs }: Ranges,
   before: MemberClusterStatus["properties"],

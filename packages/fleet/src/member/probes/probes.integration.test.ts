@@ -8,7 +8,7 @@ import { planTargets, takeSample } from "./targets.ts";
 import { tcpProbe } from "./tcp.ts";
 
 describe("what probes of a suspect cluster found", () => {
-  it("drops an endpoint at the first failure, and takes it back after three answers in a row", () => {
+  it("drops an endpoint at the first failure, and restores it after three answers in a row", () => {
     const tally = new ProbeTally();
     expect(tally.isAlive("x")).toBe(true);
     expect(tally.note("x", false)).toBe(true);

@@ -13,7 +13,7 @@ import type { Probe } from "./tcp.ts";
 const ROUND_MS = 1000;
 /** Connections opened at a time, so that a large cluster does not fill our own connection table. */
 const MAX_AT_A_TIME = 256;
-/** Findings of one round are told at most this often. Unit: milliseconds. */
+/** How often results of one round are reported, at most. Unit: milliseconds. */
 const TELL_MS = 250;
 
 /** After the hub is back it takes one lease to miss a cluster. Unit: leases. */
@@ -33,12 +33,12 @@ interface Suspect {
 /**
  * Asks the endpoints of other clusters whether they still answer, in two cases:
  *
- * - The hub *names* a cluster that it has lost. Two agree then that an endpoint is gone. A hub that lost a cluster does
- *   not stop traffic by itself: one that is only cut off from the hub goes on serving.
- * - This member has not reached the hub for a whole lease, so that nobody would tell it of anything: it *doubts* all
- *   other clusters. A few endpoints of each are asked, and all of a cluster of which none of them answers. Doubt alone
- *   never takes the last endpoints of a service: see `aliveIn`. When the hub is back, doubt of a cluster ends
- *   with its last silent endpoint, or when the hub had the time to name it.
+ * - The hub *names* a cluster that it has lost. An endpoint is then dropped only if hub and member agree. A hub that lost
+ *   a cluster does not stop traffic by itself: a cluster that is only cut off from the hub keeps serving.
+ * - This member has not reached the hub for a whole lease period, so that it receives no changes: it *doubts* all
+ *   other clusters. It probes a few endpoints of each, and all endpoints of a cluster if none of these answers. Doubt alone
+ *   never removes the last endpoints of a service: see `aliveIn`. When the hub is back, doubt of a cluster ends
+ *   with its last silent endpoint, or when the hub had the time to name the cluster.
  */
 export class Probes implements AsyncDisposable {
   readonly #session: Session;
@@ -91,7 +91,7 @@ export class Probes implements AsyncDisposable {
   /** The hub has not been reached for a whole lease. */
   doubt(): void {
     const { deps, fleet, cluster } = this.#session;
-    deps.log.warn("the hub took no renewal for a whole lease: probing endpoints of all clusters");
+    deps.log.warn("lease not renewed for a whole lease period, probing the endpoints of all clusters");
     this.#isHubSilent = true;
     const others = new Set<string>();
     for (const { spec } of fleet.sliceImports.list()) others.add(spec.endpointSliceReference.clusterId);
@@ -201,7 +201,7 @@ export class Probes implements AsyncDisposable {
   }
 
   /**
-   * What was found is told while the round goes on: silent endpoints take their time, and there may be many.
+   * Reports results during the round: silent endpoints take until the timeout, and there may be many.
    *
    * @returns Whether one answered.
    */

@@ -27,7 +27,7 @@ export class ProbeTally {
     return changed;
   }
 
-  /** An endpoint that nobody has probed yet has the benefit of the doubt. */
+  /** An endpoint that has not been probed yet counts as alive. */
   isAlive(address: string): boolean {
     return this.#entries.get(address)?.isAlive ?? true;
   }
@@ -36,7 +36,7 @@ export class ProbeTally {
     return [...this.#entries.values()].every((it) => it.isAlive);
   }
 
-  /** Forgets endpoints that are no longer there. */
+  /** Forgets endpoints that no longer exist. */
   keep(addresses: ReadonlySet<string>): void {
     for (const address of this.#entries.keys()) if (!addresses.has(address)) this.#entries.delete(address);
   }
