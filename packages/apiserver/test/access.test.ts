@@ -65,7 +65,7 @@ async function mayDo(subject: object, verb: string, what: string, namespace?: st
 }
 
 describe("a client certificate", () => {
-  it("makes its common name the user and its organizations the groups, on every request of the connection", async () => {
+  it("authenticates its common name as the user and its organizations as the groups, on every request of the connection", async () => {
     const client = await clientFor("ada", "devs", "ops");
     for (let at = 0; at < 3; at++) {
       const { code, json } = await whoami(client);
@@ -77,7 +77,7 @@ describe("a client certificate", () => {
     }
   });
 
-  it("says the same on a resumed TLS session", async () => {
+  it("authenticates the same user on a resumed TLS session", async () => {
     const client = await clientFor("ada");
     // Agents resume their sessions: several connections at once force new ones.
     const answers = await Promise.all(Array.from({ length: 6 }, () => whoami(client)));
@@ -205,7 +205,7 @@ describe("a user who may read one Secret by its name", () => {
     ["others by an escaped comma in a watch", "GET", `${SECRETS}?watch=1&fieldSelector=${TRICK}`],
     ["others by an escaped comma", "DELETE", `${SECRETS}?dryRun=All&fieldSelector=${TRICK}`],
     ["even that one as a collection", "DELETE", `${SECRETS}?dryRun=All&fieldSelector=metadata.name%3Dmine`],
-  ])("is refused %s: %s %s", async (_, method, path) => {
+  ])("is denied %s: %s %s", async (_, method, path) => {
     expect((await reader.call(method, path)).code).toBe(403);
   });
 
@@ -220,7 +220,7 @@ describe("a user who may read one Secret by its name", () => {
 });
 
 describe("roles for people", () => {
-  it("contain each other, and take in what operators label for them", async () => {
+  it("include each other, and aggregate labelled ClusterRoles", async () => {
     const subject = { user: "bob", groups: ["viewers"] };
     const binding = {
       apiVersion: "rbac.authorization.k8s.io/v1",
@@ -270,7 +270,7 @@ describe("a Secret for the token of a ServiceAccount", () => {
       body: { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" },
     });
 
-  it("holds one from the start, which is good for as long as it does", async () => {
+  it("contains a token at once, which is valid while the Secret exists", async () => {
     await test.call("POST", ACCOUNTS, { body: account });
     const { json } = await test.call("POST", SECRETS, { body: secret });
     const data = json["data"] as Record<string, string>;
@@ -298,7 +298,7 @@ describe("a Secret for the token of a ServiceAccount", () => {
     expect((await use(Buffer.from(again["token"] ?? "", "base64").toString())).code).toBe(401);
   });
 
-  it("stays empty without the ServiceAccount, and is filled when it is written again with it", async () => {
+  it("stays empty without the ServiceAccount, and is filled at the next write once that exists", async () => {
     const { json } = await test.call("POST", SECRETS, {
       body: { ...secret, metadata: { ...secret.metadata, name: "late-token" } },
     });
@@ -320,7 +320,7 @@ describe("the addresses of Services", () => {
   });
   const PATH = "/api/v1/namespaces/default/services";
 
-  it("are different for Services made at the same time, and still held after a restart", async () => {
+  it("differ for Services created at the same time, and stay allocated after a restart", async () => {
     const dir = await mkdtemp(join(tmpdir(), "apiserver-"));
     try {
       const held: string[] = [];
@@ -348,7 +348,7 @@ describe("the addresses of Services", () => {
     }
   });
 
-  it("are only shown by a dry run", async () => {
+  it("are not allocated in a dry run", async () => {
     const { json } = await test.call("POST", `${PATH}?dryRun=All`, { body: service("dry") });
     const { clusterIP } = json.spec as { clusterIP: string };
     const taken = service("wet", { clusterIP, ipFamilyPolicy: "SingleStack" });

@@ -73,7 +73,7 @@ function createMap(name: string, query = "", more: Readonly<Record<string, unkno
 }
 
 describe("a validating webhook", () => {
-  it("is shown the request as the real server shows it", async () => {
+  it("receives the request as kube-apiserver sends it", async () => {
     await using configured = await configure("Validating");
     await createMap("shown", "?fieldManager=me&dryRun=All");
     const [review] = configured.asked();
@@ -119,7 +119,7 @@ describe("a validating webhook", () => {
     [{ allowed: false }, 400, " without explanation", undefined],
     [{ allowed: false, status: { reason: "Mine" } }, 400, ": Mine", "Mine"],
     [{ allowed: false, status: { message: "late", code: 200 } }, 400, ": late", undefined],
-  ])("refuses with %j", async (response, code, words, reason) => {
+  ])("rejects with %j", async (response, code, words, reason) => {
     await using _ = await configure("Validating", {}, (review) => admissionAnswer(review, response));
     const answer = await createMap("refused");
     expect(answer.code).toBe(code);
@@ -154,7 +154,7 @@ describe("a validating webhook", () => {
       (review) => admissionAnswer(review, patchOf([])),
       "received invalid webhook response: validating webhook may not return response.patch",
     ],
-  ])("that answers with %s fails the request", async (_name, answer, words) => {
+  ])("that returns %s fails the request", async (_name, answer, words) => {
     await using _ = await configure("Validating", {}, answer);
     const refused = await createMap("failed");
     expect(refused.code).toBe(500);
@@ -163,12 +163,12 @@ describe("a validating webhook", () => {
     );
   });
 
-  it("lets the request pass when failures are ignored", async () => {
+  it("does not block the request if failurePolicy is Ignore", async () => {
     await using _ = await configure("Validating", { failurePolicy: "Ignore" }, () => ({ code: 500 }));
     expect((await createMap("ignored")).code).toBe(201);
   });
 
-  it("has as long as it asks for", async () => {
+  it("has the time of timeoutSeconds", async () => {
     await using configured = await configure("Validating", { timeoutSeconds: 1 }, () => ({ hangs: true }));
     const answer = await createMap("slow");
     expect(configured.asked()).toHaveLength(1);
@@ -178,7 +178,7 @@ describe("a validating webhook", () => {
     );
   });
 
-  it("is not trusted without the authority of its certificate", async () => {
+  it("is not trusted without a caBundle for its certificate", async () => {
     const clientConfig = { url: hook.url("/untrusted") };
     await using _ = await configure("Validating", { clientConfig });
     const answer = await createMap("untrusted");
@@ -188,7 +188,7 @@ describe("a validating webhook", () => {
     );
   });
 
-  it("is found behind a Service, by the Service's name in its certificate", async () => {
+  it("is called through a Service, with the Service's name in its certificate", async () => {
     const service = { namespace: "default", name: "hook", path: "/by-service" };
     await using _ = await configure("Validating", { clientConfig: { service, caBundle: hook.caBundle } });
     expect((await createMap("by-service")).code).toBe(201);
@@ -201,7 +201,7 @@ describe("a validating webhook", () => {
     );
   });
 
-  it("is asked for what its rules, selectors and conditions name, and for nothing else", async () => {
+  it("is called only for requests that match its rules, selectors and conditions", async () => {
     const more = {
       rules: [{ ...RULE, operations: ["UPDATE", "DELETE"] }],
       objectSelector: { matchLabels: { watched: "yes" } },
@@ -251,7 +251,7 @@ describe("a validating webhook", () => {
     expect(configured.asked()[0]?.request["dryRun"]).toBe(true);
   });
 
-  it("sees deletions of collections without a name, scales as Scale, and connections", async () => {
+  it("receives deletions of collections without a name, scales as Scale, and connections", async () => {
     const rules = [
       {
         operations: ["*"],
@@ -285,7 +285,7 @@ describe("a validating webhook", () => {
     });
   });
 
-  it("has a say in connections to pods", async () => {
+  it("can reject connections to pods", async () => {
     const rules = [
       { operations: ["CONNECT"], apiGroups: [""], apiVersions: ["v1"], resources: ["pods/exec"] },
     ];
@@ -307,7 +307,7 @@ describe("a validating webhook", () => {
     });
   });
 
-  it("is never asked about the configuration of admission", async () => {
+  it("is never called for admission configuration", async () => {
     const everything = { operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*/*"] };
     await using configured = await configure("Validating", { rules: [everything] }, () => ({ code: 500 }));
     await using _other = await configure("Mutating");
@@ -318,7 +318,7 @@ describe("a validating webhook", () => {
 describe("a mutating webhook", () => {
   const label = (key: string) => [{ op: "add", path: "/metadata/labels", value: { [key]: "yes" } }];
 
-  it("changes the object, which is checked and stored as it made it", async () => {
+  it("changes the object, which is then validated and stored", async () => {
     await using _ = await configure("Mutating", {}, (review) =>
       admissionAnswer(review, patchOf(label("made"))),
     );
@@ -328,7 +328,7 @@ describe("a mutating webhook", () => {
     expect((await api.call("GET", `${MAPS}/mutated`)).json.metadata.labels).toEqual({ made: "yes" });
   });
 
-  it("comes before the server gives an object its uid, and before the object is checked", async () => {
+  it("is called before the server sets the uid, and before validation", async () => {
     await using configured = await configure("Mutating", {}, (review) =>
       admissionAnswer(
         review,
@@ -342,14 +342,14 @@ describe("a mutating webhook", () => {
     expect(Object.keys(metadata ?? {})).toEqual(["name", "namespace", "managedFields"]);
   });
 
-  it("that cannot be applied fails the request", async () => {
+  it("with a patch that cannot be applied fails the request", async () => {
     await using _ = await configure("Mutating", {}, (review) =>
       admissionAnswer(review, patchOf([{ op: "remove", path: "/spec/none" }])),
     );
     expect((await createMap("unpatchable")).code).toBe(500);
   });
 
-  it("is asked again when another one changed the object after it, if it wants to be", async () => {
+  it("with reinvocationPolicy IfNeeded is called again if a later webhook changed the object", async () => {
     await using first = await configure("Mutating", { reinvocationPolicy: "IfNeeded" });
     await using second = await configure("Mutating", {}, (review) =>
       admissionAnswer(review, patchOf(label("second"))),
@@ -362,7 +362,7 @@ describe("a mutating webhook", () => {
     expect(second.asked()).toHaveLength(1);
   });
 
-  it("changes updates too, but not what updates may not change", async () => {
+  it("changes updates too, but not immutable fields", async () => {
     await createMap("updated");
     await using _ = await configure("Mutating", {}, (review) =>
       admissionAnswer(

@@ -33,7 +33,7 @@ async function eventsOf(id: string, count = 2): Promise<AuditEvent[]> {
 }
 
 describe("the audit log", () => {
-  it("says who asked for what, and what came of it", async () => {
+  it("records the user, the request and the result", async () => {
     const body = { metadata: { name: "a" }, data: { word: "open-sesame" } };
     const answer = await test.call("POST", "/api/v1/namespaces/default/configmaps?fieldManager=x", {
       body,
@@ -62,7 +62,7 @@ describe("the audit log", () => {
     });
   });
 
-  it("says who is impersonated, and why a request was refused", async () => {
+  it("records the impersonated user, and why a request was denied", async () => {
     const headers = { "Audit-Id": "refused", "Impersonate-User": "jane", "Impersonate-Group": "devs" };
     await test.call("GET", "/api/v1/namespaces/default/secrets/x", { headers });
     const [, complete] = await eventsOf("refused");
@@ -74,7 +74,7 @@ describe("the audit log", () => {
     });
   });
 
-  it("says when a watch began and when it ended", async () => {
+  it("records the start and the end of a watch", async () => {
     await test.call("GET", "/api/v1/configmaps?watch=1&timeoutSeconds=1", {
       headers: { "Audit-Id": "watched" },
     });
@@ -89,7 +89,7 @@ describe("the audit log", () => {
     expect(event).toMatchObject({ stage: "ResponseStarted", user: {}, responseStatus: { code: 401 } });
   });
 
-  it("holds neither bodies nor tokens", async () => {
+  it("contains neither bodies nor tokens", async () => {
     const headers = { "Audit-Id": "quiet", Authorization: "Bearer very-secret-token" };
     const spec = { token: "very-secret-token" };
     await test.call("POST", "/apis/authentication.k8s.io/v1/tokenreviews", {

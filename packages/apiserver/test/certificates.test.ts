@@ -137,7 +137,7 @@ function whoIs(cert: string, key: string): Promise<Json> {
 }
 
 describe("a request for a certificate", () => {
-  it("is signed once it is approved, for the subject and the time asked for, and its holder is let in", async () => {
+  it("is signed once it is approved, for the requested subject and time, and authenticates its holder", async () => {
     const { pem, key } = await ask("O=devs,CN=jane");
     expect((await send("jane", pem, { expirationSeconds: 3600 })).json.spec).toMatchObject({
       username: "kubernetes-admin",
@@ -158,7 +158,7 @@ describe("a request for a certificate", () => {
     });
   });
 
-  it("is not signed when it is denied, nor by itself", async () => {
+  it("is not signed if it is denied or not approved", async () => {
     const { pem } = await ask("CN=jack");
     await send("jack", pem);
     const denied = { status: { conditions: [{ type: "Denied", status: "True" }] } };
@@ -194,7 +194,7 @@ describe("a request for a certificate", () => {
       { signer: "kubernetes.io/kubelet-serving" },
       "subject organization is not system:nodes",
     ],
-  ])("that asks too much (%s) fails although it is approved", async (name, subject, wanted, message) => {
+  ])("with an invalid request (%s) fails although it is approved", async (name, subject, wanted, message) => {
     const { pem } = await ask(subject, name === "dns" ? [{ type: "dns", value: "kubernetes.default" }] : []);
     await send(name, pem, wanted);
     expect((await approve(name)).code).toBe(200);
@@ -217,14 +217,14 @@ describe("a request for a certificate", () => {
     expect(certificate.keyUsage).toEqual(["1.3.6.1.5.5.7.3.1"]);
   });
 
-  it("for another signer is only kept", async () => {
+  it("for another signer is only stored", async () => {
     const { pem } = await ask("CN=a");
     await send("foreign", pem, { signer: "example.com/own" });
     expect((await approve("foreign")).code).toBe(200);
     expect((await statusOf("foreign")).certificate).toBeUndefined();
   });
 
-  it("cannot be changed, and keeps its certificate", async () => {
+  it("is immutable, and keeps its certificate", async () => {
     const { pem } = await ask("CN=fixed");
     await send("fixed", pem);
     await approve("fixed");
@@ -267,7 +267,7 @@ describe("an approver that may only approve (CVE-2026-4740)", () => {
     "CN=system:serviceaccount:kube-system:admin",
     "CN=member-1,CN=root",
     "O=members",
-  ])("cannot be made to hand out %s", async (subject) => {
+  ])("cannot approve %s", async (subject) => {
     const name = `forged-${Buffer.from(subject).toString("hex")}`.slice(0, 60);
     const { pem } = await ask(subject);
     expect((await send(name, pem, { token: "member" })).code).toBe(201);
@@ -284,7 +284,7 @@ describe("an approver that may only approve (CVE-2026-4740)", () => {
     expect((await approve("masters")).code).toBe(403);
   });
 
-  it("has to have the permission for the signer", async () => {
+  it("needs the permission for the signer", async () => {
     const { pem } = await ask("O=members,CN=member-1");
     await send("unpermitted", pem, { token: "member" });
     expect((await approve("unpermitted", "member")).json.message).toContain(
@@ -307,7 +307,7 @@ describe("an invalid certificate request", () => {
     expect((await send("bad", pem)).json.message).toContain("control characters");
   });
 
-  it("never crashes the reader", async () => {
+  it("never crashes the parser", async () => {
     const { pem } = await ask("O=devs,CN=jane", [{ type: "dns", value: "a" }]);
     const der = Buffer.from(pem.split("\n").slice(1, -2).join(""), "base64");
     const wrap = (bytes: Buffer): string =>

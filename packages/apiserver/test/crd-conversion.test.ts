@@ -100,7 +100,7 @@ function lastObjects(): unknown {
 }
 
 describe("a custom resource with a conversion webhook", () => {
-  it("is written and read in any version, and stored in one", async () => {
+  it("can be written and read in any version, and is stored in one", async () => {
     const made = await api.call("POST", path("v2"), { body: gadget("v2", "a", { length: "3" }) });
     expect(made.code).toBe(201);
     expect(made.json).toMatchObject({ apiVersion: "conv.example.com/v2", spec: { length: "3" } });
@@ -115,7 +115,7 @@ describe("a custom resource with a conversion webhook", () => {
     expect((await api.call("GET", `${path("v1")}/a`)).json.spec).toEqual({ size: "4" });
   });
 
-  it("is listed with one call for all, and read again with none", async () => {
+  it("is listed with one call for all objects, and read again without a call", async () => {
     for (const name of ["a", "b", "c"])
       await api.call("POST", path("v1"), { body: gadget("v1", name, { size: "1" }) });
     const before = hook.asked.length;
@@ -127,7 +127,7 @@ describe("a custom resource with a conversion webhook", () => {
     expect(hook.asked.length).toBe(before + 1);
   });
 
-  it("is selected by the fields of the version that is asked for", async () => {
+  it("is selected by the fields of the requested version", async () => {
     for (const size of ["1", "2"])
       await api.call("POST", path("v1"), { body: gadget("v1", `s${size}`, { size }) });
     const found = await api.call("GET", `${path("v2")}?fieldSelector=spec.length%3D2`);
@@ -135,7 +135,7 @@ describe("a custom resource with a conversion webhook", () => {
     expect((await api.call("GET", `${path("v2")}?fieldSelector=spec.size%3D2`)).code).toBe(400);
   });
 
-  it("is watched in any version, by any number of watchers with one call for each change", async () => {
+  it("can be watched in any version, with one call per change for all watchers", async () => {
     await api.call("POST", path("v1"), { body: gadget("v1", "a", { size: "1" }) });
     const watches = [0, 1, 2].map(() => watch(path("v2"), 2));
     await Promise.all(watches.map((it) => it.opened));
@@ -181,7 +181,7 @@ describe("a custom resource with a conversion webhook", () => {
     expect((await api.call("GET", `${path("v1")}/a`)).code).toBe(200);
   });
 
-  it("keeps its metadata, but for labels and annotations, whatever the webhook makes of it", async () => {
+  it("keeps its metadata except labels and annotations, whatever the webhook returns", async () => {
     await api.call("POST", path("v1"), { body: gadget("v1", "a", { size: "1" }) });
     answer = (review) =>
       answerWith(review, (it) => ({
@@ -194,7 +194,7 @@ describe("a custom resource with a conversion webhook", () => {
     expect(metadata.generation).toBe(1);
   });
 
-  it("moves to another stored version when it is written again, though nothing changes", async () => {
+  it("is migrated to another storage version by a write without changes", async () => {
     await api.call("POST", path("v1"), { body: gadget("v1", "a", { size: "1" }) });
     const { json: crd } = await api.call("GET", `${CRDS}/gadgets.conv.example.com`);
     const { spec } = gadgets("v2") as { spec: object };

@@ -67,7 +67,7 @@ function conditions({ status }: Json): string[] {
 }
 
 describe("a CustomResourceDefinition", () => {
-  it("is established in the answer to its creation, with the names filled in", async () => {
+  it("is established in the response to its creation, with default names", async () => {
     const { code, json } = await post(CRDS, crd([version({ name: "v1" })]));
     expect(code).toBe(201);
     expect(conditions(json)).toEqual([
@@ -85,7 +85,7 @@ describe("a CustomResourceDefinition", () => {
     expect(index).toHaveProperty(`apis/${group}/v1`);
   });
 
-  it("is refused, never stumbled over, where something is null", async () => {
+  it("with a null field is rejected without an internal error", async () => {
     const whole = crd([version({ name: "v1" })]) as Record<"spec", object>;
     for (const part of [
       { metadata: null },
@@ -99,7 +99,7 @@ describe("a CustomResourceDefinition", () => {
     }
   });
 
-  it("waits while another one holds its names, and gets them when that one goes", async () => {
+  it("is not established while another one holds its names, and is once that is deleted", async () => {
     await post(CRDS, crd([version({ name: "v1" })]));
     const second = await post(
       CRDS,
@@ -115,7 +115,7 @@ describe("a CustomResourceDefinition", () => {
     expect((await get(`/apis/${group}/v1/namespaces/default/gadgets`)).code).toBe(200);
   });
 
-  it("prunes, defaults and validates what is written under it", async () => {
+  it("prunes, defaults and validates custom resources", async () => {
     const properties = {
       size: { type: "integer", default: 3, maximum: 9 },
       name: { type: "string" },
@@ -138,7 +138,7 @@ describe("a CustomResourceDefinition", () => {
     expect(strategic.json).toMatchObject({ code: 415, reason: "UnsupportedMediaType" });
   });
 
-  it("holds objects to the rules of its schema, and refuses rules that do not compile", async () => {
+  it("validates objects with the rules of its schema, and rejects rules that do not compile", async () => {
     const rule = (text: string): object => ({
       ...crd([]),
       spec: {
@@ -175,7 +175,7 @@ describe("a CustomResourceDefinition", () => {
     expect(refused.json.message).toContain("low must be below high");
   });
 
-  it("shows stored objects by its present schema", async () => {
+  it("applies its present schema to stored objects", async () => {
     const before = (await post(CRDS, crd([version({ name: "v1", properties: { old: { type: "string" } } })])))
       .json;
     await post(widgets(), widget("a", { old: "x" }));
@@ -188,7 +188,7 @@ describe("a CustomResourceDefinition", () => {
     expect((await get(widgets())).json.items[0]?.spec).toEqual({ fresh: "y" });
   });
 
-  it("serves every version of an object, and remembers in which ones objects were stored", async () => {
+  it("serves every version of an object, and records storedVersions", async () => {
     const first = (
       await post(CRDS, crd([version({ name: "v1alpha1" }), version({ name: "v1", storage: false })]))
     ).json;
@@ -208,7 +208,7 @@ describe("a CustomResourceDefinition", () => {
     expect(groups).toEqual({ groupVersion: `${group}/v1`, version: "v1" });
   });
 
-  it("keeps status and spec apart where it says so", async () => {
+  it("separates status and spec with the status subresource", async () => {
     const status = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
     const properties = { size: { type: "integer" } };
     const schema = {
@@ -239,7 +239,7 @@ describe("a CustomResourceDefinition", () => {
     });
   });
 
-  it("offers the fields that it makes selectable", async () => {
+  it("supports its selectableFields", async () => {
     const more = { selectableFields: [{ jsonPath: ".spec.colour" }] };
     await post(CRDS, crd([version({ name: "v1", properties: { colour: { type: "string" } }, more })]));
     await post(widgets(), widget("a", { colour: "red" }));
@@ -249,7 +249,7 @@ describe("a CustomResourceDefinition", () => {
     expect((await get(widgets("v1", "?fieldSelector=spec.size%3D1"))).code).toBe(400);
   });
 
-  it("ends the watches that began before it changed: what comes after is seen as it says now", async () => {
+  it("ends existing watches when it changes, so that later events match the new schema", async () => {
     const name = `${CRDS}/widgets.${group}`;
     await post(CRDS, crd([version({ name: "v1", properties: { size: { type: "integer" } } })]));
     const { metadata } = (await post(widgets(), widget("a", { size: 1 }))).json;
@@ -271,7 +271,7 @@ describe("a CustomResourceDefinition", () => {
     expect(next.object.spec).toEqual({ size: 2, colour: "red" });
   });
 
-  it("goes with its instances, after their finalizers, and ends their watches", async () => {
+  it("is deleted after its instances and their finalizers, and ends their watches", async () => {
     await post(CRDS, crd([version({ name: "v1" })]));
     await post(widgets(), widget("free", {}));
     const held = (await post(widgets(), widget("held", {}, "v1", { finalizers: ["example.io/hold"] }))).json;

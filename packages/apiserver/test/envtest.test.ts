@@ -57,7 +57,7 @@ async function eventually<T>(ask: () => Promise<T>): Promise<T> {
 }
 
 describe("fairlead envtest", () => {
-  it("puts the programs into a folder that it prints, as a path, as a line for a shell, or with the version", async () => {
+  it("installs the programs in a folder, and prints it as a path, a shell line or an overview", async () => {
     const path = (await envtest("use", "-p", "path", "--bin-dir", folder)).stdout;
     expect((await envtest("path", "--bin-dir", folder)).stdout).toBe(`${path}\n`);
     expect((await envtest("use", "1.36.x!", "-p", "env", "--bin-dir", folder)).stdout).toBe(
@@ -70,7 +70,7 @@ describe("fairlead envtest", () => {
       expect(statSync(join(path, name)).mode & 0o111).toBe(0o111);
   });
 
-  it("refuses another version, and says which one it serves", async () => {
+  it("rejects another version, and names the supported one", async () => {
     const { exitCode, stderr } = await envtest("use", "1.31.x", "--bin-dir", folder);
     expect(exitCode).toBe(2);
     expect(stderr).toMatch(
@@ -80,7 +80,7 @@ describe("fairlead envtest", () => {
 });
 
 describe("an API server that envtest starts", () => {
-  it("takes envtest's flags, certificates and users, needs no ServiceAccount for a pod, and keeps its objects with etcd", async () => {
+  it("accepts envtest's flags, certificates and users, needs no ServiceAccount for a pod, and stores its objects in the folder of etcd", async () => {
     const programs = (await envtest("use", "-p", "path", "--bin-dir", folder)).stdout;
     const ca = await issueAuthority({ commonName: "envtest" });
     const users = await issueAuthority({ commonName: "users" });

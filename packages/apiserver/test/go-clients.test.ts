@@ -104,7 +104,7 @@ describe.skipIf(OBSTACLE !== "")(OBSTACLE === "" ? "Go programs" : OBSTACLE, () 
     data: { text },
   });
 
-  it("hold in an informer's cache what the server holds, however often it is killed", async () => {
+  it("keep an informer's cache equal to the server, however often it is killed", async () => {
     const informer = talk("informer");
     expect(await informer.next()).toEqual({ synced: true });
     for (let round = 0; round < RESTARTS; round += 1) {
@@ -129,7 +129,7 @@ describe.skipIf(OBSTACLE !== "")(OBSTACLE === "" ? "Go programs" : OBSTACLE, () 
     expect(await informer.end()).toBe(0);
   }, 90_000);
 
-  it("elect a leader, and the next one when it gives up, also when the server was away", async () => {
+  it("elect a leader, and the next one when it resigns, also after an outage of the server", async () => {
     const leader = talk("leader");
     const first = (await leader.next()) as { leads: string };
     leader.child.stdin?.write("\n");
@@ -143,7 +143,7 @@ describe.skipIf(OBSTACLE !== "")(OBSTACLE === "" ? "Go programs" : OBSTACLE, () 
     expect(await leader.end()).toBe(0);
   }, 60_000);
 
-  it("apply configurations: own fields, conflict by field, take by force, and read back what they own", async () => {
+  it("apply configurations: own fields, conflict by field, take over by force, and extract what they own", async () => {
     const apply = talk("apply");
     expect(await apply.next()).toEqual({ replicas: 2, unchanged: true });
     expect(await apply.next()).toEqual({ conflict: ["FieldManagerConflict .spec.replicas"] });

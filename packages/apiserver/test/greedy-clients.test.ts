@@ -98,8 +98,8 @@ afterEach(async () => {
   await test[Symbol.asyncDispose]();
 });
 
-describe("bodies that come too slowly", () => {
-  it("take no room from others, and are given up in the end", async () => {
+describe("bodies that arrive too slowly", () => {
+  it("take no room from other users, and are aborted in the end", async () => {
     const body = ["Content-Type: application/json", "Content-Length: 1000"];
     const slow = [];
     for (let at = 0; at < 20; at += 1) slow.push(await open(`${request("bob", `POST ${REVIEWS}`, body)}{`));
@@ -135,7 +135,7 @@ describe("answers that the client does not read", () => {
     expect((await as("alice", "GET", `${NAMESPACE}/configmaps/small`)).code).toBe(200);
   });
 
-  it("of one user are bounded in bytes, watches among them, which are cut off in the end", async () => {
+  it("of one user are bounded in bytes, including watches, which are ended", async () => {
     const from = (await test.call("GET", `${NAMESPACE}/configmaps?limit=1`)).json.metadata.resourceVersion;
     const watch = `GET ${NAMESPACE}/configmaps?watch=1&resourceVersion=${from}`;
     const unread = [];

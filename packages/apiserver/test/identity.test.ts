@@ -101,8 +101,8 @@ async function user(token: string): Promise<unknown> {
   return json.status["userInfo"];
 }
 
-describe("a token of a file", () => {
-  it("is its user's, with uid and groups", async () => {
+describe("a token of the token file", () => {
+  it("authenticates its user, with uid and groups", async () => {
     expect(await user("secret-1")).toEqual({
       username: "bob",
       uid: "bob-uid",
@@ -111,11 +111,11 @@ describe("a token of a file", () => {
     expect(await user("secret-2")).toEqual({ username: "eve", groups: ["system:authenticated"] });
   });
 
-  it.each(["only-a-token", "token,name", ",name,uid"])("is not made of %j", (line) => {
+  it.each(["only-a-token", "token,name", ",name,uid"])("is not accepted from %j", (line) => {
     expect(() => parseTokenFile(line)).toThrow("line 1 of the token file");
   });
 
-  it("is reviewed for the server's own audience, and for no other", async () => {
+  it("is only valid for the server's own audience in a review", async () => {
     const review = async (audiences?: string[]): Promise<Json> => {
       const path = "/apis/authentication.k8s.io/v1/tokenreviews";
       return (await test.call("POST", path, { body: { spec: { token: "secret-1", audiences } } })).json;
@@ -126,7 +126,7 @@ describe("a token of a file", () => {
 });
 
 describe("an identity token of OpenID Connect", () => {
-  it("is its subject's, with prefixes that no other way in gives", async () => {
+  it("authenticates its subject, with the configured prefixes", async () => {
     expect(await user(await issuer.token({ tenant: "blue", groups: ["devs"] }))).toEqual({
       username: `${issuer.url}#ada`,
       groups: ["sso:devs", "system:authenticated"],
@@ -136,7 +136,7 @@ describe("an identity token of OpenID Connect", () => {
     });
   });
 
-  it("is refused without what must be in it", async () => {
+  it("is rejected with missing or invalid claims, when expired, and with another key", async () => {
     const { privateKey } = await generateKeyPair("RS256");
     const bad = await Promise.all([
       issuer.token({}),
@@ -150,7 +150,7 @@ describe("an identity token of OpenID Connect", () => {
     for (const token of bad) expect((await call(token)).code).toBe(401);
   });
 
-  it("costs the issuer no request when it is another issuer's", async () => {
+  it("of another issuer causes no request to the configured issuer", async () => {
     await user(await issuer.token({ tenant: "blue" }));
     issuer.asked = [];
     expect((await call(await issuer.token({ iss: "https://elsewhere.example", tenant: "blue" }))).code).toBe(
@@ -160,7 +160,7 @@ describe("an identity token of OpenID Connect", () => {
     expect(issuer.asked).toEqual([]);
   });
 
-  it("is refused while the issuer's certificate is of no known authority", async () => {
+  it("is rejected while the issuer's certificate is not trusted", async () => {
     await using strict = await startTestServer({
       authentication: { oidc: { issuerUrl: issuer.url, clientId: "cluster" } },
     });
@@ -207,7 +207,7 @@ describe("a bootstrap token", () => {
     return joining.call("POST", WHO, { body: {}, anonymous: true, headers });
   }
 
-  it("lets a machine in, with the groups of its Secret", async () => {
+  it("authenticates with the groups of its Secret", async () => {
     expect(await secret({ "auth-extra-groups": "system:bootstrappers:site-a" })).toBe(201);
     expect((await join()).json.status["userInfo"]).toEqual({
       username: "system:bootstrap:abcdef",
@@ -215,7 +215,7 @@ describe("a bootstrap token", () => {
     });
   });
 
-  it("ends at the time that the Secret says", async () => {
+  it("expires at the time in the Secret", async () => {
     await secret({ expiration: new Date(clock.now() + 60_000).toISOString() });
     expect((await join()).code).toBe(201);
     await clock.advance(60_000);
@@ -227,12 +227,12 @@ describe("a bootstrap token", () => {
     ["no usage for authentication", { "usage-bootstrap-authentication": "false" }],
     ["an invalid time", { expiration: "tomorrow" }],
     ["a group without the prefix system:bootstrappers", { "auth-extra-groups": "system:masters" }],
-  ])("is refused with %s", async (_what, data) => {
+  ])("is rejected with %s", async (_what, data) => {
     await secret(data);
     expect((await join()).code).toBe(401);
   });
 
-  it("is refused when the Secret is of another type, gone, or the server takes none", async () => {
+  it("is rejected if the Secret has another type or is deleted, or if bootstrap tokens are disabled", async () => {
     await secret({}, "Opaque");
     expect((await join()).code).toBe(401);
     await joining.call("DELETE", `${SECRETS}/bootstrap-token-abcdef`);
@@ -244,7 +244,7 @@ describe("a bootstrap token", () => {
 });
 
 describe("a ServiceAccount's token", () => {
-  it("can be checked by others, with the keys that the server publishes", async () => {
+  it("can be verified by others, with the keys that the server publishes", async () => {
     const accounts = "/api/v1/namespaces/default/serviceaccounts";
     await test.call("POST", accounts, { body: { metadata: { name: "robot" } } });
     const { json } = await test.call("POST", `${accounts}/robot/token`, {
@@ -281,7 +281,7 @@ describe("a ServiceAccount's token", () => {
 });
 
 describe("a request without credentials", () => {
-  it("is refused everywhere where anonymous ones are not wanted", async () => {
+  it("is rejected on every path if anonymous access is disabled", async () => {
     await using strict = await startTestServer({ authentication: { anonymous: false } });
     for (const path of ["/healthz", "/version", "/api"]) {
       expect((await strict.call("GET", path, { anonymous: true })).code).toBe(401);

@@ -19,7 +19,7 @@ function configMap(name: string, bytes: number): object {
 }
 
 /** In a process of its own: a client in the server's own does not send before the server has seen its answer written. */
-it("a connection that is kept takes write after write of any size, and a list that is large in between", async () => {
+it("a kept connection serves a series of writes of any size, and large lists in between", async () => {
   dir = await mkdtemp(join(tmpdir(), "apiserver-"));
   const { client, child: started } = await launchProgram(dir, 0, ["--journal", "none"]);
   child = started;

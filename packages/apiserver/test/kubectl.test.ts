@@ -89,7 +89,7 @@ describe.for(Object.entries(PROGRAMS))("kubectl %s", ([, program = ""]) => {
       return result.stderr;
     }
 
-    it("applies manifests, and finds nothing to do the second time", async () => {
+    it("applies manifests, and the second time leaves them unchanged", async () => {
       for (const manifest of [DEPLOYMENT, SERVICE]) {
         expect(await ok(["apply", "-f", "-"], manifest)).toContain("created");
         expect(await ok(["apply", "-f", "-"], manifest)).toContain("unchanged");
@@ -103,7 +103,7 @@ describe.for(Object.entries(PROGRAMS))("kubectl %s", ([, program = ""]) => {
       expect(difference.stdout).toMatch(/-\s+replicas: 4\n\+\s+replicas: 2/);
     });
 
-    it("applies a List, and refuses an item of it that has an unknown field", async () => {
+    it("applies a List, and rejects an item of it with an unknown field", async () => {
       const list = (item: object): string =>
         JSON.stringify({
           apiVersion: "v1",
@@ -119,7 +119,7 @@ describe.for(Object.entries(PROGRAMS))("kubectl %s", ([, program = ""]) => {
       await ok(["delete", "configmap", "listed"]);
     });
 
-    it("applies on the server, reports conflicts by field, and takes fields by force", async () => {
+    it("applies server-side, reports conflicts by field, and takes fields over by force", async () => {
       const manifest = (value: string): string =>
         `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shared, namespace: work}\ndata: {colour: ${value}}`;
       const apply = ["apply", "--server-side", "-f", "-", "--field-manager"];
@@ -133,7 +133,7 @@ describe.for(Object.entries(PROGRAMS))("kubectl %s", ([, program = ""]) => {
       expect(await ok(["get", "cm", "shared", "-n", "work", "-o", "jsonpath={.data.colour}"])).toBe("blue");
     });
 
-    it("prints tables, wide ones and those of all namespaces", async () => {
+    it("prints tables, also wide and for all namespaces", async () => {
       expect(await ok(["get", "deploy", "-n", "work"])).toMatch(
         /^NAME\s+READY\s+UP-TO-DATE\s+AVAILABLE\s+AGE\nweb /,
       );
@@ -147,7 +147,7 @@ describe.for(Object.entries(PROGRAMS))("kubectl %s", ([, program = ""]) => {
       expect(await ok(["get", "cm", "-n", "work", "-o", "name"])).toBe("configmap/shared\n");
     });
 
-    it("describes objects with what belongs to them", async () => {
+    it("describes objects with related objects", async () => {
       expect(await ok(["describe", "svc", "web", "-n", "work"])).toMatch(
         /IP Family Policy:\s+PreferDualStack/,
       );
@@ -173,7 +173,7 @@ describe.for(Object.entries(PROGRAMS))("kubectl %s", ([, program = ""]) => {
       expect(await field(".spec.template.spec.containers[0].image")).toBe("caddy");
     });
 
-    it("watches: what is there, and then every change", async () => {
+    it("watches the present objects, and then every change", async () => {
       const args = ["--kubeconfig", test.server.kubeconfig, "get", "cm", "-n", "work", "-w", "-o", "name"];
       const watching = start(program, args, { stdio: ["ignore", "pipe", "inherit"] });
       const lines = createInterface({ input: watching.stdout as Readable })[Symbol.asyncIterator]();
@@ -188,7 +188,7 @@ describe.for(Object.entries(PROGRAMS))("kubectl %s", ([, program = ""]) => {
       watching.kill();
     });
 
-    it("waits for conditions, and for objects to go", async () => {
+    it("waits for conditions, and for deletions", async () => {
       await ok(["create", "cm", "short-lived", "-n", "work"]);
       const waiting = ok(["wait", "--for=delete", "cm/short-lived", "-n", "work", "--timeout=20s"]);
       await ok(["delete", "cm", "short-lived", "-n", "work"]);
@@ -198,7 +198,7 @@ describe.for(Object.entries(PROGRAMS))("kubectl %s", ([, program = ""]) => {
       ).toContain("timed out");
     });
 
-    it("creates by the generators that send protobuf", async () => {
+    it("creates objects with the generators that send protobuf", async () => {
       await ok(["create", "configmap", "made", "-n", "work", "--from-literal=key=value"]);
       expect(await ok(["get", "cm", "made", "-n", "work", "-o", "jsonpath={.data}"])).toBe('{"key":"value"}');
       await ok(["create", "deployment", "idle", "-n", "work", "--image=pause", "--replicas=0"]);
@@ -217,7 +217,7 @@ describe.for(Object.entries(PROGRAMS))("kubectl %s", ([, program = ""]) => {
       ]);
     });
 
-    it("answers who may do what, for users, tokens and those they act for", async () => {
+    it("reviews permissions of users, tokens and impersonated users", async () => {
       expect(await ok(["auth", "can-i", "delete", "nodes"])).toBe("yes\n");
       const robot = "--as=system:serviceaccount:work:robot";
       expect(await ok(["auth", "can-i", "list", "configmaps", "-n", "work", robot])).toBe("yes\n");
@@ -234,7 +234,7 @@ describe.for(Object.entries(PROGRAMS))("kubectl %s", ([, program = ""]) => {
       expect(refused.json.message).toContain('cannot list resource "configmaps"');
     });
 
-    it("serves custom resources as soon as their definition is there", async () => {
+    it("reads custom resources as soon as their definition exists", async () => {
       await ok(["apply", "-f", "-"], CRD);
       await ok(["wait", "--for=condition=Established", "crd/widgets.example.io", "--timeout=10s"]);
       expect(await ok(["apply", "-f", "-"], WIDGET)).toContain("created");
@@ -260,7 +260,7 @@ describe.for(Object.entries(PROGRAMS))("kubectl %s", ([, program = ""]) => {
       );
     });
 
-    it("lists what it serves", async () => {
+    it("lists API resources and versions", async () => {
       const resources = await ok(["api-resources", "--no-headers"]);
       for (const it of ["pods", "services", "endpointslices", "deployments", "leases", "clusterroles"]) {
         expect(resources).toMatch(new RegExp(`^${it} `, "m"));
@@ -269,7 +269,7 @@ describe.for(Object.entries(PROGRAMS))("kubectl %s", ([, program = ""]) => {
       expect(await ok(["version"])).toContain("Server Version: v1.36.0+fairlead");
     });
 
-    it("deletes what owners leave behind, and whole namespaces", async () => {
+    it("deletes dependents of deleted owners, and whole namespaces", async () => {
       const uid = await ok(["get", "cm", "shared", "-n", "work", "-o", "jsonpath={.metadata.uid}"]);
       const owned = `apiVersion: v1\nkind: Secret\nmetadata: {name: owned, namespace: work,
         ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: shared, uid: ${uid}}]}`;

@@ -4,7 +4,7 @@ import { startTestServer } from "./support.ts";
 const PATH = "/api/v1/namespaces/default/configmaps";
 const LIMIT = 1.5 * 1024 * 1024;
 
-it("an object that patches let grow is refused at its limit, stays readable, and can be made smaller", async () => {
+it("an object that grows by patches is rejected at the size limit, stays readable, and can be reduced", async () => {
   await using test = await startTestServer();
   await test.call("POST", PATH, { body: { metadata: { name: "grown" }, data: {} } });
   const headers = { "Content-Type": "application/merge-patch+json" };

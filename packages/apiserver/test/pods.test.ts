@@ -37,7 +37,7 @@ describe("pods", () => {
     return test.call("PATCH", `${NAMESPACE}/pods/${name}/status`, { body: { status }, headers });
   }
 
-  it("wait a moment for the ServiceAccount that a new namespace is about to get", async () => {
+  it("wait briefly for the default ServiceAccount of a new namespace", async () => {
     await test.call("POST", "/api/v1/namespaces", { body: { metadata: { name: "fresh" } } });
     const inFresh = "/api/v1/namespaces/fresh";
     const pod = (name: string) => ({
@@ -61,7 +61,7 @@ describe("pods", () => {
     expect([(await created).code, (await applied).code]).toEqual([201, 201]);
   });
 
-  it("get their node by a binding, once", async () => {
+  it("get their node from a binding, once", async () => {
     await makePod("bound");
     const binding = {
       apiVersion: "v1",

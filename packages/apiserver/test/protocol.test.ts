@@ -48,7 +48,7 @@ function told(events: readonly Event[]): string[] {
 const MERGE = "application/merge-patch+json";
 
 describe("lists", () => {
-  it("come in pages of one state, whatever is written in between", async () => {
+  it("are paged consistently during concurrent writes", async () => {
     for (const name of ["a", "b", "c", "d", "e"]) await post(maps(), configMap(name));
     const first = await get(maps("?limit=2"));
     expect(first.json.items.map((it) => it.metadata.name)).toEqual(["a", "b"]);
@@ -64,13 +64,13 @@ describe("lists", () => {
     expect((await get(maps())).json.items.map((it) => it.metadata.name)).toEqual(["a", "b", "bb", "d", "e"]);
   });
 
-  it("are empty lists, never null, and can be watched from", async () => {
+  it("are empty lists, never null, and have a revision to watch from", async () => {
     const { json } = await get(maps());
     expect(json).toMatchObject({ kind: "ConfigMapList", apiVersion: "v1", items: [] });
     expect(Number(json.metadata.resourceVersion)).toBeGreaterThan(0);
   });
 
-  it("are null where they are empty and the client prefers protobuf, in which it reads no other", async () => {
+  it("are null if they are empty and the client prefers protobuf", async () => {
     const headers = { Accept: "application/vnd.kubernetes.protobuf,application/json" };
     const path = "/api/v1/namespaces/default/replicationcontrollers";
     const preferring = await test.call("GET", path, { headers });
@@ -80,7 +80,7 @@ describe("lists", () => {
     expect((await test.call("GET", path)).json).toMatchObject({ items: [] });
   });
 
-  it("leave out what a typed list says already", async () => {
+  it("omit kind and apiVersion of items in typed lists", async () => {
     await post(maps(), configMap("a"));
     const [item] = (await get(maps())).json.items;
     expect(item).not.toHaveProperty("kind");
@@ -88,7 +88,7 @@ describe("lists", () => {
     expect(Object.keys(item ?? {})[0]).toBe("metadata");
   });
 
-  it("take label and field selectors", async () => {
+  it("support label and field selectors", async () => {
     const labelled = (name: string, labels: object): object => ({
       apiVersion: "v1",
       kind: "ConfigMap",
@@ -122,7 +122,7 @@ describe("lists", () => {
     });
   });
 
-  it("hold resourceVersion and its match to the rules", async () => {
+  it("validate resourceVersion and resourceVersionMatch", async () => {
     const current = Number((await get(maps())).json.metadata.resourceVersion);
     expect((await get(maps("?resourceVersion=0"))).code).toBe(200);
     expect((await get(maps(`?resourceVersion=${current}&resourceVersionMatch=Exact`))).code).toBe(200);
@@ -134,7 +134,7 @@ describe("lists", () => {
     expect(future.json).toMatchObject({ details: { causes: [{ reason: "ResourceVersionTooLarge" }] } });
   });
 
-  it("come as Tables, and as metadata alone", async () => {
+  it("are available as Tables and as PartialObjectMetadataList", async () => {
     await post(maps(), configMap("a", { data: { x: "1", y: "2" } }));
     const table = await get(maps(), {
       Accept: "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
@@ -166,7 +166,7 @@ describe("lists", () => {
 });
 
 describe("watches", () => {
-  it("tell every change after the revision, and deletions under their own revision", async () => {
+  it("send every change after the revision, and deletions with their own revision", async () => {
     const from = (await get(maps())).json.metadata.resourceVersion;
     const made = await post(maps(), configMap("a"));
     await patch(maps("/a"), MERGE, { data: { x: "1" } });
@@ -180,7 +180,7 @@ describe("watches", () => {
     for (const { object } of events) expect(object).toMatchObject({ kind: "ConfigMap", apiVersion: "v1" });
   });
 
-  it("begin with the present state where no revision is given", async () => {
+  it("begin with the present state if no revision is given", async () => {
     await post(maps(), configMap("a"));
     expect(told(await watch(maps(), ""))).toEqual(["ADDED a"]);
     expect(told(await watch(maps(), "resourceVersion=0"))).toEqual(["ADDED a"]);
@@ -200,7 +200,7 @@ describe("watches", () => {
     expect((await get(maps("?watch=1&resourceVersionMatch=NotOlderThan"))).code).toBe(422);
   });
 
-  it("turn changes of what a selector sees into arrivals and departures", async () => {
+  it("with a selector turn changes into additions and deletions", async () => {
     const from = (await get(maps())).json.metadata.resourceVersion;
     await post(maps(), configMap("a"));
     await patch(maps("/a"), MERGE, { metadata: { labels: { on: "yes" } } });
@@ -210,7 +210,7 @@ describe("watches", () => {
     expect(told(events)).toEqual(["ADDED a", "MODIFIED a", "DELETED a"]);
   });
 
-  it("answer 200 and one ERROR of code 410 where the revision is gone", async () => {
+  it("answer 200 and one ERROR of code 410 if the revision has expired", async () => {
     const from = Number((await get(maps())).json.metadata.resourceVersion);
     await post(maps(), configMap("a"));
     test.server.registry.store.table("configmaps").log.compact(test.server.registry.store.revision);
@@ -222,7 +222,7 @@ describe("watches", () => {
     });
   });
 
-  it("come as Tables of one row, with columns in the first", async () => {
+  it("are available as Tables of one row, with columns in the first", async () => {
     const accept = { Accept: "application/json;as=Table;v=v1;g=meta.k8s.io" };
     await post(maps(), configMap("a"));
     await post(maps(), configMap("b"));
@@ -239,7 +239,7 @@ describe("watches", () => {
 });
 
 describe("writes", () => {
-  it("set what only the server sets, and name what is to be named", async () => {
+  it("set the server's fields, and complete generateName", async () => {
     const asked = { name: "a", uid: "mine", creationTimestamp: "2000-01-01T00:00:00Z", generation: 7 };
     const { code, json } = await post(maps(), { ...configMap("a"), metadata: asked });
     expect(code).toBe(201);
@@ -252,7 +252,7 @@ describe("writes", () => {
     expect((await post(maps(), configMap("a"))).json).toMatchObject({ code: 409, reason: "AlreadyExists" });
   });
 
-  it("refuse what was changed in between, and write nothing where nothing changes", async () => {
+  it("reject an outdated resourceVersion, and write nothing if nothing changes", async () => {
     const { json } = await post(maps(), configMap("a", { data: { x: "1" } }));
     const same = await test.call("PUT", maps("/a"), { body: json });
     expect(same.json.metadata.resourceVersion).toBe(json.metadata.resourceVersion);
@@ -276,7 +276,7 @@ describe("writes", () => {
     expect((await patch(maps("/a"), MERGE, stalePatch)).code).toBe(409);
   });
 
-  it("ask for a resourceVersion where a kind insists on it", async () => {
+  it("require a resourceVersion for kinds without unconditional updates", async () => {
     const leases = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
     const lease = {
       apiVersion: "coordination.k8s.io/v1",
@@ -295,7 +295,7 @@ describe("writes", () => {
     });
   });
 
-  it("do everything but store in a dry run", async () => {
+  it("do everything except storing in a dry run", async () => {
     const before = test.server.registry.store.revision;
     const { code, json } = await post(maps("?dryRun=All"), configMap("a"));
     expect(code).toBe(201);
@@ -305,7 +305,7 @@ describe("writes", () => {
     expect(test.server.registry.store.revision).toBe(before);
   });
 
-  it("count generations of the spec alone, and keep status to its own door", async () => {
+  it("increment the generation only for the spec, and change the status only through /status", async () => {
     const path = `/apis/apps/v1/namespaces/${namespace}/deployments`;
     const template = { metadata: { labels: { a: "b" } }, spec: { containers: [{ name: "c", image: "i" }] } };
     const spec = { selector: { matchLabels: { a: "b" } }, template };
@@ -342,7 +342,7 @@ describe("writes", () => {
     expect(rescaled.json).toMatchObject({ kind: "Scale", spec: { replicas: 5 } });
   });
 
-  it("patch by all four ways", async () => {
+  it("support all four patch types", async () => {
     await post(maps(), configMap("a", { data: { x: "1" } }));
     const json = await patch(maps("/a"), "application/json-patch+json", [
       { op: "add", path: "/data/y", value: "2" },
@@ -366,7 +366,7 @@ describe("writes", () => {
 });
 
 describe("deletions", () => {
-  it("answer what is gone, and hold to preconditions", async () => {
+  it("return the deleted object, and check preconditions", async () => {
     const { json } = await post(maps(), configMap("a"));
     const wrong = await test.call("DELETE", maps("/a"), { body: { preconditions: { uid: "other" } } });
     expect(wrong.json).toMatchObject({ code: 409, reason: "Conflict" });
@@ -395,7 +395,7 @@ describe("deletions", () => {
     expect((await get(maps("/a"))).code).toBe(404);
   });
 
-  it("take the dependents along: in the background, before the owner, or not at all", async () => {
+  it("delete dependents in the background, before the owner, or not at all", async () => {
     const owned = (name: string, uid: string, owner: string): object => ({
       ...configMap(name),
       metadata: {
@@ -423,7 +423,7 @@ describe("deletions", () => {
     }
   });
 
-  it("keep an owner in the foreground until its dependents are gone", async () => {
+  it("keep an owner with foreground propagation until its dependents are deleted", async () => {
     const { uid } = (await post(maps(), configMap("owner"))).json.metadata;
     const reference = { apiVersion: "v1", kind: "ConfigMap", name: "owner", uid, blockOwnerDeletion: true };
     const held = { name: "held", ownerReferences: [reference], finalizers: ["example.io/hold"] };
@@ -452,7 +452,7 @@ describe("deletions", () => {
     expect((await get(maps())).json.items.map((it) => it.metadata.name)).toEqual(["b"]);
   });
 
-  it("of a namespace wait for what holds its content, and say so", async () => {
+  it("of a namespace wait for finalizers of its content, and report them in conditions", async () => {
     await post(maps(), { ...configMap("held"), metadata: { name: "held", finalizers: ["example.io/hold"] } });
     await post(maps(), configMap("free"));
     const { json } = await test.call("DELETE", `/api/v1/namespaces/${namespace}`);
@@ -475,7 +475,7 @@ describe("deletions", () => {
 });
 
 describe("the rest of the surface", () => {
-  it("describes itself to old and new clients alike, and says when nothing changed", async () => {
+  it("serves both forms of discovery, and answers 304 if nothing changed", async () => {
     const accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
     const aggregated = await get("/apis", { Accept: accept });
     expect(aggregated.headers["content-type"]).toBe(
@@ -494,7 +494,7 @@ describe("the rest of the surface", () => {
     expect(resources.find((it) => it.name === "pods/exec")?.verbs).toEqual(["create", "get"]);
   });
 
-  it("serves OpenAPI under a hash that stands for the content", async () => {
+  it("serves OpenAPI under a hash of the content", async () => {
     const index = (await get("/openapi/v3")).json["paths"] as Record<string, { serverRelativeURL: string }>;
     const url = index["apis/apps/v1"]?.serverRelativeURL ?? "";
     const document = await get(url);
@@ -542,7 +542,7 @@ describe("the rest of the surface", () => {
     });
   });
 
-  it("carries warnings in headers", async () => {
+  it("sends warnings in headers", async () => {
     const { headers, json } = await post(maps(), { ...configMap("a"), nonsense: 1 });
     expect(headers["warning"]).toContain('unknown field \\"nonsense\\"');
     expect(json).not.toHaveProperty("nonsense");

@@ -21,7 +21,7 @@ function get(path: string): Promise<Answer> {
   return test.call("GET", path);
 }
 
-describe("bad input is refused with a Status, and nothing is stored", () => {
+describe("invalid input is rejected with a Status, and nothing is stored", () => {
   const cases: readonly [string, () => Promise<Answer>, object][] = [
     ["malformed JSON", () => post(maps(), "{"), { code: 400, reason: "BadRequest" }],
     ["an array", () => post(maps(), []), { code: 400, reason: "BadRequest" }],

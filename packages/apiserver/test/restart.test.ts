@@ -24,7 +24,7 @@ describe("a restarted server", () => {
   });
   afterEach(() => rm(dir, { recursive: true, force: true }));
 
-  it("has a certificate for the address of its Service, by which pods reach it, also when that is another", async () => {
+  it("has a certificate for the address of its Service, also after the address changed", async () => {
     for (const [range, address] of [
       ["10.96.0.0/16", "10.96.0.1"],
       ["10.50.0.0/24", "10.50.0.1"],
@@ -77,7 +77,7 @@ describe("a restarted server", () => {
     ]);
   });
 
-  it("remembers which addresses Services hold, and which custom resources there are", async () => {
+  it("restores the addresses of Services, and custom resources", async () => {
     const service = {
       apiVersion: "v1",
       kind: "Service",
@@ -116,7 +116,7 @@ describe("a restarted server", () => {
     expect(service.json.spec["ports"]).toMatchObject([{ port: 443, targetPort: third.server.port }]);
   });
 
-  it("keeps all that it writes to its owner, and warns of a folder that others may look into", async () => {
+  it("writes files that only their owner can read, and warns about a folder that others can read", async () => {
     await chmod(dir, 0o755);
     const warnings: string[] = [];
     const log = { ...silentLogger, warn: (message: string) => void warnings.push(message) };
@@ -130,7 +130,7 @@ describe("a restarted server", () => {
     for (const name of names) expect([name, (await stat(name)).mode & 0o777]).toEqual([name, 0o600]);
   });
 
-  it("refuses a folder that another server uses", async () => {
+  it("rejects a folder that another server uses", async () => {
     await using _first = await startTestServer({ dataDir: dir, journal: "sqlite" });
     await expect(startApiServer({ dataDir: dir })).rejects.toMatchObject({ code: "OPTION_INVALID" });
   });

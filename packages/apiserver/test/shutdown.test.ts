@@ -61,7 +61,7 @@ describe("a server that stops", () => {
     await expect(test.call("GET", "/livez")).rejects.toThrow(/ECONNREFUSED|socket hang up|ECONNRESET/);
   });
 
-  it("answers what is under way", async () => {
+  it("answers requests in flight", async () => {
     const received = Promise.withResolvers<void>();
     const audit = { write: (line: string) => (line.includes('"create"') ? received.resolve() : undefined) };
     await using test = await startTestServer({ audit });
@@ -74,7 +74,7 @@ describe("a server that stops", () => {
     await closed;
   });
 
-  it("ends watches as if their time were over, without an error", async () => {
+  it("ends watches without an error, as after their timeout", async () => {
     await using test = await startTestServer();
     const watch = begin(
       test.server,
@@ -101,7 +101,7 @@ describe("a server that stops", () => {
 });
 
 describe("a server does not start", () => {
-  it("on a folder that another one uses, and leaves everything there as it was", async () => {
+  it("on a folder that another one uses, and does not change it", async () => {
     const dataDir = await mkdtemp(join(tmpdir(), "apiserver-"));
     try {
       for (const journal of ["sqlite", "none"] as const) {
@@ -115,7 +115,7 @@ describe("a server does not start", () => {
     }
   });
 
-  it("where another program listens, or where the machine has no such address", async () => {
+  it("on a port that is in use, or an address that the machine does not have", async () => {
     await using test = await startTestServer();
     const { port } = test.server;
     await expect(startTestServer({ port })).rejects.toThrow(

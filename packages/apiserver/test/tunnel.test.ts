@@ -158,7 +158,7 @@ async function readAll(socket: Duplex): Promise<string> {
 }
 
 describe("streams to a pod", () => {
-  it("reach the kubelet of its node as the API server, with the kubelet's own words for the request", async () => {
+  it("reach the kubelet of its node as the API server, in the format of the kubelet's API", async () => {
     const { code, socket } = await upgrade(
       `${PODS}/one/exec?command=sh&command=-c&command=echo%20a%26b&stdin=true&stdout=true&tty=false`,
     );
@@ -176,7 +176,7 @@ describe("streams to a pod", () => {
     expect(asked[0]?.headers).not.toHaveProperty("authorization");
   });
 
-  it("are attach and port-forward too, by either protocol", async () => {
+  it("support attach and port-forward too, with either protocol", async () => {
     const websocket = { Upgrade: "websocket", "Sec-WebSocket-Key": "x", "Sec-WebSocket-Version": "13" };
     const attached = await upgrade(`${PODS}/one/attach?stdout=1`, "GET", websocket);
     attached.socket?.destroy();
@@ -188,7 +188,7 @@ describe("streams to a pod", () => {
     ]);
   });
 
-  it("end on the other side when one side goes", async () => {
+  it("end on both sides when one side disconnects", async () => {
     for (const first of ["client", "kubelet"] as const) {
       const client = (await upgrade(`${PODS}/one/exec?command=x`)).socket;
       const [gone, left] = first === "client" ? [client, upgraded.at(-1)] : [upgraded.at(-1), client];
@@ -201,7 +201,7 @@ describe("streams to a pod", () => {
     }
   });
 
-  it("are refused with a Status: no container chosen, no node yet, no such pod, no upgrade, a kubelet that says no", async () => {
+  it("are rejected with a Status: no container chosen, no node yet, no such pod, no upgrade, rejected by the kubelet", async () => {
     const refusal = async (path: string): Promise<unknown> => JSON.parse((await upgrade(path)).text);
     expect(await refusal(`${PODS}/two/exec?command=x`)).toMatchObject({
       code: 400,
@@ -231,7 +231,7 @@ describe("streams to a pod", () => {
 describe("logs", () => {
   const log = (path: string): Promise<Answer> => test.call("GET", PODS + path);
 
-  it("come as text, with what was asked of them", async () => {
+  it("are plain text, and pass on the options of the request", async () => {
     const { code, text, headers } = await log(
       "/one/log?tailLines=2&timestamps=true&follow=false&insecureSkipTLSVerifyBackend=true",
     );
@@ -240,7 +240,7 @@ describe("logs", () => {
     expect(asked[0]?.url).toBe("/containerLogs/default/one/main?follow=false&timestamps=true&tailLines=2");
   });
 
-  it("are refused with a Status where the kubelet refuses", async () => {
+  it("are rejected with a Status if the kubelet rejects the request", async () => {
     expect((await log("/two/log?container=side")).json).toMatchObject({
       kind: "Status",
       code: 404,
@@ -248,7 +248,7 @@ describe("logs", () => {
     });
   });
 
-  it("go to kubelets alone whose certificate is of the authority that was given", async () => {
+  it("are only requested from kubelets with a certificate of the configured authority", async () => {
     const ask = async (kubeletCa: string): Promise<Answer> => {
       await using strict = await startTestServer({ kubeletCa });
       const { port } = kubelet.address() as AddressInfo;

@@ -224,7 +224,7 @@ function told(events: readonly Received[]): string[] {
 }
 
 describe("watching", () => {
-  it("tells every watcher each change once, in order, wherever it starts and however slowly it reads", async () => {
+  it("sends every watcher each change once, in order, for any start revision and reading speed", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
         const world = new World();
@@ -250,7 +250,7 @@ describe("watching", () => {
     );
   });
 
-  it("never lets a bookmark run ahead of the events", async () => {
+  it("never sends a bookmark ahead of the events", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
         const world = new World();
@@ -287,7 +287,7 @@ describe("watching", () => {
     );
   });
 
-  it("cuts off a watcher that the log has left behind", async () => {
+  it("ends a watcher that has fallen behind the log", async () => {
     const world = new World({ minEvents: 4, minAgeMs: 0, maxEvents: 4, maxBytes: 1_000_000 });
     await world.run([
       { do: "watch", back: 0, room: 1, spec: { namespace: undefined, name: undefined, onlyRed: false } },

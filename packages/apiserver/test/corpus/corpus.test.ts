@@ -48,13 +48,13 @@ async function findings(scenario: Scenario, recording: Recording): Promise<reado
 }
 
 describe("the corpus", () => {
-  it("has no two scenarios of one name, and no recording without a scenario", async () => {
+  it("has unique names of scenarios, and no recording without a scenario", async () => {
     const paths = scenarios.map(recordingPath);
     expect(paths.filter((it, index) => paths.indexOf(it) !== index)).toEqual([]);
     expect(await strayRecordings(scenarios)).toEqual([]);
   });
 
-  it("explains what it accepts", async () => {
+  it("explains accepted differences in docs/reference/differences.md", async () => {
     const text = await readFile(
       join(import.meta.dirname, "../../../../docs/reference/differences.md"),
       "utf8",
@@ -63,7 +63,7 @@ describe("the corpus", () => {
     expect(ACCEPTED.filter(({ reason }) => !headings.has(`## ${reason}`))).toEqual([]);
   });
 
-  it("accepts differences of scenarios that exist only", () => {
+  it("accepts differences only of existing scenarios", () => {
     const known = new Set(scenarios.map((it) => `${it.area}/${it.title}`));
     const named = ACCEPTED.flatMap((it) => Object.keys(it.differences));
     expect(named.filter((it) => !known.has(it))).toEqual([]);

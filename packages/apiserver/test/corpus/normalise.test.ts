@@ -6,8 +6,8 @@ import { Tokens } from "./tokens.ts";
 const DAY_MS = 24 * 60 * 60_000;
 const DATE = "2026-01-01T00:00:00Z";
 
-describe("what the corpus compares", () => {
-  it("has no age of a fixed date, on whatever day it is compared", () => {
+describe("the normal form of a recorded answer", () => {
+  it("has no age of a fixed date, regardless of the present day", () => {
     for (let days = 2; days < 20 * 365; days++)
       for (const hours of [0, 1, 23]) {
         const age = humanDuration(days * DAY_MS + hours * 60 * 60_000);
@@ -21,7 +21,7 @@ describe("what the corpus compares", () => {
     });
   });
 
-  it("tells addresses and ids apart of which one begins with the other", () => {
+  it("distinguishes addresses and ids that are prefixes of each other", () => {
     const tokens = new Tokens([]);
     expect(normalise(["10.0.7.5", "10.0.7.56", "in use: 10.0.7.56", "fd00::1", "fd00::12"], tokens)).toEqual([
       "<ip 1>",
@@ -32,7 +32,7 @@ describe("what the corpus compares", () => {
     ]);
   });
 
-  it("keeps a time that the scenario sent, also on that day and with another fraction", () => {
+  it("keeps a time that the scenario sent, also on the same day and with another fraction", () => {
     const tokens = new Tokens([], () => Date.parse(DATE) + DAY_MS / 2);
     tokens.noteSent("at 2026-01-01T00:00:00.000000Z");
     expect(normalise({ at: DATE, made: "2026-01-01T12:00:00Z" }, tokens)).toEqual({

@@ -53,7 +53,7 @@ function answered(connection: Connection): ReturnType<typeof sendRequest> {
 }
 
 describe("a request", () => {
-  it("is answered by the first code that is not a notice, and its text is whole though it comes in parts", async () => {
+  it("is answered by the first status other than 1xx, and its text is complete although it arrives in parts", async () => {
     const connection = new Connection();
     const sent = sendRequest(connection.pool, REQUEST, forever);
     connection.begin();
@@ -67,7 +67,7 @@ describe("a request", () => {
     expect([statusCode, headers["x-of"], await body.text()]).toEqual([201, "server", "é"]);
   });
 
-  it("ends at once with its signal while it waits for a connection, and is not sent when it gets one", async () => {
+  it("ends immediately on abort while it waits for a connection, and is not sent later", async () => {
     const connection = new Connection();
     const stop = new AbortController();
     const sent = sendRequest(connection.pool, REQUEST, stop.signal);
@@ -77,7 +77,7 @@ describe("a request", () => {
     expect(connection.aborted).toBe(true);
   });
 
-  it("fails where the connection breaks within the body, for a reader that waits and for one that comes later", async () => {
+  it("fails if the connection breaks within the body, for current and later readers", async () => {
     for (const isLate of [false, true]) {
       const connection = new Connection();
       const { body } = await answered(connection);
@@ -90,7 +90,7 @@ describe("a request", () => {
 });
 
 describe("a streamed answer", () => {
-  it("holds its sender back while its reader is slow, and loses nothing", async () => {
+  it("applies backpressure while its reader is slow, and loses nothing", async () => {
     const connection = new Connection();
     const { body } = await answered(connection);
     const chunks = body[Symbol.asyncIterator]();
@@ -105,7 +105,7 @@ describe("a streamed answer", () => {
     expect((await chunks.next()).done).toBe(true);
   });
 
-  it("is broken off when its reader leaves", async () => {
+  it("is aborted when its reader stops", async () => {
     const connection = new Connection();
     const { body } = await answered(connection);
     connection.give(CHUNK);

@@ -17,7 +17,7 @@ async function fill(limiter: FairLimiter): Promise<Permit[]> {
   return given.map((it) => it.permit);
 }
 
-describe("the bound on requests under way", () => {
+describe("the limit of requests in flight", () => {
   it("B1: doubles with each full round until the server refuses, and no further than there are connections", async () => {
     const limiter = new FairLimiter();
     const limits: number[] = [];
@@ -39,7 +39,7 @@ describe("the bound on requests under way", () => {
     expect(limiter.state).toEqual({ limit: 64, inFlight: 0, queued: 0 });
   });
 
-  it("stays where it is while there is less to do", async () => {
+  it("does not change while fewer requests are in flight", async () => {
     const limiter = new FairLimiter();
     const before = limiter.state.limit;
     for (let turn = 0; turn < 1000; turn++) (await limiter.acquire("a", undefined)).release("done");
@@ -55,7 +55,7 @@ describe("the bound on requests under way", () => {
     expect(limiter.state.limit).toBe(1);
   });
 
-  it("serves flows in turn, so that one with much to do does not keep the others waiting", async () => {
+  it("serves flows in turn, so that a busy flow does not delay the others", async () => {
     const limiter = new FairLimiter();
     const [first, ...others] = await fill(limiter);
     const given: { flow: string; permit: Permit }[] = [];

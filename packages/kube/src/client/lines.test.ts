@@ -26,11 +26,11 @@ it("gives the same lines however the bytes are cut, characters included", async 
   );
 });
 
-it("drops a line that was cut off before its end", async () => {
+it("drops an incomplete last line", async () => {
   expect(await linesOf([Buffer.from('{"a":1}\n{"b"')])).toEqual(['{"a":1}']);
 });
 
-it("refuses a line without end", async () => {
+it("rejects a line without end", async () => {
   await expect(linesOf([Buffer.alloc(600, 97), Buffer.alloc(600, 97)])).rejects.toThrow(
     "longer than 1000 bytes",
   );

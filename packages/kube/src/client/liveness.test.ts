@@ -27,7 +27,7 @@ it("ends a stream on silence, not on length", async () => {
   expect(guard.signal.aborted).toBe(true);
 });
 
-it("has no timer left once it is disposed, and none at all without a limit", () => {
+it("has no timer after dispose, or without a limit", () => {
   const clock = new FakeClock();
   livenessGuard(clock, 1000, forever)[Symbol.dispose]();
   const guard = livenessGuard(clock, undefined, forever);

@@ -45,7 +45,7 @@ function answer(): void {
 }
 
 describe("after a silence, an answer to what was sent since", () => {
-  it("ends streams on which nothing came since, and calls that were sent before", async () => {
+  it("ends streams without data since, and calls that were sent before", async () => {
     const watch = stream();
     const call = begin();
     await clock.advance(1000);
@@ -56,7 +56,7 @@ describe("after a silence, an answer to what was sent since", () => {
     expect([watch, call, during].map((it) => it.isLost)).toEqual([true, true, true]);
   });
 
-  it("leaves streams on which something came", async () => {
+  it("keeps streams that received data", async () => {
     const watch = stream();
     await clock.advance(1000);
     reach.noteFailure(TIMEOUT);
@@ -67,7 +67,7 @@ describe("after a silence, an answer to what was sent since", () => {
     expect(watch.isLost).toBe(false);
   });
 
-  it("leaves what ended by itself, or was given up", async () => {
+  it("ignores calls that ended or were aborted", async () => {
     const stop = new AbortController();
     const givenUp = reach.begin(stop.signal, undefined);
     const ended = begin();
@@ -114,7 +114,7 @@ describe("open connections", () => {
 });
 
 describe("a call without any outage", () => {
-  it("is lost when another that was sent long after it is answered, and a watch is not", async () => {
+  it("is lost if a much later call is answered, unlike a watch", async () => {
     const watch = stream();
     const call = begin();
     await clock.advance(39_000);
@@ -126,7 +126,7 @@ describe("a call without any outage", () => {
   });
 });
 
-it("tells those who wait once for each outage, until they do not wait any more", () => {
+it("notifies waiters once per outage, until they stop waiting", () => {
   let calls = 0;
   const subscription = reach.onReachable(() => calls++);
   answer();
@@ -143,7 +143,7 @@ it("tells those who wait once for each outage, until they do not wait any more",
 });
 
 describe("an unreachable server for which callers wait", () => {
-  it("is asked twice a second, for all who wait, until it answers", async () => {
+  it("is probed twice a second for all waiters, until it answers", async () => {
     using _one = reach.onReachable(() => {});
     using _other = reach.onReachable(() => {});
     reach.noteFailure(REFUSED);
@@ -158,7 +158,7 @@ describe("an unreachable server for which callers wait", () => {
     expect(probes.at(-1)?.atMs).toBe(12_200);
   });
 
-  it("is asked again only when it was silent for five seconds, and told that it is taken for dead", async () => {
+  it("is probed again only after five seconds of silence, and the first probe is aborted", async () => {
     onProbe = (signal) => new Promise((resolve) => signal.addEventListener("abort", () => resolve()));
     using _waits = reach.onReachable(() => {});
     reach.noteFailure(REFUSED);

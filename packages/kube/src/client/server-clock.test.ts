@@ -7,8 +7,8 @@ import { ServerClock } from "./server-clock.ts";
 /** As servers write it: whole seconds. */
 const dateOf = (ms: number): string => new Date(Math.floor(ms / 1000) * 1000).toUTCString();
 
-describe("a server's clock", () => {
-  it("is unknown before the first answer, and no header of another kind counts", () => {
+describe("the clock of a server", () => {
+  it("is unknown before the first answer, and ignores other headers", () => {
     const clock = new ServerClock(new FakeClock());
     expect(clock.time).toBeUndefined();
     clock.observe("", 0, 1);
@@ -34,7 +34,7 @@ describe("a server's clock", () => {
     expect(errorMs).toBeLessThan(15);
   });
 
-  it("is found again after it was set", async () => {
+  it("is estimated again after it was set", async () => {
     const time = new FakeClock();
     const clock = new ServerClock(time);
     clock.observe(dateOf(time.now()), time.monotonic(), time.monotonic());
@@ -43,7 +43,7 @@ describe("a server's clock", () => {
     expect(Math.abs((clock.time?.nowMs ?? 0) - time.now() - 3_600_000)).toBeLessThanOrEqual(1000);
   });
 
-  it("is never further off than it says, whatever the round trips are", () => {
+  it("has an error within the reported bound, whatever the round trips are", () => {
     const trip = record({
       out: integer({ min: 0, max: 400 }),
       back: integer({ min: 0, max: 400 }),

@@ -53,7 +53,7 @@ const note = async (key: ObjectKey): Promise<void> => {
 };
 
 describe("a controller", () => {
-  it("tells an operator once that its passes find no API server, however many fail and how often", async () => {
+  it("logs an unreachable API server once, however many reconciles fail", async () => {
     client.seed(CONFIG_MAPS, ...["one", "two", "three"].map((it) => configMap(it)));
     const lines: string[] = [];
     const tell = (level: string) => (message: string) => void lines.push(`${level} ${message}`);
@@ -78,7 +78,7 @@ describe("a controller", () => {
     expect(lines).toEqual(["info no reconcile waits for an API server any more"]);
   });
 
-  it("passes over every object that is there, and over each that changes", async () => {
+  it("reconciles every existing object, and each that changes", async () => {
     client.seed(CONFIG_MAPS, configMap("one"), configMap("two"));
     await started(note);
     expect(passes.splice(0)).toEqual(["work/one", "work/two"]);
@@ -87,7 +87,7 @@ describe("a controller", () => {
     expect(passes).toEqual(["work/one"]);
   });
 
-  it("makes no pass before all its informers have their first state", async () => {
+  it("does not reconcile before all its informers have synced", async () => {
     client.seed(CONFIG_MAPS, configMap("one"));
     client.stop();
     const deps = { clock, rng: seededRng(1), log: silentLogger, metrics };
@@ -105,7 +105,7 @@ describe("a controller", () => {
     expect(passes).toEqual(["work/one"]);
   });
 
-  it("tries again with growing delays after an error, and from the start after a success", async () => {
+  it("retries with growing delays after an error, and resets the delay after a success", async () => {
     let failures = 3;
     const at: number[] = [];
     const { controller } = await started(async () => {
@@ -122,7 +122,7 @@ describe("a controller", () => {
     expect((at[5] ?? 0) - (at[4] ?? 0)).toBe(5);
   });
 
-  it("tries again within seconds of the return of a server that was away, however long it was", async () => {
+  it("retries within seconds once an unreachable server returns, however long the outage was", async () => {
     let isAway = true;
     let passedAt = 0;
     const { controller } = await started(async () => {
@@ -139,7 +139,7 @@ describe("a controller", () => {
     expect(passedAt).toBeGreaterThan(0);
   });
 
-  it("runs again after the time that a pass asked for, unless a later pass asked for none", async () => {
+  it("runs again after requeueAfterMs, unless a later reconcile does not request it", async () => {
     const results: ReconcileResult[] = [{ requeueAfterMs: 5000 }, { requeueAfterMs: 5000 }, {}];
     const { controller } = await started(async (key) => {
       await note(key);
@@ -153,7 +153,7 @@ describe("a controller", () => {
     expect(passes).toHaveLength(3);
   });
 
-  it("never works on one key twice at a time, and on as many keys as it may", async () => {
+  it("never reconciles one key twice at a time, and at most the configured number of keys", async () => {
     const running = new Map<ObjectKey, () => void>();
     const { controller } = await started(
       (key) => {
@@ -177,7 +177,7 @@ describe("a controller", () => {
     expect([...running.keys()]).toEqual(["work/two", "work/three"]);
   });
 
-  it("is idle when nothing is due, worked on or waiting for a retry", async () => {
+  it("is idle if no key is due, in work or waiting for a retry", async () => {
     let fails = true;
     const { controller } = await started(async () => {
       await Promise.resolve();
@@ -194,7 +194,7 @@ describe("a controller", () => {
     expect(isIdle).toBe(true);
   });
 
-  it("ends the signal of a pass that runs when it is disposed, and makes no other", async () => {
+  it("on dispose aborts the running reconcile, and starts no other", async () => {
     const { controller } = await started(
       (key, signal) =>
         new Promise((_, reject) => {
@@ -210,7 +210,7 @@ describe("a controller", () => {
     expect(passes).toEqual(["work/one"]);
   });
 
-  it("hears what comes in while thousands of passes that wait for nothing follow each other", async () => {
+  it("reads input during thousands of consecutive reconciles without waits", async () => {
     const keys = Array.from({ length: 2000 }, (_, at) => objectKey("work", `key-${at}`));
     const fakeNow = clock.monotonic.bind(clock);
     let spentMs = 0;
@@ -228,7 +228,7 @@ describe("a controller", () => {
     expect(passes).toHaveLength(keys.length);
   });
 
-  it("counts passes under controller-runtime's names", async () => {
+  it("counts reconciles under controller-runtime's metric names", async () => {
     let fails = true;
     const { controller } = await started(async () => {
       await Promise.resolve();

@@ -90,7 +90,7 @@ describe("installing CustomResourceDefinitions", () => {
     await second;
   });
 
-  it("names those that are not served in time", async () => {
+  it("reports the definitions that are not served in time", async () => {
     const { clock, install, serve } = setUp();
     const outcome = install(crd("things"), crd("others")).then(
       () => undefined,

@@ -90,7 +90,7 @@ describe("leader election", () => {
     await one.running;
   });
 
-  it("ends where every renewal is swallowed, before anyone else may lead", async () => {
+  it("ends if every renewal is lost, before another candidate may lead", async () => {
     const slow = new SlowClient(clock);
     const one = candidate("one", slow);
     await clock.advance(0);
@@ -99,7 +99,7 @@ describe("leader election", () => {
     expect(one.state.leads).toBe(false);
   });
 
-  it("takes a lease that is not there, with times of six digits, and renews it", async () => {
+  it("creates a missing lease, with times of six digits, and renews it", async () => {
     const one = candidate("one");
     await clock.advance(0);
     expect(one.state.leads).toBe(true);
@@ -116,7 +116,7 @@ describe("leader election", () => {
     expect(lease()?.acquireTime).toBe("2026-01-01T00:00:00.000000Z");
   });
 
-  it("writes the annotations of its options on the lease, and keeps those of others", async () => {
+  it("sets its annotations on the lease, and keeps those of others", async () => {
     const metadata = { namespace: "fleet-system", name: "hub", annotations: { theirs: "kept" } };
     await client.create(LEASES, { metadata, spec: { holderIdentity: "" } });
     candidate("one");
@@ -140,7 +140,7 @@ describe("leader election", () => {
     expect(lease()?.leaseTransitions).toBe(1);
   });
 
-  it("takes over from a leader that fell silent once the lease has run out, not before", async () => {
+  it("takes over from a silent leader once the lease has expired, not before", async () => {
     const spec = {
       holderIdentity: "dead",
       leaseDurationSeconds: 15,
@@ -154,7 +154,7 @@ describe("leader election", () => {
     expect(two.state.leads).toBe(true);
   });
 
-  it("ends the leader when it could not renew for 10 s, before another may take over", async () => {
+  it("stops the leader if it could not renew for 10 s, before another may take over", async () => {
     const one = candidate("one");
     await clock.advance(0);
     client.stop();
@@ -164,7 +164,7 @@ describe("leader election", () => {
     expect(one.state).toEqual({ leads: false, ended: "the lease fleet-system/hub was lost" });
   });
 
-  it("ends the leader when someone else holds the lease", async () => {
+  it("stops the leader if another holder has the lease", async () => {
     const one = candidate("one");
     await clock.advance(0);
     const key = objectKey("fleet-system", "hub");
@@ -174,7 +174,7 @@ describe("leader election", () => {
     expect(lease()?.holderIdentity).toBe("thief");
   });
 
-  it("takes a lease again that was deleted under its hands", async () => {
+  it("recreates a lease that was deleted while it leads", async () => {
     const one = candidate("one");
     await clock.advance(0);
     await client.delete(LEASES, objectKey("fleet-system", "hub"));
@@ -183,7 +183,7 @@ describe("leader election", () => {
     expect(lease()?.holderIdentity).toBe("one");
   });
 
-  it("leaves no lease behind when it is stopped before it led", async () => {
+  it("leaves no lease behind if it is stopped before it leads", async () => {
     const one = candidate("one");
     await clock.advance(0);
     const two = candidate("two");
@@ -194,7 +194,7 @@ describe("leader election", () => {
     expect(one.state.leads).toBe(true);
   });
 
-  it("is the same between candidates whose clocks are days apart: each goes by what it saw itself", async () => {
+  it("does not depend on clocks: each candidate counts from its own observations", async () => {
     const dayMs = 86_400_000;
     const one = candidate("one", client, { offsetMs: -dayMs });
     await clock.advance(0);
@@ -230,7 +230,7 @@ describe("leader election", () => {
     expect(stranger.state.leads).toBe(false);
   });
 
-  it("tells by a metric who leads", async () => {
+  it("reports the leader in a metric", async () => {
     const metrics = createMetrics();
     const stop = new AbortController();
     const deps = { clock, rng: seededRng(7), log: silentLogger, metrics };
@@ -247,7 +247,7 @@ describe("leader election", () => {
     expect(await metrics.render()).toContain('leader_election_master_status{name="hub"} 0');
   });
 
-  it("of several leases takes over all of them from one that fell silent, in the time of one", async () => {
+  it("takes over several leases from a silent leader in the time of one", async () => {
     const names = ["a", "b", "c", "d"];
     const spec = {
       holderIdentity: "dead",

@@ -62,7 +62,7 @@ describe("an event", () => {
     });
   });
 
-  it("that happens again raises the count of the first", async () => {
+  it("that recurs raises the count of the first", async () => {
     recorder.record(CONFIG_MAPS, object, conflict);
     recorder.record(CONFIG_MAPS, object, conflict);
     await clock.advance(60_000);
@@ -85,7 +85,7 @@ describe("an event", () => {
     expect(client.objects(EVENTS)).toHaveLength(1);
   });
 
-  it("is dropped when one object has too many, and comes again five minutes later", async () => {
+  it("is dropped if one object has too many events, and is written again five minutes later", async () => {
     for (let count = 0; count < 40; count++) recorder.record(CONFIG_MAPS, object, conflict);
     await recorder.flushed();
     expect(client.objects(EVENTS)[0]?.count).toBe(25);
@@ -95,7 +95,7 @@ describe("an event", () => {
     expect(client.objects(EVENTS)[0]?.count).toBe(26);
   });
 
-  it("that cannot be written fails nothing", async () => {
+  it("that cannot be written does not cause a failure", async () => {
     client.stop();
     recorder.record(CONFIG_MAPS, object, conflict);
     await expect(recorder.flushed()).resolves.toBeUndefined();

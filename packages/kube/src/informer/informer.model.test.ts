@@ -98,7 +98,7 @@ const commands = [
 ];
 
 describe("an informer under any interleaving of writes, broken watches, outages and compactions", () => {
-  it("ends up equal to the server, and never tells a history that did not happen", async () => {
+  it("converges to the state of the server, and never reports a change that did not happen", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.commands(commands, { maxCommands: 50, size: "max" }),

@@ -41,7 +41,7 @@ async function started(options: InformerOptions<ConfigMap> = {}) {
 }
 
 describe("an informer", () => {
-  it("holds what was there before it started, and says so when it does", async () => {
+  it("contains the objects from before its start, and reports when it has synced", async () => {
     client.seed(CONFIG_MAPS, configMap("one", { v: "1" }), configMap("two", { v: "2" }));
     const { informer, names, told } = await started();
     expect(informer.hasSynced).toBe(true);
@@ -49,7 +49,7 @@ describe("an informer", () => {
     expect(told()).toEqual(["->1", "->2"]);
   });
 
-  it("tells each change with the object before and after it", async () => {
+  it("reports each change with the object before and after it", async () => {
     const { told } = await started();
     await client.create(CONFIG_MAPS, configMap("one", { v: "1" }));
     await client.mergePatch(CONFIG_MAPS, key, { data: { v: "2" } });
@@ -82,7 +82,7 @@ describe("an informer", () => {
     expect(informer.watchingSinceMs).toBeGreaterThan(clock.monotonic() - 60_000);
   });
 
-  it("lists again when the past is gone, and tells only the difference", async () => {
+  it("lists again after compaction, and reports only the difference", async () => {
     client.seed(CONFIG_MAPS, configMap("one", { v: "1" }), configMap("two", { v: "2" }));
     const { told } = await started();
     told();
@@ -127,7 +127,7 @@ describe("an informer", () => {
     expect([names(), told()]).toEqual([[], ["2>-"]]);
   });
 
-  it("keeps for a while what a new list does not have any more, too, but nothing that was being deleted", async () => {
+  it("keeps objects that a new list lacks for a while too, except those that were terminating", async () => {
     const leaving = configMap("two", { v: "2" });
     leaving.metadata.finalizers = ["example.com/wait"];
     client.seed(CONFIG_MAPS, configMap("one", { v: "1" }), leaving);
@@ -155,7 +155,7 @@ describe("an informer", () => {
     expect([names(), told()]).toEqual([["three"], ["1>-"]]);
   });
 
-  it("lists in pages where the server cannot stream the first state", async () => {
+  it("lists in pages if the server does not support streaming lists", async () => {
     client.canStreamLists = false;
     client.pageSize = 2;
     client.seed(CONFIG_MAPS, ...["a", "b", "c", "d", "e"].map((name) => configMap(name)));
@@ -172,7 +172,7 @@ describe("an informer", () => {
     expect(informer.hasSynced).toBe(true);
   });
 
-  it("comes back as soon as any other call finds the server there again", async () => {
+  it("retries as soon as any other call reaches the server again", async () => {
     const { told } = await started();
     client.stop();
     await clock.advance(600_000);
@@ -183,7 +183,7 @@ describe("an informer", () => {
     expect(told()).toEqual(["->1"]);
   });
 
-  it("finds a kind that is served only later within seconds of that, however long it took", async () => {
+  it("finds a kind within seconds once it is served, however late", async () => {
     const notServed = new FleetError("API_NOT_FOUND", "the server could not find the requested resource");
     client.refuseReads = notServed;
     const { informer } = await started();
@@ -193,7 +193,7 @@ describe("an informer", () => {
     expect(informer.hasSynced).toBe(true);
   });
 
-  it("follows an index as objects change, and refuses one that was not declared", async () => {
+  it("updates indexes as objects change, and rejects an undeclared index", async () => {
     const { informer } = await started({ indexes: { app: (it) => Object.values(it.metadata.labels ?? {}) } });
     const of = (app: string): string[] =>
       [...informer.store.byIndex("app", app)].map((it) => it.metadata.name);
@@ -206,7 +206,7 @@ describe("an informer", () => {
     expect(() => informer.store.byIndex("zone", "a")).toThrow('no index "zone"');
   });
 
-  it("sees only what its selectors choose, and an object that ceases to match as gone", async () => {
+  it("sees only objects that match its selectors, and one that ceases to match as deleted", async () => {
     client.seed(CONFIG_MAPS, configMap("one", {}, { app: "web" }), configMap("two"));
     const { names } = await started({ labelSelector: "app=web" });
     expect(names()).toEqual(["one"]);
@@ -215,7 +215,7 @@ describe("an informer", () => {
     expect(names()).toEqual([]);
   });
 
-  it("drops managed fields but for those of the manager it is asked to keep, then trims", async () => {
+  it("drops managedFields except those of the given manager, then trims", async () => {
     await client.apply(CONFIG_MAPS, configMap("one", { v: "1" }), { fieldManager: "mine" });
     await client.apply(CONFIG_MAPS, configMap("one", { w: "1" }), { fieldManager: "other" });
     const plain = await started({ trim: (it) => ({ metadata: it.metadata }) });

@@ -13,13 +13,13 @@ function live(applied: object): KubeObject {
   return applyTo(empty, applied, applier);
 }
 
-describe("applying what is applied already", () => {
+describe("applying an unchanged configuration", () => {
   const desired = {
     metadata: { name: "one", labels: { app: "web" } },
     spec: { ports: [{ port: 80 }], size: 3 },
   };
 
-  it("is seen to change nothing, whatever others own", () => {
+  it("is detected, whatever other managers own", () => {
     const current = live(desired);
     Object.assign(current, { status: { ready: true } });
     current.metadata.labels = { ...current.metadata.labels, other: "label" };
@@ -41,7 +41,7 @@ describe("applying what is applied already", () => {
     delete current.spec.size;
     expect(isApplied(current, desired, by)).toBe(false);
   });
-  it("is not assumed when nothing says what the manager owns", () => {
+  it("is not assumed if the fields of the manager are unknown", () => {
     const current = live(desired);
     expect(isApplied(current, desired, { fieldManager: "other" })).toBe(false);
     expect(isApplied(current, desired, { ...by, subresource: "status" })).toBe(false);
@@ -70,7 +70,7 @@ describe("applying what is applied already", () => {
   })).node;
   const object = fc.record({ spec: fc.dictionary(name, tree), data: tree }, { requiredKeys: [] });
 
-  it("is seen exactly when applying leaves the object as it is", () => {
+  it("is detected exactly if applying does not change the object", () => {
     fc.assert(
       fc.property(object, object, object, (first, others, second) => {
         const current = live(cloneJson(first));

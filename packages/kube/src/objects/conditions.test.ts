@@ -18,20 +18,20 @@ describe("setting a condition", () => {
     const { lastTransitionTime: _, ...same } = ready;
     expect(setCondition(conditions, same, clock)).toBe(conditions);
   });
-  it("moves the time of transition only when the status changes", () => {
+  it("updates lastTransitionTime only if the status changes", () => {
     const [reworded] = setCondition([ready], { ...ready, message: "all of it" }, clock);
     expect(reworded).toEqual({ ...ready, message: "all of it" });
     const [failed] = setCondition([ready], { ...ready, status: "False" }, clock);
     expect(failed?.lastTransitionTime).toBe("2026-01-02T03:04:05Z");
   });
-  it("leaves other conditions and their order alone, and the array it was given", () => {
+  it("does not change other conditions, their order, or the given array", () => {
     const other = { ...ready, type: "Other" };
     const conditions = [ready, other];
     const next = setCondition(conditions, { ...ready, status: "False" }, clock);
     expect(next.map((it) => it.type)).toEqual(["Ready", "Other"]);
     expect(conditions).toEqual([ready, other]);
   });
-  it("begins with none", () => {
+  it("adds a condition to an empty list", () => {
     const { lastTransitionTime: _, ...first } = ready;
     const conditions = setCondition<Condition>(undefined, first, clock);
     expect(isConditionTrue(conditions, "Ready")).toBe(true);

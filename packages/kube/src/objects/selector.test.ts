@@ -33,17 +33,17 @@ describe("a selector as a text", () => {
 });
 
 describe("a selector as an object", () => {
-  it("matches nothing when it is absent and everything when it is empty", () => {
+  it("matches nothing if it is absent and everything if it is empty", () => {
     expect(matcherOf(undefined)({ app: "web" })).toBe(false);
     expect(matcherOf({})({ app: "web" })).toBe(true);
     expect(matcherOf({})(undefined)).toBe(true);
   });
-  it("as a Service has it, matches nothing when it is empty", () => {
+  it("of a Service matches nothing if it is empty", () => {
     expect(matcherOfPairs({})({ app: "web" })).toBe(false);
     expect(matcherOfPairs({ app: "web" })({ app: "web", tier: "2" })).toBe(true);
     expect(matcherOfPairs({ app: "web" })(undefined)).toBe(false);
   });
-  it("is refused when an operator has values it cannot have, or none that it needs", () => {
+  it("is rejected if the values do not fit the operator", () => {
     expect(() => matcherOf({ matchExpressions: [{ key: "app", operator: "In" }] })).toThrow("needs values");
     const exists = { key: "app", operator: "Exists" as const, values: ["web"] };
     expect(() => matcherOf({ matchExpressions: [exists] })).toThrow("takes no values");
@@ -63,7 +63,7 @@ describe("a selector as an object", () => {
     { matchLabels: fc.dictionary(key, value), matchExpressions: fc.array(expression, { maxLength: 3 }) },
     { requiredKeys: [] },
   );
-  it("means the same as its text", () => {
+  it("matches the same as its text form", () => {
     fc.assert(
       fc.property(selector, fc.dictionary(key, value), (it, labels) => {
         expect(parseSelector(formatSelector(it))(labels)).toBe(matcherOf(it)(labels));

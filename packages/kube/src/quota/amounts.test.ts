@@ -21,13 +21,13 @@ describe("amounts", () => {
     );
   });
 
-  it("keep the form of the first that is not nothing", () => {
+  it("keep the format of the first that is not zero", () => {
     expect(textsOf(sum(one("1Gi"), one("1024")))).toEqual({ a: "1048577Ki" });
     expect(textsOf(sum(one("0"), one("1Gi")))).toEqual({ a: "1Gi" });
     expect(textsOf(sum(one("1e3"), one("1k")))).toEqual({ a: "2e3" });
   });
 
-  it("add up to the same in any order", () => {
+  it("have the same sum in any order", () => {
     fc.assert(
       fc.property(amounts, amounts, amounts, (a, b, c) => {
         expect(sameAmounts(sum(a, sum(b, c)), sum(sum(c, b), a))).toBe(true);
@@ -35,7 +35,7 @@ describe("amounts", () => {
     );
   });
 
-  it("exceed a part by the rest, and nothing by themselves", () => {
+  it("exceed a smaller amount by the difference, and do not exceed themselves", () => {
     fc.assert(
       fc.property(amounts, amounts, (a, b) => {
         const all = sum(a, b);
@@ -46,7 +46,7 @@ describe("amounts", () => {
     );
   });
 
-  it("of bytes are whole", () => {
+  it("of bytes are whole numbers", () => {
     const { nanos } = roundUp(one("1500m").get("a") ?? { nanos: 0n, suffix: "" });
     expect(nanos).toBe(2n * 10n ** 9n);
   });

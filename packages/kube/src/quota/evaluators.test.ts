@@ -13,10 +13,10 @@ function used(plural: string, of: CountedObject): Readonly<Record<string, string
   return textsOf(evaluatorOf({ group: "", plural }).usage(of, NOW));
 }
 
-describe("what a pod uses", () => {
+describe("the usage of a pod", () => {
   const pod = (spec: object, status: object = {}): CountedObject => object("Pod", spec, { status });
 
-  it("is more than it asks for while it is made smaller", () => {
+  it("includes the allocated resources while the pod is being resized down", () => {
     const spec = { containers: [{ name: "c", ...asks("1") }] };
     const has = (cpu: string) => [{ name: "c", ...asks(cpu), allocatedResources: { cpu: "3" } }];
     expect(used("pods", pod(spec, { containerStatuses: has("2") }))).toMatchObject({
@@ -32,7 +32,7 @@ describe("what a pod uses", () => {
     });
   });
 
-  it("is its overhead too, where it has limits", () => {
+  it("includes its overhead, for limits only if it has limits", () => {
     const overhead = { cpu: "250m", memory: "10Mi" };
     expect(used("pods", pod({ overhead, containers: [{ name: "c", ...asks("1") }] }))).toEqual({
       "count/pods": "1",
@@ -45,7 +45,7 @@ describe("what a pod uses", () => {
     });
   });
 
-  it("is nothing but a place once it has ended", () => {
+  it("of a finished pod is only count/pods", () => {
     for (const phase of ["Failed", "Succeeded"])
       expect(used("pods", pod({ containers: [{ name: "c", ...asks("1") }] }, { phase }))).toEqual({
         "count/pods": "1",
@@ -53,11 +53,11 @@ describe("what a pod uses", () => {
   });
 });
 
-describe("what a claim uses", () => {
+describe("the usage of a claim", () => {
   const claim = (storage: string, status: object = {}): CountedObject =>
     object("PersistentVolumeClaim", { resources: { requests: { storage } } }, { status });
 
-  it("is whole bytes", () => {
+  it("is rounded up to whole bytes", () => {
     expect(used("persistentvolumeclaims", claim("1500m"))).toEqual({
       "count/persistentvolumeclaims": "1",
       persistentvolumeclaims: "1",
@@ -65,13 +65,13 @@ describe("what a claim uses", () => {
     });
   });
 
-  it("is what it was given, where that is more", () => {
+  it("is the allocated capacity if that is larger", () => {
     const status = { allocatedResources: { storage: "2Gi" } };
     expect(used("persistentvolumeclaims", claim("1Gi", status))["requests.storage"]).toBe("2Gi");
     expect(used("persistentvolumeclaims", claim("3Gi", status))["requests.storage"]).toBe("3Gi");
   });
 
-  it("is of the classes of attributes that it has and is on the way to", () => {
+  it("counts for its current and its target VolumeAttributesClass", () => {
     const { isInScope } = evaluatorOf({ group: "", plural: "persistentvolumeclaims" });
     const scope = { name: "VolumeAttributesClass", operator: "In", values: ["fast"] };
     const moving = claim("1Gi", { modifyVolumeStatus: { targetVolumeAttributesClassName: "fast" } });

@@ -31,7 +31,7 @@ describe("a quantity", () => {
     expect(parseQuantity(text)).toBe(expected);
   });
 
-  it("is the same in all of its forms", () => {
+  it("has the same value in all of its forms", () => {
     fc.assert(
       fc.property(fc.nat({ max: 10 ** 9 }), (count) => {
         expect(parseQuantity(`${count}k`)).toBe(parseQuantity(`${count}000`));
@@ -50,7 +50,7 @@ describe("a quantity", () => {
     ["1m", undefined, 1],
     ["8Pi", 1, 2 ** 53],
     ["a", 1, undefined],
-  ])("%s in parts of 1/%s is %s, what is begun counting as whole", (text, parts, count) => {
+  ])("%s in parts of 1/%s is %s, rounded up", (text, parts, count) => {
     expect(countQuantity(text, parts)).toBe(count);
   });
 });
