@@ -82,7 +82,7 @@ async function takeDown(): Promise<void> {
   try {
     say(await fairlead(["lab", "down", "--name", lab], AbortSignal.timeout(60_000)));
   } catch (error) {
-    process.stderr.write(`lab ${lab} could not be taken down: ${messageOf(error)}\n`);
+    process.stderr.write(`cannot remove lab ${lab}: ${messageOf(error)}\n`);
     process.exitCode = 1;
   }
 }
@@ -125,6 +125,6 @@ function runSuite(path: string, { kubeconfig, reports, signal }: Run): Promise<n
 try {
   await main();
 } catch (error) {
-  process.stderr.write(`\nThe conformance run ends here: ${messageOf(error)}\n`);
+  process.stderr.write(`\nThe conformance run failed: ${messageOf(error)}\n`);
   process.exitCode = process.exitCode === 130 ? 130 : 1;
 }

@@ -108,6 +108,6 @@ function run(settings: Settings): void {
 try {
   await main();
 } catch (error) {
-  process.stderr.write(`\nThe run ends here: ${messageOf(error)}\n`);
+  process.stderr.write(`\nThe run failed: ${messageOf(error)}\n`);
   process.exitCode = process.exitCode === 130 ? 130 : 1;
 }

