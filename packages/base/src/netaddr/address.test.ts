@@ -113,7 +113,7 @@ describe("an IP address", () => {
     expect(canonicalAddress("::ffff:c000:0201")).toBe("::ffff:192.0.2.1");
   });
 
-  it("tells its family", () => {
+  it("has a family", () => {
     expect(familyOfText("10.0.0.1")).toBe("IPv4");
     expect(familyOfText("fd00::1")).toBe("IPv6");
     expect(familyOfText("None")).toBeUndefined();

@@ -244,7 +244,7 @@ describe("a DNS message", () => {
     );
   });
 
-  it("tells its header even when the rest is broken", () => {
+  it("has a readable header even if the rest is malformed", () => {
     const wire = Buffer.from(encodeMessage(answerOf("a.", 1)));
     expect(decodeHeader(wire.subarray(0, 14))).toMatchObject({ id: 7, response: true, opcode: 0 });
     expect(decodeHeader(wire.subarray(0, 11))).toBeUndefined();

@@ -153,7 +153,7 @@ describe("text that does not belong into a zone", () => {
 });
 
 describe("a cluster-set zone", () => {
-  it("tells its schema version, and has names for namespaces", () => {
+  it("publishes its schema version, and has names for namespaces", () => {
     expect(zoneContribution(zone).records.map(formatRecord)).toEqual([
       'dns-version.clusterset.local. 28800 IN TXT "1.0.0"',
     ]);
