@@ -24,7 +24,7 @@ import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Change, Controller, KubeClient } from "@fairlead/kube/types.ts";
-import { servicesIn, slicesConcerning } from "../concerned.ts";
+import { servicesIn, affectedSlices } from "../affected-services.ts";
 import { type HubInformers, serviceOfExport, serviceOfSlice } from "../informers.ts";
 import {
   changedMailbox,
@@ -64,7 +64,7 @@ export function createEndpoints(parts: Parts): Controller {
     );
   const slicesIn = (namespaces: readonly string[]): ObjectKey[] =>
     slicesOf(servicesIn(informers, namespaces));
-  const slicesFor = (member: string): ObjectKey[] => [...slicesConcerning(informers, member)].map(named);
+  const slicesFor = (member: string): ObjectKey[] => [...affectedSlices(informers, member)].map(named);
   const allSlices = (): ObjectKey[] => [
     ...[...informers.sliceExports.store.list()].map((it) => named(it.metadata.name)),
     ...[...informers.sliceImports.store.list()].map((it) => named(it.metadata.name)),

@@ -13,7 +13,7 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Change, Controller } from "@fairlead/kube/types.ts";
-import { servicesConcerning, servicesIn } from "../concerned.ts";
+import { affectedServices, servicesIn } from "../affected-services.ts";
 import { type HubInformers, serviceOfExport, serviceOfImport, serviceOfImported } from "../informers.ts";
 import { isIsolated, grantedTo } from "../view.ts";
 import { type ServicesDeps, serviceReconciler } from "./reconcile.ts";
@@ -40,14 +40,14 @@ export function createServices(parts: ServicesDeps): Controller {
         ),
         watchingChanges(informers.reports, (change) => servicesIn(informers, changedNamespaces(change))),
         watchingChanges(informers.members, (change) =>
-          isMemberChanged(change) ? servicesConcerning(informers, change.key) : [],
+          isMemberChanged(change) ? affectedServices(informers, change.key) : [],
         ),
         watchingChanges(informers.namespaces, (change) => {
           if (change.key === VIEW_NAMESPACE) return allServices(informers);
           const member = changedMailbox(change);
           return member === undefined
             ? servicesIn(informers, changedAudience(change))
-            : servicesConcerning(informers, member);
+            : affectedServices(informers, member);
         }),
       ],
     },

@@ -15,7 +15,7 @@ import {
 import { silentLogger } from "@fairlead/base/log.ts";
 import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
-import { servicesConcerning, slicesConcerning } from "./concerned.ts";
+import { affectedServices, affectedSlices } from "./affected-services.ts";
 import { createHubInformers, type HubInformers, neededInformers } from "./informers.ts";
 
 let stack: AsyncDisposableStack;
@@ -88,8 +88,8 @@ async function concerned(cluster: string): Promise<{ services: string[]; slices:
   }
   await Promise.all(all.map((it) => it.synced(stop.signal)));
   return {
-    services: [...servicesConcerning(informers, cluster)].toSorted(),
-    slices: [...slicesConcerning(informers, cluster)].toSorted(),
+    services: [...affectedServices(informers, cluster)].toSorted(),
+    slices: [...affectedSlices(informers, cluster)].toSorted(),
   };
 }
 

@@ -7,7 +7,7 @@ import { reportOf } from "./view.ts";
  * Returns the services to reconcile when a member joins, leaves, or may export other things. All of them name the member
  * or are in its mailbox: the work for one member that joins must not grow with the fleet.
  */
-export function servicesConcerning(informers: HubInformers, cluster: string): Set<ObjectKey> {
+export function affectedServices(informers: HubInformers, cluster: string): Set<ObjectKey> {
   const mailbox = mailboxOf(cluster);
   const { exports, imports, importedServices, namespaces } = informers;
   const imported = [
@@ -23,10 +23,10 @@ export function servicesConcerning(informers: HubInformers, cluster: string): Se
   ]);
 }
 
-/** Names of slices, as `servicesConcerning`. */
-export function slicesConcerning(informers: HubInformers, cluster: string): Set<string> {
+/** Names of slices, as `affectedServices`. */
+export function affectedSlices(informers: HubInformers, cluster: string): Set<string> {
   const { sliceExports, sliceImports } = informers;
-  const ofServices = [...servicesConcerning(informers, cluster)].flatMap((it) => [
+  const ofServices = [...affectedServices(informers, cluster)].flatMap((it) => [
     ...sliceExports.store.byIndex("service", it),
   ]);
   const mailbox = mailboxOf(cluster);
