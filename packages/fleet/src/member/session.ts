@@ -58,7 +58,7 @@ export type HubSession = Pick<Session, "cluster" | "part" | "hub" | "deps" | "wa
 };
 
 /** Returns true for a legacy hub, which its InternalMemberCluster shows: it receives none of Fairlead's extensions. */
-export function isOriginalHub(session: HubSession): boolean {
+export function isLegacyHub(session: HubSession): boolean {
   const orders = ordersOf(session);
   return orders === undefined ? isUnordered(session) : !isOfOurs(orders);
 }

@@ -37,12 +37,12 @@ import { allowedIn, exportersIn, reportersOf } from "../services/reconcile.ts";
 import { hasView, isModernMember, grantedTo, readsView } from "../view.ts";
 import {
   contestedBy,
-  hasOlderImporter,
-  portsForOlderAgent,
+  hasLegacyImporter,
+  portsForLegacyAgent,
   portsImportedBy,
   takenBy,
-} from "./older-agents.ts";
-import { forOlderAgents, pickByName, planSlice, type SlicePlan } from "./plan.ts";
+} from "./legacy-agents.ts";
+import { forLegacyAgents, pickByName, planSlice, type SlicePlan } from "./plan.ts";
 
 interface Parts {
   readonly client: KubeClient;
@@ -70,7 +70,7 @@ export function createEndpoints(parts: Parts): Controller {
     ...[...informers.sliceImports.store.list()].map((it) => named(it.metadata.name)),
   ];
   const serviceKeys = both(serviceOfExport);
-  const isForOlder = (service: ObjectKey): boolean => hasOlderImporter(informers, service);
+  const isForOlder = (service: ObjectKey): boolean => hasLegacyImporter(informers, service);
   /** For who cannot choose between clusters the hub does: there, what one says concerns the others. */
   const concerned = (
     service: ObjectKey,
@@ -178,10 +178,10 @@ async function distribute(
     const importer = clusterOfMailbox(mailbox) ?? "";
     const spec = isModernMember(informers, importer)
       ? plan.spec
-      : forOlderAgents(
+      : forLegacyAgents(
           plan.spec,
           portsImportedBy(informers, source, importer),
-          portsForOlderAgent(informers, source, importer),
+          portsForLegacyAgent(informers, source, importer),
         );
     if (spec !== undefined) specs.set(mailbox, spec);
   }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { sliceExportName } from "#api/fairlead.dev/cluster-names.ts";
 import type { EndpointSliceExport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { forOlderAgents, pickByName, planSlice, type SliceView } from "./plan.ts";
+import { forLegacyAgents, pickByName, planSlice, type SliceView } from "./plan.ts";
 
 const slice = (
   cluster: string,
@@ -136,14 +136,16 @@ describe("the endpoints that a member exports", () => {
   });
 
   it("are sent to legacy agents without what these cannot handle: only ready IPv4 endpoints", () => {
-    expect(forOlderAgents(slice("a").spec, undefined, all)?.endpoints).toEqual([{ addresses: ["10.0.0.1"] }]);
-    expect(forOlderAgents({ ...slice("a").spec, addressType: "IPv6" }, undefined, all)).toBeUndefined();
+    expect(forLegacyAgents(slice("a").spec, undefined, all)?.endpoints).toEqual([
+      { addresses: ["10.0.0.1"] },
+    ]);
+    expect(forLegacyAgents({ ...slice("a").spec, addressType: "IPv6" }, undefined, all)).toBeUndefined();
   });
 
   it("are sent to them by the ports that are used of their cluster, or not at all", () => {
     const ports = ["http", "admin"].map((name) => ({ name, protocol: "TCP" as const, port: 8080 }));
     const send = (serves: (port: string) => boolean) =>
-      forOlderAgents({ ...slice("a").spec, ports }, undefined, serves)?.ports?.map((it) => it.name);
+      forLegacyAgents({ ...slice("a").spec, ports }, undefined, serves)?.ports?.map((it) => it.name);
     expect(send((it) => it === "admin")).toEqual(["admin"]);
     expect(send(() => false)).toBeUndefined();
   });
@@ -153,8 +155,8 @@ describe("the endpoints that a member exports", () => {
       { name: "web", protocol: "TCP" as const, port: 8080 },
       { name: "http", protocol: "TCP" as const, port: 1 },
     ];
-    const sent = forOlderAgents({ ...slice("a").spec, ports }, [{ name: "web", importedAs: "http" }], all);
+    const sent = forLegacyAgents({ ...slice("a").spec, ports }, [{ name: "web", importedAs: "http" }], all);
     expect(sent?.ports).toEqual([{ name: "http", protocol: "TCP", port: 8080 }]);
-    expect(forOlderAgents({ ...slice("a").spec, ports }, [], all)).toBeUndefined();
+    expect(forLegacyAgents({ ...slice("a").spec, ports }, [], all)).toBeUndefined();
   });
 });

@@ -91,7 +91,7 @@ function claimantsOf({ claims, serviceImport, isModern }: SliceView, cluster: st
  * @param exposed - The ports of the cluster that are imported, where not all are.
  * @param serves - Which of the cluster's ports it is to use.
  */
-export function forOlderAgents(
+export function forLegacyAgents(
   spec: EndpointSliceExportSpec,
   exposed: AcceptedCluster["ports"],
   serves: (port: string) => boolean,

@@ -21,7 +21,7 @@ import { exportStateOf } from "../exports/reconcile.ts";
 import { isImported, serviceOfExport, serviceOfLocalSlice, sourceOfSliceExport } from "../informers.ts";
 import {
   isMembershipChanged,
-  isOriginalHub,
+  isLegacyHub,
   isPresenceChanged,
   membershipOf,
   type Session,
@@ -52,7 +52,7 @@ export function createEndpointExport(session: Session): Controller {
         watchingChanges(mailbox.orders, (change) => (isMembershipChanged(change) ? sliceKeys(session) : [])),
         // The plan reads the last valid weight there, and on legacy hubs the condition that allows sending endpoints.
         watchingChanges(mailbox.exports, (change) =>
-          isOriginalHub(session) || isPresenceChanged(change)
+          isLegacyHub(session) || isPresenceChanged(change)
             ? both(serviceOfExport)(change).flatMap((key) => slicesOf({ key }))
             : [],
         ),
@@ -117,7 +117,7 @@ function findWanted(session: Session, key: ObjectKey): Wanted | undefined {
   if (slice === undefined || service === undefined) return undefined;
   const { hasEndpoints } = exportStateOf(session, service);
   const all = hasEndpoints ? exportedFacts(slice) : undefined;
-  const facts = all !== undefined && isOriginalHub(session) ? endpointsForOthers(all) : all;
+  const facts = all !== undefined && isLegacyHub(session) ? endpointsForOthers(all) : all;
   return facts === undefined ? undefined : { slice, service, facts };
 }
 

@@ -35,7 +35,7 @@ import {
 import type { Probes } from "../probes/probes.ts";
 import {
   isMembershipChanged,
-  isOriginalHub,
+  isLegacyHub,
   isPresenceChanged,
   membershipOf,
   type Session,
@@ -217,7 +217,7 @@ async function reconcile(
 async function hold(session: Session, key: ObjectKey, signal: AbortSignal): Promise<void> {
   const copy = copyOf(session, key);
   const finalizer = FINALIZERS.endpointSliceImport;
-  if (copy !== undefined && isOriginalHub(session))
+  if (copy !== undefined && isLegacyHub(session))
     await addFinalizer(session.hub, ENDPOINT_SLICE_IMPORTS, copy, { finalizer, signal });
 }
 

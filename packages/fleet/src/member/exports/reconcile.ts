@@ -24,9 +24,9 @@ import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.t
 import { both, watching } from "@fairlead/kube/controller/source.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
 import { serviceOfExport, serviceOfSliceExport } from "../informers.ts";
-import { isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
+import { isMembershipChanged, isLegacyHub, membershipOf, type Session } from "../session.ts";
 import { planEvents } from "./events.ts";
-import { planForOriginalHub } from "./original-hub.ts";
+import { planForLegacyHub } from "./legacy-hub.ts";
 import { type ExportPlan, type ExportView, isExportedBy, planExport } from "./plan.ts";
 
 /** ServiceExports of both kinds to InternalServiceExports, and verdicts back. Keys are services. */
@@ -70,7 +70,7 @@ type Refusals = Map<ObjectKey, string>;
 export function planFor(session: Session, key: ObjectKey, refused?: string): ExportPlan {
   const view = viewOf(session, key, refused);
   const plan = planExport(view);
-  return isOriginalHub(session) ? planForOriginalHub(plan, view.current) : plan;
+  return isLegacyHub(session) ? planForLegacyHub(plan, view.current) : plan;
 }
 
 /** Whether this cluster exports a service, and sends its endpoints, as things are now. */
@@ -78,7 +78,7 @@ export function exportStateOf(
   session: Session,
   key: ObjectKey,
 ): { readonly isExported: boolean; readonly hasEndpoints: boolean } {
-  if (!isOriginalHub(session)) {
+  if (!isLegacyHub(session)) {
     const isExported = isExportedBy(viewOf(session, key));
     return { isExported, hasEndpoints: isExported };
   }

@@ -19,7 +19,7 @@ import { both, watching, watchingChanges } from "@fairlead/kube/controller/sourc
 import type { Controller, KubeClient } from "@fairlead/kube/types.ts";
 import { askersOf, isHubToo, watchingHub } from "../hub-cluster.ts";
 import { importOf, serviceOfImport } from "../informers.ts";
-import { isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
+import { isMembershipChanged, isLegacyHub, membershipOf, type Session } from "../session.ts";
 
 /** ServiceImports of the fleet door to the hub, and its answers back. Keys are services. */
 export function createFleetImport(session: Session): Controller {
@@ -112,7 +112,7 @@ async function ask(
   const { hub, cluster } = session;
   const before = current?.spec.serviceImportReference;
   const isShared =
-    wanted.metadata.annotations?.[IMPORT_ANNOTATION] === SHARED_IMPORT && !isOriginalHub(session);
+    wanted.metadata.annotations?.[IMPORT_ANNOTATION] === SHARED_IMPORT && !isLegacyHub(session);
   const { namespace = "", name, uid } = wanted.metadata;
   // Versions in the reference change with every status that this agent writes: a change of versions only is not uploaded.
   const isKnown = before !== undefined && before.uid === uid;

@@ -10,7 +10,7 @@ const plan = (
   more: {
     readonly status?: FleetServiceImportStatus;
     readonly derived?: Service;
-    readonly isOriginalHub?: boolean;
+    readonly isLegacyHub?: boolean;
   } = {},
 ): LoadBalancerPlan =>
   planLoadBalancer({
@@ -22,7 +22,7 @@ const plan = (
     name: "work-web",
     derived: more.derived,
     passOn: LOAD_BALANCER_ANNOTATION_PREFIXES,
-    isOriginalHub: more.isOriginalHub ?? false,
+    isLegacyHub: more.isLegacyHub ?? false,
   });
 const internal = "service.beta.kubernetes.io/azure-load-balancer-internal";
 
@@ -53,7 +53,7 @@ describe("the families of the load balancer of a MultiClusterService", () => {
   );
 
   it("are only IPv4 with a legacy hub, and all if an older hub does not report them", () => {
-    expect(plan({}, { isOriginalHub: true }).service?.spec).toMatchObject(single("IPv4"));
+    expect(plan({}, { isLegacyHub: true }).service?.spec).toMatchObject(single("IPv4"));
     expect(plan({}).service?.spec).toMatchObject(dual);
   });
 });

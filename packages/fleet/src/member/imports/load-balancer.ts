@@ -25,7 +25,7 @@ export interface LoadBalancerRequest {
   readonly name: string;
   readonly derived: Service | undefined;
   /** True if the hub is legacy: it distributes only IPv4 exports. */
-  readonly isOriginalHub: boolean;
+  readonly isLegacyHub: boolean;
   /** Beginnings of the annotations that are passed on. */
   readonly passOn: readonly string[];
 }
@@ -83,8 +83,8 @@ function serviceOf(request: LoadBalancerRequest, options: Partial<ServiceSpec>):
  * The families that the exports serve: an address of another family would have no endpoints. A family that the Service
  * already has stays, because clients may know its address.
  */
-function familiesOf({ status, derived, isOriginalHub }: LoadBalancerRequest): Partial<ServiceSpec> {
-  const served = status.ipFamilies ?? (isOriginalHub ? ["IPv4" as const] : undefined);
+function familiesOf({ status, derived, isLegacyHub }: LoadBalancerRequest): Partial<ServiceSpec> {
+  const served = status.ipFamilies ?? (isLegacyHub ? ["IPv4" as const] : undefined);
   const given = derived?.spec?.ipFamilies ?? [];
   const [only, ...others] = new Set([...given, ...(served ?? [])]);
   // Older versions of Fairlead's hub do not report the families.

@@ -49,7 +49,7 @@ const plan = (more: Partial<MultiClusterView> = {}): MultiClusterPlan =>
     derived: undefined,
     rivals: [],
     passOn: [],
-    isOriginalHub: false,
+    isLegacyHub: false,
     left: undefined,
     nowMs,
     ...more,

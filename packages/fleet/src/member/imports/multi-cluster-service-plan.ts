@@ -42,7 +42,7 @@ export interface MultiClusterView {
   /** Beginnings of the annotations that are passed on to the Service. */
   readonly passOn: readonly string[];
   /** True if the hub is legacy. */
-  readonly isOriginalHub: boolean;
+  readonly isLegacyHub: boolean;
   /** The cluster leaves its fleet, or has left: by name. */
   readonly left: string | undefined;
   readonly nowMs: number;
@@ -107,13 +107,13 @@ function importing(
   imported: FleetServiceImport,
   known: Pick<MultiClusterPlan, "serviceImport"> & { readonly labels: Readonly<Record<string, string>> },
 ): MultiClusterPlan {
-  const { object, derived, passOn, isOriginalHub } = view;
+  const { object, derived, passOn, isLegacyHub } = view;
   const { namespace = "", name } = object.metadata;
   const status = imported.status ?? {};
   const clusters = clustersOf(imported);
   // A Service of a legacy agent keeps its name, and with it its address.
   const serviceName = derived?.metadata.name ?? loadBalancerServiceName(namespace, name);
-  const request = { object, status, name: serviceName, derived, passOn, isOriginalHub };
+  const request = { object, status, name: serviceName, derived, passOn, isLegacyHub };
   const { service, problems } = planLoadBalancer(request);
   const valid: NewCondition = {
     type: "Valid",

@@ -24,7 +24,7 @@ import type { Applied, Change, Controller, KubeClient, ReconcileResult } from "@
 import { fleetImportOf, isHubToo, watchingAnswers, watchingHub } from "../hub-cluster.ts";
 import { importOf, multiClusterServiceOf, multiClusterServiceOfImport } from "../informers.ts";
 import { runs } from "../roles.ts";
-import { isMembershipChanged, isOriginalHub, membershipOf, type Session } from "../session.ts";
+import { isMembershipChanged, isLegacyHub, membershipOf, type Session } from "../session.ts";
 import { planLeftovers } from "./load-balancer.ts";
 import { planEvents } from "./multi-cluster-service-events.ts";
 import {
@@ -110,7 +110,7 @@ async function attend(
     derived: services[0],
     rivals: rivalsOf(session, object),
     passOn: session.passOn,
-    isOriginalHub: isOriginalHub(session),
+    isLegacyHub: isLegacyHub(session),
     left: membership === "leave" ? cluster : undefined,
     nowMs,
   });

@@ -17,7 +17,7 @@ import { invalidityOf, planExportsValid, type ReportedExport } from "../exports/
 import { importedSliceKeys } from "../endpoints/sources.ts";
 import { mcsImportKeys } from "../imports/mcs-import.ts";
 import { agentsOf, EXPORTS_AGENT, runs } from "../roles.ts";
-import { isOriginalHub, type Session } from "../session.ts";
+import { isLegacyHub, type Session } from "../session.ts";
 import { areMarkedInactive } from "./inactive.ts";
 import { planRanges } from "./ranges.ts";
 
@@ -114,7 +114,7 @@ async function rangesOf(
   signal: AbortSignal,
 ): Promise<RangeStatus> {
   const { ranges, deps } = session;
-  if (ranges === undefined || isOriginalHub(session)) return {};
+  if (ranges === undefined || isLegacyHub(session)) return {};
   const now = timestamp(deps.clock.now());
   return await planRanges(ranges, orders.status?.properties, { now, signal });
 }
@@ -166,7 +166,7 @@ function planAgents(
 
 /** Returns false for a legacy hub, which does not know this field. */
 function canTellOfExports(session: Session): boolean {
-  return runs(session.part, "member-net") && !isOriginalHub(session);
+  return runs(session.part, "member-net") && !isLegacyHub(session);
 }
 
 function exportsOf({ here }: Session): ReportedExport[] {

@@ -8,7 +8,7 @@ import { VERSION } from "@fairlead/base/version.ts";
 import { FleetError, hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { microTimestamp } from "@fairlead/kube/objects/conditions.ts";
 import type { CallOptions } from "@fairlead/kube/types.ts";
-import { type HubSession, isOriginalHub } from "../session.ts";
+import { type HubSession, isLegacyHub } from "../session.ts";
 
 /** Renewals that begin within a lease: two may be lost. */
 const RENEWALS = 3;
@@ -39,7 +39,7 @@ export async function keepLease(session: HubSession, heard: HubListener, signal:
   let isAway = false;
   using silence = new Silence(deps.clock, heard);
   using _reachable = hub.onReachable(() => {
-    if (isOriginalHub(session)) heard.onBack();
+    if (isLegacyHub(session)) heard.onBack();
   });
   while (!signal.aborted) {
     const leaseSeconds = leaseOf(session);

@@ -79,7 +79,7 @@ function exportsOf(informers: HubInformers, service: ObjectKey): ExportedService
  * Selects the ports of a slice that a legacy importer receives. It keeps its slices until it has imported another one,
  * which only its finalizer shows: it must not be without an endpoint in between.
  */
-export function portsForOlderAgent(
+export function portsForLegacyAgent(
   informers: HubInformers,
   source: EndpointSliceExport,
   importer: string,
@@ -152,7 +152,7 @@ function isTaken({ metadata }: EndpointSliceImport): boolean {
 }
 
 /** Returns true if a legacy agent imports the service. */
-export function hasOlderImporter(informers: HubInformers, service: ObjectKey): boolean {
+export function hasLegacyImporter(informers: HubInformers, service: ObjectKey): boolean {
   const { metadata } = informers.serviceImports.store.get(service) ?? {};
   return parseClaims(metadata?.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]).some(
     (it) => !isModernMember(informers, it.cluster),

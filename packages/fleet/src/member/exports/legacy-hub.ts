@@ -7,7 +7,7 @@ import type { ExportPlan } from "./plan.ts";
  * Converts an export for a legacy hub: there it is a fleet ServiceExport, regardless of its API here. The only condition of
  * such a hub is `Conflict`, and members enforce it: they send endpoints only if it is False. Pure.
  */
-export function planForOriginalHub(plan: ExportPlan, current: InternalServiceExport | undefined): ExportPlan {
+export function planForLegacyHub(plan: ExportPlan, current: InternalServiceExport | undefined): ExportPlan {
   const { spec, fleet, mcs } = plan;
   if (spec === undefined) return plan;
   const hindrance = findHindrance(spec);
