@@ -27,7 +27,7 @@ export async function knownKinds(): Promise<readonly Resource[]> {
   );
   const modules = await Promise.all(
     files
-      .filter((it) => /(types|quota|traffic-manager|traffic-route|volumes)\.ts$/.test(it))
+      .filter((it) => /(?<!\.test|\.fake)\.ts$/.test(it))
       .map(async (it) => (await import(it)) as Record<string, unknown>),
   );
   const isResource = (it: unknown): it is Resource => isObject(it) && "plural" in it && "namespaced" in it;

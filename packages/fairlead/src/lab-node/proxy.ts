@@ -53,7 +53,6 @@ export function composeProxy(
       await nodes[Symbol.asyncDispose]();
       await health[Symbol.asyncDispose]();
       flows[Symbol.dispose]();
-      flows[Symbol.dispose]();
       nft[Symbol.dispose]();
     },
   };

@@ -11,7 +11,7 @@ import type { KubeClient } from "@fairlead/kube/types.ts";
 /** As often as a leader renews its Lease. Unit: milliseconds. */
 const PERIOD_MS = 2000;
 /** As the Lease of a leader. Unit: seconds. */
-const LEASE_SECONDS = 15;
+const PRESENCE_LEASE_SECONDS = 15;
 
 /**
  * Renews a Lease without leader election, so that "fairlead status" sees a program that runs alone. The program does not
@@ -26,7 +26,7 @@ export async function keepPresence(
   const { namespace, name, identity } = lease;
   while (!signal.aborted) {
     const renewTime = microTimestamp(clock.now());
-    const spec = { holderIdentity: identity, leaseDurationSeconds: LEASE_SECONDS, renewTime };
+    const spec = { holderIdentity: identity, leaseDurationSeconds: PRESENCE_LEASE_SECONDS, renewTime };
     try {
       const before = await client.find(LEASES, objectKey(namespace, name), { signal });
       const metadata = {

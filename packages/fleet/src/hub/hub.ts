@@ -1,4 +1,4 @@
-import { LEASE_SECONDS } from "#api/cluster.kubernetes-fleet.io/defaults.ts";
+import { MEMBER_LEASE_SECONDS } from "#api/cluster.kubernetes-fleet.io/defaults.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { HUB_CRDS, HUB_NET_CRDS } from "#api/crds.ts";
 import { awaitCrds } from "@fairlead/kube/definitions/crds.ts";
@@ -36,7 +36,7 @@ export interface HubOptions extends Partial<MembershipOptions> {
 }
 
 export const HUB_DEFAULTS: MembershipOptions = {
-  leaseSeconds: LEASE_SECONDS,
+  leaseSeconds: MEMBER_LEASE_SECONDS,
   // KubeFleet waits 15 min for a member that leaves.
   forceDeleteSeconds: 900,
 };
