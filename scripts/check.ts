@@ -1,5 +1,5 @@
 /**
- * `npm run check`, the inner loop: format, lint, types, dead code, generated files and unit tests. Lint and unit tests run for the packages that
+ * `npm run check`, the inner loop: format, lint, types, dead code, prose, generated files and unit tests. Lint and unit tests run for the packages that
  * the change touches, the types of unchanged packages are not checked again; `-- --all` runs all of it.
  */
 import { changedFiles, readDependencies, touchedPackages } from "./changed.ts";
@@ -18,6 +18,7 @@ export function checksOf(packages: ReadonlySet<string> | undefined): readonly St
     ...(folders?.length === 0 ? [] : [lint]),
     { name: "types", command: ["tsc", "-b"] },
     { name: "dead code", command: ["knip"] },
+    { name: "prose", command: ["node", "scripts/prose.ts"] },
     { name: "generated files", command: ["node", "scripts/generate.ts", "--check"] },
     { name: "unit tests", command: ["vitest", "run", "--project", "unit", ...tests] },
   ];
