@@ -167,7 +167,7 @@ describe("the npm package", () => {
   });
 });
 
-describe("the Debian package", () => {
+describe.runIf(process.getuid?.() === 0)("the Debian package", () => {
   let root = "";
   beforeAll(async () => {
     root = folder("root");

@@ -12,5 +12,5 @@ export const VERSION = {
   buildDate: "1970-01-01T00:00:00Z",
   goVersion: "",
   compiler: "",
-  platform: "linux/amd64",
+  platform: `linux/${process.arch === "x64" ? "amd64" : process.arch}`,
 };
