@@ -21,8 +21,9 @@ export async function debPackage(options: DebOptions): Promise<Buffer> {
   const doc = "usr/share/doc/fairlead";
   const entries = [
     file("usr/bin/fairlead", options.executable, 0o755),
-    // "kubectl fairlead" starts it.
-    { type: "link", path: "usr/bin/kubectl-fairlead", target: "fairlead", mode: 0o777 } as const,
+    // "kubectl fairlead" starts the first, and the second to complete its arguments.
+    link("usr/bin/kubectl-fairlead"),
+    link("usr/bin/kubectl_complete-fairlead"),
     file(`${doc}/copyright`, textOf("LICENSE")),
     file(`${doc}/NOTICES`, options.notices),
     file(`${doc}/README.md`, textOf("README.md")),
@@ -39,12 +40,15 @@ export async function debPackage(options: DebOptions): Promise<Buffer> {
   );
 }
 
+/** A link to "fairlead" in the same folder. */
+const link = (path: string): TarEntry => ({ type: "link", path, target: "fairlead", mode: 0o777 });
+
 /** Where Debian's shells look for completions. */
 async function completions(): Promise<readonly TarEntry[]> {
   const bash = "usr/share/bash-completion/completions";
   return [
     file(`${bash}/fairlead`, await completionOf("bash")),
-    { type: "link", path: `${bash}/kubectl-fairlead`, target: "fairlead", mode: 0o777 },
+    link(`${bash}/kubectl-fairlead`),
     file("usr/share/zsh/vendor-completions/_fairlead", await completionOf("zsh")),
     file("usr/share/fish/vendor_completions.d/fairlead.fish", await completionOf("fish")),
   ];

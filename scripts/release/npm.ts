@@ -6,11 +6,11 @@ import { noticesOf, type Part } from "../image/parts.ts";
 import { type Archiving, textOf, writeTgz } from "./files.ts";
 
 /**
- * Starts the bundle on the Node of the PATH, with the options of bin/fairlead. The name that it was called by is lost on the way; the
- * programs with names of their own are commands here.
+ * Starts the bundle on the Node of the PATH, with the options of bin/fairlead.
  */
 const START = `#!/bin/sh
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
+[ "$(basename "$0")" = kubectl_complete-fairlead ] && set -- kubectl_complete-fairlead "$@"
 exec node --min-semi-space-size=4 --max-semi-space-size=32 "$root/lib/start.mjs" "$@"
 `;
 
@@ -38,8 +38,12 @@ export function npmPackage(bundle: string, packages: readonly Part[], archiving:
     type: "module",
     os: ["linux"],
     engines: { node: ">=24" },
-    // "kubectl fairlead" starts the second.
-    bin: { fairlead: "bin/fairlead", "kubectl-fairlead": "bin/fairlead" },
+    // "kubectl fairlead" starts the second, and the third to complete its arguments.
+    bin: {
+      fairlead: "bin/fairlead",
+      "kubectl-fairlead": "bin/fairlead",
+      "kubectl_complete-fairlead": "bin/fairlead",
+    },
     dependencies: { koffi: koffi.dependencies["koffi"] },
   };
   const modules = readdirSync(bundle).filter((it) => it.endsWith(".mjs"));

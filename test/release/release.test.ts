@@ -164,6 +164,8 @@ describe("the npm package", () => {
     expect((await run([bin, node, tools], "kubectl", "fairlead", "version")).stdout).toBe(
       `fairlead ${VERSION}\n`,
     );
+    const { stdout } = await run([bin, node, tools], "kubectl", "__complete", "fairlead", "lab", "st");
+    expect(stdout).toMatch(/^status\t.+\n:4\n$/);
   });
 });
 

@@ -98,6 +98,10 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
     "etcd",
     { summary: "", load: () => import("@fairlead/apiserver/envtest/etcd.ts"), hidden: true, isProgram: true },
   ],
+  [
+    "kubectl_complete-fairlead",
+    { summary: "", load: () => import("#completion/kubectl.ts"), hidden: true, isProgram: true },
+  ],
   ["reach", { summary: "", load: () => import("#reach/main.ts"), hidden: true }],
   ["lab-controllers", { summary: "", load: () => import("#lab-controllers/main.ts"), hidden: true }],
   ["lab-dns", { summary: "", load: () => import("#lab-dns/main.ts"), hidden: true }],
