@@ -200,7 +200,7 @@ describe("the setup of a new checkout", () => {
     const run = setUp({ before: [without("/usr/bin/dig")] });
     expect(run.code).toBe(1);
     expect(run.stdout).toContain("apt-get update");
-    expect(run.stderr).toMatch(/apt-get could not install bind9-dnsutils\. Mend the package sources/);
+    expect(run.stderr).toMatch(/apt-get could not install bind9-dnsutils; repair the package sources/);
     expect(calls().some((it) => it.startsWith("npm"))).toBe(false);
   });
 });
