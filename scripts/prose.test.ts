@@ -9,6 +9,7 @@ describe("the check of prose", () => {
     ["the client is told why", "is told"],
     ["// Who asks is answered", "/ Who a"],
     ["Somebody deleted the Service", "Somebody"],
+    ["/** Takes the lock away. */", "takes the lock away"],
     ["the watch begins anew", "anew"],
     ["connections go on", "go on"],
     ["the finalizer is taken away; it takes the name back", "takes the name back"],

@@ -87,16 +87,23 @@ export interface Finding {
   readonly instead: string;
 }
 
-/** The findings in one text. Pure. */
+/** The first letter of a sentence, of a comment or of a string. */
+const SENTENCE_START = /(?:^|[.:;*/`"#] ?)\s*[A-Z](?=[a-z])/gm;
+
+/** The findings in one text, also at the start of a sentence. Pure. */
 export function findIn(file: string, text: string): readonly Finding[] {
   const lines = text.split("\n");
-  return BANNED.flatMap(({ pattern, instead }) =>
-    [...text.matchAll(pattern)].flatMap(({ 0: phrase, index }) => {
+  const lowered = text.replace(SENTENCE_START, (it) => it.toLowerCase());
+  return BANNED.flatMap(({ pattern, instead }) => {
+    const found = new Map(
+      [...lowered.matchAll(pattern), ...text.matchAll(pattern)].map((it) => [it.index, it[0]]),
+    );
+    return [...found].flatMap(([index, phrase]) => {
       const line = text.slice(0, index + phrase.length).split("\n").length;
       const isUpstream = [lines[line - 1], lines[line - 2]].some((it) => it?.includes("prose: upstream"));
       return isUpstream ? [] : [{ file, line, phrase: phrase.trim(), instead }];
-    }),
-  );
+    });
+  });
 }
 
 export function proseFiles(): readonly string[] {

@@ -76,7 +76,7 @@ function setUp({ before = [], nodeFlags = [], user, purpose = "demo" }: Run = {}
   return { code: status, stdout, stderr };
 }
 
-/** Takes a program away, for the namespace at hand. */
+/** Hides a program in the current mount namespace. */
 function without(program: string): string {
   return `mount --bind /dev/null ${realpathSync(program)}`;
 }

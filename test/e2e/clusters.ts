@@ -101,7 +101,7 @@ export class Clusters {
     return text.trim() === "" ? undefined : (JSON.parse(text) as T);
   }
 
-  /** Takes the hub away from its members. @returns Brings it back. */
+  /** Cuts the hub off from its members. @returns A function that reconnects it. */
   async stopHub(): Promise<() => Promise<void>> {
     const { hubDown, hubUp } = this.settings;
     if (hubDown !== undefined && hubUp !== undefined) {

@@ -123,7 +123,7 @@ export class Fleet {
     return Math.max(0, ...counts.values());
   }
 
-  /** Takes away all that the run made. What is not there is fine: the run may have ended anywhere. */
+  /** Deletes everything that the run created. Absent objects are fine: the run may have ended anywhere. */
   async remove(): Promise<void> {
     const { clusters } = this;
     for (const cluster of clusters.members) await this.#removeMember(cluster);

@@ -1,4 +1,4 @@
-/** Takes a lab away, whatever state it is in: works from what the machine shows, not from what was written down. */
+/** Removes a lab in any state: works from what exists on the machine, not from a record. */
 
 import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs";
 import { type Clock, delay } from "@fairlead/base/clock.ts";

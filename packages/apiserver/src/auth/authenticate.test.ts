@@ -74,7 +74,7 @@ describe("a request", () => {
   };
   const who = async (token: string, nowMs = NOW): Promise<UserInfo> =>
     authenticator.authenticate(request({ authorization: `Bearer ${token}` }), { reader, nowMs });
-  /** As whom a request acts in the end. */
+  /** The user of a request after authentication. */
   const acting = async (headers: Record<string, string | string[]>): Promise<UserInfo> => {
     const sent = request(headers);
     const user = await authenticator.authenticate(sent, { reader, nowMs: NOW });

@@ -31,7 +31,7 @@ export class Passage {
   readonly target: Target;
   /** "" when the method has no meaning for the target. */
   readonly verb: string;
-  /** As whom the request acts. */
+  /** The user that the request acts as. */
   user = ANONYMOUS;
   record: AuditRecord | undefined;
   #fields: FieldSelector | undefined;

@@ -140,7 +140,7 @@ export class LoadControl {
     return tooMany();
   }
 
-  /** Tells the gauges what is under way. */
+  /** Sets the gauges to the requests in progress. */
   report(): void {
     const { inflight } = this.#meters;
     inflight.set({ request_kind: "readOnly" }, this.#reads.taken);

@@ -7,7 +7,7 @@ export interface RoomLimits {
   readonly isElastic?: boolean;
 }
 
-/** What one user holds. Given back as a whole; more than once changes nothing. */
+/** What one user holds. Released as a whole; a second release changes nothing. */
 export interface Holding extends Disposable {
   /** Takes more. False where there is no room: then nothing is taken. */
   tryTake(amount: number): boolean;

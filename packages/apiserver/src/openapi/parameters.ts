@@ -68,7 +68,7 @@ export const CONNECT: ReadonlyMap<string, readonly Operation[]> = new Map([
 
 export const LOG: readonly Operation[] = [
   query("container", "string", "Container; may be left out where there is only one."),
-  query("follow", "boolean", "Go on with what is logged from now on."),
+  query("follow", "boolean", "Follow the log: keep sending new lines."),
   query("insecureSkipTLSVerifyBackend", "boolean", "Do not check the kubelet's certificate."),
   query("limitBytes", "integer", "Greatest number of bytes."),
   query("previous", "boolean", "The log of the container's last life."),

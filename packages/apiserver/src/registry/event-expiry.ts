@@ -8,7 +8,7 @@ const EVENT_TTL_MS = 3_600_000;
 const SWEEP_GRACE_MS = 10_000;
 const EVENTS = "events";
 
-/** Takes Events away an hour after they were last written. */
+/** Deletes Events an hour after their last write. */
 export class EventExpiry implements FollowUp {
   readonly #store: Store;
   readonly #clock: Clock;

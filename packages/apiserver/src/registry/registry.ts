@@ -114,7 +114,7 @@ export class Registry {
     this.#continueFollowUps();
   }
 
-  /** Goes on with what did not fit into the transaction that caused it. */
+  /** Continues with the work that did not fit into the transaction that caused it. */
   #continueFollowUps(): void {
     if (this.#isFollowingUp || this.#followUps.every((it) => it.isIdle)) return;
     this.#isFollowingUp = true;

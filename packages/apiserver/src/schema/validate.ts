@@ -68,7 +68,7 @@ class Validator {
     this.#combinations(subject, target);
   }
 
-  /** Tells of a value of another type than it should be. True: there is no more to look at. */
+  /** Reports a value of the wrong type. True: nothing else needs to be checked. */
   #isMisfit(subject: Subject, schema: Schema): boolean {
     const misfit = numberMisfit(subject.value, schema);
     if (misfit !== undefined) {

@@ -21,7 +21,7 @@ export interface Transaction {
   readonly nowMs: number;
   /** Stores `object` under the next revision, which it also writes into the object. The object is the store's from then on. */
   put(table: Table, key: string, object: ApiObject): Entry;
-  /** Takes an object away. Returns its last state under the deletion's revision. */
+  /** Deletes an object. Returns its last state under the deletion's revision. */
   remove(table: Table, key: string): Entry | undefined;
 }
 

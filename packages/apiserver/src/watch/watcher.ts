@@ -103,7 +103,7 @@ export class Watcher {
     return this.#gone;
   }
 
-  /** Stands still, as with a full socket, until an object can be shown that a webhook has to convert first. */
+  /** Pauses, as with a full socket, until an object can be shown that a webhook has to convert first. */
   #await(pending: Pending): void {
     this.#isLive = false;
     this.flush();

@@ -91,7 +91,7 @@ export class AddressAllocator {
     return "reserved";
   }
 
-  /** Gives an address back. Returns whether it was taken. */
+  /** Releases an address. Returns whether it was allocated. */
   release(address: IpAddress): boolean {
     if (!this.#taken.delete(address)) return false;
     const position = this.#positionOf(address);

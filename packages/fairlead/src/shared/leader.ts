@@ -21,7 +21,7 @@ export const LEADER_FLAG = [
   "disable leader election; use only with a single replica",
 ] as const;
 
-/** Stands in the identity of a holder: which of the two programs that share a Lease it is. */
+/** The part of a holder's identity that distinguishes the two programs that share a Lease. */
 type Side = "hub" | "member";
 
 export interface Election {

@@ -47,7 +47,7 @@ export function isSettled(rules: TrafficRules): boolean {
   return new Set(rules.clusters.filter((it) => isOpen(rules, it)).map((it) => rankOf(rules, it))).size < 2;
 }
 
-/** Tells the clusters that may be used at all. */
+/** Returns the clusters that may be used at all. */
 export function openClusters(rules: TrafficRules): (cluster: string) => boolean {
   const open = new Set(rules.clusters.filter((it) => isOpen(rules, it)).map((it) => it.cluster));
   return (cluster) => open.has(cluster);

@@ -11,7 +11,7 @@ export type MemberRole = "member-net" | "mcs";
 
 const MEMBER_ROLES: readonly MemberRole[] = ["member-net", "mcs"];
 
-/** As whom a role reports to the hub. */
+/** The name under which a role reports to the hub. */
 const AGENTS: Readonly<Record<MemberRole, (typeof NETWORKING_AGENTS)[number]>> = {
   mcs: "MultiClusterServiceAgent",
   "member-net": "ServiceExportImportAgent",
@@ -26,7 +26,7 @@ export interface MemberPart {
   /** Without it the roles only report that they are there. */
   readonly isNetworking: boolean;
   /**
-   * Goes on without the kinds of the Multi-Cluster Services API, and without reading Namespaces, where the cluster does
+   * Continues without the kinds of the Multi-Cluster Services API, and without reading Namespaces, where the cluster does
    * not serve or allow them: fleet-networking's installation knows neither. It need not know orders of the hub, either.
    */
   readonly isFleetOnly?: boolean;

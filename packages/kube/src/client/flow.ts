@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
 /**
- * For whom a request is made: the controller whose pass it belongs to. It travels with the pass, so that clients can
+ * The origin of a request: the controller whose pass it belongs to. It travels with the pass, so that clients can
  * share their connections fairly between controllers without every call naming its own.
  */
 const flows = new AsyncLocalStorage<string>();

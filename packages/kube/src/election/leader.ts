@@ -165,7 +165,7 @@ class Candidate {
     }
   }
 
-  /** Gives the Lease back: an empty holder, and a duration of a second as client-go writes it. */
+  /** Releases the Lease: an empty holder, and a duration of a second as client-go writes it. */
   async release(): Promise<void> {
     if (!this.#isOurs() || this.#seen === undefined) return;
     const now = microTimestamp(this.#deps.clock.now());

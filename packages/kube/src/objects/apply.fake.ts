@@ -81,7 +81,7 @@ function ownedBy(value: unknown, path: string): unknown {
   );
 }
 
-/** Takes away what the manager owned and does not apply any more. */
+/** Removes the fields that the manager owned and no longer applies. */
 function removeAbandoned(live: unknown, before: Fields, now: Fields): void {
   for (const [part, inner] of Object.entries(before)) {
     if (part === ".") continue;

@@ -20,7 +20,7 @@ export interface ClientConfig {
 
 /** One webhook of a configuration that has passed validation. */
 export interface Hook extends Selectors {
-  /** Tells it from all others, also from those of another generation of its configuration. */
+  /** Unique among all hooks, also among those of other generations of its configuration. */
   readonly id: string;
   readonly name: string;
   readonly configuration: string;

@@ -34,7 +34,7 @@ interface Slice {
 
 /**
  * A ready endpoint of the Service, as the real server with `--enable-aggregator-routing`: its own network seldom has the
- * Services' addresses. Where there is none, the Service's address.
+ * Services' addresses. Without a ready endpoint, the Service's address.
  */
 export function endpointResolver(reader: ObjectReader): ServiceResolver {
   return ({ namespace, name, port }) => {

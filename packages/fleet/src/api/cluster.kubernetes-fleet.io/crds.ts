@@ -74,7 +74,7 @@ function memberCluster(more: Readonly<Record<string, JsonSchema>>, status: JsonS
       "spec!": object({
         "identity!": object(
           { "kind!": text(), "name!": text(), namespace: text(), apiGroup: text() },
-          "As whom the agents of the cluster speak to the hub.",
+          "The identity of the cluster's agents on the hub.",
           { "x-kubernetes-map-type": "atomic" },
         ),
         heartbeatPeriodSeconds: HEARTBEAT,

@@ -2,7 +2,7 @@ import { FLEET_SYSTEM_NAMESPACE } from "../networking.fleet.azure.com/names.ts";
 import { isClusterName } from "./cluster-names.ts";
 
 /**
- * As whom a member speaks to its hub. A certificate cannot be revoked in Kubernetes, a RoleBinding can: it names one
+ * The identity of a member on its hub. A certificate cannot be revoked in Kubernetes, a RoleBinding can: it names one
  * generation of the identity, and a certificate of another generation is good for nothing.
  */
 

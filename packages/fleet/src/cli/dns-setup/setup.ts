@@ -70,7 +70,7 @@ export async function setUpDns(
 }
 
 /**
- * Takes away what `setUpDns` wrote, and waits until no replica of the cluster's DNS answers for the zone.
+ * Removes the configuration that `setUpDns` wrote, and waits until no replica of the cluster's DNS answers for the zone.
  *
  * @throws {FleetError} `TIMED_OUT` when one still does; the configuration is without the zone then.
  */

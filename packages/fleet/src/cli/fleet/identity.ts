@@ -30,7 +30,7 @@ import { generatePrivateKey } from "@fairlead/base/pki/keys.ts";
 import { createCertificateRequest } from "@fairlead/base/pki/request.ts";
 import type { Side, UndoLog } from "./steps.ts";
 
-/** As whom a member is to speak to its hub. */
+/** The identity that a member gets on its hub. */
 
 export type IdentityKind = "certificate" | "token";
 

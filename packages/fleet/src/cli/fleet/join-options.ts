@@ -17,7 +17,7 @@ export interface JoinOptions {
   readonly hubCa?: string;
   /** How often the member's agents report. Unit: seconds. Range: 1 to 600. Default: 60. */
   readonly heartbeatSeconds?: number;
-  /** As whom the member speaks to the hub. Default: as before; else by certificate where the hub signs them. */
+  /** The identity of the member on the hub. Default: as before; else a certificate if the hub signs them. */
   readonly identity?: IdentityKind;
   /** Issues a new identity; certificates of the previous identity stop working. Default: false. */
   readonly rotate?: boolean;

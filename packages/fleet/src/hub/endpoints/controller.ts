@@ -71,7 +71,7 @@ export function createEndpoints(parts: Parts): Controller {
   ];
   const serviceKeys = both(serviceOfExport);
   const isForOlder = (service: ObjectKey): boolean => hasLegacyImporter(informers, service);
-  /** For who cannot choose between clusters the hub does: there, what one says concerns the others. */
+  /** Legacy agents cannot choose clusters, so the hub does; one cluster's change then affects the slices of the others. */
   const concerned = (
     service: ObjectKey,
     mailboxes: ReadonlySet<string> | undefined,

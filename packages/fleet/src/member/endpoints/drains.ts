@@ -77,7 +77,7 @@ export function changedClusters(
   );
 }
 
-/** Tells the hub which drains this cluster has carried out: one write for each, however many services there are. */
+/** Reports to the hub the drains that this cluster has applied: one write for each, however many services there are. */
 export function createDrainReport(session: Session, drains: Drains): Controller {
   const { hub, mailbox, cluster, deps } = session;
   const key = objectKey(mailboxOf(cluster), cluster);

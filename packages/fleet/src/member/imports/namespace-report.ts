@@ -10,7 +10,7 @@ import { watching } from "@fairlead/kube/controller/source.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
 import { membershipOf, type Session } from "../session.ts";
 
-/** Tells the hub which namespaces the cluster has, so that it sends the services exported in these. */
+/** Reports to the hub the namespaces of the cluster; the hub then sends the services that are exported in them. */
 export function createNamespaceReport(session: Session): Controller {
   const { here, mailbox, fleet, hub, cluster, deps } = session;
   const key = objectKey(mailboxOf(cluster), cluster);

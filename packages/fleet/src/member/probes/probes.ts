@@ -236,7 +236,7 @@ export class Probes implements AsyncDisposable {
     return isChanged;
   }
 
-  /** One port that answers is proof enough. Where there is none to ask, the hub's word counts. */
+  /** One port that answers is proof enough. Without a port to probe, the hub decides. */
   async #ask({ address, ports }: ProbeTarget, signal: AbortSignal): Promise<boolean> {
     const answers = await Promise.all(ports.map((port) => this.#probe(address, port, signal)));
     return answers.includes(true);

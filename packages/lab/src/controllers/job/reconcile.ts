@@ -128,7 +128,7 @@ class Reconciler {
     if (event !== undefined) this.#events.record(JOBS, job, event);
   }
 
-  /** Takes the finalizer away: from now on the pod is in the Job's counts, or never will be. */
+  /** Removes the finalizer: from now on the pod is in the Job's counts, or never will be. */
   async #release(pod: Pod, signal: AbortSignal): Promise<void> {
     const { uid, resourceVersion, finalizers = [] } = pod.metadata;
     const left = finalizers.filter((it) => it !== JOB_TRACKING_FINALIZER);

@@ -40,7 +40,7 @@ export async function openTerminal(devpts: string, ptmx = `${devpts}/ptmx`): Pro
   return { master, slave: openSync(path, constants.O_RDWR | constants.O_NOCTTY), path };
 }
 
-/** Tells the programs on a terminal how large it is. @param fd - Either end of it. */
+/** Sets the size of a terminal. @param fd - Either end of it. */
 export async function resizeTerminal(fd: number, { width, height }: TerminalSize): Promise<void> {
   const ioctl = await loadIoctl();
   ioctl(fd, TIOCSWINSZ, Buffer.from(new Uint16Array([height, width, 0, 0]).buffer));

@@ -69,7 +69,7 @@ printf '%s\\n' "$code" >"$dir/exit.new" && mv "$dir/exit.new" "$dir/exit"
 `;
 
 /**
- * Stands between the two: its first child is process 1 of the new PID namespace, and its exit code is that child's.
+ * The process between the two: its first child is process 1 of the new PID namespace, and its exit code is that child's.
  *
  * A shell reports SIGKILL as 137; `unshare --fork` cannot raise it on itself and ends with 1. Only built-in commands may
  * follow: any other would be a process of the container.

@@ -36,7 +36,7 @@ export class ContainerStarter {
     return this.#images.dueAtMs;
   }
 
-  /** Tells of a container that has to wait before it starts again. */
+  /** Reports a container that is in back-off. */
   noteBackoff(pod: Pod, run: ContainerView, restarts: RestartBackoff): void {
     const { name } = run;
     if (this.#waiting.get(name)?.reason === "CrashLoopBackOff") return;

@@ -111,7 +111,7 @@ export class PodSandbox {
     return this.#hasNetwork || this.#record.addresses.length > 0;
   }
 
-  /** Gives back what the pod does not need any more once it is over: network, addresses, volumes, watches. */
+  /** Releases the resources of a terminated pod: network, addresses, volumes, watches. */
   async release(signal: AbortSignal): Promise<void> {
     await Promise.all([this.configMaps.release(), this.secrets.release()]);
     await deletePodLink({ podUid: this.#record.uid, netns: this.#netns }, signal);
@@ -124,7 +124,7 @@ export class PodSandbox {
     this.#hasNetwork = false;
   }
 
-  /** Takes everything away. The pod's containers have ended and are forgotten. */
+  /** Removes everything. The pod's containers have ended and were removed. */
   async remove(signal: AbortSignal): Promise<void> {
     await this.release(signal);
     rmSync(this.folder, { recursive: true, force: true });

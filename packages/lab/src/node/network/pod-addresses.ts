@@ -125,7 +125,7 @@ export class PodAddresses {
     );
   }
 
-  /** Gives an address back that a pod had. */
+  /** Releases a pod's address. */
   #rest(text: string, atMs: number): void {
     const address = tryParseAddress(text);
     const range = this.#ranges.find(

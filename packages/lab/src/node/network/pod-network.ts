@@ -48,7 +48,7 @@ export async function hasPodLink(podUid: string, signal: AbortSignal): Promise<b
   return shown.exitCode === 0;
 }
 
-/** Takes away what `createPodLink` made, whole or in part. Processes in the namespace have ended. */
+/** Removes a link of `createPodLink`, whole or in part. Processes in the namespace have ended. */
 export async function deletePodLink(
   link: Pick<PodLink, "podUid" | "netns">,
   signal: AbortSignal,

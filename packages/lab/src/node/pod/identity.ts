@@ -2,7 +2,7 @@ import type { Container, Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import { ConfigError } from "./environment.ts";
 
-/** As whom a container's programs run, and what they may do: its security context with its pod's. Pure. */
+/** The user and the privileges of a container: its security context merged with its pod's. Pure. */
 
 export interface User {
   readonly uid: number;

@@ -23,7 +23,7 @@ export async function mountMemory(
   }
 }
 
-/** Takes away the file systems below a folder. */
+/** Unmounts the file systems below a folder. */
 export async function unmountMemory(volumes: string, signal: AbortSignal): Promise<void> {
   const points = readFileSync("/proc/self/mountinfo", "utf8")
     .split("\n")

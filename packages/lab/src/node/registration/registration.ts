@@ -68,7 +68,7 @@ export class NodeRegistration implements Component {
 /** The namespace in which kubelets renew their Leases. */
 const LEASE_NAMESPACE = "kube-node-lease";
 
-/** Tells that the node lives: renews its Lease three times within its duration. */
+/** Reports that the node is alive: renews its Lease three times within its duration. */
 export class Heartbeat implements Component {
   readonly #client: KubeClient;
   readonly #nodeName: string;

@@ -22,7 +22,7 @@ export interface MemberClusterStatus {
 /** Cluster-scoped, on the hub; its name is the cluster id. */
 export interface MemberCluster extends KubeObject {
   spec: {
-    /** As whom the member's agent speaks to the hub. */
+    /** The identity of the member's agents on the hub. */
     identity: Subject;
     /** Unit: seconds. Range: 1 to 600. Default: 60. */
     heartbeatPeriodSeconds?: number;

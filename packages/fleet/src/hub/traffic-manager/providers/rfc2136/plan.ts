@@ -153,7 +153,7 @@ export function planUpdate(
   return changes.length === 0 ? undefined : { prerequisites: [exists(identity, before)], changes };
 }
 
-/** Takes a name away; undefined where it is not ours. Records of other types at the name stay. */
+/** Removes a name; undefined if it is not ours. Records of other types at the name stay. */
 export function planWithdrawal(actual: ActualName, identity: NameIdentity): ZoneUpdate | undefined {
   const before = ownText(actual, identity);
   if (before === undefined) return undefined;
