@@ -11,7 +11,8 @@ import type { PoolOptions, PoolRunnerInitializer, PoolWorker } from "vitest/node
 const UNSHARE = ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--net", "--mount", "--pid", "--ipc"];
 const ISOLATED = [...UNSHARE, "--fork", "--kill-child", "--mount-proc", "--propagation", "private", "--"];
 
-/** The shell stays as process 1, which reaps what programs leave. 203.0.113.0/24 is for documentation (RFC 5737). */
+/** The shell stays as process 1, which reaps what programs leave. 203.0.113.0/24 is for documentation (RFC 5737). Without
+ * link-local addresses nothing of the links changes later, when their check for duplicates ends. */
 const INSIDE = `set -e
 mount -t sysfs sysfs /sys
 mount -t tmpfs tmpfs /run
@@ -19,6 +20,8 @@ mount -t tmpfs -o mode=1777 tmpfs /tmp
 ip link set lo up
 ip link add ext0 type veth peer name ext1
 ip address add 203.0.113.2/24 dev ext0
+ip link set ext0 addrgenmode none
+ip link set ext1 addrgenmode none
 ip link set ext0 up
 ip link set ext1 up
 ip route add default via 203.0.113.1
