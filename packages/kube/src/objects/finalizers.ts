@@ -1,7 +1,7 @@
+import { ignoreNotFound } from "./not-found.ts";
 import { keyOf } from "#api/meta/key.ts";
 import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject } from "#api/meta/types.ts";
-import { hasCode } from "@fairlead/base/errors.ts";
 import type { CallOptions, KubeClient } from "#types.ts";
 
 export function isDeleting(object: KubeObject): boolean {
@@ -42,11 +42,7 @@ export async function removeFinalizer<T extends KubeObject>(
 ): Promise<void> {
   if (!hasFinalizer(object, parts.finalizer)) return;
   const rest = (object.metadata.finalizers ?? []).filter((it) => it !== parts.finalizer);
-  try {
-    await patchFinalizers({ client, of, object }, rest, parts);
-  } catch (error) {
-    if (!hasCode(error, "API_NOT_FOUND")) throw error;
-  }
+  await patchFinalizers({ client, of, object }, rest, parts).catch(ignoreNotFound);
 }
 
 /** The list is replaced as a whole, so it must be the list we saw: the patch carries its version. */

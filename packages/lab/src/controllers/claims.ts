@@ -1,7 +1,7 @@
+import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject, LabelSelector, OwnerReference } from "@fairlead/kube/api/meta/types.ts";
-import { hasCode } from "@fairlead/base/errors.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { type Matcher, matcherOf } from "@fairlead/kube/objects/selector.ts";
 import type { Change, Informer, KubeClient } from "@fairlead/kube/types.ts";
@@ -52,11 +52,7 @@ async function setController(
   const { uid, resourceVersion, ownerReferences = [] } = pod.metadata;
   const others = ownerReferences.filter((it) => it.controller !== true);
   const metadata = { uid, resourceVersion, ownerReferences: [...others, ...controller] };
-  try {
-    await client.mergePatch(PODS, keyOf(pod), { metadata }, { signal });
-  } catch (error) {
-    if (!hasCode(error, "API_NOT_FOUND")) throw error;
-  }
+  await client.mergePatch(PODS, keyOf(pod), { metadata }, { signal }).catch(ignoreNotFound);
 }
 
 /** The workload of a kind that owns an object, or owned it. */

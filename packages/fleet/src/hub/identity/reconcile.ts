@@ -1,3 +1,4 @@
+import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import {
   CERTIFICATE_SIGNING_REQUESTS,
@@ -196,14 +197,12 @@ async function answer(
       : (["Denied", verdict.reason] as const);
   const condition = { type, status: "True" as const, reason, message: verdict.message };
   const conditions = [...(asked.status?.conditions ?? []), condition];
-  try {
-    await client.update(
+  // Deleted, or decided by another client: the watch reports it.
+  await client
+    .update(
       CERTIFICATE_SIGNING_REQUESTS,
       { ...asked, status: { ...asked.status, conditions } },
       { subresource: "approval", signal },
-    );
-  } catch (error) {
-    // Deleted, or decided by another client: the watch reports it.
-    if (!hasCode(error, "API_NOT_FOUND")) throw error;
-  }
+    )
+    .catch(ignoreNotFound);
 }

@@ -1,3 +1,4 @@
+import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { INTERNAL_MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
@@ -10,7 +11,6 @@ import {
   INTERNAL_SERVICE_EXPORTS,
   INTERNAL_SERVICE_IMPORTS,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { hasCode } from "@fairlead/base/errors.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import type { HubInformers } from "../informers.ts";
 
@@ -46,11 +46,9 @@ async function remove(
   signal: AbortSignal,
 ): Promise<void> {
   if ((object.metadata.finalizers ?? []).length > 0) {
-    try {
-      await client.mergePatch(of, keyOf(object), { metadata: { finalizers: null } }, { signal });
-    } catch (error) {
-      if (!hasCode(error, "API_NOT_FOUND")) throw error;
-    }
+    await client
+      .mergePatch(of, keyOf(object), { metadata: { finalizers: null } }, { signal })
+      .catch(ignoreNotFound);
   }
   await client.delete(of, keyOf(object), { signal });
 }

@@ -1,8 +1,8 @@
+import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { ENDPOINT_SLICE_IMPORTS } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { hasCode } from "@fairlead/base/errors.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
@@ -65,16 +65,9 @@ async function releaseImports(
   );
   await Promise.all(
     held.map(async (it) => {
-      try {
-        await client.mergePatch(
-          ENDPOINT_SLICE_IMPORTS,
-          keyOf(it),
-          { metadata: { finalizers: null } },
-          { signal },
-        );
-      } catch (error) {
-        if (!hasCode(error, "API_NOT_FOUND")) throw error;
-      }
+      await client
+        .mergePatch(ENDPOINT_SLICE_IMPORTS, keyOf(it), { metadata: { finalizers: null } }, { signal })
+        .catch(ignoreNotFound);
     }),
   );
   if (held.length > 0)

@@ -1,3 +1,4 @@
+import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { type Ages, renderAges } from "#domain/ages.ts";
@@ -297,9 +298,4 @@ function meta(object: { metadata: { namespace?: string; name: string } }): {
   name: string;
 } {
   return { namespace: object.metadata.namespace ?? "", name: object.metadata.name };
-}
-
-/** The object was deleted concurrently: the watch event of its deletion enqueues the service again. */
-function ignoreNotFound(error: unknown): void {
-  if (!hasCode(error, "API_NOT_FOUND")) throw error;
 }

@@ -40,7 +40,7 @@ import {
   membershipOf,
   type Session,
 } from "../session.ts";
-import { ignoreVanishing } from "../vanishing.ts";
+import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { type Choice, Choices, type IsAlive, rivalsIn, rivalsOfImport, rivalsOfLocal } from "./choice.ts";
 import type { Drains } from "./drains.ts";
 import { planImportedSlices, type SliceImportView } from "./import-plan.ts";
@@ -71,7 +71,7 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
       name: "endpointsliceimport",
       async reconcile(key, signal) {
         const { order } = drains;
-        await reconcile(session, choices, key, signal).catch(ignoreVanishing);
+        await reconcile(session, choices, key, signal).catch(ignoreNotFound);
         drains.passed(key, order);
       },
       concurrency: 16,

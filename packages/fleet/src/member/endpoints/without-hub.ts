@@ -13,7 +13,7 @@ import type { Controller } from "@fairlead/kube/types.ts";
 import { planFor } from "../exports/reconcile.ts";
 import { isOurs } from "../imports/mcs-import-plan.ts";
 import type { Session } from "../session.ts";
-import { ignoreVanishing } from "../vanishing.ts";
+import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import type { Choice } from "./choice.ts";
 import { planFound, writeSlices } from "./import.ts";
 import { findOwnSource, type FoundSlice, namesOf, namesOfLocal } from "./sources.ts";
@@ -30,7 +30,7 @@ export function createOwnEndpoints(session: Session): Controller {
   return createController(
     {
       name: "member-own-endpoints",
-      reconcile: (key, signal) => reconcile(session, found, key, signal).catch(ignoreVanishing),
+      reconcile: (key, signal) => reconcile(session, found, key, signal).catch(ignoreNotFound),
       sources: [
         watching(here.slices, (change) => namesOfLocal(session, change)),
         watchingChanges(here.services, slicesOf),

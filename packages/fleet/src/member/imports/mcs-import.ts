@@ -13,8 +13,7 @@ import { both, watching } from "@fairlead/kube/controller/source.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
 import { serviceOfImported } from "../informers.ts";
 import { isMembershipChanged, membershipOf, type Session } from "../session.ts";
-import { causesOf } from "../causes.ts";
-import { ignoreVanishing } from "../vanishing.ts";
+import { ignoreNotFound, statusCauses } from "@fairlead/kube/objects/not-found.ts";
 import {
   isOurs,
   planDerivedService,
@@ -32,7 +31,7 @@ export function createMcsImport(session: Session): Controller {
   return createController(
     {
       name: "member-mcs-import",
-      reconcile: (key, signal) => reconcile(session, key, signal).catch(ignoreVanishing),
+      reconcile: (key, signal) => reconcile(session, key, signal).catch(ignoreNotFound),
       sources: [
         watching(
           fleet.importedServices,
@@ -174,13 +173,13 @@ async function makeDerived(
   } catch (error) {
     // Most likely the cluster lacks the only family that the exporters serve. Trying again would change nothing.
     if (before !== undefined || !hasCode(error, "API_INVALID")) throw error;
-    const fields = causesOf(error).map((it) => String(it["field"]));
+    const fields = statusCauses(error).map((it) => String(it["field"]));
     return { derived: undefined, refusal: planRefusal(fields, messageOf(error)) };
   }
 }
 
 function refuses(error: unknown, field: string): boolean {
-  return hasCode(error, "API_INVALID") && causesOf(error).some((it) => it["field"] === field);
+  return hasCode(error, "API_INVALID") && statusCauses(error).some((it) => it["field"] === field);
 }
 
 const OUR_CONDITIONS = new Set(["Ready"]);

@@ -1,7 +1,7 @@
+import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { isTracked, JOB_TRACKING_FINALIZER, type Job, JOBS } from "@fairlead/kube/api/batch/v1/types.ts";
 import { type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
-import { hasCode } from "@fairlead/base/errors.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
@@ -133,11 +133,7 @@ class Reconciler {
     const { uid, resourceVersion, finalizers = [] } = pod.metadata;
     const left = finalizers.filter((it) => it !== JOB_TRACKING_FINALIZER);
     const patch = { metadata: { uid, resourceVersion, finalizers: left } };
-    try {
-      await this.#client.mergePatch(PODS, keyOf(pod), patch, { signal });
-    } catch (error) {
-      if (!hasCode(error, "API_NOT_FOUND")) throw error;
-    }
+    await this.#client.mergePatch(PODS, keyOf(pod), patch, { signal }).catch(ignoreNotFound);
   }
 
   /** Removes the finalizer of pods whose Job is gone: they are no longer counted. */

@@ -1,7 +1,7 @@
+import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { type Node, NODES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { keyOf, objectKey, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
-import { hasCode } from "@fairlead/base/errors.ts";
 import { setCondition } from "@fairlead/kube/objects/conditions.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
@@ -125,7 +125,9 @@ class NodeLifecycle {
     const conditions = setCondition(pod.status?.conditions, next, this.#deps.clock);
     const { uid, resourceVersion } = pod.metadata;
     const patch = { metadata: { uid, resourceVersion }, status: { conditions } };
-    await ignoringGone(this.#client.mergePatch(PODS, keyOf(pod), patch, { subresource: "status", signal }));
+    await this.#client
+      .mergePatch(PODS, keyOf(pod), patch, { subresource: "status", signal })
+      .catch(ignoreNotFound);
   }
 
   /** @returns When the next pod has to leave. Unit: milliseconds from now. */
@@ -140,19 +142,13 @@ class NodeLifecycle {
       }
       const message = `Marking for deletion Pod ${keyOf(pod)}`;
       this.#events.record(PODS, pod, { type: "Normal", reason: "TaintManagerEviction", message });
-      await ignoringGone(
-        markDisrupted({ client: this.#client, clock: this.#deps.clock }, pod, BY_TAINT, signal),
+      await markDisrupted({ client: this.#client, clock: this.#deps.clock }, pod, BY_TAINT, signal).catch(
+        ignoreNotFound,
       );
-      await ignoringGone(this.#client.delete(PODS, keyOf(pod), { uid: pod.metadata.uid ?? "", signal }));
+      await this.#client
+        .delete(PODS, keyOf(pod), { uid: pod.metadata.uid ?? "", signal })
+        .catch(ignoreNotFound);
     }
     return nextMs;
-  }
-}
-
-async function ignoringGone(write: Promise<unknown>): Promise<void> {
-  try {
-    await write;
-  } catch (error) {
-    if (!hasCode(error, "API_NOT_FOUND")) throw error;
   }
 }

@@ -1,3 +1,4 @@
+import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { NODES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf, objectKey, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
@@ -43,7 +44,7 @@ export function podGcController(client: KubeClient, { pods, nodes }: Needs, deps
           await markDisrupted({ client, clock: deps.clock }, pod, { ...why, isLost: true }, signal);
           await removeNow(client, pod, signal);
         } catch (error) {
-          if (!hasCode(error, "API_NOT_FOUND")) throw error;
+          ignoreNotFound(error);
         }
       },
     },
