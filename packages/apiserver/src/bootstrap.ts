@@ -23,7 +23,7 @@ export interface BootstrapOptions {
   readonly clientCa: readonly string[];
 }
 
-/** What may be another port or authority than last time. */
+/** Objects that depend on the port or the authority, which may change between starts. */
 const KEPT: ReadonlySet<string> = new Set(["Service", "ConfigMap"]);
 
 /** Makes what every cluster has, where it is missing, and says where the API server is reached now. */

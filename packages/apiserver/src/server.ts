@@ -199,7 +199,7 @@ interface Trust {
   readonly certificate: CertificatePair;
   /** PEM of each authority of client certificates. */
   readonly clientCa: readonly string[];
-  /** What clients verify the server by. A certificate from outside stands for itself: Go's clients, kubectl among them, trust it. */
+  /** The authority by which clients verify the server. An external certificate is its own authority: Go's clients, including kubectl, trust it. */
   readonly ca: string;
 }
 

@@ -3,7 +3,7 @@ import type { Resource } from "#api/meta/resource.ts";
 import type { KubeObject, ObjectList, Status } from "#api/meta/types.ts";
 import type { ServerTime } from "#client/server-clock.ts";
 
-/** What the runtime offers to controllers. Implementations: client.ts, informer.ts, controller.ts. */
+/** The interface of the runtime for controllers. Implementations: client.ts, informer.ts, controller.ts. */
 
 export interface CallOptions {
   readonly signal?: AbortSignal;
@@ -101,7 +101,7 @@ export interface KubeClient extends AsyncDisposable {
    * retry at once.
    */
   onReachable(listener: () => void): Disposable;
-  /** What the server's clock shows, as far as its answers told; undefined before the first one. */
+  /** The time of the server's clock, estimated from its answers; undefined before the first one. */
   readonly serverTime: ServerTime | undefined;
   /** Any other call: a path with its query, a JSON body, the parsed JSON of the answer (or its text). */
   request(method: string, path: string, body?: unknown, options?: CallOptions): Promise<unknown>;
@@ -115,7 +115,7 @@ export type DeepPartial<T> = T extends readonly (infer Item)[]
     ? { readonly [Key in keyof T]?: DeepPartial<T[Key]> }
     : T;
 
-/** What a watch has seen so far: synchronous, objects frozen or never mutated, never a request to the API server. */
+/** The state that a watch has seen so far: synchronous, objects frozen or never mutated, never a request to the API server. */
 export interface Store<T extends KubeObject> {
   get(key: ObjectKey): T | undefined;
   list(): Iterable<T>;
@@ -181,7 +181,7 @@ export interface InformerOptions<T extends KubeObject> {
   readonly onDeleted?: (object: T) => void;
 }
 
-/** What one pass asks for. Nothing: done until the next change. */
+/** The result of one reconcile. Empty: done until the next change. */
 export interface ReconcileResult {
   /** Run again after this long although nothing changed. Unit: milliseconds. Only for deadlines, never for polling. */
   readonly requeueAfterMs?: number;
@@ -192,7 +192,7 @@ export interface ControllerOptions {
   readonly name: string;
   /** One pass for one key. Safe to run at any time, any number of times. Throwing means: try again, with back-off. */
   readonly reconcile: (key: ObjectKey, signal: AbortSignal) => Promise<ReconcileResult | void>;
-  /** What makes keys due. All informers are synced before the first pass. */
+  /** The sources of keys. All informers are synced before the first reconcile. */
   readonly sources: readonly Source[];
   /** Keys worked on at the same time. Default: 4. */
   readonly concurrency?: number;

@@ -5,7 +5,7 @@ import type { ApiObject } from "#values/object.ts";
 /** Mutation runs all plugins, and runs them again if a later plugin changed the object (KEP-1872). */
 export interface Round {
   readonly isAgain: boolean;
-  /** What a plugin keeps from the first round for the second. */
+  /** The state of a plugin from the first round for the second. */
   readonly memory: Map<AdmissionPlugin, unknown>;
   /** Asks for the second round. */
   reinvoke(): void;

@@ -35,7 +35,7 @@ export interface Expression {
 export type CelInput = ReadonlyMap<string, CelValue>;
 export type Scope = ReadonlyMap<string, CelType>;
 
-/** What the expressions of one policy, or of one list of conditions, may cost together. */
+/** The cost limit of all expressions of one policy, or of one list of conditions. */
 export class Budget {
   #left: number;
   constructor(limit: number) {
@@ -112,7 +112,7 @@ export const NAMESPACE_TYPE: CelType = object("kubernetes.Namespace", {
   status: object("kubernetes.NamespaceStatus", { phase: STRING }),
 });
 
-/** What every expression of admission may name. */
+/** The variables of every admission expression. */
 export const REQUEST_SCOPE: Scope = new Map([
   ["object", DYN],
   ["oldObject", DYN],
@@ -158,7 +158,7 @@ function evaluate(
     return value;
   } catch (error) {
     if (error instanceof BudgetExceeded) throw error;
-    // What a call cost that was too much is spent too.
+    // The cost of a call that exceeded the budget is charged too.
     if (error instanceof CostExceeded) budget.spend(PER_CALL_LIMIT);
     throw new Error(`expression '${text}' resulted in error: ${(error as Error).message}`, { cause: error });
   }
@@ -169,7 +169,7 @@ export function celObject(value: unknown): CelValue {
   return toCel(value);
 }
 
-/** What is asked of the authorizer about the very resource of the request. */
+/** The authorizer check for the resource of the request. */
 function requestCheck(
   { user, subresource, namespace, name }: Attributes,
   { resource: { group, plural } }: Match,

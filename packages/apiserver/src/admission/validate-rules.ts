@@ -5,7 +5,7 @@ import type { FieldError } from "#status.ts";
 import { compileExpression, type Scope } from "./expressions.ts";
 import type { CelType } from "#cel/type.ts";
 
-/** What webhooks and policies have in common: rules, and expressions. Source: pkg/apis/admissionregistration/validation. */
+/** The common part of webhooks and policies: rules, and expressions. Source: pkg/apis/admissionregistration/validation. */
 
 const OPERATIONS = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES = ["*", "Cluster", "Namespaced"];

@@ -4,7 +4,7 @@ import { FleetError } from "@fairlead/base/errors.ts";
 import { type Fields, itemsAt, stringsAt, textAt } from "@fairlead/base/fields.ts";
 import type { Attributes } from "#values/authorizer.ts";
 
-/** What is written down of which requests. Source: audit.k8s.io/v1 Policy; k8s.io/apiserver, pkg/audit/policy. */
+/** Which requests are logged, and how. Source: audit.k8s.io/v1 Policy; k8s.io/apiserver, pkg/audit/policy. */
 
 export type AuditStage = "RequestReceived" | "ResponseStarted" | "ResponseComplete" | "Panic";
 const STAGES: ReadonlySet<string> = new Set([

@@ -46,7 +46,7 @@ export class RoleAggregation implements FollowUp {
   }
 }
 
-/** What of a role decides what others are made of. */
+/** The parts of a role that determine aggregated roles. */
 function decisiveParts(role: ApiObject | undefined): unknown {
   return { rules: role?.["rules"], aggregation: role?.["aggregationRule"], labels: role?.metadata.labels };
 }

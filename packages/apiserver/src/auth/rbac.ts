@@ -20,7 +20,7 @@ interface Grant {
   readonly roleKey: string;
 }
 
-/** What is bound to one subject: cluster-wide, and by namespace. */
+/** The roles that are bound to one subject: cluster-wide, and by namespace. */
 interface SubjectGrants {
   readonly cluster: Map<string, Grant>;
   readonly namespaces: Map<string, Map<string, Grant>>;
@@ -84,13 +84,13 @@ export class RbacAuthorizer implements Authorizer {
     return rules;
   }
 
-  /** What a role grants, aggregation included; undefined where there is no such role. */
+  /** The rules of a role, including aggregation; undefined if the role does not exist. */
   rulesOfRole(kind: string, namespace: string | undefined, name: string): PolicyRule[] | undefined {
     const key = roleKeyOf(kind, namespace, name);
     return this.#roles.has(key) ? this.#rulesOf(key).map((it) => it.source) : undefined;
   }
 
-  /** What the ClusterRoles that the aggregation rule of `role` selects grant together. */
+  /** The combined rules of the ClusterRoles that the aggregation rule of `role` selects. */
   aggregatedRules(role: ClusterRole): PolicyRule[] {
     const selectors = role.aggregationRule?.clusterRoleSelectors ?? [];
     const parts = [...this.#roles.values()]

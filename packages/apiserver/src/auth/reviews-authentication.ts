@@ -173,7 +173,7 @@ interface Bound {
   readonly node?: BoundObject;
 }
 
-/** What the token shall end with. A pod's token also says on which node the pod runs. */
+/** The object that the token is bound to. A pod's token also contains the node of the pod. */
 function findBound(ref: Fields | undefined, namespace: string, request: ReviewRequest): Bound {
   if (ref === undefined) return {};
   const { reader } = request;

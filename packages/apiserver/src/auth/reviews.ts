@@ -6,7 +6,7 @@ import type { ApiObject, UserInfo } from "#values/object.ts";
 import { badRequest, type FieldError, invalid, type StatusError } from "#status.ts";
 import type { Attributes, Authorizer } from "#values/authorizer.ts";
 
-/** What may be asked about permissions. Source: k8s.io/kubernetes, pkg/registry/authorization. */
+/** Reviews of permissions. Source: k8s.io/kubernetes, pkg/registry/authorization. */
 
 const GROUP = "authorization.k8s.io";
 

@@ -1,7 +1,7 @@
 import type { ObjectReader, UserInfo } from "#values/object.ts";
 import { StatusError } from "#status.ts";
 
-/** What tokens are checked against at the moment. */
+/** The present state that tokens are validated against. */
 export interface TokenContext {
   readonly reader: ObjectReader;
   /** Unit: milliseconds since the epoch. */

@@ -18,7 +18,7 @@ import {
   serviceAccountUser,
 } from "#values/service-account.ts";
 
-/** What a token is bound to: it ends with that object. */
+/** The object that a token is bound to: the token becomes invalid when it is deleted. */
 export interface BoundObject {
   readonly name: string;
   readonly uid: string;

@@ -65,7 +65,7 @@ const segmentNamed = (detail: string): Rule => filled(detail, segment);
 
 const reference: Rule = fields({ kind: segment, name: segment });
 
-/** What is scaled has a group, but for the one kind of the core group that has a scale. */
+/** The scale target has a group, except for the one kind of the core group that has a scale. */
 const scaleTarget: Rule = all(
   reference,
   whole((of, path) => {
@@ -204,7 +204,7 @@ const scalingRules: Rule = present(
   }),
 );
 
-/** What an update scales as before may be named as before. */
+/** An update that keeps the scale target may keep its reference. */
 function validateAutoscaler(object: ApiObject, old?: ApiObject): FieldError[] {
   const spec = fieldsAt(object, "spec");
   const least = numberAt(spec, "minReplicas");

@@ -19,7 +19,7 @@ const ALL_VERBS: readonly Verb[] = [
   "watch",
 ];
 
-/** What a built-in kind says of itself; everything else follows from the usual rules. */
+/** The properties of a built-in kind; everything else follows from the common rules. */
 export interface Definition {
   readonly plural: string;
   /** Default: the kind in lower case. */
@@ -36,7 +36,7 @@ export interface Definition {
   /** Whether `spec.replicas` can be set through `scale`. */
   readonly hasScale?: boolean;
   readonly strategy?: Partial<Strategy>;
-  /** What is legal and yet no good idea: sent as `Warning` headers. `old` is absent at creation. */
+  /** Warnings about valid but discouraged objects: sent as `Warning` headers. `old` is absent at creation. */
   readonly warnings?: (object: ApiObject, old: ApiObject | undefined) => readonly string[];
   /** Sent as a `Warning` header with every answer. */
   readonly deprecationWarning?: string;

@@ -93,7 +93,7 @@ function validateStatus(object: ApiObject): FieldError[] {
   );
 }
 
-/** What a node is, once known, it stays. */
+/** Node information that is immutable once set. */
 function validateNodeUpdate(object: ApiObject, old: ApiObject): FieldError[] {
   const spec = fieldsAt(object, "spec");
   const before = fieldsAt(old, "spec");

@@ -141,7 +141,7 @@ export const limitRangeStrategy: Partial<Strategy> = {
   validateUpdate: validateLimitRange,
 };
 
-/** What a container may use at most it uses by default, and asks for what it uses or, failing that, needs. */
+/** In a container, `max` is the default of `default`; `default`, or else `min`, that of `defaultRequest`. */
 function defaultLimit(limit: Fields): void {
   if (textAt(limit, "type") !== "Container") return;
   const usual = ensureFields(limit, "default");
@@ -242,7 +242,7 @@ function validateRatio(valueOf: (bound: string) => unknown, name: string, path: 
   return [invalid(at, value, `ratio ${textOf(value)} is greater than max/min = ${possible.toFixed(6)}`)];
 }
 
-/** What cannot be asked for more than there is has one amount for both. */
+/** A resource that cannot be overcommitted has equal requests and limits. */
 function notOvercommitted(valueOf: (bound: string) => unknown, name: string, path: string): FieldError[] {
   const [usual, request] = [valueOf("default"), valueOf("defaultRequest")];
   if (!isExtendedResource(name) || (usual === undefined && request === undefined)) return [];

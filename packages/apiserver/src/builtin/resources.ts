@@ -64,7 +64,7 @@ export function isExtendedResource(name: string): boolean {
   return qualifiedNameProblems(`requests.${name}`).length === 0;
 }
 
-/** What may be asked for more than there is. */
+/** Resources that can be overcommitted. */
 function isOvercommitted(name: string): boolean {
   return isNative(name) && !isHugePages(name);
 }

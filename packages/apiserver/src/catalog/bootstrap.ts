@@ -14,7 +14,7 @@ export interface BootstrapOptions {
   readonly clientCa: readonly string[];
 }
 
-/** What exists in every cluster from the start, in an order in which it can be created. */
+/** The objects that exist in every cluster from the start, in an order in which they can be created. */
 export function bootstrapObjects(options: BootstrapOptions): readonly ApiObject[] {
   const namespaces = NAMESPACES.map((name) => ({ apiVersion: "v1", kind: "Namespace", metadata: { name } }));
   return [

@@ -22,7 +22,7 @@ export const PER_CALL_LIMIT = 1_000_000;
 export const PER_OBJECT_LIMIT = 10_000_000;
 
 export interface CompileOptions {
-  /** What the expression may name, and of which types. */
+  /** The variables of the expression, and their types. */
   readonly variables: ReadonlyMap<string, CelType>;
   /** The result types that are allowed; any if empty. */
   readonly returns?: readonly CelType[];

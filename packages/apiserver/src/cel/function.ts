@@ -19,7 +19,7 @@ import {
 } from "./type.ts";
 import type { CelValue } from "./value.ts";
 
-/** What a function does. It is called with arguments of the types that its overload declares. */
+/** The implementation of a function. It is called with arguments of the types that its overload declares. */
 export type Implementation = (...args: never[]) => CelValue;
 
 export interface Overload {

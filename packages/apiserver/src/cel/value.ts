@@ -36,7 +36,7 @@ export type CelValue =
   | Opaque
   | readonly CelValue[];
 
-/** What an expression comes to where it has no value: absorbed by `||`, `&&` and what is made of them. */
+/** The result of an expression without a value: absorbed by `||`, `&&` and macros made of them. */
 export class CelError extends Error {
   static {
     this.prototype.name = "CelError";
@@ -159,7 +159,7 @@ export class CelMap {
 
 /** A list whose items are unordered (`x-kubernetes-list-type: set`), or identified by keys (`map`). */
 export class KeyedList extends Array<CelValue> {
-  /** What makes two items the same one; undefined: the whole of them. */
+  /** The keys that identify an item; undefined: the whole item. */
   itemKeys: readonly string[] | undefined;
   static override get [Symbol.species](): ArrayConstructor {
     return Array;
@@ -244,7 +244,7 @@ function typeOfObject(value: Exclude<CelValue, null | boolean | bigint | number 
   return value instanceof Uint8Array ? BYTES : TYPE;
 }
 
-/** What counts as the size of a value when cost is counted. */
+/** The size of a value for cost accounting. */
 export function sizeOf(value: CelValue): number {
   if (typeof value === "string") return countCodePoints(value);
   if (value instanceof Uint8Array) return value.length;

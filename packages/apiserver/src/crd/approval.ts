@@ -9,7 +9,7 @@ const SEE = "see https://github.com/kubernetes/enhancements/pull/1111";
 export interface Approval {
   readonly state: "unneeded" | "missing" | "bypassed" | "approved" | "invalid";
   readonly errors: readonly FieldError[];
-  /** What the status says of it. */
+  /** The condition in the status. */
   readonly condition?: Omit<CrdCondition, "lastTransitionTime">;
 }
 

@@ -154,7 +154,7 @@ export class WebhookConverter implements Converter {
   }
 }
 
-/** What an object holds, apart from what a write gives it at its end. */
+/** The fields of an object, except those that a write sets last. */
 function contentKey({ metadata, ...rest }: ApiObject, apiVersion: string): string {
   const { resourceVersion: _resourceVersion, ...kept } = metadata;
   return `${apiVersion}\n${JSON.stringify(rest)}\n${JSON.stringify(kept)}`;

@@ -23,7 +23,7 @@ const VERBS: readonly Verb[] = [
   "watch",
 ];
 
-/** What a CRD makes the server serve: one definition per served version. */
+/** The resources that a CRD defines: one definition per served version. */
 export function definitionsOf(crd: Crd, converter: Converter): readonly ResourceDefinition[] {
   const stored = storedObjects(crd);
   return crd.spec.versions

@@ -8,7 +8,7 @@ import { CLEANUP_FINALIZER, type Crd, CRD_GROUP, CRD_PLURAL, type CrdNames } fro
 import { validateCrd, validateCrdUpdate } from "./validate.ts";
 import { isObject } from "@fairlead/base/json.ts";
 
-/** What `customresourcedefinitions` do beyond the common rules. */
+/** The strategy of `customresourcedefinitions`. */
 export const crdStrategy: Strategy = {
   generation: "spec",
   allowUnconditionalUpdate: false,
@@ -87,7 +87,7 @@ function setStatus(object: ApiObject, context: WriteContext): void {
     object["status"] = planCrdStatus(object as Crd, otherCrds(context.reader), context.nowMs);
 }
 
-/** What validation will refuse anyway has no more of a status than this. */
+/** Whether a definition has the fields that its status is computed from; validation rejects it otherwise. */
 function hasNames(object: ApiObject): boolean {
   const { spec } = object;
   if (!isObject(spec) || !Array.isArray(spec["versions"])) return false;

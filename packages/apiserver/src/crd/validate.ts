@@ -49,7 +49,7 @@ export function validateCrdUpdate(crd: Crd, old: Crd): FieldError[] {
   ];
 }
 
-/** What validation looks at may lack anything. */
+/** In the input of validation, any field may be missing. */
 interface LooseSpec {
   readonly group: string;
   readonly scope: string;

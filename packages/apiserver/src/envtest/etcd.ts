@@ -12,7 +12,7 @@ import { readGoFlags } from "./go-flags.ts";
 /** etcd's own default. */
 const CLIENT_URL = "http://localhost:2379";
 
-/** What this program answers when it is asked for its health, and by which the API server finds the folder of its journal. */
+/** The health response of this program, from which the API server reads the folder of its journal. */
 export interface EtcdHealth {
   /** As etcd says it. */
   readonly health: "true";

@@ -19,7 +19,7 @@ export function mediaType(header: string | undefined): string {
 
 const DECODABLE = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/** What an object is that does not say it. */
+/** The default kind and version of an object without them. */
 export interface ImpliedKind {
   readonly apiVersion: string;
   readonly kind: string;

@@ -8,7 +8,7 @@ import type { Exchange } from "./exchange.ts";
 import { checkDryRun, notSupported, refuseOptions } from "./options.ts";
 import { isTrue } from "./path.ts";
 
-/** What a DELETE asks for, and whether it was asked in the old way by `orphanDependents`. */
+/** The options of a DELETE, and whether they contain the deprecated `orphanDependents`. */
 export interface ParsedDelete extends DeleteOptions {
   readonly orphanDependents: boolean | undefined;
   /** As the client gave them, for admission. */

@@ -114,7 +114,7 @@ function describeResource(it: ResourceDefinition): object {
   };
 }
 
-/** What a real server still stores in an older version than it serves. */
+/** Kinds for which kube-apiserver stores an older version than it serves. */
 const STORED_VERSIONS: ReadonlyMap<string, string> = new Map([
   ["customresourcedefinitions.apiextensions.k8s.io", "v1beta1"],
 ]);
@@ -148,7 +148,7 @@ interface Versioned {
   readonly version: string;
 }
 
-/** What an answer holds. Built-in resources leave out the group and version that are their own. */
+/** The kind of a response. Built-in resources omit group and version if they are their own. */
 function responseKind(
   it: Versioned & { readonly isCustom?: boolean },
   kind: Versioned & { kind: string },

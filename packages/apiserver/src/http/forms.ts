@@ -90,7 +90,7 @@ function listBytes(head: Record<string, unknown>, items: readonly Buffer[]): Buf
 export class PlainForm implements Form {
   readonly #definition: ResourceDefinition;
   readonly #apiVersion: string;
-  /** What each item begins with; lists of built-in kinds leave it out, as typed lists do. */
+  /** The first fields of each item; typed lists of built-in kinds omit them. */
   readonly #prefix: Buffer;
   readonly events: EventEncoder;
 

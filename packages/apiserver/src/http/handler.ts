@@ -111,7 +111,7 @@ export class RequestHandler {
     if (error instanceof StatusError && error.code === 408) response.setHeader("Connection", "close");
     if (isPathNotFound(error)) await this.#sendPathNotFound(exchange, passage);
     else await exchange.sendError(error);
-    // What of the body was not read would be taken for the next request.
+    // The unread rest of the body would be parsed as the next request.
     if (!request.complete) request.resume();
   }
 

@@ -102,7 +102,7 @@ export class Listener implements AsyncDisposable {
     this.#server.on("clientError", (error: ParserError, socket) => this.#refuse(error, socket as Socket));
   }
 
-  /** What cannot be read is answered where nothing else is being answered, and the connection ends. */
+  /** A malformed request is answered unless another answer is in progress, and the connection is closed. */
   #refuse(error: ParserError, socket: Socket): void {
     // The rest of what was refused.
     if (socket.writableEnded) return;

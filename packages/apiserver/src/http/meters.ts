@@ -1,6 +1,6 @@
 import type { CounterMetric, GaugeMetric, Metrics } from "@fairlead/base/metrics.ts";
 
-/** What the API server counts. Its guide lists it. */
+/** The metrics of the API server, listed in docs/apiserver.md. */
 export interface ServerMeters {
   /** By `code`: connections that ended in the middle of a request, or sent what is not HTTP. */
   readonly clientErrors: CounterMetric;

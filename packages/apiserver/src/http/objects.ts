@@ -11,7 +11,7 @@ import type { Exchange } from "./exchange.ts";
 import { optionsKind, parseDryRun, parseFieldManager, parseFieldValidation } from "./options.ts";
 import { isTrue } from "./path.ts";
 
-/** What writes take from the query and the body. */
+/** The inputs of a write from the query and the body. */
 
 export interface Addressed {
   readonly definition: ResourceDefinition;
@@ -106,7 +106,7 @@ export function ofKind(value: unknown, wanted: Wanted): ApiObject {
   return value as ApiObject;
 }
 
-/** What a body of a built-in kind leaves out goes without saying. */
+/** Adds the kind and version that a body of a built-in kind may omit. */
 function sayKind(object: Record<string, unknown>, { kind, apiVersion, isCustom = false }: Wanted): void {
   for (const field of ["kind", "apiVersion"] as const) {
     const given = object[field] ?? "";

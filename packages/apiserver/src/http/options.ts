@@ -2,7 +2,7 @@ import type { FieldValidation } from "#registry/shape.ts";
 import { type FieldError, invalid, type StatusError } from "#status.ts";
 import type { Exchange } from "./exchange.ts";
 
-/** What the query says of how a write is done. Source: `metav1.CreateOptions`, `UpdateOptions`, `PatchOptions`, `DeleteOptions`. */
+/** The write options in the query. Source: `metav1.CreateOptions`, `UpdateOptions`, `PatchOptions`, `DeleteOptions`. */
 
 type Asked = Pick<Exchange, "method" | "query">;
 

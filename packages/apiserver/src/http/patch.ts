@@ -37,12 +37,12 @@ const APPLY_PATCH = "application/apply-patch+yaml";
 
 const TYPES = new Set([JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]);
 
-/** What makes the new state out of the present one. */
+/** Computes the new state from the present one. */
 interface Transform {
   readonly apply: (object: ApiObject) => unknown;
   readonly duplicates: readonly string[];
   readonly duplicatesIn?: "json patch ";
-  /** What a refusal of the result shows. Default: the result. */
+  /** The object that an error about the result shows. Default: the result. */
   readonly shown?: string;
 }
 
@@ -108,7 +108,7 @@ function parseTransform(type: string, text: string, { definition }: WriteRequest
       return { apply: (object) => applyMergePatch(object, patch), duplicates };
     default:
       return {
-        // What the patch says of the kind changes nothing.
+        // The kind in the patch is ignored.
         apply: (object) => ({
           ...applyStrategicMergePatch(object, patch, definition.schema, resolveDefinition),
           kind: object.kind,

@@ -1,6 +1,6 @@
 import type { Verb } from "#registry/types.ts";
 
-/** What a path names. Source: k8s.io/apiserver, pkg/endpoints/request/requestinfo.go. */
+/** The target of a path. Source: k8s.io/apiserver, pkg/endpoints/request/requestinfo.go. */
 export type Target = ResourceTarget | PathTarget;
 
 export interface ResourceTarget {
@@ -15,7 +15,7 @@ export interface ResourceTarget {
   readonly subresource: string;
   /** Whether the path has the old prefix `watch`, as in /api/v1/watch/pods. */
   readonly isWatch: boolean;
-  /** What follows the subresource: only proxies have it. */
+  /** The rest of the path after the subresource: only proxies have it. */
   readonly rest: readonly string[];
 }
 

@@ -6,7 +6,7 @@ import { tooMany, transferMs } from "./transfer.ts";
 
 /** As the real server: `--max-request-bytes`. Unit: bytes. */
 const MAX_BODY_BYTES = 3 * 1024 * 1024;
-/** What a piece of a body costs at least, however small it is. Unit: bytes. */
+/** The minimum cost of a piece of a body, however small. Unit: bytes. */
 const PIECE_COST = 256;
 
 /**

@@ -7,7 +7,7 @@ export interface RoomLimits {
   readonly isElastic?: boolean;
 }
 
-/** What one user holds. Released as a whole; a second release changes nothing. */
+/** The share that one user holds. Released as a whole; a second release has no effect. */
 export interface Holding extends Disposable {
   /** Takes more. False where there is no room: then nothing is taken. */
   tryTake(amount: number): boolean;

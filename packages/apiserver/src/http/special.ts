@@ -84,7 +84,7 @@ async function putScale(
   });
 }
 
-/** What a scheduler does: gives a pod its node, once. */
+/** Binding: assigns a pod to its node, once, as a scheduler does. */
 async function bindPod(registry: Registry, exchange: Exchange, of: Addressed): Promise<void> {
   const request: WriteRequest = { ...writeRequest(exchange, of), subresource: "" };
   const { value } = parseBody(exchange.body, mediaType(exchange.request.headers["content-type"]));

@@ -8,7 +8,7 @@ import type { EventType, StoreEvent } from "#storage/event-log.ts";
 import type { EventEncoder } from "#watch/watcher.ts";
 import { bookmarkMetadata, errorLine, eventLine, type Form } from "./forms.ts";
 
-/** What of each object goes into its row. Source: `metav1.IncludeObjectPolicy`. */
+/** The part of each object in its row. Source: `metav1.IncludeObjectPolicy`. */
 export type IncludeObject = "None" | "Metadata" | "Object";
 
 export interface TableOptions {
@@ -78,7 +78,7 @@ export class TableForm implements Form {
     return { cells, ...defined({ conditions }), object: shown };
   }
 
-  /** What of the object goes with its row. */
+  /** The part of the object in its row. */
   #shown(object: ApiObject, metadata: object): object | null {
     switch (this.#options.includeObject) {
       case "None":

@@ -1,6 +1,6 @@
-/** What all warnings of an answer may have together. Unit: characters. */
+/** The limit of all warnings of a response. Unit: characters. */
 const MAX_LENGTH = 4096;
-/** What each may have where they do not all fit. Unit: characters. */
+/** The limit of each warning if they do not all fit. Unit: characters. */
 const MAX_EACH = 256;
 
 /** Warnings of one answer, each once, as many as clients take in headers. Source: k8s.io/apiserver, pkg/endpoints/filters/warning.go. */

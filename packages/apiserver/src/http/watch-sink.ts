@@ -67,7 +67,7 @@ class PacedSink implements WatchSink, Disposable {
   readonly #pipe: Pipe;
   readonly #outlet: Outlet;
   readonly #socket: { destroy(): unknown };
-  /** What the socket has not taken, with the end of its time. */
+  /** The pieces that the socket has not accepted yet, and their deadline. */
   #unsent: Disposable | undefined;
   #waiting: Disposable | undefined;
   #drained = (): void => {};

@@ -31,7 +31,7 @@ function fromKind(kind: string): string {
   return `${words(kind)}.`;
 }
 
-/** What `field` of `kind` means. */
+/** The description of `field` of `kind`. */
 export function describeField(definition: string, field: string, schema: Schema): string {
   const kind = definition.slice(definition.lastIndexOf(".") + 1);
   return FIELDS[`${kind}.${field}`] ?? FIELDS[field] ?? fromField(field, schema);

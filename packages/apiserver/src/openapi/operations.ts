@@ -61,7 +61,7 @@ export function operationsOf(resource: DocumentedResource): Record<string, PathI
       paths[`${collection}/{name}/proxy/{path}`] = ofResource.subresource(it, "WithPath");
   }
   if (!has("watch") || resource.isCustom) return paths;
-  // What clients of old times ask for.
+  // The deprecated watch paths of older clients.
   paths[`${root}/watch${within}`] = ofResource.watch("List");
   paths[`${root}/watch${within}/{name}`] = ofResource.watch("");
   if (namespaced) paths[`${root}/watch/${plural}`] = ofResource.watch("ListForAllNamespaces");

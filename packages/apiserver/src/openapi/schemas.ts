@@ -106,7 +106,7 @@ const TEXT: Schema = { type: "string" };
 const TEXTS: Schema = { type: "array", items: TEXT, "x-kubernetes-list-type": "atomic" };
 const META_NAME = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/** What the protocol speaks of and no object contains. */
+/** Types of the protocol that no object contains. */
 export const PROTOCOL_SCHEMAS: ReadonlyMap<string, Schema> = new Map<string, Schema>([
   [
     `${META_NAME}.APIResource`,

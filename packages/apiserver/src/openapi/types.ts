@@ -1,6 +1,6 @@
 import type { Schema } from "#schema/types.ts";
 
-/** What a document has to know of a resource. A `ResourceDefinition` is one. */
+/** The properties of a resource that a document needs. A `ResourceDefinition` has them. */
 export interface DocumentedResource {
   readonly group: string;
   readonly version: string;
@@ -16,7 +16,7 @@ export interface DocumentedResource {
   readonly strategy?: { readonly fieldSelectors?: object };
 }
 
-/** What only answers POST. A `ReviewDefinition` is one. */
+/** A resource that only answers POST. A `ReviewDefinition` is one. */
 export interface DocumentedReview extends GroupVersion {
   readonly plural: string;
   readonly kind: string;

@@ -4,7 +4,7 @@
  * to the server, which makes it anyway.
  */
 
-/** What it is sent as (clients of Go ask with an "@" that their own parser refuses in an answer); the body is a Document of gnostic's openapi.v2. */
+/** The media type (Go clients send it with an "@" that their own parser rejects in a response); the body is a Document of gnostic's openapi.v2. */
 export const OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 const TITLE = "Kubernetes";

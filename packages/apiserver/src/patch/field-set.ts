@@ -64,7 +64,7 @@ function nodeOf(root: FieldSet): Node {
   return isEmpty(root) ? undefined : root;
 }
 
-/** What is in `a`, in `b` or in both. */
+/** The union of `a` and `b`. */
 export function union(a: FieldSet, b: FieldSet): FieldSet {
   return rootOf(unionNodes(nodeOf(a), nodeOf(b)));
 }
@@ -82,7 +82,7 @@ export function unionNodes(a: Node, b: Node): Node {
   return united.node;
 }
 
-/** What is in both. */
+/** The intersection. */
 export function intersection(a: FieldSet, b: FieldSet): FieldSet {
   return rootOf(intersect(nodeOf(a), nodeOf(b)));
 }
@@ -96,7 +96,7 @@ function intersect(a: Node, b: Node): Node {
   return shared.node;
 }
 
-/** What is in `a` and not in `b`, path by path: children of a removed path stay. */
+/** The difference of `a` and `b`, path by path: children of a removed path stay. */
 export function difference(a: FieldSet, b: FieldSet): FieldSet {
   return rootOf(subtract(nodeOf(a), nodeOf(b)));
 }

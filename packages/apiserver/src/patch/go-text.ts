@@ -11,7 +11,7 @@ export function goText(value: unknown): string {
   return `map[${fields.map(([name, it]) => `${name}:${goText(it)}`).join(" ")}]`;
 }
 
-/** What a merge cannot be done with. kube-apiserver passes it on as a failure of its own, without a reason. */
+/** A value that cannot be merged. kube-apiserver reports it as an internal error without a reason. */
 export function mergeFailure(message: string): StatusError {
   return new StatusError({ code: 500, message });
 }

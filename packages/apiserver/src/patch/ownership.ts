@@ -44,7 +44,7 @@ const NEVER_OWNED: FieldSet = {
   },
 };
 
-/** What a set holds that a manager may own. */
+/** The fields in a set that a manager may own. */
 export function ownable(set: FieldSet): FieldSet {
   return difference(set, NEVER_OWNED);
 }

@@ -33,7 +33,7 @@ const RAW_EXTENSION = `${REF_PREFIX}io.k8s.apimachinery.pkg.runtime.RawExtension
 
 const LEAF: Shape = { kind: "leaf" };
 const SET: SetShape = { kind: "set" };
-/** What nothing is known of: maps are granular all the way down, lists atomic. */
+/** The shape without a schema: maps are granular at all levels, lists atomic. */
 const DEDUCED: Schema = { "x-kubernetes-preserve-unknown-fields": true };
 const NO_FIELDS: Readonly<Record<string, Schema>> = {};
 

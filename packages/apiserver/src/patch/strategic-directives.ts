@@ -7,7 +7,7 @@ export const RETAIN_KEYS = "$retainKeys";
 export const DELETE_FROM_LIST = "$deleteFromPrimitiveList/";
 export const SET_ORDER = "$setElementOrder/";
 
-/** What `$patch` asks for. "merge" is what happens anyway. */
+/** The values of `$patch`. "merge" is the default. */
 export function directiveOf(
   patch: Readonly<Record<string, unknown>>,
 ): "replace" | "delete" | "merge" | undefined {

@@ -41,7 +41,7 @@ export function applyStrategicMergePatch(
 
 type JsonMap = Record<string, unknown>;
 
-/** What the schema says of one field. */
+/** The schema of one field. */
 interface FieldRule {
   readonly schema: Schema;
   readonly strategies: readonly string[];

@@ -100,7 +100,7 @@ const TYPES: Readonly<Record<NonNullable<Schema["type"]>, readonly [string, (val
   number: ["numeric (int or float)", isNumeric],
 };
 
-/** What the schema's type wants where the value is not of it; undefined where it is. */
+/** The type that the schema requires, if the value has another; undefined otherwise. */
 function expectation(schema: Schema, value: unknown): string | undefined {
   if (schema.type === undefined) return undefined;
   const [name, isOfType] = TYPES[schema.type];

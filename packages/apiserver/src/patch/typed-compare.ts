@@ -124,7 +124,7 @@ interface Compared<S> {
   readonly shape: S;
 }
 
-/** What is below one node. */
+/** The paths below one node. */
 class Below {
   readonly #added: NodeBuilder;
   readonly #modified = new NodeBuilder(false);

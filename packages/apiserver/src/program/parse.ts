@@ -5,7 +5,7 @@ import { parseDuration } from "@fairlead/base/duration.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import type { CertificatePair } from "@fairlead/base/pki/keys.ts";
 
-/** What flags of the API server hold, or what is wrong with them, in a person's words. */
+/** Parsers of the API server's flags, with errors for people. */
 
 /** Step by step: asked for all steps at once, Node never comes back from below a folder that cannot hold any (`/proc`). */
 export function makeFolder(folder: string): void {

@@ -58,7 +58,7 @@ export function validateGenerateName(
   { strategy: { checkName = subdomainProblems } }: { readonly strategy: Pick<Strategy, "checkName"> },
 ): FieldError[] {
   if (prefix === "") return [];
-  // What follows makes a dash at the end right.
+  // A trailing dash is valid, because the server appends characters.
   const completed = prefix.length > 1 ? prefix.replace(/.-$/, "a") : prefix;
   return invalidValues("metadata.generateName", prefix, [checkName(completed) ?? []].flat());
 }
@@ -177,7 +177,7 @@ function validateFinalizers(finalizers: readonly string[] = [], isBareTaken: boo
 const OPPOSITE_FINALIZERS = ["orphan", "foregroundDeletion"];
 const NOT_QUALIFIED = "name is neither a standard finalizer name nor is it fully qualified";
 
-/** What an update may not do to metadata. */
+/** Validates updates of metadata. */
 export function validateMetadataUpdate(object: ApiObject, old: ApiObject): FieldError[] {
   const wrong = IMMUTABLE.filter((it) => object.metadata[it] !== old.metadata[it]).map((it) =>
     invalidValue(`metadata.${it}`, object.metadata[it], "field is immutable"),

@@ -8,7 +8,7 @@ import type { Place } from "./owners.ts";
 import type { ResourceDefinition } from "./types.ts";
 import type { ApiObject } from "#values/object.ts";
 
-/** What a DELETE asks for. Source: `metav1.DeleteOptions`. */
+/** The options of a DELETE. Source: `metav1.DeleteOptions`. */
 export interface DeleteOptions {
   /** Unit: seconds. */
   readonly gracePeriodSeconds?: number | undefined;
@@ -124,7 +124,7 @@ function setGrace(
   return "set";
 }
 
-/** What only finalizers hold ends now. */
+/** Marks an object that only finalizers hold as deleted now. */
 function markHeld({ metadata }: ApiObject, nowMs: number): void {
   const { deletionTimestamp } = metadata;
   if (deletionTimestamp === undefined && metadata.generation !== undefined) metadata.generation += 1;

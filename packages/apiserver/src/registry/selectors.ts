@@ -6,7 +6,7 @@ import type { ResourceDefinition } from "./types.ts";
 import type { ApiObject } from "#values/object.ts";
 import { viewOf } from "./write.ts";
 
-/** What the selectors of a query select of one kind. */
+/** The selectors of a query for one kind. */
 
 export interface Selection {
   /** Absent: everything matches. */

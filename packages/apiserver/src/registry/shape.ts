@@ -16,7 +16,7 @@ import type { ApiObject } from "#values/object.ts";
 import { timestamp } from "./metadata.ts";
 import { apiVersionOf, type WriteRequest } from "./write.ts";
 
-/** What schemas and field managers have to say about an object. */
+/** Processing of an object by schemas and field managers. */
 
 export type FieldValidation = "Strict" | "Warn" | "Ignore";
 
@@ -98,7 +98,7 @@ export function applySchemaDefaults({ isCustom, schema }: ResourceDefinition, ob
   if (isCustom) applyDefaults(object, schema);
 }
 
-/** What the schema of a custom kind refuses; parts that an update leaves alone are not held to newer rules. */
+/** The schema errors of a custom resource; unchanged parts are not validated by newer rules. */
 export function validateSchema(
   { isCustom, schema }: ResourceDefinition,
   object: ApiObject,

@@ -34,7 +34,7 @@ const SPECIAL: ReadonlyMap<string, readonly Subresource[]> = new Map<string, rea
 /** Those that are read and written as the object itself; the strategy says what of it changes. */
 export const PARTS_OF_OBJECT: ReadonlySet<string> = new Set(["approval", "finalize", "status"]);
 
-/** What a resource has below its items, reviews aside. */
+/** The subresources of a resource, except reviews. */
 export function subresourcesOf(
   definition: Pick<ResourceDefinition, "group" | "plural" | "hasStatus" | "isCustom"> & {
     readonly scale?: object;

@@ -39,7 +39,7 @@ export interface Strategy {
     old: ApiObject,
     context: WriteContext,
   ) => readonly FieldError[];
-  /** What of metadata an update of the status leaves as it is. Default: nothing. */
+  /** The metadata that an update of the status keeps. Default: nothing. */
   readonly keptByStatus?: readonly ("labels" | "ownerReferences")[];
   /** After a change is in the store, and once for each object at start-up; `undefined` means absent. */
   readonly onStored?: (after: ApiObject | undefined, before: ApiObject | undefined) => void;
@@ -56,7 +56,7 @@ export interface Strategy {
   readonly gracePeriodSeconds?: (object: ApiObject, requested: number | undefined) => number;
   /** For kinds that end in a way of their own (Namespace): the first DELETE sets deletionTimestamp, does this and no more. */
   readonly beginDeletion?: (object: ApiObject, nowMs: number) => void;
-  /** What becomes of dependents unless the client says it; deletions of some kinds do not know of any. Default: "Background". */
+  /** The propagation policy if the client does not set one; deletions of some kinds do not support any. Default: "Background". */
   readonly defaultPropagation?: "Background" | "Orphan" | "Unsupported";
   /** The warning to a client that does not set a propagation policy. */
   readonly propagationWarning?: string;
@@ -94,7 +94,7 @@ export interface ResourceDefinition {
   readonly schema: Schema;
   readonly strategy: Strategy;
   readonly columns: readonly TableColumn[];
-  /** What a Table says of the row as a whole: that a Pod has ended. */
+  /** The conditions of a Table row, for example that a Pod has finished. */
   readonly rowConditions?: (object: ApiObject) => readonly object[] | undefined;
   readonly hasStatus: boolean;
   /** Where `scale` reads and writes; JSON paths as CRDs write them. */
@@ -131,7 +131,7 @@ export interface ReviewDefinition {
   /** apiVersion of the kind, where it is not that of the path: "authentication.k8s.io/v1" for TokenRequest under /api/v1. */
   readonly kindApiVersion?: string;
   readonly schema: Schema;
-  /** What the request is taken to say where it says nothing. */
+  /** The defaults of the request. */
   readonly applyDefaults?: (object: ApiObject) => void;
   readonly review: (request: ReviewRequest) => Promise<ApiObject> | ApiObject;
 }

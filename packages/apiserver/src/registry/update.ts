@@ -116,7 +116,7 @@ function merge(request: WriteRequest, input: ApiObject, old: ApiObject): ApiObje
   return merged;
 }
 
-/** What admission makes of the object: it is shown what the client sent, and what it changes there counts as sent. */
+/** Runs admission on the object that the client sent; changes by admission count as sent. */
 function admitUpdate(
   write: Write,
   { input, part }: Replacement,
@@ -168,7 +168,7 @@ function isStoredAsNow({ storedVersion }: ResourceDefinition, { object }: Entry)
   return storedVersion === undefined || object.apiVersion === storedVersion;
 }
 
-/** What of `input` counts, given the door it came through. */
+/** The part of `input` that the subresource may change. */
 function mergeSubresource(
   definition: ResourceDefinition,
   subresource: string,

@@ -11,7 +11,7 @@ import type { Replay } from "./replay.ts";
 import type { ResourceDefinition, WriteContext } from "./types.ts";
 import type { ApiObject, ObjectReader, UserInfo } from "#values/object.ts";
 
-/** What every write knows of the request that asked for it. */
+/** The properties of the request that every write has. */
 export interface WriteRequest {
   readonly definition: ResourceDefinition;
   readonly namespace: string | undefined;
@@ -37,12 +37,12 @@ export interface WriteRequest {
 export interface WriteResult {
   /** In the version of the request. */
   readonly object: ApiObject;
-  /** What was stored; absent when nothing was. */
+  /** The stored object; absent if nothing was stored. */
   readonly entry: Entry | undefined;
   readonly isCreated: boolean;
 }
 
-/** What the writes need of the server. */
+/** The parts of the server that writes use. */
 export interface WriteEnvironment {
   readonly store: Store;
   readonly reader: ObjectReader;

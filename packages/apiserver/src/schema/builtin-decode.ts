@@ -194,7 +194,7 @@ function isInteger(value: number, type: string): boolean {
   return Number.isInteger(value) && (type !== "int32" || (value >= -(2 ** 31) && value < 2 ** 31));
 }
 
-/** What `omitempty` leaves out: zeros of scalars, empty lists and dictionaries, but never a struct. */
+/** The values that `omitempty` omits: zeros of scalars, empty lists and maps, but never a struct. */
 function isLeftOut(value: unknown, schema: Schema): boolean {
   if (value === "" || value === 0 || value === false) return true;
   if (schema.$ref !== undefined) return false;

@@ -3,7 +3,7 @@ import { DEFINITIONS, REF_PREFIX } from "./definitions.ts";
 import { ALWAYS, MAP, MESSAGES, POINTER, REPEATED } from "./protobuf-messages.ts";
 import type { Schema } from "./types.ts";
 
-/** What is known of the Go types behind the built-in kinds. */
+/** Properties of the Go types behind the built-in kinds. */
 
 /** A type that a `$ref` names. */
 export interface GoType {
@@ -75,7 +75,7 @@ export function omitsZero({ name, bits }: GoType, field: string): boolean {
   return !keepsEmpty(name, field) && ((bits?.get(field) ?? POINTER) & (POINTER | ALWAYS)) === 0;
 }
 
-/** What a field of the type holds before anything is set in it; undefined: it is not there. */
+/** The zero value of a field of the type; undefined if it is omitted. */
 export function impliedValue(ref: string, field: string): Implied | undefined {
   return GO_TYPES.get(ref)?.implied.get(field);
 }

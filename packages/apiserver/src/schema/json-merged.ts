@@ -59,7 +59,7 @@ class Reader {
     return JSON.parse(this.#text.slice(start, this.#at)) as string;
   }
 
-  /** What follows spaces, commas and colons. */
+  /** The first token after spaces, commas and colons. */
   #next(): string {
     this.#take(SPACE);
     return this.#text.charAt(this.#at);

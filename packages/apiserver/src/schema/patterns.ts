@@ -44,7 +44,7 @@ export function matches(pattern: string, text: string): boolean {
   return !(compiled instanceof Error) && compiled.matcher(text).find();
 }
 
-/** What is wrong with a pattern; undefined when it compiles. */
+/** The error of a pattern; undefined if it compiles. */
 export function patternProblem(pattern: string): string | undefined {
   const compiled = CACHE.get(pattern);
   return compiled instanceof Error ? compiled.message : undefined;

@@ -134,7 +134,7 @@ class Decoder {
     entries[key] = value ?? this.#zeroOf(field.type, at.depth);
   }
 
-  /** What an absent value of a map's entry stands for. */
+  /** The value of a map entry without a value. */
   #zeroOf(type: string, depth: number): unknown {
     if (type === "string" || type === "bytes") return "";
     const special = SPECIAL_DECODERS.get(type);

@@ -9,7 +9,7 @@ import { invalid, required } from "#values/field-errors.ts";
 import type { FieldError } from "#status.ts";
 
 /**
- * What is wrong with the apiVersion, kind and metadata of an object inside of another (`x-kubernetes-embedded-resource`).
+ * Validates apiVersion, kind and metadata of an embedded object (`x-kubernetes-embedded-resource`).
  * Source: apiextensions-apiserver, pkg/apiserver/schema/objectmeta.
  */
 export function validateEmbedded(value: Readonly<Record<string, unknown>>, path: string): FieldError[] {

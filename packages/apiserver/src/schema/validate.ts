@@ -14,14 +14,14 @@ export interface ValueToValidate {
   /** The path of the value: "spec"; empty for a whole object. */
   readonly path: string;
   readonly resolve: SchemaResolver;
-  /** What stood there before an update: parts that are as they were are not held to rules that came later. */
+  /** The value before an update: parts that do not change are not validated by newer rules. */
   readonly old?: unknown;
   /** The part that is written alone, which texts do not name: "status". */
   readonly part?: string;
 }
 
 /**
- * What is wrong with a value, by the validations of its schema, worded as kube-apiserver does for custom resources.
+ * The errors of a value, by the validations of its schema, worded as kube-apiserver does for custom resources.
  * Source: kube-openapi, pkg/validation/validate; apiextensions-apiserver, pkg/apiserver/validation (ratcheting: KEP-4008).
  */
 export function validateValue(of: ValueToValidate): FieldError[] {

@@ -59,7 +59,7 @@ function tryJson(text: string): Parsed | undefined {
   return parseJson(text);
 }
 
-/** What Go resolves; the others of version 1.1 (`!!set`, `!!omap`, times) are no more than a mapping, a list or text. */
+/** The tags that Go resolves; the others of version 1.1 (`!!set`, `!!omap`, times) are decoded as a mapping, a list or text. */
 const KNOWN_TAGS = new Set(["map", "seq", "str", "null", "bool", "int", "float", "binary", "merge"]);
 
 class YamlError extends Error {

@@ -50,7 +50,7 @@ export class RevisionMark implements Disposable {
     try {
       writeSync(this.#fd, line, 0, "latin1");
     } catch {
-      // What was committed stays so; the mark is behind it until the next commit.
+      // The commit remains valid; the mark is behind until the next commit.
     }
   }
 

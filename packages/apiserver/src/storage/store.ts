@@ -64,7 +64,7 @@ export class Store {
   #isClosed = false;
   /** When a commit failed last, on the monotonic clock; none has succeeded since. */
   #failedMs: number | undefined;
-  /** What the turn at work has done and not committed yet. */
+  /** The uncommitted changes of the present turn. */
   #uncommitted: { readonly table: Table; readonly event: StoreEvent }[] = [];
 
   constructor(options: StoreOptions) {

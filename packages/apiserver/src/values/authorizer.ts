@@ -1,6 +1,6 @@
 import type { UserInfo } from "./object.ts";
 
-/** What a request on an object, or on a collection of them, wants. Source: k8s.io/apiserver, pkg/authorization/authorizer. */
+/** The requested action on an object or a collection. Source: k8s.io/apiserver, pkg/authorization/authorizer. */
 export interface ResourceAttributes {
   readonly group: string;
   /** The plural. */

@@ -1,5 +1,5 @@
 /**
- * What names may look like. Each check returns everything that is wrong, in upstream's words: apimachinery,
+ * Validation of names. Each check returns all errors, in upstream's words: apimachinery,
  * pkg/util/validation and pkg/api/validate/content.
  */
 export type NameProblems = readonly string[];

@@ -2,7 +2,7 @@ import type { Status } from "#api/meta/types.ts";
 import { type ErrorCode, FleetError } from "@fairlead/base/errors.ts";
 import { isObject } from "@fairlead/base/json.ts";
 
-/** What an API server's refusal means to us. Source: k8s.io/apimachinery, pkg/apis/meta/v1, StatusReason. */
+/** The error codes for rejections by an API server. Source: k8s.io/apimachinery, pkg/apis/meta/v1, StatusReason. */
 
 const CODES_BY_REASON: Readonly<Record<string, ErrorCode>> = {
   AlreadyExists: "API_ALREADY_EXISTS",

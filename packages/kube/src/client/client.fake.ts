@@ -54,7 +54,7 @@ export class FakeKubeClient implements KubeClient {
   readonly reads: RecordedRead[] = [];
   /** Whether WatchList is understood. */
   canStreamLists = true;
-  /** What every list and watch is answered with, while it is set. */
+  /** The error of every list and watch, while it is set. */
   refuseReads: Error | undefined;
   /** Objects per page, when a list asks for a limit. Default: as many as asked for. */
   pageSize: number | undefined;

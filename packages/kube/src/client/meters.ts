@@ -2,7 +2,7 @@ import type { Metrics } from "@fairlead/base/metrics.ts";
 import type { FairLimiter } from "./limiter.ts";
 import type { ServerClock } from "./server-clock.ts";
 
-/** What a client counts of its requests to one server. Names and labels are client-go's where it has them. */
+/** The metrics of a client's requests to one server. Names and labels are client-go's if it has them. */
 export interface ClientMeters extends Disposable {
   answered(method: string, code: string): void;
   took(method: string, ms: number): void;

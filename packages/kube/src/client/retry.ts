@@ -8,7 +8,7 @@ const MAX_PATIENCE_MS = 120_000;
 
 interface Refused {
   readonly code: number;
-  /** What the server asks for; undefined when it does not. */
+  /** The delay that the server requests; undefined if it does not. */
   readonly retryAfterMs: number | undefined;
   /** Doing it twice is doing it once. */
   readonly isIdempotent: boolean;

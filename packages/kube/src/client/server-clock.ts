@@ -1,6 +1,6 @@
 import type { Clock } from "@fairlead/base/clock.ts";
 
-/** What a server's clock shows, as far as its answers tell. */
+/** The time of a server's clock, estimated from its answers. */
 export interface ServerTime {
   /** Unit: milliseconds since the Unix epoch. */
   readonly nowMs: number;

@@ -14,7 +14,7 @@ export interface HistoryEntry {
   readonly object: KubeObject;
 }
 
-/** What one kind's objects are stored under. */
+/** The key of the objects of one kind. */
 export function storeName(of: Resource): string {
   return `${of.plural}.${of.group}`;
 }

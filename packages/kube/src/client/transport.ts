@@ -122,7 +122,7 @@ export class Transport implements AsyncDisposable {
     }
   }
 
-  /** What controllers write is bounded by what the server takes; reads, and all that elections need, go at once. */
+  /** Writes of controllers are limited by what the server accepts; reads, and all requests of elections, are sent at once. */
   async #inTurn(call: Call): Promise<{ readonly answer: Answer; readonly text: string }> {
     const flow = call.method === "GET" ? undefined : currentFlow();
     if (flow === undefined) return this.#exchange(call);
@@ -176,7 +176,7 @@ export class Transport implements AsyncDisposable {
     if (answer !== undefined) await this.#read(call, answer).catch(() => {});
   }
 
-  /** What a broken connection is to the caller. */
+  /** The error of a broken connection. */
   failure(call: Call, cause: unknown): FleetError {
     if (call.signal?.aborted === true) {
       if (hasCode(call.signal.reason, "TIMED_OUT")) this.#reach.noteSilence();

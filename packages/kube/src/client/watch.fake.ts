@@ -61,7 +61,7 @@ export class WatchStream implements Disposable {
   }
 }
 
-/** What a change is to a watch that selects: one that begins to match is added, one that ceases to is deleted. */
+/** The change that a watch with a selector sees: an object that begins to match is added, one that ceases to is deleted. */
 function typeFor(
   entry: HistoryEntry,
   matches: (object: KubeObject) => boolean,

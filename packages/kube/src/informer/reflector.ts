@@ -33,7 +33,7 @@ const WARN_AT = 5;
 /** A stream that ends sooner without an event counts as a failure, as in client-go. Unit: milliseconds. */
 const SHORT_STREAM_MS = 1000;
 
-/** What to watch. */
+/** The objects to watch. */
 type Selection = Pick<ListOptions, "namespace" | "labelSelector" | "fieldSelector"> & {
   readonly isOptional?: () => boolean;
 };

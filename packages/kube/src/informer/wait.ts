@@ -15,7 +15,7 @@ export interface WaitOptions<T extends KubeObject> {
   readonly timeoutMs: number;
   /** Whether the object (undefined if it does not exist) is in the awaited state. */
   readonly until: (object: T | undefined) => boolean;
-  /** What to say when the time is up. */
+  /** The error message on timeout. */
   readonly message: (object: T | undefined) => string;
 }
 

@@ -8,7 +8,7 @@ import { renderQuantity } from "#api/meta/canonical-quantity.ts";
 export interface Amount {
   /** Unit: 10^-9. */
   readonly nanos: bigint;
-  /** What says in which form it is written: "i", "e0" or nothing. */
+  /** The format of the amount: "i", "e0" or empty. */
   readonly suffix: string;
 }
 
@@ -46,7 +46,7 @@ export function largest(a: Amounts, b: Amounts): Amounts {
   return combine(a, b, (x, y) => (y.nanos > x.nanos ? y : x));
 }
 
-/** What `a` has more than `b`. */
+/** The difference of `a` and `b`, at least zero. */
 export function excess(a: Amounts, b: Amounts): Amounts {
   const more = [...a].map(([name, { nanos, suffix }]) => {
     const left = nanos - (b.get(name)?.nanos ?? 0n);

@@ -33,7 +33,7 @@ export const claimEvaluator: Evaluator = {
   },
 };
 
-/** What is asked for, or what was given for a request that was larger once (KEP-1790). */
+/** The requested capacity, or the allocated one for a request that was larger before (KEP-1790). */
 function storageOf(claim: CountedObject): Amount | undefined {
   const asked = amountsAt(fieldsAt(fieldsAt(claim, "spec"), "resources"), "requests").get("storage");
   if (asked === undefined) return undefined;

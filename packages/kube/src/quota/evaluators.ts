@@ -4,7 +4,7 @@ import { claimEvaluator } from "./claims.ts";
 import { podEvaluator } from "./pods.ts";
 import type { Evaluator, GroupResource } from "./types.ts";
 
-/** What objects use of a quota. Source: k8s.io/kubernetes, pkg/quota/v1/evaluator/core. */
+/** The usage of objects in a quota. Source: k8s.io/kubernetes, pkg/quota/v1/evaluator/core. */
 
 const POD_RESOURCES = new Set([
   "pods",

@@ -5,9 +5,9 @@ import { type Amount, type Amounts, amountsAt, count, largest, pick, sum } from 
 import type { CountedObject, Evaluator } from "./types.ts";
 import { type Scope, selects } from "./scopes.ts";
 
-/** What pods use. Source: pkg/quota/v1/evaluator/core/pods.go, k8s.io/component-helpers/resource (KEP-753, KEP-2837). */
+/** The usage of pods. Source: pkg/quota/v1/evaluator/core/pods.go, k8s.io/component-helpers/resource (KEP-753, KEP-2837). */
 
-/** What every container has to ask for once a quota limits it; others are counted where they are asked for. */
+/** Resources that every container must request if a quota limits them; others are counted if requested. */
 const REQUIRED = new Set(["cpu", "memory"].flatMap((it) => [it, `requests.${it}`, `limits.${it}`]));
 const COMPUTE = ["cpu", "memory", "ephemeral-storage"];
 
@@ -149,7 +149,7 @@ function ofWholePod(spec: Fields | undefined, kind: Kind): Amounts {
   );
 }
 
-/** What is not limited is not limited by the overhead either. */
+/** Overhead does not add a limit to an unlimited resource. */
 function withOverhead(amounts: Amounts, overhead: Amounts, kind: Kind): Amounts {
   if (kind === "requests") return sum(amounts, overhead);
   return sum(

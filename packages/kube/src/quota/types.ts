@@ -26,7 +26,7 @@ export interface Evaluator {
   /** Whether what is used can change. */
   handles(change: UsageChange): boolean;
   isInScope(scope: Scope, object: CountedObject): boolean;
-  /** What keeps `object` from being counted in `names`, resources of a quota. */
+  /** Why `object` cannot be counted in `names`, resources of a quota. */
   problem?(names: readonly string[], object: CountedObject): string | undefined;
   usage(object: CountedObject, nowMs: number): Amounts;
 }

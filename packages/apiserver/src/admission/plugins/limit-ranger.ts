@@ -107,7 +107,7 @@ function podProblems(pod: ApiObject, range: ApiObject): readonly string[] {
   });
 }
 
-/** What all containers take together, or the largest of those that run before them. */
+/** The sum over all containers, or the maximum of the init containers if that is larger. */
 function podUsage(spec: Fields | undefined): Usage {
   const sum = (field: "requests" | "limits"): Quantities => {
     const isSidecar = (it: Fields): boolean => textAt(it, "restartPolicy") === "Always";

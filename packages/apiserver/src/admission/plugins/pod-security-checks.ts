@@ -416,7 +416,7 @@ const RESTRICTED: readonly Check[] = [
 
 const LEVELS: Readonly<Record<string, readonly Check[]>> = { baseline: BASELINE, restricted: RESTRICTED };
 
-/** What keeps a pod from meeting a level; undefined: nothing. */
+/** Why a pod does not meet a level; undefined if it does. */
 export function violations(level: string, pod: PodLike): string | undefined {
   const found = (LEVELS[level] ?? []).flatMap((check) => check(pod) ?? []);
   return found.length === 0 ? undefined : found.join(", ");

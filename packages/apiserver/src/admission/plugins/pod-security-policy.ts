@@ -1,6 +1,6 @@
 import type { ApiObject } from "#values/object.ts";
 
-/** What the labels of a namespace ask of its pods. Source: k8s.io/pod-security-admission, api. */
+/** The pod security labels of a namespace. Source: k8s.io/pod-security-admission, api. */
 
 export const PREFIX = "pod-security.kubernetes.io/";
 

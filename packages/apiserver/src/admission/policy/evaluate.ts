@@ -22,7 +22,7 @@ const NOTHING: Evaluation = { denials: [], annotations: [], annotationProblems: 
 /** Longer messages, and those of several lines, give way to the fixed one. Unit: bytes. */
 const MAX_MESSAGE_BYTES = 5 * 1024;
 
-/** What a policy says of one request, with one parameter. */
+/** The result of a policy for one request with one parameter. */
 export function evaluatePolicy(program: Program, spec: PolicySpec, request: CelInput): Evaluation {
   const isIgnored = spec.failurePolicy === "Ignore";
   const { isMet, problem } = evaluateConditions(program.conditions, request);

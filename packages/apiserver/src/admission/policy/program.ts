@@ -32,13 +32,13 @@ interface NamedExpression {
 
 const VARIABLES = structOf("kubernetes.variables");
 
-/** What match conditions of a policy may name. */
+/** The variables of match conditions of a policy. */
 export function conditionScope({ paramKind }: Pick<PolicySpec, "paramKind">): Scope {
   const params: [string, CelType][] = paramKind === undefined ? [] : [["params", DYN]];
   return new Map([...REQUEST_SCOPE, ...params]);
 }
 
-/** What the other expressions of a policy may name, given the types of its variables. */
+/** The variables of the other expressions of a policy, given the types of its own variables. */
 export function policyScope(
   spec: Pick<PolicySpec, "paramKind">,
   variables: ReadonlyMap<string, CelType>,

@@ -19,7 +19,7 @@ import {
 import { conditionScope, policyScope } from "./program.ts";
 import type { PolicySpec } from "./types.ts";
 
-/** What policies and bindings may say. Source: pkg/apis/admissionregistration/validation. */
+/** Validates policies and bindings. Source: pkg/apis/admissionregistration/validation. */
 
 const REASONS = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const ACTIONS = ["Audit", "Deny", "Warn"];

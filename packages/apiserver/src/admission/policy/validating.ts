@@ -29,7 +29,7 @@ export interface PolicyServices extends ParamServices {
 interface PolicyRequest {
   readonly attributes: Attributes;
   readonly refusals: Refusal[];
-  /** What expressions are shown, which is the same for all policies that match it as the same resource. */
+  /** The input of expressions, equal for all policies that match the request as the same resource. */
   readonly inputs: Map<ResourceDefinition, CelInput>;
 }
 

@@ -23,10 +23,10 @@ export interface Invocation {
   readonly match: Match;
 }
 
-/** What came of a call. */
+/** The result of a call. */
 export type Outcome = { readonly verdict: Verdict } | { readonly failure: string };
 
-/** What mutating and validating webhooks have in common: when they are called, and how. */
+/** The common part of mutating and validating webhooks: when they are called, and how. */
 export class WebhookCaller {
   readonly #services: CallerServices;
   readonly #isMutating: boolean;

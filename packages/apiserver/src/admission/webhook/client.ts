@@ -8,7 +8,7 @@ import type { Address, ServiceResolver } from "./resolver.ts";
 
 /** Calls of webhooks, for admission and for conversion: JSON over HTTPS. Source: k8s.io/apiserver, pkg/util/webhook. */
 
-/** What a webhook may answer with at most. Unit: bytes. */
+/** The maximum size of a webhook's response. Unit: bytes. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 /** How much of an unsuccessful response is shown. Unit: characters. */
 const MAX_SHOWN = 2048;
@@ -30,7 +30,7 @@ export interface WebhookClientOptions {
 interface Target {
   /** The URL as messages show it. */
   readonly shown: string;
-  /** What the certificate has to be for. */
+  /** The name that the certificate must be valid for. */
   readonly hostname: string;
   readonly hostHeader: string;
   readonly path: string;
@@ -207,7 +207,7 @@ function describeCode(code: number, text: string): string {
 
 const UNTRUSTED = "certificate signed by unknown authority";
 const OUT_OF_TIME = "certificate has expired or is not yet valid";
-/** What Go says of certificates, by the codes of OpenSSL. */
+/** Go's messages for certificate errors, by the codes of OpenSSL. */
 const CERTIFICATE_PROBLEMS: Readonly<Record<string, string>> = {
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNTRUSTED,
   SELF_SIGNED_CERT_IN_CHAIN: UNTRUSTED,
@@ -224,7 +224,7 @@ const CONNECT_PROBLEMS: Readonly<Record<string, string>> = {
   ENETUNREACH: "network is unreachable",
 };
 
-/** What Go's client says of the same. */
+/** The message of Go's client for the same error. */
 function describe(error: unknown, { hostname, connectTo }: Target): string {
   const { code = "", message = "" } = error as { code?: string; message?: string };
   const certificate =

@@ -13,7 +13,7 @@ import { type CallerServices, checkSideEffects, type Invocation, WebhookCaller }
 import type { Hook, Hooks } from "./hooks.ts";
 import { denied, type Verdict } from "./review.ts";
 
-/** What the second round needs to know of the first. */
+/** The state of the first round that the second one needs. */
 interface Memory {
   /** Hooks that may be called again, and were called before. */
   readonly called: Set<string>;

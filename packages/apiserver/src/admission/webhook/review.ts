@@ -5,7 +5,7 @@ import type { ResourceDefinition } from "#registry/types.ts";
 import { badRequest, StatusError } from "#status.ts";
 import { convertObject, type Match } from "../match.ts";
 
-/** What webhooks are asked, and what they may answer. Source: `admission.k8s.io/v1`. */
+/** Requests to webhooks, and their responses. Source: `admission.k8s.io/v1`. */
 
 const VERSIONS = new Set(["v1", "v1beta1"]);
 

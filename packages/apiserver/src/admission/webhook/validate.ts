@@ -8,7 +8,7 @@ import type { FieldError } from "#status.ts";
 import { BOOLEAN, REQUEST_SCOPE } from "../expressions.ts";
 import { FAILURE_POLICIES, MATCH_POLICIES, validateConditions, validateRule } from "../validate-rules.ts";
 
-/** What webhook configurations may say. Source: pkg/apis/admissionregistration/validation. */
+/** Validates webhook configurations. Source: pkg/apis/admissionregistration/validation. */
 
 const REVIEW_VERSIONS = ["v1", "v1beta1"];
 const SIDE_EFFECTS = ["None", "NoneOnDryRun"];

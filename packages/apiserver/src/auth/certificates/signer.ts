@@ -66,7 +66,7 @@ export class CertificateSigner implements FollowUp {
     }
   }
 
-  /** What the request's status gains: the certificate, or why there is none. */
+  /** The addition to the request's status: the certificate, or the failure. */
   #resultFor(object: ApiObject, nowMs: number): object {
     const spec = fieldsAt(object, "spec");
     const usages = stringsAt(spec, "usages");

@@ -1,7 +1,7 @@
 import { sameJson } from "@fairlead/base/json.ts";
 import type { CertificateRequest } from "@fairlead/base/pki/request.ts";
 
-/** What the signers that are built in sign. Source: k8s.io/kubernetes, pkg/controller/certificates/signer. */
+/** The certificates that the built-in signers issue. Source: k8s.io/kubernetes, pkg/controller/certificates/signer. */
 
 /** Clients of the API server, of any name. */
 export const API_CLIENT = "kubernetes.io/kube-apiserver-client";

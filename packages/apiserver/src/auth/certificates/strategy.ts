@@ -53,7 +53,7 @@ function takeRequester(object: ApiObject, { user }: WriteContext): void {
   delete object.metadata.managedFields;
 }
 
-/** What is asked for never changes; `approval` changes conditions, `status` that and the certificate. */
+/** The spec is immutable; `approval` changes conditions, `status` conditions and the certificate. */
 function keepWhatIsFixed(object: ApiObject, old: ApiObject, { subresource, nowMs }: WriteContext): void {
   object["spec"] = cloneJson(old["spec"]);
   const before = fieldsAt(old, "status") ?? {};

@@ -8,7 +8,7 @@ import type { FieldError } from "#status.ts";
 import { DerError } from "@fairlead/base/pki/der.ts";
 import { parseCertificateRequest } from "@fairlead/base/pki/request.ts";
 
-/** What a CertificateSigningRequest may say. Source: k8s.io/kubernetes, pkg/apis/certificates/validation. */
+/** Validates CertificateSigningRequests. Source: k8s.io/kubernetes, pkg/apis/certificates/validation. */
 
 const USAGES: readonly string[] = [
   "any",
@@ -161,7 +161,7 @@ function checkCertificates(pem: string): string | undefined {
   return undefined;
 }
 
-/** What may change, by the door: `approval` says yes or no, `status` has the rest. */
+/** The mutable fields by subresource: `approval` sets the decision, `status` the rest. */
 export function validateProgress(object: ApiObject, old: ApiObject, subresource: string): FieldError[] {
   const [now, before] = [fieldsAt(object, "status"), fieldsAt(old, "status")];
   const changes = FINAL_TYPES.map((type) => ({

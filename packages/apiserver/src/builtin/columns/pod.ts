@@ -100,7 +100,7 @@ function restartsText(pod: ApiObject & Pod, nowMs: number): string {
   return restarts > 0 && last !== "" ? `${restarts} (${ageOf(last, nowMs)} ago)` : `${restarts}`;
 }
 
-/** What a person wants to know of a pod in one word: the phase, or why it is not there yet. */
+/** The STATUS column of a pod: the phase, or the reason why it is not running. */
 export function podStatusText(pod: ApiObject & Pod): string {
   const early = initText(pod) ?? phaseText(pod);
   const text = isInitialized(pod) ? containersText(pod, early) : early;

@@ -93,7 +93,7 @@ const urlRule: Rule = whole((of, path) => {
   return [...verbs(of, path), ...wrong];
 });
 
-/** What names a subject of a kind. */
+/** The fields that name a subject of a kind. */
 const SUBJECTS: Readonly<Record<string, { readonly field: string; readonly rule: Rule }>> = {
   User: { field: "user", rule: fields({ name: filled() }) },
   Group: { field: "group", rule: fields({ name: filled() }) },

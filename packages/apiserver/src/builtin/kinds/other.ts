@@ -102,7 +102,7 @@ export function networkResources(allocations: ServiceAllocations): readonly Reso
   ];
 }
 
-/** What is set for the cluster as a whole. */
+/** Kinds that configure the cluster as a whole. */
 export function clusterResources(crdStrategy: Partial<Strategy>): readonly ResourceDefinition[] {
   return [
     define("scheduling.k8s.io/v1", "PriorityClass", {

@@ -83,7 +83,7 @@ function validateRule(rule: Fields, path: string): FieldError[] {
 }
 
 const PATH_TYPES = ["Exact", "ImplementationSpecific", "Prefix"];
-/** What no path of `Exact` and `Prefix` holds, since it could be read in two ways. */
+/** Sequences that paths of type `Exact` and `Prefix` must not contain, because they are ambiguous. */
 const AMBIGUOUS = ["//", "/./", "/../", "%2f", "%2F"];
 const AMBIGUOUS_ENDS = ["/..", "/."];
 

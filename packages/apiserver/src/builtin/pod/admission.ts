@@ -4,7 +4,7 @@ import { forbidden } from "#status.ts";
 import { ensureFields, type Fields, fieldsAt, itemsAt, setDefault, textAt } from "@fairlead/base/fields.ts";
 import { timestamp } from "#registry/metadata.ts";
 
-/** What the admission plugins ServiceAccount, DefaultTolerationSeconds and Priority do to a new pod. */
+/** The admission plugins ServiceAccount, DefaultTolerationSeconds and Priority for new pods. */
 
 const PODS = { group: "", plural: "pods" };
 const MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount";

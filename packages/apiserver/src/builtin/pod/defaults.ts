@@ -16,7 +16,7 @@ const FILE_MODE = 0o644;
 /** Unit: seconds. */
 const TOKEN_LIFETIME = 3600;
 
-/** What a pod spec has unless it says otherwise, in a Pod and in the template of a workload alike. */
+/** The defaults of a pod spec, in a Pod and in the template of a workload. */
 export function defaultPodSpec(spec: Fields): void {
   setDefaults(spec, {
     restartPolicy: "Always",
@@ -53,7 +53,7 @@ export function defaultPod(pod: Fields): void {
   // The pod as a whole is as a container.
   if (spec["resources"] !== undefined) defaultRequests(spec);
   defaultPodSpec(spec);
-  // What is negative in a template becomes the shortest time there is.
+  // A negative period in a template becomes the shortest one.
   if ((numberAt(spec, "terminationGracePeriodSeconds") ?? 0) < 0) spec["terminationGracePeriodSeconds"] = 1;
 }
 

@@ -77,7 +77,7 @@ function resourceReference(needsContainer: boolean): Rule {
 
 const SIZES = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 const SIZE_WORDS = `${SIZES.join(", ")} are supported with the`;
-/** What a resource may be counted in, by the first word of its name. */
+/** The divisors of a resource, by the first word of its name. */
 const DIVISORS: Readonly<Record<string, { readonly values: readonly string[]; readonly words: string }>> = {
   cpu: { values: ["1m", "1"], words: "1m and 1 are supported with the cpu resource" },
   memory: { values: SIZES, words: `${SIZE_WORDS} memory resource` },

@@ -6,7 +6,7 @@ import { invalid } from "#values/field-errors.ts";
 import { fieldsAt, itemsAt, textAt } from "@fairlead/base/fields.ts";
 import { immutable } from "../rules.ts";
 
-/** What a kubelet may say of a pod. Source: k8s.io/kubernetes, pkg/apis/core/validation, `ValidatePodStatusUpdate`. */
+/** Validates status updates of pods. Source: k8s.io/kubernetes, pkg/apis/core/validation, `ValidatePodStatusUpdate`. */
 export function validatePodStatus(pod: ApiObject, old: ApiObject): FieldError[] {
   const [status, before] = [fieldsAt(pod, "status"), fieldsAt(old, "status")];
   return [

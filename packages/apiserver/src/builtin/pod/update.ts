@@ -9,7 +9,7 @@ import { toleration } from "./scheduling.ts";
 import { validatePodStatus } from "./status.ts";
 import { image, validatePodSpec } from "./validate.ts";
 
-/** What may change of a pod once it is there. Source: k8s.io/kubernetes, pkg/apis/core/validation, `ValidatePodUpdate`. */
+/** Validates updates of pods. Source: k8s.io/kubernetes, pkg/apis/core/validation, `ValidatePodUpdate`. */
 
 const UPDATE_RULE =
   "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`," +
@@ -92,7 +92,7 @@ function validateNodeSelector(spec: Fields, before: Fields): FieldError[] {
   return [invalid("spec.nodeSelector", after, detail)];
 }
 
-/** What an update leaves alone: everything but images and a few fields, and the node where the pod is being bound. */
+/** The immutable part of a pod: everything except images and a few fields, and the node while the pod is being bound. */
 function fixedPart(spec: Fields, { subresource }: WriteContext, isGated: boolean): Fields {
   const fixed = cloneJson(spec);
   for (const list of ["containers", "initContainers"]) {

@@ -11,7 +11,7 @@ import { containerSecurity } from "./security.ts";
 
 /** Containers of pods. Source: k8s.io/kubernetes, pkg/apis/core/validation. */
 
-/** What containers need to know of their pod. */
+/** The properties of the pod that container validation needs. */
 export interface PodView {
   readonly spec: Fields;
   /** Volumes that are right, by name. */

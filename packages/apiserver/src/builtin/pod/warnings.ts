@@ -1,7 +1,7 @@
 import { ONE, parseQuantity } from "@fairlead/kube/api/meta/quantity.ts";
 import { type Fields, fieldsAt, itemsAt, numberAt, textAt } from "@fairlead/base/fields.ts";
 
-/** What is legal in a pod and yet no good idea. Source: k8s.io/kubernetes, pkg/api/pod, `GetWarningsForPodTemplate`. */
+/** Warnings about valid but discouraged pods. Source: k8s.io/kubernetes, pkg/api/pod, `GetWarningsForPodTemplate`. */
 export function podWarnings(spec: Fields | undefined, path: string): readonly string[] {
   const grace = numberAt(spec, "terminationGracePeriodSeconds") ?? 0;
   const lists = ["initContainers", "containers"] as const;

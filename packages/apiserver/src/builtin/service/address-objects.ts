@@ -59,7 +59,7 @@ export class AddressObjects implements FollowUp {
       if (left === 0) return;
       left -= 1;
       this.#settle(tx, name);
-      // What was written makes it due again.
+      // The write itself makes it due again.
       this.#due.delete(name);
     }
   }

@@ -9,7 +9,7 @@ import {
   portsOf,
 } from "./shape.ts";
 
-/** What an update takes over from the stored Service. Source: k8s.io/kubernetes, pkg/registry/core/service. */
+/** The fields that an update inherits from the stored Service. Source: k8s.io/kubernetes, pkg/registry/core/service. */
 
 /** Fills in what was allocated before and is missing now: clients that write the whole spec do not know it. */
 export function inheritAllocated(spec: ServiceSpec, old: ServiceSpec): void {

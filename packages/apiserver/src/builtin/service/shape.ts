@@ -1,7 +1,7 @@
 import type { IPFamily, Service, ServicePort, ServiceSpec } from "@fairlead/kube/api/core/v1/types.ts";
 import type { ApiObject } from "#values/object.ts";
 
-/** What the rules of Services ask of one. Source: k8s.io/kubernetes, pkg/registry/core/service/storage. */
+/** Properties of Services that the rules depend on. Source: k8s.io/kubernetes, pkg/registry/core/service/storage. */
 
 export const HEADLESS = "None";
 

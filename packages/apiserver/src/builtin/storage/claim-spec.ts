@@ -8,7 +8,7 @@ import { fractionWarnings } from "../pod/warnings.ts";
 import { parseQuantity } from "@fairlead/kube/api/meta/quantity.ts";
 import { all, fields, filled, oneOf, optional, present, type Rule, whole } from "../rules.ts";
 
-/** What a claim asks for, by itself and in templates. Source: k8s.io/kubernetes, pkg/apis/core/validation. */
+/** Validates the spec of a claim, by itself and in templates. Source: k8s.io/kubernetes, pkg/apis/core/validation. */
 
 const ACCESS_MODES = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
@@ -58,7 +58,7 @@ function sameSourceAs(a: Fields, b: Fields): boolean {
   return sameJson(partsOf(a), partsOf(b));
 }
 
-/** What is legal in a claim and yet no good idea. */
+/** Warnings about valid but discouraged claims. */
 export function claimWarnings(spec: Fields | undefined, path: string): readonly string[] {
   return ["requests", "limits"].flatMap((list) =>
     fractionWarnings(fieldsAt(fieldsAt(spec, "resources"), list), `${path}.resources.${list}`),

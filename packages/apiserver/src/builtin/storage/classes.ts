@@ -226,7 +226,7 @@ export const csiNodeStrategy: Partial<Strategy> = {
   validateUpdate: (object, old) => [...csiNode(object, ""), ...changedDrivers(object, old)],
 };
 
-/** What a driver said of itself on a node stays. */
+/** The driver's own information about a node is immutable. */
 function changedDrivers(object: ApiObject, old: ApiObject): FieldError[] {
   const before = new Map(itemsAt(fieldsAt(old, "spec"), "drivers").map((it) => [it["name"], it]));
   return itemsAt(fieldsAt(object, "spec"), "drivers").flatMap((it, at) => {

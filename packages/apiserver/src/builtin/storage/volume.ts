@@ -175,7 +175,7 @@ export const volumeStrategy: Partial<Strategy> = {
 
 const validateClaim: Rule = fields({ spec: claimSpec });
 
-/** What may change of a bound claim's spec. */
+/** The mutable fields of a bound claim's spec. */
 const FREE_FIELDS = new Set(["resources", "volumeAttributesClassName"]);
 
 function validateClaimUpdate(object: ApiObject, old: ApiObject): readonly FieldError[] {

@@ -30,7 +30,7 @@ const DESCRIPTORS = new Set([
 ]);
 const EVERY = "@every ";
 
-/** What is wrong with a schedule; undefined where nothing is. */
+/** The error of a schedule; undefined if it is valid. */
 export function cronProblem(schedule: string): string | undefined {
   if (schedule === "") return "empty spec string";
   if (schedule.startsWith("@")) return descriptorProblem(schedule);

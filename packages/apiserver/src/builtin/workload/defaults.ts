@@ -33,7 +33,7 @@ export function defaultReplicationController(object: Fields): void {
   defaultLabels(object, labels);
 }
 
-/** What has no labels of its own has those of its template. */
+/** Labels default to those of the template. */
 function defaultLabels(object: Fields, labels: Fields): void {
   const metadata = ensureFields(object, "metadata");
   const isBare = Object.keys(fieldsAt(metadata, "labels") ?? {}).length === 0;

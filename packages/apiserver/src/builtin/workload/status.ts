@@ -5,7 +5,7 @@ import { invalid } from "#values/field-errors.ts";
 import { type Fields, fieldsAt, numberAt } from "@fairlead/base/fields.ts";
 import { nonNegative } from "../rules.ts";
 
-/** What controllers may say of workloads. Source: k8s.io/kubernetes, pkg/apis/apps/validation and others. */
+/** Validates status updates of workloads. Source: k8s.io/kubernetes, pkg/apis/apps/validation and others. */
 
 interface StatusRules {
   readonly counts: readonly string[];

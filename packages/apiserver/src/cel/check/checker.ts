@@ -22,18 +22,18 @@ import {
 import { typeOf } from "../value.ts";
 import { mostGeneral, Substitutions } from "./assign.ts";
 
-/** What is declared where an expression is checked. */
+/** The declarations for checking an expression. */
 export interface Declarations {
   readonly functions: Functions;
   readonly variables: ReadonlyMap<string, CelType>;
 }
 
-/** What the checker found out. */
+/** The result of the checker. */
 export interface Checked {
   readonly expr: Expr;
   readonly functions: Functions;
   readonly types: ReadonlyMap<Expr, CelType>;
-  /** What a call may turn out to be, by the types of its arguments when it is evaluated. */
+  /** The overloads that a call may resolve to, by the types of its arguments at evaluation. */
   readonly overloads: ReadonlyMap<Expr, readonly Overload[]>;
   /** Names of more than one part that stand for a variable or a function. */
   readonly names: ReadonlyMap<Expr, string>;
@@ -199,7 +199,7 @@ class Checker {
     return this.#report(expr, `found no matching overload for '${plainName(name)}' applied to '${applied}'`);
   }
 
-  /** What an overload gives for arguments of these types; undefined where it takes others. */
+  /** The result type of an overload for arguments of these types; undefined if it does not match. */
   #match(overload: Overload, types: readonly CelType[]): CelType | undefined {
     if (overload.args.length !== types.length) return undefined;
     if (overload.params.length === 0) {

@@ -1,7 +1,7 @@
 import { CelMap, type CelValue, isList, Opaque, sizeOf } from "../value.ts";
 
 /**
- * What calls cost once their arguments are known. Sources: k8s.io/apiserver, pkg/cel/library/cost.go; cel-go,
+ * The cost of calls with known arguments. Sources: k8s.io/apiserver, pkg/cel/library/cost.go; cel-go,
  * interpreter/runtimecost.go and extension lists.
  */
 

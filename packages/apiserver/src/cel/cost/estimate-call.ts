@@ -3,7 +3,7 @@ import { type CelType, isSameType } from "../type.ts";
 import { PATTERN, TRAVERSAL } from "./actual.ts";
 import { add, exactly, multiply, ONE, type Range, scale, UNKNOWN } from "./range.ts";
 
-/** What calls cost, by how large their arguments can be. Sources: as of `estimate.ts`. */
+/** The cost of calls by the maximum size of their arguments. Sources: as of `estimate.ts`. */
 
 export interface Operand {
   readonly expr: Expr;

@@ -167,7 +167,7 @@ class Estimator {
     return add(ONE, ...argCosts);
   }
 
-  /** What an index leads to. */
+  /** The range of an indexed element. */
   #indexed(expr: Call, id: string): Range | undefined {
     const [first] = expr.args;
     if (first === undefined || (id !== "index_list" && id !== "index_map")) return undefined;

@@ -67,7 +67,7 @@ function areKeyedListsEqual(a: KeyedList, b: readonly CelValue[]): boolean {
   });
 }
 
-/** What tells an item from others of its list. */
+/** The key that identifies an item in its list. */
 function identityOf(item: CelValue, keys: readonly string[] | undefined): string {
   if (keys === undefined || !(item instanceof CelMap)) return describeKey(item);
   return keys.map((key) => describeKey(item.get(key) ?? null)).join(",");

@@ -1,7 +1,7 @@
 import { type CelValue, CostExceeded } from "../value.ts";
 import type { CelError } from "../value.ts";
 
-/** What one evaluation has at hand. */
+/** The state of one evaluation. */
 export class Frame {
   readonly variables: Variables;
   /** Of folds, by depth. An error is what a fold came to so far. */

@@ -64,7 +64,7 @@ type Locals = ReadonlyMap<string, number>;
 class Compiler {
   readonly #checked: Checked;
   #locals: Locals = new Map();
-  /** What the text alone decides. */
+  /** The values of constant expressions. */
   readonly #constants = new Map<Expr, CelValue>();
   /** Folds around. */
   #depth = 0;
@@ -207,13 +207,13 @@ class Compiler {
     return (frame) => {
       const value = target(frame);
       const found = get(value, key(frame));
-      // What is not there costs nothing.
+      // Absent values have no cost.
       frame.charge(found === Optional.NONE ? 0 : 1);
       return found;
     };
   }
 
-  /** What stands in for a value that is not there is not evaluated otherwise. */
+  /** The alternative to an absent value is only evaluated if needed. */
   #alternative(first: Expr, second: Expr, isUnwrapped: boolean): Evaluate {
     const target = this.compile(first);
     const other = this.compile(second);
@@ -283,7 +283,7 @@ class Compiler {
     }
   }
 
-  /** What a list or map that is written out costs: nothing where all of it is known. */
+  /** The cost of a list or map literal: zero if it is constant. */
   #costOf(expr: Expr, parts: readonly Expr[], cost: number): number {
     if (!parts.every((it) => this.#constants.has(it))) return cost;
     this.#constants.set(expr, null);

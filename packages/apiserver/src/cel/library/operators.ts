@@ -170,7 +170,7 @@ export const OPERATORS: readonly Declaration[] = [
     ["size_string(string) -> int", sizeOfString],
     [".string_size(string) -> int", sizeOfString],
   ],
-  // What follows is the evaluator's own: it has to see operands before they have values.
+  // The evaluator implements the rest: it needs the operands before they are evaluated.
   ["_==_", ["equals(A, A) -> bool", unreachable]],
   ["_!=_", ["not_equals(A, A) -> bool", unreachable]],
   ["_&&_", ["logical_and(bool, bool) -> bool", unreachable]],

@@ -6,7 +6,7 @@ import { type DeclaredType, declaredType, MAX_REQUEST } from "../schema/declared
 import { type Compiled, compileRule } from "./compile.ts";
 import { resolveFieldPath } from "./field-path.ts";
 
-/** What keeps a CustomResourceDefinition's rules from being stored. Source: apiextensions-apiserver, pkg/apis, validation. */
+/** Validates the rules of a CustomResourceDefinition. Source: apiextensions-apiserver, pkg/apis, validation. */
 
 /** Most that one expression may be estimated to cost, with all the places where it may be evaluated. */
 const EXPRESSION_LIMIT = 10_000_000;
@@ -19,7 +19,7 @@ const ADVICE =
   "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)";
 
 /**
- * What is wrong with the rules of a CRD's schema.
+ * Validates the rules in the schema of a CRD.
  *
  * @param field - The path of the schema.
  */

@@ -44,7 +44,7 @@ interface Options {
   readonly variables: ReadonlyMap<string, CelType>;
   readonly declared: DeclaredType;
   readonly returns: CelType;
-  /** What problems call it; empty for a rule itself. */
+  /** The name in error messages; empty for a rule itself. */
   readonly name: string;
 }
 

@@ -154,7 +154,7 @@ class Run {
     return this.#reportBroken(rule.rule, subject, schema, detail);
   }
 
-  /** What an expression comes to, paid from the budget. */
+  /** Evaluates an expression and charges its cost to the budget. */
   #run(
     program: Program,
     variables: ReadonlyMap<string, CelValue>,

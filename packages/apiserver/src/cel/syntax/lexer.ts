@@ -69,7 +69,7 @@ function kindOf(groups: Readonly<Record<string, string | undefined>>, text: stri
 function unrecognised(source: string, at: number): string {
   const rest = source.slice(at);
   const quoted = /^["'](?:\\.|[^\\"'\n\r])*/.exec(rest)?.[0];
-  // What could have begun an operator of two characters goes with the second.
+  // A first character that could only begin an operator of two characters is reported together with the second.
   if (/^[=&|]/.test(rest)) return rest.slice(0, 2);
   return quoted ?? String.fromCodePoint(rest.codePointAt(0) ?? 0);
 }

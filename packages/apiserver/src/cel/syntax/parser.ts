@@ -15,7 +15,7 @@ const RESERVED = new Set(
   ),
 );
 
-/** What can begin an expression, in the order in which problems name it; some only at certain places. */
+/** The tokens that can begin an expression, in the order of error messages; some only at certain places. */
 const BEGINNINGS =
   "[ ] { } ( ) . , - ! ? true false null NUM_FLOAT NUM_INT NUM_UINT STRING BYTES IDENTIFIER".split(" ");
 const SOMEWHERE = new Set(["]", "}", ")", ",", "?"]);

@@ -2,7 +2,7 @@ import { notAllowed, required } from "#values/field-errors.ts";
 import type { FieldError } from "#status.ts";
 import type { Schema } from "#schema/types.ts";
 
-/** What allOf, anyOf, oneOf and not may not say: they validate values, and neither type, default nor keep them. */
+/** Keywords that allOf, anyOf, oneOf and not must not contain: they validate values, and neither type, default nor preserve them. */
 const NOT_IN_COMBINATIONS: readonly (readonly [keyof Schema, string])[] = [
   ["type", "must be empty to be structural"],
   ["title", "must be empty to be structural"],
@@ -18,7 +18,7 @@ const NOT_IN_COMBINATIONS: readonly (readonly [keyof Schema, string])[] = [
   ["x-kubernetes-map-type", "must be undefined to be structural"],
 ];
 
-/** What the allOf, anyOf, oneOf and not of a node say that they may not. */
+/** The forbidden keywords in the allOf, anyOf, oneOf and not of a node. */
 export function checkCombinations(schema: Schema, field: string): FieldError[] {
   return combinationsOf(schema, field).flatMap(({ part, at }) => checkPart(part, { schema, at }));
 }

@@ -2,7 +2,7 @@ import { invalid, notAllowed, notSupported, required } from "#values/field-error
 import type { FieldError } from "#status.ts";
 import type { Schema } from "#schema/types.ts";
 
-/** What `x-kubernetes-list-type` asks of a node and its items (KEP-2305). Source: as structural.ts. */
+/** The requirements of `x-kubernetes-list-type` on a node and its items (KEP-2305). Source: as structural.ts. */
 export function checkListType(schema: Schema, field: string): FieldError[] {
   const listType = schema["x-kubernetes-list-type"];
   const keys = schema["x-kubernetes-list-map-keys"] ?? [];

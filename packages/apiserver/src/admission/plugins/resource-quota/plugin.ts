@@ -80,7 +80,7 @@ export class ResourceQuotas implements AdmissionPlugin {
 
 type Admitted = Attributes & { readonly object: ApiObject };
 
-/** What is used of each quota once the object is there. @throws {StatusError} where that is more than there is. */
+/** The usage of each quota including the object. @throws {StatusError} if a quota is exceeded. */
 function chargesOf(
   attributes: Admitted,
   evaluator: Evaluator,
@@ -126,7 +126,7 @@ function isUsedBy(name: string, { group, plural }: ResourceDefinition): boolean 
   return users?.plural === plural && users.group === group;
 }
 
-/** What the request adds to a quota: all that the object uses, or what it uses more than it did. */
+/** The increase of the usage: that of the whole object, or the difference to the old one. */
 function additions({ object, old, nowMs }: Admitted, evaluator: Evaluator): (quota: Concerned) => Amounts {
   const all = evaluator.usage(object, nowMs);
   if (old === undefined) return () => all;
