@@ -5,6 +5,8 @@ import { mkdtempDisposableSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { renderData } from "@fairlead/fleet/cli/output.ts";
+import { VERSION } from "@fairlead/base/version.ts";
 import { runFairlead } from "./run.ts";
 
 afterEach(() => {
@@ -26,6 +28,7 @@ describe("a command line that cannot be understood", () => {
     ["stauts"],
     ["status", "--outptu", "json"],
     ["status", "-o", "xml"],
+    ["completion", "tcsh"],
     ["crds", "print", "--role", "foo"],
     ["join", "one", "--hub-context", "hub", "--member-context", "one", "--timeout", "0"],
     ["join", "one", "--hub-context", "hub", "--member-context", "one", "--skip-check", "foo"],
@@ -40,7 +43,7 @@ describe("a command line that cannot be understood", () => {
     ["hub", "--member-lease-seconds", "1"],
     ["member", "--log-level", "loud"],
     ["apiserver", "--no-such-flag"],
-  ])("ends with 2, as the reference of errors says: %s", async (argv) => {
+  ])("ends with 2, as docs/reference/cli.md states: %s", async (argv) => {
     using config = kubeconfig({ hub: "http://127.0.0.1:1", one: "http://127.0.0.1:2" });
     vi.stubEnv("KUBECONFIG", config.file);
     const { code, said } = await run(...argv);
@@ -68,6 +71,32 @@ it("a program that cannot start reports it on a terminal in plain text", async (
   process.stderr.isTTY = true;
   const { said } = await run("hub", "--member-lease-seconds", "1");
   expect(said).toBe('fairlead hub: --member-lease-seconds must be a whole number from 2 to 3600, got "1"\n');
+});
+
+describe("version", () => {
+  const version = async (...argv: readonly string[]) => {
+    const printed = vi.spyOn(console, "log").mockClear().mockReturnValue();
+    const { code, said } = await run("version", ...argv);
+    return { code, said, printed: printed.mock.calls.flat().join("\n") };
+  };
+
+  it("prints the version of the client alone if there is no kubeconfig", async () => {
+    using home = mkdtempDisposableSync(join(tmpdir(), "home-"));
+    vi.stubEnv("HOME", home.path);
+    vi.stubEnv("KUBECONFIG", undefined);
+    expect(await version()).toEqual({ code: 0, said: "", printed: `fairlead ${VERSION}` });
+    expect((await version("-o", "json")).printed).toBe(renderData({ client: { version: VERSION } }, "json"));
+  });
+
+  it("reports a current context that it cannot read, and fails only if a flag names it", async () => {
+    using config = kubeconfig({ hub: "http://127.0.0.1:1" });
+    vi.stubEnv("KUBECONFIG", config.file);
+    const { code, said, printed } = await version();
+    expect({ code, printed }).toEqual({ code: 0, printed: `fairlead ${VERSION}` });
+    expect(said).toMatch(/^only the client's version is known: .*127\.0\.0\.1:1/);
+    expect(await version("--client")).toEqual({ code: 0, said: "", printed: `fairlead ${VERSION}` });
+    expect((await version("--hub-context", "hub")).code).toBe(1);
+  });
 });
 
 describe("crds install and crds check", () => {
