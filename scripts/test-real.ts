@@ -8,16 +8,16 @@ import { runSteps } from "./steps.ts";
 /** Files of packages/apiserver/test that hold for any server. */
 export const FILES = ["client-node", "watch-model", "protocol"];
 
-/** Tests in those files that are of our server alone, by the beginning of their names, and why. */
+/** Tests in those files that apply only to our server, by the beginning of their names, with the reason. */
 export const OURS_ALONE: Readonly<Record<string, string>> = {
-  "take label and field selectors": "they ask for our own text",
-  "come as Tables": "they ask for JSON from a server that prefers protobuf, and for our own columns",
+  "support label and field selectors": "they ask for our own text",
+  "are available as Tables": "they ask for JSON from a server that prefers protobuf, and for our own columns",
   "answer 200 and one ERROR of code 410": "they compact the store by hand",
-  "set what only the server sets": "kinds of envtest's namespace have no ServiceAccount",
-  "do everything but store in a dry run": "they look into the store",
+  "set the server's fields": "kinds of envtest's namespace have no ServiceAccount",
+  "do everything except storing in a dry run": "they read the store",
   "wait for finalizers": "envtest has no garbage collector",
-  "take the dependents along": "envtest has no garbage collector",
-  "keep an owner in the foreground": "envtest has no garbage collector",
+  "delete dependents in the background": "envtest has no garbage collector",
+  "keep an owner with foreground propagation": "envtest has no garbage collector",
   "garbage-collect dependents of an absent owner": "envtest has no garbage collector",
   "of a namespace wait": "envtest has no namespace controller",
   "reports its health": "they ask for our version",
