@@ -107,11 +107,11 @@ export function runPipeline(exports: readonly OracleExport[]): Outcome {
   });
   const answered = exports.map((it) => {
     const object = all.get(it.cluster);
-    const verdict = plan.verdicts.find((one) => one.object === object);
+    const planned = plan.exports.find((one) => one.object === object);
     const current =
-      object === undefined || verdict === undefined
+      object === undefined || planned === undefined
         ? undefined
-        : { ...object, status: { conditions: verdict.conditions.map((one) => dated(one)) } };
+        : { ...object, status: { conditions: planned.conditions.map((one) => dated(one)) } };
     const view = { namespace: NAMESPACE, name: NAME, fleet: undefined, current };
     const { mcs = [] } = planExport({ ...view, mcs: exportOf(it), service: serviceOf(it) });
     return { cluster: it.cluster, conditions: mcs };

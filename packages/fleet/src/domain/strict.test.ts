@@ -17,7 +17,7 @@ describe("the fleet door", () => {
       undefined,
     );
     expect(clusters(plan)).toEqual(["east", "west"]);
-    expect([...plan.verdicts.values()]).toEqual([undefined, undefined]);
+    expect([...plan.conflicts.values()]).toEqual([undefined, undefined]);
   });
 
   it("keeps out a cluster whose ports differ, and names the cluster that they differ from", () => {
@@ -27,7 +27,7 @@ describe("the fleet door", () => {
       ports: [{ name: "http", protocol: "TCP", port: 80 }],
       clusters: [{ cluster: "east" }],
     });
-    expect(plan.verdicts.get("west")).toBe(
+    expect(plan.conflicts.get("west")).toBe(
       "the ports of work/hello in cluster west are http:TCP/8080, but those imported, from cluster east, are http:TCP/80",
     );
   });
@@ -36,14 +36,14 @@ describe("the fleet door", () => {
     const now = planStrictImport([west], undefined).status;
     const plan = planStrictImport([{ ...east, ports: other }, west], now);
     expect(clusters(plan)).toEqual(["west"]);
-    expect(plan.verdicts.get("east")).toBeDefined();
+    expect(plan.conflicts.get("east")).toBeDefined();
   });
 
   it("lets a sole exporter change its ports", () => {
     const now = planStrictImport([east], undefined).status;
     const plan = planStrictImport([{ ...east, ports: other }], now);
     expect(plan.status?.ports).toEqual([{ name: "http", protocol: "TCP", port: 8080 }]);
-    expect(plan.verdicts.get("east")).toBeUndefined();
+    expect(plan.conflicts.get("east")).toBeUndefined();
   });
 
   it("keeps out a cluster that changes its ports while others keep theirs, and readmits it afterwards", () => {
@@ -61,7 +61,7 @@ describe("the fleet door", () => {
   it("neither admits a headless export to a virtual address nor reports a conflict to it", () => {
     const plan = planStrictImport([{ ...east, headless: true }, west], undefined);
     expect(clusters(plan)).toEqual(["west"]);
-    expect(plan.verdicts.has("east")).toBe(false);
+    expect(plan.conflicts.has("east")).toBe(false);
     expect(planStrictImport([{ ...east, headless: true }], undefined).status?.type).toBe("Headless");
   });
 
@@ -88,7 +88,7 @@ describe("the fleet door", () => {
         const first = planStrictImport(after, planStrictImport(before, undefined).status);
         const again = planStrictImport(after.toReversed(), first.status);
         expect(again.status).toEqual(first.status);
-        expect(new Map(again.verdicts)).toEqual(new Map(first.verdicts));
+        expect(new Map(again.conflicts)).toEqual(new Map(first.conflicts));
       }),
     );
   });
@@ -97,7 +97,9 @@ describe("the fleet door", () => {
     fc.assert(
       fc.property(anyExports, anyExports, (before, after) => {
         const plan = planStrictImport(after, planStrictImport(before, undefined).status);
-        const fine = [...plan.verdicts].filter(([, verdict]) => verdict === undefined).map(([name]) => name);
+        const fine = [...plan.conflicts]
+          .filter(([, conflict]) => conflict === undefined)
+          .map(([name]) => name);
         expect(clusters(plan)).toEqual(fine.toSorted());
         expect(fine.length > 0).toBe(after.length > 0);
       }),

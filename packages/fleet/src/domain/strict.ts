@@ -17,8 +17,8 @@ import { unitePorts } from "./united.ts";
 export interface StrictImport {
   /** Undefined where nothing is exported. */
   readonly status: FleetServiceImportStatus | undefined;
-  /** Per cluster, what to tell its export: undefined means no conflict. Headless exports are in neither state. */
-  readonly verdicts: ReadonlyMap<string, string | undefined>;
+  /** Per cluster, the conflict of its export; undefined if it has none. Headless exports are not in it. */
+  readonly conflicts: ReadonlyMap<string, string | undefined>;
 }
 
 /**
@@ -32,12 +32,12 @@ export function planStrictImport(
   const ordered = exports.toSorted(byAge);
   const eligible = ordered.filter((it) => !it.headless);
   const [oldest] = eligible;
-  if (oldest === undefined) return { status: headlessStatus(ordered), verdicts: new Map() };
+  if (oldest === undefined) return { status: headlessStatus(ordered), conflicts: new Map() };
   if (oldest.unitesPorts) return planUnited(oldest, eligible);
   const ports = findPorts(eligible, current) ?? oldest.ports;
   const accepted = eligible.filter((it) => samePorts(it.ports, ports));
   const leader = accepted[0] ?? oldest;
-  const verdicts = new Map(
+  const conflicts = new Map(
     eligible.map((it) => [
       it.cluster,
       samePorts(it.ports, leader.ports) ? undefined : describeDifference(it, leader),
@@ -50,12 +50,12 @@ export function planStrictImport(
       ...affinityOf(leader),
       clusters: accepted.map((it) => acceptedCluster(it)).toSorted((a, b) => byText(a.cluster, b.cluster)),
     },
-    verdicts,
+    conflicts,
   };
 }
 
 function planUnited(oldest: ExportedService, eligible: readonly ExportedService[]): StrictImport {
-  const { ports, clusters, verdicts } = unitePorts(eligible);
+  const { ports, clusters, conflicts } = unitePorts(eligible);
   return {
     status: {
       type: "ClusterSetIP",
@@ -65,7 +65,7 @@ function planUnited(oldest: ExportedService, eligible: readonly ExportedService[
         .map((it) => ({ ...acceptedCluster(it.of), ports: [...it.ports] }))
         .toSorted((a, b) => byText(a.cluster, b.cluster)),
     },
-    verdicts,
+    conflicts,
   };
 }
 

@@ -31,7 +31,7 @@ describe("A8: the fleet door with united ports", () => {
         },
       ],
     });
-    expect([...plan.verdicts.values()]).toEqual([undefined, undefined]);
+    expect([...plan.conflicts.values()]).toEqual([undefined, undefined]);
   });
 
   it("keeps out only the port whose name conflicts with an older export, and names both and the reason", () => {
@@ -40,8 +40,8 @@ describe("A8: the fleet door with united ports", () => {
       { cluster: "east", ports: [{ name: "http", importedAs: "http" }] },
       { cluster: "west", ports: [{ name: "admin", importedAs: "admin" }] },
     ]);
-    expect(plan.verdicts.get("east")).toBeUndefined();
-    expect(plan.verdicts.get("west")).toBe(
+    expect(plan.conflicts.get("east")).toBeUndefined();
+    expect(plan.conflicts.get("west")).toBe(
       "port http of work/hello is TCP/8080 in cluster west and TCP/80 in cluster east, whose export is older and wins: " +
         "the other is not imported",
     );
@@ -53,7 +53,7 @@ describe("A8: the fleet door with united ports", () => {
       cluster: "west",
       ports: [{ name: "web", importedAs: "http" }],
     });
-    expect(plan.verdicts.get("west")).toMatch(
+    expect(plan.conflicts.get("west")).toMatch(
       /^the name of port TCP\/80 of work\/hello is web in cluster west/,
     );
   });
@@ -66,19 +66,19 @@ describe("A8: the fleet door with united ports", () => {
   it("is what the oldest export asks for: it alone decides", () => {
     const strict = planStrictImport([young([http, admin]), old([http], false)], undefined);
     expect(strict.status?.clusters).toEqual([{ cluster: "east" }]);
-    expect(strict.verdicts.get("west")).toBeDefined();
+    expect(strict.conflicts.get("west")).toBeDefined();
     const united = planStrictImport([young([http, admin], false), old([http])], undefined);
     expect(united.status?.clusters).toHaveLength(2);
   });
 
   it("looks at losers again with every change", () => {
     const before = planStrictImport([old([http]), young([fakePort("http", 8080)])], undefined);
-    expect(before.verdicts.get("west")).toBeDefined();
+    expect(before.conflicts.get("west")).toBeDefined();
     const after = planStrictImport([old([http]), young([http])], before.status);
-    expect(after.verdicts.get("west")).toBeUndefined();
+    expect(after.conflicts.get("west")).toBeUndefined();
     const alone = planStrictImport([young([fakePort("http", 8080)])], before.status);
     expect(alone.status?.ports).toEqual([{ name: "http", protocol: "TCP", port: 8080 }]);
-    expect(alone.verdicts.get("west")).toBeUndefined();
+    expect(alone.conflicts.get("west")).toBeUndefined();
   });
 
   const anyPorts = fc.uniqueArray(

@@ -12,8 +12,8 @@ export interface UnitedPorts {
     readonly of: ExportedService;
     readonly ports: readonly { readonly name: string; readonly importedAs: string }[];
   }[];
-  /** Per cluster, what of its ports is not as it wants; undefined where all is. */
-  readonly verdicts: ReadonlyMap<string, string | undefined>;
+  /** Per cluster, its ports that conflict with older exports; undefined if none does. */
+  readonly conflicts: ReadonlyMap<string, string | undefined>;
 }
 
 /** @param ordered - Oldest first, none of them headless. */
@@ -25,7 +25,7 @@ export function unitePorts(ordered: readonly ExportedService[]): UnitedPorts {
     clusters: ordered
       .map((of) => ({ of, ports: exposedPorts(of.ports, ports) }))
       .filter((it) => it.ports.length > 0),
-    verdicts: new Map(
+    conflicts: new Map(
       ordered.map((of) => {
         const lost = of.ports.flatMap((port) => describeLoss(of, port, owners));
         return [of.cluster, lost.length === 0 ? undefined : lost.join("; ")];

@@ -124,7 +124,7 @@ describe("the stopwatch of exports", () => {
     },
   });
 
-  it("B7: runs from the sending to the verdict on what was sent, by the monotonic clock", async () => {
+  it("B7: measures from sending an export to the hub's condition for it, by the monotonic clock", async () => {
     const east = stopwatchOf("east");
     east.sent(service, sent, east.nowMs);
     await time.advance(5);
@@ -137,7 +137,7 @@ describe("the stopwatch of exports", () => {
     expect(text).toContain(`${EXPORT}_count{origin_cluster_id="east"} 1`);
   });
 
-  it("ends without a figure when the export goes before its verdict", async () => {
+  it("records nothing if the export is withdrawn before its condition arrives", async () => {
     const east = stopwatchOf("east");
     east.sent(service, sent, east.nowMs);
     east.answered(service, undefined);

@@ -53,7 +53,7 @@ export class Stopwatch {
     });
     this.#exports = parts.metrics.histogram({
       name: "fleet_networking_service_export_duration_milliseconds",
-      help: "From when a change of an exported service was sent to when the hub's verdict was back.",
+      help: "From when a changed export was sent to when the hub's condition for it arrived.",
       labels: ["origin_cluster_id"],
       buckets: BUCKETS,
     });
@@ -82,7 +82,7 @@ export class Stopwatch {
     const about = findCondition(object?.status?.conditions, "Conflict")?.observedGeneration ?? 0;
     if (object !== undefined && about < begun.generation) return;
     this.#begun.delete(service);
-    // An export that went has no verdict to wait for.
+    // A withdrawn export gets no condition.
     if (object === undefined) return;
     this.#exports.observe({ origin_cluster_id: this.#cluster }, bound(this.#clock.monotonic() - begun.atMs));
   }

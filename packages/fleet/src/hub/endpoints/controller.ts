@@ -96,7 +96,7 @@ export function createEndpoints(parts: Parts): Controller {
           ...slicesOf(takenBy(change)),
         ]),
         watchingChanges(informers.exports, (change) =>
-          isVerdictOnly(change)
+          isStatusOnly(change)
             ? []
             : serviceKeys(change).flatMap((service) =>
                 slicesOf([service], concerned(service, new Set([splitKey(change.key).namespace ?? ""]))),
@@ -124,7 +124,7 @@ export function createEndpoints(parts: Parts): Controller {
 }
 
 /** The hub's own status writes change nothing for endpoints. */
-function isVerdictOnly({
+function isStatusOnly({
   before,
   after,
 }: Change<{ metadata: { generation?: number; name: string } }>): boolean {

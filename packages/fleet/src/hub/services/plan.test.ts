@@ -49,12 +49,12 @@ const plan = (
           },
   });
 const reasons = (of: ReturnType<typeof plan>, cluster: string): string[] =>
-  of.verdicts
+  of.exports
     .filter((it) => it.object.metadata.namespace === `fleet-member-${cluster}`)
     .flatMap((it) => it.conditions.map((at) => `${at.type}=${at.status}:${at.reason}`));
 
 describe("what the hub makes of the exports of a service", () => {
-  it("tells each export the verdict of each door", () => {
+  it("sets the conditions of each export, for both APIs", () => {
     const both = plan([exported("a"), exported("b", 81)]);
     expect(reasons(both, "a")).toEqual([
       "fairlead.dev/Accepted=True:Accepted",
@@ -73,7 +73,7 @@ describe("what the hub makes of the exports of a service", () => {
   it("A8: reports to an exporter that another export exists that is not for its cluster, but not its contents", () => {
     const hidden = exported("a", 81, { exportTo: ["c"], affinity: "local" });
     const messages = (of: ReturnType<typeof plan>, cluster: string): string =>
-      of.verdicts
+      of.exports
         .filter((it) => it.object.metadata.namespace === `fleet-member-${cluster}`)
         .flatMap((it) => it.conditions.map((at) => at.message))
         .join("\n");
@@ -104,7 +104,7 @@ describe("what the hub makes of the exports of a service", () => {
     twice.metadata.name = "zzz";
     const of = plan([twice, exported("a")]);
     expect(of.audiences.everyone?.ports).toEqual([{ name: "http", protocol: "TCP", port: 80 }]);
-    expect(of.verdicts.find((it) => it.object === twice)?.conditions).toMatchObject([
+    expect(of.exports.find((it) => it.object === twice)?.conditions).toMatchObject([
       { reason: "Refused", message: "work-hello exports the same service already" },
     ]);
   });
@@ -120,7 +120,7 @@ describe("what the hub makes of the exports of a service", () => {
     expect(plan([leaving])).toMatchObject({
       status: undefined,
       audiences: { everyone: undefined },
-      verdicts: [],
+      exports: [],
     });
   });
 

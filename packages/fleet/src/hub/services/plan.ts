@@ -28,7 +28,7 @@ import type {
   InternalServiceExport,
   InternalServiceImport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { statusFor, trafficVerdict } from "./traffic.ts";
+import { statusFor, trafficConditions } from "./traffic.ts";
 
 /** What the hub makes of all that members say about one service. Pure. */
 
@@ -56,7 +56,7 @@ export interface ServicePlan {
   /** For the view, and for ImportedServices in mailboxes. */
   readonly audiences: Audiences;
   /** For the exports, one entry each. A condition type of Fairlead that is not in it is removed. */
-  readonly verdicts: readonly {
+  readonly exports: readonly {
     readonly object: InternalServiceExport;
     readonly conditions: readonly NewCondition[];
   }[];
@@ -118,7 +118,7 @@ export function planService(view: ServiceView): ServicePlan {
     claims,
     ages,
     audiences: mergeForAudiences(offered, view.members),
-    verdicts: present.map((object) => {
+    exports: present.map((object) => {
       const problem = refused.get(object);
       const model = accepted.get(object);
       // A member that may not import an export does not learn its contents.
@@ -132,8 +132,8 @@ export function planService(view: ServiceView): ServicePlan {
           model === undefined
             ? [refusal(problem ?? "")]
             : [
-                ...verdictOf(model, strict, merged?.conflicts ?? []),
-                ...trafficVerdict(model, {
+                ...conditionsOf(model, strict, merged?.conflicts ?? []),
+                ...trafficConditions(model, {
                   affinityConflict: merged?.affinityConflict,
                   members: view.members,
                 }),
@@ -220,7 +220,7 @@ function refusal(problem: string): NewCondition {
   return { type: ACCEPTED, status: "False", reason: "Refused", message: problem };
 }
 
-function verdictOf(
+function conditionsOf(
   model: ExportedService,
   strict: StrictImport,
   conflicts: MergedService["conflicts"],
@@ -244,12 +244,12 @@ function verdictOf(
             .join("; ")
             .slice(0, 32_768),
         };
-  return strict.verdicts.has(model.cluster)
-    ? [accepted, shared, strictVerdict(model, strict.verdicts.get(model.cluster))]
+  return strict.conflicts.has(model.cluster)
+    ? [accepted, shared, conflictCondition(model, strict.conflicts.get(model.cluster))]
     : [accepted, shared];
 }
 
-function strictVerdict(model: ExportedService, difference: string | undefined): NewCondition {
+function conflictCondition(model: ExportedService, difference: string | undefined): NewCondition {
   const service = `${model.namespace}/${model.name}`;
   return difference === undefined
     ? {

@@ -77,7 +77,7 @@ export function serviceReconciler(parts: ServicesDeps) {
     });
     const pass = new Pass(parts, key, signal);
     await pass.writeServiceImport(plan, serviceImport);
-    await pass.writeVerdicts(plan);
+    await pass.writeExportConditions(plan);
     await pass.writeAnswers(plan);
     await pass.writeImportedServices(plan, members);
   };
@@ -199,10 +199,10 @@ class Pass {
     );
   }
 
-  async writeVerdicts(plan: ServicePlan): Promise<void> {
+  async writeExportConditions(plan: ServicePlan): Promise<void> {
     const { client, informers, deps } = this.#parts;
     const signal = this.#signal;
-    for (const { object, conditions } of plan.verdicts)
+    for (const { object, conditions } of plan.exports)
       await writeConditions(client, INTERNAL_SERVICE_EXPORTS, {
         object,
         own: OUR_CONDITIONS,

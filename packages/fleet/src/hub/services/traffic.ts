@@ -15,7 +15,7 @@ export interface TrafficFacts {
 }
 
 /** Empty if nothing is wrong: the member reports the settings that apply. */
-export function trafficVerdict(
+export function trafficConditions(
   model: ExportedService,
   { affinityConflict, members }: TrafficFacts,
 ): Omit<Condition, "lastTransitionTime">[] {

@@ -68,7 +68,7 @@ function weightOf({ spec }: TrafficManagerBackend): number {
 }
 
 function planBackend(view: BackendsView, backend: TrafficManagerBackend): PlannedBackend {
-  const none = (verdict: NewCondition): PlannedBackend => ({ backend, accepted: verdict, endpoints: [] });
+  const none = (condition: NewCondition): PlannedBackend => ({ backend, accepted: condition, endpoints: [] });
   const service = backend.spec.backend.name;
   const serviceImport = view.serviceImport(service);
   if (serviceImport === undefined || isDeleting(serviceImport))
@@ -208,11 +208,11 @@ function hasPriority(backend: TrafficManagerBackend): boolean {
 }
 
 /** Reports an invalid priority, which does not invalidate the backend. */
-function withRemark(verdict: NewCondition, backend: TrafficManagerBackend): NewCondition {
-  if (hasPriority(backend)) return verdict;
+function withRemark(condition: NewCondition, backend: TrafficManagerBackend): NewCondition {
+  if (hasPriority(backend)) return condition;
   const value = JSON.stringify(priorityText(backend).slice(0, 40));
   const why = `annotation ${TRAFFIC_ANNOTATIONS.priority} must be a whole number from 0 to ${PRIORITIES - 1}, got ${value}; using 0`;
-  return { ...verdict, message: `${verdict.message}; ${why}` };
+  return { ...condition, message: `${condition.message}; ${why}` };
 }
 
 function judge(endpoints: readonly PlannedEndpoint[], problems: readonly Candidate[]): NewCondition {

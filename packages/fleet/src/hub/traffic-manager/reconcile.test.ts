@@ -136,7 +136,7 @@ function said(conditions: readonly Condition[] | undefined): string | undefined 
   const [condition] = conditions ?? [];
   return condition === undefined ? undefined : `${condition.type}=${condition.status}:${condition.reason}`;
 }
-async function verdict(name = "app"): Promise<string | undefined> {
+async function acceptedOf(name = "app"): Promise<string | undefined> {
   return said((await backend(name)).status?.conditions);
 }
 /** Weights by cluster, as its status has them. */
@@ -183,7 +183,7 @@ describe("a profile", () => {
     await createProfile();
     await createBackend();
     expect(said((await profile()).status?.conditions)).toBe("Programmed=False:DNSNameNotAvailable");
-    expect(await verdict()).toBe("Accepted=False:Invalid");
+    expect(await acceptedOf()).toBe("Accepted=False:Invalid");
     expect(await endpoints()).toEqual({});
   });
 
@@ -211,7 +211,7 @@ describe("a profile", () => {
     await changeExport("a", { weight: 3 });
     expect(said((await profile()).status?.conditions)).toBe("Programmed=Unknown:Pending");
     expect((await profile()).status?.dnsName).toBe("work-web.tm.example");
-    expect(await verdict()).toBe("Accepted=Unknown:Pending");
+    expect(await acceptedOf()).toBe("Accepted=Unknown:Pending");
     expect(await endpoints()).toEqual({ a: 50, b: 50 });
     provider.fails = undefined;
     await clock.advance(20_000);
@@ -235,19 +235,19 @@ describe("a profile", () => {
     await settled();
     expect(client.objects(TRAFFIC_MANAGER_PROFILES)).toEqual([]);
     expect(provider.names.size).toBe(0);
-    expect(await verdict()).toBe("Accepted=False:Invalid");
+    expect(await acceptedOf()).toBe("Accepted=False:Invalid");
     expect(await endpoints()).toEqual({});
     await createProfile();
-    expect(await verdict()).toBe("Accepted=True:Accepted");
+    expect(await acceptedOf()).toBe("Accepted=True:Accepted");
   });
 });
 
 describe("a backend", () => {
   it("made before its profile is invalid, and accepted once the profile is there", async () => {
     await createBackend();
-    expect(await verdict()).toBe("Accepted=False:Invalid");
+    expect(await acceptedOf()).toBe("Accepted=False:Invalid");
     await createProfile();
-    expect(await verdict()).toBe("Accepted=True:Accepted");
+    expect(await acceptedOf()).toBe("Accepted=True:Accepted");
   });
 
   it("of weight 100 is shared evenly by two clusters, and says so", async () => {
@@ -268,13 +268,13 @@ describe("a backend", () => {
     await createBackend();
     await clock.advance(2000);
     await createBackend("again");
-    expect([await verdict(), await verdict("again")]).toEqual([
+    expect([await acceptedOf(), await acceptedOf("again")]).toEqual([
       "Accepted=True:Accepted",
       "Accepted=False:Invalid",
     ]);
     await client.delete(TRAFFIC_MANAGER_BACKENDS, APP);
     await settled();
-    expect(await verdict("again")).toBe("Accepted=True:Accepted");
+    expect(await acceptedOf("again")).toBe("Accepted=True:Accepted");
     expect(answers()).toEqual({ "192.0.2.1": 50, "192.0.2.2": 50 });
   });
 
@@ -286,11 +286,11 @@ describe("a backend", () => {
     await createProfile();
     await createBackend();
     await changeExport("a", change);
-    expect(await verdict()).toBe("Accepted=False:Invalid");
+    expect(await acceptedOf()).toBe("Accepted=False:Invalid");
     expect(await endpoints()).toEqual({ b: 100 });
     expect(answers()).toEqual({ "192.0.2.2": 100 });
     await changeExport("a", specOf("a", { isInternalLoadBalancer: false }));
-    expect(await verdict()).toBe("Accepted=True:Accepted");
+    expect(await acceptedOf()).toBe("Accepted=True:Accepted");
     expect(await endpoints()).toEqual({ a: 50, b: 50 });
   });
 
@@ -299,22 +299,22 @@ describe("a backend", () => {
     await createBackend();
     await client.delete(FLEET_SERVICE_IMPORTS, APP);
     await settled();
-    expect(await verdict()).toBe("Accepted=False:Invalid");
+    expect(await acceptedOf()).toBe("Accepted=False:Invalid");
     expect(answers()).toEqual({});
     await client.create(FLEET_SERVICE_IMPORTS, { metadata: { namespace: "work", name: "app" } });
     await settled();
-    expect(await verdict()).toBe("Accepted=Unknown:Pending");
+    expect(await acceptedOf()).toBe("Accepted=Unknown:Pending");
   });
 
   it("of weight 0, or with an export of weight 0, has the endpoints out", async () => {
     await createProfile();
     await createBackend();
     await changeExport("a", { weight: 0 });
-    expect(await verdict()).toBe("Accepted=True:Accepted");
+    expect(await acceptedOf()).toBe("Accepted=True:Accepted");
     expect(answers()).toEqual({ "192.0.2.2": 100 });
     await client.mergePatch(TRAFFIC_MANAGER_BACKENDS, APP, { spec: { weight: 0 } });
     await settled();
-    expect(await verdict()).toBe("Accepted=True:Accepted");
+    expect(await acceptedOf()).toBe("Accepted=True:Accepted");
     expect(answers()).toEqual({});
   });
 

@@ -16,11 +16,11 @@ export function planForLegacyHub(plan: ExportPlan, current: InternalServiceExpor
     spec: hindrance === undefined ? exportForOthers(spec) : undefined,
     hasEndpoints: hindrance === undefined && conflict?.status === "False",
     fleet,
-    mcs: mcs === undefined ? undefined : [...mcs.filter(isNoVerdict), ...progress(hindrance, conflict)],
+    mcs: mcs === undefined ? undefined : [...mcs.filter(isNotProgress), ...progress(hindrance, conflict)],
   };
 }
 
-function isNoVerdict({ type }: NewCondition): boolean {
+function isNotProgress({ type }: NewCondition): boolean {
   return type !== "Ready" && type !== "Conflict";
 }
 

@@ -22,7 +22,7 @@ const view = (more: Partial<ExportView>): ExportView => ({
   current: undefined,
   ...more,
 });
-const verdicts = (
+const onHub = (
   spec: Partial<NonNullable<InternalServiceExport["spec"]>>,
   ...conditions: readonly [string, Condition["status"], string][]
 ): InternalServiceExport => ({
@@ -59,12 +59,12 @@ describe("an export through the fleet door", () => {
     expect(plan.mcs).toBeUndefined();
   });
 
-  it("waits for the hub's verdict, then shows it", () => {
+  it("waits for the hub's conditions, then copies them", () => {
     expect(said(planExport(view({ fleet: { metadata } })).fleet)).toEqual([
       "Valid=True:ServiceIsValid",
       "Conflict=Unknown:ServicePendingConflictResolution",
     ]);
-    const current = verdicts(
+    const current = onHub(
       {},
       ["Conflict", "True", "ConflictFound"],
       ["multicluster.x-k8s.io/Conflict", "True", "PortConflict"],
@@ -91,7 +91,7 @@ describe("an export through the fleet door", () => {
 
   it("keeps its last valid weight when the annotation cannot be read", () => {
     const door = { group: "networking.fleet.azure.com", createdAt: at };
-    const kept = planExport(view({ fleet: weighed("x"), current: verdicts({ doors: [door], weight: 5 }) }));
+    const kept = planExport(view({ fleet: weighed("x"), current: onHub({ doors: [door], weight: 5 }) }));
     expect(kept.spec).toMatchObject({ weight: 5 });
     expect(said(kept.fleet)[0]).toBe("Valid=False:ServiceExportInvalidWeightAnnotation");
     expect(planExport(view({ fleet: weighed("x") })).spec).toBeUndefined();
@@ -114,8 +114,8 @@ describe("an export through the multi-cluster door", () => {
     expect(said(plan.mcs)).toEqual(["Valid=True:Valid", "Ready=False:Pending"]);
   });
 
-  it("is ready once the hub has it, and shows the verdict of its own door", () => {
-    const current = verdicts(
+  it("is ready once the hub has it, and copies the condition of its own API", () => {
+    const current = onHub(
       {},
       ["fairlead.dev/Accepted", "True", "Accepted"],
       ["Conflict", "True", "ConflictFound"],
@@ -126,7 +126,7 @@ describe("an export through the multi-cluster door", () => {
       "Ready=True:Exported",
       "Conflict=False:NoConflicts",
     ]);
-    const refused = verdicts({}, ["fairlead.dev/Accepted", "False", "Refused"]);
+    const refused = onHub({}, ["fairlead.dev/Accepted", "False", "Refused"]);
     expect(said(planExport(view({ mcs: { metadata }, current: refused })).mcs)).toEqual([
       "Valid=True:Valid",
       "Ready=False:Failed",
@@ -185,7 +185,7 @@ describe("whether a service is exported", () => {
       [undefined, { metadata }].flatMap((mcs) =>
         services.flatMap((it) =>
           [undefined, "east"].flatMap((left) =>
-            [undefined, verdicts({ weight: 2 })].map((current) =>
+            [undefined, onHub({ weight: 2 })].map((current) =>
               view({ fleet, mcs, service: it, current, left }),
             ),
           ),

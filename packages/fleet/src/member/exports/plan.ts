@@ -25,7 +25,7 @@ export interface ExportView {
   readonly fleet: FleetServiceExport | undefined;
   readonly mcs: ServiceExport | undefined;
   readonly service: Service | undefined;
-  /** What the hub has, with its verdicts. */
+  /** The export on the hub, with the conditions that the hub wrote. */
   readonly current: InternalServiceExport | undefined;
   /** By name: the cluster leaves its fleet, or has left. */
   readonly left?: string | undefined;
@@ -221,14 +221,14 @@ function doorOf(door: "fleet" | "mcs", object: FleetServiceExport | ServiceExpor
   };
 }
 
-function verdict(view: ExportView, type: string): Condition | undefined {
+function hubCondition(view: ExportView, type: string): Condition | undefined {
   return view.current?.status?.conditions?.find((it) => it.type === type);
 }
 
 /** None for exports that do not get as far as being compared. */
 function fleetConflict(view: ExportView, isExported: boolean): NewCondition[] {
   if (!isExported) return [];
-  const found = view.refused === undefined ? verdict(view, "Conflict") : undefined;
+  const found = view.refused === undefined ? hubCondition(view, "Conflict") : undefined;
   if (found !== undefined) return [copyOf(found, "Conflict")];
   const refused = refusalOf(view);
   const why = refused === undefined ? "" : `: the hub refused it, ${refused}`;
@@ -242,7 +242,7 @@ function fleetConflict(view: ExportView, isExported: boolean): NewCondition[] {
   ];
 }
 
-/** `Ready` once the hub has the export, and the verdict of all exporters. */
+/** `Ready` once the hub has the export, and the conflict that the hub found. */
 function mcsProgress(view: ExportView, isExported: boolean): NewCondition[] {
   if (!isExported) {
     const message = "nothing is exported until the export is valid";
@@ -251,16 +251,16 @@ function mcsProgress(view: ExportView, isExported: boolean): NewCondition[] {
   const refused = refusalOf(view);
   if (refused !== undefined)
     return [{ type: "Ready", status: "False", reason: "Failed", message: `the hub refused it: ${refused}` }];
-  const conflict = verdict(view, MCS_CONFLICT);
+  const conflict = hubCondition(view, MCS_CONFLICT);
   const shared = conflict === undefined ? [] : [copyOf(conflict, "Conflict")];
-  return verdict(view, ACCEPTED) === undefined
+  return hubCondition(view, ACCEPTED) === undefined
     ? [{ type: "Ready", status: "False", reason: "Pending", message: "waiting for the hub" }, ...shared]
     : [{ type: "Ready", status: "True", reason: "Exported", message: "the hub has the export" }, ...shared];
 }
 
 /** By the hub's API server, or by its controllers. */
 function refusalOf(view: ExportView): string | undefined {
-  const accepted = verdict(view, ACCEPTED);
+  const accepted = hubCondition(view, ACCEPTED);
   return view.refused ?? (accepted?.status === "False" ? accepted.message : undefined);
 }
 

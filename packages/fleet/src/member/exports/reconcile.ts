@@ -29,7 +29,7 @@ import { planEvents } from "./events.ts";
 import { planForLegacyHub } from "./legacy-hub.ts";
 import { type ExportPlan, type ExportView, isExportedBy, planExport } from "./plan.ts";
 
-/** ServiceExports of both kinds to InternalServiceExports, and verdicts back. Keys are services. */
+/** ServiceExports of both kinds to InternalServiceExports, and the hub's conditions back. Keys are services. */
 export function createExports(session: Session): Controller {
   const { here, mailbox, deps } = session;
   const refusals: Refusals = new Map();

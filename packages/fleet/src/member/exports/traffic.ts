@@ -11,7 +11,7 @@ export interface ExportTrafficView {
   /** The exports whose doors are open. */
   readonly mcs: KubeObject | undefined;
   readonly fleet: KubeObject | undefined;
-  /** What the hub has, with its verdict. */
+  /** The export on the hub, with the condition that the hub wrote. */
   readonly current: InternalServiceExport | undefined;
 }
 
@@ -24,12 +24,13 @@ export interface ExportTrafficPlan {
 export function planTraffic({ mcs, fleet, current }: ExportTrafficView): ExportTrafficPlan {
   const annotations = { mcs: mcs?.metadata.annotations, fleet: fleet?.metadata.annotations };
   const { traffic, problems } = readTraffic(annotations, current?.spec);
-  const verdict = current?.status?.conditions?.find((it) => it.type === TRAFFIC);
-  const told = verdict?.status === "False" ? [{ reason: verdict.reason, message: verdict.message }] : [];
+  const condition = current?.status?.conditions?.find((it) => it.type === TRAFFIC);
+  const reported =
+    condition?.status === "False" ? [{ reason: condition.reason, message: condition.message }] : [];
   const wrong = [
     ...(problems.length === 0 ? [] : [{ reason: "InvalidAnnotation", message: problems.join("; ") }]),
     ...unknownAnnotations(Object.keys({ ...annotations.fleet, ...annotations.mcs }), KNOWN, "ServiceExport"),
-    ...told,
+    ...reported,
   ];
   if (wrong.length > 0) return { traffic, conditions: [refused(wrong)] };
   const said = describe(traffic);
