@@ -32,16 +32,14 @@ export const ACCEPTED: readonly Acceptance[] = [
       ],
       "content/protobuf in": [3, 4].map((it) => `${it} POST ${MAPS}: body.message: *`),
       "deletion/delete options are checked": [`6 DELETE ${MAPS}/a: body.message: *`],
-      "errors/bodies that say something else": [1, 2, 3, 4, 9, 10].map(
+      "errors/bodies with another kind or version": [1, 2, 3, 4, 9, 10].map(
         (it) => `${it} POST ${MAPS}: body.message: *`,
       ),
       "lists/continue tokens are checked": [`2 GET ${MAPS}?limit=2&continue=nonsense: body.message: *`],
-      "metadata/the name and the namespace of the path and those of the body have to agree": [9, 10].flatMap(
-        (it) => [
-          `${it} PATCH ${MAPS}/a: body.message: *`,
-          `${it} PATCH ${MAPS}/a: body.details.causes[0].message: *`,
-        ],
-      ),
+      "metadata/name and namespace must be equal in path and body": [9, 10].flatMap((it) => [
+        `${it} PATCH ${MAPS}/a: body.message: *`,
+        `${it} PATCH ${MAPS}/a: body.details.causes[0].message: *`,
+      ]),
       "updates/an update of another uid is a conflict": [
         `1 PUT ${MAPS}/a: body.message: *StorageError: invalid object, Code: 4*`,
       ],
@@ -51,14 +49,14 @@ export const ACCEPTED: readonly Acceptance[] = [
           [`6 PUT /apis/apps/v1/namespaces/$ns/${kind.toLowerCase()}s/a/scale: body.message: *`],
         ]),
       ),
-      "apply/a configuration must say who it is and whose it is": [
+      "apply/a configuration must match its path, and needs a field manager": [
         "6 PATCH /api/v1/namespaces/$ns/configmaps/a?fieldManager=one: body.message: *",
         "7 PATCH /api/v1/namespaces/$ns/configmaps/a?fieldManager=one: body.message: *",
       ],
       "apply/JSON patches: all operations, negative indices, and what is refused": [
         8, 10, 11, 12, 13, 15,
       ].map((it) => `${it} PATCH /apis/$id.example.com/v1/namespaces/$ns/widgets/t: body.message: *`),
-      "crds/definitions that are refused": [
+      "crds/definitions that are rejected": [
         `9 POST ${CRDS}?dryRun=All: body.details.causes[0].message: "Invalid value: [{\\"Name\\"*`,
         ...[0, 1].map(
           (it) =>
@@ -163,7 +161,7 @@ export const ACCEPTED: readonly Acceptance[] = [
           (it) => `${it} ${WIDGETS}: body.metadata.resourceVersion: *`,
         ),
       ],
-      "crds/names that another definition has": [
+      "crds/names of another definition": [
         `3 GET ${CRDS}/gadgets.$id.example.com: body.metadata.resourceVersion: *`,
         `3 GET ${CRDS}/gadgets.$id.example.com: body.metadata.managedFields[1]: {"manager":"kube-apiserver"*`,
       ],
@@ -176,7 +174,7 @@ export const ACCEPTED: readonly Acceptance[] = [
   {
     reason: "Messages for malformed bodies",
     differences: {
-      "rarely/transport: methods, marks and paths that are odd": [`1 POST ${MAPS}: body.message: *`],
+      "rarely/transport: unusual methods, byte order marks and paths": [`1 POST ${MAPS}: body.message: *`],
       "content/media types of errors": [`4 POST ${MAPS}: body.message: *`],
       "deletion/delete options are checked": [`8 DELETE ${MAPS}/a: body.message: *`],
       "errors/bodies that are not objects": [
@@ -228,14 +226,14 @@ export const ACCEPTED: readonly Acceptance[] = [
   {
     reason: "Content negotiation of lists is the same as elsewhere",
     differences: {
-      "rarely/transport: methods, marks and paths that are odd": [`4 GET ${MAPS}: *`],
+      "rarely/transport: unusual methods, byte order marks and paths": [`4 GET ${MAPS}: *`],
       "errors/media types that cannot be produced": [`7 GET ${MAPS}: *`],
     },
   },
   {
     reason: "POST to the path of an object is 405",
     differences: {
-      "errors/custom resources that are not there": [
+      "errors/custom resources that do not exist": [
         "10 POST /apis/$id.example.com/v1/namespaces/$ns/widgets/a: *",
       ],
     },
@@ -249,7 +247,7 @@ export const ACCEPTED: readonly Acceptance[] = [
         ),
         '5 GET *: body.items[0].spec.taints: [{"key":"node.kubernetes.io/not-ready"*',
       ],
-      "metadata/the name and the namespace of the path and those of the body have to agree": [
+      "metadata/name and namespace must be equal in path and body": [
         '11 POST /api/v1/nodes: body.spec.taints: [{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule"}] -> absent',
       ],
     },
@@ -257,7 +255,7 @@ export const ACCEPTED: readonly Acceptance[] = [
   {
     reason: "A dry run of a Service finds taken addresses and ports",
     differences: {
-      "dry-run/no address and no port is taken": ["4 POST /api/v1/namespaces/$ns/services?dryRun=All: *"],
+      "dry-run/no address and no port is allocated": ["4 POST /api/v1/namespaces/$ns/services?dryRun=All: *"],
     },
   },
   {
@@ -285,7 +283,7 @@ export const ACCEPTED: readonly Acceptance[] = [
   {
     reason: "An object without a name gets no further errors",
     differences: {
-      "crds/definitions that are refused": [
+      "crds/definitions that are rejected": [
         `22 POST ${CRDS}?dryRun=All: body.message: *`,
         ...[1, 2, 3, 4, 5, 6, 7, 8].map(
           (it) => `22 POST ${CRDS}?dryRun=All: body.details.causes[${it}]: * -> absent`,

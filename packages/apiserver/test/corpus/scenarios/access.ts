@@ -214,7 +214,7 @@ export const scenarios = area("access", [
     get(`${AUTHENTICATION}/tokenreviews`),
     put(`${AUTHENTICATION}/tokenreviews/a`, {}),
   ]),
-  scenario("a certificate is asked for", [
+  scenario("a certificate is requested", [
     post(CSRS, csr("a-$id", {}), { view: requesterless }),
     post(CSRS, csr("b-$id", { usages: ["client auth", "client auth", "foo"], expirationSeconds: 3 })),
     post(CSRS, csr("b-$id", { request: "AAAA", usages: [] })),

@@ -61,7 +61,7 @@ const BAD: readonly object[] = [
 ];
 
 export const scenarios = area("admission-plugins", [
-  scenario("a LimitRange gives containers their resources", [
+  scenario("a LimitRange sets default resources of containers", [
     given(
       post(
         "/api/v1/namespaces/$ns/limitranges",
@@ -82,7 +82,7 @@ export const scenarios = area("admission-plugins", [
       { view: seen },
     ),
   ]),
-  scenario("a LimitRange bounds containers", [
+  scenario("a LimitRange limits containers", [
     given(
       post(
         "/api/v1/namespaces/$ns/limitranges",
@@ -111,7 +111,7 @@ export const scenarios = area("admission-plugins", [
       { view: seen },
     ),
   ]),
-  scenario("a LimitRange bounds pods and claims", [
+  scenario("a LimitRange limits pods and claims", [
     given(
       post("/api/v1/namespaces/$ns/limitranges", {
         ...limited({ type: "Pod", max: { memory: "128Mi" } }),
@@ -148,12 +148,12 @@ export const scenarios = area("admission-plugins", [
       ),
     ),
   ]),
-  scenario("a namespace that enforces the baseline", [
+  scenario("a namespace that enforces the level baseline", [
     given(patch("merge", NAMESPACE, labelled({ enforce: "baseline" }))),
     post(`${PODS}?dryRun=All`, pod("ok"), { view: seen }),
     ...BAD.map((spec) => post(`${PODS}?dryRun=All`, pod("bad", spec), { view: seen })),
   ]),
-  scenario("a namespace that enforces the restricted standard", [
+  scenario("a namespace that enforces the level restricted", [
     given(patch("merge", NAMESPACE, labelled({ enforce: "restricted", "enforce-version": "latest" }))),
     post(`${PODS}?dryRun=All`, pod("bare"), { view: seen }),
     post(`${PODS}?dryRun=All`, pod("ok", { containers: [container({ securityContext: secure })] }), {

@@ -63,7 +63,7 @@ function inForce(spec: { readonly validations?: readonly object[] }, bound: obje
 }
 
 export const scenarios = area("admission-policies", [
-  scenario("a policy refuses what its validations do not allow", [
+  scenario("a policy rejects objects that violate its validations", [
     inForce({
       validations: [
         { expression: "!has(object.data.a) || object.data.a == '1'" },
@@ -171,7 +171,7 @@ export const scenarios = area("admission-policies", [
     post(MAPS, map("b", { a: "1", b: "2", c: "3" })),
   ]),
   scenario(
-    "policies that are refused",
+    "policies that are rejected",
     [
       post(POLICIES, {
         apiVersion: API_VERSION,
@@ -236,7 +236,7 @@ export const scenarios = area("admission-policies", [
     { namespaced: true },
   ),
   scenario(
-    "bindings that are refused",
+    "bindings that are rejected",
     [
       post(BINDINGS, binding({ policyName: "" })),
       post(BINDINGS, binding({ validationActions: [] })),

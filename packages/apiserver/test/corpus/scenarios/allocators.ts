@@ -200,13 +200,13 @@ function withoutGivenPorts(body: unknown): unknown {
 }
 
 const all = area("allocators", [
-  scenario("what Services are given", [
+  scenario("addresses and ports of new Services", [
     created.map((spec, at) => post(SERVICES, service(spec, `s${at}`))),
     cleared,
   ]),
   ...patched,
   ...replaced,
-  scenario("what is taken is refused before anything else", [
+  scenario("addresses and ports in use are rejected before other errors", [
     given(post(SERVICES, service(named("10.0.0.151", 30_051)))),
     other({ clusterIP: "10.0.0.151" }),
     other({ clusterIP: "10.0.0.151", ports: [] }),
@@ -224,7 +224,7 @@ const all = area("allocators", [
     get(`${SERVICES}/b`),
     cleared,
   ]),
-  scenario("what was refused or tried holds nothing", [
+  scenario("rejected requests and dry runs allocate nothing", [
     post(`${SERVICES}?dryRun=All`, service(named("10.0.0.161", 30_061))),
     post(SERVICES, service({ ...named("10.0.0.161", 30_061), sessionAffinity: "Never" })),
     post(SERVICES, service(named("10.0.0.161", 30_061))),
@@ -299,7 +299,7 @@ const all = area("allocators", [
     other({ type: "NodePort", ports: ports([30_054, "UDP"]) }),
     cleared,
   ]),
-  scenario("the port of health checks comes and goes with the policy", [
+  scenario("healthCheckNodePort follows externalTrafficPolicy", [
     post(SERVICES, service({ ...LOCAL, healthCheckNodePort: 30_055, clusterIP: "10.0.0.154" })),
     merge({ healthCheckNodePort: 30_056 }),
     merge({ healthCheckNodePort: 0 }),

@@ -96,21 +96,21 @@ export const scenarios = area("apply", [
     applied(`${MAPS}/a`, map({ x: "1" }, { labels: LABELS }), { by: "one" }),
     get(`${MAPS}/a`),
   ]),
-  scenario("what a manager no longer applies goes, unless another has it too", [
+  scenario("fields that a manager no longer applies are removed, unless another owns them too", [
     applied(`${MAPS}/a`, map({ x: "1", y: "1", z: "1" }), { by: "one" }),
     applied(`${MAPS}/a`, map({ y: "1" }), { by: "two" }),
     applied(`${MAPS}/a`, map({ z: "1" }), { by: "one" }),
     applied(`${MAPS}/a`, map({}), { by: "one" }),
     applied(`${MAPS}/a`, map({}), { by: "two" }),
   ]),
-  scenario("another value of what others own is a conflict, by field and manager, and may be forced", [
+  scenario("another value of a field of others is a conflict, by field and manager, and can be forced", [
     applied(`${MAPS}/a`, map({ x: "1", y: "1" }), { by: "one" }),
     applied(`${MAPS}/a`, map({ x: "2", y: "2" }), { by: "two" }),
     applied(`${MAPS}/a`, map({ x: "2" }), { by: "two", force: true }),
     applied(`${MAPS}/a`, map({ x: "1", y: "1" }), { by: "one" }),
     applied(`${MAPS}/a`, map({ y: "1" }), { by: "one" }),
   ]),
-  scenario("a write of any other kind takes what it changes", [
+  scenario("any other write takes ownership of fields that it changes", [
     applied(`${MAPS}/a`, map({ x: "1", y: "1" }), { by: "one" }),
     put(`${MAPS}/a?fieldManager=two`, map({ x: "2", y: "1" })),
     patch("merge", `${MAPS}/a?fieldManager=three`, { data: { y: "3", n: "3" } }),
@@ -124,7 +124,7 @@ export const scenarios = area("apply", [
     applied(`${MAPS}/a`, map({ x: "2" }), { by: "two" }),
     applied(`${MAPS}/a`, map({ x: "1" }), { by: "two" }),
   ]),
-  scenario("a configuration must say who it is and whose it is", [
+  scenario("a configuration must match its path, and needs a field manager", [
     patch("apply", `${MAPS}/a`, map({ x: "1" })),
     patch("apply", `${MAPS}/a?fieldManager=one`, { kind: "ConfigMap", metadata: { name: "a" } }),
     patch("apply", `${MAPS}/a?fieldManager=one`, { ...map({}), kind: "Secret" }),
@@ -138,13 +138,13 @@ export const scenarios = area("apply", [
     patch("merge", `${MAPS}/a?fieldManager=one&force=true`, { data: {} }),
     get(`${MAPS}/a`),
   ]),
-  scenario("a configuration of another resourceVersion or uid is refused", [
+  scenario("a configuration with another resourceVersion or uid is rejected", [
     applied(`${MAPS}/a`, map({ x: "1" }), { by: "one" }),
     applied(`${MAPS}/a`, map({ x: "2" }, { resourceVersion: "1" }), { by: "one" }),
     applied(`${MAPS}/a`, map({ x: "2" }, { uid: "00000000-0000-4000-8000-000000000000" }), { by: "one" }),
     applied(`${MAPS}/b`, { ...map({}), metadata: { name: "b", resourceVersion: "1" } }, { by: "one" }),
   ]),
-  scenario("a dry run says what would come, and leaves nothing", [
+  scenario("a dry run returns the result, and stores nothing", [
     patch("apply", `${MAPS}/a?fieldManager=one&dryRun=All`, map({ x: "1" })),
     get(`${MAPS}/a`),
     applied(`${MAPS}/a`, map({ x: "1" }), { by: "one" }),
@@ -171,7 +171,7 @@ export const scenarios = area("apply", [
     applied(`${DEPLOYMENTS}/web`, deployment({}), { by: "one" }),
     get(`${DEPLOYMENTS}/web`),
   ]),
-  scenario("ports of a Service are known by number and protocol", [
+  scenario("ports of a Service are identified by number and protocol", [
     applied(`${SERVICES}/web`, service([{ name: "http", port: 80 }]), { by: "one" }),
     applied(`${SERVICES}/web`, service([{ name: "dns", port: 53, protocol: "UDP" }]), { by: "two" }),
     applied(`${SERVICES}/web`, service([{ name: "web", port: 80 }]), { by: "two" }),
@@ -185,7 +185,7 @@ export const scenarios = area("apply", [
     ),
     applied(`${SERVICES}/web`, service([{ name: "dns", port: 53, protocol: "UDP" }]), { by: "one" }),
   ]),
-  scenario("maps, sets and lists of a custom kind are owned as its schema says", [
+  scenario("maps, sets and lists of a custom kind are owned according to its schema", [
     things,
     applied(
       THING,
@@ -207,7 +207,7 @@ export const scenarios = area("apply", [
     applied(THING, thing({}), { by: "one" }),
     applied(THING, thing({}), { by: "two" }),
   ]),
-  scenario("what the schema of a custom kind does not have, or not so, is refused", [
+  scenario("fields that are not in the schema of a custom kind, or have another type, are rejected", [
     things,
     applied(THING, thing({ shape: "round" }), { by: "one" }),
     applied(THING, thing({ size: "1" }), { by: "one" }),
@@ -220,13 +220,13 @@ export const scenarios = area("apply", [
       thing({ parts: [{ name: "p" }, { name: "p" }, { name: "p" }], set: ["a", "a", "a"] }, { name: "u" }),
     ),
   ]),
-  scenario("what was applied into a map alone and goes leaves no empty map", [
+  scenario("removing the only applied field of a map leaves no empty map", [
     things,
     applied(THING, thing({ nested: { a: "1" }, size: 1 }), { by: "one" }),
     applied(THING, thing({ nested: {}, size: 1 }), { by: "one" }),
     applied(THING, thing({ size: 1 }), { by: "one" }),
   ]),
-  scenario("status has managers of its own", [
+  scenario("the status has its own managers", [
     things,
     applied(THING, thing({ size: 1 }), { by: "one" }),
     applied(`${THING}/status`, { ...thing({}), status: { seen: 1 } }, { by: "one" }),
@@ -240,7 +240,7 @@ export const scenarios = area("apply", [
     patch("merge", `${DEPLOYMENTS}/web`, { metadata: { labels: { a: "1" } } }),
     patch("merge", `${DEPLOYMENTS}/web`, { metadata: { annotations: { a: "1" } } }),
   ]),
-  scenario("empty maps in metadata are as if they were not there", [
+  scenario("empty maps in metadata are ignored", [
     things,
     post(WIDGETS, thing({}, { labels: {}, annotations: {}, finalizers: [] })),
     put(THING, thing({}, { labels: {}, resourceVersion: "", annotations: null })),
@@ -304,7 +304,7 @@ export const scenarios = area("apply", [
     strategic({ metadata: { finalizers: null } }),
     strategic([]),
   ]),
-  scenario("custom kinds take no strategic merge", [
+  scenario("custom kinds do not support strategic merge", [
     things,
     given(post(WIDGETS, thing({}))),
     patch("strategic", THING, { spec: { size: 1 } }),

@@ -100,7 +100,7 @@ const create = (name: string, spec: object): Step => post(WIDGETS, widget(name, 
 const change = (name: string, spec: object): Step => patch("merge", `${WIDGETS}/${name}`, { spec });
 
 export const scenarios = area("cel", [
-  scenario("a rule of a definition compiles, to a bool, and names what there is", [
+  scenario("a rule of a definition must compile to a bool, with declared variables only", [
     rule("self.a == 1"),
     rule("self.foo == 1"),
     rule("self.a"),
@@ -156,7 +156,7 @@ export const scenarios = area("cel", [
       }),
     ),
   ]),
-  scenario("a rule that could take too long is refused", [
+  scenario("a rule that could take too long is rejected", [
     rule("self.l.all(x, self.l.all(y, x == y))", {}, { l: list(TEXT) }),
     rule("self.l.all(x, self.l.all(y, x == y))", {}, { l: list(SHORT, { maxItems: 50 }) }),
     rule("self.l.all(x, self.l.all(y, x == y))", {}, { l: list(SHORT, { maxItems: 3000 }) }),
@@ -198,7 +198,7 @@ export const scenarios = area("cel", [
       ),
     ),
   ]),
-  scenario("rules see values by the types of their schema", [
+  scenario("rules see values with the types of their schema", [
     rule(
       "type(self.p) == int ? self.p > 0 : self.p.size() > 0",
       {},
@@ -277,7 +277,7 @@ export const scenarios = area("cel", [
     create("label", { labels: { a: "y" } }),
     create("many", { min: 3, max: 2, small: 12, when: "2019-01-01T00:00:00Z" }),
   ]),
-  scenario("transition rules speak of updates alone", [
+  scenario("transition rules are evaluated on updates only", [
     ...definition(widgetDefinition(RULED)),
     ...served(),
     create("a", { once: "x", counter: 5, small: 1, ports: [{ name: "a", port: 1 }] }),

@@ -48,7 +48,7 @@ export const scenarios = area("content", [
       { namespaced: kind.namespaced },
     );
   }),
-  scenario("Tables carry what is asked for", [
+  scenario("Tables include the requested objects", [
     given(post(MAPS, map("a"))),
     get(MAPS, { accept: TABLE }),
     get(`${MAPS}?includeObject=Object`, { accept: TABLE }),
@@ -152,7 +152,7 @@ export const scenarios = area("content", [
     get("/nothing", { accept: "application/yaml" }),
     post(MAPS, "{", { accept: "application/yaml" }),
   ]),
-  scenario("older versions of kinds have Tables of their own", [
+  scenario("older versions of kinds have their own Tables", [
     given(post("/apis/events.k8s.io/v1/namespaces/$ns/events", eventOf("e"))),
     get("/api/v1/namespaces/$ns/events?includeObject=None", { accept: TABLE }),
     get("/apis/events.k8s.io/v1/namespaces/$ns/events?includeObject=None", { accept: TABLE }),

@@ -84,7 +84,7 @@ export const scenarios = area("crds", [
     of,
   ),
   scenario(
-    "names that another definition has",
+    "names of another definition",
     [
       definition(widgetDefinition(), "/apis/$id.example.com/v1/widgets"),
       post(DEFINITIONS, widgetDefinition(), {}),
@@ -103,7 +103,7 @@ export const scenarios = area("crds", [
     of,
   ),
   scenario(
-    "definitions that are refused",
+    "definitions that are rejected",
     [
       refused({ ...widgetDefinition(), metadata: { name: "gadgets.$id.example.com" } }),
       refused(spec({ versions: [] })),
@@ -479,7 +479,7 @@ export const scenarios = area("crds", [
     patch("merge", `${WIDGETS}/none/scale`, { spec: { replicas: 1 } }),
     get(`${WIDGETS}/none`),
   ]),
-  scenario("the instances go before the definition", [
+  scenario("the instances are deleted before the definition", [
     definition(),
     given(post(WIDGETS, { ...widget("a"), metadata: { name: "a", finalizers: ["example.com/held"] } })),
     del(ITEM, undefined, { view: deletionOf }),

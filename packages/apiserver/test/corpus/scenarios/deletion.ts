@@ -25,7 +25,7 @@ export const scenarios = area("deletion", [
     }),
     del(`${MAPS}/a`, { preconditions: { uid: OTHER } }),
   ]),
-  scenario("an object with finalizers stays until the last is gone", [
+  scenario("an object with finalizers stays until the last is removed", [
     given(post(MAPS, held("a"))),
     del(`${MAPS}/a`),
     del(`${MAPS}/a`),
@@ -47,7 +47,7 @@ export const scenarios = area("deletion", [
     patch("json", `${MAPS}/b`, [{ op: "remove", path: "/metadata/finalizers/0" }]),
     get(`${MAPS}/b`),
   ]),
-  scenario("generation goes up when a deletion begins", [
+  scenario("the generation increases when a deletion begins", [
     post("/apis/apps/v1/namespaces/$ns/deployments", {
       ...manifest(kindOf("Deployment"), { name: "a", finalizers: ["example.com/held"] }),
     }),
@@ -64,13 +64,13 @@ export const scenarios = area("deletion", [
     del(`${MAPS}/e`, { orphanDependents: false }),
     get(`${MAPS}?limit=500`),
   ]),
-  scenario("an object that is held is deleted in the foreground", [
+  scenario("an object with finalizers is deleted in the foreground", [
     given(post(MAPS, held("a"))),
     del(`${MAPS}/a?propagationPolicy=Foreground`),
     del(`${MAPS}/a`, { propagationPolicy: "Background" }),
     del(`${MAPS}/a`, { propagationPolicy: "Orphan" }),
   ]),
-  scenario("an object that is held answers 202 to orphanDependents: false", [
+  scenario("an object with finalizers answers 202 to orphanDependents: false", [
     given(post(MAPS, held("a"))),
     del(`${MAPS}/a`, { orphanDependents: false }),
   ]),
@@ -109,12 +109,12 @@ export const scenarios = area("deletion", [
     del(`${PODS}/bound`, { gracePeriodSeconds: 0 }),
     get(`${PODS}/bound`),
   ]),
-  scenario("a pod that is not bound goes at once", [
+  scenario("a pod that is not bound is deleted at once", [
     given(post(PODS, { metadata: { name: "a" }, spec: { containers: [{ name: "c", image: "i" }] } })),
     del(`${PODS}/a`),
     get(`${PODS}/a`),
   ]),
-  scenario("a pod that has ended goes at once", [
+  scenario("a finished pod is deleted at once", [
     given(
       post(PODS, {
         metadata: { name: "a" },
@@ -164,7 +164,7 @@ export const scenarios = area("deletion", [
     get(MAPS),
     del(MAPS),
   ]),
-  scenario("a collection with objects that are held", [
+  scenario("a collection with objects that have finalizers", [
     given(post(MAPS, held("a")), post(MAPS, map("b"))),
     del(MAPS, { propagationPolicy: "Background" }),
     get(MAPS),

@@ -31,7 +31,7 @@ export const scenarios = area("dry-run", [
     del(`${MAPS}/a?dryRun=All`),
     get(MAPS),
   ]),
-  scenario("what would be refused is refused", [
+  scenario("invalid requests are rejected", [
     post(`${MAPS}?dryRun=All`, map({ name: "A" })),
     post(`/api/v1/namespaces/absent-$id/configmaps?dryRun=All`, map({ name: "a" })),
     given(post(MAPS, map({ name: "a" }))),
@@ -41,7 +41,7 @@ export const scenarios = area("dry-run", [
     del(`${MAPS}/a`, { dryRun: ["All"], preconditions: { resourceVersion: "1" } }),
   ]),
   scenario("names are generated", [post(`${MAPS}?dryRun=All`, map({ generateName: "a-" }))]),
-  scenario("no address and no port is taken", [
+  scenario("no address and no port is allocated", [
     post(`${SERVICES}?dryRun=All`, service("a", { type: "NodePort" })),
     post(
       `${SERVICES}?dryRun=All`,

@@ -10,7 +10,7 @@ const map = (name: string, more: object = {}): object => ({
 });
 
 export const scenarios = area("errors", [
-  scenario("paths that lead nowhere", [
+  scenario("paths that do not exist", [
     ...[
       "/nothing",
       "/api/v2",
@@ -37,7 +37,7 @@ export const scenarios = area("errors", [
     del("/apis/nothing.example.com/v1/things/a"),
     patch("merge", "/api/v1/namespaces/$ns/nothing/a", {}),
   ]),
-  scenario("objects that are not there", [
+  scenario("objects that do not exist", [
     get(`${MAPS}/absent`),
     put(`${MAPS}/absent`, map("absent")),
     patch("merge", `${MAPS}/absent`, {}),
@@ -61,7 +61,7 @@ export const scenarios = area("errors", [
     get("/api/v1/namespaces/absent-$id/configmaps/a"),
     del("/api/v1/namespaces/absent-$id/configmaps"),
   ]),
-  scenario("custom resources that are not there", [
+  scenario("custom resources that do not exist", [
     definition(),
     get(`${WIDGETS}/absent`),
     patch("merge", `${WIDGETS}/absent`, {}),
@@ -74,7 +74,7 @@ export const scenarios = area("errors", [
     get("/apis/$id.example.com/v1/widgets/a"),
     send("POST", `${WIDGETS}/a`, { body: {} }),
   ]),
-  scenario("methods that a path does not have", [
+  scenario("methods that a path does not support", [
     put(MAPS, map("a")),
     patch("merge", MAPS, {}),
     post(`${MAPS}/a`, map("a")),
@@ -98,7 +98,7 @@ export const scenarios = area("errors", [
     send("HEAD", MAPS),
     send("OPTIONS", MAPS),
   ]),
-  scenario("bodies that say something else", [
+  scenario("bodies with another kind or version", [
     post(MAPS, { ...map("a"), kind: "Secret" }),
     post(MAPS, { ...map("a"), apiVersion: "v2" }),
     post(MAPS, { ...map("a"), apiVersion: "apps/v1" }),
@@ -176,7 +176,7 @@ export const scenarios = area("errors", [
     post(MAPS, map("null-data", { data: null })),
     post(MAPS, map("null-value", { data: { x: null } })),
   ]),
-  scenario("media types that are not taken", [
+  scenario("media types that are not supported", [
     post(MAPS, "x", { type: "text/plain" }),
     post(MAPS, "x", { type: "application/xml" }),
     post(MAPS, "x", { type: "nonsense" }),
@@ -189,7 +189,7 @@ export const scenarios = area("errors", [
     send("PATCH", `${MAPS}/none`, { body: {}, type: "application/merge-patch+json; charset=utf-8" }),
     post(MAPS, "x", { type: "application/cbor" }),
   ]),
-  scenario("media types that a custom resource does not take", [
+  scenario("media types that a custom resource does not support", [
     definition(),
     given(post(WIDGETS, { apiVersion: "$id.example.com/v1", kind: "Widget", metadata: { name: "a" } })),
     patch("strategic", `${WIDGETS}/a`, { spec: { x: 1 } }),
@@ -222,7 +222,7 @@ export const scenarios = area("errors", [
     ),
     patch("merge", `${MAPS}/b`, { data: { x: "x".repeat(3 * 1024 * 1024) } }),
   ]),
-  scenario("who sends no or wrong credentials", [
+  scenario("requests with missing or wrong credentials", [
     get(MAPS, { token: "" }),
     get("/api", { token: "" }),
     get("/healthz", { token: "" }),
@@ -233,7 +233,7 @@ export const scenarios = area("errors", [
     post(MAPS, map("a"), { token: "" }),
     get("/apis/apps/v1/namespaces/$ns/deployments/a/scale", { token: "" }),
   ]),
-  scenario("who may not do what is asked", [
+  scenario("requests without permission", [
     get(MAPS, { as: "someone" }),
     get(`${MAPS}/a`, { as: "someone" }),
     get("/apis/apps/v1/deployments", { as: "someone", groups: ["$id"] }),
@@ -249,7 +249,7 @@ export const scenarios = area("errors", [
     get(`${MAPS}?fieldSelector=metadata.name%3Da`, { as: "someone" }),
     get("/api/v1/namespaces/$ns/pods/a/log", { as: "someone" }),
   ]),
-  scenario("queries that are not understood", [
+  scenario("queries that are malformed", [
     given(post(MAPS, map("a"))),
     get(`${MAPS}?unknown=1`),
     get(`${MAPS}/a?unknown=1`),

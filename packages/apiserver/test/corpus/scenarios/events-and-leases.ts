@@ -40,7 +40,7 @@ const lease = (name: string, spec: object = {}, metadata: object = {}): object =
 });
 
 export const scenarios = area("events-and-leases", [
-  scenario("an Event of either group is one object of both", [
+  scenario("an Event is one object in both groups", [
     post(EVENTS, event("a")),
     get(`${NEW_EVENTS}/a`),
     post(NEW_EVENTS, newEvent("b")),

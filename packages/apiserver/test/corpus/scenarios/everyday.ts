@@ -158,7 +158,7 @@ const specOf = (body: unknown): unknown => (body as { spec?: unknown }).spec;
 const MIN_READY = { apiVersion: "apps/v1", kind: "StatefulSet", spec: { minReadySeconds: 3 } };
 
 export const scenarios = area("everyday", [
-  scenario("a configuration that leaves its name to the path", [
+  scenario("a configuration without a name, which the path has", [
     given(post(`${APPS}/statefulsets`, statefulSet("a", {}))),
     patch("apply", `${APPS}/statefulsets/a/scale?fieldManager=m&force=true`, {
       apiVersion: "autoscaling/v1",
@@ -227,7 +227,7 @@ export const scenarios = area("everyday", [
     put(`${POLICIES}/validatingadmissionpolicies/$id`, admissionPolicy("b")),
     put(`${POLICIES}/validatingadmissionpolicybindings/$id`, policyBinding("b")),
   ]),
-  scenario("a PUT of what is absent", [
+  scenario("a PUT of an absent object", [
     put("/api/v1/namespaces/$ns/limitranges/l", {
       metadata: { name: "l" },
       spec: { limits: [{ type: "Pod", max: { cpu: "1" } }] },

@@ -49,7 +49,7 @@ export const scenarios = area("lists", [
     get(`${MAPS}?limit=0`),
     get(`${MAPS}?limit=5`),
   ]),
-  scenario("pages of a selection do not say how much is left", [
+  scenario("pages with a selector have no remainingItemCount", [
     five,
     get(`${MAPS}?limit=1&labelSelector=n%20in%20(1,3)`, { name: "first" }),
     get(`${MAPS}?limit=1&labelSelector=n%20in%20(1,3)&continue=$first.metadata.continue`),
@@ -67,7 +67,7 @@ export const scenarios = area("lists", [
     given(post(MAPS, map("a"), { name: "first" }), post(MAPS, map("b"), { name: "second" })),
     ...MATRIX.map((query) => get(`${MAPS}?${query}`)),
   ]),
-  scenario("an exact revision is the state of then", [
+  scenario("an exact revision returns the state at that revision", [
     post(MAPS, map("a"), { name: "first" }),
     post(MAPS, map("b"), { name: "second" }),
     patch("merge", `${MAPS}/a`, { data: { x: "1" } }),
@@ -236,7 +236,7 @@ export const scenarios = area("lists", [
     get("/api/v1/configmaps?fieldSelector=metadata.namespace%3D$ns"),
     get("/api/v1/configmaps?fieldSelector=metadata.namespace%3D$ns,metadata.name%3Da"),
   ]),
-  scenario("an empty list, of a namespace that is not there too", [
+  scenario("an empty list, also in a namespace that does not exist", [
     get(MAPS),
     get("/api/v1/namespaces/absent-$id/configmaps"),
     get("/apis/apps/v1/namespaces/$ns/deployments"),

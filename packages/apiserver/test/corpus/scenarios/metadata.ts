@@ -13,7 +13,7 @@ const make = (metadata: object, more: object = {}): Step => post(MAPS, map(metad
 const OWNER = { apiVersion: "v1", kind: "Pod", name: "p", uid: "11111111-1111-4111-8111-111111111111" };
 
 export const scenarios = area("metadata", [
-  scenario("what only the server may set is not taken from the client", [
+  scenario("fields that only the server sets are ignored in requests", [
     make({
       name: "a",
       uid: "22222222-2222-4222-8222-222222222222",
@@ -65,7 +65,7 @@ export const scenarios = area("metadata", [
     post(WIDGETS, { apiVersion: "$id.example.com/v1", kind: "Widget", metadata: { generateName: "w-" } }),
     post(WIDGETS, { apiVersion: "$id.example.com/v1", kind: "Widget" }),
   ]),
-  scenario("the name and the namespace of the path and those of the body have to agree", [
+  scenario("name and namespace must be equal in path and body", [
     make({ name: "a", namespace: "other" }),
     make({ name: "a", namespace: "$ns" }),
     put(`${MAPS}/a`, map({ name: "b" })),
@@ -121,7 +121,7 @@ export const scenarios = area("metadata", [
     patch("merge", `${MAPS}/c`, { data: { y: "1" } }),
     patch("merge", `${MAPS}/c`, { metadata: { managedFields: null } }),
   ]),
-  scenario("metadata that may not change", [
+  scenario("metadata that is immutable", [
     make({ name: "a" }, { data: { x: "1" } }),
     ...[
       { uid: "22222222-2222-4222-8222-222222222222" },

@@ -14,7 +14,7 @@ const of = { namespaced: false };
 
 export const scenarios = area("namespaces", [
   scenario(
-    "a namespace is made and has a label and a finalizer of its own",
+    "a namespace is created with its label and its finalizer",
     [
       post("/api/v1/namespaces", make({ labels: { "kubernetes.io/metadata.name": "other", l: "1" } })),
       get(ITEM),
@@ -36,7 +36,7 @@ export const scenarios = area("namespaces", [
     of,
   ),
   scenario(
-    "a namespace that ends takes no more objects",
+    "a terminating namespace accepts no new objects",
     [
       given(
         post(
@@ -77,7 +77,7 @@ export const scenarios = area("namespaces", [
     of,
   ),
   scenario(
-    "what must stay cannot be deleted",
+    "protected namespaces cannot be deleted",
     [
       del("/api/v1/namespaces/default?dryRun=All"),
       del("/api/v1/namespaces/kube-system?dryRun=All"),
@@ -101,7 +101,7 @@ export const scenarios = area("namespaces", [
     post("/api/v1/namespaces", namespace({ generateName: "n-" })),
     post("/api/v1/namespaces", namespace({ name: "$id-c", namespace: "x" })),
   ]),
-  scenario("what every cluster has", [
+  scenario("namespaces and the Service of every cluster", [
     ...["default", "kube-system", "kube-public", "kube-node-lease"].map((it) =>
       get(`/api/v1/namespaces/${it}`),
     ),

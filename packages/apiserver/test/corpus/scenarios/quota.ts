@@ -78,7 +78,7 @@ export const scenarios = area("quota", [
     tries(MAPS, map("a")),
     tries(PODS, pod("a", asks({ cpu: "1" }))),
   ]),
-  scenario("a pod counts in all that it asks for", [
+  scenario("a pod counts with all its requests", [
     ...quota({
       pods: "4",
       "count/pods": "4",
@@ -118,7 +118,7 @@ export const scenarios = area("quota", [
       view: (body) => (body as { metadata: { managedFields: unknown } }).metadata.managedFields,
     }),
   ]),
-  scenario("a pod counts by its worst moment", [
+  scenario("a pod counts with its peak usage", [
     ...quota({ "requests.cpu": "10", "limits.memory": "10Gi" }),
     tries(
       PODS,
@@ -137,7 +137,7 @@ export const scenarios = area("quota", [
     ),
     used(),
   ]),
-  scenario("what a quota has no room for is refused", [
+  scenario("requests that exceed a quota are rejected", [
     ...quota({ "requests.cpu": "1", "limits.memory": "1Gi", pods: "2" }),
     tries(PODS, pod("a", asks({ cpu: "600m" }, { memory: "600Mi" }))),
     tries(PODS, pod("b", asks({ cpu: "600m" }, { memory: "1536Mi" }))),
@@ -146,7 +146,7 @@ export const scenarios = area("quota", [
     tries(PODS, pod("e", asks({ cpu: "1m" }, { memory: "1Mi" }))),
     used(),
   ]),
-  scenario("containers have to ask for what is limited", [
+  scenario("containers must request resources that a quota limits", [
     ...quota({
       cpu: "1",
       "limits.cpu": "1",
@@ -166,7 +166,7 @@ export const scenarios = area("quota", [
     tries(PODS, withSpec(pod("e"), { resources: { requests: { cpu: "2m" } } })),
     used(),
   ]),
-  scenario("every quota has its say, and none is charged for what another refuses", [
+  scenario("all quotas are checked, and none is charged if another rejects the request", [
     ...quota({ pods: "5" }, { name: "a" }),
     ...quota({ "count/pods": "1" }, { name: "b" }),
     tries(PODS, pod("a")),
@@ -195,7 +195,7 @@ export const scenarios = area("quota", [
     patch("merge", `${PODS}/a`, { spec: { activeDeadlineSeconds: 5 } }, { view: outcome }),
     used("ending"),
   ]),
-  scenario("pods that ask for nothing have a scope of their own", [
+  scenario("pods without requests have their own scope", [
     ...quota({ pods: "1" }, { name: "best", spec: { scopes: ["BestEffort"] } }),
     ...quota({ pods: "1", cpu: "1" }, { name: "other", spec: { scopes: ["NotBestEffort"] } }),
     tries(PODS, pod("a")),
@@ -205,7 +205,7 @@ export const scenarios = area("quota", [
     used("best"),
     used("other"),
   ]),
-  scenario("a scope selector chooses pods by their priority class", [
+  scenario("a scope selector selects pods by their priority class", [
     given(
       post("/apis/scheduling.k8s.io/v1/priorityclasses", { metadata: { name: "high-$id" }, value: 1000 }),
       post("/apis/scheduling.k8s.io/v1/priorityclasses", { metadata: { name: "low-$id" }, value: 1 }),
@@ -262,7 +262,7 @@ export const scenarios = area("quota", [
       }),
     ),
   ]),
-  scenario("a dry run is checked and costs nothing", [
+  scenario("a dry run is checked and not charged", [
     ...quota({ configmaps: "1" }),
     tries(`${MAPS}?dryRun=All`, map("a")),
     used(),
@@ -299,7 +299,7 @@ export const scenarios = area("quota", [
     patch("merge", `${SERVICES}/a`, { metadata: { labels: { a: "b" } } }, { view: outcome }),
     used(),
   ]),
-  scenario("claims count by what they ask for, and by their class", [
+  scenario("claims count by their requests, and by their class", [
     ...quota({
       persistentvolumeclaims: "3",
       "count/persistentvolumeclaims": "3",
@@ -315,7 +315,7 @@ export const scenarios = area("quota", [
     tries(CLAIMS, claim("e", "8Gi")),
     used(),
   ]),
-  scenario("a claim that grows counts for what it grew", [
+  scenario("a claim that grows counts for the difference", [
     ...quota({ "requests.storage": "3Gi" }),
     given(
       post("/apis/storage.k8s.io/v1/storageclasses", {
@@ -393,7 +393,7 @@ export const scenarios = area("quota", [
     put(`${MAPS}/a`, { metadata: { name: "a" }, data: { x: "1" } }, { view: outcome }),
     used(),
   ]),
-  scenario("the quota is asked before it is known that the name is taken", [
+  scenario("the quota is checked before a name conflict is detected", [
     ...quota({ configmaps: "1" }),
     tries(MAPS, map("a")),
     tries(MAPS, map("a")),

@@ -63,7 +63,7 @@ export const scenarios = area("rarely", [
       ),
     ),
   ),
-  scenario("pods that are odd", [
+  scenario("pods with unusual values", [
     given(post(`${CORE}/serviceaccounts`, { metadata: { name: "s" } })),
     ...[
       pod("p", { serviceAccountName: "s" }, { image: " x " }),
@@ -122,7 +122,7 @@ export const scenarios = area("rarely", [
     given(post(PODS, pod("q", { serviceAccountName: "s" }))),
     patch("merge", `${PODS}/q/status`, { status: { podIPs: [{ ip: "x" }] } }),
   ]),
-  scenario("statuses of workloads that cannot be", [
+  scenario("impossible statuses of workloads", [
     given(
       ...["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"].map((kind) =>
         post(`${APPS}/${kind.toLowerCase()}s`, {

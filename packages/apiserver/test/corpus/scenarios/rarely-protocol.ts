@@ -128,7 +128,7 @@ export const scenarios = area("rarely", [
     given(post(WIDGETS, { apiVersion: "$id.example.com/v1", kind: "Widget", metadata: { name: "w" } })),
     patch("merge", `${WIDGETS}/w/status`, { status: { phase: 5 } }),
   ]),
-  scenario("transport: methods, marks and paths that are odd", [
+  scenario("transport: unusual methods, byte order marks and paths", [
     post(CONFIG_MAPS, `\uFEFF{"metadata":{"name":"a"}}`, { type: "application/json" }),
     get("//api//v1", { view: (body) => (body as { kind?: string }).kind ?? body }),
     get(`${PODS}/none/exec?command=x`),

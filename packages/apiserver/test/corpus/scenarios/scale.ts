@@ -31,7 +31,7 @@ export const scenarios = area("scale", [
       get(item),
     ]);
   }),
-  scenario("what has no replicas is not scaled", [
+  scenario("a resource without replicas cannot be scaled", [
     given(post("/apis/apps/v1/namespaces/$ns/daemonsets", manifest(kindOf("DaemonSet"), { name: "a" }))),
     get("/apis/apps/v1/namespaces/$ns/daemonsets/a/scale"),
   ]),

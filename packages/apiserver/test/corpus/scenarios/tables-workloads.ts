@@ -193,7 +193,7 @@ const budgets: Readonly<Record<string, State>> = {
 };
 
 export const scenarios = area("tables", [
-  scenario("Jobs and CronJobs by how far they are", [
+  scenario("Jobs and CronJobs by their progress", [
     objectsOf(JOBS, jobs),
     cells(JOBS),
     objectsOf(CRON_JOBS, cronJobs),
@@ -210,5 +210,5 @@ export const scenarios = area("tables", [
     cells(`${APPS}/daemonsets`),
   ]),
   scenario("autoscalers by their metrics", [objectsOf(HPAS, autoscalers), cells(HPAS)]),
-  scenario("disruption budgets by what they allow", [objectsOf(BUDGETS, budgets), cells(BUDGETS)]),
+  scenario("disruption budgets by allowed disruptions", [objectsOf(BUDGETS, budgets), cells(BUDGETS)]),
 ]);

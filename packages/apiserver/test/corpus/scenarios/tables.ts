@@ -243,7 +243,7 @@ export const scenarios = area("tables", [
     cells(SERVICES),
     given(del(SERVICES)),
   ]),
-  scenario("load balancers by what they were given", [
+  scenario("load balancers by their addresses", [
     objectsOf(SERVICES, loadBalancers),
     cells(SERVICES),
     given(del(SERVICES)),

@@ -28,7 +28,7 @@ const REFUSED = [
 ];
 
 export const scenarios = area("watches", [
-  scenario("a watch without a revision begins with what there is", [
+  scenario("a watch without a revision begins with the present state", [
     two,
     watch(`${MAPS}?watch=true`, { events: 3, during: [last] }),
     watch(`${MAPS}?watch=1&resourceVersion=0`, { events: 3 }),
@@ -72,7 +72,7 @@ export const scenarios = area("watches", [
       ],
     }),
   ]),
-  scenario("a watch list ends its beginning with a bookmark", [
+  scenario("a watch list ends the initial events with a bookmark", [
     two,
     watch(
       `${MAPS}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true`,
@@ -96,7 +96,7 @@ export const scenarios = area("watches", [
       during: [last],
     }),
   ]),
-  scenario("a watch that wants no initial events has none", [
+  scenario("a watch without initial events", [
     two,
     watch(`${MAPS}?watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan`, {
       events: 1,
@@ -107,13 +107,13 @@ export const scenarios = area("watches", [
       during: [post(MAPS, map("more"))],
     }),
   ]),
-  scenario("watches that are refused, or begin otherwise", [
+  scenario("watches that are rejected, or begin otherwise", [
     two,
     watch(`${MAPS}?watch=x`, { events: 2 }),
     watch(`${MAPS}?watch`, { events: 2 }),
     ...REFUSED.map((query) => watch(`${MAPS}?watch=true&${query}`, { events: 1 })),
   ]),
-  scenario("a watch from a revision of the future", [
+  scenario("a watch from a future revision", [
     watch(`${MAPS}?watch=true&resourceVersion=999999999&timeoutSeconds=1`, { events: 1 }),
   ]),
   scenario("a watch ends after its timeout", [
@@ -163,7 +163,7 @@ export const scenarios = area("watches", [
     two,
     watch(`${MAPS}?watch=true&resourceVersion=0`, { accept: "application/yaml", events: 0 }),
   ]),
-  scenario("what the definition of a watched resource deletes", [
+  scenario("deleting the definition of a watched resource", [
     definition(),
     given(post(WIDGETS, { apiVersion: "$id.example.com/v1", kind: "Widget", metadata: { name: "a" } })),
     watch(`${WIDGETS}?watch=true&resourceVersion=0`, {
