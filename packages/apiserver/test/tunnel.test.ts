@@ -240,6 +240,16 @@ describe("logs", () => {
     expect(asked[0]?.url).toBe("/containerLogs/default/one/main?follow=false&timestamps=true&tailLines=2");
   });
 
+  it("are streamed without a warning about listeners", async () => {
+    const warnings: string[] = [];
+    const note = ({ name }: Error): void => void warnings.push(name);
+    process.on("warning", note);
+    await test.call("GET", `${PODS}/one/log?follow=true`);
+    await new Promise((resolve) => void setImmediate(resolve));
+    process.off("warning", note);
+    expect(warnings).toEqual([]);
+  });
+
   it("are rejected with a Status if the kubelet rejects the request", async () => {
     expect((await log("/two/log?container=side")).json).toMatchObject({
       kind: "Status",

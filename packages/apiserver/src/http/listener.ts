@@ -22,6 +22,8 @@ const HANDSHAKE_MS = 10_000;
  */
 const LINGER_MS = 500;
 
+/** Slot, deadline, sink, stream and audit each wait for the end of a response; Node warns from 11 on. */
+const MAX_LISTENERS = 20;
 /** Silence on a connection after which the peer is asked whether it is there. Unit: milliseconds. */
 const KEEP_ALIVE_MS = 15_000;
 
@@ -85,6 +87,7 @@ export class Listener implements AsyncDisposable {
     this.#server.on("request", (request, response) => {
       const { socket } = request;
       this.#answering.set(socket, response);
+      response.setMaxListeners(MAX_LISTENERS);
       response.once("close", () => {
         if (this.#answering.get(socket) === response) this.#answering.delete(socket);
       });
