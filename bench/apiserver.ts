@@ -7,7 +7,7 @@
  * - a start on 100,000 stored objects: against reading the rows;
  * - memory: per object of 1.2 kB, parsed and as bytes.
  *
- * The clients run in a thread of their own. The figures claim proportions, not speeds.
+ * The clients run in a separate thread. The figures claim proportions, not speeds.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { Agent, createServer, request, type Server } from "node:https";
@@ -228,7 +228,7 @@ async function benchWatch(
   );
 }
 
-/** On a server of its own: what the others left behind would blur the difference. */
+/** On a separate server: leftovers of the others would blur the difference. */
 async function benchMemoryAndList(table: Table, dir: string): Promise<void> {
   await using server = await startApiServer({ dataDir: join(dir, "listed"), journal: "none" });
   const target: Target = { port: server.port, ca: server.ca, ...server.admin };

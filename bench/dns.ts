@@ -22,7 +22,7 @@ import { TYPE } from "@fairlead/dns/wire/types.ts";
  * the same runtime that only sends each datagram back; and 100 changes of endpoints a second cost little of that.
  *
  * The limit is taken in the same run, with the same client: 100 queries in flight, names in shuffled order, server and
- * client in processes of their own. Runs of the kinds alternate; what is printed is the median.
+ * client in separate processes. Runs of the kinds alternate; the median is printed.
  */
 const SERVICES = 10_000;
 const IN_FLIGHT = 100;

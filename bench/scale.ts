@@ -1,6 +1,6 @@
 /**
- * How a fleet grows: members with an API server and an agent of their own, in a few processes; the hub's API server and
- * `fairlead hub` as programs of their own. Every size has the same services and endpoints, spread over its members.
+ * How a fleet grows: members each with its own API server and agent, in a few processes; the hub's API server and
+ * `fairlead hub` as separate programs. Every size has the same services and endpoints, spread over its members.
  *
  * Time: from the moment at which the first member asks to join until every member has every slice that it should have.
  * Compared with the same number of objects written to and watched from one API server, in the same run.

@@ -1,5 +1,5 @@
 /**
- * `npm run test:conformance`: the unmodified conformance suite of the Multi-Cluster Services API against a lab of its own,
+ * `npm run test:conformance`: the unmodified conformance suite of the Multi-Cluster Services API against its own lab,
  * three clusters. Ends with code 0 only if every spec passed.
  *
  *   npm run test:conformance [-- --ip-family ipv4] [--suite v0.5.2|latest] [--focus WORDS] [--keep] [--if-available]
@@ -27,7 +27,7 @@ const { values: flags } = parseArgs({
     focus: { type: "string" },
     /** Leaves the lab up. */
     keep: { type: "boolean", default: false },
-    /** Where the suite cannot be had, says so and ends with 0. */
+    /** If the suite is not available, reports it and ends with 0. */
     "if-available": { type: "boolean", default: false },
   },
 });

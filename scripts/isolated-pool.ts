@@ -1,5 +1,5 @@
 /**
- * Runs each file of tests in network, mount, process and IPC namespaces of its own, so that labs can be up side by side
+ * Runs each file of tests in its own network, mount, process and IPC namespaces, so that labs can be up side by side
  * without meeting, and whatever a file leaves behind is gone with it.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";

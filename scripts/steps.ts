@@ -1,4 +1,4 @@
-/** Runs the steps of a check one after the other and says how each went. */
+/** Runs the steps of a check one after the other and prints the result of each. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,6 +1,6 @@
 /**
  * Many importers of one fleet on one machine: the hub's API server, `fairlead hub`, an exporting and an importing member
- * as programs of their own, and a crowd of thin importers in one process. From the request that changes an endpoint in the
+ * as separate programs, and a crowd of thin importers in one process. From the request that changes an endpoint in the
  * exporter until each importer has it.
  */
 

@@ -66,7 +66,7 @@ export interface ServedApi extends AsyncDisposable {
   readonly kubeconfig: string;
 }
 
-/** An API server in a process of its own, in memory as in most tests: the journal is not what is measured. */
+/** An API server in a separate process, in memory as in most tests: the journal is not measured. */
 export async function startApi(name: string): Promise<ServedApi> {
   const dataDir = await mkdtemp(join(tmpdir(), `fairlead-bench-${name}-`));
   const flags = ["--data", dataDir, "--port", "0", "--journal", "none"];

@@ -1,4 +1,4 @@
-/** The smallest fleet: a hub, an exporter and an importer, each an API server and a manager as programs of their own. */
+/** The smallest fleet: a hub, an exporter and an importer, each with an API server and a manager as separate programs. */
 
 import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import {

@@ -76,7 +76,7 @@ function pathOf(cache: string, version: string): string {
   return join(cache, `mcs-conformance-${version}.test`);
 }
 
-/** In a module of its own, so that nothing but the suite's own requirements decides what it is built from. */
+/** In a separate module, so that only the suite's own requirements decide what it is built from. */
 async function build({ version: wanted, cache }: SuiteSearch, go: Go, folder: string): Promise<Suite> {
   writeFileSync(join(folder, "go.mod"), "module conformance\n\ngo 1.23.0\n");
   const listed = await go(["list", "-m", "-f", "{{.Version}}", `${MODULE}@${wanted}`], folder);

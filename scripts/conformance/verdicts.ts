@@ -3,7 +3,7 @@
 import { parse } from "yaml";
 import { isObject } from "@fairlead/base/json.ts";
 
-/** As in the suite's own report. "Unknown": the spec failed for a reason that says nothing of the implementation. */
+/** As in the suite's own report. "Unknown": the spec failed for a reason unrelated to the implementation. */
 export type Verdict = "Yes" | "No" | "Unknown" | "Skipped";
 
 export interface SpecVerdict {

@@ -88,7 +88,7 @@ export async function nodeParts(
   return { node: part("node", "MIT"), within: within.toSorted().map((it) => part(it)) };
 }
 
-/** The Debian packages that files are of, by path. What dpkg does not know is a part of its own. */
+/** The Debian packages that files are of, by path. A file that dpkg does not know is a separate part. */
 export async function debianParts(paths: readonly string[]): Promise<ReadonlyMap<string, Part>> {
   const release = readFileSync("/etc/os-release", "utf8");
   const distro = `${/^ID=(.*)$/m.exec(release)?.[1]}-${/^VERSION_ID="?([^"\n]*)/m.exec(release)?.[1]}`;

@@ -45,7 +45,7 @@ describeOnKernel("a fleet whose API servers are overloaded", () => {
   });
 });
 
-/** One exporter gets more pods, and the other loses one, which the importer without pods of its own comes to know. */
+/** One exporter gets more pods, and the other loses one, until the importer without pods has both changes. */
 async function change(): Promise<void> {
   await Promise.all([world.scale(ONE, 3), world.scale(TWO, 1)]);
   await world.checker.untilFlows((last, from) => {

@@ -27,9 +27,9 @@ export interface Checked {
   /** Where pods make flows: all of them importers. */
   readonly members: readonly string[];
   readonly service: Named;
-  /** Those of the exporters that make no flows: what they say of their own endpoints counts too. */
+  /** Exporters without flows: their own endpoints are recorded too. */
   readonly others?: readonly string[];
-  /** Default: ports of their own. */
+  /** Default: each flow has its own port. */
   readonly ports?: Ports;
   /** Other limits than those of a lab in which one thing breaks at a time. */
   readonly limits?: Partial<Limits>;
@@ -107,7 +107,7 @@ export class FlowChecker implements AsyncDisposable {
     return unique;
   }
 
-  /** How long flows may go to what is dead and could not say so. Unit: milliseconds. */
+  /** How long flows may reach a dead endpoint whose death could not be reported. Unit: milliseconds. */
   get deadMs(): number {
     return this.#limits.deadMs;
   }

@@ -56,11 +56,11 @@ export interface Limits {
   readonly flowMs: number;
   /** How long flows may still reach an endpoint after the importer received its withdrawal. Unit: milliseconds. */
   readonly withdrawnMs: number;
-  /** How long flows may go to what is dead and could not say so. Unit: milliseconds. */
+  /** How long flows may reach a dead endpoint whose death could not be reported. Unit: milliseconds. */
   readonly deadMs: number;
   /** How long flows may fail after objects that serve them were deleted. Unit: milliseconds. */
   readonly remadeMs: number;
-  /** How long after an endpoint died its own cluster may say so. Unit: milliseconds. */
+  /** How long after an endpoint's death its own cluster may report it. Unit: milliseconds. */
   readonly ownLagMs: number;
   /**
    * How long an endpoint has to be there, with nothing wrong anywhere on its way, until an importer that uses no other has
@@ -165,7 +165,7 @@ function judgeFailure(record: FlowRecord, flow: Flow, limits: Limits): Violation
   const { from, startedAtMs } = flow;
   const underWay = { fromMs: startedAtMs, untilMs: startedAtMs + limits.flowMs };
   const offered = offeredAt(record.imported.get(from) ?? [], startedAtMs, limits.withdrawnMs);
-  // An export that is withdrawn may be gone before the record says so, and while the client of the flow still starts.
+  // A withdrawn export may be gone before the record shows it, and while the client of the flow still starts.
   const isServed =
     limits.announcedMs > 0 &&
     offered.some(
@@ -254,7 +254,7 @@ function isExcused(
   limits: Limits,
 ): boolean {
   const { own, marks } = record;
-  // What its own cluster says of it may be out of date.
+  // The state in its own cluster may be out of date.
   if (hasMark(record, "stalled", cluster, atMs)) return true;
   const last = lastOf(own, address, atMs + (limits.ownLagMs === 0 ? 0 : triedMs + limits.ownLagMs));
   const deadSinceMs = [

@@ -1,4 +1,4 @@
-/** One service of the Multi-Cluster Services API in a lab, in a namespace of its own, and what is asked about it. */
+/** One service of the Multi-Cluster Services API in a lab, in its own namespace, and queries about it. */
 
 import {
   DEPLOYMENTS,

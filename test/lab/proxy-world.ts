@@ -16,7 +16,7 @@ interface Answer {
   readonly handle: number;
 }
 
-/** A process in a namespace of its own. */
+/** A process in its own namespace. */
 export interface Peer {
   readonly name: string;
   readonly v4: string;

@@ -44,10 +44,10 @@ const PROXY_MS = 1000;
 
 let lab: TestLab;
 
-/** Requests of a pod by itself, each a connection of its own. */
+/** Requests of a separate pod, each over a new connection. */
 const streamScript = (to: string): string => flowScript(to, "kernel");
 
-/** The same with packets: each from a socket of its own, which gives up when nothing came back for two seconds. */
+/** The same with packets: each from a new socket, with a timeout of two seconds. */
 const packetScript = (host: string): string =>
   `exec bash -c 'while :; do t=$(date +%s%3N); exec 3<>/dev/udp/${host}/81; echo ask >&3; a=$(timeout 2 head -n 1 <&3) || a=-; echo "$t $a"; sleep 0.1; done' 2>/dev/null`;
 

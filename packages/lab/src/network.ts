@@ -40,7 +40,7 @@ export interface NetworkPlan {
 
 /** In IPv6 the gateway of every link, on the side that is nearer to the fabric. */
 const GATEWAY_V6 = "fe80::1";
-/** In IPv4 a namespace cannot route through an address of its own: the fabric and the sites have one each. */
+/** In IPv4 a namespace cannot route through its own address, so the fabric and the sites have one each. */
 const FABRIC_V4 = "169.254.0.1";
 const SITE_V4 = "169.254.0.2";
 /** The far side of every link, in IPv6; in IPv4 it is reached by its own address. */

@@ -22,7 +22,7 @@ import type { LabTopology } from "./topology.ts";
 
 export interface LabState {
   readonly topology: LabTopology;
-  /** Whether a tmpfs of its own is mounted on the lab's folder. */
+  /** Whether the lab has its own tmpfs on its folder. */
   readonly hasTmpfs: boolean;
   /** What people killed by `lab kill` and did not restore: `lab up` brings all of it back. */
   readonly killed: readonly string[];

@@ -1,7 +1,7 @@
 /**
  * What a lab is made of, worked out from a few numbers: pure, so that the same spec always gives the same fleet.
  *
- * Address plan of one lab, inside a block of its own (an IPv4 /14 and an IPv6 /48):
+ * Address plan of one lab, inside its own block (an IPv4 /14 and an IPv6 /48):
  *
  * ```
  * IPv4 10.B.c.0/24           cluster c (0 is the hub): .1 API server, .2 fleet DNS, .3 cluster DNS, .11… nodes, .128/25 load balancers
@@ -33,7 +33,7 @@ export interface LabSpec {
   /** How long a silent cluster or node counts as alive. Unit: seconds. */
   readonly leaseSeconds: number;
   /**
-   * Clusters without programs of the fleet, all alike: the hub has nodes too, and each has a CoreDNS of its own in pods.
+   * Clusters without programs of the fleet, all alike: the hub has nodes too, and each has its own CoreDNS in pods.
    * What makes a fleet of them is installed by people.
    */
   readonly bare: boolean;

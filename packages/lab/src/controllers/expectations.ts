@@ -51,7 +51,7 @@ export class Expectations implements Disposable {
     this.#pending.get(owner)?.deleted.delete(keyOf(pod));
   }
 
-  /** Whether the cache has caught up with what was done for `owner`. */
+  /** Whether the cache has caught up with the writes for `owner`. */
   isMet(owner: string): boolean {
     const pending = this.#pending.get(owner);
     if (pending === undefined) return true;

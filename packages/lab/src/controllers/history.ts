@@ -62,7 +62,7 @@ export async function writeRevision(
   try {
     await client.create(CONTROLLER_REVISIONS, update, { signal });
   } catch (error) {
-    // The name says what is in it: it was made in a pass before, and the cache does not show it yet.
+    // The name is a hash of the content: an earlier pass created it, and the cache does not have it yet.
     if (!hasCode(error, "API_ALREADY_EXISTS")) throw error;
   }
 }

@@ -27,7 +27,7 @@ function sameValue(toleration: Toleration, taint: Taint): boolean {
   return (toleration.value ?? "") === (taint.value ?? "");
 }
 
-/** Those of the node, and the one that a node which is not ready gets: it may not have it yet. */
+/** The taints of the node, and the taint of a node that is not ready, which it may not have yet. */
 export function effectiveTaints(node: Node): readonly Taint[] {
   const present = node.spec?.taints ?? [];
   if (isConditionTrue(node.status?.conditions, "Ready")) return present;

@@ -21,7 +21,7 @@ export function ownerReferenceTo(of: Resource, owner: KubeObject): OwnerReferenc
 /** Longest prefix of a generated name. Source: apiserver, pkg/storage/names. */
 const MAX_PREFIX = 58;
 
-/** What the template says, under a name of its own: known before the request, so that it can be waited for. */
+/** The object of the template with its own name, which is known before the request, so that it can be waited for. */
 export function podOfTemplate(
   owner: OwnerReference,
   template: PodTemplateSpec | undefined,

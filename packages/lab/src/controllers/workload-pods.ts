@@ -13,7 +13,7 @@ interface Parts<T> {
 }
 
 /**
- * How a workload makes and removes pods of its own: expected in the cache from then on, and told as events.
+ * Creates and deletes the pods of a workload: expected in the cache from then on, and reported as events.
  * Source: k8s.io/kubernetes, pkg/controller/controller_utils.go, RealPodControl.
  */
 export class WorkloadPods<T extends KubeObject> {

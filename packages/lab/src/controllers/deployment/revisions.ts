@@ -55,7 +55,7 @@ export interface SetAnnotations {
   readonly maxReplicas: number;
 }
 
-/** Those of the set, with what the Deployment passes on and what the rollout notes. */
+/** The annotations of the set, with those of the Deployment and of the rollout. */
 export function setAnnotations(
   deployment: Deployment,
   present: Readonly<Record<string, string>>,

@@ -15,7 +15,7 @@ export interface BudgetView {
   readonly budget: PodDisruptionBudget;
   /** Those that the selector matches. */
   readonly pods: readonly Pod[];
-  /** How many pods their workloads ask for in all; a text says why that cannot be known. */
+  /** The number of desired pods of all workloads; a text if it is unknown, with the reason. */
   readonly expected: number | string;
   readonly clock: Clock;
 }
@@ -88,7 +88,7 @@ function failed(budget: PodDisruptionBudget, message: string, clock: Clock): Bud
   };
 }
 
-/** `maxUnavailable` and percentages are of what the workloads ask for, a whole `minAvailable` is of what is there. */
+/** `maxUnavailable` and percentages apply to the desired pods, a whole `minAvailable` applies to the existing ones. */
 function needs(
   { budget, pods }: BudgetView,
   expected: number,

@@ -124,7 +124,7 @@ function scaleOf(informers: Needs, owner: OwnerReference, namespace: string | un
   return deployment?.kind === "Deployment" ? scaleOf(informers, deployment, namespace) : scaled(set, owner);
 }
 
-/** A workload that is gone asks for nothing. */
+/** A deleted workload desires no pods. */
 function scaled(
   workload: (KubeObject & { readonly spec?: { readonly replicas?: number } }) | undefined,
   { uid }: OwnerReference,

@@ -17,7 +17,7 @@ import { isMirrored, mirroredGroups, mirrorTarget, MIRRORED_BY } from "./plan.ts
 
 type Needs = Pick<LabInformers, "endpoints" | "services" | "slices">;
 
-/** Keeps EndpointSlices that say what people's Endpoints say. */
+/** Keeps EndpointSlices equal to the Endpoints that users write. */
 export function endpointSliceMirroringController(
   client: KubeClient,
   informers: Needs,

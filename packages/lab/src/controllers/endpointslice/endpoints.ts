@@ -31,7 +31,7 @@ export function endpointGroups(view: EndpointsView): EndpointGroup[] {
   const pods = [...view.pods].filter((pod) => !isTerminal(pod) && (pod.status?.podIPs ?? []).length > 0);
   for (const pod of pods.toSorted((a, b) => byText(a.metadata.name, b.metadata.name))) {
     const node = view.nodeOf(pod.spec?.nodeName ?? "");
-    // A node that is gone took its pods with it; only their objects are still there.
+    // The pods of a deleted node no longer run; only their objects remain.
     if (node === undefined && view.service.spec?.publishNotReadyAddresses !== true) continue;
     const ports = portsFor(view.service, pod);
     for (const family of families) {
@@ -97,7 +97,7 @@ function endpointOf(
   return {
     addresses: at.addresses,
     conditions,
-    // A name of its own below the Service's, for a pod that asks for it.
+    // A name below the Service's name, for a pod that requests it.
     ...(hostname !== "" && subdomain === service.metadata.name ? { hostname } : {}),
     targetRef: { kind: "Pod", namespace, name, uid },
     ...place,

@@ -2,7 +2,7 @@ import type { Job, PodFailurePolicyRule } from "@fairlead/kube/api/batch/v1/type
 import type { ContainerStatus, Pod } from "@fairlead/kube/api/core/v1/types.ts";
 import { IndexSet } from "./indexes.ts";
 
-/** What a Job's owner says of failures (KEP-3329) and of success (KEP-3998). */
+/** The podFailurePolicy (KEP-3329) and the successPolicy (KEP-3998) of a Job. */
 
 export interface FailureVerdict {
   /** Whether the failure counts towards `backoffLimit`. */

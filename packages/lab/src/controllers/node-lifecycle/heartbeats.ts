@@ -67,7 +67,7 @@ export class Heartbeats implements Disposable {
   }
 }
 
-/** What the kubelet says of its node, and when; undefined where the condition is missing or ours. */
+/** The kubelet's readiness condition and its time; undefined if the condition is missing or was set by this controller. */
 function readinessOf(node: Node | undefined): string | undefined {
   const ready = findCondition(node?.status?.conditions, "Ready");
   if (ready === undefined || ready.status === "Unknown") return undefined;

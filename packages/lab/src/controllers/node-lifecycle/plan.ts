@@ -15,7 +15,7 @@ const KUBELET_CONDITIONS = ["Ready", "MemoryPressure", "DiskPressure", "PIDPress
 /** The tolerations that the admission plugin DefaultTolerationSeconds gives every pod. Unit: seconds. */
 const DEFAULT_TOLERATION_SECONDS = 300;
 
-/** The conditions of a node that has not been heard of; the same array when they say so already. */
+/** The conditions of a node without heartbeats; the same array if they are already set. */
 export function silentConditions(node: Node, clock: Clock): NodeCondition[] {
   let conditions = node.status?.conditions ?? [];
   for (const type of KUBELET_CONDITIONS) {

@@ -16,7 +16,7 @@ export interface CountedKind {
 
 export interface CountedKindsOptions {
   readonly client: KubeClient;
-  /** Which state of a custom resource's definition is served; undefined for what has none. */
+  /** The served state of a custom resource's definition; undefined for built-in kinds. */
   readonly definitionOf: (resource: GroupResource) => string | undefined;
   readonly onChange: (resource: GroupResource, change: Change<CountedObject>) => void;
 }

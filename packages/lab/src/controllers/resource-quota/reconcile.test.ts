@@ -10,7 +10,7 @@ import { FakeKubeClient } from "@fairlead/kube/client/client.fake.ts";
 import { createLabInformers, RESOURCE_QUOTAS } from "../informers.ts";
 import { resourceQuotaController } from "./reconcile.ts";
 
-/** Serves Secrets, and says so. */
+/** Serves Secrets, also in discovery. */
 class Client extends FakeKubeClient {
   override async request(_method: string, path: string): Promise<unknown> {
     if (path === "/api") return Promise.resolve({ versions: ["v1"] });

@@ -35,7 +35,7 @@ interface Refusal {
   readonly isFinal: boolean;
 }
 
-/** Why a node may not take the pod; undefined where it may. The first plugin that refuses speaks. */
+/** The reason why the pod does not fit on a node, from the first plugin that rejects it; undefined if it fits. */
 function refusals(pod: Pod, cluster: ClusterView): (view: NodeView) => Refusal | undefined {
   const named = namedNodes(pod);
   const bySpread = spreadRefusals(pod, cluster);
@@ -116,7 +116,7 @@ function freeOf(view: NodeView, name: string): number {
   return (view.allocatable.get(name) ?? 0) - (view.requested.get(name) ?? 0);
 }
 
-/** As kube-scheduler words it; what it says of pre-emption is so here too: no pod is ever put out for another. */
+/** The wording of kube-scheduler. Its statement on preemption is true here too: no pod is ever preempted. */
 function explain(pod: Pod, refused: readonly Refusal[]): string {
   const available = `0/${refused.length} nodes are available:`;
   const why = histogram(refused.flatMap((it) => it.reasons));
@@ -148,7 +148,7 @@ function bestOf(pod: Pod, cluster: ClusterView, fitting: readonly NodeView[]): N
   const near = podAffinityScore(pod, cluster);
   const crowd = crowding(pod, cluster);
   const owner = controllerOf(pod)?.uid;
-  // The default constraints are for pods that have none of their own.
+  // The default constraints apply to pods without constraints.
   const isAsking = (pod.spec?.topologySpreadConstraints ?? []).length > 0;
   const siblings = (view: NodeView): number =>
     owner === undefined || isAsking ? 0 : view.pods.filter((it) => controllerOf(it)?.uid === owner).length;
@@ -192,7 +192,7 @@ function preference(pod: Pod, { node }: NodeView): number {
     .reduce((total, { weight }) => total + weight, 0);
 }
 
-/** How much of the node would be free, of what the pod asks for. */
+/** The share of the node that would remain free, for the resources that the pod requests. */
 function freeShare(pod: Pod, view: NodeView): number {
   const requests = [...requestsOf(pod)].filter(([name]) => (view.allocatable.get(name) ?? 0) > 0);
   if (requests.length === 0) return 0;

@@ -166,7 +166,7 @@ class Scheduler {
     try {
       await this.#client.request("POST", path, binding, { signal });
     } catch (error) {
-      // Gone, or bound by someone else: the watch will say so.
+      // Gone, or bound by another client: the watch will report it.
       if (hasCode(error, "API_NOT_FOUND", "API_CONFLICT")) return false;
       throw error;
     }

@@ -68,7 +68,7 @@ function placesOf({ set, own }: View): Places {
 
 type Step = PodsPlan & { readonly isWaiting: boolean };
 
-/** Makes what is missing; a pod that ended is removed, and made again once it is gone. */
+/** Creates missing pods; a pod that ended is deleted, and recreated once it is gone. */
 function planFill(view: View, { first, wanted }: Places, isOrdered: boolean): Step {
   const { type, rollingUpdate } = view.set.spec?.updateStrategy ?? {};
   // Below the partition pods stay what they were.

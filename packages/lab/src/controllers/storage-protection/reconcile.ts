@@ -41,7 +41,7 @@ export function storageProtectionControllers(
       async isUsed(claim, signal) {
         const key = keyOf(claim);
         if ([...pods.store.byIndex("claim", key)].some((pod) => usesClaim(pod, key))) return true;
-        // A pod that uses it may not be in the cache yet: only the server knows that there is none.
+        // A pod that uses it may not be in the cache yet, so the server is asked.
         const { namespace = "" } = claim.metadata;
         const { items } = await client.list(PODS, { namespace, signal });
         return items.some((pod) => usesClaim(pod, key));

@@ -37,7 +37,7 @@ export async function trimLog(folder: string, end: number): Promise<void> {
   await exec("fallocate", ["--punch-hole", "--offset", "0", "--length", String(start), log]);
 }
 
-/** Marks of what is gone are of no use, but for the last one: it still counts for the first line. */
+/** Marks of released parts are dropped, except the last one: it still applies to the first line. */
 function trimTimes(folder: string, start: number): void {
   const path = join(folder, LOG_TIMES_FILE);
   if (!existsSync(path)) return;

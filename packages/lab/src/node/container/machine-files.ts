@@ -21,7 +21,7 @@ export function readMachineFiles(): MachineFiles {
   };
 }
 
-/** Files and folders below a folder that others than their owner and group may not read. */
+/** Files and folders below a folder that only their owner and group can read. */
 function rootOnlyBelow(folder: string): readonly string[] {
   try {
     return readdirSync(folder).flatMap((name) => {

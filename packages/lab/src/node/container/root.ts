@@ -18,11 +18,11 @@ export interface SubPath {
 }
 
 export interface RootPlan {
-  /** fstab(5) lines for what is mounted on folders, outermost first. */
+  /** fstab(5) lines for mounts on folders, outermost first. */
   readonly mounts: string;
   /** Files that must exist before `fileMounts`, one a line. */
   readonly files: string;
-  /** fstab(5) lines for what is mounted on single files. */
+  /** fstab(5) lines for mounts on single files. */
   readonly fileMounts: string;
 }
 

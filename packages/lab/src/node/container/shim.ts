@@ -134,7 +134,7 @@ while IFS= read -r file; do
   [ -e "$file" ] || : >"$file"
 done <"$old$dir/files"
 mount --all --fstab "$old$dir/file-mounts"
-# Where /etc is a file system of its own it is read-only, and stays as it is.
+# If /etc is a separate file system it is read-only, and stays as it is.
 [ ! -s "$old$dir/root-only" ] || xargs -0 rm -rf -- <"$old$dir/root-only" 2>"$old/dev/null" || :
 cp --remove-destination -- "$old$dir/etc/"* /etc/
 mkdir -p -- "$workdir"

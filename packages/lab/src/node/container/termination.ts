@@ -7,7 +7,7 @@ export const TERMINATION_FILE = "termination-log";
 /** Source: pkg/kubelet/container, MaxContainerTerminationMessageLength and those of the log. Unit: bytes; lines. */
 const LIMITS = { messageBytes: 4096, logBytes: 2048, logLines: 80 } as const;
 
-/** What a program that has ended left to say of it. */
+/** The termination message of a program. */
 export function terminationMessage(
   folder: string,
   exit: { readonly code: number | undefined; readonly fallsBackToLogs: boolean },

@@ -12,7 +12,7 @@ export type ImageAttempt =
   | { readonly found: false; readonly waiting: Waiting; readonly events: readonly PodEvent[] };
 
 export interface ImageWish {
-  /** Each container has a back-off of its own. */
+  /** Each container has its own back-off. */
   readonly container: string;
   readonly image: string;
   readonly pullPolicy: string;

@@ -7,7 +7,7 @@ export interface PodRecord {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
-  /** Addresses of its own; none for a pod on its node's network. */
+  /** The pod's own addresses; empty for a pod on its node's network. */
   readonly addresses: readonly string[];
 }
 

@@ -79,7 +79,7 @@ export function planEnvironment(input: EnvironmentInput): Map<string, string> {
   return env;
 }
 
-/** What upstream's envvars.FromServices says of one Service. */
+/** The variables of one Service, as upstream's envvars.FromServices. */
 export function serviceVariables(service: Service): readonly (readonly [string, string])[] {
   const host = service.spec?.clusterIP;
   const ports = service.spec?.ports ?? [];

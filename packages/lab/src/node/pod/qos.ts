@@ -3,7 +3,7 @@ import type { Container, Pod } from "@fairlead/kube/api/core/v1/types.ts";
 /** Only these two count. Source: pkg/apis/core/v1/helper/qos. */
 const COUNTED = ["cpu", "memory"] as const;
 
-/** The class in which a pod would be evicted, by what it asks for. Pure. */
+/** The QoS class of a pod, by its requests and limits. Pure. */
 export function qosClass(pod: Pod): "Guaranteed" | "Burstable" | "BestEffort" {
   const containers: readonly Container[] = [
     ...(pod.spec?.initContainers ?? []),

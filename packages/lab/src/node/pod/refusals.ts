@@ -2,7 +2,7 @@ import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
 
 /** What nodes of the lab do not have, though the API takes it. Pure. */
 
-/** Why no sandbox can be made for the pod: what a container engine would say where it lacks something. */
+/** The reason why no sandbox can be created for the pod, in the words of a container engine. */
 export function sandboxProblem({ spec }: Pod): string | undefined {
   const hasHostPort = [...(spec?.initContainers ?? []), ...(spec?.containers ?? [])].some(
     (it) => spec?.hostNetwork !== true && it.ports?.some(({ hostPort = 0 }) => hostPort > 0) === true,

@@ -36,7 +36,7 @@ export interface StatusInput {
   readonly hasNetwork: boolean;
   /** The pod is ending: no container starts again. */
   readonly isEnding: boolean;
-  /** Set where the node ended the pod of its own accord: it has failed, whatever its containers say. */
+  /** Set if the node ended the pod itself: the pod has failed, whatever the state of its containers. */
   readonly ended: Ended | undefined;
   readonly isRestartingAll: boolean;
   readonly nowMs: number;

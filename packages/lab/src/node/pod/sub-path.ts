@@ -29,12 +29,12 @@ const O_PATH = 0o10_000_000;
 
 /** Mounts by which parts of volumes are held while a container is started. */
 export interface PinnedSubPaths extends AsyncDisposable {
-  /** The binds that were given, each with a source of its own. */
+  /** The binds, each with its own source. */
   readonly binds: readonly BindMount[];
 }
 
 /**
- * Mounts what binds with a `subPath` name below `volumes`. To be disposed of once the container has mounts of its own.
+ * Mounts what binds with a `subPath` name below `volumes`. Dispose of it once the container has its own mounts.
  *
  * @throws {ConfigError} when one cannot be found, made or mounted.
  */

@@ -21,7 +21,7 @@ export interface VolumeFile {
 }
 
 export type VolumePlan =
-  /** An empty folder that belongs to the pod; in memory of its own where it is bounded. */
+  /** An empty folder that belongs to the pod; on its own tmpfs if it is bounded. */
   | { readonly kind: "empty"; readonly inMemory: boolean; readonly sizeBytes: number | undefined }
   /** Files that the kubelet writes and keeps up to date, by their path in the volume. */
   | { readonly kind: "files"; readonly files: ReadonlyMap<string, VolumeFile> };

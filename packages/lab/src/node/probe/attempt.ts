@@ -12,7 +12,7 @@ import { checkGrpc } from "./grpc.ts";
 
 export interface ProbeOutcome {
   readonly ok: boolean;
-  /** What an event says of a failure. */
+  /** The message of the event of a failure. */
   readonly message: string;
 }
 

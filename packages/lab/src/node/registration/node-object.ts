@@ -2,7 +2,7 @@ import type { Node, NodeCondition } from "@fairlead/kube/api/core/v1/types.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { timestamp } from "@fairlead/kube/objects/conditions.ts";
 
-/** What the kubelet says of its node. Pure. */
+/** The Node object that the kubelet writes. Pure. */
 
 export interface NodeFacts {
   readonly name: string;
@@ -58,7 +58,7 @@ const CONDITIONS: readonly (readonly [
   ["Ready", "True", "KubeletReady", "kubelet is posting ready status"],
 ];
 
-/** The status to write, or undefined when the node says so already. Heartbeats go by the Lease, not by conditions. */
+/** The status to write, or undefined if the node already has it. Heartbeats use the Lease, not conditions. */
 export function planStatus(
   node: Node,
   facts: NodeFacts,

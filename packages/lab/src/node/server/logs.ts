@@ -14,7 +14,7 @@ export interface LogWish {
   readonly sinceMs: number | undefined;
 }
 
-/** Reads the query of a log request; a text says what is wrong with it. */
+/** Reads the query of a log request; returns a text if the query is invalid. */
 export function readLogWish(query: URLSearchParams, nowMs: number): LogWish | string {
   const number = (name: string, min: number): number | undefined => {
     const text = query.get(name);

@@ -103,7 +103,7 @@ function forward(
 
 /**
  * A connection to the port on the pod's loopback. Another network namespace is entered by a process that carries the
- * bytes: sockets of this process are all of its own namespace.
+ * bytes: all sockets of this process are in its own namespace.
  */
 function openConnection(port: number, target: ForwardTarget, onFailure: (message: string) => void): Duplex {
   const refuse = (why: string): void => onFailure(`error forwarding port ${port} to the pod: ${why}\n`);

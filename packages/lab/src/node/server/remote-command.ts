@@ -102,7 +102,7 @@ function openInput(pipe: string): Socket | undefined {
   }
 }
 
-/** Resizes the terminal that a container has of its own. */
+/** Resizes a container's own terminal. */
 async function resizeOf(folder: string, size: TerminalSize): Promise<void> {
   const file = join(folder, "terminal");
   if (!existsSync(file)) return;

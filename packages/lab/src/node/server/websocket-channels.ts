@@ -56,7 +56,7 @@ function channelWriter(socket: WebSocket, channel: number): Writable {
       send(socket, channel, chunk, done);
     },
   });
-  // The client is gone; the socket's own close tells.
+  // The client is gone; the close event of the socket reports it.
   writer.on("error", () => {});
   return writer;
 }
