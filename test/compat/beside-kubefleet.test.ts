@@ -169,8 +169,11 @@ describe("our hub's controllers together with KubeFleet's hub agent", () => {
     expect(kubefleet.writes).toBe(10);
     for (const kind of [NAMESPACES, ROLES, ROLE_BINDINGS, MEMBER_CLUSTERS, INTERNAL_MEMBER_CLUSTERS])
       expect(await managersOf(kind, hub.client)).not.toContain("fairlead-hub");
-    const orders = await hub.client.get(INTERNAL_MEMBER_CLUSTERS, objectKey("fleet-member-east", "east"));
-    expect(orders.spec).toEqual({ state: "Join", heartbeatPeriodSeconds: 1 });
+    const internalMember = await hub.client.get(
+      INTERNAL_MEMBER_CLUSTERS,
+      objectKey("fleet-member-east", "east"),
+    );
+    expect(internalMember.spec).toEqual({ state: "Join", heartbeatPeriodSeconds: 1 });
     expect((await hub.client.list(NAMESPACES)).items.map((it) => it.metadata.name)).not.toContain(
       "fleet-view-default",
     );

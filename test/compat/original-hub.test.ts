@@ -268,12 +268,12 @@ describe("a Fairlead member at a legacy hub", () => {
   });
 
   it("withdraws everything when it leaves, and reports it", async () => {
-    const orders = objectKey("fleet-member-east", "east");
-    await hub.client.mergePatch(INTERNAL_MEMBER_CLUSTERS, orders, { spec: { state: "Leave" } });
+    const internalMember = objectKey("fleet-member-east", "east");
+    await hub.client.mergePatch(INTERNAL_MEMBER_CLUSTERS, internalMember, { spec: { state: "Leave" } });
     await eventuallyOne(
       hub.client,
       INTERNAL_MEMBER_CLUSTERS,
-      orders,
+      internalMember,
       (it) =>
         it.status?.agentStatus?.every((one) => told(one.conditions, "Joined") === "False AgentLeft") === true,
     );
@@ -289,8 +289,8 @@ describe("a Fairlead member at a legacy hub", () => {
 
 describe("a fleet whose legacy hub is replaced by Fairlead", () => {
   it("keeps working: the member moves to the view, and no endpoint is withdrawn during the change", async () => {
-    const orders = objectKey("fleet-member-east", "east");
-    await hub.client.mergePatch(INTERNAL_MEMBER_CLUSTERS, orders, { spec: { state: "Join" } });
+    const internalMember = objectKey("fleet-member-east", "east");
+    await hub.client.mergePatch(INTERNAL_MEMBER_CLUSTERS, internalMember, { spec: { state: "Join" } });
     await hub.client.create(ENDPOINT_SLICE_EXPORTS, sliceOfWest(["10.2.0.3"]));
     await eventuallyOne(east.client, ENDPOINT_SLICES, imported);
     await using withdrawals = watchWithdrawals();

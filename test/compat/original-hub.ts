@@ -58,11 +58,11 @@ export async function enroll(hub: KubeClient, cluster: string, user: string): Pr
     subjects: [{ kind: "User", apiGroup: "rbac.authorization.k8s.io", name: user }],
     roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: `fleet-role-${cluster}` },
   });
-  const orders: InternalMemberCluster = {
+  const internalMember: InternalMemberCluster = {
     metadata: { namespace, name: cluster },
     spec: { state: "Join", heartbeatPeriodSeconds: 1 },
   };
-  await hub.create(INTERNAL_MEMBER_CLUSTERS, orders);
+  await hub.create(INTERNAL_MEMBER_CLUSTERS, internalMember);
 }
 
 export async function runOriginalHub(client: KubeClient, signal: AbortSignal): Promise<void> {

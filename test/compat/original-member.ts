@@ -62,18 +62,18 @@ export class OriginalMember {
     const deps = testDeps(`original-${this.cluster}`);
     const at = { namespace: this.#namespace };
     await using stack = new AsyncDisposableStack();
-    const orders = stack.use(createInformer(this.#client, INTERNAL_MEMBER_CLUSTERS, at, deps));
+    const internalMembers = stack.use(createInformer(this.#client, INTERNAL_MEMBER_CLUSTERS, at, deps));
     const exports = stack.use(createInformer(this.#client, INTERNAL_SERVICE_EXPORTS, at, deps));
     const imports = stack.use(createInformer(this.#client, INTERNAL_SERVICE_IMPORTS, at, deps));
     const sliceExports = stack.use(createInformer(this.#client, ENDPOINT_SLICE_EXPORTS, at, deps));
     const sliceImports = stack.use(createInformer(this.#client, ENDPOINT_SLICE_IMPORTS, at, deps));
-    const everything = [orders, exports, imports, sliceExports, sliceImports];
+    const everything = [internalMembers, exports, imports, sliceExports, sliceImports];
     await using controller = createController(
       {
         name: "original-member",
         concurrency: 1,
         reconcile: async () => {
-          await this.#join(orders);
+          await this.#join(internalMembers);
           await this.#export(exports, sliceExports);
           await this.#ask(imports);
           await this.#import(sliceImports);
@@ -89,8 +89,8 @@ export class OriginalMember {
   }
 
   /** Both agents report in the status, which is written as a whole. */
-  async #join(orders: Informer<InternalMemberCluster>): Promise<void> {
-    const [object] = orders.store.list();
+  async #join(internalMembers: Informer<InternalMemberCluster>): Promise<void> {
+    const [object] = internalMembers.store.list();
     if (object === undefined || object.status?.agentStatus?.length === 2) return;
     const agentStatus = NETWORKING_AGENTS.map((type) => ({
       type,

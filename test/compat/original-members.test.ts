@@ -84,8 +84,8 @@ describe("a legacy member at our hub", () => {
       (it) => it.status?.conditions?.some((one) => one.type === "Joined" && one.status === "True") === true,
     );
     expect(joined.status?.agentStatus).toHaveLength(2);
-    const orders = await hub().get(INTERNAL_MEMBER_CLUSTERS, objectKey(OLD.namespace, "old"));
-    expect(orders.spec.view).toBeUndefined();
+    const internalMember = await hub().get(INTERNAL_MEMBER_CLUSTERS, objectKey(OLD.namespace, "old"));
+    expect(internalMember.spec.view).toBeUndefined();
   });
 
   it("exports to Fairlead members, whatever random name its slice has", async () => {

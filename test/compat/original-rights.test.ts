@@ -61,8 +61,11 @@ describe("a member under the original names", () => {
     async (state) => {
       const { hub, east } = world;
       const name = `after-${state.toLowerCase()}`;
-      const orders = { metadata: { ...IN_EAST, name: "east" }, spec: { state, heartbeatPeriodSeconds: 1 } };
-      await hub.client.create(INTERNAL_MEMBER_CLUSTERS, orders);
+      const internalMember = {
+        metadata: { ...IN_EAST, name: "east" },
+        spec: { state, heartbeatPeriodSeconds: 1 },
+      };
+      await hub.client.create(INTERNAL_MEMBER_CLUSTERS, internalMember);
       const key = objectKey(IN_EAST.namespace, "east");
       await eventuallyOne(
         hub.client,

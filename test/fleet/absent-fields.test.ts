@@ -167,11 +167,11 @@ it("every program handles an object without any of its optional fields", { timeo
   const lab = stack.use(createLabControllers(workloads, options, deps));
   await worlds.running(lab.start(stop.signal));
   await clock.advance(100);
-  // Orders are one object.
-  const orders = seeds.hub.filter(
+  // InternalMemberClusters are one object.
+  const internalMember = seeds.hub.filter(
     ({ of, object }) => of === INTERNAL_MEMBER_CLUSTERS && object.metadata.name === "a",
   );
-  for (const variant of variantsOf(orders)) {
+  for (const variant of variantsOf(internalMember)) {
     mailbox.state.put(variant.of, withoutField(variant));
     await clock.advance(5);
   }

@@ -341,9 +341,9 @@ describe.each(["policies and controllers", "controllers alone"])("what another i
         await inTurns(hostilities(lease, await leaseSchema(), ["spec"]), ({ object }) =>
           asM.jsonPatch(LEASES, named, replaceSpec(object)),
         );
-        const orders = await fleet.client("hub").get(INTERNAL_MEMBER_CLUSTERS, named);
+        const internalMember = await fleet.client("hub").get(INTERNAL_MEMBER_CLUSTERS, named);
         const schema = schemaOf(HUB_CRDS, "InternalMemberCluster");
-        await inTurns(hostilities(orders, schema, ["status"]), ({ object }) => {
+        await inTurns(hostilities(internalMember, schema, ["status"]), ({ object }) => {
           const patch = [{ op: "add", path: "/status", value: (object as { status: unknown }).status }];
           return asM.jsonPatch(INTERNAL_MEMBER_CLUSTERS, named, patch, { subresource: "status" });
         });

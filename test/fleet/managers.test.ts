@@ -179,7 +179,7 @@ async function ask(port: number, path: string): Promise<{ readonly code: number;
 }
 
 async function agents(): Promise<string[]> {
-  const orders = await eventuallyOne(
+  const internalMember = await eventuallyOne(
     hub.client,
     INTERNAL_MEMBER_CLUSTERS,
     objectKey("fleet-member-east", "east"),
@@ -187,7 +187,7 @@ async function agents(): Promise<string[]> {
       (it.status?.agentStatus ?? []).filter((agent) => isConditionTrue(agent.conditions, "Joined")).length >=
       2,
   );
-  return (orders.status?.agentStatus ?? []).map((it) => it.type).toSorted();
+  return (internalMember.status?.agentStatus ?? []).map((it) => it.type).toSorted();
 }
 
 const readHeartbeats = async (isNew: (type: string, atMs: number) => boolean) => {

@@ -37,11 +37,11 @@ beforeEach(() => {
   [local, hub] = [new FakeKubeClient(clock), new FakeKubeClient(clock)];
   for (const name of ["fleet-system", "work"]) local.seed(NAMESPACES, { metadata: { name } });
   // As an original hub writes it.
-  const orders: InternalMemberCluster = {
+  const internalMember: InternalMemberCluster = {
     metadata: { namespace: MAILBOX, name: "east" },
     spec: { state: "Join", heartbeatPeriodSeconds: 60 },
   };
-  hub.seed(INTERNAL_MEMBER_CLUSTERS, orders);
+  hub.seed(INTERNAL_MEMBER_CLUSTERS, internalMember);
 });
 afterEach(async () => {
   const ending = member?.[Symbol.asyncDispose]();
@@ -201,9 +201,11 @@ describe("a manager without networking", () => {
     expect(agents()).toEqual(["MultiClusterServiceAgent", "ServiceExportImportAgent"]);
     await hub.mergePatch(INTERNAL_MEMBER_CLUSTERS, objectKey(MAILBOX, "east"), { spec: { state: "Leave" } });
     await clock.advance(1000);
-    const [orders] = hub.objects(INTERNAL_MEMBER_CLUSTERS);
+    const [internalMember] = hub.objects(INTERNAL_MEMBER_CLUSTERS);
     expect(
-      orders?.status?.agentStatus?.flatMap((it) => it.conditions?.map((condition) => condition.reason)),
+      internalMember?.status?.agentStatus?.flatMap((it) =>
+        it.conditions?.map((condition) => condition.reason),
+      ),
     ).toEqual(["AgentLeft", "AgentLeft"]);
     expect([local.writes, local.reads]).toEqual([[], []]);
   });

@@ -143,8 +143,8 @@ export async function actAsOtherAgent(fleet: TestFleet): Promise<void> {
   const copy = await rewrite(ENDPOINT_SLICE_IMPORTS, [FINALIZERS.endpointSliceImport]);
   await agent.mergePatch(ENDPOINT_SLICE_IMPORTS, copy, { metadata: { annotations: { measured: "2" } } });
   await whileInConflict(async () => {
-    const orders = await agent.get(INTERNAL_MEMBER_CLUSTERS, objectKey(namespace, "b"));
-    await agent.update(INTERNAL_MEMBER_CLUSTERS, orders, { subresource: "status" });
+    const internalMember = await agent.get(INTERNAL_MEMBER_CLUSTERS, objectKey(namespace, "b"));
+    await agent.update(INTERNAL_MEMBER_CLUSTERS, internalMember, { subresource: "status" });
   });
   const involvedObject = { kind: "EndpointSliceImport", namespace, name: "x" };
   const event = await agent.create(EVENTS, {

@@ -73,8 +73,8 @@ describe("the view", () => {
   it("holds each slice and each service once, and no mailbox of a member that reads it holds any", async () => {
     await copiesIn(VIEW_NAMESPACE, 1);
     for (const name of ["a", "b", "c"]) await copiesIn(mailbox(name), 0);
-    const orders = await hub().get(INTERNAL_MEMBER_CLUSTERS, objectKey(mailbox("b"), "b"));
-    expect(orders.spec.view).toBe(VIEW_NAMESPACE);
+    const internalMember = await hub().get(INTERNAL_MEMBER_CLUSTERS, objectKey(mailbox("b"), "b"));
+    expect(internalMember.spec.view).toBe(VIEW_NAMESPACE);
   });
 
   it("is not written again for another importer, and left alone by members without the namespace", async () => {

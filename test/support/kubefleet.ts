@@ -38,10 +38,10 @@ export class KubeFleet {
     const make = <T extends KubeObject>(of: Resource<T>): Informer<T> =>
       createInformer(this.#client, of, {}, deps);
     const members = make(MEMBER_CLUSTERS);
-    const orders = make(INTERNAL_MEMBER_CLUSTERS);
+    const internalMembers = make(INTERNAL_MEMBER_CLUSTERS);
     const [namespaces, roles, bindings] = [make(NAMESPACES), make(ROLES), make(ROLE_BINDINGS)];
     await using stack = new AsyncDisposableStack();
-    const everything = [members, orders, namespaces, roles, bindings] as Informer<KubeObject>[];
+    const everything = [members, internalMembers, namespaces, roles, bindings] as Informer<KubeObject>[];
     for (const it of everything) stack.use(it);
     const all = () => [...members.store.list()].map(keyOf);
     await using controller = createController(
@@ -66,7 +66,11 @@ export class KubeFleet {
             bindings.store.get(objectKey(own.split("/")[0], `fleet-rolebinding-${key}`)),
             bindingOf(member),
           );
-          await this.#provide(INTERNAL_MEMBER_CLUSTERS, orders.store.get(own), ordersOf(member));
+          await this.#provide(
+            INTERNAL_MEMBER_CLUSTERS,
+            internalMembers.store.get(own),
+            internalMemberOf(member),
+          );
         },
         sources: [watching(members), ...everything.slice(1).map((it) => watching(it, all))],
       },
@@ -151,7 +155,7 @@ function bindingOf({ metadata: { name }, spec }: MemberCluster): RoleBinding {
   };
 }
 
-function ordersOf({ metadata: { name }, spec }: MemberCluster): InternalMemberCluster {
+function internalMemberOf({ metadata: { name }, spec }: MemberCluster): InternalMemberCluster {
   return {
     metadata: { namespace: `fleet-member-${name}`, name },
     spec: { state: "Join", heartbeatPeriodSeconds: spec.heartbeatPeriodSeconds ?? 60 },

@@ -54,7 +54,7 @@ export interface HubInformers extends IdentityInformers {
   readonly roles: Informer<Role>;
   readonly roleBindings: Informer<RoleBinding>;
   readonly quotas: Informer<ResourceQuota>;
-  readonly orders: Informer<InternalMemberCluster>;
+  readonly internalMembers: Informer<InternalMemberCluster>;
   readonly leases: Informer<Lease>;
   readonly reports: Informer<NamespaceReport>;
   readonly importedServices: Informer<ImportedService>;
@@ -107,7 +107,7 @@ export function createHubInformers(
     roles: make(ROLES, ofFleet),
     roleBindings: make(ROLE_BINDINGS, ofFleet),
     quotas: make(RESOURCE_QUOTAS, ofFleet),
-    orders: make(INTERNAL_MEMBER_CLUSTERS),
+    internalMembers: make(INTERNAL_MEMBER_CLUSTERS),
     leases: make(LEASES, { labelSelector: MEMBER_NAME_LABEL }),
     reports: make(NAMESPACE_REPORTS, {
       lingerMs: LINGER_MS,
@@ -146,9 +146,25 @@ export function neededInformers(
   { isBesideOthers }: { readonly isBesideOthers: boolean },
 ): readonly Informer<KubeObject>[] {
   const { areMembersByMailbox: _rule, ...informers } = all;
-  const { signingRequests, bootstrapAccounts, roles, roleBindings, quotas, orders, leases, ...services } =
-    informers;
-  const membership = { signingRequests, bootstrapAccounts, roles, roleBindings, quotas, orders, leases };
+  const {
+    signingRequests,
+    bootstrapAccounts,
+    roles,
+    roleBindings,
+    quotas,
+    internalMembers,
+    leases,
+    ...services
+  } = informers;
+  const membership = {
+    signingRequests,
+    bootstrapAccounts,
+    roles,
+    roleBindings,
+    quotas,
+    internalMembers,
+    leases,
+  };
   return Object.values(isBesideOthers ? services : { ...services, ...membership });
 }
 

@@ -23,7 +23,7 @@ import { createMailboxInformers } from "./informers.ts";
 
 const MAILBOX = "fleet-member-a";
 
-const ORDERS = {
+const INTERNAL_MEMBER = {
   metadata: { namespace: MAILBOX, name: "a" },
   spec: {
     state: "Join" as const,
@@ -176,7 +176,7 @@ describe("the state of the fleet", () => {
         const local = new FakeKubeClient(clock);
         const world: World = { hub, local, gone: new Set(), removed: new Set() };
         local.seed(NAMESPACES, { metadata: { name: "default" } }, { metadata: { name: "n1" } });
-        hub.seed(INTERNAL_MEMBER_CLUSTERS, ORDERS);
+        hub.seed(INTERNAL_MEMBER_CLUSTERS, INTERNAL_MEMBER);
         for (const name of NAMES)
           hub.seed(ENDPOINT_SLICE_IMPORTS, sliceOf(`b-${name}`, name, "b"), sliceOf(`a-${name}`, name, "a"));
         const stop = new AbortController();
@@ -222,7 +222,7 @@ describe("the state of the fleet", () => {
     const local = new FakeKubeClient(clock);
     const world: World = { hub, local, gone: new Set(), removed: new Set() };
     local.seed(NAMESPACES, { metadata: { name: "default" } }, { metadata: { name: "n1" } });
-    hub.seed(INTERNAL_MEMBER_CLUSTERS, ORDERS);
+    hub.seed(INTERNAL_MEMBER_CLUSTERS, INTERNAL_MEMBER);
     const stop = new AbortController();
     const mailbox = createMailboxInformers(hub, { cluster: "a", isFleetOnly: false }, deps);
     for (const it of Object.values(mailbox) as Informer<KubeObject>[]) it.start(stop.signal);

@@ -102,7 +102,7 @@ export class FleetState implements AsyncDisposable {
         reconcile: (_key, signal) => this.#follow(signal),
         concurrency: 1,
         sources: [
-          watching(parts.mailbox.orders, () => [this.#key]),
+          watching(parts.mailbox.internalMembers, () => [this.#key]),
           watching(parts.namespaces, ({ before, after }) =>
             before === undefined || after === undefined ? [this.#key] : [],
           ),
@@ -122,7 +122,7 @@ export class FleetState implements AsyncDisposable {
     return this.#readsAllOf;
   }
 
-  /** Resolves when all that the orders name is read: before that nothing may be taken for absent. */
+  /** Resolves when all that the InternalMemberCluster names is read: before that no object counts as absent. */
   async start(signal: AbortSignal): Promise<void> {
     const { cluster, mailbox } = this.#parts;
     this.#running = signal;
@@ -134,9 +134,10 @@ export class FleetState implements AsyncDisposable {
   }
 
   async #follow(signal: AbortSignal): Promise<ReconcileResult | void> {
-    const orders = this.#parts.mailbox.orders.store.get(this.#key);
-    // Orders that cannot be seen end nothing.
-    const wanted = orders === undefined ? [...this.#places.keys()] : placesOf(orders, this.#parts.cluster);
+    const internalMember = this.#parts.mailbox.internalMembers.store.get(this.#key);
+    // An absent InternalMemberCluster ends nothing.
+    const wanted =
+      internalMember === undefined ? [...this.#places.keys()] : placesOf(internalMember, this.#parts.cluster);
     for (const namespace of wanted) if (!this.#places.has(namespace)) this.#begin(namespace);
     for (const namespace of wanted) if (!this.#lay(namespace)) return;
     for (const place of this.#places.values())
@@ -343,7 +344,7 @@ function isAsNew(it: KubeObject | undefined, than: KubeObject): boolean {
 }
 
 /** Where a hub says things in our kinds, uppermost first. */
-function placesOf(orders: InternalMemberCluster, cluster: string): string[] {
-  if (!isOfOurs(orders)) return [];
-  return [mailboxOf(cluster), ...(orders.spec.view === undefined ? [] : [orders.spec.view])];
+function placesOf(internalMember: InternalMemberCluster, cluster: string): string[] {
+  if (!isOfOurs(internalMember)) return [];
+  return [mailboxOf(cluster), ...(internalMember.spec.view === undefined ? [] : [internalMember.spec.view])];
 }

@@ -72,7 +72,7 @@ export interface LocalInformers {
 
 /** What they read in their mailbox on any hub. */
 export interface MailboxInformers {
-  readonly orders: Informer<InternalMemberCluster>;
+  readonly internalMembers: Informer<InternalMemberCluster>;
   readonly exports: Informer<InternalServiceExport>;
   readonly imports: Informer<InternalServiceImport>;
   readonly sliceExports: Informer<EndpointSliceExport>;
@@ -117,16 +117,20 @@ export function createLocalInformers(
 
 export function createMailboxInformers(
   client: KubeClient,
-  { cluster, isFleetOnly, onOrdersDeleted }: Place & { readonly onOrdersDeleted?: () => void },
+  {
+    cluster,
+    isFleetOnly,
+    onInternalMemberDeleted,
+  }: Place & { readonly onInternalMemberDeleted?: () => void },
   deps: RuntimeDeps,
 ): MailboxInformers {
   const namespace = mailboxOf(cluster);
   const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
     createInformer(client, of, { namespace, fieldManager: MEMBER_MANAGER, ...options }, deps);
   return {
-    orders: make(INTERNAL_MEMBER_CLUSTERS, {
+    internalMembers: make(INTERNAL_MEMBER_CLUSTERS, {
       isOptional: () => isFleetOnly,
-      ...defined({ onDeleted: onOrdersDeleted }),
+      ...defined({ onDeleted: onInternalMemberDeleted }),
     }),
     exports: make(INTERNAL_SERVICE_EXPORTS, { indexes: { service: (it) => serviceOfExport(it) } }),
     imports: make(INTERNAL_SERVICE_IMPORTS, { indexes: { service: (it) => [serviceOfImport(it)] } }),

@@ -48,7 +48,7 @@ export interface Member extends AsyncDisposable {
   readonly controllers: readonly Controller[];
 }
 
-const NO_ORDERS =
+const NO_INTERNAL_MEMBER =
   "the hub has no InternalMemberCluster for this member any more, and reported no deletion: exports and imports stay as they are until it is back";
 
 /** Runs a member's controllers until disposed. Its kinds have to be installed. For the leader alone. */
@@ -62,14 +62,14 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
   if (part.isNetworking) await ensureNamespace(local, FLEET_SYSTEM_NAMESPACE, running);
   const hubDeps = deps.health === undefined ? deps : { ...deps, health: deps.health.part("hub") };
   const place = { cluster, isFleetOnly: part.isFleetOnly ?? false };
-  let wasOrdered = false;
-  const onOrdersDeleted = (): void => void (wasOrdered = false);
-  const ofMailbox = createMailboxInformers(hub, { ...place, onOrdersDeleted }, hubDeps);
+  let hadInternalMember = false;
+  const onInternalMemberDeleted = (): void => void (hadInternalMember = false);
+  const ofMailbox = createMailboxInformers(hub, { ...place, onInternalMemberDeleted }, hubDeps);
   const ofCluster = createLocalInformers(local, place, deps);
   stack.use(
-    ofMailbox.orders.subscribe(({ after }) => {
-      if (after !== undefined) wasOrdered = true;
-      else if (wasOrdered) deps.log.warn(NO_ORDERS, { cluster });
+    ofMailbox.internalMembers.subscribe(({ after }) => {
+      if (after !== undefined) hadInternalMember = true;
+      else if (hadInternalMember) deps.log.warn(NO_INTERNAL_MEMBER, { cluster });
     }),
   );
   // There from the beginning, also where nothing expires.
@@ -91,7 +91,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
         deps: hubDeps,
       }),
     ),
-    wasOrdered: () => wasOrdered,
+    hadInternalMember: () => hadInternalMember,
     events: createEventRecorder(local, MEMBER_MANAGER, deps),
     stopwatch: new Stopwatch({ cluster, hub, clock: deps.clock, metrics: deps.metrics }),
     passOn,
@@ -157,18 +157,18 @@ interface Work {
 }
 
 function createWork(session: Session, probes: Probes): readonly Work[] {
-  const orders = (): ObjectKey[] => [...session.mailbox.orders.store.list()].map(keyOf);
-  const work: Work[] = [{ controller: createHeartbeat(session), hubKeys: orders }];
+  const membership = (): ObjectKey[] => [...session.mailbox.internalMembers.store.list()].map(keyOf);
+  const work: Work[] = [{ controller: createHeartbeat(session), hubKeys: membership }];
   const drains = new Drains(session);
   if (runs(session.part, "member-net"))
     work.push(
-      { controller: createNamespaceReport(session), hubKeys: orders },
+      { controller: createNamespaceReport(session), hubKeys: membership },
       { controller: createExports(session), hubKeys: () => exportKeys(session) },
       { controller: createEndpointExport(session), hubKeys: () => sliceKeys(session) },
       { controller: createFleetImport(session), hubKeys: () => fleetImportKeys(session) },
       { controller: createMcsImport(session) },
       { controller: createEndpointImport(session, probes, drains) },
-      { controller: createDrainReport(session, drains), hubKeys: orders },
+      { controller: createDrainReport(session, drains), hubKeys: membership },
       // For the cluster-set DNS, which fleet-networking's installation does not have.
       ...(session.part.isFleetOnly === true ? [] : [{ controller: createTrafficRoutes(session) }]),
     );

@@ -27,7 +27,7 @@ export interface MemberPart {
   readonly isNetworking: boolean;
   /**
    * Continues without the kinds of the Multi-Cluster Services API, and without reading Namespaces, where the cluster does
-   * not serve or allow them: fleet-networking's installation knows neither. It need not know orders of the hub, either.
+   * not serve or allow them: fleet-networking's installation knows neither. It may have no InternalMemberClusters, either.
    */
   readonly isFleetOnly?: boolean;
 }
@@ -52,9 +52,9 @@ export function neededInformers(
   const all = (of: object): Informer<KubeObject>[] => Object.values(of) as Informer<KubeObject>[];
   if (runs(part, "member-net")) return { here: all(here), mailbox: all(mailbox) };
   const { services, fleetImports, multiClusterServices } = here;
-  const { orders } = mailbox;
+  const { internalMembers } = mailbox;
   return {
     here: runs(part, "mcs") ? all({ services, fleetImports, multiClusterServices }) : [],
-    mailbox: all({ orders }),
+    mailbox: all({ internalMembers }),
   };
 }

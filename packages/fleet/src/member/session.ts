@@ -24,8 +24,8 @@ export interface Session {
   readonly ranges: Ranges | undefined;
   /** What the hub says of the fleet, wherever it says it. */
   readonly fleet: FleetState;
-  /** Whether the hub gave orders since the program began, and reported no deletion of them since. */
-  readonly wasOrdered: () => boolean;
+  /** Returns true if the InternalMemberCluster was seen since the program began, and no deletion of it was reported since. */
+  readonly hadInternalMember: () => boolean;
   readonly events: EventRecorder;
   readonly stopwatch: Stopwatch;
   /** Beginnings of the annotations that a MultiClusterService passes on to its load balancer. */
@@ -34,15 +34,15 @@ export interface Session {
 }
 
 /**
- * What the hub wants of this member. "none": its orders are not to be seen, so nothing is changed; a hub that lost its
+ * What the hub wants of this member. "none": its InternalMemberCluster is absent, so nothing is changed; a hub that lost its
  * data must not empty the fleet.
  */
 export type Membership = "join" | "leave" | "none";
 
 export function membershipOf(session: Session): Membership {
-  const orders = ordersOf(session);
-  if (orders === undefined) return isUnordered(session) ? "join" : "none";
-  switch (orders.spec.state) {
+  const internalMember = internalMemberOf(session);
+  if (internalMember === undefined) return isMemberByNamespace(session) ? "join" : "none";
+  switch (internalMember.spec.state) {
     case "Join":
       return "join";
     case "Leave":
@@ -53,30 +53,30 @@ export function membershipOf(session: Session): Membership {
 }
 
 /** What of it deals with the hub alone. */
-export type HubSession = Pick<Session, "cluster" | "part" | "hub" | "deps" | "wasOrdered"> & {
-  readonly mailbox: Pick<Session["mailbox"], "orders">;
+export type HubSession = Pick<Session, "cluster" | "part" | "hub" | "deps" | "hadInternalMember"> & {
+  readonly mailbox: Pick<Session["mailbox"], "internalMembers">;
 };
 
 /** Returns true for a legacy hub, which its InternalMemberCluster shows: it receives none of Fairlead's extensions. */
 export function isLegacyHub(session: HubSession): boolean {
-  const orders = ordersOf(session);
-  return orders === undefined ? isUnordered(session) : !isOfOurs(orders);
+  const internalMember = internalMemberOf(session);
+  return internalMember === undefined ? isMemberByNamespace(session) : !isOfOurs(internalMember);
 }
 
-function ordersOf({ mailbox, cluster }: HubSession): InternalMemberCluster | undefined {
-  return mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
+function internalMemberOf({ mailbox, cluster }: HubSession): InternalMemberCluster | undefined {
+  return mailbox.internalMembers.store.get(objectKey(mailboxOf(cluster), cluster));
 }
 
-/** fleet-networking without KubeFleet gives no orders, and its agents need none: a cluster that has a mailbox is in the fleet. */
-function isUnordered({ part, wasOrdered }: HubSession): boolean {
-  return part.isFleetOnly === true && !wasOrdered();
+/** fleet-networking without KubeFleet has no InternalMemberClusters: a cluster with a mailbox is in the fleet. */
+function isMemberByNamespace({ part, hadInternalMember }: HubSession): boolean {
+  return part.isFleetOnly === true && !hadInternalMember();
 }
 
 export function isOfOurs({ spec }: InternalMemberCluster): boolean {
   return spec.leaseDurationSeconds !== undefined;
 }
 
-/** Whether the hub's orders changed in what controllers go by. */
+/** Returns true if the fields of the InternalMemberCluster changed that decide about membership. */
 export function isMembershipChanged({ before, after }: Change<InternalMemberCluster>): boolean {
   const facts = (it: InternalMemberCluster | undefined): string =>
     it === undefined ? "" : `${it.spec.state} ${isOfOurs(it)}`;

@@ -115,7 +115,7 @@ interface Wanted {
 }
 
 /**
- * Each importing cluster writes into the status of its orders which drains it has carried out.
+ * Each importing cluster writes into the status of its InternalMemberCluster which drains it has carried out.
  *
  * @returns Who has, sorted.
  */
@@ -132,9 +132,9 @@ async function untilCarriedOut(
   const done = Promise.withResolvers<string[]>();
   const look = (): void => {
     if (!informer.hasSynced) return;
-    const orders = [...informer.store.list()].filter((it) => importers.has(it.metadata.namespace));
-    if (orders.every((it) => hasCarriedOut(it, name, mode)))
-      done.resolve(orders.map(clusterOf).toSorted(byText));
+    const internalMembers = [...informer.store.list()].filter((it) => importers.has(it.metadata.namespace));
+    if (internalMembers.every((it) => hasCarriedOut(it, name, mode)))
+      done.resolve(internalMembers.map(clusterOf).toSorted(byText));
   };
   using _timer = deps.clock.after(timeoutMs, () => {
     const waiting = [...informer.store.list()].filter(

@@ -31,7 +31,7 @@ export async function emptyMailbox(
     [IMPORTED_SERVICES, informers.importedServices.store.list()],
     [NAMESPACE_REPORTS, informers.reports.store.list()],
     [LEASES, informers.leases.store.list()],
-    [INTERNAL_MEMBER_CLUSTERS, informers.orders.store.list()],
+    [INTERNAL_MEMBER_CLUSTERS, informers.internalMembers.store.list()],
   ];
   for (const [of, objects] of kinds) {
     const inside = [...objects].filter((it) => it.metadata.namespace === at.mailbox);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { AgentStatus, MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { drainedMembers } from "#domain/drain.ts";
-import { haveAgentsLeft, planConditions, planOrders, planRole, planRoleBinding } from "./plan.ts";
+import { haveAgentsLeft, planConditions, planInternalMember, planRole, planRoleBinding } from "./plan.ts";
 
 const member = (identity: MemberCluster["spec"]["identity"]): MemberCluster => ({
   metadata: { name: "east", uid: "u", generation: 3 },
@@ -51,15 +51,20 @@ describe("what a member gets on the hub", () => {
   it("names the suspects to it, but never itself", () => {
     const suspects = ["east", "west"].map((cluster) => ({ cluster, since: "2026-01-01T00:00:00Z" }));
     expect(
-      planOrders(member(account), { state: "Join", leaseSeconds: 5, suspects, drained: [], view: undefined })
-        .spec,
+      planInternalMember(member(account), {
+        state: "Join",
+        leaseSeconds: 5,
+        suspects,
+        drained: [],
+        view: undefined,
+      }).spec,
     ).toEqual({
       state: "Join",
       heartbeatPeriodSeconds: 15,
       leaseDurationSeconds: 5,
       suspects: [suspects[1]],
     });
-    const alone = planOrders(member(account), {
+    const alone = planInternalMember(member(account), {
       state: "Join",
       leaseSeconds: 5,
       suspects: suspects.slice(0, 1),
@@ -75,8 +80,8 @@ describe("what a member gets on the hub", () => {
       annotated("north", { "fairlead.dev/drain": "yes" }),
       annotated("east", { "fairlead.dev/drain": "true" }),
     ]);
-    const orders = { state: "Join", leaseSeconds: 5, suspects: [], drained, view: undefined } as const;
-    expect(planOrders(member(account), orders).spec?.drained).toEqual([
+    const wanted = { state: "Join", leaseSeconds: 5, suspects: [], drained, view: undefined } as const;
+    expect(planInternalMember(member(account), wanted).spec?.drained).toEqual([
       { cluster: "east", mode: "Soft" },
       { cluster: "west", mode: "Hard" },
     ]);

@@ -33,7 +33,7 @@ import type { Role, RoleBinding, Subject } from "@fairlead/kube/api/rbac/v1/type
 import type { Applied } from "@fairlead/kube/types.ts";
 import type { Liveness } from "./leases.ts";
 
-/** What a member gets on the hub: a mailbox, rights in it and nowhere else, and its orders. */
+/** What a member gets on the hub: a mailbox, permissions in it and nowhere else, and its InternalMemberCluster. */
 
 export function labelsOf(member: MemberCluster): Record<string, string> {
   return { [FLEET_RESOURCE_LABEL]: "true", [MEMBER_NAME_LABEL]: member.metadata.name };
@@ -122,7 +122,7 @@ export function subjectOf({ spec: { identity } }: MemberCluster): Subject {
     : { kind: identity.kind, name: identity.name, apiGroup: "rbac.authorization.k8s.io" };
 }
 
-export interface Orders {
+export interface WantedMembership {
   readonly state: "Join" | "Leave";
   /** Unit: seconds. */
   readonly leaseSeconds: number;
@@ -134,18 +134,21 @@ export interface Orders {
   readonly view: string | undefined;
 }
 
-export function planOrders(member: MemberCluster, orders: Orders): Applied<InternalMemberCluster> {
+export function planInternalMember(
+  member: MemberCluster,
+  wanted: WantedMembership,
+): Applied<InternalMemberCluster> {
   const name = member.metadata.name;
-  const suspects = orders.suspects.filter((it) => it.cluster !== name);
+  const suspects = wanted.suspects.filter((it) => it.cluster !== name);
   return {
     metadata: { name, namespace: mailboxOf(name) },
     spec: {
-      state: orders.state,
+      state: wanted.state,
       heartbeatPeriodSeconds: member.spec.heartbeatPeriodSeconds ?? HEARTBEAT_SECONDS,
-      leaseDurationSeconds: orders.leaseSeconds,
+      leaseDurationSeconds: wanted.leaseSeconds,
       ...(suspects.length === 0 ? {} : { suspects }),
-      ...(orders.drained.length === 0 ? {} : { drained: [...orders.drained] }),
-      ...(orders.view === undefined ? {} : { view: orders.view }),
+      ...(wanted.drained.length === 0 ? {} : { drained: [...wanted.drained] }),
+      ...(wanted.view === undefined ? {} : { view: wanted.view }),
     },
   };
 }

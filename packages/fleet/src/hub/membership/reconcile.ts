@@ -34,7 +34,7 @@ import {
   haveAgentsLeft,
   planConditions,
   planNamespace,
-  planOrders,
+  planInternalMember,
   planQuota,
   planRole,
   planRoleBinding,
@@ -56,7 +56,7 @@ interface Parts {
   readonly deps: RuntimeDeps;
 }
 
-/** MemberCluster to mailbox, rights, orders and conditions; leases to suspects. */
+/** MemberCluster to mailbox, permissions, InternalMemberCluster and conditions; leases to suspects. */
 export function createMembership(parts: Parts): Controller {
   const { informers, deps } = parts;
   const membership = new Membership(parts);
@@ -68,7 +68,7 @@ export function createMembership(parts: Parts): Controller {
   const everyone = (): ObjectKey[] => [...informers.members.store.list()].map(keyOf);
   const isStillReading = (key: ObjectKey): boolean =>
     isIsolated(informers.members.store.get(key)) &&
-    informers.orders.store.get(objectKey(mailboxOf(key), key))?.spec.view !== undefined;
+    informers.internalMembers.store.get(objectKey(mailboxOf(key), key))?.spec.view !== undefined;
   const controller = createController(
     {
       name: "membercluster",
@@ -84,7 +84,7 @@ export function createMembership(parts: Parts): Controller {
         watching(informers.roleBindings, (change) =>
           isIn(VIEW_NAMESPACE, change) ? readerOf(change) : ofChange(change),
         ),
-        watching(informers.orders, ofChange),
+        watching(informers.internalMembers, ofChange),
         watching(informers.leases, ofChange),
         watching(informers.reports, ofChange),
         // A member that is to be isolated stops reading the view once its mailbox is filled.
@@ -160,7 +160,7 @@ class Membership {
     });
     await this.#limit(member, signal);
     await provideView(this.#parts, member, signal);
-    await this.#order(member, "Join", signal);
+    await this.#writeInternalMember(member, "Join", signal);
   }
 
   /** Creates it only if it is absent: later changes by users stay. */
@@ -175,23 +175,33 @@ class Membership {
     }
   }
 
-  async #order(member: MemberCluster, state: "Join" | "Leave", signal: AbortSignal): Promise<void> {
+  async #writeInternalMember(
+    member: MemberCluster,
+    state: "Join" | "Leave",
+    signal: AbortSignal,
+  ): Promise<void> {
     const { client, informers, options } = this.#parts;
     const suspects = [...this.#suspects.values()].toSorted((a, b) => byText(a.cluster, b.cluster));
-    const current = this.#ordersOf(member);
+    const current = this.#internalMemberOf(member);
     const view = viewFor(informers, member, current);
     const drained = drainedMembers(informers.members.store.list());
     await applyIfChanged(client, INTERNAL_MEMBER_CLUSTERS, {
       current,
-      desired: planOrders(member, { state, leaseSeconds: options.leaseSeconds, suspects, drained, view }),
+      desired: planInternalMember(member, {
+        state,
+        leaseSeconds: options.leaseSeconds,
+        suspects,
+        drained,
+        view,
+      }),
       fieldManager: HUB_MANAGER,
       signal,
     });
   }
 
-  #ordersOf(member: MemberCluster): InternalMemberCluster | undefined {
+  #internalMemberOf(member: MemberCluster): InternalMemberCluster | undefined {
     const name = member.metadata.name;
-    return this.#parts.informers.orders.store.get(objectKey(mailboxOf(name), name));
+    return this.#parts.informers.internalMembers.store.get(objectKey(mailboxOf(name), name));
   }
 
   async #report(member: MemberCluster, signal: AbortSignal): Promise<ReconcileResult> {
@@ -199,7 +209,7 @@ class Membership {
     const name = member.metadata.name;
     const { liveness, againInMs } = this.#judge(name);
     this.#setSuspect(name, liveness === "suspect");
-    const { agentStatus: agents = [], properties } = this.#ordersOf(member)?.status ?? {};
+    const { agentStatus: agents = [], properties } = this.#internalMemberOf(member)?.status ?? {};
     let conditions = member.status?.conditions ?? [];
     for (const next of planConditions(member, { agents, liveness, leaseSeconds: options.leaseSeconds }))
       conditions = setCondition(conditions, next, deps.clock);
@@ -248,10 +258,10 @@ class Membership {
   async #leave(member: MemberCluster, signal: AbortSignal): Promise<ReconcileResult | void> {
     const { client, informers, deps } = this.#parts;
     const cluster = member.metadata.name;
-    const orders = this.#ordersOf(member);
-    const waitMs = this.#waitForAgents(member, orders);
-    if (orders !== undefined && waitMs > 0) {
-      await this.#order(member, "Leave", signal);
+    const internalMember = this.#internalMemberOf(member);
+    const waitMs = this.#waitForAgents(member, internalMember);
+    if (internalMember !== undefined && waitMs > 0) {
+      await this.#writeInternalMember(member, "Leave", signal);
       return { requeueAfterMs: waitMs };
     }
     this.#setSuspect(cluster, false);
@@ -264,9 +274,9 @@ class Membership {
   }
 
   /** @returns How much longer to wait for the agents. Unit: milliseconds. 0 if there is nothing to wait for. */
-  #waitForAgents(member: MemberCluster, orders: InternalMemberCluster | undefined): number {
+  #waitForAgents(member: MemberCluster, internalMember: InternalMemberCluster | undefined): number {
     const { client, deps, options } = this.#parts;
-    if (haveAgentsLeft(orders?.status?.agentStatus ?? [])) return 0;
+    if (haveAgentsLeft(internalMember?.status?.agentStatus ?? [])) return 0;
     if (member.metadata.annotations?.[FORCE_LEAVE_ANNOTATION] === "true") return 0;
     const since = Date.parse(member.metadata.deletionTimestamp ?? "");
     // The API server wrote it: by its clock, not by this machine's.

@@ -60,12 +60,14 @@ export function readerOf({ before, after }: Change<RoleBinding>): ObjectKey[] {
 export function viewFor(
   informers: HubInformers,
   member: MemberCluster,
-  orders: InternalMemberCluster | undefined,
+  internalMember: InternalMemberCluster | undefined,
 ): string | undefined {
   const cluster = member.metadata.name;
   if (reportOf(informers, cluster) === undefined) return undefined;
   if (!isIsolated(member)) return VIEW_NAMESPACE;
-  return orders?.spec.view !== undefined && !isMailboxFilled(informers, cluster) ? VIEW_NAMESPACE : undefined;
+  return internalMember?.spec.view !== undefined && !isMailboxFilled(informers, cluster)
+    ? VIEW_NAMESPACE
+    : undefined;
 }
 
 interface Parts {
@@ -84,8 +86,8 @@ export async function provideView(
   const role = informers.roles.store.get(objectKey(VIEW_NAMESPACE, READER_ROLE));
   await applyIfChanged(client, ROLES, { current: role, desired: planViewRole(), ...by });
   const cluster = member.metadata.name;
-  const orders = informers.orders.store.get(objectKey(mailboxOf(cluster), cluster));
-  if (isIsolated(member) && orders?.spec.view === undefined)
+  const internalMember = informers.internalMembers.store.get(objectKey(mailboxOf(cluster), cluster));
+  if (isIsolated(member) && internalMember?.spec.view === undefined)
     return removeFromView({ client, informers }, cluster, signal);
   const binding = informers.roleBindings.store.get(objectKey(VIEW_NAMESPACE, bindingOf(cluster)));
   await applyIfChanged(client, ROLE_BINDINGS, { current: binding, desired: planViewBinding(member), ...by });

@@ -151,12 +151,12 @@ function offer({ source }: FoundSlice, isAlive: IsAlive): OfferedSlice {
 }
 
 function rulesFor({ cluster, mailbox }: Session, spec: ImportedService["spec"]): TrafficRules {
-  const orders = mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
+  const internalMember = mailbox.internalMembers.store.get(objectKey(mailboxOf(cluster), cluster));
   return {
     own: cluster,
     affinity: spec.affinity,
     clusters: spec.clusters,
-    drained: new Map((orders?.spec.drained ?? []).map((it) => [it.cluster, it.mode])),
+    drained: new Map((internalMember?.spec.drained ?? []).map((it) => [it.cluster, it.mode])),
   };
 }
 

@@ -24,7 +24,7 @@ const session = {
   },
 } as unknown as Session;
 
-function orders(asked: readonly DrainedCluster[], done: readonly DrainedCluster[] = []) {
+function internalMember(asked: readonly DrainedCluster[], done: readonly DrainedCluster[] = []) {
   const after: InternalMemberCluster = {
     metadata: { name: "c" },
     spec: { state: "Join", drained: [...asked] },
@@ -37,31 +37,31 @@ const soft = (cluster: string): DrainedCluster => ({ cluster, mode: "Soft" });
 describe("a drain that a member is asked for", () => {
   it("concerns the slices of all services of the cluster, and is carried out after a pass for each", () => {
     const drains = new Drains(session);
-    drains.follow(orders([]));
-    expect(drains.follow(orders([soft("a")]))).toEqual(["one"]);
+    drains.follow(internalMember([]));
+    expect(drains.follow(internalMember([soft("a")]))).toEqual(["one"]);
     expect(drains.isCarriedOut([soft("a")])).toBe(false);
-    drains.passed(objectKey(undefined, "one"), drains.order);
+    drains.passed(objectKey(undefined, "one"), drains.revision);
     expect(drains.isCarriedOut([soft("a")])).toBe(true);
   });
 
-  it("is not carried out by a pass that began before the order", () => {
+  it("is not applied by a reconcile that began before the request", () => {
     const drains = new Drains(session);
-    drains.follow(orders([]));
-    const before = drains.order;
-    drains.follow(orders([soft("a")]));
+    drains.follow(internalMember([]));
+    const before = drains.revision;
+    drains.follow(internalMember([soft("a")]));
     drains.passed(objectKey(undefined, "one"), before);
     expect(drains.isCarriedOut([soft("a")])).toBe(false);
   });
 
-  it("concerns nothing new where only something else in the orders changes", () => {
+  it("concerns nothing new if only other fields of the InternalMemberCluster change", () => {
     const drains = new Drains(session);
-    drains.follow(orders([soft("a")]));
-    expect(drains.follow(orders([soft("a")], [soft("a")]))).toEqual([]);
+    drains.follow(internalMember([soft("a")]));
+    expect(drains.follow(internalMember([soft("a")], [soft("a")]))).toEqual([]);
   });
 
   it("was carried out by the agent before this one, as far as it said so", () => {
     const drains = new Drains(session);
-    expect(drains.follow(orders([soft("a"), soft("b")], [soft("a")]))).toEqual(["two"]);
+    expect(drains.follow(internalMember([soft("a"), soft("b")], [soft("a")]))).toEqual(["two"]);
     expect(drains.isCarriedOut([soft("a"), soft("b")])).toBe(false);
   });
 
@@ -69,7 +69,7 @@ describe("a drain that a member is asked for", () => {
     const drains = new Drains(session);
     let calls = 0;
     drains.onDone = () => (calls += 1);
-    drains.follow(orders([soft("z")]));
+    drains.follow(internalMember([soft("z")]));
     expect(calls).toBe(1);
     expect(drains.isCarriedOut([soft("z")])).toBe(true);
   });

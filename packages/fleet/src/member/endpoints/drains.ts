@@ -13,13 +13,13 @@ import { serviceOfImported } from "../informers.ts";
 import type { Session } from "../session.ts";
 import { namesOf } from "./sources.ts";
 
-/** Which drains are carried out: those after whose order every slice that they may concern has had its pass. */
+/** Tracks which drains are applied: those since whose request every slice that they may affect was reconciled. */
 export class Drains {
   readonly #session: Session;
   #asked: readonly DrainedCluster[] | undefined;
-  /** Names of slices that wait for a pass, and since which order. */
+  /** Names of slices that wait for a reconcile, and since which revision of the requested drains. */
   readonly #pending = new Map<ObjectKey, number>();
-  #order = 0;
+  #revision = 0;
   /** Called when nothing waits any more. */
   onDone: () => void = () => {};
 
@@ -27,29 +27,29 @@ export class Drains {
     this.#session = session;
   }
 
-  /** What a pass that begins now goes by. */
-  get order(): number {
-    return this.#order;
+  /** The revision of the requested drains that a reconcile which begins now applies. */
+  get revision(): number {
+    return this.#revision;
   }
 
-  /** @returns The names of all slices that a change of the orders may concern. */
+  /** @returns The names of all slices that a change of the InternalMemberCluster may affect. */
   follow({ after }: Change<InternalMemberCluster>): ObjectKey[] {
     if (after === undefined) return [];
     const asked = after.spec.drained ?? [];
     if (sameJson(asked, this.#asked)) return [];
     const before = this.#asked ?? after.status?.drained ?? [];
     this.#asked = asked;
-    this.#order += 1;
+    this.#revision += 1;
     const names = this.#namesOfServicesIn(changedClusters(before, asked));
-    for (const name of names) this.#pending.set(name, this.#order);
+    for (const name of names) this.#pending.set(name, this.#revision);
     if (this.#pending.size === 0) this.onDone();
     return names;
   }
 
-  /** @param order - As it was when the pass began: one that began before the order may not have seen it. */
-  passed(name: ObjectKey, order: number): void {
+  /** @param revision - The revision when the reconcile began: one that began before the request may not have seen it. */
+  passed(name: ObjectKey, revision: number): void {
     const since = this.#pending.get(name);
-    if (since === undefined || since > order) return;
+    if (since === undefined || since > revision) return;
     this.#pending.delete(name);
     if (this.#pending.size === 0) this.onDone();
   }
@@ -84,12 +84,12 @@ export function createDrainReport(session: Session, drains: Drains): Controller 
   const controller = createController(
     {
       name: "member-drains",
-      sources: [watching(mailbox.orders, () => [key])],
+      sources: [watching(mailbox.internalMembers, () => [key])],
       async reconcile(_key, signal) {
-        const orders = mailbox.orders.store.get(key);
-        const asked = orders?.spec.drained ?? [];
-        if (orders === undefined || !drains.isCarriedOut(asked)) return;
-        if (sameJson(asked, orders.status?.drained ?? [])) return;
+        const internalMember = mailbox.internalMembers.store.get(key);
+        const asked = internalMember?.spec.drained ?? [];
+        if (internalMember === undefined || !drains.isCarriedOut(asked)) return;
+        if (sameJson(asked, internalMember.status?.drained ?? [])) return;
         const status = { drained: asked.length === 0 ? null : asked };
         await hub.mergePatch(INTERNAL_MEMBER_CLUSTERS, key, { status }, { subresource: "status", signal });
         deps.log.info("applied drains", {

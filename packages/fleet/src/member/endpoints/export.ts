@@ -49,7 +49,9 @@ export function createEndpointExport(session: Session): Controller {
         watchingChanges(here.fleetExports, slicesOf),
         watchingChanges(here.mcsExports, slicesOf),
         watchingChanges(here.services, slicesOf),
-        watchingChanges(mailbox.orders, (change) => (isMembershipChanged(change) ? sliceKeys(session) : [])),
+        watchingChanges(mailbox.internalMembers, (change) =>
+          isMembershipChanged(change) ? sliceKeys(session) : [],
+        ),
         // The plan reads the last valid weight there, and on legacy hubs the condition that allows sending endpoints.
         watchingChanges(mailbox.exports, (change) =>
           isLegacyHub(session) || isPresenceChanged(change)

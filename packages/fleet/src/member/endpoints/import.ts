@@ -70,9 +70,9 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
     {
       name: "endpointsliceimport",
       async reconcile(key, signal) {
-        const { order } = drains;
+        const { revision } = drains;
         await reconcile(session, choices, key, signal).catch(ignoreNotFound);
-        drains.passed(key, order);
+        drains.passed(key, revision);
       },
       concurrency: 16,
       sources: [
@@ -106,7 +106,7 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
         watchingChanges(here.multiClusterServices, (change) => importKeysOf(change).flatMap(slicesOf)),
         watchingChanges(here.fleetExports, ({ key }) => slicesOf(key)),
         watchingChanges(here.mcsExports, ({ key }) => slicesOf(key)),
-        watching(mailbox.orders, (change) => {
+        watching(mailbox.internalMembers, (change) => {
           choices.forgetAll();
           return [
             ...drains.follow(change),

@@ -47,7 +47,9 @@ export function createExports(session: Session): Controller {
             ? [serviceOfSliceExport(before)]
             : [],
         ),
-        watching(mailbox.orders, (change) => (isMembershipChanged(change) ? exportKeys(session) : [])),
+        watching(mailbox.internalMembers, (change) =>
+          isMembershipChanged(change) ? exportKeys(session) : [],
+        ),
       ],
     },
     deps,

@@ -34,7 +34,9 @@ export function createFleetImport(session: Session): Controller {
           mailbox.imports,
           both((it) => [serviceOfImport(it)]),
         ),
-        watching(mailbox.orders, (change) => (isMembershipChanged(change) ? fleetImportKeys(session) : [])),
+        watching(mailbox.internalMembers, (change) =>
+          isMembershipChanged(change) ? fleetImportKeys(session) : [],
+        ),
         watchingChanges(here.multiClusterServices, (change) =>
           isHubToo(session) ? both(importOf)(change) : [],
         ),

@@ -40,7 +40,9 @@ export function createMcsImport(session: Session): Controller {
         watching(here.mcsImports),
         watching(here.services, both(importOfDerived)),
         watching(here.namespaces, ({ key }) => keysIn(session, key)),
-        watching(mailbox.orders, (change) => (isMembershipChanged(change) ? mcsImportKeys(session) : [])),
+        watching(mailbox.internalMembers, (change) =>
+          isMembershipChanged(change) ? mcsImportKeys(session) : [],
+        ),
       ],
     },
     deps,

@@ -55,7 +55,7 @@ export function createMultiClusterServices(session: Session): Controller {
             ]
           : []),
         watching(here.services, both(multiClusterServiceOf)),
-        watching(mailbox.orders, (change) =>
+        watching(mailbox.internalMembers, (change) =>
           isMembershipChanged(change) ? [...here.multiClusterServices.store.list()].map(keyOf) : [],
         ),
       ],

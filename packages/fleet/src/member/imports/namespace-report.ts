@@ -21,7 +21,7 @@ export function createNamespaceReport(session: Session): Controller {
       sources: [
         watching(here.namespaces, always),
         watching(fleet.reports, always),
-        watching(mailbox.orders, always),
+        watching(mailbox.internalMembers, always),
       ],
       async reconcile(_key, signal) {
         // A legacy hub does not have this kind.

@@ -28,13 +28,14 @@ const JITTER = 0.05;
 export function createHeartbeat(session: Session): Controller {
   const { mailbox, cluster, deps } = session;
   const key = objectKey(mailboxOf(cluster), cluster);
-  const whenLeaving = (): ObjectKey[] => (mailbox.orders.store.get(key)?.spec.state === "Leave" ? [key] : []);
+  const whenLeaving = (): ObjectKey[] =>
+    mailbox.internalMembers.store.get(key)?.spec.state === "Leave" ? [key] : [];
   return createController(
     {
       name: "internalmembercluster",
       reconcile: (_key, signal) => reconcile(session, key, signal),
       sources: [
-        watching(mailbox.orders),
+        watching(mailbox.internalMembers),
         ...leftovers(session, whenLeaving),
         ...(runs(session.part, "member-net") ? validities(session, key) : []),
       ],
@@ -78,24 +79,24 @@ async function reconcile(
   signal: AbortSignal,
 ): Promise<ReconcileResult | void> {
   const { mailbox, deps } = session;
-  const orders = mailbox.orders.store.get(key);
-  if (orders === undefined) return;
-  const isLeaving = orders.spec.state === "Leave";
+  const internalMember = mailbox.internalMembers.store.get(key);
+  if (internalMember === undefined) return;
+  const isLeaving = internalMember.spec.state === "Leave";
   // While something is left, the hub has to wait; a change of what is left brings us here again.
   if (isLeaving && !isWithdrawn(session)) return;
-  const periodMs = (orders.spec.heartbeatPeriodSeconds ?? HEARTBEAT_SECONDS) * 1000;
-  const next = planAgents(session, orders, isLeaving);
+  const periodMs = (internalMember.spec.heartbeatPeriodSeconds ?? HEARTBEAT_SECONDS) * 1000;
+  const next = planAgents(session, internalMember, isLeaving);
   if (next === undefined) {
-    const dueInMs = heardAtMs(session, orders) + periodMs - deps.clock.now();
+    const dueInMs = heardAtMs(session, internalMember) + periodMs - deps.clock.now();
     return isLeaving ? undefined : { requeueAfterMs: Math.max(1, dueInMs) };
   }
-  const ranges = isLeaving ? {} : await rangesOf(session, orders, signal);
+  const ranges = isLeaving ? {} : await rangesOf(session, internalMember, signal);
   await session.hub.mergePatch(
     INTERNAL_MEMBER_CLUSTERS,
     key,
     // Other agents report in the same list, which is replaced as a whole: it has to be the one that we saw.
     {
-      metadata: { resourceVersion: orders.metadata.resourceVersion },
+      metadata: { resourceVersion: internalMember.metadata.resourceVersion },
       status: { agentStatus: next, ...ranges },
     },
     { subresource: "status", signal },
@@ -110,22 +111,22 @@ async function reconcile(
 /** The ranges that the cluster allocates addresses from. Legacy hubs do not use them. */
 async function rangesOf(
   session: Session,
-  orders: InternalMemberCluster,
+  internalMember: InternalMemberCluster,
   signal: AbortSignal,
 ): Promise<RangeStatus> {
   const { ranges, deps } = session;
   if (ranges === undefined || isLegacyHub(session)) return {};
   const now = timestamp(deps.clock.now());
-  return await planRanges(ranges, orders.status?.properties, { now, signal });
+  return await planRanges(ranges, internalMember.status?.properties, { now, signal });
 }
 
 /**
  * Returns when the agents reported last, by this cluster's clock; 0 if unknown. A report with a time in the future was
  * written before the clock was set back: waiting for its time could take days.
  */
-function heardAtMs({ part, deps }: Session, orders: InternalMemberCluster): number {
+function heardAtMs({ part, deps }: Session, internalMember: InternalMemberCluster): number {
   const [first] = agentsOf(part);
-  const agent = orders.status?.agentStatus?.find((it) => it.type === first);
+  const agent = internalMember.status?.agentStatus?.find((it) => it.type === first);
   const atMs = Date.parse(agent?.lastReceivedHeartbeat ?? "");
   return Number.isNaN(atMs) || atMs > deps.clock.now() ? 0 : atMs;
 }
@@ -133,18 +134,18 @@ function heardAtMs({ part, deps }: Session, orders: InternalMemberCluster): numb
 /** Returns the new `status.agentStatus`, with entries of others unchanged. Undefined if it is up to date and not due. */
 function planAgents(
   session: Session,
-  orders: InternalMemberCluster,
+  internalMember: InternalMemberCluster,
   isLeaving: boolean,
 ): AgentStatus[] | undefined {
   const { deps } = session;
-  const before = orders.status?.agentStatus ?? [];
+  const before = internalMember.status?.agentStatus ?? [];
   const agents = agentsOf(session.part);
   const now = deps.clock.now();
-  const periodMs = (orders.spec.heartbeatPeriodSeconds ?? HEARTBEAT_SECONDS) * 1000 * (1 - JITTER);
+  const periodMs = (internalMember.spec.heartbeatPeriodSeconds ?? HEARTBEAT_SECONDS) * 1000 * (1 - JITTER);
   const joined = isLeaving
     ? { status: "False" as const, reason: "AgentLeft", message: "" }
     : { status: "True" as const, reason: "AgentJoined", message: "" };
-  const isDue = !isLeaving && now - heardAtMs(session, orders) >= periodMs;
+  const isDue = !isLeaving && now - heardAtMs(session, internalMember) >= periodMs;
   const invalid = isLeaving || !canTellOfExports(session) ? undefined : planExportsValid(exportsOf(session));
   let changed = false;
   const ours = agents.map((type): AgentStatus => {

@@ -71,9 +71,11 @@ beforeEach(async () => {
   hub.seed(LEASES, { metadata: { namespace: MAILBOX, name: "a" } });
   const deps = { clock, rng: seededRng(1), log: silentLogger, metrics: noMetrics };
   const stop = new AbortController();
-  const orders = stack.use(createMailboxInformers(hub, { cluster: "a", isFleetOnly: false }, deps).orders);
-  orders.start(stop.signal);
-  await orders.synced(stop.signal);
+  const internalMembers = stack.use(
+    createMailboxInformers(hub, { cluster: "a", isFleetOnly: false }, deps).internalMembers,
+  );
+  internalMembers.start(stop.signal);
+  await internalMembers.synced(stop.signal);
   const heard = {
     onBack: () => void said.push("back"),
     onSilent: () => void said.push("silent"),
@@ -84,8 +86,8 @@ beforeEach(async () => {
     part: WHOLE_MEMBER,
     hub,
     deps,
-    wasOrdered: () => true,
-    mailbox: { orders },
+    hadInternalMember: () => true,
+    mailbox: { internalMembers },
   };
   begin = () => {
     const kept = keepLease(session, heard, stop.signal);

@@ -110,14 +110,14 @@ class Silence implements Disposable {
 
 /** How long the lease lives that the hub wants of this member now; undefined: it wants none. Unit: seconds. */
 function leaseOf({ mailbox, cluster }: HubSession): number | undefined {
-  const orders = mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
-  return orders?.spec.state === "Join" ? orders.spec.leaseDurationSeconds : undefined;
+  const internalMember = mailbox.internalMembers.store.get(objectKey(mailboxOf(cluster), cluster));
+  return internalMember?.spec.state === "Join" ? internalMember.spec.leaseDurationSeconds : undefined;
 }
 
-/** Until the next renewal, or until the orders change: the first ones must not wait for a whole pause. */
+/** Until the next renewal, or until the InternalMemberCluster changes: the first one must not wait for a whole pause. */
 async function pause({ mailbox, deps }: HubSession, pauseMs: number, signal: AbortSignal): Promise<void> {
   const changed = new AbortController();
-  using _watch = mailbox.orders.subscribe(({ before, after }) => {
+  using _watch = mailbox.internalMembers.subscribe(({ before, after }) => {
     if (
       before?.spec.leaseDurationSeconds !== after?.spec.leaseDurationSeconds ||
       before?.spec.state !== after?.spec.state

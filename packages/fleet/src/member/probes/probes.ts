@@ -64,9 +64,9 @@ export class Probes implements AsyncDisposable {
    * that its predecessor had dropped.
    */
   async start(signal: AbortSignal): Promise<void> {
-    const { orders } = this.#session.mailbox;
+    const { internalMembers } = this.#session.mailbox;
     this.#running = signal;
-    this.#subscription = orders.subscribe(() => void this.#follow());
+    this.#subscription = internalMembers.subscribe(() => void this.#follow());
     await this.#follow();
   }
 
@@ -108,10 +108,10 @@ export class Probes implements AsyncDisposable {
   /** Starts probing clusters that the hub names, and ends it for those that it no longer names. */
   async #follow(): Promise<void> {
     const { cluster, mailbox } = this.#session;
-    const orders = mailbox.orders.store.get(objectKey(mailboxOf(cluster), cluster));
-    // Orders that cannot be seen lift no suspicion.
-    if (orders === undefined) return;
-    const named = new Set((orders.spec.suspects ?? []).map((it) => it.cluster));
+    const internalMember = mailbox.internalMembers.store.get(objectKey(mailboxOf(cluster), cluster));
+    // An absent InternalMemberCluster does not end a suspicion.
+    if (internalMember === undefined) return;
+    const named = new Set((internalMember.spec.suspects ?? []).map((it) => it.cluster));
     named.delete(cluster);
     for (const it of this.#suspects.values()) {
       if (!named.has(it.cluster)) {

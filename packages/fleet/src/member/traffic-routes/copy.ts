@@ -19,7 +19,7 @@ interface Source {
 
 /**
  * Copies TrafficRoutes of the hub's view into `fleet-system`, where this cluster's DNS servers read them: they need no
- * way to the hub, and answer while it is away. Keys are names of routes in `fleet-system`, and the orders' own.
+ * way to the hub, and answer while it is away. Keys are names of routes in `fleet-system`, and the key of the InternalMemberCluster.
  */
 export function createTrafficRoutes(session: Session): Controller {
   const { local, mailbox, cluster, deps } = session;
@@ -33,15 +33,16 @@ export function createTrafficRoutes(session: Session): Controller {
     },
     deps,
   );
-  const ordersKey = objectKey(mailboxOf(cluster), cluster);
+  const internalMemberKey = objectKey(mailboxOf(cluster), cluster);
   let source: Source | undefined;
   const localKey = (name: string): ObjectKey => objectKey(FLEET_SYSTEM_NAMESPACE, name);
 
   async function follow(): Promise<void> {
-    const orders = mailbox.orders.store.get(ordersKey);
-    // Orders that cannot be seen end nothing.
-    if (orders === undefined) return;
-    const wanted = isOfOurs(orders) && orders.spec.state === "Join" ? orders.spec.view : undefined;
+    const internalMember = mailbox.internalMembers.store.get(internalMemberKey);
+    // An absent InternalMemberCluster ends nothing.
+    if (internalMember === undefined) return;
+    const wanted =
+      isOfOurs(internalMember) && internalMember.spec.state === "Join" ? internalMember.spec.view : undefined;
     if (wanted !== source?.namespace) {
       const before = source;
       source = wanted === undefined ? undefined : begin(wanted);
@@ -61,7 +62,7 @@ export function createTrafficRoutes(session: Session): Controller {
     begun.routes.start(stop.signal);
     // What is here and no longer there is found when all of it is known.
     void begun.routes.synced(stop.signal).then(
-      () => controller.enqueue(ordersKey),
+      () => controller.enqueue(internalMemberKey),
       () => {},
     );
     return begun;
@@ -91,9 +92,9 @@ export function createTrafficRoutes(session: Session): Controller {
   const controller = createController(
     {
       name: "member-traffic-routes",
-      reconcile: (key, signal) => (key === ordersKey ? follow() : copy(key, signal)),
+      reconcile: (key, signal) => (key === internalMemberKey ? follow() : copy(key, signal)),
       concurrency: 2,
-      sources: [watching(mailbox.orders), watching(routes)],
+      sources: [watching(mailbox.internalMembers), watching(routes)],
     },
     deps,
   );
