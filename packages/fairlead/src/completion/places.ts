@@ -67,7 +67,8 @@ function flagOf(option: Option): Flag {
 }
 
 function valueOf({ flags, long = "", argChoices, required }: Option): Value | undefined {
-  const placeholder = /[<[].*$/.exec(flags)?.[0] ?? "";
+  const start = flags.search(/[<[]/);
+  const placeholder = start < 0 ? "" : flags.slice(start);
   if (argChoices !== undefined) return argChoices;
   // An optional value is accepted only after "=".
   if (!required) return undefined;
