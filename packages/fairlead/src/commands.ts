@@ -117,11 +117,15 @@ export async function loadCommand(name: string, entry: Entry): Promise<Command> 
   const made = (await entry.load()).command();
   if (!(made instanceof Command)) throw new TypeError(`${name} is not a Command`);
   made.name(entry.isProgram === true ? name : `fairlead ${name}`);
-  teachManners(made, made.name(), [name]);
+  configureCommand(made, made.name(), [name]);
   return made;
 }
 
-function teachManners(command: Command | CommandUnknownOpts, name: string, words: readonly string[]): void {
+function configureCommand(
+  command: Command | CommandUnknownOpts,
+  name: string,
+  words: readonly string[],
+): void {
   command.exitOverride();
   command.configureOutput({
     outputError: (text, write) => {
@@ -134,7 +138,7 @@ function teachManners(command: Command | CommandUnknownOpts, name: string, words
     },
   });
   command.addHelpText("after", examplesOf(words));
-  for (const it of command.commands) teachManners(it, `${name} ${it.name()}`, [...words, it.name()]);
+  for (const it of command.commands) configureCommand(it, `${name} ${it.name()}`, [...words, it.name()]);
 }
 
 function examplesOf(words: readonly string[]): string {

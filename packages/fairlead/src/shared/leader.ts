@@ -53,14 +53,14 @@ export async function runElected(
     annotations: { [VERSION_ANNOTATION]: VERSION },
     identity: `${hostname()}_fairlead-${side}-${randomBytes(6).toString("hex")}`,
   };
-  // One cluster may be hub and member: each keeps others out for both.
-  const colleague = side === "hub" ? "_fairlead-member-" : "_fairlead-hub-";
-  const isColleague = (holder: string): boolean => holder.includes(colleague);
+  // One cluster may be hub and member: the Lease of either excludes other controllers for both.
+  const otherSide = side === "hub" ? "_fairlead-member-" : "_fairlead-hub-";
+  const isEquivalentHolder = (holder: string): boolean => holder.includes(otherSide);
   using state = watchLeading(deps);
   const wanted = (isElected ? leases : []).map((name) => ({
     ...options,
     name,
-    ...(name === MANAGER_LEASES.hub ? { isColleague } : {}),
+    ...(name === MANAGER_LEASES.hub ? { isEquivalentHolder } : {}),
   }));
   while (!signal.aborted) {
     try {

@@ -24,16 +24,16 @@ beforeEach(() => {
 function candidate(
   identity: string,
   by: FakeKubeClient = client,
-  unusual: { readonly offsetMs?: number; readonly isColleague?: (holder: string) => boolean } = {},
+  unusual: { readonly offsetMs?: number; readonly isEquivalentHolder?: (holder: string) => boolean } = {},
 ) {
   const stop = new AbortController();
   const state = { leads: false, ended: "" };
-  const { offsetMs = 0, isColleague = () => false } = unusual;
+  const { offsetMs = 0, isEquivalentHolder = () => false } = unusual;
   const options = {
     namespace: "fleet-system",
     name: "hub",
     identity,
-    isColleague,
+    isEquivalentHolder,
     annotations: { version: "1" },
   };
   const deps = {
@@ -213,11 +213,11 @@ describe("leader election", () => {
     expect([two.state.leads, three.state.leads]).toEqual([false, true]);
   });
 
-  it("lets a colleague of the holder lead at the same time, and take over when the holder stops", async () => {
-    const isColleague = (holder: string): boolean => holder === "hub-side";
+  it("lets an equivalent candidate lead at the same time as the holder, and take over when the holder stops", async () => {
+    const isEquivalentHolder = (holder: string): boolean => holder === "hub-side";
     const hub = candidate("hub-side");
     await clock.advance(0);
-    const member = candidate("member-side", client, { isColleague });
+    const member = candidate("member-side", client, { isEquivalentHolder });
     await clock.advance(60_000);
     expect([hub.state.leads, member.state.leads]).toEqual([true, true]);
     expect(lease()?.holderIdentity).toBe("hub-side");

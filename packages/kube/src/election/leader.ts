@@ -21,10 +21,10 @@ export interface LeaderElectionOptions {
   /** Gap between tries. Unit: seconds. Default: 2. */
   readonly retrySeconds?: number;
   /**
-   * Whether a holder excludes the same rivals as this candidate would: while such a holder renews the Lease, this
+   * Returns true if a holder excludes the same candidates as this one would: while such a holder renews the Lease, this
    * candidate leads without holding it. Default: never.
    */
-  readonly isColleague?: (holder: string) => boolean;
+  readonly isEquivalentHolder?: (holder: string) => boolean;
 }
 
 /** Source of the numbers and rules: client-go, tools/leaderelection. */
@@ -33,7 +33,7 @@ const DEFAULTS = {
   renewSeconds: 10,
   retrySeconds: 2,
   annotations: {},
-  isColleague: () => false,
+  isEquivalentHolder: () => false,
 };
 
 /** A program that stops does not wait longer than this for a server that does not answer. Unit: milliseconds. */
@@ -161,7 +161,8 @@ class Candidate {
       else if (this.#deps.clock.monotonic() - renewedAtMs >= this.#options.renewSeconds * 1000)
         throw this.#lost();
       // A Lease that was deleted is taken again; one that someone else holds is not.
-      if (this.#seen !== undefined && !this.#isOurs() && !this.#isColleagues(this.#seen)) throw this.#lost();
+      if (this.#seen !== undefined && !this.#isOurs() && !this.#isHeldByEquivalent(this.#seen))
+        throw this.#lost();
     }
   }
 
@@ -242,7 +243,7 @@ class Candidate {
     const silentMs = this.#deps.clock.monotonic() - this.#seenAtMs;
     const limitMs = (lease.spec?.leaseDurationSeconds ?? this.#options.leaseSeconds) * 1000;
     const isFree = holder === "" || holder === this.#options.identity || silentMs > limitMs;
-    return isFree ? this.#write(lease, { signal }) : this.#isColleagues(lease);
+    return isFree ? this.#write(lease, { signal }) : this.#isHeldByEquivalent(lease);
   }
 
   async #look(signal: AbortSignal): Promise<Lease | undefined> {
@@ -285,8 +286,8 @@ class Candidate {
     return this.#seen?.spec?.holderIdentity === this.#options.identity;
   }
 
-  #isColleagues(lease: Lease): boolean {
-    return this.#options.isColleague(lease.spec?.holderIdentity ?? "");
+  #isHeldByEquivalent(lease: Lease): boolean {
+    return this.#options.isEquivalentHolder(lease.spec?.holderIdentity ?? "");
   }
 
   #lost(): FleetError {
