@@ -28,7 +28,7 @@ import {
 } from "./informers.ts";
 import { Layers } from "./layers.ts";
 import { ALL, covers, isSelected, isStale, type Selection, selectionOf, selectorsOf } from "./selection.ts";
-import { isOfOurs } from "./session.ts";
+import { isLegacy } from "./session.ts";
 
 /** A namespace that is read, or begins to be. */
 interface Place {
@@ -345,6 +345,6 @@ function isAsNew(it: KubeObject | undefined, than: KubeObject): boolean {
 
 /** Where a hub says things in our kinds, uppermost first. */
 function placesOf(internalMember: InternalMemberCluster, cluster: string): string[] {
-  if (!isOfOurs(internalMember)) return [];
+  if (isLegacy(internalMember)) return [];
   return [mailboxOf(cluster), ...(internalMember.spec.view === undefined ? [] : [internalMember.spec.view])];
 }

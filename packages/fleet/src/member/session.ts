@@ -60,7 +60,7 @@ export type HubSession = Pick<Session, "cluster" | "part" | "hub" | "deps" | "ha
 /** Returns true for a legacy hub, which its InternalMemberCluster shows: it receives none of Fairlead's extensions. */
 export function isLegacyHub(session: HubSession): boolean {
   const internalMember = internalMemberOf(session);
-  return internalMember === undefined ? isMemberByNamespace(session) : !isOfOurs(internalMember);
+  return internalMember === undefined ? isMemberByNamespace(session) : isLegacy(internalMember);
 }
 
 function internalMemberOf({ mailbox, cluster }: HubSession): InternalMemberCluster | undefined {
@@ -72,14 +72,15 @@ function isMemberByNamespace({ part, hadInternalMember }: HubSession): boolean {
   return part.isFleetOnly === true && !hadInternalMember();
 }
 
-export function isOfOurs({ spec }: InternalMemberCluster): boolean {
-  return spec.leaseDurationSeconds !== undefined;
+/** Returns true if a legacy hub wrote the object. */
+export function isLegacy({ spec }: InternalMemberCluster): boolean {
+  return spec.leaseDurationSeconds === undefined;
 }
 
 /** Returns true if the fields of the InternalMemberCluster changed that decide about membership. */
 export function isMembershipChanged({ before, after }: Change<InternalMemberCluster>): boolean {
   const facts = (it: InternalMemberCluster | undefined): string =>
-    it === undefined ? "" : `${it.spec.state} ${isOfOurs(it)}`;
+    it === undefined ? "" : `${it.spec.state} ${isLegacy(it)}`;
   return facts(before) !== facts(after);
 }
 

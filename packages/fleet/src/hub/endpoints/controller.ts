@@ -70,12 +70,12 @@ export function createEndpoints(parts: Parts): Controller {
     ...[...informers.sliceImports.store.list()].map((it) => named(it.metadata.name)),
   ];
   const serviceKeys = both(serviceOfExport);
-  const isForOlder = (service: ObjectKey): boolean => hasLegacyImporter(informers, service);
+  const isForLegacy = (service: ObjectKey): boolean => hasLegacyImporter(informers, service);
   /** Legacy agents cannot choose clusters, so the hub does; one cluster's change then affects the slices of the others. */
   const concerned = (
     service: ObjectKey,
     mailboxes: ReadonlySet<string> | undefined,
-  ): ReadonlySet<string> | undefined => (isForOlder(service) ? undefined : mailboxes);
+  ): ReadonlySet<string> | undefined => (isForLegacy(service) ? undefined : mailboxes);
   return createController(
     {
       name: "endpointsliceexport",
@@ -109,7 +109,7 @@ export function createEndpoints(parts: Parts): Controller {
         watchingChanges(informers.members, (change) => {
           if (isMemberChanged(change)) return slicesFor(change.key);
           return isDrainChanged(change.before, change.after)
-            ? slicesOf([...informers.serviceImports.store.list()].map(keyOf).filter(isForOlder))
+            ? slicesOf([...informers.serviceImports.store.list()].map(keyOf).filter(isForLegacy))
             : [];
         }),
         watchingChanges(informers.namespaces, (change) => {

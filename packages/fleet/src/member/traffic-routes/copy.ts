@@ -8,7 +8,7 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
 import type { Controller, Informer } from "@fairlead/kube/types.ts";
-import { isOfOurs, membershipOf, type Session } from "../session.ts";
+import { isLegacy, membershipOf, type Session } from "../session.ts";
 
 /** The hub's view, while it is read. */
 interface Source {
@@ -42,7 +42,9 @@ export function createTrafficRoutes(session: Session): Controller {
     // An absent InternalMemberCluster ends nothing.
     if (internalMember === undefined) return;
     const wanted =
-      isOfOurs(internalMember) && internalMember.spec.state === "Join" ? internalMember.spec.view : undefined;
+      !isLegacy(internalMember) && internalMember.spec.state === "Join"
+        ? internalMember.spec.view
+        : undefined;
     if (wanted !== source?.namespace) {
       const before = source;
       source = wanted === undefined ? undefined : begin(wanted);
