@@ -15,9 +15,9 @@ export function reportOf({ reports }: HubInformers, cluster: string): NamespaceR
   return reports.store.get(objectKey(mailboxOf(cluster), cluster));
 }
 
-/** Agents that report namespaces know Fairlead's extensions; legacy agents do not. */
-export function isModernMember(informers: HubInformers, cluster: string): boolean {
-  return reportOf(informers, cluster) !== undefined;
+/** Returns true for a member whose agent does not report namespaces: it does not know Fairlead's extensions. */
+export function isLegacyMember(informers: HubInformers, cluster: string): boolean {
+  return reportOf(informers, cluster) === undefined;
 }
 
 export function isIsolated(member: MemberCluster | undefined): boolean {

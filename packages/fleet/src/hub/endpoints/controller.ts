@@ -34,7 +34,7 @@ import {
 } from "../services/controller.ts";
 import { findExportProblem } from "../services/plan.ts";
 import { allowedIn, exportersIn, reportersOf } from "../services/reconcile.ts";
-import { hasView, isModernMember, grantedTo, readsView } from "../view.ts";
+import { hasView, isLegacyMember, grantedTo, readsView } from "../view.ts";
 import {
   contestedBy,
   hasLegacyImporter,
@@ -176,13 +176,13 @@ async function distribute(
   if (plan.isInView && hasView(informers)) specs.set(VIEW_NAMESPACE, plan.spec);
   for (const mailbox of plan.mailboxes) {
     const importer = clusterOfMailbox(mailbox) ?? "";
-    const spec = isModernMember(informers, importer)
-      ? plan.spec
-      : forLegacyAgents(
+    const spec = isLegacyMember(informers, importer)
+      ? forLegacyAgents(
           plan.spec,
           portsImportedBy(informers, source, importer),
           portsForLegacyAgent(informers, source, importer),
-        );
+        )
+      : plan.spec;
     if (spec !== undefined) specs.set(mailbox, spec);
   }
   const { name } = source.metadata;
@@ -235,7 +235,7 @@ function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport):
     serviceImport,
     claims: parseClaims(serviceImport?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]),
     reporters: reportersOf(informers, namespace, members),
-    isModern: (it) => isModernMember(informers, it),
+    isLegacy: (it) => isLegacyMember(informers, it),
     readsView: (it) => readsView(informers, it),
   });
   if (plan.problem !== undefined) {

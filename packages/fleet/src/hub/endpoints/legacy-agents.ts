@@ -33,7 +33,7 @@ import { type HubInformers, serviceOfSlice } from "../informers.ts";
 import { agesOf, findExportProblem } from "../services/plan.ts";
 import { allowedIn, exportersIn } from "../services/reconcile.ts";
 import { statusFor } from "../services/traffic.ts";
-import { isModernMember } from "../view.ts";
+import { isLegacyMember } from "../view.ts";
 
 /**
  * Importers choose the clusters whose endpoints they use. Legacy agents cannot choose and use all that they receive.
@@ -111,7 +111,7 @@ export function portsImportedBy(
   const { status = {} } = informers.serviceImports.store.get(service) ?? {};
   const answer = statusFor(status, exportsOf(informers, service), {
     cluster: importer,
-    knowsFamilies: isModernMember(informers, importer),
+    knowsFamilies: !isLegacyMember(informers, importer),
   });
   const cluster = clusterOfMailbox(source.metadata.namespace);
   return answer.clusters?.find((it) => it.cluster === cluster)?.ports;
@@ -154,8 +154,8 @@ function isTaken({ metadata }: EndpointSliceImport): boolean {
 /** Returns true if a legacy agent imports the service. */
 export function hasLegacyImporter(informers: HubInformers, service: ObjectKey): boolean {
   const { metadata } = informers.serviceImports.store.get(service) ?? {};
-  return parseClaims(metadata?.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]).some(
-    (it) => !isModernMember(informers, it.cluster),
+  return parseClaims(metadata?.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]).some((it) =>
+    isLegacyMember(informers, it.cluster),
   );
 }
 
@@ -167,7 +167,7 @@ export function contestedBy(informers: HubInformers, change: Change<EndpointSlic
   return servicesOf(change).filter((service) => {
     const { metadata } = informers.serviceImports.store.get(service) ?? {};
     return parseClaims(metadata?.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]).some(({ cluster }) => {
-      if (isModernMember(informers, cluster)) return false;
+      if (!isLegacyMember(informers, cluster)) return false;
       const contest = contestFor(informers, service, cluster);
       return contest !== undefined && !isSettled(contest.rules);
     });

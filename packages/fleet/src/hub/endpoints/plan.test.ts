@@ -37,7 +37,7 @@ const view = (more: Partial<SliceView> = {}): SliceView => ({
   serviceImport: { metadata: { name: "hello" }, status: { clusters: [{ cluster: "a" }] } },
   claims: [],
   reporters: [],
-  isModern: () => true,
+  isLegacy: () => false,
   readsView: () => false,
   exportTo: undefined,
   granted: undefined,
@@ -62,7 +62,7 @@ describe("the endpoints that a member exports", () => {
       isInView: true,
       mailboxes: ["fleet-member-b"],
     });
-    const old = { claims: claim("b"), isModern: () => false, readsView };
+    const old = { claims: claim("b"), isLegacy: () => true, readsView };
     expect(planSlice(view(old))).toMatchObject({ isInView: true, mailboxes: ["fleet-member-b"] });
   });
 
@@ -89,7 +89,7 @@ describe("the endpoints that a member exports", () => {
 
   it("are returned to a legacy importer that is also the exporter, because it does not read its own slices", () => {
     expect(planSlice(view({ claims: claim("a") }))).toMatchObject({ mailboxes: [] });
-    expect(planSlice(view({ claims: claim("a"), isModern: () => false }))).toMatchObject({
+    expect(planSlice(view({ claims: claim("a"), isLegacy: () => true }))).toMatchObject({
       mailboxes: ["fleet-member-a"],
     });
   });

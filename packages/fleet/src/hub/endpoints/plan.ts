@@ -22,8 +22,8 @@ export interface SliceView {
   readonly claims: readonly Claim[];
   /** Members that asked for the services of the namespace. They see their own endpoints without the hub. */
   readonly reporters: readonly string[];
-  /** True for members with a NamespaceReport, whatever is in it: all but legacy agents. */
-  readonly isModern: (cluster: string) => boolean;
+  /** True for members with a legacy agent: those without a NamespaceReport. */
+  readonly isLegacy: (cluster: string) => boolean;
   /** Members that read the view: nothing in it is sent to them again. */
   readonly readsView: (cluster: string) => boolean;
   /** The only members that the export is meant for; undefined: all. */
@@ -78,10 +78,10 @@ export function planSlice(view: SliceView): SlicePlan {
 }
 
 /** The fleet door's importers, where the exporter was accepted there. */
-function claimantsOf({ claims, serviceImport, isModern }: SliceView, cluster: string): string[] {
+function claimantsOf({ claims, serviceImport, isLegacy }: SliceView, cluster: string): string[] {
   const isAccepted = serviceImport?.status?.clusters?.some((it) => it.cluster === cluster) === true;
   if (!isAccepted) return [];
-  return claims.filter((it) => it.cluster !== cluster || !isModern(cluster)).map((it) => it.cluster);
+  return claims.filter((it) => it.cluster !== cluster || isLegacy(cluster)).map((it) => it.cluster);
 }
 
 /**

@@ -40,10 +40,10 @@ export interface ServiceView {
   readonly members: Members;
   /** Of the namespace: who may import from it. Undefined: everyone. */
   readonly allowed?: readonly string[] | undefined;
-  /** Of the namespace: who may export services of it. Undefined: everyone. */
+  /** The members that may export services of the namespace. Undefined: all. */
   readonly exporters?: readonly string[] | undefined;
-  /** Whether a member's agents know what we added to the published kinds. Default: all do. */
-  readonly isModern?: (cluster: string) => boolean;
+  /** True for members with a legacy agent, which does not know Fairlead's fields of the published kinds. Default: none. */
+  readonly isLegacy?: (cluster: string) => boolean;
 }
 
 export interface ServicePlan {
@@ -143,7 +143,7 @@ export function planService(view: ServiceView): ServicePlan {
     answers: view.imports.map((object) => {
       const holdsClaim = claims.some((it) => it.mailbox === object.metadata.namespace);
       const cluster = clusterOfMailbox(object.metadata.namespace) ?? "";
-      const knowsFamilies = view.isModern?.(cluster) ?? true;
+      const knowsFamilies = view.isLegacy?.(cluster) !== true;
       const status = holdsClaim
         ? statusFor(strict.status ?? {}, offered, { cluster, knowsFamilies })
         : { message: explainWait(object, strict.status, claims, view.allowed) };

@@ -36,7 +36,7 @@ import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { currentMembers, type HubInformers, serviceOfImported } from "../informers.ts";
-import { hasView, isModernMember, readsView } from "../view.ts";
+import { hasView, isLegacyMember, readsView } from "../view.ts";
 import { type Exporters, planService, sameStatus, type ServicePlan } from "./plan.ts";
 
 export interface ServicesDeps {
@@ -73,7 +73,7 @@ export function serviceReconciler(parts: ServicesDeps) {
       imports: [...informers.imports.store.byIndex("service", key)],
       serviceImport,
       allowed: allowedIn(informers, namespace),
-      isModern: (cluster) => isModernMember(informers, cluster),
+      isLegacy: (cluster) => isLegacyMember(informers, cluster),
     });
     const pass = new Pass(parts, key, signal);
     await pass.writeServiceImport(plan, serviceImport);
