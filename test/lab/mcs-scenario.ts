@@ -160,14 +160,12 @@ export class Scenario {
   }
 
   /** The reason that a ServiceExport gives, once its condition has that status. */
-  async condition(cluster: string, type: string, status: "True" | "False"): Promise<string> {
+  async condition(cluster: string, type: string, status: "True" | "False", reason?: string): Promise<string> {
     const client = await this.lab.client(cluster);
-    const found = await eventuallyOne(
-      client,
-      MCS_SERVICE_EXPORTS,
-      this.key,
-      (it) => findCondition(it.status?.conditions, type)?.status === status,
-    );
+    const found = await eventuallyOne(client, MCS_SERVICE_EXPORTS, this.key, (it) => {
+      const condition = findCondition(it.status?.conditions, type);
+      return condition?.status === status && (reason === undefined || condition.reason === reason);
+    });
     return findCondition(found.status?.conditions, type)?.reason ?? "";
   }
 
