@@ -6,6 +6,7 @@ import type { Clock } from "@fairlead/base/clock.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
 import { applyIfChanged } from "./apply.ts";
 import { type NewCondition, setCondition } from "./conditions.ts";
+import { ignoreNotFound } from "./not-found.ts";
 import type { Applied, KubeClient } from "#types.ts";
 
 type WithConditions = KubeObject & { status?: { conditions?: readonly Condition[] } };
@@ -53,8 +54,8 @@ export async function writeConditions<T extends WithConditions>(
       object: await applyOrClear(apply, client, of, request),
     });
   } catch (error) {
-    if (hasCode(error, "API_NOT_FOUND")) return undefined;
-    throw error;
+    ignoreNotFound(error);
+    return undefined;
   }
 }
 
