@@ -1,6 +1,7 @@
 import type { CustomResourceDefinition } from "@fairlead/kube/api/apiextensions/v1/types.ts";
 import { CLUSTER_CRDS } from "./cluster.kubernetes-fleet.io/crds.ts";
 import { FAIRLEAD_CRDS, TRAFFIC_ROUTE_CRD } from "./fairlead.dev/crds.ts";
+import { MESH_CRDS, MESH_HUB_CRDS } from "./fairlead.dev/mesh-crds.ts";
 import { FLEET_MAILBOX_CRDS, FLEET_USER_CRDS } from "./networking.fleet.azure.com/crds.ts";
 import { MULTICLUSTER_CRDS } from "./multicluster.x-k8s.io/crds.ts";
 import { TRAFFIC_MANAGER_CRDS } from "./networking.fleet.azure.com/traffic-manager-crds.ts";
@@ -12,6 +13,8 @@ export const HUB_NET_CRDS: readonly CustomResourceDefinition[] = [
   ...FAIRLEAD_CRDS,
   ...TRAFFIC_MANAGER_CRDS,
   TRAFFIC_ROUTE_CRD,
+  ...MESH_HUB_CRDS,
+  ...MESH_CRDS,
 ];
 
 /** What `fairlead hub` installs on the hub. */
@@ -22,4 +25,5 @@ export const MEMBER_CRDS: readonly CustomResourceDefinition[] = [
   ...FLEET_USER_CRDS,
   ...MULTICLUSTER_CRDS,
   TRAFFIC_ROUTE_CRD,
+  ...MESH_CRDS,
 ];

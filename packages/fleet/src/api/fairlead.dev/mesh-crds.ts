@@ -1,0 +1,260 @@
+import type { CustomResourceDefinition, JsonSchema } from "@fairlead/kube/api/apiextensions/v1/types.ts";
+import {
+  AGE,
+  atomicList,
+  conditionColumn,
+  CONDITIONS,
+  crd,
+  int32,
+  list,
+  mapList,
+  NAME_FITS_LABEL,
+  object,
+  oneOf,
+  text,
+  textMap,
+  time,
+} from "../crd-schema.ts";
+
+/** Kinds of the network between clusters (`v1alpha1/mesh.ts`). */
+
+const group = "fairlead.dev";
+const categories = ["fleet-networking"];
+
+const ADDRESS = { minLength: 2, maxLength: 45 };
+const PREFIX = { minLength: 4, maxLength: 49 };
+/** X25519 key: 32 bytes in base64. */
+const KEY = { minLength: 44, maxLength: 44, pattern: "^[A-Za-z0-9+/]{43}=$" };
+const PORT = { minimum: 1, maximum: 65_535 };
+const CLUSTER = { minLength: 1, maxLength: 63 };
+
+const SELECTOR = object(
+  {
+    matchLabels: textMap("Labels that a MemberCluster has to have."),
+    matchExpressions: atomicList(
+      object({
+        "key!": text("The key of a label."),
+        "operator!": oneOf(["In", "NotIn", "Exists", "DoesNotExist"]),
+        values: atomicList(text(), "For In and NotIn."),
+      }),
+      "Requirements on labels, all of which have to hold.",
+    ),
+  },
+  "The members, by the labels of their MemberClusters. Empty selects all. A member that several profiles select belongs to the oldest.",
+);
+
+const MODE = oneOf(
+  ["flat", "parallel"],
+  '"flat": pod addresses are routable between the clusters. "parallel": pods have fleet addresses, and gateways connect the clusters.',
+);
+
+const PROFILE: JsonSchema = object(
+  {
+    "spec!": object({
+      "memberSelector!": SELECTOR,
+      "network!": object({
+        "mode!": MODE,
+        addresses: object(
+          {
+            ipv4: text("IPv4 prefix of 8 to 20 bits. Default: 10.112.0.0/12.", PREFIX),
+            ipv6: text(
+              "Unique local IPv6 prefix of 48 bits (RFC 4193). Default: made from the profile's UID.",
+              PREFIX,
+            ),
+          },
+          'The prefixes that fleet addresses come from, of the mode "parallel". Not changed while a member has a block of them.',
+        ),
+      }),
+    }),
+    status: object({
+      conditions: CONDITIONS,
+      members: int32("How many members belong to the profile."),
+      addresses: object(
+        { "ipv4!": text(undefined, PREFIX), "ipv6!": text(undefined, PREFIX) },
+        "The prefixes in use.",
+      ),
+      keyEpoch: int32("The epoch of the gateways' keys.", { minimum: 1 }),
+    }),
+  },
+  "A network that some members share.",
+  NAME_FITS_LABEL,
+);
+
+const RELAY = {
+  "addresses!": { ...atomicList(text(undefined, ADDRESS), "Public addresses."), minItems: 1, maxItems: 8 },
+  "basePort!": int32("UDP port for the gateway with index 0; index N has basePort + N.", PORT),
+  "publicKey!": text("X25519 public key. Base64.", KEY),
+};
+
+export const MESH_HUB_CRDS: readonly CustomResourceDefinition[] = [
+  crd({
+    group,
+    categories,
+    kind: "ClusterMeshProfile",
+    scope: "Cluster",
+    shortNames: ["meshprofile"],
+    versions: [
+      {
+        name: "v1alpha1",
+        columns: [
+          { name: "Mode", type: "string", jsonPath: ".spec.network.mode" },
+          { name: "Members", type: "integer", jsonPath: ".status.members" },
+          conditionColumn("Ready", "Ready"),
+          AGE,
+        ],
+        schema: PROFILE,
+      },
+    ],
+  }),
+  crd({
+    group,
+    categories,
+    kind: "Relay",
+    versions: [
+      {
+        name: "v1alpha1",
+        status: false,
+        columns: [{ name: "Addresses", type: "string", jsonPath: ".spec.addresses" }, AGE],
+        schema: object(
+          { "spec!": object(RELAY) },
+          "A relay of datagrams between gateways. Written by the relay.",
+          NAME_FITS_LABEL,
+        ),
+      },
+    ],
+  }),
+];
+
+/** On the hub, and copied into members. */
+export const MESH_CRDS: readonly CustomResourceDefinition[] = [
+  crd({
+    group,
+    categories,
+    kind: "MeshNetwork",
+    versions: [
+      {
+        name: "v1alpha1",
+        status: false,
+        columns: [
+          { name: "Mode", type: "string", jsonPath: ".spec.mode" },
+          { name: "IPv4", type: "string", jsonPath: ".spec.ipv4" },
+          { name: "IPv6", type: "string", jsonPath: ".spec.ipv6" },
+          AGE,
+        ],
+        schema: object(
+          {
+            "spec!": object({
+              "mode!": MODE,
+              "ipv4!": text("The prefix of all IPv4 fleet addresses.", PREFIX),
+              "ipv6!": text("The prefix of all IPv6 fleet addresses.", PREFIX),
+              "vipIPv4!": text("The block of virtual IPv4 addresses of Services.", PREFIX),
+              "vipIPv6!": text("The block of virtual IPv6 addresses of Services.", PREFIX),
+              "keyEpoch!": int32("The epoch of the gateways' keys.", { minimum: 1 }),
+              relays: mapList("name", object({ "name!": text(), ...RELAY }), "Where gateways meet."),
+            }),
+          },
+          "What the members of a ClusterMeshProfile have in common. Written by the hub.",
+          NAME_FITS_LABEL,
+        ),
+      },
+    ],
+  }),
+  crd({
+    group,
+    categories,
+    kind: "AddressBlock",
+    versions: [
+      {
+        name: "v1alpha1",
+        columns: [
+          { name: "Cluster", type: "string", jsonPath: ".spec.cluster" },
+          { name: "Node", type: "string", jsonPath: ".spec.node" },
+          { name: "IPv4", type: "string", jsonPath: ".spec.ipv4" },
+          { name: "IPv6", type: "string", jsonPath: ".spec.ipv6" },
+          AGE,
+        ],
+        schema: object(
+          {
+            "spec!": object({
+              "profile!": text("The ClusterMeshProfile.", CLUSTER),
+              "cluster!": text("The member.", CLUSTER),
+              node: text("The node; absent for the block of the whole member.", { maxLength: 253 }),
+              nodeAddress: text("The address by which other nodes of the cluster reach the node.", ADDRESS),
+              "ipv4!": { ...atomicList(text(undefined, PREFIX), "IPv4 prefixes."), maxItems: 64 },
+              "ipv6!": { ...atomicList(text(undefined, PREFIX), "IPv6 prefixes."), maxItems: 64 },
+            }),
+            status: object({
+              allocations: list(
+                object({
+                  "podUID!": text("The UID of the pod.", { maxLength: 128 }),
+                  "ipv4!": text(undefined, ADDRESS),
+                  "ipv6!": text(undefined, ADDRESS),
+                  releasedAt: time("When the pod was gone."),
+                }),
+                "Addresses of the node's pods.",
+                { "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["podUID"], maxItems: 4096 },
+              ),
+            }),
+          },
+          "Fleet addresses that a member, or one of its nodes, owns.",
+        ),
+      },
+    ],
+  }),
+  crd({
+    group,
+    categories,
+    kind: "Gateway",
+    versions: [
+      {
+        name: "v1alpha1",
+        status: false,
+        columns: [
+          { name: "Cluster", type: "string", jsonPath: ".spec.cluster" },
+          { name: "Ordinal", type: "integer", jsonPath: ".spec.ordinal" },
+          { name: "Node", type: "string", jsonPath: ".spec.node" },
+          { name: "Index", type: "integer", jsonPath: ".spec.index" },
+          AGE,
+        ],
+        schema: object(
+          {
+            "spec!": object({
+              "cluster!": text("The member.", CLUSTER),
+              "ordinal!": int32("Unique among the gateways of the member.", { minimum: 0, maximum: 3 }),
+              "node!": text("The node that it runs on.", { minLength: 1, maxLength: 253 }),
+              keys: {
+                ...mapList(
+                  "epoch",
+                  object({
+                    "epoch!": int32(undefined, { minimum: 1 }),
+                    "publicKey!": text("WireGuard public key. Base64.", KEY),
+                  }),
+                  "Its WireGuard public keys, by epoch.",
+                ),
+                maxItems: 2,
+              },
+              basePort: int32("UDP port of WireGuard for plane 0 and even epochs.", PORT),
+              candidates: {
+                ...atomicList(
+                  object({
+                    "type!": oneOf(["private", "public", "reflexive"]),
+                    "address!": text(undefined, ADDRESS),
+                    basePort: int32("Default: basePort of the gateway.", PORT),
+                  }),
+                  "Where it may be reached.",
+                ),
+                maxItems: 16,
+              },
+              index: int32("A number that is unique in the profile, given by the hub.", {
+                minimum: 0,
+                maximum: 1023,
+              }),
+            }),
+          },
+          "A gateway of a member: it ends the tunnels to gateways of other members.",
+          NAME_FITS_LABEL,
+        ),
+      },
+    ],
+  }),
+];

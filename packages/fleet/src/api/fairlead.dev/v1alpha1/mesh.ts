@@ -1,0 +1,151 @@
+import { resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { Condition, KubeObject, LabelSelector } from "@fairlead/kube/api/meta/types.ts";
+
+/**
+ * Kinds of the network between clusters. docs/design/parallel-network.md shows who writes and reads each.
+ */
+
+/** "flat": pod addresses are routable between clusters. "parallel": every attached pod has a fleet address. */
+export type NetworkMode = "flat" | "parallel";
+
+/** On the hub, without a namespace: the network that some members share. Written by the fleet's administrator. */
+export interface ClusterMeshProfile extends KubeObject {
+  spec: {
+    /** The members. A member that several profiles select belongs to the oldest. */
+    memberSelector: LabelSelector;
+    network: {
+      mode: NetworkMode;
+      /** Of the mode "parallel". */
+      addresses?: {
+        /** IPv4 prefix of at most 20 bits that all fleet addresses come from. Absent: 10.112.0.0/12. */
+        ipv4?: string;
+        /** Unique local IPv6 prefix of 48 bits (RFC 4193). Absent: made from the profile's UID. */
+        ipv6?: string;
+      };
+    };
+  };
+  status?: {
+    conditions?: Condition[];
+    members?: number;
+    /** The prefixes in use: they are not changed while a member has a block of them. */
+    addresses?: { ipv4: string; ipv6: string };
+    /** Current epoch of the gateways' keys; from 1. Gateways make a key for it, and remove the key before the last. */
+    keyEpoch?: number;
+  };
+}
+
+/** A relay that gateways can reach: part of a MeshNetwork. */
+export interface MeshRelay {
+  name: string;
+  /** Public addresses, of either family. */
+  addresses: string[];
+  /** UDP port of gateway index 0; gateway index N is reached at `basePort + N`. */
+  basePort: number;
+  /** X25519 public key of the relay. Base64. */
+  publicKey: string;
+}
+
+/**
+ * What the members of a profile have in common. In the view, written by the hub under the profile's name; copied by each
+ * member to its `fleet-system` for its nodes.
+ */
+export interface MeshNetwork extends KubeObject {
+  spec: {
+    mode: NetworkMode;
+    /** The prefixes of all fleet addresses: the routes of nodes. */
+    ipv4: string;
+    ipv6: string;
+    /** The blocks of virtual IPs of Services, the same in every cluster. */
+    vipIPv4: string;
+    vipIPv6: string;
+    keyEpoch: number;
+    relays?: MeshRelay[];
+  };
+}
+
+/** One fleet address pair of a pod. */
+export interface Allocation {
+  podUID: string;
+  ipv4: string;
+  ipv6: string;
+  /** When the pod was gone; the addresses are not reused for some time. RFC 3339. */
+  releasedAt?: string;
+}
+
+/**
+ * Fleet addresses of a member (in the view, written by the hub under the member's name, and copied by each member to its
+ * `fleet-system`) or of one of its nodes (in `fleet-system` of the member, written by its agent; the status by the node).
+ */
+export interface AddressBlock extends KubeObject {
+  spec: {
+    profile: string;
+    cluster: string;
+    /** The node; absent for the block of the whole member. */
+    node?: string;
+    /** Address of the node that other nodes of the cluster reach it by. */
+    nodeAddress?: string;
+    /** Prefixes. A member may have several. */
+    ipv4: string[];
+    ipv6: string[];
+  };
+  status?: {
+    allocations?: Allocation[];
+  };
+}
+
+/** An address and UDP port at which a gateway may be reached. */
+export interface GatewayCandidate {
+  type: "private" | "public" | "reflexive";
+  address: string;
+  /** Added to the offset of the WireGuard device (`wireGuardPort`). Absent: `spec.basePort`. */
+  basePort?: number;
+}
+
+/**
+ * One gateway of a member. In `fleet-system` of the member: `cluster`, `ordinal`, `node` by its agent, the rest by
+ * `fairlead node` on that node. The agent copies it to the mailbox; the hub checks it, adds `index`, and copies it to the view;
+ * each member copies those of other members to its `fleet-system`.
+ */
+export interface Gateway extends KubeObject {
+  spec: {
+    cluster: string;
+    /** Unique in its cluster. Range: 0 to 3. */
+    ordinal: number;
+    node: string;
+    /** Public keys, of at most two epochs. */
+    keys?: { epoch: number; publicKey: string }[];
+    /** UDP port of WireGuard for plane 0 and even epochs; see `wireGuardPort`. */
+    basePort?: number;
+    candidates?: GatewayCandidate[];
+    /** Dense number in the profile, given by the hub: decides ports at relays. Range: 0 to 1023. */
+    index?: number;
+  };
+}
+
+/** On the hub, in `fleet-system`: a relay, written by itself. */
+export interface Relay extends KubeObject {
+  spec: Omit<MeshRelay, "name">;
+}
+
+export const CLUSTER_MESH_PROFILES = resource<ClusterMeshProfile>(
+  "fairlead.dev/v1alpha1",
+  "ClusterMeshProfile",
+  "clustermeshprofiles",
+  "Cluster",
+);
+export const MESH_NETWORKS = resource<MeshNetwork>("fairlead.dev/v1alpha1", "MeshNetwork", "meshnetworks");
+export const ADDRESS_BLOCKS = resource<AddressBlock>(
+  "fairlead.dev/v1alpha1",
+  "AddressBlock",
+  "addressblocks",
+);
+export const GATEWAYS = resource<Gateway>("fairlead.dev/v1alpha1", "Gateway", "gateways");
+export const RELAYS = resource<Relay>("fairlead.dev/v1alpha1", "Relay", "relays");
+
+/** Planes of a gateway: one WireGuard device for each ordinal of the remote gateways (AllowedIPs are exclusive in a device). */
+export const MAX_ORDINAL = 3;
+
+/** UDP port of a gateway's WireGuard device for remote gateways of ordinal `plane`, with the key of `epoch`. */
+export function wireGuardPort(basePort: number, plane: number, epoch: number): number {
+  return basePort + 2 * plane + (epoch % 2);
+}
