@@ -82,11 +82,16 @@ client.seed(
   slice({ service: "db", cluster: "west" }, [{ addresses: ["10.2.0.7"] }]),
   slice({ service: "down", cluster: "west" }, [{ addresses: ["10.2.0.8"], conditions: { ready: false } }]),
   slice({ service: "many", cluster: "west" }, many),
+  slice({ service: "hello", cluster: "east" }, [{ addresses: ["10.1.0.9"] }]),
 );
 
 const DB = "db.work.svc.clusterset.local.";
 const HELLO = "hello.work.svc.clusterset.local.";
-const NO: Pick<DnsCase, "authority"> = { authority: ["SOA"] };
+/** No answer, with the SOA record of the cluster-set zone. */
+const NO: Pick<DnsCase, "authority"> = { authority: ["clusterset.local."] };
+const FB_HELLO = "hello.work.svc.fleetboard.local.";
+const FB_DB = "db.work.svc.fleetboard.local.";
+const V6 = "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.1.0.0.0.0.0.d.f.ip6.arpa.";
 
 const cases: readonly DnsCase[] = [
   { ask: `${HELLO} A`, rcode: "NOERROR", answer: [`${HELLO} 5 IN A 10.96.0.9`] },
@@ -148,6 +153,44 @@ const cases: readonly DnsCase[] = [
   { ask: `db-0.west.${DB} A`, rcode: "NXDOMAIN", ...NO },
   { ask: `east.${DB} A`, rcode: "NXDOMAIN", ...NO },
   { ask: "down.work.svc.clusterset.local. A", rcode: "NXDOMAIN", ...NO },
+  { ask: `${FB_HELLO} A`, rcode: "NOERROR", answer: [`${FB_HELLO} 5 IN A 10.96.0.9`] },
+  { ask: `${FB_HELLO} AAAA`, rcode: "NOERROR", answer: [`${FB_HELLO} 5 IN AAAA fd00:96::9`] },
+  { ask: `${FB_HELLO} SRV`, rcode: "NOERROR", answer: [`${FB_HELLO} 5 IN SRV 0 1 42 ${FB_HELLO}`] },
+  { ask: `east.${FB_HELLO} A`, rcode: "NOERROR", answer: [`east.${FB_HELLO} 5 IN A 10.96.0.9`] },
+  { ask: `west.${FB_HELLO} A`, rcode: "NXDOMAIN", authority: ["fleetboard.local."] },
+  {
+    ask: `_tcp._tcp.${FB_DB} SRV`,
+    rcode: "NOERROR",
+    answer: [
+      `_tcp._tcp.${FB_DB} 5 IN SRV 0 1 42 db-0.east.${FB_DB}`,
+      `_tcp._tcp.${FB_DB} 5 IN SRV 0 1 42 10-2-0-7.west.${FB_DB}`,
+    ],
+  },
+  { ask: `east.${FB_DB} A`, rcode: "NOERROR", answer: [`east.${FB_DB} 5 IN A 10.1.0.1`] },
+  { ask: `east.${FB_DB} AAAA`, rcode: "NOERROR", answer: [`east.${FB_DB} 5 IN AAAA fd00:1::1`] },
+  { ask: `west.${FB_DB} AAAA`, rcode: "NOERROR", authority: ["fleetboard.local."] },
+  {
+    ask: `east.${FB_DB} SRV`,
+    rcode: "NOERROR",
+    answer: [`east.${FB_DB} 5 IN SRV 0 1 42 db-0.east.${FB_DB}`],
+  },
+  { ask: `db-0.east.${FB_DB} A`, rcode: "NOERROR", answer: [`db-0.east.${FB_DB} 5 IN A 10.1.0.1`] },
+  { ask: `db-1.east.${FB_DB} A`, rcode: "NXDOMAIN", authority: ["fleetboard.local."] },
+  { ask: "unknown.work.svc.fleetboard.local. A", rcode: "NXDOMAIN", authority: ["fleetboard.local."] },
+  { ask: "pending.work.svc.fleetboard.local. A", rcode: "NOERROR", authority: ["fleetboard.local."] },
+  {
+    ask: "9.0.96.10.in-addr.arpa. PTR",
+    rcode: "NOERROR",
+    answer: [`9.0.96.10.in-addr.arpa. 5 IN PTR ${HELLO}`],
+  },
+  {
+    ask: "1.0.1.10.in-addr.arpa. PTR",
+    rcode: "NOERROR",
+    answer: [`1.0.1.10.in-addr.arpa. 5 IN PTR db-0.east.${DB}`],
+  },
+  { ask: `${V6} PTR`, rcode: "NOERROR", answer: [`${V6} 5 IN PTR db-0.east.${DB}`] },
+  { ask: "2.0.1.10.in-addr.arpa. PTR", rcode: "NXDOMAIN", authority: ["in-addr.arpa."] },
+  { ask: "1.0.1.10.in-addr.arpa. A", rcode: "NOERROR", authority: ["in-addr.arpa."] },
   { ask: "example.com. A", rcode: "REFUSED" },
   { ask: "local. A", rcode: "REFUSED" },
   { ask: "clusterset.local. AXFR", rcode: "REFUSED" },
@@ -161,13 +204,15 @@ const PROGRAMS = [
 
 let server: DnsServer;
 let sync: ZoneSync;
-let soa: string;
+/** The SOA record of each zone. */
+const soas = new Map<string, string>();
 const stop = new AbortController();
 const tree = new RecordTree();
 
 beforeAll(async () => {
   const zone = { origin: "clusterset.local.", ttl: 5 };
-  sync = createClusterSetSync({ client, tree, zone }, systemDeps(silentLogger));
+  const fleetboard = { origin: "fleetboard.local.", ttl: 5 };
+  sync = createClusterSetSync({ client, tree, zone, fleetboard }, systemDeps(silentLogger));
   server = await serve(tree, { isReady: () => sync.hasSynced });
 });
 
@@ -182,15 +227,18 @@ const ask = (name: string, type: number, at = 0) =>
   exchange(question(name, type), { server: server.addresses[at]!, timeoutMs: 5000, clock: systemClock });
 
 function expected(of: DnsCase) {
-  return expectedOf(of.authority === undefined ? of : { ...of, authority: [soa] });
+  return expectedOf(
+    of.authority === undefined ? of : { ...of, authority: of.authority.map((zone) => soas.get(zone) ?? "") },
+  );
 }
 
 describe("the cluster-set DNS server", () => {
   it("answers SERVFAIL before it has read everything", async () => {
     expect(said(await ask(HELLO, TYPE.A)).rcode).toBe("SERVFAIL");
     await sync.start(stop.signal);
-    soa = said(await ask("clusterset.local.", TYPE.SOA)).answer[0] ?? "";
-    expect(soa).toMatch(
+    for (const zone of ["clusterset.local.", "fleetboard.local.", "in-addr.arpa."])
+      soas.set(zone, said(await ask(zone, TYPE.SOA)).answer[0] ?? "");
+    expect(soas.get("clusterset.local.")).toMatch(
       /^clusterset\.local\. 5 IN SOA ns\.dns\.clusterset\.local\. hostmaster\.clusterset\.local\. \d+ 7200 1800 86400 5$/,
     );
   });

@@ -12,7 +12,7 @@ import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discover
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { AKS, EKS, K3S, KUBEADM, NODE_LOCAL } from "@fairlead/fleet/cli/dns-setup/corefiles.fake.ts";
-import { previewDns, setUpDns, undoDns } from "@fairlead/fleet/cli/dns-setup/setup.ts";
+import { type DnsSetupOptions, previewDns, setUpDns, undoDns } from "@fairlead/fleet/cli/dns-setup/setup.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
@@ -23,7 +23,11 @@ import { startTestServer, type TestServer } from "../../packages/apiserver/test/
 /** `fairlead dns setup` on an API server. The test supplies what its pod would find out. */
 
 const LABELS = { "app.kubernetes.io/part-of": "fairlead", "app.kubernetes.io/component": "dns" };
-const OPTIONS = { zone: "clusterset.local", verify: true, seconds: 30 };
+const OPTIONS: DnsSetupOptions = {
+  zones: ["clusterset.local", "fleetboard.local"],
+  verify: true,
+  seconds: 30,
+};
 
 let server: TestServer;
 let client: KubeClient;
@@ -145,7 +149,7 @@ describe("the setup of a cluster's DNS", () => {
     await put("coredns", { Corefile: text });
     await setUp();
     const after = await find("coredns");
-    expect(after?.data?.["Corefile"]).toContain("clusterset.local:53 {");
+    expect(after?.data?.["Corefile"]).toContain("clusterset.local:53 fleetboard.local:53 {");
     expect(after?.data?.["Corefile"]).toContain("forward . 10.96.1.2");
     expect(after?.metadata.annotations?.["fairlead.dev/dns-backup"]).toBe(text);
     expect(said).toContain("pods resolve names of clusterset.local");
@@ -183,7 +187,7 @@ describe("the setup of a cluster's DNS", () => {
     await put("kube-dns", { stubDomains: '{"example.org":["10.0.0.1"]}' });
     await setUp();
     expect((await find("kube-dns"))?.data?.["stubDomains"]).toBe(
-      '{"example.org":["10.0.0.1"],"clusterset.local":["10.96.1.2"]}',
+      '{"example.org":["10.0.0.1"],"clusterset.local":["10.96.1.2"],"fleetboard.local":["10.96.1.2"]}',
     );
     await undo();
     expect((await find("kube-dns"))?.data?.["stubDomains"]).toBe('{"example.org":["10.0.0.1"]}');

@@ -13,6 +13,16 @@ export interface Contribution {
   readonly shares?: ReadonlyMap<string, readonly Share[]>;
 }
 
+/** All that several contributions of one owner have. */
+export function joined(parts: readonly Contribution[]): Contribution {
+  return {
+    records: parts.flatMap((it) => it.records),
+    names: parts.flatMap((it) => it.names ?? NOTHING),
+    reserved: parts.flatMap((it) => it.reserved ?? NOTHING),
+    shares: new Map(parts.flatMap((it) => [...(it.shares ?? [])])),
+  };
+}
+
 /** Records that are answered together. */
 export interface Share {
   /** Relative to the other shares. At least 0; if all are 0, shares are equal. */

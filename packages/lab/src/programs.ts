@@ -119,7 +119,7 @@ function clusterPrograms(
         it.includes(":") ? `[${it}]:53` : `${it}:53`,
       ),
       "cluster-domain": "cluster.local",
-      forward: `clusterset.local=${fleetDns}`,
+      forward: ["clusterset.local", "fleetboard.local"].map((zone) => `${zone}=${fleetDns}`),
     }),
     ...nodes,
   ];

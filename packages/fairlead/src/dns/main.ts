@@ -12,6 +12,12 @@ import { type DnsParts, runDns } from "./compose.ts";
 /** Longest that answers may be kept: CoreDNS's bound. Unit: seconds. */
 const MAX_TTL = 3600;
 const ZONE_FLAG = ["--zone <domain>", "the cluster-set zone", "clusterset.local"] as const;
+const FLEETBOARD_FLAG = [
+  "--fleetboard-zone <domain>",
+  "zone with the same services under the names of Fleetboard",
+  "fleetboard.local",
+] as const;
+const NO_FLEETBOARD_FLAG = ["--no-fleetboard-zone", "leave out the zone of Fleetboard"] as const;
 
 /** The cluster-set DNS server of one member (KEP-1645), and commands that see that it is asked. */
 export function command(): Command {
@@ -44,6 +50,13 @@ export function command(): Command {
       "kubeconfig context with administrator access to the member; default: the current context",
     )
     .option(...ZONE_FLAG)
+    .option(...FLEETBOARD_FLAG)
+    .option(...NO_FLEETBOARD_FLAG)
+    .option(
+      "--reverse <cidr>",
+      "prefix of the fleet whose reverse names are forwarded too (repeatable)",
+      collect,
+    )
     .option(
       "--dns-address <address>",
       "DNS server of the zone; default: the Service of the chart (repeatable)",
@@ -69,6 +82,8 @@ function addServer(dns: Command): void {
     .option("--kubeconfig <file>", "the member's API server; default: that of the pod's cluster")
     .option("--listen <address:port>", "address to serve UDP and TCP on (repeatable)", collect)
     .option(...ZONE_FLAG)
+    .option(...FLEETBOARD_FLAG)
+    .option(...NO_FLEETBOARD_FLAG)
     .option("--ttl <seconds>", "TTL of the answers, 0 to 3600", "5")
     .option("--traffic-zone <domain>", "zone of TrafficManagerProfiles to answer for in addition")
     .option("--traffic-only", "answer for --traffic-zone only; for a hub, which imports no services")
@@ -81,12 +96,16 @@ function addServer(dns: Command): void {
       return runProgram("dns", flags, async (context) => {
         const ttl = parseWhole("--ttl", flags.ttl, { min: 0, max: MAX_TTL });
         const zone = { origin: parseZone("--zone", flags.zone), ttl };
-        const { trafficZone, trafficOnly = false } = flags;
+        const { trafficZone, trafficOnly = false, fleetboardZone } = flags;
+        const fleetboard =
+          typeof fleetboardZone === "string"
+            ? { origin: parseZone("--fleetboard-zone", fleetboardZone), ttl }
+            : undefined;
         if (trafficOnly && trafficZone === undefined)
           throw new FleetError("OPTION_INVALID", "--traffic-only needs --traffic-zone");
         const origin = trafficZone === undefined ? undefined : parseZone("--traffic-zone", trafficZone);
         const zones: DnsParts["zones"] = (client, tree, deps) =>
-          createClusterSetSync({ client, tree, zone }, deps);
+          createClusterSetSync({ client, tree, zone, fleetboard }, deps);
         const traffic: DnsParts["traffic"] =
           origin === undefined
             ? undefined

@@ -2,6 +2,8 @@ import { previewDns, setUpDns, undoDns } from "@fairlead/fleet/cli/dns-setup/set
 import type { DnsPlan } from "@fairlead/fleet/cli/dns-setup/plan.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import { tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
+import { reverseDomains } from "@fairlead/dns/reverse.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import type { ResultOutput } from "@fairlead/fleet/cli/output.ts";
 import { loadContext } from "#shared/contexts.ts";
@@ -13,6 +15,8 @@ interface SetupFlags {
   readonly kubeconfig?: string | undefined;
   readonly context?: string | undefined;
   readonly zone: string;
+  readonly fleetboardZone: string | boolean;
+  readonly reverse?: readonly string[] | undefined;
   readonly dnsAddress?: readonly string[] | undefined;
   readonly image?: string | undefined;
   readonly verify: boolean;
@@ -25,7 +29,7 @@ interface SetupFlags {
 export async function setup(flags: SetupFlags): Promise<void> {
   await runForPeople("dns setup", async ({ deps, signal }) => {
     const options = {
-      zone: flags.zone,
+      zones: zonesOf(flags),
       ...(flags.dnsAddress === undefined ? {} : { addresses: flags.dnsAddress.map(parseAddress) }),
       ...(flags.image === undefined ? {} : { image: flags.image }),
       verify: flags.verify,
@@ -53,6 +57,18 @@ export async function setup(flags: SetupFlags): Promise<void> {
       printResult({ steps: steps.map((step) => ({ step, status: "done" })) }, flags.output);
     }
   });
+}
+
+/** The first is the one that a pod verifies. */
+function zonesOf({ zone, fleetboardZone, reverse = [] }: SetupFlags): readonly [string, ...string[]] {
+  const fleetboard = typeof fleetboardZone === "string" ? [fleetboardZone] : [];
+  return [zone, ...fleetboard, ...reverse.flatMap(parseReverse)];
+}
+
+function parseReverse(text: string): readonly string[] {
+  const prefix = tryParsePrefix(text);
+  if (prefix !== undefined) return reverseDomains(prefix);
+  throw new FleetError("OPTION_INVALID", `--reverse must be an IP prefix, got ${JSON.stringify(text)}`);
 }
 
 function parseAddress(text: string): string {

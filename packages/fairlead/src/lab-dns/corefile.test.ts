@@ -8,7 +8,7 @@ import { withStanza } from "@fairlead/fleet/cli/dns-setup/stanza.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
 import { followCorefile, forwardsOf } from "./corefile.ts";
 
-const WITH_ZONE = withStanza(KUBEADM, { zone: "clusterset.local", addresses: ["10.1.0.5", "fd00::5"] });
+const WITH_ZONE = withStanza(KUBEADM, { zones: ["clusterset.local"], addresses: ["10.1.0.5", "fd00::5"] });
 
 describe("a Corefile of a lab's cluster DNS", () => {
   it("names the servers of zones, and none for the root", () => {

@@ -6,7 +6,8 @@ import { MCS_SOURCE_CLUSTER_LABEL, type ServiceImport } from "#api/multicluster.
 import { TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
 import { namespaceContribution, serviceContribution, zoneContribution } from "./zone.ts";
 
-const ZONE = { origin: "clusterset.local.", ttl: 5 };
+const ZONE = { origin: "clusterset.local.", ttl: 5, isReverse: true };
+const FLEETBOARD = { origin: "fleetboard.local.", ttl: 5, hasClusterNames: true };
 const HTTP = { name: "http", port: 80, protocol: "TCP" } as const;
 
 function imported(name: string, spec: NonNullable<ServiceImport["spec"]>): ServiceImport {
@@ -47,24 +48,30 @@ function zoneFile(parts: readonly Contribution[]): string {
   return `${lines.join("\n")}\n`;
 }
 
-it("the cluster-set zone of a service, a headless service of two weights and a service without addresses", async () => {
-  const zone = zoneFile([
-    zoneContribution(ZONE),
-    namespaceContribution(ZONE, "work"),
-    serviceContribution(
-      ZONE,
-      imported("web", {
-        type: "ClusterSetIP",
-        ports: [HTTP, { port: 53, protocol: "UDP" }],
-        ips: ["10.96.0.9", "fd00:96::9"],
-      }),
-      [],
-    ),
-    serviceContribution(ZONE, imported("db", { type: "Headless", ports: [HTTP] }), [
-      slice("east", "3", { "10.1.0.1": "db-0", "10.1.0.2": undefined }),
-      slice("west", "1", { "10.2.0.1": "db-0" }),
-    ]),
-    serviceContribution(ZONE, imported("new", { type: "ClusterSetIP", ports: [HTTP] }), []),
-  ]);
-  await expect(zone).toMatchFileSnapshot("goldens/clusterset.local.zone");
-});
+it.each([
+  ["cluster-set zone", ZONE],
+  ["zone of Fleetboard", FLEETBOARD],
+])(
+  "the %s of a service, a headless service of two weights and a service without addresses",
+  async (_, of) => {
+    const zone = zoneFile([
+      zoneContribution(of),
+      namespaceContribution(of, "work"),
+      serviceContribution(
+        of,
+        imported("web", {
+          type: "ClusterSetIP",
+          ports: [HTTP, { port: 53, protocol: "UDP" }],
+          ips: ["10.96.0.9", "fd00:96::9"],
+        }),
+        [slice("east", "1", { "10.1.0.3": undefined })],
+      ),
+      serviceContribution(of, imported("db", { type: "Headless", ports: [HTTP] }), [
+        slice("east", "3", { "10.1.0.1": "db-0", "10.1.0.2": undefined }),
+        slice("west", "1", { "10.2.0.1": "db-0" }),
+      ]),
+      serviceContribution(of, imported("new", { type: "ClusterSetIP", ports: [HTTP] }), []),
+    ]);
+    await expect(zone).toMatchFileSnapshot(`goldens/${of.origin}zone`);
+  },
+);

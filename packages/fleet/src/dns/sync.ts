@@ -9,19 +9,31 @@ import {
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { untilServed } from "@fairlead/dns/crd.ts";
+import { REVERSE_DOMAINS } from "@fairlead/dns/reverse.ts";
 import { createServiceSync, serialAt, type ZoneSync } from "@fairlead/dns/service-sync.ts";
-import type { RecordTree } from "@fairlead/dns/tree.ts";
+import { joined, type RecordTree } from "@fairlead/dns/tree.ts";
 import { trimmedMeta } from "@fairlead/dns/trim.ts";
 import { type ClusterSetZone, namespaceContribution, serviceContribution, zoneContribution } from "./zone.ts";
 
-/** Keeps a cluster-set zone: imported services, their endpoints, and namespaces. */
+export interface ClusterSetZones {
+  /** That of KEP-1645, whose names PTR records have. */
+  readonly zone: ClusterSetZone;
+  /** A zone with the same services and the rules of Fleetboard. */
+  readonly fleetboard?: ClusterSetZone | undefined;
+}
+
+/** Keeps cluster-set zones: imported services, their endpoints, and namespaces. */
 export function createClusterSetSync(
-  parts: { readonly client: KubeClient; readonly tree: RecordTree; readonly zone: ClusterSetZone },
+  parts: { readonly client: KubeClient; readonly tree: RecordTree } & ClusterSetZones,
   deps: RuntimeDeps,
 ): ZoneSync {
-  const { client, tree, zone } = parts;
-  tree.addZone({ origin: zone.origin, negativeTtl: zone.ttl, serial: serialAt(deps.clock.now()) });
-  tree.put(`fixed ${zone.origin}`, zoneContribution(zone));
+  const { client, tree, zone, fleetboard } = parts;
+  const zones = [{ ...zone, isReverse: true }];
+  if (fleetboard !== undefined) zones.push({ ...fleetboard, isReverse: false, hasClusterNames: true });
+  const serial = serialAt(deps.clock.now());
+  for (const origin of [...zones.map((it) => it.origin), ...REVERSE_DOMAINS])
+    tree.addZone({ origin, negativeTtl: zone.ttl, serial });
+  tree.put(`fixed ${zone.origin}`, joined(zones.map(zoneContribution)));
   return createServiceSync(
     "dns-clusterset",
     {
@@ -34,8 +46,11 @@ export function createClusterSetSync(
         serviceLabel: MCS_SERVICE_NAME_LABEL,
         sliceLabels: [MCS_SOURCE_CLUSTER_LABEL],
         sliceAnnotations: [TRAFFIC_ANNOTATIONS.weight],
-        ofNamespace: (key) => namespaceContribution(zone, key),
-        ofService: (imported, slices) => serviceContribution(zone, imported, slices),
+        ofNamespace: (key) => joined(zones.map((it) => namespaceContribution(it, key))),
+        ofService: (imported, slices) => {
+          const own = [...slices];
+          return joined(zones.map((it) => serviceContribution(it, imported, own)));
+        },
         served: (signal) => untilServed(client, MCS_SERVICE_IMPORTS, deps, signal),
       },
     },

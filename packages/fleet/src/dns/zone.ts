@@ -5,6 +5,7 @@ import { MCS_SOURCE_CLUSTER_LABEL, type ServiceImport } from "#api/multicluster.
 import { CLASS, type ResourceRecord } from "@fairlead/dns/wire/types.ts";
 import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { isLabel, isSubdomain } from "@fairlead/dns/labels.ts";
+import { type Named, pointerRecords } from "@fairlead/dns/reverse.ts";
 import { headlessRecords, type Host, hostsOf, virtualServiceRecords } from "@fairlead/dns/service-records.ts";
 import type { Contribution, Share } from "@fairlead/dns/tree.ts";
 
@@ -17,6 +18,10 @@ export interface ClusterSetZone {
   readonly origin: string;
   /** Unit: seconds. */
   readonly ttl: number;
+  /** Whether `<cluster>.<service>` is a name too, as in Fleetboard. KEP-1645 reserves it. */
+  readonly hasClusterNames?: boolean;
+  /** Whether addresses have PTR records with the names of this zone. */
+  readonly isReverse?: boolean;
 }
 
 const NOTHING: Contribution = { records: [] };
@@ -50,28 +55,51 @@ export function serviceContribution(
   if (imported.spec.type === "Headless") return headless(zone, name, slices);
   const addresses = (imported.spec.ips ?? []).flatMap((text) => tryParseAddress(text) ?? []);
   const ports = imported.spec.ports ?? [];
+  const clusters = zone.hasClusterNames === true ? Map.groupBy(slices, clusterOf).keys() : [];
   // The name exists from the moment of the import: before it has an address the answer is NODATA.
-  return { records: virtualServiceRecords(name, { addresses, ports }, zone.ttl), names: [name] };
+  const names = [name, ...[...clusters].flatMap((it) => clusterDomain(it, name) ?? [])];
+  const records = names.flatMap((it) => virtualServiceRecords(it, { addresses, ports }, zone.ttl));
+  return { records: [...records, ...pointers(zone, [{ name, addresses }])], names };
+}
+
+function pointers({ isReverse = false, ttl }: ClusterSetZone, named: readonly Named[]): ResourceRecord[] {
+  return isReverse ? pointerRecords(named, ttl) : [];
+}
+
+function clusterOf({ metadata }: EndpointSlice): string {
+  return metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] ?? "";
+}
+
+/** The domain of a cluster's hosts; undefined where they can have none. */
+function clusterDomain(cluster: string, name: string): string | undefined {
+  return isSubdomain(cluster) ? `${cluster}.${name}` : undefined;
 }
 
 function headless(zone: ClusterSetZone, name: string, slices: Iterable<EndpointSlice>): Contribution {
-  const clusters = Map.groupBy(slices, (it) => it.metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] ?? "");
-  const parts = [...clusters].map(([cluster, own]) => clusterPart(name, cluster, own));
+  const clusters = Map.groupBy(slices, clusterOf);
+  const parts = [...clusters].map(([cluster, own]) => clusterPart(clusterDomain(cluster, name), own));
   const serving = parts.filter((it) => it.hosts.length > 0);
   // <clusterid>.<service> is reserved by the specification: it must not exist. Without a ready host nothing does.
   if (serving.length === 0) return NOTHING;
-  const reserved = parts.flatMap(({ domain }) => domain ?? []);
-  if (new Set(serving.map((it) => it.weight)).size === 1)
-    return {
-      records: headlessRecords(
-        name,
-        serving.flatMap((it) => it.hosts),
-        zone.ttl,
-      ),
-      reserved,
-    };
-  const records = headlessRecords(name, serving.flatMap(weighedHosts), zone.ttl);
-  return { records, reserved, shares: new Map([[name, sharesOf(name, serving, records)]]) };
+  const isEven = new Set(serving.map((it) => it.weight)).size === 1;
+  const all = serving.flatMap((it) => it.hosts);
+  const common = headlessRecords(name, isEven ? all : serving.flatMap(weighedHosts), zone.ttl);
+  const { hasClusterNames = false } = zone;
+  return {
+    records: [
+      ...common,
+      ...(hasClusterNames ? serving.flatMap((it) => clusterRecords(it, zone.ttl)) : []),
+      ...pointers(zone, all),
+    ],
+    ...(hasClusterNames ? {} : { reserved: parts.flatMap(({ domain }) => domain ?? []) }),
+    ...(isEven ? {} : { shares: new Map([[name, sharesOf(name, serving, common)]]) }),
+  };
+}
+
+/** The records at the name of one cluster. Those of its hosts are in the records of the service. */
+function clusterRecords({ domain, hosts }: ClusterPart, ttl: number): ResourceRecord[] {
+  if (domain === undefined) return [];
+  return headlessRecords(domain, hosts, ttl).filter((it) => it.name === domain || it.data.type === "SRV");
 }
 
 interface ClusterPart {
@@ -81,8 +109,7 @@ interface ClusterPart {
   readonly hosts: readonly Host[];
 }
 
-function clusterPart(name: string, cluster: string, slices: readonly EndpointSlice[]): ClusterPart {
-  const domain = isSubdomain(cluster) ? `${cluster}.${name}` : undefined;
+function clusterPart(domain: string | undefined, slices: readonly EndpointSlice[]): ClusterPart {
   const weights = slices.map((it) => readWeight(it.metadata.annotations?.[TRAFFIC_ANNOTATIONS.weight]));
   return {
     domain,

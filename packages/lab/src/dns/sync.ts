@@ -1,12 +1,12 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { type Service, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { REVERSE_DOMAINS } from "@fairlead/dns/reverse.ts";
 import { createServiceSync, serialAt, type ZoneSync } from "@fairlead/dns/service-sync.ts";
 import type { RecordTree } from "@fairlead/dns/tree.ts";
 import { trimmedMeta } from "@fairlead/dns/trim.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import { REVERSE_DOMAINS } from "./reverse.ts";
 import { type ClusterZone, namespaceContribution, serviceContribution, zoneContribution } from "./zone.ts";
 
 /**

@@ -4,16 +4,10 @@ import { hasCode } from "@fairlead/base/errors.ts";
 import { foldName, parseName } from "@fairlead/dns/wire/name.ts";
 import { CLASS, type ResourceRecord } from "@fairlead/dns/wire/types.ts";
 import { isLabel } from "@fairlead/dns/labels.ts";
-import {
-  headlessRecords,
-  type Host,
-  hostsOf,
-  RecordList,
-  virtualServiceRecords,
-} from "@fairlead/dns/service-records.ts";
+import { pointerRecords } from "@fairlead/dns/reverse.ts";
+import { headlessRecords, hostsOf, virtualServiceRecords } from "@fairlead/dns/service-records.ts";
 import type { Contribution } from "@fairlead/dns/tree.ts";
 import { type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
-import { reverseName } from "./reverse.ts";
 
 /** The zone of one cluster, as the Kubernetes DNS specification 1.1 has it. */
 
@@ -57,13 +51,13 @@ export function serviceContribution(
   const addresses = clusterAddresses(service);
   if (addresses === "none") {
     const hosts = [...slices].flatMap((slice) => hostsOf(slice, name));
-    return { records: [...headlessRecords(name, hosts, zone.ttl), ...hostPointers(zone, hosts)] };
+    return { records: [...headlessRecords(name, hosts, zone.ttl), ...pointerRecords(hosts, zone.ttl)] };
   }
   const ports = service.spec?.ports ?? [];
   return {
     records: [
       ...virtualServiceRecords(name, { addresses, ports }, zone.ttl),
-      ...addresses.map((address) => pointer(zone, address, name)),
+      ...pointerRecords([{ name, addresses }], zone.ttl),
     ],
     names: [name],
   };
@@ -85,17 +79,4 @@ function alias(zone: ClusterZone, name: string, externalName: string): Contribut
     if (hasCode(error, "DNS_MALFORMED")) return NOTHING;
     throw error;
   }
-}
-
-function pointer(zone: ClusterZone, address: IpAddress, target: string): ResourceRecord {
-  return { name: reverseName(address), class: CLASS.IN, ttl: zone.ttl, data: { type: "PTR", target } };
-}
-
-function hostPointers(zone: ClusterZone, hosts: readonly Host[]): ResourceRecord[] {
-  const list = new RecordList(zone.ttl);
-  for (const { name, addresses } of hosts) {
-    if (name === undefined) continue;
-    for (const address of addresses) list.add(reverseName(address), { type: "PTR", target: name }, name);
-  }
-  return list.records;
 }

@@ -4,9 +4,13 @@ import type { ConfigMap } from "@fairlead/kube/api/core/v1/types.ts";
 import { parseCorefile, zoneOf } from "./corefile.ts";
 import { AKS, EKS, K3S, KUBEADM, NODE_LOCAL } from "./corefiles.fake.ts";
 import { type DnsObjects, planDns, ZONE_ANNOTATION } from "./plan.ts";
-import { withoutStanza, withStanza } from "./stanza.ts";
+import { type Stanza, withoutStanza, withStanza } from "./stanza.ts";
 
-const stanza = { zone: "clusterset.local", addresses: ["10.96.1.2"] };
+const stanza: Stanza = { zones: ["clusterset.local"], addresses: ["10.96.1.2"] };
+const wide: Stanza = {
+  ...stanza,
+  zones: ["clusterset.local", "fleetboard.local", "112.10.in-addr.arpa"],
+};
 const none: DnsObjects = {
   coredns: undefined,
   custom: undefined,
@@ -120,6 +124,20 @@ describe("the block for the cluster set", () => {
     );
   });
 
+  it("has all zones in one block", () => {
+    expect(withStanza(NODE_LOCAL, wide)).toContain(
+      "\nclusterset.local:53 fleetboard.local:53 112.10.in-addr.arpa:53 {\n",
+    );
+  });
+
+  it("is refused if Fleetboard's own block has its zone, until the zone is left out", () => {
+    const text = `${KUBEADM}fleetboard.local:53 {\n    forward . 10.96.0.11\n}\n`;
+    expect(() => withStanza(text, wide)).toThrow(
+      /already has fleetboard.local.*leave the zone out by a flag/,
+    );
+    expect(withoutStanza(withStanza(text, stanza))).toBe(text);
+  });
+
   it("is refused if another block has the same zone", () => {
     const text = `${KUBEADM}ClusterSet.Local.:53 {\n    forward . 10.0.0.1\n}\n`;
     expect(() => withStanza(text, stanza)).toThrow(/line 24 of the Corefile already has clusterset.local/);
@@ -130,7 +148,7 @@ describe("the plan for a cluster's DNS", () => {
   it("adds a block to the Corefile of kubeadm and kind, whose servers take it by themselves", () => {
     expect(planDns(coredns(KUBEADM), stanza)).toEqual({
       flavour: "coredns",
-      zone: "clusterset.local",
+      zones: ["clusterset.local"],
       edits: [{ configMap: "coredns", key: "Corefile", before: KUBEADM, after: `${KUBEADM}${BLOCK}\n` }],
       reloads: true,
       hints: [],
@@ -184,6 +202,15 @@ describe("the plan for a cluster's DNS", () => {
     });
   });
 
+  it("adds each zone to kube-dns, unless the user has one of them there", () => {
+    const { edits } = planDns({ ...none, kubeDns: map({}) }, wide);
+    expect(JSON.parse(edits[0]?.after ?? "")).toEqual(
+      Object.fromEntries(wide.zones.map((it) => [it, ["10.96.1.2"]])),
+    );
+    const kubeDns = map({ stubDomains: '{"fleetboard.local":["10.96.0.11"]}' });
+    expect(() => planDns({ ...none, kubeDns }, wide)).toThrow(/already has fleetboard.local/);
+  });
+
   it("takes its stub domain away again, and the value with the last one", () => {
     const ours = { [ZONE_ANNOTATION]: "clusterset.local" };
     const both = map({ stubDomains: '{"example.org":["10.0.0.1"],"clusterset.local":["10.96.1.2"]}' }, ours);
@@ -204,8 +231,10 @@ describe("the plan for a cluster's DNS", () => {
     ["NodeLocal", { ...coredns(KUBEADM), nodeLocal: map({ Corefile: NODE_LOCAL }) }],
     ["kube-dns", { ...none, kubeDns: map({}) }],
   ])("has nothing left to do once it is done, and nothing once it is undone: %s", (_, objects) => {
-    const done = carryOut(objects, planDns(objects, stanza));
-    expect(planDns(done, stanza).edits).toEqual([]);
+    const older = carryOut(objects, planDns(objects, stanza));
+    expect(planDns(older, stanza).edits).toEqual([]);
+    const done = carryOut(older, planDns(older, wide));
+    expect(planDns(done, wide).edits).toEqual([]);
     const undone = carryOut(done, planDns(done, undefined));
     expect(planDns(undone, undefined).edits).toEqual([]);
     expect(undone.coredns?.data).toEqual(objects.coredns?.data);
@@ -219,7 +248,7 @@ describe("the plan for a cluster's DNS", () => {
 });
 
 /** The objects as they are once a plan is carried out. */
-function carryOut(objects: DnsObjects, { edits }: ReturnType<typeof planDns>): DnsObjects {
+function carryOut(objects: DnsObjects, { edits, zones }: ReturnType<typeof planDns>): DnsObjects {
   const names = {
     coredns: "coredns",
     "coredns-custom": "custom",
@@ -231,7 +260,7 @@ function carryOut(objects: DnsObjects, { edits }: ReturnType<typeof planDns>): D
     const field = names[configMap as keyof typeof names];
     const { [key]: _, ...others } = now[field]?.data ?? {};
     const data = after === undefined ? others : { ...others, [key]: after };
-    now = { ...now, [field]: map(data, after === undefined ? {} : { [ZONE_ANNOTATION]: stanza.zone }) };
+    now = { ...now, [field]: map(data, after === undefined ? {} : { [ZONE_ANNOTATION]: zones.join(",") }) };
   }
   return now;
 }

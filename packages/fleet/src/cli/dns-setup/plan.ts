@@ -2,7 +2,7 @@ import type { ConfigMap, Service } from "@fairlead/kube/api/core/v1/types.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import { parseCorefile } from "./corefile.ts";
-import { renderStanza, type Stanza, withoutStanza, withStanza } from "./stanza.ts";
+import { remedyFor, renderStanza, type Stanza, withoutStanza, withStanza } from "./stanza.ts";
 
 /** Detects the DNS of a cluster and plans the changes. Pure. */
 
@@ -32,8 +32,8 @@ export interface Edit {
 
 export interface DnsPlan {
   readonly flavour: Flavour;
-  /** Undefined if the configuration is removed. */
-  readonly zone: string | undefined;
+  /** None if the configuration is removed. */
+  readonly zones: readonly string[];
   readonly edits: readonly Edit[];
   /** Whether the servers reload the change by themselves; otherwise they must be restarted. */
   readonly reloads: boolean;
@@ -58,7 +58,7 @@ export function planDns(objects: DnsObjects, stanza: Stanza | undefined): DnsPla
   const edits = [own, ...nodeLocalEdits(objects, stanza)].filter((it) => it.before !== it.after);
   const reloads = parsed.blocks.some((block) => block.directives.some((it) => it.name === "reload"));
   const flavour = isCustom ? "coredns-custom" : "coredns";
-  return { flavour, zone: stanza?.zone, edits, reloads, hints: hintsOf(objects) };
+  return { flavour, zones: stanza?.zones ?? [], edits, reloads, hints: hintsOf(objects) };
 }
 
 function corefileEdit(configMap: string, before: string, stanza: Stanza | undefined): Edit {
@@ -96,28 +96,37 @@ function planKubeDns({ kubeDns, service }: DnsObjects, stanza: Stanza | undefine
     );
   const before = kubeDns.data?.["stubDomains"];
   const domains = parseDomains(before);
-  const zones = stanza === undefined ? domains : { ...domains, [stanza.zone]: stanza.addresses };
-  const kept = Object.entries(zones).filter(([zone]) => stanza !== undefined || !isOurs(kubeDns, zone));
-  const after = kept.length === 0 ? undefined : JSON.stringify(Object.fromEntries(kept));
-  const foreign = stanza !== undefined && domains[stanza.zone] !== undefined && !isOurs(kubeDns, stanza.zone);
-  if (foreign)
-    throw new FleetError(
-      "PRECONDITION_FAILED",
-      `ConfigMap kube-dns already has ${stanza.zone}, which is not managed by this command; remove it first`,
-    );
-  const same = JSON.stringify(domains) === JSON.stringify(Object.fromEntries(kept));
+  const wanted = stubDomains(kubeDns, domains, stanza);
+  const after = Object.keys(wanted).length === 0 ? undefined : JSON.stringify(wanted);
+  const same = JSON.stringify(domains) === JSON.stringify(wanted);
   const edits = same ? [] : [{ configMap: "kube-dns", key: "stubDomains", before, after }];
-  return { flavour: "kube-dns", zone: stanza?.zone, edits, reloads: true, hints: [] };
+  return { flavour: "kube-dns", zones: stanza?.zones ?? [], edits, reloads: true, hints: [] };
 }
 
-/** Annotation of a ConfigMap: the zone that is ours in it. JSON has no room for a mark. */
+/** The domains of others, and those of the stanza. */
+function stubDomains(kubeDns: ConfigMap, domains: Domains, stanza: Stanza | undefined): Domains {
+  const others = Object.entries(domains).filter(([zone]) => !isOurs(kubeDns, zone));
+  if (stanza === undefined) return Object.fromEntries(others);
+  const foreign = stanza.zones.find((zone) => others.some(([other]) => other === zone));
+  if (foreign === undefined)
+    return Object.fromEntries([...others, ...stanza.zones.map((zone) => [zone, stanza.addresses] as const)]);
+  throw new FleetError(
+    "PRECONDITION_FAILED",
+    `ConfigMap kube-dns already has ${foreign}, which is not managed by this command; ${remedyFor(foreign, stanza)}`,
+  );
+}
+
+/** Annotation of a ConfigMap: the zones that are ours in it, apart by a comma. JSON has no room for a mark. */
 export const ZONE_ANNOTATION = "fairlead.dev/dns-zone";
 
 function isOurs(configMap: ConfigMap, zone: string): boolean {
-  return configMap.metadata.annotations?.[ZONE_ANNOTATION] === zone;
+  return configMap.metadata.annotations?.[ZONE_ANNOTATION]?.split(",").includes(zone) === true;
 }
 
-function parseDomains(text: string | undefined): Readonly<Record<string, readonly string[]>> {
+/** Servers by zone. */
+type Domains = Readonly<Record<string, readonly string[]>>;
+
+function parseDomains(text: string | undefined): Domains {
   if (text === undefined || text.trim() === "") return {};
   try {
     const value: unknown = JSON.parse(text);

@@ -7,8 +7,9 @@ import { dnsReplicas, fleetDnsAddresses, fleetImage, verifyInPod } from "./verif
 import { DNS_NAMESPACE, readDns, restartDns, writeEdit } from "./write.ts";
 
 export interface DnsSetupOptions {
-  readonly zone: string;
-  /** The DNS servers of the zone. Default: the Service of the member's chart. */
+  /** The first is that of KEP-1645: the one that a pod verifies. */
+  readonly zones: readonly [string, ...string[]];
+  /** The DNS servers of the zones. Default: the Service of the member's chart. */
   readonly addresses?: readonly string[];
   /** The image of the verification pod. Default: the image of the cluster-set DNS in this cluster. */
   readonly image?: string;
@@ -56,17 +57,16 @@ export async function setUpDns(
   try {
     // Restarted pods start with the zone, and the pods that exist now are about to be deleted.
     const replicas = plan.reloads ? await dnsReplicas(client, signal) : [];
-    const { zone } = stanza;
     await verifyInPod(
       client,
-      { image, zone, replicas, isGone: false, seconds: options.seconds },
+      { image, zone: stanza.zones[0], replicas, isGone: false, seconds: options.seconds },
       deps,
       signal,
     );
   } catch (error) {
     throw await takenBack(client, plan, deps, error);
   }
-  deps.progress(`pods resolve names of ${stanza.zone}`);
+  deps.progress(`pods resolve names of ${stanza.zones[0]}`);
 }
 
 /**
@@ -90,7 +90,8 @@ export async function undoDns(
     );
     return;
   }
-  const { zone, seconds } = options;
+  const { zones, seconds } = options;
+  const [zone] = zones;
   const replicas = plan.reloads ? await dnsReplicas(client, signal) : [];
   await verifyInPod(client, { image, zone, replicas, isGone: true, seconds }, deps, signal);
   deps.progress(`the cluster's DNS no longer answers for ${zone}`);
@@ -98,11 +99,11 @@ export async function undoDns(
 
 async function stanzaOf(
   client: KubeClient,
-  { zone, addresses }: DnsSetupOptions,
+  { zones, addresses }: DnsSetupOptions,
   signal: AbortSignal,
 ): Promise<Stanza> {
   const found = addresses ?? (await fleetDnsAddresses(client, signal));
-  if (found.length > 0) return { zone, addresses: found };
+  if (found.length > 0) return { zones, addresses: found };
   throw new FleetError(
     "PRECONDITION_FAILED",
     "fleet-system has no Service of the cluster-set DNS: install the chart fairlead-member with dns.enabled, or pass --dns-address",
@@ -128,7 +129,7 @@ async function carryOut(
   const done: DnsPlan["edits"][number][] = [];
   try {
     for (const edit of plan.edits) {
-      await writeEdit(client, edit, plan.zone, signal);
+      await writeEdit(client, edit, plan.zones, signal);
       done.push(edit);
       deps.progress(`wrote ${edit.key} of ConfigMap ${DNS_NAMESPACE}/${edit.configMap}`);
     }
@@ -161,9 +162,9 @@ async function takenBack(
   try {
     for (const edit of plan.edits.toReversed()) {
       const { before, after } = edit;
-      const hadZone = plan.zone !== undefined && before?.includes(plan.zone) === true;
+      const hadZones = plan.zones.filter((zone) => before?.includes(zone) === true);
       const back = { ...edit, before: after, after: before };
-      await writeEdit(client, back, hadZone ? plan.zone : undefined, signal);
+      await writeEdit(client, back, hadZones, signal);
     }
     await restartIfNeeded(client, plan, deps, signal);
   } catch (error) {

@@ -4,8 +4,9 @@ import { type Corefile, type CorefileBlock, parseCorefile, portOf, zoneOf } from
 /** Adds, replaces and removes the block that this command manages in a Corefile; the rest stays byte for byte. Pure. */
 
 export interface Stanza {
-  readonly zone: string;
-  /** The DNS servers of the zone. */
+  /** The first is that of KEP-1645. */
+  readonly zones: readonly [string, ...string[]];
+  /** The DNS servers of the zones. */
   readonly addresses: readonly string[];
 }
 
@@ -19,7 +20,7 @@ const END = "# fairlead end";
  *
  * @param like The block whose port and addresses it listens on too.
  */
-export function renderStanza({ zone, addresses }: Stanza, like: CorefileBlock | undefined): string {
+export function renderStanza({ zones, addresses }: Stanza, like: CorefileBlock | undefined): string {
   const port = portOf(like?.keys[0] ?? ".");
   const binds = (like?.directives ?? []).filter((it) => it.name === "bind");
   const lines = [
@@ -29,7 +30,13 @@ export function renderStanza({ zone, addresses }: Stanza, like: CorefileBlock | 
     ...binds.map((it) => ["bind", ...it.args].join(" ")),
     `forward . ${addresses.join(" ")}`,
   ];
-  return [BEGIN, `${zone}:${port} {`, ...lines.map((it) => `    ${it}`), "}", END].join("\n");
+  return [
+    BEGIN,
+    `${zones.map((it) => `${it}:${port}`).join(" ")} {`,
+    ...lines.map((it) => `    ${it}`),
+    "}",
+    END,
+  ].join("\n");
 }
 
 /**
@@ -40,15 +47,22 @@ export function renderStanza({ zone, addresses }: Stanza, like: CorefileBlock | 
 export function withStanza(text: string, stanza: Stanza): string {
   const rest = withoutStanza(text);
   const parsed = parseCorefile(rest);
-  const other = parsed.blocks.find((it) => it.keys.some((key) => zoneOf(key) === stanza.zone));
-  if (other !== undefined)
-    throw new FleetError(
-      "PRECONDITION_FAILED",
-      `line ${other.line} of the Corefile already has ${stanza.zone}, which is not managed by this command; remove it first`,
-    );
+  for (const zone of stanza.zones) {
+    const other = parsed.blocks.find((it) => it.keys.some((key) => zoneOf(key) === zone));
+    if (other !== undefined)
+      throw new FleetError(
+        "PRECONDITION_FAILED",
+        `line ${other.line} of the Corefile already has ${zone}, which is not managed by this command; ${remedyFor(zone, stanza)}`,
+      );
+  }
   const rendered = renderStanza(stanza, serverOfPods(parsed));
   // A file without a final newline gets one before the block, so that it can be restored.
   return rest.endsWith("\n") || rest === "" ? `${rest}${rendered}\n` : `${rest}\n${rendered}`;
+}
+
+/** Returns how to resolve the conflict with an unmanaged block of a zone. */
+export function remedyFor(zone: string, { zones }: Stanza): string {
+  return zone === zones[0] ? "remove it first" : "remove it first, or leave the zone out by a flag";
 }
 
 /** A Corefile as it was before `withStanza`. */

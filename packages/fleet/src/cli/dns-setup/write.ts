@@ -27,20 +27,20 @@ export async function readDns(client: KubeClient, signal: AbortSignal): Promise<
   return { coredns, custom, kubeDns, nodeLocal, service };
 }
 
-/** Writes one value, unless it has changed since it was read. `zone` is undefined if the zone is removed. */
+/** Writes one value, unless it has changed since it was read. `zones` is empty if the configuration is removed. */
 export async function writeEdit(
   client: KubeClient,
   edit: Edit,
-  zone: string | undefined,
+  zones: readonly string[],
   signal: AbortSignal,
 ): Promise<void> {
   const key = objectKey(DNS_NAMESPACE, edit.configMap);
   const current = await client.find(CONFIG_MAPS, key, { signal });
   if (current?.data?.[edit.key] !== edit.before) throw changedMeanwhile(edit.configMap);
   try {
-    if (current === undefined) await createWith(client, edit, zone, signal);
+    if (current === undefined) await createWith(client, edit, zones, signal);
     else if (isOursAlone(current, edit)) await client.delete(CONFIG_MAPS, key, { signal });
-    else await client.mergePatch(CONFIG_MAPS, key, patchOf(current, edit, zone), { signal });
+    else await client.mergePatch(CONFIG_MAPS, key, patchOf(current, edit, zones), { signal });
   } catch (error) {
     throw hasCode(error, "API_CONFLICT", "API_ALREADY_EXISTS") ? changedMeanwhile(edit.configMap) : error;
   }
@@ -49,12 +49,12 @@ export async function writeEdit(
 async function createWith(
   client: KubeClient,
   { configMap: name, key, after }: Edit,
-  zone: string | undefined,
+  zones: readonly string[],
   signal: AbortSignal,
 ): Promise<void> {
   if (after === undefined) return;
   const labels = { [MANAGED_BY_LABEL]: WRITER };
-  const annotations = { [ZONE_ANNOTATION]: zone ?? "" };
+  const annotations = { [ZONE_ANNOTATION]: zones.join(",") };
   const metadata = { name, namespace: DNS_NAMESPACE, labels, annotations };
   await client.create(CONFIG_MAPS, { metadata, data: { [key]: after } }, { signal });
 }
@@ -67,11 +67,11 @@ function isOursAlone({ metadata, data = {} }: ConfigMap, { after }: Edit): boole
 }
 
 /** Sends the resourceVersion that was read, so that a concurrent change is not lost. */
-function patchOf({ metadata }: ConfigMap, { key, before, after }: Edit, zone: string | undefined): object {
+function patchOf({ metadata }: ConfigMap, { key, before, after }: Edit, zones: readonly string[]): object {
   const backup = metadata.annotations?.[BACKUP_ANNOTATION] ?? before ?? null;
   const annotations = {
-    [BACKUP_ANNOTATION]: zone === undefined ? null : backup,
-    [ZONE_ANNOTATION]: zone ?? null,
+    [BACKUP_ANNOTATION]: zones.length === 0 ? null : backup,
+    [ZONE_ANNOTATION]: zones.length === 0 ? null : zones.join(","),
   };
   return {
     metadata: { resourceVersion: metadata.resourceVersion, annotations },

@@ -62,6 +62,7 @@ export function memberManifests(install: MemberInstall): readonly Manifest[] {
       "--log-level=info",
       "--listen=0.0.0.0:5353",
       "--zone=clusterset.local",
+      "--fleetboard-zone=fleetboard.local",
       "--ttl=5",
       "--metrics=:9153",
     ],
