@@ -14,6 +14,8 @@ import {
 } from "@fairlead/os/iproute/lines.ts";
 import { createNetns, inNetns } from "@fairlead/os/netns/netns.ts";
 import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
+import { diffTable } from "@fairlead/os/nft/diff.ts";
+import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
 import type { LabLayout } from "./layout.ts";
 import {
   HOST_DEVICE,
@@ -22,8 +24,9 @@ import {
   type PlannedNamespace,
   type PlannedRoute,
 } from "./network.ts";
-import { FABRIC_NETNS } from "./programs.ts";
-import type { LabTopology } from "./topology.ts";
+import { NAT_TABLE, natSysctls, natTable } from "./nat.ts";
+import { FABRIC_NETNS, siteNetns } from "./programs.ts";
+import type { LabCluster, LabTopology } from "./topology.ts";
 
 /** Flows, not packets, are spread over the next hops of a route (linux: ip-sysctl, fib_multipath_hash_policy). */
 const MULTIPATH_SYSCTLS = {
@@ -45,9 +48,25 @@ export async function buildNetwork(
       await writeSysctls(path, { ...ROUTER_SYSCTLS, ...STATIC_IPV6_SYSCTLS, ...MULTIPATH_SYSCTLS }, signal);
     }),
   );
+  await Promise.all(topology.clusters.map((cluster) => applyNat(topology, cluster, layout, signal)));
   await addLinks(plan.links, layout, signal);
   await Promise.all(plan.configured.map((namespace) => configure(namespace, layout, signal)));
   await guardMachine(layout, signal);
+}
+
+/** Makes a member's site its NAT router, before it has links. */
+async function applyNat(
+  topology: LabTopology,
+  cluster: LabCluster,
+  layout: LabLayout,
+  signal: AbortSignal,
+): Promise<void> {
+  if (cluster.nat === undefined) return;
+  const netns = layout.netnsOf(siteNetns(cluster));
+  using nft = createNft({ netns });
+  const actual = await nft.read(NAT_TABLE, signal);
+  await nft.apply(NAT_TABLE, diffTable(actual, natTable(topology, cluster.nat)), signal);
+  await writeSysctls(netns, natSysctls(topology.spec), signal);
 }
 
 async function addLinks(

@@ -2,12 +2,13 @@
  * The network of a lab as data: pure.
  *
  * The fabric routes between clusters and to the machine. Each cluster has a site namespace, which routes between the
- * fabric and the cluster's nodes and holds its API server. Nothing is bridged and nothing is translated: every hop is a
- * route between addresses of the plan and, for gateways, link-local ones.
+ * fabric and the cluster's nodes and holds its API server. Nothing is bridged: every hop is a route between addresses of
+ * the plan and, for gateways, link-local ones. Nothing is translated, except by members' sites with topology "nat", whose
+ * nodes and pods the fabric has no routes to (nat.ts).
  */
 
 import { FABRIC_NETNS, nodeNetns, siteNetns } from "./programs.ts";
-import type { LabCluster, LabNode, LabTopology } from "./topology.ts";
+import type { DualAddress, LabCluster, LabNode, LabTopology } from "./topology.ts";
 
 /** A pair of virtual Ethernet devices. `netns` undefined: on the machine itself. */
 export interface PlannedLink {
@@ -47,7 +48,8 @@ const SITE_V4 = "169.254.0.2";
 const FAR_V6 = "fe80::2";
 /** Device of the fabric that leads to the machine. */
 export const HOST_DEVICE = "host";
-const UPLINK = "up";
+/** Device of a site that leads to the fabric. */
+export const UPLINK = "up";
 const NODE_UPLINK = "eth0";
 
 export function planNetwork(topology: LabTopology): NetworkPlan {
@@ -114,7 +116,9 @@ function planFabric(topology: LabTopology): PlannedNamespace {
     ],
     routes: topology.clusters.flatMap((cluster) => [
       ...downRoutes(clusterPrefixes(cluster), cluster.link, cluster.api.v4),
-      ...cluster.nodes.flatMap((node) => downRoutes(node.podCidr, cluster.link, cluster.api.v4)),
+      ...(cluster.nat === undefined ? cluster.nodes : []).flatMap((node) =>
+        downRoutes(node.podCidr, cluster.link, cluster.api.v4),
+      ),
       { to: cluster.loadBalancerCidr.v6, hops: [{ via: FAR_V6, device: cluster.link }] },
     ]),
   };
@@ -126,11 +130,9 @@ function planSite(cluster: LabCluster): PlannedNamespace {
     netns: siteNetns(cluster),
     devices: [UPLINK, ...cluster.nodes.map((it) => it.link)],
     addresses: [
-      ...own.flatMap((it) => [
-        { device: "lo", address: `${it.v4}/32` },
-        { device: "lo", address: `${it.v6}/128` },
-      ]),
+      ...own.flatMap((it) => hostAddresses("lo", it)),
       { device: "lo", address: `${SITE_V4}/32` },
+      ...(cluster.uplink === undefined ? [] : hostAddresses(UPLINK, cluster.uplink)),
       { device: UPLINK, address: `${FAR_V6}/64` },
       ...cluster.nodes.map((it) => ({ device: it.link, address: `${GATEWAY_V6}/64` })),
     ],
@@ -164,8 +166,7 @@ function planNode(node: LabNode): PlannedNamespace {
     netns: nodeNetns(node),
     devices: [NODE_UPLINK],
     addresses: [
-      { device: NODE_UPLINK, address: `${node.address.v4}/32` },
-      { device: NODE_UPLINK, address: `${node.address.v6}/128` },
+      ...hostAddresses(NODE_UPLINK, node.address),
       { device: NODE_UPLINK, address: `${FAR_V6}/64` },
     ],
     routes: [
@@ -175,16 +176,19 @@ function planNode(node: LabNode): PlannedNamespace {
   };
 }
 
-function clusterPrefixes(cluster: LabCluster): { readonly v4: string; readonly v6: string } {
+function hostAddresses(device: string, { v4, v6 }: DualAddress): PlannedNamespace["addresses"] {
+  return [
+    { device, address: `${v4}/32` },
+    { device, address: `${v6}/128` },
+  ];
+}
+
+function clusterPrefixes(cluster: LabCluster): DualAddress {
   return { v4: cluster.api.v4.replace(/\.1$/, ".0/24"), v6: cluster.api.v6.replace(/::1$/, "::/64") };
 }
 
 /** Routes away from the fabric: towards `via4`, an address that the far side of `device` answers for. */
-function downRoutes(
-  to: { readonly v4: string; readonly v6: string },
-  device: string,
-  via4: string,
-): readonly PlannedRoute[] {
+function downRoutes(to: DualAddress, device: string, via4: string): readonly PlannedRoute[] {
   return [
     { to: to.v4, hops: [{ via: via4, device }] },
     { to: to.v6, hops: [{ via: FAR_V6, device }] },

@@ -7,6 +7,7 @@ import {
   blockStartsOf,
   checkSpec,
   DEFAULT_SPEC,
+  type LabSpec,
   type LabTopology,
   planTopology,
 } from "./topology.ts";
@@ -16,6 +17,9 @@ const anySpec = fc.record({
   members: fc.integer({ min: 1, max: 100 }),
   nodes: fc.integer({ min: 1, max: 5 }),
   topology: fc.constant("flat" as const),
+  nat: fc.constantFrom("mixed" as const, "random" as const, "friendly" as const),
+  natUdpSeconds: fc.constant(30),
+  natUdpStreamSeconds: fc.constant(180),
   ipFamily: fc.constantFrom("dual" as const, "ipv4" as const),
   leaseSeconds: fc.constant(5),
   bare: fc.boolean(),
@@ -23,6 +27,11 @@ const anySpec = fc.record({
 
 function nodesOf(topology: LabTopology) {
   return topology.clusters.flatMap((it) => it.nodes);
+}
+
+function found<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error("not found");
+  return value;
 }
 
 describe("the address plan of a lab", () => {
@@ -50,6 +59,52 @@ describe("the address plan of a lab", () => {
       }),
       { numRuns: 40 },
     );
+  });
+
+  it("gives every member behind NAT the same pods, nodes and Services, and a site of its own that is apart from them", () => {
+    fc.assert(
+      fc.property(anySpec, fc.constantFrom(...BLOCK_STARTS), (shape, start) => {
+        const topology = planTopology({ ...shape, topology: "nat" }, start);
+        const [hub, ...members] = topology.clusters;
+        const inside = (it: LabTopology["clusters"][number]) =>
+          it.nodes.map(({ address, podCidr }) => ({ address, podCidr }));
+        for (const member of members) expect(inside(member)).toEqual(inside(found(members[0])));
+        const nodes = [...found(hub).nodes, ...found(members[0]).nodes];
+        const networks = [
+          ...nodes.map((it) => it.podCidr.v4),
+          ...topology.clusters.map((it) => it.api.v4.replace(/\.1$/, ".0/24")),
+          topology.serviceCidr.v4,
+        ].map((it) => new Address4(it));
+        for (const [at, network] of networks.entries()) {
+          expect(network.isInSubnet(new Address4(topology.block.v4))).toBe(true);
+          for (const other of networks.slice(at + 1)) {
+            expect(network.isInSubnet(other)).toBe(false);
+            expect(other.isInSubnet(network)).toBe(false);
+          }
+        }
+        expect(new Set(topology.clusters.map((it) => it.uplink?.v4)).size).toBe(topology.clusters.length);
+        for (const { address, podCidr } of found(members[0]).nodes) {
+          expect(new Address4(address.v4).isInSubnet(new Address4(`10.${start}.254.0/24`))).toBe(true);
+          for (const it of [address.v6, podCidr.v6])
+            expect(new Address6(it).isInSubnet(new Address6(topology.block.v6))).toBe(true);
+        }
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it("puts members 1 and 2 behind a friendly NAT and member 3 behind a random one, unless told otherwise", () => {
+    const kinds = (nat: LabSpec["nat"]) =>
+      planTopology({ ...DEFAULT_SPEC, topology: "nat", nat }, 64).clusters.map((it) => it.nat);
+    expect(kinds("mixed")).toEqual([undefined, "friendly", "friendly", "random"]);
+    expect(kinds("random")).toEqual([undefined, "random", "random", "random"]);
+    expect(kinds("friendly")).toEqual([undefined, "friendly", "friendly", "friendly"]);
+  });
+
+  it("leaves 10.112.0.0/12 to parallel networks", () => {
+    const parallel = new Address4("10.112.0.0/12");
+    for (const start of BLOCK_STARTS)
+      expect(new Address4(planTopology(DEFAULT_SPEC, start).block.v4).isInSubnet(parallel)).toBe(false);
   });
 
   it("keeps pods, Services, load balancers and machines apart", () => {
@@ -91,8 +146,11 @@ describe("the address plan of a lab", () => {
         members: 0,
         nodes: 9,
         ipFamily: "six" as "ipv4",
+        nat: "strict" as "mixed",
       });
-    expect(refuse).toThrow(/name must have .*members must be .*nodes of a member must be .*family must be/);
+    expect(refuse).toThrow(
+      /name must have .*members must be .*nodes of a member must be .*NAT must be random, friendly or mixed.*family must be/,
+    );
     try {
       refuse();
     } catch (error) {

@@ -14,10 +14,28 @@
  *      P:2000+k::/64         pods of node k
  *      P:ffff::/112          Service addresses
  * ```
+ *
+ * With topology "nat" each member has the same networks behind its NAT router, and only its site has addresses of its own:
+ *
+ * ```
+ * IPv4 10.B.c.0/24           site of cluster c: .1 API server, .2 fleet DNS, .3 cluster DNS, .4 uplink, .128/25 load balancers
+ *      10.B.254.0/24         nodes of every member: .11…
+ *      10.(B+2).0.0/16       pods of every member, a /24 for each node; 10.(B+3).0.0/16 those of a hub with nodes
+ * IPv6 P:c::/64              site of cluster c, as above: ::1, ::2, ::3, ::4
+ *      P:fffd::/64           nodes of every member: ::11…
+ *      P:2000+k::/64         pods of node k of every member; P:2100+k::/64 of a hub with nodes
+ * ```
  */
 
 import { createHash } from "node:crypto";
+import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
+
+/**
+ * How a NAT maps the ports of UDP and TCP. "friendly": to the same port, whatever the destination, so that hole punching
+ * works. "random": to another port for each destination, as symmetric NATs do.
+ */
+export type NatKind = "random" | "friendly";
 
 export interface LabSpec {
   /** DNS label of at most 12 characters: it is part of a link's name, which the kernel limits to 15. */
@@ -26,8 +44,17 @@ export interface LabSpec {
   readonly members: number;
   /** Nodes of each member. Range: 1 to 5. */
   readonly nodes: number;
-  /** How members reach each other. "flat": their pod networks are routed to each other. */
-  readonly topology: "flat";
+  /**
+   * How members reach each other. "flat": their pod networks are routed to each other. "nat": each is behind a NAT router of
+   * its own, all with the same pod, node and Service networks; only the hub can be connected to.
+   */
+  readonly topology: "flat" | "nat";
+  /** With topology "nat": the kind of every member's NAT. "mixed": every third one is random, the others friendly. */
+  readonly nat: NatKind | "mixed";
+  /** With topology "nat": how long a NAT keeps a UDP mapping without an answer. Unit: seconds. */
+  readonly natUdpSeconds: number;
+  /** The same for a mapping with traffic in both directions. Unit: seconds. */
+  readonly natUdpStreamSeconds: number;
   /** Families of the clusters' pods, nodes and Services. The links between clusters have both in any case. */
   readonly ipFamily: "dual" | "ipv4";
   /** How long a silent cluster or node counts as alive. Unit: seconds. */
@@ -44,6 +71,9 @@ export const DEFAULT_SPEC: LabSpec = {
   members: 3,
   nodes: 2,
   topology: "flat",
+  nat: "mixed",
+  natUdpSeconds: 30,
+  natUdpStreamSeconds: 180,
   ipFamily: "dual",
   leaseSeconds: 5,
   bare: false,
@@ -53,7 +83,15 @@ const LIMITS = [
   ["members", "members", 1, 100],
   ["nodes", "nodes of a member", 1, 5],
   ["leaseSeconds", "lease seconds", 2, 600],
+  ["natUdpSeconds", "seconds of an unanswered UDP mapping", 1, 3600],
+  ["natUdpStreamSeconds", "seconds of an answered UDP mapping", 1, 3600],
 ] as const;
+
+const CHOICES: readonly (readonly ["topology" | "nat" | "ipFamily", string, readonly string[]])[] = [
+  ["topology", "the topology", ["flat", "nat"]],
+  ["nat", "the kind of NAT", ["random", "friendly", "mixed"]],
+  ["ipFamily", "the IP family", ["dual", "ipv4"]],
+];
 
 /** An address in both families. */
 export interface DualAddress {
@@ -88,6 +126,10 @@ export interface LabCluster {
   readonly dnsService: DualAddress;
   readonly loadBalancerCidr: DualAddress;
   readonly nodes: readonly LabNode[];
+  /** The kind of its NAT; undefined if it is behind none. */
+  readonly nat?: NatKind | undefined;
+  /** With topology "nat": where the outside sees the cluster; its NAT maps to this address. Otherwise undefined. */
+  readonly uplink?: DualAddress | undefined;
   /** Name of the link in the fabric namespace. */
   readonly link: string;
 }
@@ -134,15 +176,22 @@ export function checkSpec(spec: LabSpec): void {
     if (Number.isInteger(value) && value >= min && value <= max) continue;
     problems.push(`${what} must be a whole number from ${min} to ${max}, got ${value}`);
   }
-  if (spec.topology !== "flat")
-    problems.push(`the topology must be flat, got ${JSON.stringify(spec.topology)}`);
-  if (spec.ipFamily !== "dual" && spec.ipFamily !== "ipv4")
-    problems.push(`the IP family must be dual or ipv4, got ${JSON.stringify(spec.ipFamily)}`);
+  for (const [field, what, allowed] of CHOICES) {
+    if (allowed.includes(spec[field])) continue;
+    const last = allowed.at(-1);
+    const list = `${allowed.slice(0, -1).join(", ")} or ${last}`;
+    problems.push(`${what} must be ${list}, got ${JSON.stringify(spec[field])}`);
+  }
   if (problems.length > 0) throw new FleetError("OPTION_INVALID", `invalid lab spec: ${problems.join("; ")}`);
 }
 
-/** Second octets at which a lab's IPv4 block may begin. */
-export const BLOCK_STARTS: readonly number[] = Array.from({ length: 64 }, (_, at) => 4 * at);
+/**
+ * Second octets at which a lab's IPv4 block may begin: not 10.112.0.0/12, from which parallel networks take their addresses
+ * by default.
+ */
+export const BLOCK_STARTS: readonly number[] = Array.from({ length: 64 }, (_, at) => 4 * at).filter(
+  (start) => start < 112 || start > 127,
+);
 
 /**
  * The same in the order in which a lab of this name tries them: where it begins follows from the name, so that labs that
@@ -204,6 +253,10 @@ function planCluster(spec: LabSpec, place: Place): LabCluster {
     v6: `${prefix}${index === 0 ? "" : `:${index.toString(16)}`}::${host}`,
   });
   const numbers = runs === "hub" ? [] : Array.from({ length: spec.nodes }, (_, node) => node + 1);
+  const nat = natOf(spec, index);
+  // Behind NAT, every member has the same nodes.
+  const nodeAt = (host: number): DualAddress =>
+    nat === undefined ? at(host) : { v4: `10.${second}.254.${host}`, v6: `${prefix}:fffd::${host}` };
   return {
     name,
     index,
@@ -216,9 +269,17 @@ function planCluster(spec: LabSpec, place: Place): LabCluster {
       v4: `10.${second}.${index}.128/25`,
       v6: `${prefix}:${(0x1000 + index).toString(16)}::/112`,
     },
-    nodes: numbers.map((number) => planNode(spec, place, { number, name, address: at(10 + number) })),
+    nodes: numbers.map((number) => planNode(spec, place, { number, name, address: nodeAt(10 + number) })),
+    ...(spec.topology === "nat" ? { uplink: at(4) } : {}),
+    ...defined({ nat }),
     link: `c${index}`,
   };
+}
+
+/** The hub is public. */
+function natOf({ topology, nat }: LabSpec, index: number): NatKind | undefined {
+  if (topology !== "nat" || index === 0) return undefined;
+  return nat === "mixed" ? (index % 3 === 0 ? "random" : "friendly") : nat;
 }
 
 function planNode(
@@ -226,7 +287,7 @@ function planNode(
   place: Place,
   node: { number: number; name: string; address: DualAddress },
 ): LabNode {
-  const ordinal = (spec.bare ? place.index : place.index - 1) * spec.nodes + (node.number - 1);
+  const ordinal = firstOrdinal(spec, place.index) + (node.number - 1);
   return {
     name: `${node.name}-node-${node.number}`,
     address: node.address,
@@ -237,4 +298,10 @@ function planNode(
     zone: `${node.name}-zone-${node.number}`,
     link: `n${node.number}`,
   };
+}
+
+/** Which of the lab's pod networks is that of a cluster's first node. */
+function firstOrdinal(spec: LabSpec, index: number): number {
+  if (spec.topology === "nat") return index === 0 ? 256 : 0;
+  return (spec.bare ? index : index - 1) * spec.nodes;
 }

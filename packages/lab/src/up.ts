@@ -86,10 +86,10 @@ async function ensureState(spec: LabSpec, layout: LabLayout, signal: AbortSignal
   const found = readState(layout);
   if (found !== undefined) {
     if (sameJson(found.topology.spec, spec)) return found;
-    const { members, nodes, bare } = found.topology.spec;
+    const { members, nodes, bare, topology } = found.topology.spec;
     throw new FleetError(
       "LAB_INVALID",
-      `cannot change lab ${spec.name}: it is up ${bare ? "bare, " : ""}with ${members} members of ${nodes} nodes; run "fairlead lab down --name ${spec.name}" first, or pass another --name`,
+      `cannot change lab ${spec.name}: it is up ${bare ? "bare, " : ""}with ${members} members of ${nodes} nodes and topology ${topology}; run "fairlead lab down --name ${spec.name}" first, or pass another --name`,
     );
   }
   const hostLink = `fl-${spec.name}`;

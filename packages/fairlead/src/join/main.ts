@@ -35,6 +35,7 @@ interface Flags {
   readonly identity?: string;
   readonly rotate: boolean;
   readonly podCidr?: string;
+  readonly parallelProfile?: string;
   readonly skipCheck: string[];
   readonly heartbeatSeconds: string;
   readonly wait: boolean;
@@ -85,6 +86,10 @@ export function command(): Program {
     .option(
       "--pod-cidr <networks>",
       "comma-separated networks of its pods, those of future nodes included; default: the configuration of kubeadm",
+    )
+    .option(
+      "--parallel-profile <name>",
+      "parallel ClusterMeshProfile in which the member will be: its addresses may be those of other members",
     )
     .option("--dry-run", "print the planned changes without applying them", false)
     .option(
@@ -146,7 +151,7 @@ async function readOptions(name: string, flags: Flags): Promise<JoinOptions> {
     hub,
     member,
     ...(flags.hubServer === undefined ? {} : { hubServer: flags.hubServer }),
-    ...defined({ hubCa, identity }),
+    ...defined({ hubCa, identity, parallelProfile: flags.parallelProfile }),
     rotate: flags.rotate,
     ...(agent === "none" ? {} : { install: installOf(flags) }),
     skipChecks,

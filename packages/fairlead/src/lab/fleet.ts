@@ -9,6 +9,9 @@ import { connectCluster, type LabContext, type LabUp, type Report } from "@fairl
 /** How many heartbeats fit into a lease: two may be lost. */
 const HEARTBEATS_PER_LEASE = 3;
 
+/** The ClusterMeshProfile of members behind NAT. */
+const PARALLEL_PROFILE = "parallel";
+
 /** Joins every member that the hub does not know yet, all at once. */
 export async function joinMembers(
   lab: LabUp,
@@ -35,6 +38,7 @@ async function joinMember(
       name: cluster.name,
       hub: await loadKubeconfig(lab.layout.kubeconfig, { context: "hub" }),
       member: await loadKubeconfig(lab.layout.kubeconfig, { context: cluster.name }),
+      ...(cluster.nat === undefined ? {} : { parallelProfile: PARALLEL_PROFILE }),
       heartbeatSeconds: Math.max(1, Math.floor(leaseSeconds / HEARTBEATS_PER_LEASE)),
     },
     systemDeps(context.log),

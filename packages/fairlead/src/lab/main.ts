@@ -15,7 +15,18 @@ export function command(): Command {
     .option(...name)
     .option("--members <number>", "member clusters, 1 to 100", "3")
     .option("--nodes <number>", "nodes of each member, 1 to 5", "2")
-    .option("--topology <topology>", "flat: pod networks are routed between clusters", "flat")
+    .option(
+      "--topology <topology>",
+      "flat: pod networks are routed between clusters; nat: each member is behind NAT, all with the same addresses",
+      "flat",
+    )
+    .option(
+      "--nat <kind>",
+      "with topology nat: friendly, random (one port for each destination) or mixed",
+      "mixed",
+    )
+    .option("--nat-udp-seconds <number>", "with topology nat: life of a UDP mapping without an answer", "30")
+    .option("--nat-udp-stream-seconds <number>", "with topology nat: life of a UDP mapping in use", "180")
     .option("--ip-family <family>", "IP families of pods, nodes and Services: dual or ipv4", "dual")
     .option("--lease-seconds <number>", "silence after which a cluster or node counts as dead", "5")
     .option("--bare", "only clusters, the hub with nodes too, to install charts and join as on real clusters")

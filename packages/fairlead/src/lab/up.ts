@@ -15,6 +15,9 @@ interface UpOptions {
   readonly members: string;
   readonly nodes: string;
   readonly topology: string;
+  readonly nat: string;
+  readonly natUdpSeconds: string;
+  readonly natUdpStreamSeconds: string;
   readonly ipFamily: string;
   readonly leaseSeconds: string;
   readonly fleet: boolean;
@@ -26,7 +29,11 @@ export async function up(options: UpOptions): Promise<void> {
     name: options.name,
     members: parseWhole("--members", options.members),
     nodes: parseWhole("--nodes", options.nodes),
-    topology: options.topology as "flat", // Checked, with all the rest, by checkSpec.
+    // Checked, with all the rest, by checkSpec.
+    topology: options.topology as "flat",
+    nat: options.nat as "mixed",
+    natUdpSeconds: parseWhole("--nat-udp-seconds", options.natUdpSeconds),
+    natUdpStreamSeconds: parseWhole("--nat-udp-stream-seconds", options.natUdpStreamSeconds),
     ipFamily: options.ipFamily as "dual",
     leaseSeconds: parseWhole("--lease-seconds", options.leaseSeconds),
     bare: options.bare === true,
@@ -67,8 +74,9 @@ async function bringUpOrSayWhatToDo(
 }
 
 function describe(lab: LabUp): string {
-  const { members, nodes, bare } = lab.topology.spec;
-  return `${bare ? "bare, " : ""}a hub and ${count(members, "member")} of ${count(nodes, "node")}; ${count(lab.started.length, "program")} started`;
+  const { members, nodes, bare, topology } = lab.topology.spec;
+  const behind = topology === "nat" ? ", each behind NAT" : "";
+  return `${bare ? "bare, " : ""}a hub and ${count(members, "member")} of ${count(nodes, "node")}${behind}; ${count(lab.started.length, "program")} started`;
 }
 
 function count(number: number, what: string): string {

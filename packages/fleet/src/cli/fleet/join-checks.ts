@@ -153,7 +153,7 @@ function looks(
         ]),
     },
     { check: "hub", look: async () => [await checkHub(hub, members, deps, signal)] },
-    { check: "cidrs", look: () => Promise.resolve([judgeCidrs(options.name, cidrs, members)]) },
+    { check: "cidrs", look: () => Promise.resolve([judgeCidrs(options, cidrs, members)]) },
     {
       check: "clock",
       look: async () => {

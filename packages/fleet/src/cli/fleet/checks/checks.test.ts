@@ -39,9 +39,15 @@ describe("the check of addresses", () => {
     ["Services on pods of the other", cidrs(["10.1.0.0/16"], ["10.2.0.0/24"]), "failed"],
     ["pods that are not known", cidrs([], ["10.96.0.0/12"]), "unknown"],
   ])("with %s is as it should be", (_, own, status) => {
-    expect(judgeCidrs("east", own, [west]).status).toBe(status);
+    expect(judgeCidrs({ name: "east" }, own, [west]).status).toBe(status);
     // A cluster does not conflict with itself.
-    expect(judgeCidrs("west", own, [west]).status).not.toBe("failed");
+    expect(judgeCidrs({ name: "west" }, own, [west]).status).not.toBe("failed");
+  });
+
+  it("takes equal ones as a warning for a member of a parallel profile, and names the profile", () => {
+    const found = judgeCidrs({ name: "east", parallelProfile: "wide" }, cidrs(["10.2.0.0/16"]), [west]);
+    expect(found.status).toBe("warning");
+    expect(found.message).toContain("parallel profile wide");
   });
 });
 

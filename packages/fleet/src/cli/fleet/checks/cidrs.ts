@@ -9,6 +9,7 @@ import type { KubeClient } from "@fairlead/kube/types.ts";
 import { type IpAddress, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { aggregated } from "@fairlead/base/netaddr/aggregate.ts";
 import { containsAddress, formatPrefix, overlaps, type Prefix } from "@fairlead/base/netaddr/prefix.ts";
+import type { JoinOptions } from "../join-options.ts";
 import type { Finding } from "./finding.ts";
 
 /** Which addresses a cluster gives out, as far as it says. */
@@ -109,18 +110,31 @@ export async function readMembers(hub: KubeClient, signal: AbortSignal): Promise
 
 /**
  * In a flat network an address is one pod's, everywhere. Addresses of Services mean something in their own cluster only,
- * so that two clusters may have the same ones; a pod must not have one that is a Service's elsewhere.
+ * so that two clusters may have the same ones; a pod must not have one that is a Service's elsewhere. In a parallel network
+ * pods have addresses of the fleet's plan, and their clusters' own may be equal.
+ *
+ * @param options.parallelProfile - The parallel profile in which the member will be; default: none.
  */
-export function judgeCidrs(name: string, own: Cidrs, members: readonly MemberCluster[]): Finding {
+export function judgeCidrs(
+  { name, parallelProfile }: Pick<JoinOptions, "name" | "parallelProfile">,
+  own: Cidrs,
+  members: readonly MemberCluster[],
+): Finding {
   const check = "cidrs" as const;
   const others = members.filter((it) => it.metadata.name !== name);
   const clashes = others.flatMap((it) => clashesOf(own, cidrsOf(it), it.metadata.name));
   const [clash] = clashes;
+  if (clash !== undefined && parallelProfile !== undefined)
+    return {
+      check,
+      status: "warning",
+      message: `${clashes.join("; ")}: ${name} can reach these members only through the parallel profile ${parallelProfile}; make sure that the profile selects all of them`,
+    };
   if (clash !== undefined)
     return {
       check,
       status: "failed",
-      message: `${clashes.join("; ")}: traffic would be misrouted; use other ranges in one cluster, or pass --skip-check cidrs if they do not really overlap`,
+      message: `${clashes.join("; ")}: traffic would be misrouted; use other ranges in one cluster, pass --parallel-profile if the members will be in a parallel profile, or --skip-check cidrs if they do not really overlap`,
     };
   if (own.pods.length === 0)
     return {

@@ -1,0 +1,260 @@
+/** Members behind NAT routers of their own, with the same addresses inside. */
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { NODES, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { API_PORT, type DualAddress } from "@fairlead/lab/topology.ts";
+import { FABRIC_NETNS, nodeNetns, siteNetns } from "@fairlead/lab/programs.ts";
+import { inNetns } from "@fairlead/os/netns/netns.ts";
+import { eventually } from "../support/fleet.ts";
+import { found, startLab, type TestLab, until } from "../support/lab-fixture.ts";
+import { echoDeployment, namespace, service, shellPod } from "../support/lab-manifests.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
+import { type Peer, startPeer } from "./nat-peers.ts";
+
+const MEMBERS = ["member-1", "member-2", "member-3"] as const;
+type Member = (typeof MEMBERS)[number];
+const ECHO = { namespace: "work", name: "hello" };
+/** The port from which every node sends: that of WireGuard. */
+const PORT = 31_820;
+
+let lab: TestLab;
+
+const site = (cluster: string): string => lab.layout.netnsOf(siteNetns(lab.cluster(cluster)));
+const node = (member: string) => found(lab.cluster(member).nodes[0]);
+const nodePlace = (member: string): string => lab.layout.netnsOf(nodeNetns(node(member)));
+const uplink = (cluster: string): DualAddress => found(lab.cluster(cluster).uplink);
+const FAMILIES = [
+  ["IPv4", "v4", "udp4"],
+  ["IPv6", "v6", "udp6"],
+] as const;
+
+async function canPing(netns: string, address: string): Promise<boolean> {
+  const line = inNetns(netns, "ping", ["-c", "1", "-W", "1", address]);
+  return (await exec(line.command, line.args, { allowFailure: true })).exitCode === 0;
+}
+
+/** Whether anything answers an attempt to connect, if only with a reset. */
+async function isAnswered(netns: string, address: string, port: number): Promise<boolean> {
+  const line = inNetns(netns, "curl", ["-sk", "-o", "/dev/null", "-m", "1", urlOf(address, port)]);
+  // Of curl: 28 is a timeout.
+  return (await exec(line.command, line.args, { allowFailure: true })).exitCode !== 28;
+}
+
+function urlOf(address: string, port: number): string {
+  return `https://${address.includes(":") ? `[${address}]` : address}:${port}/livez`;
+}
+
+/** Where two destinations, both at the hub, see a socket of the member's node. */
+async function seenAtHub(
+  member: string,
+  family: "v4" | "v6",
+  type: "udp4" | "udp6",
+): Promise<readonly string[]> {
+  await using peers = new AsyncDisposableStack();
+  const ports = [4101, 4102];
+  for (const port of ports) peers.use(await startPeer(site("hub"), port, type));
+  const sender = peers.use(await startPeer(nodePlace(member), PORT, type));
+  return await Promise.all(ports.map((port) => sender.seenBy(uplink("hub")[family], port)));
+}
+
+describeOnKernel("a lab whose members are behind NAT", () => {
+  beforeAll(async () => {
+    lab = await startLab({ name: "t-nat", members: MEMBERS.length, flags: ["--topology", "nat"] });
+    await Promise.all(
+      MEMBERS.map(async (member) => {
+        await lab.apply(member, namespace(ECHO.namespace));
+        await lab.kubectl(member, ["-n", "work", "wait", "--for=create", "serviceaccount/default"]);
+        await lab.apply(
+          member,
+          echoDeployment(ECHO, member === "member-2" ? 2 : 1),
+          service(ECHO, { http: 80 }, { type: "LoadBalancer" }),
+          shellPod({ namespace: "work", name: "client" }),
+        );
+        await lab.kubectl(member, ["-n", "work", "rollout", "status", "deployment/hello", "--timeout=60s"]);
+        await lab.kubectl(member, [
+          "-n",
+          "work",
+          "wait",
+          "--for=condition=Ready",
+          "pod/client",
+          "--timeout=60s",
+        ]);
+      }),
+    );
+  });
+  afterAll(() => lab?.[Symbol.asyncDispose]());
+
+  it("has members with the same pod, node and Service addresses in both families", async () => {
+    const networks = await Promise.all(
+      MEMBERS.map(async (member) => {
+        const client = await lab.client(member);
+        const nodes = await client.list(NODES, {});
+        const { stdout } = await lab.kubectl(member, [
+          "get",
+          "servicecidrs",
+          "-o",
+          "jsonpath={.items[*].spec.cidrs}",
+        ]);
+        return {
+          nodes: nodes.items.map((it) => ({
+            podCidrs: it.spec?.podCIDRs,
+            addresses: it.status?.addresses?.filter(({ type }) => type === "InternalIP"),
+          })),
+          services: stdout,
+        };
+      }),
+    );
+    expect(found(networks[0]).nodes[0]?.podCidrs).toHaveLength(2);
+    expect(found(networks[0]).nodes[0]?.addresses).toHaveLength(2);
+    expect(networks[1]).toEqual(networks[0]);
+    expect(networks[2]).toEqual(networks[0]);
+  });
+
+  it("keeps the address of a pod in its cluster: the same address elsewhere is another pod, or none", async () => {
+    const addressesOf = async (member: Member) => {
+      const { items } = await (await lab.client(member)).list(PODS, { namespace: "work" });
+      const echoes = items.filter((it) => it.metadata.labels?.["app"] === ECHO.name);
+      return echoes.flatMap((it) => it.status?.podIPs?.map(({ ip }) => ip) ?? []);
+    };
+    const mine = new Set(await addressesOf("member-1"));
+    for (const address of [...mine, ...(await addressesOf("member-2"))]) {
+      const url = `http://${address.includes(":") ? `[${address}]` : address}:8080/`;
+      const [answer] = await lab.ask("member-1", "work/client", { url, count: 1 });
+      expect({ url, from: answer?.cluster }).toEqual({
+        url,
+        from: mine.has(address) ? "member-1" : undefined,
+      });
+    }
+  });
+
+  it("has working names, Services and load balancers in each member", async () => {
+    for (const member of MEMBERS) {
+      const [answer] = await lab.ask(member, "work/client", {
+        url: "http://hello.work.svc.cluster.local/",
+        count: 1,
+      });
+      expect(answer?.cluster).toBe(member);
+      const services = await eventually(await lab.client(member), SERVICES, (all) =>
+        all.some(
+          (it) => it.metadata.name === ECHO.name && it.status?.loadBalancer?.ingress?.[0]?.ip !== undefined,
+        ),
+      );
+      const ip = services.find((it) => it.metadata.name === ECHO.name)?.status?.loadBalancer?.ingress?.[0]
+        ?.ip;
+      const reply = await fetch(`http://${ip}/`, { headers: { accept: "application/json" } });
+      expect(await reply.json()).toMatchObject({ cluster: member });
+    }
+  });
+
+  it.each(FAMILIES)("lets nodes and pods of members reach the hub in %s", async (_, family) => {
+    const { api } = lab.cluster("hub");
+    for (const member of MEMBERS) expect(await canPing(nodePlace(member), api[family])).toBe(true);
+    await lab.inPod("member-3", "work/client", `ping -c 1 -W 5 ${api[family]}`);
+    expect(await lab.inPod("member-3", "work/client", `curl -sk ${urlOf(api.v4, API_PORT)}`)).toBe("ok");
+  });
+
+  it("drops, without an answer, new connections from members and the hub to a member", async () => {
+    const { api, loadBalancerCidr } = lab.cluster("member-1");
+    const balancer = {
+      v4: loadBalancerCidr.v4.replace(/128\/25$/, "129"),
+      v6: loadBalancerCidr.v6.replace(/::\/112$/, "::1"),
+    };
+    const attempts = [nodePlace("member-2"), site("member-2"), site("hub")].flatMap((from) =>
+      FAMILIES.flatMap(([, family]) => [
+        isAnswered(from, api[family], API_PORT),
+        isAnswered(from, uplink("member-1")[family], API_PORT),
+        isAnswered(from, balancer[family], 80),
+      ]),
+    );
+    expect(new Set(await Promise.all(attempts))).toEqual(new Set([false]));
+    for (const [, family] of FAMILIES)
+      expect(await isAnswered(nodePlace("member-1"), api[family], API_PORT)).toBe(true);
+  });
+
+  it.each(FAMILIES)("drops what is routed to a node or pod of a member in %s", async (_, family) => {
+    const { link, api } = lab.cluster("member-1");
+    const [address, pods] = [node("member-1").address[family], node("member-1").podCidr[family]];
+    const gateway = family === "v4" ? api.v4 : "fe80::2";
+    const route = (verb: string, to: string) => {
+      const args = ["route", verb, to, "via", gateway, "dev", link, "onlink"];
+      const line = inNetns(lab.layout.netnsOf(FABRIC_NETNS), "ip", args);
+      return exec(line.command, line.args);
+    };
+    for (const to of [address, pods]) await route("add", to);
+    try {
+      expect(await canPing(site("hub"), address)).toBe(false);
+      expect(await canPing(site("member-2"), node("member-2").address[family])).toBe(true);
+      expect(await canPing(lab.layout.netnsOf(FABRIC_NETNS), address)).toBe(false);
+    } finally {
+      for (const to of [address, pods]) await route("delete", to);
+    }
+  });
+
+  it.each(FAMILIES)(
+    "maps a port to itself behind a friendly NAT, whatever the destination, in %s",
+    async (_, family, type) => {
+      for (const member of ["member-1", "member-2"]) {
+        const expected = `${uplink(member)[family]}/${PORT}`;
+        expect(await seenAtHub(member, family, type)).toEqual([expected, expected]);
+      }
+    },
+  );
+
+  it.each(FAMILIES)(
+    "maps a port to another one for each destination behind a random NAT in %s",
+    async (_, family, type) => {
+      const seen = await seenAtHub("member-3", family, type);
+      for (const it of seen) expect(it.split("/")[0]).toBe(uplink("member-3")[family]);
+      expect(new Set([...seen, `${uplink("member-3")[family]}/${PORT}`]).size).toBe(3);
+    },
+  );
+
+  it("lets members behind friendly NATs open a path to each other, and none to a random one", async () => {
+    await using peers = new AsyncDisposableStack();
+    const [first, second, third] = (await Promise.all(
+      MEMBERS.map(async (it) => peers.use(await startPeer(nodePlace(it), PORT))),
+    )) as [Peer, Peer, Peer];
+    await Promise.all([
+      first.seenBy(uplink("member-2").v4, PORT),
+      second.seenBy(uplink("member-1").v4, PORT),
+    ]);
+    for (let at = 0; at < 5; at += 1) {
+      first.send(uplink("member-3").v4, PORT);
+      third.send(uplink("member-1").v4, PORT);
+    }
+    // One that arrives is behind those that were sent before it.
+    await first.seenBy(uplink("member-2").v4, PORT);
+    expect(first.heard()).toEqual([`${uplink("member-2").v4}/${PORT}`]);
+    expect(third.heard()).toEqual([]);
+  });
+
+  it("keeps UDP mappings for the times of the spec", async () => {
+    const { natUdpSeconds, natUdpStreamSeconds } = lab.topology.spec;
+    const keys = ["nf_conntrack_udp_timeout", "nf_conntrack_udp_timeout_stream"];
+    const line = inNetns(site("member-1"), "sysctl", ["-n", ...keys.map((it) => `net.netfilter.${it}`)]);
+    const { stdout } = await exec(line.command, line.args);
+    expect(stdout.trim().split("\n")).toEqual([String(natUdpSeconds), String(natUdpStreamSeconds)]);
+  });
+
+  it("suffers and repairs faults as any lab does, and a flow keeps its mapping through a repair", async () => {
+    await using peers = new AsyncDisposableStack();
+    peers.use(await startPeer(site("hub"), 4103));
+    const sender = peers.use(await startPeer(nodePlace("member-3"), PORT));
+    const before = await sender.seenBy(uplink("hub").v4, 4103);
+    await lab.lab("kill", ["link/member-3"]);
+    expect(await canPing(nodePlace("member-3"), uplink("hub").v4)).toBe(false);
+    await lab.lab("restore", ["link/member-3"]);
+    expect(await canPing(nodePlace("member-3"), uplink("hub").v4)).toBe(true);
+    await lab.lab("kill", ["member-2-node-1"]);
+    await lab.lab("restore", ["member-2-node-1"]);
+    await until(
+      "all nodes are ready",
+      async () => (await lab.lab("status")).stdout,
+      (it) => it.match(/1\/1 +\d\/\d$/gm)?.length === MEMBERS.length,
+    );
+    expect(await canPing(nodePlace("member-2"), uplink("hub").v6)).toBe(true);
+    await lab.lab("up", ["--members", "3", "--nodes", "1", "--topology", "nat"]);
+    expect(await sender.seenBy(uplink("hub").v4, 4103)).toBe(before);
+  });
+});
