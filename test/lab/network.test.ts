@@ -7,6 +7,7 @@ import { exec, start } from "@fairlead/base/exec.ts";
 import { buildNetwork, lowerLink, raiseLink } from "@fairlead/lab/build.ts";
 import { labLayout } from "@fairlead/lab/layout.ts";
 import { chooseBlock } from "@fairlead/lab/machine.ts";
+import { LAB_VARIABLE } from "@fairlead/lab/processes.ts";
 import { FABRIC_NETNS, nodeNetns } from "@fairlead/lab/programs.ts";
 import { removeLab } from "@fairlead/lab/teardown.ts";
 import { DEFAULT_SPEC, type LabTopology, planTopology } from "@fairlead/lab/topology.ts";
@@ -109,6 +110,24 @@ describe.skipIf(!isRoot)("the network of a lab (needs root)", () => {
     };
     const removed = await removeLab(busy, { hostLink: "t-busy-none", clock }, signal);
     expect(removed).toEqual({ processes: 2, namespaces: 2, mounts: 1 });
+  });
+
+  it("is taken down with the namespaces and the processes that programs on its nodes started", async () => {
+    const other = labLayout(join(stateRoot, "agents"), "t-agents");
+    const [place, fleet] = [other.netnsOf("node"), join(other.node("node"), "node", "fleet")];
+    for (const path of [place, fleet]) await createNetns(path, signal);
+    const link = ["link", "add", "fl-host", "type", "veth", "peer", "name", "up", "netns", fleet];
+    const { command, args } = inNetns(place, "ip", link);
+    await exec(command, args);
+    // As wireguard-go: in mounts of its own, and in no session of the lab's.
+    const line = inNetns(place, "unshare", ["--mount", "sleep", "600"]);
+    const daemon = start(line.command, line.args, { detached: true, env: { [LAB_VARIABLE]: other.root } });
+    const inode = await netnsInode(place);
+    await expect.poll(() => netnsInode(`/proc/${daemon.pid}/ns/net`)).toBe(inode);
+    const ended = new Promise((resolve) => daemon.once("exit", resolve));
+    const removed = await removeLab(other, { hostLink: "t-agents-none", clock: systemClock }, signal);
+    expect(removed).toEqual({ processes: 1, namespaces: 2, mounts: 2 });
+    await ended;
   });
 
   it("cuts a cluster off when its link goes down, and brings back all of it with the link", async () => {

@@ -7,8 +7,8 @@ import { ensureClusterPki } from "@fairlead/base/pki/cluster.ts";
 import type { CertificatePair } from "@fairlead/base/pki/keys.ts";
 import { renderKubeconfig } from "@fairlead/base/pki/kubeconfig.ts";
 import type { LabLayout } from "./layout.ts";
-import { apiUrl, KUBECONFIG, nodeKubeconfig } from "./programs.ts";
-import type { LabCluster, LabTopology } from "./topology.ts";
+import { apiUrl, extraKubeconfig, extrasOf, KUBECONFIG, nodeKubeconfig } from "./programs.ts";
+import type { LabCluster, LabSpec, LabTopology } from "./topology.ts";
 
 export const DNS_USER = "fairlead:lab-dns";
 
@@ -22,11 +22,18 @@ interface Identity {
 }
 
 /** The clients of a cluster's API server, each with its own rights (see cluster-objects.ts): only users are administrators. */
-function identitiesOf(cluster: LabCluster): readonly Identity[] {
+function identitiesOf(cluster: LabCluster, spec: Pick<LabSpec, "extras">): readonly Identity[] {
   const admin = { file: KUBECONFIG.admin, user: "admin", groups: ["system:masters"] };
-  if (cluster.runs === "hub") return [admin, { file: KUBECONFIG.hub, user: PROGRAM_USERS.hub, groups: [] }];
+  const extras = extrasOf(spec, cluster).map((it) => ({
+    file: extraKubeconfig(it),
+    user: it.user,
+    groups: [],
+  }));
+  if (cluster.runs === "hub")
+    return [admin, { file: KUBECONFIG.hub, user: PROGRAM_USERS.hub, groups: [] }, ...extras];
   return [
     admin,
+    ...extras,
     ...(cluster.runs === "member" ? MEMBER_PROGRAMS : []),
     { file: KUBECONFIG.controllers, user: "system:kube-controller-manager", groups: [] },
     ...cluster.nodes.map((node) => ({
@@ -44,14 +51,18 @@ const MEMBER_PROGRAMS: readonly Identity[] = [
 ];
 
 /** Writes what is missing of a cluster's credentials and returns its administrator's kubeconfig. */
-export async function ensureClusterCredentials(cluster: LabCluster, layout: LabLayout): Promise<string> {
+export async function ensureClusterCredentials(
+  cluster: LabCluster,
+  spec: Pick<LabSpec, "extras">,
+  layout: LabLayout,
+): Promise<string> {
   const dir = layout.cluster(cluster.name);
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const pki = await ensureClusterPki(join(dir, "apiserver", "pki"), {
     serverSans: [cluster.api.v4, cluster.api.v6],
   });
   const context = { server: apiUrl(cluster), ca: pki.ca.cert, cluster: cluster.name, context: cluster.name };
-  for (const { file, user, groups } of identitiesOf(cluster)) {
+  for (const { file, user, groups } of identitiesOf(cluster, spec)) {
     const path = join(dir, file);
     if (existsSync(path)) continue;
     const { issueClientCertificate } = await import("@fairlead/base/pki/issue.ts");

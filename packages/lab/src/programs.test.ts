@@ -15,4 +15,24 @@ describe("the programs of a lab", () => {
     expect(argumentsOf("dual").filter(isIpv6)).not.toEqual([]);
     expect(argumentsOf("ipv4").filter(isIpv6)).toEqual([]);
   });
+
+  it("include those that its owner adds, on the nodes of members and at the hub, each with a credential of its own", async () => {
+    const spec: LabSpec = {
+      ...DEFAULT_SPEC,
+      topology: "nat",
+      members: 2,
+      extras: [
+        { command: "node", on: "nodes", user: "fairlead:node" },
+        { command: "relay", on: "hub", user: "fairlead:relay" },
+      ],
+    };
+    const lines = (of: LabSpec): readonly string[] =>
+      planPrograms(planTopology(of, 64), labLayout("/labs", "demo")).map(
+        (it) => `${it.name} in ${it.netns}: ${it.args.join(" ")}`,
+      );
+    const without = new Set(lines({ ...spec, extras: [] }));
+    const added = lines(spec).filter((it) => !without.has(it));
+    await expect(`${added.join("\n")}\n`).toMatchFileSnapshot("goldens/extra-programs.txt");
+    expect(lines({ ...spec, bare: true })).toEqual(lines({ ...spec, bare: true, extras: [] }));
+  });
 });

@@ -4,8 +4,10 @@ import { join } from "node:path";
 import {
   API_PORT,
   type DualAddress,
+  type ExtraProgram,
   type LabCluster,
   type LabNode,
+  type LabSpec,
   type LabTopology,
   used,
 } from "./topology.ts";
@@ -49,6 +51,17 @@ export const KUBECONFIG = {
   controllers: "controllers.kubeconfig",
   dns: "dns.kubeconfig",
 } as const;
+
+/** File name inside a cluster's folder. */
+export function extraKubeconfig(extra: Pick<ExtraProgram, "command">): string {
+  return `${extra.command}.kubeconfig`;
+}
+
+/** The programs that the owner of the lab added to this cluster. */
+export function extrasOf({ extras }: Pick<LabSpec, "extras">, cluster: LabCluster): readonly ExtraProgram[] {
+  const on = { hub: "hub", member: "nodes", nothing: undefined }[cluster.runs];
+  return extras.filter((it) => it.on === on);
+}
 
 export function nodeKubeconfig(node: Pick<LabNode, "name">): string {
   return `${node.name}.kubeconfig`;
@@ -99,6 +112,7 @@ function clusterPrograms(
         "member-lease-seconds": leaseSeconds,
         ...ALONE,
       }),
+      ...extraPrograms(topology, layout, cluster),
     ];
   const controllers = site("lab-controllers", {
     kubeconfig: join(dir, KUBECONFIG.controllers),
@@ -122,7 +136,49 @@ function clusterPrograms(
       forward: ["clusterset.local", "fleetboard.local"].map((zone) => `${zone}=${fleetDns}`),
     }),
     ...nodes,
+    ...extraPrograms(topology, layout, cluster),
   ];
+}
+
+/**
+ * What its owner added to a cluster. On a node, a program is given the node's namespace, a folder of its own that stays with the
+ * node, and the socket of the container runtime; at the hub, the addresses by which the outside reaches it.
+ */
+function extraPrograms(topology: LabTopology, layout: LabLayout, cluster: LabCluster): readonly LabProgram[] {
+  const dir = layout.cluster(cluster.name);
+  const { api, uplink = api } = cluster;
+  return extrasOf(topology.spec, cluster).flatMap((extra): readonly LabProgram[] => {
+    const { command } = extra;
+    const kubeconfig = join(dir, extraKubeconfig(extra));
+    const common = { cluster: cluster.name, stage: "rest" } as const;
+    if (extra.on === "hub") {
+      const address = used(topology.spec, uplink).join(",");
+      const options = { kubeconfig, address, "state-dir": join(dir, command) };
+      const netns = siteNetns(cluster);
+      const args = [command, ...flags(options)];
+      return [{ ...common, name: `${cluster.name}/${command}`, node: undefined, netns, args }];
+    }
+    return cluster.nodes.map((node) => ({
+      ...common,
+      name: `${nodeProgramName(cluster, node)}/${command}`,
+      node: node.name,
+      netns: nodeNetns(node),
+      args: [
+        command,
+        ...flags({
+          kubeconfig,
+          "node-name": node.name,
+          netns: layout.netnsOf(nodeNetns(node)),
+          "state-dir": join(layout.node(node.name), command),
+          "cri-socket": join(layout.node(node.name), "cri.sock"),
+        }),
+      ],
+    }));
+  });
+}
+
+function nodeProgramName(cluster: LabCluster, node: LabNode): string {
+  return `${cluster.name}/${node.name.slice(cluster.name.length + 1)}`;
 }
 
 function nodeProgram(
@@ -133,7 +189,7 @@ function nodeProgram(
   const dir = layout.cluster(cluster.name);
   const text = (addresses: DualAddress): string => used(topology.spec, addresses).join(",");
   return {
-    name: `${cluster.name}/${node.name.slice(cluster.name.length + 1)}`,
+    name: nodeProgramName(cluster, node),
     cluster: cluster.name,
     node: node.name,
     netns: nodeNetns(node),

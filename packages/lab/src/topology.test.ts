@@ -23,6 +23,7 @@ const anySpec = fc.record({
   ipFamily: fc.constantFrom("dual" as const, "ipv4" as const),
   leaseSeconds: fc.constant(5),
   bare: fc.boolean(),
+  extras: fc.constant([]),
 });
 
 function nodesOf(topology: LabTopology) {

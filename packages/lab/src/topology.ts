@@ -64,6 +64,18 @@ export interface LabSpec {
    * What makes a fleet of them is installed by people.
    */
   readonly bare: boolean;
+  /** Programs that the owner of the lab adds to those of the fleet. */
+  readonly extras: readonly ExtraProgram[];
+}
+
+/** A program of which the lab knows only where it runs and what it is given: `extraPrograms` has its flags. */
+export interface ExtraProgram {
+  /** A command of the executable. */
+  readonly command: string;
+  /** "nodes": in the network of each node of the members. "hub": in that of the hub. */
+  readonly on: "nodes" | "hub";
+  /** The user of its requests to the API server of its cluster. */
+  readonly user: string;
 }
 
 export const DEFAULT_SPEC: LabSpec = {
@@ -77,6 +89,7 @@ export const DEFAULT_SPEC: LabSpec = {
   ipFamily: "dual",
   leaseSeconds: 5,
   bare: false,
+  extras: [],
 };
 
 const LIMITS = [

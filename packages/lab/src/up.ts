@@ -74,7 +74,7 @@ export async function bringUp(
   await endStrays(topology, layout, context.clock, signal);
   await Promise.all([
     buildNetwork(topology, layout, signal),
-    ...topology.clusters.map((cluster) => ensureClusterCredentials(cluster, layout)),
+    ...topology.clusters.map((cluster) => ensureClusterCredentials(cluster, spec, layout)),
   ]);
   writeFleetKubeconfig(topology, layout);
   const started = await startMissing(topology, layout, context, { report, signal });

@@ -3,12 +3,15 @@ import { systemClock } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { checkMachine } from "@fairlead/lab/machine.ts";
 import { lockLab } from "@fairlead/lab/state.ts";
-import { checkSpec, DEFAULT_SPEC, type LabSpec } from "@fairlead/lab/topology.ts";
+import { checkSpec, DEFAULT_SPEC, type ExtraProgram, type LabSpec } from "@fairlead/lab/topology.ts";
 import { bringUp, type LabUp } from "@fairlead/lab/up.ts";
 import { searchPath } from "@fairlead/base/program/kubectl.ts";
 import { labContext, untilInterrupted } from "./context.ts";
 import { joinMembers } from "./fleet.ts";
 import { inOwnNamespace, isInUserNamespace } from "./user-namespace.ts";
+
+/** The programs of a parallel network. */
+const PARALLEL_PROGRAMS: readonly ExtraProgram[] = [];
 
 interface UpOptions {
   readonly name: string;
@@ -37,6 +40,7 @@ export async function up(options: UpOptions): Promise<void> {
     ipFamily: options.ipFamily as "dual",
     leaseSeconds: parseWhole("--lease-seconds", options.leaseSeconds),
     bare: options.bare === true,
+    extras: options.topology === "nat" ? PARALLEL_PROGRAMS : [],
   };
   checkSpec(spec);
   checkMachine(searchPath());
