@@ -27,6 +27,8 @@ const DEBIAN_PACKAGES = [
   { name: "procps", program: "sysctl", why: "kernel settings of the lab's namespaces" },
   { name: "nftables", program: "nft", why: "the service proxy" },
   { name: "conntrack", program: "conntrack", why: "deletes UDP flows to removed endpoints" },
+  { name: "wireguard-go", program: "wireguard-go", why: "tunnels where the kernel has no WireGuard" },
+  { name: "wireguard-tools", program: "wg", why: "tunnels where the kernel has WireGuard" },
   { name: "curl", program: "curl", why: "HTTP client in pods" },
   { name: "bind9-dnsutils", program: "dig", why: "DNS client in pods and tests" },
   { name: "iputils-ping", program: "ping", why: "ICMP client in pods and tests" },

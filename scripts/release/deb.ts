@@ -63,7 +63,7 @@ Maintainer: Fairlead <noreply@fairlead.dev>
 Installed-Size: ${Math.ceil(bytes / 1024)}
 Depends: libc6 (>= 2.28), libstdc++6 (>= 6), libgcc-s1
 Recommends: iproute2, nftables, procps, util-linux, conntrack
-Suggests: bash-completion, curl, bind9-dnsutils, socat
+Suggests: wireguard-tools, wireguard-go, bash-completion, curl, bind9-dnsutils, socat
 Section: admin
 Priority: optional
 Homepage: https://fairlead.dev

@@ -30,7 +30,8 @@ export type ErrorCode =
   | "NFT_NOT_FOUND"
   | "OPTION_INVALID"
   | "PRECONDITION_FAILED"
-  | "TIMED_OUT";
+  | "TIMED_OUT"
+  | "WIREGUARD_FAILED";
 
 export interface FleetErrorOptions {
   /** The error that this one explains. */

@@ -2,7 +2,7 @@ import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import type { IpLine } from "./lines.ts";
-import { parseNetwork } from "./parse.ts";
+import { type Link, parseLinks, parseNetwork } from "./parse.ts";
 import { diffNetwork, type NetworkState } from "./state.ts";
 import { netnsWord } from "./words.ts";
 
@@ -20,6 +20,11 @@ export interface IpOptions {
 export async function runIpLines(lines: readonly IpLine[], options: IpOptions): Promise<void> {
   if (lines.length === 0) return;
   await ip(["-batch", "-"], options, `${lines.join("\n")}\n`);
+}
+
+/** All devices of the namespace. */
+export async function readLinks(options: IpOptions): Promise<readonly Link[]> {
+  return parseLinks(await ip(["-N", "-j", "-d", "link", "show"], options));
 }
 
 /** Addresses, routes and neighbours of `devices` as the kernel has them. */

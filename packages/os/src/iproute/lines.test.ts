@@ -1,5 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { addVethPair, deleteLink, replaceAddress, replaceNeighbour, replaceRoute, setLink } from "./lines.ts";
+import {
+  addVethPair,
+  addWireguard,
+  deleteLink,
+  moveLink,
+  replaceAddress,
+  replaceNeighbour,
+  replaceRoute,
+  setLink,
+} from "./lines.ts";
 
 describe("lines for ip -batch", () => {
   it("are written in canonical words", () => {
@@ -10,6 +19,8 @@ describe("lines for ip -batch", () => {
       ),
       setLink("eth0", { up: true, mtu: 1420 }),
       setLink("eth0", { addressGeneration: "none" }),
+      moveLink("fl-wg00", "/run/x/fleet"),
+      addWireguard("fl-wg00", "/run/x/fleet", 1408),
       deleteLink("pod1"),
       replaceAddress("eth0", "10.0.0.1/24"),
       replaceAddress("eth0", "FD00::0:1/64"),
@@ -20,6 +31,8 @@ describe("lines for ip -batch", () => {
       "link add name eth0 mtu 1400 netns /run/x/a type veth peer name pod1 address 02:00:00:00:00:01",
       "link set dev eth0 up mtu 1420",
       "link set dev eth0 addrgenmode none",
+      "link set dev fl-wg00 netns /run/x/fleet",
+      "link add name fl-wg00 mtu 1408 netns /run/x/fleet type wireguard",
       "link delete dev pod1",
       "address replace 10.0.0.1/24 dev eth0",
       "address replace fd00::1/64 dev eth0 nodad",

@@ -57,6 +57,18 @@ export function setLink(device: string, settings: LinkSettings): IpLine {
   );
 }
 
+/** Moves a device into the namespace of the file `netns`. It is down there, and has no addresses. */
+export function moveLink(device: string, netns: string): IpLine {
+  return line(`link set dev ${deviceWord(device)} netns ${netnsWord(netns)}`);
+}
+
+/** A device of the kernel's WireGuard in `netns`; its UDP socket is in the namespace in which the line runs. */
+export function addWireguard(device: string, netns: string, mtu: number): IpLine {
+  return line(
+    `link add name ${deviceWord(device)} mtu ${mtuWord(mtu)} netns ${netnsWord(netns)} type wireguard`,
+  );
+}
+
 export function deleteLink(device: string): IpLine {
   return line(`link delete dev ${deviceWord(device)}`);
 }

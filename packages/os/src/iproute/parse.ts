@@ -3,6 +3,29 @@ import { isObject } from "@fairlead/base/json.ts";
 import type { Hop, Route } from "./lines.ts";
 import type { NetworkState } from "./state.ts";
 
+export interface Link {
+  readonly device: string;
+  /** "veth", "tun", "wireguard", "vxlan"; absent for physical devices. */
+  readonly kind?: string;
+  /** Unit: bytes. */
+  readonly mtu: number;
+  /** As an administrator set it; the link may lack its other end. */
+  readonly isUp: boolean;
+}
+
+/** @throws {FleetError} `EXEC_FAILED` when the text is not what `ip -j -d link show` prints. */
+export function parseLinks(text: string): readonly Link[] {
+  return objects(text).map((it) => {
+    const kind = isObject(it["linkinfo"]) ? it["linkinfo"]["info_kind"] : undefined;
+    return {
+      device: String(it["ifname"]),
+      ...(typeof kind === "string" ? { kind } : {}),
+      mtu: Number(it["mtu"]),
+      isUp: Array.isArray(it["flags"]) && it["flags"].includes("UP"),
+    };
+  });
+}
+
 /**
  * What `ip -N -j` prints, cut to what belongs to `devices`. Numbers instead of names of protocols: names differ with
  * /etc/iproute2.

@@ -1,0 +1,52 @@
+import { hasCode } from "@fairlead/base/errors.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { readLinks, runIpLines } from "#iproute/driver.ts";
+import { addWireguard, deleteLink, setLink } from "#iproute/lines.ts";
+import type { Link } from "#iproute/parse.ts";
+import type { WireguardDriver } from "./driver.ts";
+import type { WireguardOptions } from "./options.ts";
+import { changeByWg, readByWg } from "./wg.ts";
+
+/** Devices of the kernel's WireGuard. */
+export function createKernelDriver(options: WireguardOptions): WireguardDriver {
+  const { netns, birthNetns } = options;
+  const links = async (signal: AbortSignal): Promise<readonly Link[]> =>
+    (await readLinks({ netns, signal })).filter((it) => it.kind === "wireguard");
+  const find = async (name: string, signal: AbortSignal): Promise<Link | undefined> =>
+    (await links(signal)).find((it) => it.device === name);
+
+  return {
+    kind: "kernel",
+    list: async (signal) => (await links(signal)).map((it) => it.device),
+    async read(name, signal) {
+      const link = await find(name, signal);
+      if (link === undefined) return undefined;
+      return { name, mtu: link.mtu, isUp: link.isUp, ...(await readByWg(name, netns, signal)) };
+    },
+    async create(name, mtu, signal) {
+      if ((await find(name, signal)) !== undefined) return;
+      const from = birthNetns === undefined ? { signal } : { netns: birthNetns, signal };
+      await runIpLines([addWireguard(name, netns, mtu)], from);
+    },
+    async setUp(name, mtu, signal) {
+      await runIpLines([setLink(name, { up: true, mtu })], { netns, signal });
+    },
+    change: (name, change, signal) => changeByWg(name, change, { netns, signal }),
+    async remove(name, signal) {
+      if ((await find(name, signal)) !== undefined) await runIpLines([deleteLink(name)], { netns, signal });
+    },
+  };
+}
+
+/** Whether the kernel has WireGuard: tried in a network namespace that ends with the attempt. */
+export async function kernelHasWireguard(signal: AbortSignal): Promise<boolean> {
+  try {
+    await exec("unshare", ["--net", "--", "ip", "link", "add", "name", "probe", "type", "wireguard"], {
+      signal,
+    });
+    return true;
+  } catch (error) {
+    if (hasCode(error, "EXEC_FAILED")) return false;
+    throw error;
+  }
+}

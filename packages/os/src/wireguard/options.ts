@@ -1,0 +1,11 @@
+import type { Clock } from "@fairlead/base/clock.ts";
+
+export interface WireguardOptions {
+  /** Folder of one node: sockets and logs of wireguard-go, and records. Made as needed. */
+  readonly folder: string;
+  /** File of the network namespace in which the devices are. */
+  readonly netns: string;
+  /** File of the network namespace in which their UDP sockets are. Default: that of this process. */
+  readonly birthNetns?: string;
+  readonly clock: Clock;
+}

@@ -1,0 +1,81 @@
+import { constants } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { connect } from "node:net";
+import { FleetError } from "@fairlead/base/errors.ts";
+
+/** Longest time between two pieces of an answer. Unit: milliseconds. */
+const TIMEOUT_MS = 5000;
+
+/** Longest answer: about 30 000 peers. Unit: bytes. */
+const MAX_ANSWER = 16 * 1024 * 1024;
+
+/**
+ * Sends one request to the process that serves the device, and returns its answer. Undefined if no process serves it.
+ *
+ * @throws {FleetError} `TIMED_OUT` when the process hangs, `ABORTED` when `signal` aborts, `WIREGUARD_FAILED` otherwise.
+ */
+export async function exchange(
+  folder: string,
+  name: string,
+  request: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  let handle: FileHandle;
+  try {
+    handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+  try {
+    // The path of a socket has at most 107 bytes; this one is short wherever the folder is.
+    return await talk(`/proc/self/fd/${handle.fd}/${name}.sock`, request, signal);
+  } catch (cause) {
+    if (isAbsent(cause)) return undefined;
+    if (signal.aborted)
+      throw new FleetError("ABORTED", "the request to wireguard-go was cancelled", { cause });
+    if (cause instanceof FleetError) throw cause;
+    throw new FleetError("WIREGUARD_FAILED", `cannot reach wireguard-go of the device ${name}`, {
+      cause,
+      retriable: true,
+    });
+  } finally {
+    await handle.close();
+  }
+}
+
+function talk(path: string, request: string, signal: AbortSignal): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ path, signal });
+    const pieces: Buffer[] = [];
+    let size = 0;
+    socket.setTimeout(TIMEOUT_MS, () =>
+      socket.destroy(new FleetError("TIMED_OUT", `wireguard-go has not answered for ${TIMEOUT_MS} ms`)),
+    );
+    socket.on("data", (piece: Buffer) => {
+      pieces.push(piece);
+      size += piece.length;
+      if (size > MAX_ANSWER)
+        socket.destroy(new FleetError("WIREGUARD_FAILED", "the answer of wireguard-go is too long"));
+      // An answer ends with an empty line; the server would wait for another request.
+      else if (endsEmpty(pieces)) socket.end();
+    });
+    socket.on("error", reject);
+    socket.on("close", () => resolve(Buffer.concat(pieces).toString("utf8")));
+    socket.write(request);
+  });
+}
+
+function endsEmpty(pieces: readonly Buffer[]): boolean {
+  const last = Buffer.concat(pieces.slice(-2)).subarray(-2);
+  return last.toString("latin1") === "\n\n";
+}
+
+/** No folder, no socket, or a socket whose process has ended. */
+function isAbsent(error: unknown): boolean {
+  return (
+    Error.isError(error) &&
+    "code" in error &&
+    ["ENOENT", "ENOTDIR", "ECONNREFUSED"].includes(String(error.code))
+  );
+}

@@ -1,0 +1,197 @@
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { mkdir, readdir, rm, stat, truncate } from "node:fs/promises";
+import { join } from "node:path";
+import { delay } from "@fairlead/base/clock.ts";
+import { defined } from "@fairlead/base/defined.ts";
+import { FleetError } from "@fairlead/base/errors.ts";
+import { start } from "@fairlead/base/exec.ts";
+import { readLinks, runIpLines } from "#iproute/driver.ts";
+import { deleteLink, moveLink, setLink } from "#iproute/lines.ts";
+import { deviceWord } from "#iproute/words.ts";
+import { inNetns } from "#netns/netns.ts";
+import type { WireguardDriver } from "./driver.ts";
+import type { WireguardOptions } from "./options.ts";
+import { checkAnswer, GET_REQUEST, parseAnswer, setRequest } from "./uapi.ts";
+import { exchange } from "./uapi-socket.ts";
+
+/** Longest time from the start of a process until its device is in place. Generous: a busy machine must not fail. Unit: milliseconds. */
+const START_TIMEOUT_MS = 30_000;
+
+/** Interval at which a starting process is looked at. Unit: milliseconds. */
+const LOOK_MS = 10;
+
+/** Size at which a log is emptied. wireguard-go logs packets that cannot be sent. Unit: bytes. */
+const MAX_LOG = 1024 * 1024;
+
+/**
+ * wireguard-go has its sockets in /var/run/wireguard. In a mount namespace of the process, that is the folder in which the
+ * script starts. Changes of mounts on the machine still arrive there (slave), so that it keeps no file system busy.
+ */
+const SCRIPT = `mount -t tmpfs -o mode=755,size=64k tmpfs /var/run &&
+mkdir /var/run/wireguard &&
+mount --no-canonicalize --bind . /var/run/wireguard &&
+LOG_LEVEL=error WG_PROCESS_FOREGROUND=1 exec wireguard-go "$1"`;
+
+/** Devices of wireguard-go: each is served by a process that outlives this one. */
+export function createUserspaceDriver(options: WireguardOptions): WireguardDriver {
+  const { folder, netns, birthNetns, clock } = options;
+  const links = async (file: string | undefined, signal: AbortSignal) =>
+    readLinks({ signal, ...defined({ netns: file }) });
+  const has = async (name: string, file: string | undefined, signal: AbortSignal): Promise<boolean> =>
+    (await links(file, signal)).some((it) => it.device === name);
+  const ask = (name: string, request: string, signal: AbortSignal): Promise<string | undefined> =>
+    exchange(folder, deviceWord(name), request, signal);
+  const look = async (name: string, signal: AbortSignal): Promise<Pick<Situation, "isServed" | "device">> => {
+    const isServed = (await ask(name, GET_REQUEST, signal)) !== undefined;
+    if (await has(name, netns, signal)) return { isServed, device: "in place" };
+    return { isServed, device: (await has(name, birthNetns, signal)) ? "born" : "absent" };
+  };
+  const move = (name: string, mtu: number, signal: AbortSignal): Promise<void> =>
+    runIpLines([setLink(name, { mtu }), moveLink(name, netns)], {
+      signal,
+      ...defined({ netns: birthNetns }),
+    });
+
+  return {
+    kind: "wireguard-go",
+    async list() {
+      const files = await readdir(folder).catch(() => []);
+      return files.filter((it) => it.endsWith(".sock")).map((it) => it.slice(0, -".sock".length));
+    },
+    async read(name, signal) {
+      await emptyLargeLog(logOf(folder, name));
+      const [answer, all] = await Promise.all([ask(name, GET_REQUEST, signal), links(netns, signal)]);
+      const link = all.find((it) => it.device === name);
+      if (answer === undefined || link === undefined) return undefined;
+      checkAnswer(name, answer);
+      return { name, mtu: link.mtu, isUp: link.isUp, ...parseAnswer(answer) };
+    },
+    async create(name, mtu, signal) {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      let process: Started | undefined;
+      let before: Step | undefined;
+      const take = async (step: Step): Promise<void> => {
+        if (step === "report") throw startError(name, folder);
+        if (step === "refuse") throw foreignError(name, options);
+        if (step === "start") process = startProcess(name, options);
+        if (step === "move") await move(name, mtu, signal);
+        // Looked at twice: another agent may have moved the device in the meantime. Without its socket the process ends.
+        if (step === "end" && before === "end") await rm(socketOf(folder, name), { force: true });
+      };
+      const deadlineMs = clock.monotonic() + START_TIMEOUT_MS;
+      while (clock.monotonic() < deadlineMs) {
+        const state = process?.state();
+        const step = nextStep({ process: state, ...(await look(name, signal)) });
+        if (step === "done") return;
+        await take(step);
+        before = step;
+        await delay(clock, LOOK_MS, signal);
+      }
+      throw new FleetError(
+        "TIMED_OUT",
+        `wireguard-go has not made the device ${name} in ${START_TIMEOUT_MS} ms`,
+      );
+    },
+    async setUp(name, mtu, signal) {
+      // No link-local address, as on the kernel's WireGuard: it would send router solicitations and group reports.
+      const lines = [setLink(name, { addressGeneration: "none" }), setLink(name, { up: true, mtu })];
+      await runIpLines(lines, { netns, signal });
+    },
+    async change(name, change, signal) {
+      checkAnswer(name, (await ask(name, setRequest(change), signal)) ?? "");
+    },
+    async remove(name, signal) {
+      // Without its device the process ends, even one that hangs.
+      if (await has(name, netns, signal)) await runIpLines([deleteLink(name)], { netns, signal });
+      for (const file of [socketOf(folder, name), logOf(folder, name)]) await rm(file, { force: true });
+    },
+  };
+}
+
+interface Situation {
+  /** The process that this call started. Absent before. */
+  readonly process: "runs" | "ended" | undefined;
+  readonly isServed: boolean;
+  readonly device: "in place" | "born" | "absent";
+}
+
+type Step = "done" | "move" | "end" | "start" | "wait" | "report" | "refuse";
+
+/** What brings a device nearer to its place. Pure. */
+export function nextStep({ process, isServed, device }: Situation): Step {
+  // If neither namespace has a device that is served, its namespace has been deleted.
+  if (isServed) return device === "in place" ? "done" : device === "born" ? "move" : "end";
+  if (process === "runs") return "wait";
+  if (process === "ended") return "report";
+  return device === "absent" ? "start" : "refuse";
+}
+
+interface Started {
+  state(): "runs" | "ended";
+}
+
+function startProcess(name: string, options: WireguardOptions): Started {
+  const { folder, birthNetns } = options;
+  const args = [
+    "--mount",
+    "--propagation",
+    "slave",
+    "--",
+    "sh",
+    "-c",
+    SCRIPT,
+    "wireguard-go",
+    deviceWord(name),
+  ];
+  const line = birthNetns === undefined ? { command: "unshare", args } : inNetns(birthNetns, "unshare", args);
+  const log = openSync(logOf(folder, name), "a", 0o600);
+  // The environment is inherited: it is how the owner of all processes of a lab finds them.
+  const child = start(line.command, line.args, { detached: true, cwd: folder, stdio: ["ignore", log, log] });
+  closeSync(log);
+  child.unref();
+  let failed = false;
+  child.once("error", () => {
+    failed = true;
+  });
+  return {
+    state: () => (failed || child.exitCode !== null || child.signalCode !== null ? "ended" : "runs"),
+  };
+}
+
+function startError(name: string, folder: string): FleetError {
+  const log = logOf(folder, name);
+  const said = readFileSync(log, "utf8").trim().split("\n").slice(-4).join("\n");
+  return new FleetError(
+    "WIREGUARD_FAILED",
+    `cannot start wireguard-go for the device ${name}; the end of ${log}:\n${said}`,
+    {
+      retriable: true,
+    },
+  );
+}
+
+function foreignError(name: string, options: WireguardOptions): FleetError {
+  const where = [options.netns, options.birthNetns ?? "that of this process"].join(" or ");
+  return new FleetError(
+    "WIREGUARD_FAILED",
+    `cannot make the WireGuard device ${name}: a network namespace, ${where}, has another device of that name; delete it: ip link delete dev ${name}`,
+    // That of a process that has just been killed is about to go.
+    { retriable: true },
+  );
+}
+
+async function emptyLargeLog(file: string): Promise<void> {
+  const size = await stat(file).then(
+    (it) => it.size,
+    () => 0,
+  );
+  if (size > MAX_LOG) await truncate(file);
+}
+
+function socketOf(folder: string, name: string): string {
+  return join(folder, `${name}.sock`);
+}
+
+function logOf(folder: string, name: string): string {
+  return join(folder, `${name}.log`);
+}

@@ -1,0 +1,271 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { systemClock } from "@fairlead/base/clock.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { applyNetwork, readLinks, runIpLines } from "@fairlead/os/iproute/driver.ts";
+import { addVethPair, deleteLink, replaceAddress, setLink } from "@fairlead/os/iproute/lines.ts";
+import { inNetns } from "@fairlead/os/netns/netns.ts";
+import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
+import { describeWireguard, type WireguardMachine } from "@fairlead/os/wireguard/contract.ts";
+import { WireguardDevices } from "@fairlead/os/wireguard/devices.ts";
+import type { WireguardDriver } from "@fairlead/os/wireguard/driver.ts";
+import { createKernelDriver, kernelHasWireguard } from "@fairlead/os/wireguard/kernel.ts";
+import { generateKeyPair, publicKeyOf } from "@fairlead/os/wireguard/keys.ts";
+import { openWireguard } from "@fairlead/os/wireguard/open.ts";
+import type { WireguardOptions } from "@fairlead/os/wireguard/options.ts";
+import { fileRecords } from "@fairlead/os/wireguard/records.ts";
+import type { WireguardDevice } from "@fairlead/os/wireguard/state.ts";
+import { createUserspaceDriver } from "@fairlead/os/wireguard/userspace.ts";
+import { changeByWg, readByWg } from "@fairlead/os/wireguard/wg.ts";
+import { describeOnKernel, netnsFixture, prefixOf } from "../support/netns-fixture.ts";
+
+const signal = AbortSignal.timeout(110_000);
+const hadSockets = existsSync("/var/run/wireguard");
+const isInKernel = process.getuid?.() === 0 && (await kernelHasWireguard(signal));
+
+/** Two nodes with a link between them; each has a namespace for its devices. */
+interface Site {
+  readonly options: WireguardOptions;
+  readonly address: string;
+}
+
+async function twoSites(
+  fixture: ReturnType<typeof netnsFixture>,
+  name: string,
+): Promise<readonly [Site, Site]> {
+  const folder = mkdtempSync(join(tmpdir(), "fairlead-wireguard-"));
+  folders.push(folder);
+  const [here, there] = [await fixture.netns(`${name}-here`), await fixture.netns(`${name}-there`)];
+  await runIpLines([addVethPair({ device: "uplink", netns: here }, { device: "uplink", netns: there })], {
+    signal,
+  });
+  const sites = [
+    { netns: here, address: "192.0.2.1" },
+    { netns: there, address: "192.0.2.2" },
+  ].map(async ({ netns: birthNetns, address }, at): Promise<Site> => {
+    const lines = [
+      setLink("uplink", { up: true }),
+      replaceAddress("uplink", `${address}/24`),
+      // A second way, for endpoints that change.
+      replaceAddress("uplink", `${address.replace("192.0.2", "198.51.100")}/24`),
+    ];
+    await runIpLines(lines, { netns: birthNetns, signal });
+    const netns = await fixture.netns(`${name}-fleet-${at}`);
+    return { address, options: { folder: join(folder, String(at)), netns, birthNetns, clock: systemClock } };
+  });
+  return Promise.all([sites[0] as Promise<Site>, sites[1] as Promise<Site>]);
+}
+
+const folders: string[] = [];
+afterAll(() => {
+  for (const it of folders) rmSync(it, { recursive: true, force: true });
+});
+
+/** Machines of which each has namespaces of its own, and a caller on the other side of a link. */
+function machines(
+  fixture: ReturnType<typeof netnsFixture>,
+  create: (options: WireguardOptions) => WireguardDriver,
+): () => Promise<WireguardMachine> {
+  let count = 0;
+  return async () => {
+    count += 1;
+    const [here, there] = await twoSites(fixture, `${create.name}-${count}`);
+    const caller = new WireguardDevices(create(there.options), fileRecords(there.options.folder));
+    callers.push(caller);
+    return {
+      start: async () => new WireguardDevices(create(here.options), fileRecords(here.options.folder)),
+      async call(device, privateKey) {
+        const peer = {
+          publicKey: publicKeyOf(device.privateKey),
+          endpoint: `${here.address}:${device.listenPort}`,
+          allowedIPs: [],
+          persistentKeepaliveSeconds: 1,
+        };
+        await caller.apply(
+          { name: "caller", privateKey, listenPort: 40_000, mtu: 1408, peers: [peer] },
+          signal,
+        );
+        return `${there.address}:40000`;
+      },
+      async lose(name) {
+        await runIpLines([deleteLink(name)], { netns: here.options.netns, signal });
+        const files = (): readonly string[] =>
+          readdirSync(here.options.folder).filter((it) => it.endsWith(".sock"));
+        await expect.poll(files).toEqual([]);
+      },
+    };
+  };
+}
+
+const callers: WireguardDevices[] = [];
+
+async function endCallers(): Promise<void> {
+  for (const it of callers.splice(0)) await it.remove("caller", signal);
+}
+
+describeOnKernel("in user space", () => {
+  const fixture = netnsFixture();
+  afterAll(async () => {
+    await endCallers();
+    await fixture[Symbol.asyncDispose]();
+  });
+
+  describeWireguard("WireGuard by wireguard-go", machines(fixture, createUserspaceDriver), { runs: 10 });
+
+  describe("configured by another program", () => {
+    /** Where wg(8) looks for the sockets of wireguard-go. */
+    const sockets = "/var/run/wireguard";
+    afterAll(() => rmSync(sockets, { force: true }));
+    /** The part of the kernel's back end that can be tested on wireguard-go, which wg(8) configures too. */
+    const wgOnUserspace = (options: WireguardOptions): WireguardDriver => {
+      const { folder, netns } = options;
+      const userspace = createUserspaceDriver(options);
+      const look = (): void => {
+        rmSync(sockets, { force: true });
+        symlinkSync(folder, sockets);
+      };
+      return {
+        ...userspace,
+        async read(name, aborted) {
+          const device = await userspace.read(name, aborted);
+          if (device === undefined) return undefined;
+          look();
+          const { mtu, isUp } = device;
+          return { name, mtu, isUp, ...(await readByWg(name, netns, aborted)) };
+        },
+        async change(name, change, aborted) {
+          look();
+          await changeByWg(name, change, { netns, signal: aborted });
+        },
+      };
+    };
+    describeWireguard("WireGuard by wg on wireguard-go", machines(fixture, wgOnUserspace), { runs: 3 });
+  });
+});
+
+describe.skipIf(!isInKernel)(
+  isInKernel ? "in the kernel" : "in the kernel (skipped: this one has no WireGuard)",
+  () => {
+    const fixture = netnsFixture();
+    afterAll(async () => {
+      await endCallers();
+      await fixture[Symbol.asyncDispose]();
+    });
+    describeWireguard("WireGuard of the kernel", machines(fixture, createKernelDriver), { runs: 10 });
+  },
+);
+
+describeOnKernel("a tunnel between two nodes", () => {
+  const fixture = netnsFixture();
+  const [a, b] = [generateKeyPair(), generateKeyPair()];
+  let sites: readonly [Site, Site];
+  let devices: [WireguardDevices, WireguardDevices];
+  const desired = (at: 0 | 1, endpoint?: string): WireguardDevice => ({
+    name: "fl-wg00",
+    privateKey: (at === 0 ? a : b).privateKey,
+    listenPort: 31_820,
+    mtu: 1408,
+    peers: [
+      {
+        publicKey: (at === 0 ? b : a).publicKey,
+        allowedIPs: [at === 0 ? "10.112.1.0/24" : "10.112.0.0/24"],
+        ...(endpoint === undefined ? {} : { endpoint }),
+      },
+    ],
+  });
+  const processes = async (at: 0 | 1): Promise<readonly number[]> => {
+    const file = sites[at].options.birthNetns ?? "";
+    return (await pidsByNetns([file])).get(file) ?? [];
+  };
+
+  beforeAll(async () => {
+    sites = await twoSites(fixture, "tunnel");
+    devices = [await openWireguard(sites[0].options, signal), await openWireguard(sites[1].options, signal)];
+    await devices[0].apply(desired(0, "192.0.2.2:31820"), signal);
+    await devices[1].apply(desired(1), signal);
+    for (const [at, { options }] of sites.entries()) {
+      const [own, other] = [`10.112.${at}.1/32`, `10.112.${1 - at}.0/24`];
+      const state = {
+        addresses: [{ device: "fl-wg00", address: own }],
+        routes: [{ to: other, hops: [{ device: "fl-wg00" }] }],
+        neighbours: [],
+      };
+      await applyNetwork(["fl-wg00"], state, { netns: options.netns, signal });
+    }
+  });
+  afterAll(async () => {
+    for (const it of devices) await it.remove("fl-wg00", signal);
+    await fixture[Symbol.asyncDispose]();
+  });
+
+  const ping = (...args: readonly string[]) =>
+    exec(...commandOf(inNetns(sites[0].options.netns, "ping", ["-q", ...args, "10.112.1.1"])), {
+      signal,
+      allowFailure: true,
+    });
+  const commandOf = (line: { readonly command: string; readonly args: readonly string[] }) =>
+    [line.command, line.args] as const;
+
+  it("carries packets, while its sockets are in the namespaces of the nodes", async () => {
+    await expect.poll(async () => (await ping("-c1", "-W1")).exitCode, { timeout: 30_000 }).toBe(0);
+    for (const { options } of sites) {
+      const names = async (file: string | undefined) =>
+        (await readLinks({ signal, netns: file ?? "" })).map((it) => it.device);
+      expect(await names(options.birthNetns)).toEqual(["lo", "uplink"]);
+      expect(await names(options.netns)).toEqual(["lo", "fl-wg00"]);
+      const sockets = await exec(...commandOf(inNetns(options.birthNetns ?? "", "ss", ["-Hlun"])), {
+        signal,
+      });
+      expect(sockets.stdout).toContain(":31820");
+    }
+  });
+
+  it.skipIf(isInKernel)("agrees with wg show", async () => {
+    const sockets = "/var/run/wireguard";
+    rmSync(sockets, { force: true });
+    symlinkSync(sites[0].options.folder, sockets);
+    try {
+      const [command = "", ...prefix] = prefixOf(sites[0].options.netns);
+      const { stdout } = await exec(command, [...prefix, "wg", "show", "fl-wg00"], { signal });
+      const peer = (await devices[0].read("fl-wg00", signal))?.peers[0];
+      expect(stdout).toContain(`public key: ${a.publicKey}`);
+      expect(stdout).toContain(`peer: ${b.publicKey}`);
+      expect(stdout).toContain(`endpoint: ${peer?.endpoint}`);
+      expect(stdout).toContain("allowed ips: 10.112.1.0/24");
+      expect(await readByWg("fl-wg00", sites[0].options.netns, signal)).toMatchObject({
+        peers: [{ endpoint: peer?.endpoint }],
+      });
+    } finally {
+      rmSync(sockets, { force: true });
+    }
+  });
+
+  it("loses no packet while an endpoint moves, and while another agent takes over", async () => {
+    const running = ping("-c", "400", "-i", "0.005", "-W", "5");
+    await devices[0].apply(desired(0, "198.51.100.2:31820"), signal);
+    const before = await processes(0);
+    devices[0] = await openWireguard(sites[0].options, signal);
+    await devices[0].apply(desired(0, "198.51.100.2:31820"), signal);
+    await devices[0].apply(desired(0, "192.0.2.2:31820"), signal);
+    expect((await running).stdout).toContain("400 received");
+    expect(await processes(0)).toEqual(before);
+    const peer = (await devices[0].read("fl-wg00", signal))?.peers[0];
+    expect(peer?.endpoint).toBe("192.0.2.2:31820");
+  });
+
+  it("leaves no mounts on the machine", () => {
+    expect(readFileSync("/proc/self/mountinfo", "utf8")).not.toContain("/run/wireguard");
+    expect(existsSync("/var/run/wireguard")).toBe(hadSockets);
+  });
+
+  it.skipIf(isInKernel)("ends its process when it is removed, also one that hangs", async () => {
+    const [pid] = await processes(1);
+    process.kill(pid ?? 0, "SIGSTOP");
+    await devices[1].remove("fl-wg00", signal);
+    process.kill(pid ?? 0, "SIGCONT");
+    await expect.poll(() => processes(1)).toEqual([]);
+    expect(readdirSync(sites[1].options.folder)).toEqual([]);
+  });
+});
