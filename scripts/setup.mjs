@@ -40,8 +40,24 @@ const DEBIAN_PACKAGES = [
   { name: "faketime", program: "faketime", why: "unit tests on another day", only: "full" },
 ];
 
-/** A DNS server that tests update. Its package would start a daemon, so it is only unpacked, with the libraries it needs. */
-const bindFolder = join(toolsFolder, "bind9");
+/** Servers that tests start. Their packages would start daemons, so they are only unpacked, with what they need. */
+const UNPACKED_PACKAGES = [
+  {
+    folder: "bind9",
+    program: "usr/sbin/named",
+    packages: ["bind9", "bind9-libs"],
+    isWanted: () => !findProgram("named"),
+    what: "BIND, a DNS server that tests update: about 10 MB",
+  },
+  {
+    folder: "containerd",
+    program: "usr/bin/containerd",
+    packages: ["containerd", "runc", "containernetworking-plugins"],
+    // The image of the test is for x86-64.
+    isWanted: () => process.arch === "x64",
+    what: "containerd and runc, in which a test finds pods: about 150 MB",
+  },
+];
 
 /** Each includes the previous ones. */
 const PURPOSES = ["demo", "test", "full"];
@@ -161,21 +177,24 @@ function installTools() {
 }
 
 /** Needs no root: nothing is installed. */
-function unpackBind() {
-  const packages = join(bindFolder, "packages");
-  rmSync(bindFolder, { recursive: true, force: true });
-  mkdirSync(packages, { recursive: true });
+function unpack({ folder, packages }) {
+  const to = join(toolsFolder, folder);
+  const downloads = join(to, "packages");
+  rmSync(to, { recursive: true, force: true });
+  mkdirSync(downloads, { recursive: true });
   const env = { ...process.env, LC_ALL: "C" };
   const download = () =>
-    run("apt-get", ["download", "-qq", "bind9", "bind9-libs"], {
-      cwd: packages,
+    run("apt-get", ["download", "-qq", ...packages], {
+      cwd: downloads,
       env,
       stdio: ["ignore", "ignore", "inherit"],
     });
   if (download() !== 0 && (run("apt-get", ["update", "-qq"], { env }) !== 0 || download() !== 0))
-    fail("apt-get could not download bind9; repair the package sources and run the command again");
-  for (const file of readdirSync(packages)) run("dpkg-deb", ["-x", join(packages, file), bindFolder]);
-  rmSync(packages, { recursive: true, force: true });
+    fail(
+      `apt-get could not download ${packages.join(", ")}; repair the package sources and run the command again`,
+    );
+  for (const file of readdirSync(downloads)) run("dpkg-deb", ["-x", join(downloads, file), to]);
+  rmSync(downloads, { recursive: true, force: true });
 }
 
 checkMachine();
@@ -183,9 +202,9 @@ const stamp = stampNow();
 const npmIsDone = existsSync(stampFile) && readFileSync(stampFile, "utf8") === stamp;
 const missing = DEBIAN_PACKAGES.filter((it) => isFor(it.only ?? "demo") && !findProgram(it.program));
 // npm ci removes what was unpacked next to the packages.
-const hasBind = npmIsDone && existsSync(join(bindFolder, "usr/sbin/named"));
-const wantsBind = isFor("test") && !findProgram("named") && !hasBind;
-if (npmIsDone && missing.length === 0 && !wantsBind) process.exit(0);
+const isUnpacked = ({ folder, program }) => npmIsDone && existsSync(join(toolsFolder, folder, program));
+const toUnpack = isFor("test") ? UNPACKED_PACKAGES.filter((it) => it.isWanted() && !isUnpacked(it)) : [];
+if (npmIsDone && missing.length === 0 && toUnpack.length === 0) process.exit(0);
 
 const wantsTools = process.arch === "x64";
 process.stdout.write("Fairlead sets up this checkout:\n");
@@ -202,10 +221,8 @@ if (missing.length > 0) {
   process.stdout.write(`  Debian packages, ${aptSize(names)}:\n`);
   for (const it of missing) process.stdout.write(`    ${it.name.padEnd(16)} ${it.why}\n`);
 }
-if (wantsBind)
-  process.stdout.write(
-    "  BIND, a DNS server that tests update: about 10 MB into ./node_modules/.tools, unpacked and not installed\n",
-  );
+for (const { what } of toUnpack)
+  process.stdout.write(`  ${what} into ./node_modules/.tools, unpacked and not installed\n`);
 process.stdout.write("It changes nothing else on this machine, and starts and enables no daemon.\n");
 
 if (missing.length > 0) installDebianPackages(missing);
@@ -214,5 +231,5 @@ if (!npmIsDone) {
   if (wantsTools) installTools();
   writeFileSync(stampFile, stamp);
 }
-if (wantsBind) unpackBind();
+for (const it of toUnpack) unpack(it);
 process.stdout.write("The checkout is set up.\n");

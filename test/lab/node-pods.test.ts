@@ -5,6 +5,9 @@ import { type ContainerStatus, CONFIG_MAPS, type Pod, SECRETS } from "@fairlead/
 import { exec } from "@fairlead/base/exec.ts";
 import { readShimReport } from "@fairlead/lab/node/container/folder.ts";
 import { isRunning } from "@fairlead/lab/node/container/process.ts";
+import { createCriClient } from "@fairlead/os/cri/client.ts";
+import { readNetwork } from "@fairlead/os/iproute/driver.ts";
+import type { OpenNetns } from "@fairlead/os/netns/open.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { ECHO, IDLE, isReady, NodeWorld, script } from "./node-world.ts";
 
@@ -65,6 +68,29 @@ describeOnKernel("a node of the lab", () => {
     expect(lost).toEqual([]);
     await world.deletePod("after-restart");
     await world.deletePod("outlives");
+  });
+
+  it("shows other programs the network namespace of a pod by the CRI, also after a restart", async () => {
+    await world.createPod("found", [script(IDLE)]);
+    const pod = await world.untilReady("found");
+    const signal = AbortSignal.timeout(20_000);
+    await using runtime = createCriClient({ socket: join(world.dataDir, "cri.sock") });
+    const open = async (): Promise<OpenNetns | undefined> => {
+      const sandbox = (await runtime.sandboxes(signal)).find((it) => it.podUid === pod.metadata.uid);
+      expect(sandbox).toMatchObject({ podNamespace: "default", podName: "found", hostNetwork: false });
+      return sandbox && runtime.openNetns(sandbox, signal);
+    };
+    using netns = await open();
+    const { addresses } = await readNetwork(["eth0"], { netns: netns?.path ?? "", signal });
+    expect(addresses).toContainEqual({ device: "eth0", address: `${pod.status?.podIP}/32` });
+    await world.killNode();
+    await world.startNode();
+    await expect
+      .poll(async () => (await runtime.sandboxes(signal).catch(() => [])).length)
+      .toBeGreaterThan(0);
+    using again = await open();
+    expect(again?.inode).toBe(netns?.inode);
+    await world.deletePod("found");
   });
 
   it("reports how a container ended while no kubelet ran", async () => {

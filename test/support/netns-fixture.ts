@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe } from "vitest";
+import { exec } from "@fairlead/base/exec.ts";
 import { createNetns, deleteNetns, inNetns } from "@fairlead/os/netns/netns.ts";
 
 /** Why tests of the kernel cannot run here, or undefined when they can. */
@@ -39,6 +40,13 @@ export function netnsFixture(): NetnsFixture {
 export function prefixOf(netns: string): readonly string[] {
   const { command, args } = inNetns(netns, "x");
   return [command, ...args.slice(0, -1)];
+}
+
+/** Names of the devices that a program sees in the namespace. */
+export async function devicesIn(netns: string): Promise<readonly string[]> {
+  const line = inNetns(netns, "ip", ["-j", "link", "show"]);
+  const { stdout } = await exec(line.command, line.args, { signal: AbortSignal.timeout(10_000) });
+  return (JSON.parse(stdout) as readonly { readonly ifname: string }[]).map((it) => it.ifname);
 }
 
 /** A group of tests that is skipped, with the reason in its name, where the kernel cannot be used. */

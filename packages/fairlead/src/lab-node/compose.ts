@@ -10,6 +10,7 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { availableImages, type Machine } from "@fairlead/lab/images/catalogue.ts";
 import { SYSTEM_PATH } from "@fairlead/lab/node/container/runtime.ts";
+import { CriServer } from "@fairlead/lab/node/cri/server.ts";
 import { BY_NAMESPACE, Kubelet } from "@fairlead/lab/node/kubelet/kubelet.ts";
 import { nodeLabels } from "@fairlead/lab/node/registration/node-object.ts";
 import { readCapacity, readNodeInfo } from "@fairlead/lab/node/registration/machine-facts.ts";
@@ -89,10 +90,11 @@ export function composeNode(flags: NodeFlags, { client, deps, environment }: Nod
     clock: deps.clock,
     log: deps.log,
   });
+  const cri = new CriServer({ socket: join(flags.dataDir, "cri.sock"), pods: () => kubelet.running });
   const clusterCidrs = flags.clusterCidr ?? flags.podCidr;
   const proxy = composeProxy(client, { name: flags.nodeName, clusterCidrs, services }, deps);
   // The node is ready for pods once their Services work.
-  return [proxy, kubelet, server, registration, heartbeat];
+  return [proxy, kubelet, cri, server, registration, heartbeat];
 }
 
 /** The programs that images may use: those of the machine, and the running executable. */

@@ -11,7 +11,7 @@ import { parseNsMounts } from "./mountinfo.ts";
  */
 
 /** The file system type of a namespace file in `statfs`. Source: `NSFS_MAGIC` in linux/magic.h. */
-const NSFS_MAGIC = 0x6e73_6673;
+export const NSFS_MAGIC = 0x6e73_6673;
 
 /** A program and its arguments, to be started without a shell. */
 export interface CommandLine {
@@ -95,6 +95,6 @@ function checkPath(path: string): void {
   );
 }
 
-function isMissing(error: unknown): boolean {
+export function isMissing(error: unknown): boolean {
   return Error.isError(error) && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR");
 }

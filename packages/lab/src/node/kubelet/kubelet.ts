@@ -11,6 +11,7 @@ import { watching } from "@fairlead/kube/controller/source.ts";
 import type { Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import type { Machine } from "#images/catalogue.ts";
 import { ContainerRuntime, type ContainerView } from "../container/runtime.ts";
+import type { RunningPod } from "../cri/server.ts";
 import { PodAddresses } from "../network/pod-addresses.ts";
 import type { ClusterDns } from "../pod/resolver.ts";
 import { probeAttempts } from "../probe/attempt.ts";
@@ -121,6 +122,11 @@ export class Kubelet implements Component {
       },
       endOf: (run) => this.#runtime.endOf(run),
     };
+  }
+
+  /** The pods that have their network. */
+  get running(): readonly RunningPod[] {
+    return [...this.#runners.values()].flatMap(({ running }) => (running === undefined ? [] : [running]));
   }
 
   #createContext(): NodeContext {

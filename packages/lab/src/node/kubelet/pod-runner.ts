@@ -3,6 +3,7 @@ import { keyOf, objectKey, type ObjectKey } from "@fairlead/kube/api/meta/key.ts
 import { hasCode } from "@fairlead/base/errors.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import type { ContainerView } from "../container/runtime.ts";
+import type { RunningPod } from "../cri/server.ts";
 import { DEADLINE_EXCEEDED, deadlineOf, nextToEnd } from "../pod/ending.ts";
 import { NoAddressError } from "../network/pod-addresses.ts";
 import { ConfigError } from "../pod/environment.ts";
@@ -67,6 +68,13 @@ export class PodRunner implements AsyncDisposable {
 
   netns(): string | undefined {
     return this.#pod === undefined ? undefined : this.#sandbox.netnsOf(this.#pod);
+  }
+
+  /** The pod as other programs of the node see it; undefined as long as it has no network. */
+  get running(): RunningPod | undefined {
+    if (this.#pod === undefined || !this.#sandbox.hasNetwork) return undefined;
+    const { namespace = "", name } = this.#pod.metadata;
+    return { uid: this.uid, namespace, name, netns: this.#sandbox.netnsOf(this.#pod) };
   }
 
   /**
