@@ -1,77 +1,150 @@
-import { seededRng } from "@fairlead/base/rng.ts";
-import type { ChildProcess } from "node:child_process";
 import { createSocket, type Socket } from "node:dgram";
-import type { Readable } from "node:stream";
-import { fileURLToPath } from "node:url";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { systemClock } from "@fairlead/base/clock.ts";
-import { start } from "@fairlead/base/exec.ts";
-import { silentLogger } from "@fairlead/base/log.ts";
-import { noMetrics } from "@fairlead/base/metrics.none.ts";
-import { parseSocketAddress } from "@fairlead/dns/listen-address.ts";
-import { createDnsMeters } from "@fairlead/dns/meters.ts";
-import { createResolver } from "@fairlead/dns/resolver.ts";
-import { createResponder } from "@fairlead/dns/responder.ts";
-import { startDnsServer } from "@fairlead/dns/server.ts";
-import { RecordTree } from "@fairlead/dns/tree.ts";
-import { serviceContribution } from "@fairlead/fleet/dns/zone.ts";
 import { encodeMessage } from "@fairlead/dns/wire/encode.ts";
 import { TYPE } from "@fairlead/dns/wire/types.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { renderTable } from "@fairlead/fleet/cli/table.ts";
+import { measureChanges } from "./dns/change.ts";
+import { ENDPOINTS, nameOf, SERVICES, shuffled } from "./dns/data.ts";
+import { measureWithDnsperf, type PerfFigures } from "./dns/dnsperf.ts";
+import type { Served } from "./dns/serve.ts";
+import { type RunningServer, startKnot, startOurs, startUnbound } from "./dns/servers.ts";
+import { quantile } from "./lab/lab.ts";
 
 /**
- * Claims: the cluster-set DNS server, with 10,000 services, answers about half as many queries a second as a program of
- * the same runtime that only sends each datagram back; and 100 changes of endpoints a second cost little of that.
+ * Three questions about the cluster-set DNS server, with 10,000 headless services of four endpoints:
  *
- * The limit is taken in the same run, with the same client: 100 queries in flight, names in shuffled order, server and
- * client in separate processes. Runs of the kinds alternate; the median is printed.
+ * - answers: how many a second, as a ratio to a program of the same runtime that only sends each datagram back; 100 queries
+ *   in flight from a separate process, names in shuffled order;
+ * - peers: the same with dnsperf, also for unbound and Knot from Debian with the same records, one thread that answers each;
+ *   ours while 100 services change each second, theirs unchanged; p99 at a fixed rate; and what an endpoint costs in memory;
+ * - changes: from a write to the API server until an answer has it, which the aim is 50 ms for.
+ *
+ * Runs of the kinds alternate; medians are printed.
  */
-const SERVICES = 10_000;
 const IN_FLIGHT = 100;
 const RUN_MS = 1500;
 const ROUNDS = 3;
-const ZONE = { origin: "clusterset.local.", ttl: 5 };
-
-type Kind = "echo" | "dns" | "dns with changes";
+const AIM_MS = 50;
+const CHANGES_PER_SECOND = 100;
 
 export async function run(): Promise<void> {
-  const kinds: readonly Kind[] = ["echo", "dns", "dns with changes"];
-  const rates = new Map<Kind, number[]>(kinds.map((kind) => [kind, []]));
+  await benchEcho();
+  const dir = await mkdtemp(join(tmpdir(), "bench-dns-"));
+  try {
+    await benchPeers(dir);
+    await benchChanges(dir);
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+  await printMemory();
+}
+
+async function benchEcho(): Promise<void> {
+  const kinds: readonly Served[] = ["echo", "dns", "dns with changes"];
+  const rates = new Map<Served, number[]>(kinds.map((kind) => [kind, []]));
   for (let round = 0; round < ROUNDS; round++) {
-    for (const kind of kinds) rates.get(kind)?.push(await measure(kind));
+    for (const kind of kinds) {
+      await using server = await startOurs(kind);
+      rates.get(kind)?.push(await load(server.port));
+    }
   }
   const limits = rates.get("echo") ?? [];
   for (const [kind, measured] of rates) {
     // Each round has its own limit: what else the machine does weighs on both.
-    const ratio = median(measured.map((rate, round) => rate / (limits[round] ?? 1)));
-    const rate = median(measured).toFixed(0).padStart(8);
+    const ratio = quantile(
+      measured.map((rate, round) => rate / (limits[round] ?? 1)),
+      0.5,
+    );
+    const rate = quantile(measured, 0.5).toFixed(0).padStart(8);
     console.log(`${kind.padEnd(18)} ${rate} answers/s  ${ratio.toFixed(2)} of the echo`);
   }
 }
 
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
+async function benchPeers(dir: string): Promise<void> {
+  if (!(await isInstalled("dnsperf", "-h"))) {
+    console.log(
+      "\nno comparison with peers: dnsperf is missing (Debian: apt-get install dnsperf unbound knot)",
+    );
+    return;
+  }
+  const starts = new Map<string, () => Promise<RunningServer>>([
+    ["fairlead dns, 100 changes/s", () => startOurs("dns with changes")],
+  ]);
+  if (await isInstalled("unbound", "-V")) starts.set("unbound", () => startUnbound(dir));
+  else console.log("\nunbound is missing: not compared");
+  if (await isInstalled("knotd", "-V")) starts.set("knot", () => startKnot(dir));
+  else console.log("\nknot is missing: not compared");
+  const measured = new Map<string, PerfFigures[]>([...starts.keys()].map((name) => [name, []]));
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const [name, startIt] of starts) {
+      await using server = await startIt();
+      measured.get(name)?.push(await measureWithDnsperf(dir, server));
+    }
+  }
+  const median = (figures: readonly PerfFigures[], of: keyof PerfFigures): number =>
+    quantile(
+      figures.map((it) => it[of]),
+      0.5,
+    );
+  const rows = [...measured].map(([name, figures]) => ({ name, figures }));
+  const peer = measured.get("unbound");
+  const columns = [
+    { head: "SERVER", cell: ({ name }: (typeof rows)[number]) => name },
+    {
+      head: "ANSWERS/S",
+      cell: ({ figures }: (typeof rows)[number]) => median(figures, "perSecond").toFixed(0),
+    },
+    {
+      head: "PER CPU SECOND",
+      cell: ({ figures }: (typeof rows)[number]) => median(figures, "perCpuSecond").toFixed(0),
+    },
+    {
+      head: "OF UNBOUND",
+      cell: ({ figures }: (typeof rows)[number]) =>
+        peer === undefined
+          ? "-"
+          : (median(figures, "perCpuSecond") / median(peer, "perCpuSecond")).toFixed(2),
+    },
+    { head: "P99 (MS)", cell: ({ figures }: (typeof rows)[number]) => median(figures, "p99").toFixed(2) },
+  ];
+  console.log(`\n${renderTable(columns, rows)}`);
 }
 
-async function measure(kind: Kind): Promise<number> {
-  const child = start(process.execPath, [fileURLToPath(import.meta.url), "--serve", kind], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  try {
-    const port = await portOf(child);
-    return await load(port);
-  } finally {
-    child.kill("SIGKILL");
+async function benchChanges(dir: string): Promise<void> {
+  console.log("");
+  for (const rate of [0, CHANGES_PER_SECOND]) {
+    const latencies = await measureChanges(dir, rate);
+    const [p50, p99] = [quantile(latencies, 0.5), quantile(latencies, 0.99)];
+    console.log(
+      `change to answer, ${rate} other changes/s: p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms, ` +
+        `${(p50 / AIM_MS).toFixed(2)} of the aim (${AIM_MS} ms)`,
+    );
   }
 }
 
-function portOf(child: ChildProcess): Promise<number> {
-  return new Promise((resolve) => {
-    (child.stdout as Readable).once("data", (chunk: Buffer) => resolve(Number(chunk.toString())));
-  });
+async function printMemory(): Promise<void> {
+  console.log("");
+  for (const kind of ["dns without Fleetboard's zone", "dns"] as const) {
+    await using server = await startOurs(kind);
+    const each = server.zoneBytes / (SERVICES * ENDPOINTS);
+    console.log(`${kind.padEnd(30)} ${each.toFixed(0).padStart(5)} bytes of heap for each endpoint`);
+  }
+}
+
+async function isInstalled(program: string, flag: string): Promise<boolean> {
+  return exec(program, [flag], { allowFailure: true }).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** Keeps `IN_FLIGHT` queries open for `RUN_MS` and returns the answers per second. */
 async function load(port: number): Promise<number> {
-  const queries = Array.from({ length: 2048 }, (_, index) => query((index * 7919) % SERVICES));
+  const queries = shuffled(2048).map(query);
   const socket = createSocket({ type: "udp4", recvBufferSize: 1 << 20 });
   await new Promise<void>((resolve) => {
     socket.connect(port, "127.0.0.1", resolve);
@@ -111,61 +184,10 @@ function query(service: number): Buffer {
     authenticData: false,
     checkingDisabled: false,
     rcode: 0,
-    questions: [{ name: `service-${service}.work.svc.clusterset.local.`, type: TYPE.A, class: 1 }],
+    questions: [{ name: nameOf(service), type: TYPE.A, class: 1 }],
     answers: [],
     authorities: [],
     additionals: [],
     edns: { udpSize: 1232, version: 0, dnssecOk: false, options: [] },
   });
 }
-
-async function serve(kind: Kind): Promise<number> {
-  if (kind === "echo") return serveEcho();
-  const tree = new RecordTree();
-  tree.addZone({ origin: ZONE.origin, negativeTtl: ZONE.ttl, serial: 1 });
-  for (let service = 0; service < SERVICES; service++) putService(tree, service, 0);
-  if (kind === "dns with changes") {
-    let turn = 0;
-    setInterval(() => putService(tree, turn % SERVICES, ++turn), 10);
-  }
-  const resolve = createResolver({ rng: seededRng(1), tree, isReady: () => true });
-  const meters = createDnsMeters(noMetrics);
-  const respond = createResponder({ resolve, isRecursive: false, meters, log: silentLogger });
-  const listen = [parseSocketAddress("127.0.0.1:0")];
-  const server = await startDnsServer({ listen, respond, clock: systemClock, log: silentLogger });
-  return server.addresses[0]?.port ?? 0;
-}
-
-/** A headless service of four endpoints. */
-function putService(tree: RecordTree, service: number, version: number): void {
-  const name = `service-${service}`;
-  const endpoints = [1, 2, 3, 4].map((host) => ({
-    addresses: [`10.${service >> 8}.${service & 255}.${host + ((version * 4) % 200)}`],
-  }));
-  const labels = { "multicluster.kubernetes.io/source-cluster": "east" };
-  const contribution = serviceContribution(
-    ZONE,
-    { metadata: { name, namespace: "work" }, spec: { type: "Headless", ports: [] } },
-    [
-      {
-        metadata: { name, namespace: "work", labels },
-        addressType: "IPv4",
-        endpoints,
-        ports: [{ name: "http", port: 80 }],
-      },
-    ],
-  );
-  tree.put(name, contribution);
-}
-
-async function serveEcho(): Promise<number> {
-  const socket = createSocket({ type: "udp4", recvBufferSize: 1 << 20 });
-  socket.on("message", (bytes, from) => socket.send(bytes, from.port, from.address));
-  await new Promise<void>((resolve) => {
-    socket.bind(0, "127.0.0.1", resolve);
-  });
-  return socket.address().port;
-}
-
-const [flag, kind] = process.argv.slice(2);
-if (flag === "--serve") console.log(await serve(kind as Kind));

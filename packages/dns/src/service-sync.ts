@@ -19,19 +19,26 @@ export interface ZoneSync extends AsyncDisposable {
   start(signal: AbortSignal): Promise<void>;
 }
 
-/** The conversion of services of one kind to records of one zone. */
+/** The conversion of services to records of one zone. */
 export interface ServiceZone<T extends KubeObject> {
   readonly origin: string;
+  readonly ofNamespace: (key: ObjectKey) => Contribution;
+  readonly ofService: (service: T, slices: Iterable<EndpointSlice>) => Contribution;
+  /** Set if records are computed only when they are asked for: the name that all of a service are at or beneath. */
+  readonly lazyName?: (key: ObjectKey) => string | undefined;
+}
+
+/** Services of one kind, and the zones that have their records. */
+export interface ServiceZones<T extends KubeObject> {
+  readonly zones: readonly ServiceZone<T>[];
   readonly services: Resource<T>;
   readonly trim: (service: T) => T;
   /** Label by which a slice names its service. */
   readonly serviceLabel: string;
-  /** Further labels of slices that `ofService` reads. */
+  /** Further labels of slices that the zones read. */
   readonly sliceLabels?: readonly string[];
-  /** Annotations of slices that `ofService` reads. */
+  /** Annotations of slices that the zones read. */
   readonly sliceAnnotations?: readonly string[];
-  readonly ofNamespace: (key: ObjectKey) => Contribution;
-  readonly ofService: (service: T, slices: Iterable<EndpointSlice>) => Contribution;
   /** Resolves when the kind can be watched. Default: at once. */
   readonly served?: (signal: AbortSignal) => Promise<void>;
 }
@@ -41,13 +48,13 @@ const BY_SERVICE = "service";
 /** Keeps the records of services, of their endpoints, and of namespaces. */
 export function createServiceSync<T extends KubeObject>(
   name: string,
-  parts: { readonly client: KubeClient; readonly tree: RecordTree; readonly zone: ServiceZone<T> },
+  parts: { readonly client: KubeClient; readonly tree: RecordTree; readonly of: ServiceZones<T> },
   deps: RuntimeDeps,
 ): ZoneSync {
-  const { client, tree, zone } = parts;
-  const label = zone.serviceLabel;
-  const kept = { labels: [label, ...(zone.sliceLabels ?? [])], annotations: zone.sliceAnnotations ?? [] };
-  const services = createInformer(client, zone.services, { trim: zone.trim }, deps);
+  const { client, tree, of } = parts;
+  const label = of.serviceLabel;
+  const kept = { labels: [label, ...(of.sliceLabels ?? [])], annotations: of.sliceAnnotations ?? [] };
+  const services = createInformer(client, of.services, { trim: of.trim }, deps);
   const namespaces = createInformer(client, NAMESPACES, { trim: trimmedMeta }, deps);
   const slices = createInformer(
     client,
@@ -60,7 +67,7 @@ export function createServiceSync<T extends KubeObject>(
     deps,
   );
 
-  function refresh(key: ObjectKey): void {
+  function refresh(zone: ServiceZone<T>, key: ObjectKey): void {
     const owner = `${zone.origin} ${key}`;
     if (splitKey(key).namespace === undefined) {
       const exists = namespaces.store.get(key) !== undefined;
@@ -68,8 +75,14 @@ export function createServiceSync<T extends KubeObject>(
       return;
     }
     const service = services.store.get(key);
-    if (service === undefined) tree.remove(owner);
-    else tree.put(owner, zone.ofService(service, slices.store.byIndex(BY_SERVICE, key)));
+    const records = (): Contribution =>
+      service === undefined
+        ? { records: [] }
+        : zone.ofService(service, slices.store.byIndex(BY_SERVICE, key));
+    const lazyName = zone.lazyName?.(key);
+    if (lazyName === undefined) tree.put(owner, records());
+    else if (service === undefined) tree.removeLazy({ owner, name: lazyName });
+    else tree.putLazily({ owner, name: lazyName }, records);
   }
 
   const controller = createController(
@@ -82,13 +95,13 @@ export function createServiceSync<T extends KubeObject>(
         watching(slices, (change) => keysOfSliceChange(change, label)),
       ],
       reconcile: (key) => {
-        refresh(key);
+        for (const zone of of.zones) refresh(zone, key);
         return Promise.resolve();
       },
     },
     deps,
   );
-  return zoneSync(controller, [services, slices, namespaces], zone.served);
+  return zoneSync(controller, [services, slices, namespaces], of.served);
 }
 
 /** The services that a slice belonged to before a change, and belongs to after it. */

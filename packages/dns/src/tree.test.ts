@@ -65,6 +65,30 @@ describe("a record tree", () => {
     );
   });
 
+  it("computes lazy contributions when one of their names is asked for, once until they change", () => {
+    const tree = new RecordTree();
+    const x = { owner: "x", name: "x.zone." };
+    let made = 0;
+    const make = (records: readonly ResourceRecord[]) => (): Contribution => {
+      made++;
+      return { records };
+    };
+    tree.putLazily(x, make([a("a.b.x.zone.", 1)]));
+    expect(tree.find("y.zone.")).toBeUndefined();
+    expect(tree.find("zone.")).toEqual([]);
+    expect(made).toBe(0);
+    expect(tree.find("a.b.x.zone.")).toHaveLength(1);
+    expect(tree.find("b.x.zone.")).toEqual([]);
+    expect(made).toBe(1);
+    tree.putLazily(x, make([]));
+    expect(tree.find("x.zone.")).toBeUndefined();
+    expect(made).toBe(2);
+    tree.putLazily(x, make([]));
+    tree.removeLazy(x);
+    expect(tree.find("x.zone.")).toBeUndefined();
+    expect([made, tree.size]).toEqual([2, 0]);
+  });
+
   it("is empty again when every owner has left", () => {
     const tree = new RecordTree();
     tree.put("x", { records: [a("a.b.c.zone.", 1)], reserved: ["b.c.zone."] });

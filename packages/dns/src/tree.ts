@@ -13,16 +13,6 @@ export interface Contribution {
   readonly shares?: ReadonlyMap<string, readonly Share[]>;
 }
 
-/** All that several contributions of one owner have. */
-export function joined(parts: readonly Contribution[]): Contribution {
-  return {
-    records: parts.flatMap((it) => it.records),
-    names: parts.flatMap((it) => it.names ?? NOTHING),
-    reserved: parts.flatMap((it) => it.reserved ?? NOTHING),
-    shares: new Map(parts.flatMap((it) => [...(it.shares ?? [])])),
-  };
-}
-
 /** Records that are answered together. */
 export interface Share {
   /** Relative to the other shares. At least 0; if all are 0, shares are equal. */
@@ -51,6 +41,12 @@ export interface ZoneOptions {
   /** How long a negative answer may be kept. Unit: seconds. */
   readonly negativeTtl: number;
   readonly serial: number;
+}
+
+/** An owner whose records all are at one name or beneath it. */
+export interface LazyOwner {
+  readonly owner: string;
+  readonly name: string;
 }
 
 /** The sets of one name. A handful at most: searching a short list beats a Map in time and in memory. */
@@ -88,6 +84,8 @@ export class RecordTree {
   /** The innermost first. */
   #zones: readonly Zone[] = [];
   readonly #ownNames = new Map<string, readonly string[]>();
+  /** Contributions of which no name has been asked for, by the name that they are at or beneath. */
+  readonly #pending = new Map<string, { readonly owner: string; readonly make: () => Contribution }>();
 
   addZone({ origin, negativeTtl, serial }: ZoneOptions): void {
     const below = origin === "." ? "" : origin;
@@ -123,6 +121,7 @@ export class RecordTree {
 
   /** The record sets of a name by type, empty when it exists without records; undefined when it does not exist. */
   find(name: string): RecordSets | undefined {
+    if (this.#pending.size > 0) this.#makePending(name);
     const node = this.#nodes.get(name);
     if (node === undefined) return undefined;
     if (node.sets.length === 0 && node.parts.some((part) => part.isReserved)) return undefined;
@@ -138,8 +137,28 @@ export class RecordTree {
     else this.#ownNames.set(owner, [...wanted.keys()]);
   }
 
+  /** As `put`, but computes the contribution when a name of it is asked for first, so that others cost next to nothing. */
+  putLazily({ owner, name }: LazyOwner, make: () => Contribution): void {
+    this.put(owner, { records: [], names: [name] });
+    this.#pending.set(name, { owner, make });
+  }
+
   remove(owner: string): void {
     this.put(owner, { records: [] });
+  }
+
+  removeLazy({ owner, name }: LazyOwner): void {
+    this.#pending.delete(name);
+    this.remove(owner);
+  }
+
+  #makePending(name: string): void {
+    for (let at: string | undefined = name; at !== undefined; at = parentOf(at)) {
+      const found = this.#pending.get(at);
+      if (found === undefined) continue;
+      this.#pending.delete(at);
+      this.put(found.owner, found.make());
+    }
   }
 
   #set(name: string, part: NodePart): void {

@@ -6,14 +6,21 @@ import {
   MCS_SOURCE_CLUSTER_LABEL,
   type ServiceImport,
 } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import type { ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { untilServed } from "@fairlead/dns/crd.ts";
 import { REVERSE_DOMAINS } from "@fairlead/dns/reverse.ts";
-import { createServiceSync, serialAt, type ZoneSync } from "@fairlead/dns/service-sync.ts";
-import { joined, type RecordTree } from "@fairlead/dns/tree.ts";
+import { createServiceSync, serialAt, type ServiceZone, type ZoneSync } from "@fairlead/dns/service-sync.ts";
+import type { RecordTree } from "@fairlead/dns/tree.ts";
 import { trimmedMeta } from "@fairlead/dns/trim.ts";
-import { type ClusterSetZone, namespaceContribution, serviceContribution, zoneContribution } from "./zone.ts";
+import {
+  type ClusterSetZone,
+  namespaceContribution,
+  serviceContribution,
+  serviceName,
+  zoneContribution,
+} from "./zone.ts";
 
 export interface ClusterSetZones {
   /** That of KEP-1645, whose names PTR records have. */
@@ -28,34 +35,43 @@ export function createClusterSetSync(
   deps: RuntimeDeps,
 ): ZoneSync {
   const { client, tree, zone, fleetboard } = parts;
-  const zones = [{ ...zone, isReverse: true }];
-  if (fleetboard !== undefined) zones.push({ ...fleetboard, isReverse: false, hasClusterNames: true });
+  const main = { ...zone, isReverse: true };
+  // Most members never ask for it: its records are not computed before.
+  const lazy = fleetboard === undefined ? [] : [{ ...fleetboard, hasClusterNames: true }];
   const serial = serialAt(deps.clock.now());
-  for (const origin of [...zones.map((it) => it.origin), ...REVERSE_DOMAINS])
-    tree.addZone({ origin, negativeTtl: zone.ttl, serial });
-  tree.put(`fixed ${zone.origin}`, joined(zones.map(zoneContribution)));
+  for (const origin of REVERSE_DOMAINS) tree.addZone({ origin, negativeTtl: zone.ttl, serial });
+  for (const of of [main, ...lazy]) {
+    tree.addZone({ origin: of.origin, negativeTtl: of.ttl, serial });
+    tree.put(`fixed ${of.origin}`, zoneContribution(of));
+  }
   return createServiceSync(
     "dns-clusterset",
     {
       client,
       tree,
-      zone: {
-        origin: zone.origin,
+      of: {
+        zones: [
+          recordsOf(main),
+          ...lazy.map((it) => ({ ...recordsOf(it), lazyName: (key: ObjectKey) => serviceName(it, key) })),
+        ],
         services: MCS_SERVICE_IMPORTS,
         trim: trimmedImport,
         serviceLabel: MCS_SERVICE_NAME_LABEL,
         sliceLabels: [MCS_SOURCE_CLUSTER_LABEL],
         sliceAnnotations: [TRAFFIC_ANNOTATIONS.weight],
-        ofNamespace: (key) => joined(zones.map((it) => namespaceContribution(it, key))),
-        ofService: (imported, slices) => {
-          const own = [...slices];
-          return joined(zones.map((it) => serviceContribution(it, imported, own)));
-        },
         served: (signal) => untilServed(client, MCS_SERVICE_IMPORTS, deps, signal),
       },
     },
     deps,
   );
+}
+
+function recordsOf(zone: ClusterSetZone): ServiceZone<ServiceImport> {
+  return {
+    origin: zone.origin,
+    ofNamespace: (key) => namespaceContribution(zone, key),
+    ofService: (imported, slices) => serviceContribution(zone, imported, slices),
+  };
 }
 
 function trimmedImport(imported: ServiceImport): ServiceImport {

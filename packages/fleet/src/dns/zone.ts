@@ -1,4 +1,5 @@
 import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { keyOf, type ObjectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import { readWeight } from "#domain/weight.ts";
 import { TRAFFIC_ANNOTATIONS } from "#api/fairlead.dev/names.ts";
 import { MCS_SOURCE_CLUSTER_LABEL, type ServiceImport } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
@@ -42,16 +43,22 @@ export function namespaceContribution(zone: ClusterSetZone, namespace: string): 
   return isLabel(namespace) ? { records: [], names: [`${namespace}.svc.${zone.origin}`] } : NOTHING;
 }
 
+/** The name of a service; undefined if it can have none. */
+export function serviceName({ origin }: ClusterSetZone, key: ObjectKey): string | undefined {
+  const { name, namespace } = splitKey(key);
+  return namespace !== undefined && isLabel(name) && isLabel(namespace)
+    ? `${name}.${namespace}.svc.${origin}`
+    : undefined;
+}
+
 /** The records of one imported service. `slices` are those that carry its name in the same namespace. */
 export function serviceContribution(
   zone: ClusterSetZone,
   imported: ServiceImport,
   slices: Iterable<EndpointSlice>,
 ): Contribution {
-  const { name: serviceName, namespace } = imported.metadata;
-  if (imported.spec === undefined || namespace === undefined) return NOTHING;
-  if (!isLabel(serviceName) || !isLabel(namespace)) return NOTHING;
-  const name = `${serviceName}.${namespace}.svc.${zone.origin}`;
+  const name = serviceName(zone, keyOf(imported));
+  if (imported.spec === undefined || name === undefined) return NOTHING;
   if (imported.spec.type === "Headless") return headless(zone, name, slices);
   const addresses = (imported.spec.ips ?? []).flatMap((text) => tryParseAddress(text) ?? []);
   const ports = imported.spec.ports ?? [];

@@ -28,13 +28,17 @@ export function createClusterSync(
     {
       client,
       tree,
-      zone: {
-        origin: zone.origin,
+      of: {
         services: SERVICES,
         trim: trimmedService,
         serviceLabel: SERVICE_NAME_LABEL,
-        ofNamespace: (key) => namespaceContribution(zone, key),
-        ofService: (service, slices) => serviceContribution(zone, service, slices),
+        zones: [
+          {
+            origin: zone.origin,
+            ofNamespace: (key) => namespaceContribution(zone, key),
+            ofService: (service, slices) => serviceContribution(zone, service, slices),
+          },
+        ],
       },
     },
     deps,
