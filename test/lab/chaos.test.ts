@@ -14,7 +14,8 @@ import { reign } from "./chaos.ts";
 import { heal, revive } from "./fault-tools.ts";
 import { FlowChecker } from "./flow-checker.ts";
 import { startLab, type TestLab, until } from "../support/lab-fixture.ts";
-import { echoDeployment, mcsExport, namespace, service } from "../support/lab-manifests.ts";
+import { makeNamespace, setReplicas } from "../support/lab-actions.ts";
+import { echoDeployment, mcsExport, service } from "../support/lab-manifests.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const SEED = Number(process.env["CHAOS_SEED"] ?? 1);
@@ -37,10 +38,7 @@ describeOnKernel("a lab in chaos", () => {
 
   beforeAll(async () => {
     lab = stack.use(await startLab({ name: "echaos", members: MEMBERS.length }));
-    for (const member of MEMBERS) {
-      await lab.apply(member, namespace("work"));
-      await lab.kubectl(member, ["-n", "work", "wait", "--for=create", "serviceaccount/default"]);
-    }
+    for (const member of MEMBERS) await makeNamespace(await lab.client(member), "work");
     const named = NAMES.map((name) => ({ namespace: "work", name }));
     for (const member of EXPORTERS)
       await lab.apply(
@@ -70,7 +68,7 @@ describeOnKernel("a lab in chaos", () => {
       await revive(lab);
       for (const name of NAMES)
         for (const member of EXPORTERS)
-          await lab.kubectl(member, ["-n", "work", "scale", `deployment/${name}`, `--replicas=${REPLICAS}`]);
+          await setReplicas(await lab.client(member), { namespace: "work", name }, REPLICAS);
       for (const [name, checker] of checkers) {
         await untilExact(name, checker);
         await checker.untilAnsweredBy(EXPORTERS);

@@ -6,7 +6,7 @@ import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { MCS_SERVICE_EXPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { type Rng, seededRng } from "@fairlead/base/rng.ts";
-import { cut, die, freeze, heal } from "./fault-tools.ts";
+import { cut, die, freeze, heal, revive } from "./fault-tools.ts";
 import type { FlowChecker } from "./flow-checker.ts";
 import type { Mark } from "./flow-judge.ts";
 import { found, type TestLab } from "../support/lab-fixture.ts";
@@ -65,7 +65,7 @@ class Chaos {
     if (isDeath) {
       await die(lab, program);
       await wait(lastsMs);
-      await lab.lab("restore", [program]);
+      await revive(lab, program);
     } else {
       using _frozen = freeze(lab, program);
       await wait(lastsMs);

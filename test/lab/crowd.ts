@@ -1,5 +1,6 @@
 /** An account that keeps the hub's API server of a lab so busy that it refuses others. */
 
+import { requestToken } from "@fairlead/kube/client/token-request.ts";
 import { Agent, type RequestOptions, request } from "node:https";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -88,14 +89,15 @@ async function asStranger(lab: TestLab, cluster: string): Promise<RequestOptions
     roleRef: { apiGroup: rbac, kind: "Role", name: metadata.name },
     subjects: [{ kind: "ServiceAccount", ...metadata }],
   });
-  const { stdout } = await lab.kubectl(cluster, ["-n", "default", "create", "token", "stranger"]);
+  const client = await lab.client(cluster);
+  const token = await requestToken(client, { ...metadata, seconds: 3600 }, AbortSignal.timeout(30_000));
   const { hostname, port } = new URL(server);
   return {
     hostname,
     port,
     path: "/api/v1/namespaces/default/pods",
     ca: found(ca),
-    headers: { authorization: `Bearer ${stdout.trim()}`, "content-type": "application/json" },
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
   };
 }
 

@@ -8,7 +8,8 @@ import { HOST_DEVICE } from "@fairlead/lab/network.ts";
 import { endProcesses } from "@fairlead/lab/processes.ts";
 import { FABRIC_NETNS } from "@fairlead/lab/programs.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
-import { pidOf, runFairlead, type TestLab, upArgs } from "../support/lab-fixture.ts";
+import type { TestLab } from "../support/lab-fixture.ts";
+import { pidOf, startStopped } from "../support/lab-programs.ts";
 
 /** Kills programs at once and without warning; `revive` starts them again. */
 export async function die(lab: TestLab, ...programs: readonly string[]): Promise<void> {
@@ -16,11 +17,9 @@ export async function die(lab: TestLab, ...programs: readonly string[]): Promise
   await endProcesses(pids, 0, systemClock, AbortSignal.timeout(10_000));
 }
 
-/** Starts what does not run. */
-export async function revive({ name, stateRoot, topology }: TestLab): Promise<void> {
-  const { members, nodes, leaseSeconds } = topology.spec;
-  const flags = ["--lease-seconds", String(leaseSeconds)];
-  await runFairlead(stateRoot, upArgs({ name, members, nodes, flags }));
+/** Starts what does not run; given a name, that program only. */
+export async function revive(lab: TestLab, program?: string): Promise<void> {
+  await startStopped(lab, (it) => program === undefined || it.name === program);
 }
 
 /** Suspends a program, as on a machine that hangs: its connections stay, and it receives nothing. */

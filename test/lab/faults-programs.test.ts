@@ -1,7 +1,7 @@
 /** Flows that continue while programs of a fleet die, hang or lose their state, and users delete what the programs created. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { MANAGED_BY, MANAGED_BY_LABEL } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -154,19 +154,18 @@ describeOnKernel("a fleet whose programs die, and whose objects are deleted", ()
   it("has a name that answers all the time while exporters leave and return at once", async () => {
     await world.suffer(async () => {
       const [address] = await addressesOf(IMPORTER);
-      await world.lab.apply(IMPORTER, shellPod({ namespace: HELLO.namespace, name: "names" }, LOOK_UPS));
+      const names = { namespace: HELLO.namespace, name: "names" };
+      await world.lab.apply(IMPORTER, shellPod(names, LOOK_UPS));
       // All that it printed: a line that is empty is an answer, too.
-      const answers = async (): Promise<readonly string[]> => {
-        const { stdout } = await world.lab.kubectl(IMPORTER, ["-n", HELLO.namespace, "logs", "names"]);
-        return stdout.split("\n").slice(0, -1);
-      };
+      const answers = async (): Promise<readonly string[]> =>
+        (await world.lab.logOf(IMPORTER, names)).split("\n").slice(0, -1);
       await until("answers of the name", answers, (it) => it.length > 0);
       for (const member of EXPORTERS) {
         await leaveAndReturn(member, () => Promise.resolve());
         await leaveAndReturn(member, () => untilInView(member, 0));
       }
       expect(new Set(await answers())).toEqual(new Set([`is ${address}`]));
-      await world.lab.kubectl(IMPORTER, ["-n", HELLO.namespace, "delete", "pod", "names", "--wait=false"]);
+      await (await world.lab.client(IMPORTER)).delete(PODS, objectKey(names.namespace, names.name));
     });
   });
 });

@@ -7,7 +7,8 @@ import { heal, revive } from "./fault-tools.ts";
 import { FlowChecker } from "./flow-checker.ts";
 import { expectFreshStart } from "./fresh-start.ts";
 import { startLab, type TestLab } from "../support/lab-fixture.ts";
-import { echoDeployment, mcsExport, namespace, service } from "../support/lab-manifests.ts";
+import { makeNamespace, scale } from "../support/lab-actions.ts";
+import { echoDeployment, mcsExport, service } from "../support/lab-manifests.ts";
 
 export const HELLO = { namespace: "work", name: "hello" };
 export const EXPORTERS = ["member-1", "member-2"] as const;
@@ -33,25 +34,19 @@ export interface FaultyLab extends AsyncDisposable {
 export async function startFaultyLab(name: string): Promise<FaultyLab> {
   await using stack = new AsyncDisposableStack();
   const lab = stack.use(await startLab({ name, members: MEMBERS.length }));
-  for (const member of MEMBERS) {
-    await lab.apply(member, namespace(HELLO.namespace));
-    // A bare Pod is refused until its namespace has the account of that name.
-    await lab.kubectl(member, ["-n", "work", "wait", "--for=create", "serviceaccount/default"]);
-  }
+  for (const member of MEMBERS) await makeNamespace(await lab.client(member), HELLO.namespace);
   for (const member of EXPORTERS)
     await lab.apply(member, graceful(echoDeployment(HELLO, REPLICAS)), service(HELLO), mcsExport(HELLO));
   const checker = stack.use(await FlowChecker.start(lab, { members: MEMBERS, service: HELLO }));
   await checker.untilAnsweredBy(EXPORTERS);
-  const scale = async (cluster: string, replicas: number): Promise<void> => {
-    await lab.kubectl(cluster, ["-n", "work", "scale", "deployment/hello", `--replicas=${replicas}`]);
-    await lab.kubectl(cluster, ["-n", "work", "rollout", "status", "deployment/hello", "--timeout=60s"]);
-  };
+  const scaleIn = async (cluster: string, replicas: number): Promise<void> =>
+    scale(await lab.client(cluster), HELLO, replicas);
   const held = stack.move();
   return {
     lab,
     checker,
     leaseMs: lab.topology.spec.leaseSeconds * 1000,
-    scale,
+    scale: scaleIn,
     async untilTime(beganMs, lastsMs) {
       const leftMs = beganMs + lastsMs - systemClock.now();
       if (leftMs > 0) await delay(systemClock, leftMs, AbortSignal.timeout(lastsMs + 1000));
@@ -65,7 +60,7 @@ export async function startFaultyLab(name: string): Promise<FaultyLab> {
         await revive(lab);
       }
       for (const it of EXPORTERS) {
-        await scale(it, REPLICAS);
+        await scaleIn(it, REPLICAS);
         await untilGone(lab, it);
       }
       await checker.untilAnsweredBy(EXPORTERS);

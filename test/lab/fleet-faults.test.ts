@@ -5,29 +5,22 @@ import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { exec } from "@fairlead/base/exec.ts";
-import { endProcesses } from "@fairlead/lab/processes.ts";
 import { siteNetns } from "@fairlead/lab/programs.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { eventuallyOne } from "../support/fleet.ts";
+import { die, revive } from "./fault-tools.ts";
 import {
   found,
   type ParsedTry,
   parseTries,
-  pidOf,
   podProcesses,
   runFairlead,
   startLab,
   type TestLab,
   until,
 } from "../support/lab-fixture.ts";
-import {
-  echoDeployment,
-  flowScript,
-  mcsExport,
-  namespace,
-  service,
-  shellPod,
-} from "../support/lab-manifests.ts";
+import { echoDeployment, flowScript, mcsExport, service, shellPod } from "../support/lab-manifests.ts";
+import { makeNamespace, scale, setReplicas, untilReady } from "../support/lab-actions.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const HELLO = { namespace: "work", name: "hello" };
@@ -71,12 +64,6 @@ async function untilAnswered(from: string, clusters: readonly string[]): Promise
   );
 }
 
-/** A change in one cluster that the other has to see: what shows that what came back works. */
-async function scale(cluster: string, name: string, replicas: number): Promise<void> {
-  await lab.kubectl(cluster, ["-n", "work", "scale", `deployment/${name}`, `--replicas=${replicas}`]);
-  await lab.kubectl(cluster, ["-n", "work", "rollout", "status", `deployment/${name}`, "--timeout=60s"]);
-}
-
 const statusArgs = (): readonly string[] => [
   "status",
   "--hub-kubeconfig",
@@ -95,9 +82,7 @@ describeOnKernel("a fleet in which things die", () => {
   beforeAll(async () => {
     lab = await startLab({ name: "efaults" });
     for (const cluster of ["member-1", "member-2"]) {
-      await lab.apply(cluster, namespace("work"));
-      // A bare Pod is refused until its namespace has the account of that name.
-      await lab.kubectl(cluster, ["-n", "work", "wait", "--for=create", "serviceaccount/default"]);
+      await makeNamespace(await lab.client(cluster), "work");
       await lab.apply(
         cluster,
         shellPod({ namespace: "work", name: "client" }),
@@ -125,15 +110,8 @@ describeOnKernel("a fleet in which things die", () => {
       shellPod({ namespace: "work", name: "stream" }, streamScript(url)),
       shellPod({ namespace: "work", name: "stream-by-name" }, streamScript(BY_NAME)),
     );
-    await lab.kubectl("member-2", [
-      "-n",
-      "work",
-      "wait",
-      "pod",
-      "--all",
-      "--for=condition=Ready",
-      "--timeout=60s",
-    ]);
+    for (const name of ["stream", "stream-by-name"])
+      await untilReady(await lab.client("member-2"), { namespace: "work", name });
     await untilTried("stream", 0, 10);
   });
   afterAll(() => lab?.[Symbol.asyncDispose]());
@@ -159,14 +137,13 @@ describeOnKernel("a fleet in which things die", () => {
       const pods = { one: await podProcesses(lab, "member-1"), two: await podProcesses(lab, "member-2") };
       const sinceMs = systemClock.now();
       const grown = (replicas % 2) + 1;
-      const change = lab
-        .kubectl("member-1", ["-n", "work", "scale", "deployment/churn", `--replicas=${grown}`])
-        .catch(() => undefined);
-      await endProcesses([pidOf(lab, program)], 0, systemClock, AbortSignal.timeout(10_000));
+      const client = await lab.client("member-1");
+      const change = setReplicas(client, CHURN, grown).catch(() => undefined);
+      await die(lab, program);
+      await revive(lab, program);
       await change;
-      await lab.lab("restore", [program]);
       // Whether or not the API server had heard of it when it died.
-      await lab.kubectl("member-1", ["-n", "work", "scale", "deployment/churn", `--replicas=${grown}`]);
+      await setReplicas(client, CHURN, grown);
       replicas = grown;
       await until(
         `${grown} pods of churn in member-2`,
@@ -188,8 +165,8 @@ describeOnKernel("a fleet in which things die", () => {
     "answers by address all the time, and by name again, when %s is killed",
     async (program) => {
       const sinceMs = systemClock.now();
-      await endProcesses([pidOf(lab, program)], 0, systemClock, AbortSignal.timeout(10_000));
-      await lab.lab("restore", [program]);
+      await die(lab, program);
+      await revive(lab, program);
       const backMs = systemClock.now();
       const direct = await untilTried("stream", sinceMs, 20);
       expect(direct.filter((it) => it.cluster === undefined)).toEqual([]);
@@ -201,7 +178,7 @@ describeOnKernel("a fleet in which things die", () => {
   it("withdraws nothing while the whole hub is dead, and serves what changes inside a cluster", async () => {
     const sinceMs = systemClock.now();
     await lab.lab("kill", ["hub"]);
-    await scale("member-2", "hello", 3);
+    await scale(await lab.client("member-2"), HELLO, 3);
     const { leaseSeconds } = lab.topology.spec;
     await until(
       "both clusters answer, and three pods of this one, well after the leases ended",
@@ -246,7 +223,7 @@ describeOnKernel("a fleet in which things die", () => {
         (it) => it.length >= 40,
       );
       expect(clustersOf(tries)).toEqual(["member-1", "member-2"]);
-      await scale("member-1", "hello", 3);
+      await scale(await lab.client("member-1"), HELLO, 3);
     } finally {
       await route("delete");
     }

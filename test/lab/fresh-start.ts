@@ -28,7 +28,7 @@ import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azur
 import { eventually } from "../support/fleet.ts";
 import { die, revive } from "./fault-tools.ts";
 import { type TestLab, until } from "../support/lab-fixture.ts";
-import { KINDS } from "../support/lab-manifests.ts";
+import { annotate } from "../support/lab-actions.ts";
 
 const ON_HUB: readonly Resource[] = [
   MEMBER_CLUSTERS,
@@ -116,17 +116,10 @@ async function settle(
   { members, exporters, service }: Exported,
   weight: number,
 ): Promise<void> {
-  for (const mark of [`=${weight}`, "-"]) {
+  for (const wanted of [String(weight), undefined]) {
+    const annotation = { [TRAFFIC_ANNOTATIONS.weight]: wanted ?? null };
     for (const exporter of exporters)
-      await lab.kubectl(exporter, [
-        "-n",
-        service.namespace,
-        "annotate",
-        "--overwrite",
-        `${KINDS.mcsExport}/${service.name}`,
-        `${TRAFFIC_ANNOTATIONS.weight}${mark}`,
-      ]);
-    const wanted = mark === "-" ? undefined : String(weight);
+      await annotate(await lab.client(exporter), MCS_SERVICE_EXPORTS, service, annotation);
     for (const member of members) await untilWeighed(lab, member, { exporters, wanted });
   }
   await until(

@@ -20,7 +20,6 @@ import { readState } from "@fairlead/lab/state.ts";
 import {
   checkout,
   makeStateRoot,
-  pidOf,
   podProcesses,
   runFairlead,
   startLab,
@@ -28,6 +27,7 @@ import {
   upArgs,
 } from "../support/lab-fixture.ts";
 import { echoDeployment, mcsExport, namespace, service } from "../support/lab-manifests.ts";
+import { pidOf } from "../support/lab-programs.ts";
 import { type MachineSnapshot, takeSnapshot } from "./machine-snapshot.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 

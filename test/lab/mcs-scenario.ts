@@ -25,7 +25,8 @@ import { findCondition } from "@fairlead/kube/objects/conditions.ts";
 import { eventually, eventuallyOne } from "../support/fleet.ts";
 import { requestLoop } from "../../scripts/demo/requests.ts";
 import { parseTries, startLab, type TestLab, until } from "../support/lab-fixture.ts";
-import { echoDeployment, namespace, shellPod } from "../support/lab-manifests.ts";
+import { makeNamespace, untilReady } from "../support/lab-actions.ts";
+import { echoDeployment, shellPod } from "../support/lab-manifests.ts";
 
 /** The exporter is not the first by name, so that who wins by age does not win by name too. */
 export const EXPORTER = "member-2";
@@ -51,9 +52,10 @@ export async function startMcsLab(name: string, flags: readonly string[] = []): 
   const lab = await startLab({ name, members: CLUSTERS.length, flags });
   await Promise.all(
     CLUSTERS.map(async (cluster) => {
-      await lab.apply(cluster, namespace(ASKER.namespace), shellPod(ASKER));
-      const ready = ["wait", "pod", ASKER.name, "--for=condition=Ready", "--timeout=60s"];
-      await lab.kubectl(cluster, ["-n", ASKER.namespace, ...ready]);
+      const client = await lab.client(cluster);
+      await makeNamespace(client, ASKER.namespace);
+      await lab.apply(cluster, shellPod(ASKER));
+      await untilReady(client, ASKER);
     }),
   );
   return lab;

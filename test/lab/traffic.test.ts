@@ -2,7 +2,12 @@
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+} from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { eventuallyOne } from "../support/fleet.ts";
 import {
@@ -18,12 +23,11 @@ import {
   echoDeployment,
   fleetExport,
   flowScript,
-  KINDS,
   mcsExport,
-  namespace,
   service,
   shellPod,
 } from "../support/lab-manifests.ts";
+import { annotate, makeNamespace, scale } from "../support/lab-actions.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
 const ONE = "member-1";
@@ -159,28 +163,24 @@ const drain = (cluster: string, ...flags: readonly string[]) =>
     ...flags,
   ]);
 
-const annotate = (cluster: string, object: string, annotation: string) =>
-  lab.kubectl(cluster, ["-n", "work", "annotate", object, annotation, "--overwrite"]);
-
-async function scale(cluster: string, name: string, replicas: number): Promise<void> {
-  await lab.kubectl(cluster, ["-n", "work", "scale", `deployment/${name}`, `--replicas=${replicas}`]);
-  await lab.kubectl(cluster, ["-n", "work", "rollout", "status", `deployment/${name}`, "--timeout=60s"]);
+/** Sets an annotation of the export that other clusters go by, or removes it. */
+async function rule(
+  cluster: string,
+  name: string,
+  [key, value]: readonly [string, string | null],
+): Promise<void> {
+  const of = name === "hello" ? MCS_SERVICE_EXPORTS : FLEET_SERVICE_EXPORTS;
+  await annotate(await lab.client(cluster), of, { namespace: "work", name }, { [key]: value });
 }
+
+const scaleIn = async (cluster: string, name: string, replicas: number): Promise<void> =>
+  scale(await lab.client(cluster), { namespace: "work", name }, replicas);
 
 /** Makes the only pod of a cluster ready or not; it serves all the same. */
 async function setReady(cluster: string, name: string, isReady: boolean): Promise<void> {
-  const path = "jsonpath={.items[0].status.podIP}";
-  const { stdout } = await lab.kubectl(cluster, [
-    "-n",
-    "work",
-    "get",
-    "pods",
-    "-l",
-    `app=${name}`,
-    "-o",
-    path,
-  ]);
-  const url = `http://${stdout.trim()}:8080/readyz/${isReady ? "on" : "off"}`;
+  const options = { namespace: "work", labelSelector: `app=${name}` };
+  const [pod] = (await (await lab.client(cluster)).list(PODS, options)).items;
+  const url = `http://${found(pod?.status?.podIP)}:8080/readyz/${isReady ? "on" : "off"}`;
   await lab.inPod(cluster, "work/client", `curl -s -X PUT ${url}`);
 }
 
@@ -188,9 +188,7 @@ describeOnKernel("a fleet whose traffic is steered", () => {
   beforeAll(async () => {
     lab = await startLab({ name: "etraffic" });
     for (const cluster of BOTH) {
-      await lab.apply(cluster, namespace("work"));
-      // A bare Pod is refused until its namespace has the account of that name.
-      await lab.kubectl(cluster, ["-n", "work", "wait", "--for=create", "serviceaccount/default"]);
+      await makeNamespace(await lab.client(cluster), "work");
       await lab.apply(
         cluster,
         shellPod({ namespace: "work", name: "client" }),
@@ -255,19 +253,19 @@ describeOnKernel("a fleet whose traffic is steered", () => {
     const status = ["status", "--hub-kubeconfig", lab.layout.kubeconfig, "--hub-context", "hub"];
     expect((await runFairlead(lab.stateRoot, status)).stdout).toMatch(/^member-1 .* Soft /m);
 
-    await scale(ONE, "hello", 0);
-    await scale(ONE, "hello", 1);
+    await scaleIn(ONE, "hello", 0);
+    await scaleIn(ONE, "hello", 1);
     await each((pod) => untilAllAnsweredBy(pod, drainedMs + PROXY_MS, [TWO]));
     await drain(ONE, "--undo");
     await each((pod) => untilAnsweredBy(pod, everywhere(ONE, TWO)));
     await each((pod) => expectNoneFailed(pod, beganMs));
     for (const cluster of BOTH)
-      await lab.kubectl(cluster, ["-n", "work", "delete", "pod", ...OTHERS, "--wait=false"]);
+      for (const name of OTHERS) await (await lab.client(cluster)).delete(PODS, objectKey("work", name));
   });
 
   it("keeps using a drained cluster if no other has the service, and reports it (C3)", async () => {
     const beganMs = systemClock.now();
-    await lab.kubectl(TWO, ["-n", "work", "delete", KINDS.fleetExport, "legacy"]);
+    await (await lab.client(TWO)).delete(FLEET_SERVICE_EXPORTS, objectKey("work", "legacy"));
     await untilAnsweredBy("stream-legacy", everywhere(ONE));
     const { stdout } = await drain(ONE);
     expect(stdout).toContain("work/legacy");
@@ -282,19 +280,19 @@ describeOnKernel("a fleet whose traffic is steered", () => {
   });
 
   it.each([
-    ["legacy", KINDS.fleetExport, "networking.fleet.azure.com/weight"],
-    ["hello", KINDS.mcsExport, "fairlead.dev/weight"],
+    ["legacy", "networking.fleet.azure.com/weight"],
+    ["hello", "fairlead.dev/weight"],
   ])(
     "sends nothing to a cluster in which %s has weight 0, before its pods go, and loses nothing (A3)",
-    async (name, kind, annotation) => {
+    async (name, annotation) => {
       const stream = name === "hello" ? "stream" : "stream-legacy";
       const beganMs = systemClock.now();
-      await annotate(ONE, `${kind}/${name}`, `${annotation}=0`);
+      await rule(ONE, name, [annotation, "0"]);
       const sinceMs = await untilAnsweredBy(stream, everywhere(TWO));
-      await scale(ONE, name, 0);
-      await scale(ONE, name, 1);
+      await scaleIn(ONE, name, 0);
+      await scaleIn(ONE, name, 1);
       await untilAllAnsweredBy(stream, sinceMs, [TWO]);
-      await annotate(ONE, `${kind}/${name}`, `${annotation}-`);
+      await rule(ONE, name, [annotation, null]);
       await untilAnsweredBy(stream, everywhere(ONE, TWO));
       await expectNoneFailed(stream, beganMs);
     },
@@ -302,20 +300,20 @@ describeOnKernel("a fleet whose traffic is steered", () => {
 
   it("fails over by priority and back without losing a request (C3)", async () => {
     const beganMs = systemClock.now();
-    await annotate(TWO, `${KINDS.mcsExport}/hello`, "fairlead.dev/priority=1");
+    await rule(TWO, "hello", ["fairlead.dev/priority", "1"]);
     await untilAnsweredBy("stream", everywhere(ONE));
     await setReady(ONE, "hello", false);
     await untilAnsweredBy("stream", everywhere(TWO));
     await setReady(ONE, "hello", true);
     await untilAnsweredBy("stream", everywhere(ONE));
-    await annotate(TWO, `${KINDS.mcsExport}/hello`, "fairlead.dev/priority-");
+    await rule(TWO, "hello", ["fairlead.dev/priority", null]);
     await untilAnsweredBy("stream", everywhere(ONE, TWO));
     await expectNoneFailed("stream", beganMs);
   });
 
   it("stays inside each cluster with local affinity, as long as that can serve (C3)", async () => {
     const beganMs = systemClock.now();
-    await annotate(ONE, `${KINDS.mcsExport}/hello`, "fairlead.dev/affinity=local");
+    await rule(ONE, "hello", ["fairlead.dev/affinity", "local"]);
     await untilAnsweredBy("stream", { [ONE]: [ONE], [TWO]: [TWO] });
     await setReady(ONE, "hello", false);
     await untilAnsweredBy("stream", everywhere(TWO));

@@ -20,6 +20,10 @@ describe("workloads of a lab, by kubectl", () => {
   async function kubectl(...args: string[]): Promise<string> {
     return (await lab.kubectl(CLUSTER, args, { timeoutMs: 90_000 })).stdout;
   }
+  async function apply(...objects: readonly object[]): Promise<void> {
+    const input = objects.map((it) => JSON.stringify(it)).join("\n---\n");
+    await lab.kubectl(CLUSTER, ["apply", "-f", "-"], { input });
+  }
   /** What kubectl says when it fails. */
   async function refused(...args: string[]): Promise<string> {
     const result = await lab.kubectl(CLUSTER, args, { timeoutMs: 90_000, allowFailure: true });
@@ -54,7 +58,7 @@ describe("workloads of a lab, by kubectl", () => {
   });
 
   it("roll out, roll back, restart, and wait while paused", async () => {
-    await lab.apply(CLUSTER, deployment("web", 2));
+    await apply(deployment("web", 2));
     expect(await kubectl("rollout", "status", "deployment/web", "--timeout=60s")).toContain(
       "successfully rolled out",
     );
@@ -84,7 +88,7 @@ describe("workloads of a lab, by kubectl", () => {
   });
 
   it("run a daemon on each node, update it and go back", async () => {
-    await lab.apply(CLUSTER, daemonSet("agent"));
+    await apply(daemonSet("agent"));
     await kubectl("rollout", "status", "daemonset/agent", "--timeout=60s");
     expect(new Set((await podsOf("agent")).map((pod) => pod.spec?.nodeName))).toEqual(new Set(NODES));
     await kubectl("set", "env", "daemonset/agent", "V=2");
@@ -113,8 +117,7 @@ describe("workloads of a lab, by kubectl", () => {
         },
       },
     });
-    await lab.apply(
-      CLUSTER,
+    await apply(
       job("all", 'echo "index $JOB_COMPLETION_INDEX"', {
         completions: 3,
         parallelism: 2,
@@ -154,7 +157,7 @@ describe("workloads of a lab, by kubectl", () => {
       spec: { maxUnavailable, selector: { matchLabels: { app: "guarded" } } },
     });
     const [first, second] = NODES;
-    await lab.apply(CLUSTER, deployment("guarded", 2), budget(0));
+    await apply(deployment("guarded", 2), budget(0));
     await kubectl("rollout", "status", "deployment/guarded", "--timeout=60s");
     await until(
       "the budget is known",
@@ -172,7 +175,7 @@ describe("workloads of a lab, by kubectl", () => {
     );
     expect(blocked).toContain("Cannot evict pod as it would violate the pod's disruption budget.");
     expect(await kubectl("get", "node", first)).toContain("Ready,SchedulingDisabled");
-    await lab.apply(CLUSTER, budget(1));
+    await apply(budget(1));
     await kubectl("drain", first, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=60s");
     await until(
       "all pods are on the other node",
@@ -215,7 +218,7 @@ describe("workloads of a lab, by kubectl", () => {
         ports: [{ port: 80, targetPort: 8080, nodePort: 30_123 }],
       },
     };
-    await lab.apply(CLUSTER, service);
+    await apply(service);
     for (const node of NODES) {
       const address = await kubectl("get", "node", node, "-o", "jsonpath={.status.addresses[0].address}");
       const answer = await until(

@@ -8,15 +8,19 @@ import { exec, type ExecOptions, type ExecResult } from "@fairlead/base/exec.ts"
 import { silentLogger } from "@fairlead/base/log.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
+import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
 import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import { type LabLayout, labLayout } from "@fairlead/lab/layout.ts";
+import { labLayout } from "@fairlead/lab/layout.ts";
 import { requireState } from "@fairlead/lab/state.ts";
-import type { LabCluster, LabTopology } from "@fairlead/lab/topology.ts";
+import type { LabCluster } from "@fairlead/lab/topology.ts";
 import { listNetns } from "@fairlead/os/netns/netns.ts";
 import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
 import { type Answer, parseTry, requestLoop, type Try } from "../../scripts/demo/requests.ts";
 import { findKubectl } from "@fairlead/base/program/kubectl.ts";
+import { execInPod } from "./exec-in-pod.ts";
+import { applyObjects } from "./lab-actions.ts";
+import { type LabPrograms, launcherOf } from "./lab-programs.ts";
 
 export const checkout = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -51,20 +55,18 @@ export interface LabShape {
   readonly flags?: readonly string[];
 }
 
-export interface TestLab extends AsyncDisposable {
+export interface TestLab extends AsyncDisposable, LabPrograms {
   readonly name: string;
   readonly stateRoot: string;
-  readonly layout: LabLayout;
-  readonly topology: LabTopology;
   cluster(name: string): LabCluster;
   /** A client of that cluster as administrator; made when first asked for. */
   client(name: string): Promise<KubeClient>;
   /** `fairlead lab VERB … --name NAME`. */
   lab(verb: string, args?: readonly string[], options?: ExecOptions): Promise<ExecResult>;
   kubectl(cluster: string, args: readonly string[], options?: ExecOptions): Promise<ExecResult>;
-  /** Applies objects with the real kubectl. */
+  /** Applies objects. */
   apply(cluster: string, ...objects: readonly object[]): Promise<void>;
-  /** What a pod printed; the last lines of it, or all. Asked for often: kubectl takes longer to start than this takes. */
+  /** What a pod printed; the last lines of it, or all. */
   logOf(cluster: string, pod: Pick<ObjectMeta, "namespace" | "name">, lines?: number): Promise<string>;
   /** Runs a shell script in a pod and returns what it printed. */
   inPod(cluster: string, pod: string, script: string): Promise<string>;
@@ -84,6 +86,7 @@ export function upArgs({ name, members = 2, nodes = 1, flags = [] }: LabShape): 
 export async function startLab(shape: LabShape): Promise<TestLab> {
   const { name, stateRoot = makeStateRoot() } = shape;
   const layout = labLayout(stateRoot, name);
+  const configs = new Map<string, Promise<ClusterConfig>>();
   const clients = new Map<string, Promise<KubeClient>>();
   const dispose = async (): Promise<void> => {
     for (const client of clients.values()) await (await client)[Symbol.asyncDispose]();
@@ -104,12 +107,17 @@ export async function startLab(shape: LabShape): Promise<TestLab> {
       timeoutMs: 60_000,
       ...options,
     });
+  const config = (cluster: string): Promise<ClusterConfig> => {
+    const read = configs.get(cluster) ?? loadKubeconfig(layout.kubeconfig, { context: cluster });
+    configs.set(cluster, read);
+    return read;
+  };
   const inPod = async (cluster: string, pod: string, script: string): Promise<string> => {
     const [namespace = "", podName = ""] = pod.split("/");
-    return (await kubectl(cluster, ["-n", namespace, "exec", podName, "--", "sh", "-c", script])).stdout;
+    return execInPod(await config(cluster), { namespace, name: podName }, ["sh", "-c", script]);
   };
   const client: TestLab["client"] = (cluster) => {
-    const made = clients.get(cluster) ?? connectTo(layout, cluster);
+    const made = clients.get(cluster) ?? config(cluster).then((it) => connect(it, systemDeps(silentLogger)));
     clients.set(cluster, made);
     return made;
   };
@@ -118,6 +126,7 @@ export async function startLab(shape: LabShape): Promise<TestLab> {
     stateRoot,
     layout,
     topology,
+    launcher: launcherOf({ layout }, "hub/apiserver"),
     kubectl,
     inPod,
     client,
@@ -132,18 +141,13 @@ export async function startLab(shape: LabShape): Promise<TestLab> {
     lab: (verb, args = [], options = {}) =>
       runFairlead(stateRoot, ["lab", verb, "--name", name, ...args], options),
     async apply(cluster, ...objects) {
-      const input = objects.map((it) => JSON.stringify(it)).join("\n---\n");
-      await kubectl(cluster, ["apply", "-f", "-"], { input });
+      await applyObjects(await client(cluster), objects);
     },
     async ask(cluster, pod, { url, count }) {
       return parseTries(await inPod(cluster, pod, requestLoop(url, count, 0))).map((it) => it.answer);
     },
     [Symbol.asyncDispose]: dispose,
   };
-}
-
-async function connectTo(layout: LabLayout, cluster: string): Promise<KubeClient> {
-  return connect(await loadKubeconfig(layout.kubeconfig, { context: cluster }), systemDeps(silentLogger));
 }
 
 export type ParsedTry = Try & { readonly answer: Answer | undefined };
@@ -206,10 +210,4 @@ export async function podProcesses(lab: TestLab, cluster: string): Promise<reado
       }
     })
     .toSorted();
-}
-
-/** The id of a program of the lab, out of its record. */
-export function pidOf(lab: Pick<TestLab, "layout">, program: string): number {
-  const record: unknown = JSON.parse(readFileSync(lab.layout.processFile(program), "utf8"));
-  return (record as { readonly pid: number }).pid;
 }

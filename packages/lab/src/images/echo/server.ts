@@ -92,9 +92,10 @@ export class EchoServer implements Component {
       clientPort: request.socket.remotePort ?? 0,
       serverAddress: plainAddress(request.socket.localAddress),
     };
+    const text = wish.json ? `${JSON.stringify(answer)}\n` : renderText(answer);
     const type = wish.json ? "application/json" : "text/plain; charset=utf-8";
-    response.writeHead(wish.status, { "content-type": type });
-    response.end(wish.json ? `${JSON.stringify(answer)}\n` : renderText(answer));
+    response.writeHead(wish.status, { "content-type": type, "content-length": Buffer.byteLength(text) });
+    response.end(text);
   }
 
   #readiness(method: string, path: string, response: ServerResponse): void {
