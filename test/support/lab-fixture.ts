@@ -21,6 +21,7 @@ import { findKubectl } from "@fairlead/base/program/kubectl.ts";
 import { execInPod } from "./exec-in-pod.ts";
 import { applyObjects } from "./lab-actions.ts";
 import { type LabPrograms, launcherOf } from "./lab-programs.ts";
+import { PodLogs } from "./pod-logs.ts";
 
 export const checkout = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -86,6 +87,7 @@ export function upArgs({ name, members = 2, nodes = 1, flags = [] }: LabShape): 
 export async function startLab(shape: LabShape): Promise<TestLab> {
   const { name, stateRoot = makeStateRoot() } = shape;
   const layout = labLayout(stateRoot, name);
+  const podLogs = new PodLogs(layout);
   const configs = new Map<string, Promise<ClusterConfig>>();
   const clients = new Map<string, Promise<KubeClient>>();
   const dispose = async (): Promise<void> => {
@@ -132,11 +134,7 @@ export async function startLab(shape: LabShape): Promise<TestLab> {
     client,
     cluster: (wanted) => found(topology.clusters.find((it) => it.name === wanted)),
     async logOf(cluster, pod, lines) {
-      const last = lines === undefined ? "" : `?tailLines=${lines}`;
-      const path = `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}/log${last}`;
-      const signal = AbortSignal.timeout(PATIENCE_MS / 3);
-      const log = await (await client(cluster)).request("GET", path, undefined, { signal });
-      return typeof log === "string" ? log : JSON.stringify(log);
+      return podLogs.read(await client(cluster), cluster, { pod, lines });
     },
     lab: (verb, args = [], options = {}) =>
       runFairlead(stateRoot, ["lab", verb, "--name", name, ...args], options),
