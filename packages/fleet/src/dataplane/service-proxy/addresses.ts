@@ -20,6 +20,10 @@ export interface Frontend {
 /** Another proxy serves it (well-known label). */
 const PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name";
 
+/**
+ * All addresses by which a Service is reached on this node. As in kube-proxy, a family in which the Service has no address
+ * of the cluster is left alone, whatever else it says: its ports there are free for others.
+ */
 export function frontendsOf(service: Service, nodeAddresses: readonly string[]): readonly Frontend[] {
   const { spec, status, metadata } = service;
   if (spec === undefined || spec.type === "ExternalName" || metadata.labels?.[PROXY_NAME_LABEL] !== undefined)
@@ -28,14 +32,16 @@ export function frontendsOf(service: Service, nodeAddresses: readonly string[]):
   // A headless Service has none of all these, whatever else it says.
   if (own[0] === "None") return [];
   const hasNodePorts = spec.type === "NodePort" || spec.type === "LoadBalancer";
-  return [
-    ...own.flatMap((text) => frontend(text, "cluster")),
+  const cluster = own.flatMap((text) => frontend(text, "cluster"));
+  const others = [
     ...(spec.type === "LoadBalancer"
       ? givenAddresses(status).flatMap((text) => frontend(text, "balancer"))
       : []),
     ...(spec.externalIPs ?? []).flatMap((text) => frontend(text, "external")),
     ...(hasNodePorts ? nodeAddresses : []).flatMap((text) => frontend(text, "node")),
   ];
+  const families = new Set(cluster.map((it) => it.family));
+  return [...cluster, ...others.filter((it) => families.has(it.family))];
 }
 
 /** With ipMode "Proxy" the load balancer rewrites the destination itself (KEP-1860). */

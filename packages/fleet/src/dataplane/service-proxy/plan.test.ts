@@ -30,6 +30,13 @@ function render({ set, key, value }: PlannedElement): string {
   return value === "" ? `${set} ${key}` : `${set} ${key} : ${value}`;
 }
 
+/** Those for an address: as a Service has one of its cluster in each family that it is served in, there are others. */
+function elementsAt(address: string, elements: readonly string[]): readonly string[] {
+  return elements.filter(
+    (it) => it.split(/ (?:\d+ \. )?/)[1] === address || it.includes(` . ${address} . tcp`),
+  );
+}
+
 describe("the plan of a Service", () => {
   it("is a chain by the number of endpoints and one slot for each", () => {
     expect(plan(service({}), slice([ready("10.1.0.2"), ready("10.1.0.1")]))).toEqual([
@@ -92,15 +99,12 @@ describe("the plan of a Service", () => {
   });
 
   it("serves a load balancer's address and masquerades there, unless the policy is Local", () => {
-    const spec = { type: "LoadBalancer", clusterIPs: [] } as const;
-    const cluster = plan(
-      service({ ...spec, clusterIPs: [] }, [{ ip: "192.0.2.1" }]),
-      slice([ready("10.1.0.1")]),
-    );
+    const spec = { type: "LoadBalancer" } as const;
+    const cluster = plan(service(spec, [{ ip: "192.0.2.1" }]), slice([ready("10.1.0.1")]));
     expect(cluster).toContain("masquerade-4 192.0.2.1 . tcp . 80");
     expect(cluster).toContain("services-4 192.0.2.1 . tcp . 80 : goto pick-1");
     const local = plan(
-      service({ ...spec, clusterIPs: [], externalTrafficPolicy: "Local" }, [{ ip: "192.0.2.1" }]),
+      service({ ...spec, externalTrafficPolicy: "Local" }, [{ ip: "192.0.2.1" }]),
       slice([ready("10.1.0.1"), ready("10.1.0.2", "here")]),
     );
     expect(local.filter((it) => it.startsWith("masquerade"))).toEqual([]);
@@ -135,26 +139,49 @@ describe("the plan of a Service", () => {
   it.each([
     ["a headless Service", service({ clusterIPs: ["None"], clusterIP: "None" })],
     ["an ExternalName", service({ type: "ExternalName", externalName: "example.org" })],
-    ["SCTP", service({ clusterIPs: [], ports: [{ port: 80, protocol: "SCTP" }] })],
+    ["an address that is a name", service({ clusterIPs: ["x; flush ruleset"] })],
+  ])("has nothing for %s", (_, subject) => {
+    expect(plan(subject, slice([ready("10.1.0.1")]))).toEqual([]);
+  });
+
+  it.each([
+    ["SCTP", service({ ports: [{ port: 80, protocol: "SCTP" }] })],
     [
       "a load balancer that rewrites itself",
-      service({ type: "LoadBalancer", clusterIPs: [] }, [{ ip: "192.0.2.1", ipMode: "Proxy" }]),
+      service({ type: "LoadBalancer", ports: [] }, [{ ip: "192.0.2.1", ipMode: "Proxy" }]),
     ],
-    ["an ingress that is a name", service({ type: "LoadBalancer", clusterIPs: ["x; flush ruleset"] })],
-  ])("has nothing for %s", (_, of) => {
-    expect(plan(of, slice([ready("10.1.0.1")]))).toEqual([]);
+    ["an ingress that is a name", service({ type: "LoadBalancer", ports: [] }, [{ ip: "x; flush ruleset" }])],
+  ])("has only the address of the cluster for %s", (_, subject) => {
+    expect(plan(subject, slice([ready("10.1.0.1")]))).toEqual(["virtual-4 10.96.0.1"]);
+  });
+
+  it("leaves a family alone in which the Service has no address of the cluster, as kube-proxy does", () => {
+    const spec: ServiceSpec = {
+      type: "LoadBalancer",
+      ports: [{ name: "http", port: 80, nodePort: 30_080 }],
+      externalIPs: ["192.0.2.9", "2001:db8::9"],
+    };
+    const view = {
+      service: service(spec, [{ ip: "192.0.2.1" }, { ip: "2001:db8::1" }]),
+      slices: [slice([ready("10.1.0.1")])],
+      node: { name: "here", zone: "zone-1", addresses: ["192.0.2.33", "2001:db8::33"] },
+    };
+    const elements = planService(view).map(render);
+    expect(elements.filter((it) => it.includes(":db8:"))).toEqual([]);
+    for (const address of ["192.0.2.1", "192.0.2.9", "192.0.2.33"])
+      expect(elementsAt(address, elements)).not.toEqual([]);
   });
 
   it("has a node port on every address of the node, and masquerades there for everyone", () => {
     const ports = [{ name: "http", port: 80, nodePort: 30_080 }];
-    const elements = plan(service({ type: "NodePort", clusterIPs: [], ports }), slice([ready("10.1.0.1")]));
-    expect(elements).toEqual([
+    const elements = plan(service({ type: "NodePort", ports }), slice([ready("10.1.0.1")]));
+    expect(elementsAt("192.0.2.33", elements)).toEqual([
       "masquerade-all-4 192.0.2.33 . tcp . 30080",
       "services-4 192.0.2.33 . tcp . 30080 : goto pick-1",
       "endpoints-4 0 . 192.0.2.33 . tcp . 30080 : 10.1.0.1 . 8080",
     ]);
-    const local = service({ type: "NodePort", clusterIPs: [], ports, externalTrafficPolicy: "Local" });
-    expect(plan(local, slice([ready("10.1.0.1")]))).toEqual([
+    const local = service({ type: "NodePort", ports, externalTrafficPolicy: "Local" });
+    expect(elementsAt("192.0.2.33", plan(local, slice([ready("10.1.0.1")])))).toEqual([
       "services-4 192.0.2.33 . tcp . 30080 : goto pick-1",
       "endpoints-4 0 . 192.0.2.33 . tcp . 30080 : 10.1.0.1 . 8080",
       "external-4 192.0.2.33 . tcp . 30080 : goto no-local-endpoint",
@@ -162,18 +189,14 @@ describe("the plan of a Service", () => {
   });
 
   it("serves external addresses, whose other ports do not belong to the Service", () => {
-    const elements = plan(
-      service({ clusterIPs: [], externalIPs: ["192.0.2.9"] }),
-      slice([ready("10.1.0.1")]),
-    );
+    const elements = plan(service({ externalIPs: ["192.0.2.9"] }), slice([ready("10.1.0.1")]));
     expect(elements).toContain("services-4 192.0.2.9 . tcp . 80 : goto pick-1");
-    expect(elements.filter((it) => it.startsWith("virtual"))).toEqual([]);
+    expect(elements.filter((it) => it.startsWith("virtual"))).toEqual(["virtual-4 10.96.0.1"]);
   });
 
   it("guards a load balancer's address by the ranges of its family, the node's port by none", () => {
     const spec: ServiceSpec = {
       type: "LoadBalancer",
-      clusterIPs: [],
       ports: [{ name: "http", port: 80, nodePort: 30_080 }],
       loadBalancerSourceRanges: ["198.51.100.0/24", "2001:db8::/32", "nonsense"],
     };
