@@ -39,13 +39,13 @@ const FOLDER_ROWS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["envtest"],
   ],
   "fleet/src": [["api"], ["domain"], ["authz", "dataplane", "dns"], ["hub", "member", "cli"]],
-  "fleet/src/hub": [["identity", "membership", "services", "traffic-manager"], ["endpoints"]],
+  "fleet/src/hub": [["identity", "membership", "mesh", "services", "traffic-manager"], ["endpoints"]],
   "fleet/src/member": [
     ["exports", "probes"],
     ["imports"],
     ["endpoints"],
     ["membership"],
-    ["agent", "traffic-routes"],
+    ["agent", "mesh", "traffic-routes"],
   ],
   "lab/src": [["controllers", "dns", "images"], ["node"]],
 };

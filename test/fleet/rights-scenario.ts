@@ -2,9 +2,16 @@ import {
   INTERNAL_MEMBER_CLUSTERS,
   MEMBER_CLUSTERS,
 } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { EVENTS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { EVENTS, NODES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { FORCE_LEAVE_ANNOTATION, ISOLATION_ANNOTATION } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import {
+  ADDRESS_BLOCKS,
+  CLUSTER_MESH_PROFILES,
+  type Gateway,
+  GATEWAYS,
+  MESH_NETWORKS,
+} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { TRAFFIC_ROUTES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { IMPORTED_SERVICES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -42,6 +49,8 @@ import {
   testDeps,
   type TestFleet,
 } from "../support/fleet.ts";
+
+import { addNode, createProfile, newPublicKey, setProfile, showGateway } from "../support/mesh.ts";
 
 /** The life of a fleet of a and b, in which its programs use all their functions. */
 
@@ -188,6 +197,28 @@ export async function manageTraffic(fleet: TestFleet): Promise<void> {
   await hub.delete(TRAFFIC_MANAGER_PROFILES, objectKey("work", "site"));
   await gone(hub, TRAFFIC_MANAGER_PROFILES, "site");
   await eventually(hub, TRAFFIC_ROUTES, (all) => all.length === 0);
+}
+
+/** A parallel network of b alone, one of whose gateways goes with its node, until its profile is deleted. */
+export async function connectClusters(fleet: TestFleet): Promise<void> {
+  const [hub, b] = [fleet.client("hub"), fleet.client("b")];
+  for (const name of ["n1", "n2"]) await addNode(b, name, { address: "192.168.9.1" });
+  await createProfile(hub, "site");
+  await setProfile(hub, "b", "site");
+  await showGateway(b, "b-0", { keys: [{ epoch: 1, publicKey: newPublicKey() }] });
+  const shown = (count: number) =>
+    eventually(hub, GATEWAYS, (all) => all.length === 2 * count && all.every((it) => it.spec.node !== ""));
+  await shown(2);
+  const isAccepted = (it: Gateway) => it.status?.conditions?.[0]?.status === "True";
+  await eventually(b, GATEWAYS, (all) => all.length === 2 && all.every(isAccepted));
+  await b.delete(NODES, objectKey(undefined, "n1"));
+  await shown(1);
+  await hub.delete(CLUSTER_MESH_PROFILES, objectKey(undefined, "site"));
+  for (const kind of [GATEWAYS, MESH_NETWORKS, ADDRESS_BLOCKS] as readonly Resource[])
+    await eventually(b, kind, (all) => all.length === 0);
+  await eventually(hub, GATEWAYS, (all) => all.length === 0);
+  await setProfile(hub, "b", null);
+  await b.delete(NODES, objectKey(undefined, "n2"));
 }
 
 /** Endpoints that the hub refuses twice, on a server without policies: the same event twice. */

@@ -40,6 +40,7 @@ import { type Held, type Right, rightsOf, superfluous } from "./rights.ts";
 import {
   actAsOtherAgent,
   beRefused,
+  connectClusters,
   goOn,
   leaveBoth,
   manageTraffic,
@@ -70,6 +71,7 @@ beforeAll(async () => {
   blocking = await blockingOwners();
   await actAsOtherAgent(fleet);
   await manageTraffic(fleet);
+  await connectClusters(fleet);
   for (const [program, config] of [
     [HUB_ACCESS, fleet.hub.config],
     [MEMBER_ACCESS, configOf("a")],
@@ -79,6 +81,7 @@ beforeAll(async () => {
   isOlder = true;
   await renew();
   await goOn(fleet, "older");
+  await connectClusters(fleet);
   await answerNames();
   isOlder = false;
   await restart();

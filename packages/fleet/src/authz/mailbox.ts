@@ -9,6 +9,7 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { MEMBER_ACCOUNT, ROOT_CA_CONFIG_MAP } from "#api/fairlead.dev/names.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { ADDRESS_BLOCKS, GATEWAYS, MESH_NETWORKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { type Access, allow, WATCH } from "./access.ts";
 
@@ -22,6 +23,7 @@ const OWN: readonly Access[] = [
   allow(INTERNAL_SERVICE_EXPORTS, [...WATCH, "create", "patch", "delete"]),
   allow(INTERNAL_SERVICE_IMPORTS, [...WATCH, "create", "patch", "delete"]),
   allow(ENDPOINT_SLICE_EXPORTS, [...WATCH, "create", "patch", "delete"]),
+  allow(GATEWAYS, [...WATCH, "create", "patch", "delete"]),
   allow(IMPORTED_SERVICES, WATCH),
   allow(ENDPOINT_SLICE_IMPORTS, WATCH),
   allow(LEASES, ["create", "patch"]),
@@ -55,4 +57,7 @@ export const VIEW: readonly Access[] = [
   allow(IMPORTED_SERVICES, WATCH),
   allow(ENDPOINT_SLICE_IMPORTS, WATCH),
   allow(TRAFFIC_ROUTES, WATCH),
+  allow(MESH_NETWORKS, WATCH),
+  allow(ADDRESS_BLOCKS, WATCH),
+  allow(GATEWAYS, WATCH),
 ];

@@ -44,6 +44,13 @@ import { HUB_SECRET, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { ADMINISTER } from "./policies/cel.ts";
 import { MAILBOX_POLICIES } from "./policies/policies.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import {
+  ADDRESS_BLOCKS,
+  CLUSTER_MESH_PROFILES,
+  GATEWAYS,
+  MESH_NETWORKS,
+  RELAYS,
+} from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { type Access, allow, WATCH } from "./access.ts";
 import { MAILBOX, RENEW_TOKEN } from "./mailbox.ts";
@@ -110,6 +117,12 @@ export const HUB_ACCESS: ProgramAccess = {
     allow(TRAFFIC_MANAGER_BACKENDS, [...WATCH, "patch"]),
     allow(TRAFFIC_MANAGER_BACKENDS, ["patch"], { subresource: "status" }),
     allow(TRAFFIC_ROUTES, ["get", ...WATCH, "create", "patch", "delete"]),
+    allow(CLUSTER_MESH_PROFILES, WATCH),
+    allow(CLUSTER_MESH_PROFILES, ["patch"], { subresource: "status" }),
+    allow(MESH_NETWORKS, [...WATCH, "create", "patch", "delete"]),
+    allow(ADDRESS_BLOCKS, [...WATCH, "create", "patch", "delete"]),
+    allow(GATEWAYS, [...WATCH, "create", "patch", "delete"]),
+    allow(GATEWAYS, ["patch"], { subresource: "status" }),
     allow(EVENTS, ["create", "patch"]),
     // Certificates of members.
     allow(CERTIFICATE_SIGNING_REQUESTS, [...WATCH, "delete"]),
@@ -121,7 +134,11 @@ export const HUB_ACCESS: ProgramAccess = {
     ...RENEW_TOKEN,
   ],
   // With tokens of these accounts clusters join. Leases it creates everywhere: members do in their mailboxes.
-  system: [...elects(LEASES_OF.hub), allow(SERVICE_ACCOUNTS, ["get", ...WATCH, "patch", "delete"])],
+  system: [
+    ...elects(LEASES_OF.hub),
+    allow(SERVICE_ACCOUNTS, ["get", ...WATCH, "patch", "delete"]),
+    allow(RELAYS, WATCH),
+  ],
 };
 
 /** The rights of both parts of a member. */
@@ -167,13 +184,21 @@ const MEMBER_MCS: readonly Access[] = [
   allow(MULTI_CLUSTER_SERVICES, ["update"], { subresource: "finalizers" }),
 ];
 
+/** What nodes need to connect to other clusters: copies of the view, and the parts of this cluster. */
+const MEMBER_MESH: readonly Access[] = [
+  allow(MESH_NETWORKS, [...WATCH, "create", "patch", "delete"]),
+  allow(ADDRESS_BLOCKS, [...WATCH, "create", "patch", "delete"]),
+  allow(GATEWAYS, [...WATCH, "create", "patch", "delete"]),
+  allow(GATEWAYS, ["patch"], { subresource: "status" }),
+];
+
 /** The Secret that names the hub, which the agent writes its newer credentials into. */
 const HUB_CREDENTIALS = allow(SECRETS, ["get", ...WATCH, "patch"], { names: [HUB_SECRET] });
 
 export const MEMBER_ACCESS: ProgramAccess = {
   name: "fairlead-member",
   cluster: [...MEMBER_COMMON, ...MEMBER_NET, ...MEMBER_MCS],
-  system: [allow(LEASES, ["create"]), ...elects(LEASES_OF.member), HUB_CREDENTIALS],
+  system: [allow(LEASES, ["create"]), ...elects(LEASES_OF.member), HUB_CREDENTIALS, ...MEMBER_MESH],
 };
 
 /** For members, and for clusters that are joining: requesting a certificate. The hub decides which identity it may have. */

@@ -1,9 +1,10 @@
+import { familyOf, tryParseAddress } from "@fairlead/base/netaddr/address.ts";
 import { aggregated } from "@fairlead/base/netaddr/aggregate.ts";
-import { formatPrefix, type Prefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
-import type { MemberClusterStatus } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { formatPrefix, type Prefix, prefixOf, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
+import type { MemberCluster, MemberClusterStatus } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { Node } from "@fairlead/kube/api/core/v1/types.ts";
 import type { ServiceCidr } from "@fairlead/kube/api/networking/v1/types.ts";
-import { POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
+import { NODE_RANGES, POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
 
 /** Which ranges a cluster takes addresses from, as its agent reports them and the hub keeps them. */
 
@@ -24,6 +25,19 @@ const MAX_TEXT = 50_000;
 
 export function podRangesOf(nodes: Iterable<Node>): string[] {
   return [...nodes].flatMap(({ spec }) => spec?.podCIDRs ?? [spec?.podCIDR ?? ""]);
+}
+
+/** A node's network is not known: this much around its addresses belongs to it. Unit: bits. */
+const NODE_NETWORKS = { IPv4: 24, IPv6: 64 };
+
+/** The networks around the nodes' own addresses. */
+export function nodeRangesOf(nodes: Iterable<Node>): string[] {
+  return [...nodes].flatMap(({ status }) =>
+    (status?.addresses ?? [])
+      .filter((it) => it.type === "InternalIP")
+      .flatMap((it) => tryParseAddress(it.address) ?? [])
+      .map((it) => formatPrefix(prefixOf(it, NODE_NETWORKS[familyOf(it)]))),
+  );
 }
 
 export function serviceRangesOf(all: Iterable<ServiceCidr>): string[] {
@@ -68,10 +82,31 @@ export function rangeProperties(
 /** Of what a member reports, what the hub keeps: its ranges, in our own writing. */
 export function reportedRanges(reported: Properties | undefined): RangeStatus {
   return statusOf(
-    [POD_RANGES, SERVICE_RANGES].flatMap((name) => {
+    [POD_RANGES, SERVICE_RANGES, NODE_RANGES].flatMap((name) => {
       const property = reported?.[name];
       const value = formatRanges(listedRanges(property?.value));
       return property === undefined || value === "" ? [] : [[name, { ...property, value }] as const];
     }),
+  );
+}
+
+export interface NamedRange {
+  /** What has its addresses there, in words. */
+  readonly of: "pod" | "service" | "node";
+  readonly range: Prefix;
+}
+
+/** The ranges of a member: those that `join` found, and those that its agent reported since, for later nodes. */
+export function rangesOf({ metadata: { annotations }, status }: MemberCluster): NamedRange[] {
+  const kinds = [
+    ["pod", POD_RANGES],
+    ["service", SERVICE_RANGES],
+    ["node", NODE_RANGES],
+  ] as const;
+  return kinds.flatMap(([of, name]) =>
+    aggregated([
+      ...listedRanges(annotations?.[name]),
+      ...listedRanges(status?.properties?.[name]?.value),
+    ]).map((range) => ({ of, range })),
   );
 }

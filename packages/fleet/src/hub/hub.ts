@@ -11,6 +11,7 @@ import { createIdentity } from "./identity/reconcile.ts";
 import { createHubInformers, type HubInformers, neededInformers } from "./informers.ts";
 import { createForcedCleanup } from "./membership/forced-cleanup.ts";
 import { LeaseTracker } from "./membership/leases.ts";
+import { createMesh } from "./mesh/reconcile.ts";
 import { createMembership, type MembershipOptions } from "./membership/reconcile.ts";
 import { installPolicies } from "#authz/policies/install.ts";
 import { createServices } from "./services/controller.ts";
@@ -71,7 +72,7 @@ export async function startHub(
   const controllers = [
     ...(isBesideOthers
       ? [createForcedCleanup({ ...parts, options: limits })]
-      : [createMembership({ ...parts, leases, options: limits }), createIdentity(parts)]),
+      : [createMembership({ ...parts, leases, options: limits }), createIdentity(parts), createMesh(parts)]),
     createServices(parts),
     createEndpoints(parts),
     ...(trafficManager === undefined ? [] : [createTrafficManager(parts, trafficManager(client, deps))]),

@@ -40,6 +40,7 @@ import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
 
 import { createIdentityInformers, type IdentityInformers } from "./identity/informers.ts";
+import { createMeshInformers, type MeshInformers } from "./mesh/informers.ts";
 
 /**
  * How long an object that a member no longer has still counts: if it was deleted by hand, the member writes it again at
@@ -48,7 +49,7 @@ import { createIdentityInformers, type IdentityInformers } from "./identity/info
 const LINGER_MS = 300;
 
 /** Everything that the hub's controllers read, each kind watched once. */
-export interface HubInformers extends IdentityInformers {
+export interface HubInformers extends IdentityInformers, MeshInformers {
   readonly members: Informer<MemberCluster>;
   readonly namespaces: Informer<Namespace>;
   readonly roles: Informer<Role>;
@@ -100,6 +101,7 @@ export function createHubInformers(
   });
   return {
     ...createIdentityInformers(client, deps),
+    ...createMeshInformers(client, optional, deps),
     members: make(MEMBER_CLUSTERS, optional),
     namespaces,
     // Every cluster has namespaces: none are seen only where they may not be read.
@@ -154,6 +156,10 @@ export function neededInformers(
     quotas,
     internalMembers,
     leases,
+    profiles,
+    gateways,
+    networks,
+    relays,
     ...services
   } = informers;
   const membership = {
@@ -164,6 +170,10 @@ export function neededInformers(
     quotas,
     internalMembers,
     leases,
+    profiles,
+    gateways,
+    networks,
+    relays,
   };
   return Object.values(isBesideOthers ? services : { ...services, ...membership });
 }

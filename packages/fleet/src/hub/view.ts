@@ -2,8 +2,10 @@ import { ISOLATION_ANNOTATION, GRANTED_CIDRS_ANNOTATION, VIEW_NAMESPACE } from "
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
-import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import type { InternalMemberCluster, MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { type AddressBlock, RELEASED_AT_ANNOTATION } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { profileOf } from "#domain/mesh-members.ts";
 import type { HubInformers } from "./informers.ts";
 
 /**
@@ -27,6 +29,39 @@ export function isIsolated(member: MemberCluster | undefined): boolean {
 /** The networks that the endpoints of a member may be in; undefined: any. */
 export function grantedTo(member: MemberCluster | undefined): string | undefined {
   return member?.metadata.annotations?.[GRANTED_CIDRS_ANNOTATION];
+}
+
+/**
+ * `spec.network` of a member's InternalMemberCluster. A parallel network is named once the member has addresses there, and
+ * stays while these are unknown.
+ */
+export function networkOf(
+  informers: HubInformers,
+  member: MemberCluster,
+  current: InternalMemberCluster | undefined,
+): InternalMemberCluster["spec"]["network"] {
+  const profile = profileOf(informers.profiles.store.list(), member);
+  if (profile === undefined) return undefined;
+  const { name } = profile.metadata;
+  const { mode } = profile.spec.network;
+  if (mode === "flat" || blockOf(informers, member.metadata.name) !== undefined)
+    return { profile: name, mode };
+  const before = current?.spec.network;
+  return before?.profile === name && before.mode === mode ? before : undefined;
+}
+
+/** The fleet addresses of a member, as other members see them. */
+function blockOf({ blocks }: HubInformers, cluster: string): AddressBlock | undefined {
+  const block = blocks.store.get(objectKey(VIEW_NAMESPACE, cluster));
+  return block?.metadata.annotations?.[RELEASED_AT_ANNOTATION] === undefined ? block : undefined;
+}
+
+/** The same, for one that may have fleet addresses: then these are the only ones. */
+export function grantOf(informers: HubInformers, cluster: string): string | undefined {
+  const block = blockOf(informers, cluster);
+  return block === undefined
+    ? grantedTo(informers.members.store.get(objectKey(undefined, cluster)))
+    : [...block.spec.ipv4, ...block.spec.ipv6].join();
 }
 
 /** While the view is absent, because it was deleted, all members get copies. */

@@ -17,11 +17,13 @@ import { createMcsImport } from "./imports/mcs-import.ts";
 import { createMultiClusterServices } from "./imports/multi-cluster-service.ts";
 import { createNamespaceReport } from "./imports/namespace-report.ts";
 import { credentialExpiry } from "./agent/renewal.ts";
+import { createMeshInformers } from "./fleet-addresses.ts";
 import { FleetState } from "./fleet-state.ts";
 import { createLocalInformers, createMailboxInformers } from "./informers.ts";
 import { createHeartbeat } from "./membership/heartbeat.ts";
 import { keepLease } from "./membership/lease.ts";
 import { createRanges } from "./membership/ranges.ts";
+import { createMesh, meshKeys } from "./mesh/mesh.ts";
 import { Probes } from "./probes/probes.ts";
 import { type Probe, tcpProbe } from "./probes/tcp.ts";
 import { type MemberPart, neededInformers, runs, WHOLE_MEMBER } from "./roles.ts";
@@ -81,7 +83,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     hub,
     here: ofCluster,
     mailbox: ofMailbox,
-    ranges: createRanges(local, part, deps),
+    ...createAddressing(local, part, deps),
     fleet: stack.use(
       new FleetState({
         hub,
@@ -98,8 +100,7 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     deps,
   };
   const { here, mailbox } = neededInformers(part, session);
-  const ranges = session.ranges === undefined ? [] : [session.ranges.nodes as Informer<KubeObject>];
-  for (const informer of [...here, ...mailbox, ...ranges]) {
+  for (const informer of [...here, ...mailbox, ...addressInformers(session)]) {
     stack.use(informer);
     informer.start(running);
   }
@@ -131,6 +132,21 @@ export async function startMember(options: MemberOptions, signal: AbortSignal): 
     controllers: work.map((it) => it.controller),
     [Symbol.asyncDispose]: () => held.disposeAsync(),
   };
+}
+
+/** Both, or none. */
+function createAddressing(
+  local: KubeClient,
+  part: MemberPart,
+  deps: RuntimeDeps,
+): Pick<Session, "ranges" | "mesh"> {
+  const ranges = createRanges(local, part, deps);
+  return { ranges, mesh: ranges === undefined ? undefined : createMeshInformers(local, deps) };
+}
+
+function addressInformers({ ranges, mesh }: Session): Informer<KubeObject>[] {
+  const nodes = ranges === undefined ? [] : [ranges.nodes as Informer<KubeObject>];
+  return [...nodes, ...(Object.values(mesh ?? {}) as Informer<KubeObject>[])];
 }
 
 /** Until the hub told what is in the mailbox: it may be away for long, and pods do not wait for it. */
@@ -172,6 +188,9 @@ function createWork(session: Session, probes: Probes): readonly Work[] {
       // For the cluster-set DNS, which fleet-networking's installation does not have.
       ...(session.part.isFleetOnly === true ? [] : [{ controller: createTrafficRoutes(session) }]),
     );
+  const { mesh, ranges } = session;
+  if (mesh !== undefined && ranges !== undefined)
+    work.push({ controller: createMesh({ session, mesh, ranges }), hubKeys: meshKeys });
   if (runs(session.part, "mcs")) work.push({ controller: createMultiClusterServices(session) });
   return work;
 }

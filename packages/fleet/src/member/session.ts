@@ -5,6 +5,7 @@ import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import type { Change, KubeClient } from "@fairlead/kube/types.ts";
+import type { MeshInformers } from "./fleet-addresses.ts";
 import type { FleetState } from "./fleet-state.ts";
 import type { LocalInformers, MailboxInformers } from "./informers.ts";
 import type { Ranges } from "./membership/ranges.ts";
@@ -22,6 +23,8 @@ export interface Session {
   readonly mailbox: MailboxInformers;
   /** Undefined if this part does not report them. */
   readonly ranges: Ranges | undefined;
+  /** Undefined if this part has nothing to do with fleet addresses. */
+  readonly mesh: MeshInformers | undefined;
   /** What the hub says of the fleet, wherever it says it. */
   readonly fleet: FleetState;
   /** Returns true if the InternalMemberCluster was seen since the program began, and no deletion of it was reported since. */
@@ -80,7 +83,7 @@ export function isLegacy({ spec }: InternalMemberCluster): boolean {
 /** Returns true if the fields of the InternalMemberCluster changed that decide about membership. */
 export function isMembershipChanged({ before, after }: Change<InternalMemberCluster>): boolean {
   const facts = (it: InternalMemberCluster | undefined): string =>
-    it === undefined ? "" : `${it.spec.state} ${isLegacy(it)}`;
+    it === undefined ? "" : `${it.spec.state} ${isLegacy(it)} ${it.spec.network?.mode}`;
   return facts(before) !== facts(after);
 }
 

@@ -120,6 +120,13 @@ function internalMemberCluster(status: JsonSchema): JsonSchema {
         view: text(
           "Addition. The shared namespace from which the member reads services and endpoints, in addition to this one.",
         ),
+        network: object(
+          {
+            "profile!": text("The name of the profile."),
+            "mode!": oneOf(["flat", "parallel"], "How its members are connected."),
+          },
+          "Addition. The ClusterMeshProfile that the member belongs to.",
+        ),
       }),
       status,
     },

@@ -63,6 +63,9 @@ export const FAIRLEAD_CRDS: readonly CustomResourceDefinition[] = [
               view: text(
                 "The namespace of the hub that the member reads; its contents are not copied for the member.",
               ),
+              nodeBlocks: int32("How many blocks of fleet addresses its nodes need, in a parallel network.", {
+                minimum: 0,
+              }),
             }),
           },
           "The namespaces that a member has: services exported in these are sent to it. Written by its agent.",

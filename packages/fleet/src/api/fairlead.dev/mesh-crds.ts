@@ -208,12 +208,12 @@ export const MESH_CRDS: readonly CustomResourceDefinition[] = [
     versions: [
       {
         name: "v1alpha1",
-        status: false,
         columns: [
           { name: "Cluster", type: "string", jsonPath: ".spec.cluster" },
           { name: "Ordinal", type: "integer", jsonPath: ".spec.ordinal" },
           { name: "Node", type: "string", jsonPath: ".spec.node" },
           { name: "Index", type: "integer", jsonPath: ".spec.index" },
+          conditionColumn("Accepted", "Accepted"),
           AGE,
         ],
         schema: object(
@@ -245,11 +245,12 @@ export const MESH_CRDS: readonly CustomResourceDefinition[] = [
                 ),
                 maxItems: 16,
               },
-              index: int32("A number that is unique in the profile, given by the hub.", {
+              index: int32("A number that no other gateway of the hub has, given by the hub.", {
                 minimum: 0,
                 maximum: 1023,
               }),
             }),
+            status: object({ conditions: CONDITIONS }),
           },
           "A gateway of a member: it ends the tunnels to gateways of other members.",
           NAME_FITS_LABEL,

@@ -39,6 +39,8 @@ export const MEMBER_GROUP_ANNOTATION = "fairlead.dev/member-group";
  */
 export const POD_RANGES = "fairlead.dev/pod-cidrs";
 export const SERVICE_RANGES = "fairlead.dev/service-cidrs";
+/** Networks of the nodes' own addresses, of 24 or 64 bits: a property only. */
+export const NODE_RANGES = "fairlead.dev/node-cidrs";
 /**
  * Annotation of a MemberCluster: the only networks that its endpoints may be in, comma-separated. Absent: any. `join`
  * sets it for a new member if all its networks are known; afterwards only the fleet administrator changes it, whatever
@@ -81,3 +83,6 @@ export const ACTIVE_CONDITION = "fairlead.dev/Active";
 
 /** On the Leases of hub and members: the version of the program that renews it. */
 export const VERSION_ANNOTATION = "fairlead.dev/version";
+
+/** Label of a Node: "true" makes it a gateway of its cluster in a parallel network. */
+export const GATEWAY_LABEL = "fairlead.dev/gateway";

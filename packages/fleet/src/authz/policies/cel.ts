@@ -23,9 +23,14 @@ export const IN_MAILBOX: NamedExpression = {
   expression: `request.namespace.startsWith(${quoted(MAILBOX_PREFIX)})`,
 };
 
+export const IN_VIEW: NamedExpression = {
+  name: "in-view",
+  expression: `request.namespace.startsWith(${quoted(VIEW_PREFIX)})`,
+};
+
 export const IN_MAILBOX_OR_VIEW: NamedExpression = {
   name: "in-mailbox-or-view",
-  expression: `${IN_MAILBOX.expression} || request.namespace.startsWith(${quoted(VIEW_PREFIX)})`,
+  expression: `${IN_MAILBOX.expression} || ${IN_VIEW.expression}`,
 };
 
 /**

@@ -18,11 +18,13 @@ import {
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { MAX_ADDRESSES, MAX_ENDPOINTS } from "#domain/slice.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { ADDRESS_BLOCKS, GATEWAYS, MESH_NETWORKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { ANNOTATION_POLICY } from "./annotations.ts";
 import { EXPORT_FORMATS, SLICE_FORMATS } from "./formats.ts";
 import {
   IN_MAILBOX,
   IN_MAILBOX_OR_VIEW,
+  IN_VIEW,
   isLabel,
   referenceRules,
   SAYS_SOMETHING_NEW,
@@ -86,6 +88,7 @@ const OF_MEMBERS = [
   INTERNAL_SERVICE_IMPORTS,
   ENDPOINT_SLICE_EXPORTS,
   NAMESPACE_REPORTS,
+  GATEWAYS,
   LEASES,
 ];
 
@@ -107,9 +110,9 @@ const WRITERS: readonly ValidatingAdmissionPolicy[] = [
   policy({
     name: "fairlead-hub-only",
     rules: [
-      ...on(ALL_WRITES, [IMPORTED_SERVICES, INTERNAL_MEMBER_CLUSTERS]),
+      ...on(ALL_WRITES, [IMPORTED_SERVICES, INTERNAL_MEMBER_CLUSTERS, MESH_NETWORKS, ADDRESS_BLOCKS]),
       ...on(["CREATE", "DELETE"], [ENDPOINT_SLICE_IMPORTS]),
-      ...on(["UPDATE"], [INTERNAL_SERVICE_EXPORTS, INTERNAL_SERVICE_IMPORTS], "status"),
+      ...on(["UPDATE"], [INTERNAL_SERVICE_EXPORTS, INTERNAL_SERVICE_IMPORTS, GATEWAYS], "status"),
     ],
     only: [IN_MAILBOX_OR_VIEW],
     variables: WHO,
@@ -118,6 +121,19 @@ const WRITERS: readonly ValidatingAdmissionPolicy[] = [
         expression: "variables.isAdministrator || variables.isController",
         message:
           "only the hub, and users with verb administer on mailboxes.fairlead.dev, may write this object",
+        reason: "Forbidden",
+      },
+    ],
+  }),
+  policy({
+    name: "fairlead-view",
+    rules: on(ALL_WRITES, [GATEWAYS]),
+    only: [IN_VIEW],
+    variables: WHO,
+    validations: [
+      {
+        expression: "variables.isAdministrator || variables.isController",
+        message: "only the hub, and users with verb administer on mailboxes.fairlead.dev, may write here",
         reason: "Forbidden",
       },
     ],
@@ -225,6 +241,22 @@ const CONTENTS: readonly ValidatingAdmissionPolicy[] = [
       {
         expression: `object.spec.namespaces.size() <= ${MAX_NAMESPACES}`,
         message: `spec.namespaces: at most ${MAX_NAMESPACES} are allowed`,
+      },
+    ],
+  }),
+  policy({
+    name: "fairlead-gateways",
+    rules: on(WRITES, [GATEWAYS]),
+    only: [IN_MAILBOX, SAYS_SOMETHING_NEW],
+    variables: WHOSE,
+    validations: [
+      {
+        expression: "object.spec.cluster == variables.member",
+        messageExpression: '"spec.cluster must be " + variables.member + ", the member of this namespace"',
+      },
+      {
+        expression: 'object.metadata.name == object.spec.cluster + "-" + string(object.spec.ordinal)',
+        message: "metadata.name must be the name of the member, a dash, and spec.ordinal",
       },
     ],
   }),

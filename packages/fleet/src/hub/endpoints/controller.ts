@@ -34,7 +34,7 @@ import {
 } from "../services/controller.ts";
 import { findExportProblem } from "../services/plan.ts";
 import { allowedIn, exportersIn, reportersOf } from "../services/reconcile.ts";
-import { hasView, isLegacyMember, grantedTo, readsView } from "../view.ts";
+import { grantOf, hasView, isLegacyMember, readsView } from "../view.ts";
 import {
   contestedBy,
   hasLegacyImporter,
@@ -112,6 +112,15 @@ export function createEndpoints(parts: Parts): Controller {
             ? slicesOf([...informers.serviceImports.store.list()].map(keyOf).filter(isForLegacy))
             : [];
         }),
+        // Their prefixes are what the endpoints of a member may be in.
+        watchingChanges(
+          informers.blocks,
+          both(({ spec }) =>
+            [...informers.sliceExports.store.byIndex("in", mailboxOf(spec.cluster))].map((it) =>
+              named(it.metadata.name),
+            ),
+          ),
+        ),
         watchingChanges(informers.namespaces, (change) => {
           if (change.key === VIEW_NAMESPACE) return allSlices();
           const member = changedMailbox(change);
@@ -231,7 +240,7 @@ function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport):
     slice,
     isExported: exported !== undefined,
     exportTo: narrowed(exported?.spec?.exportTo, allowedIn(informers, namespace)),
-    granted: grantedTo(informers.members.store.get(objectKey(undefined, cluster ?? ""))),
+    granted: grantOf(informers, cluster ?? ""),
     serviceImport,
     claims: parseClaims(serviceImport?.metadata.annotations?.[SERVICE_IN_USE_BY_ANNOTATION]),
     reporters: reportersOf(informers, namespace, members),

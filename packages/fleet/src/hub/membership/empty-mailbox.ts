@@ -2,6 +2,7 @@ import { ignoreNotFound } from "@fairlead/kube/objects/not-found.ts";
 import { INTERNAL_MEMBER_CLUSTERS } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { LEASES } from "@fairlead/kube/api/coordination/v1/types.ts";
 import { IMPORTED_SERVICES, NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
+import { GATEWAYS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { keyOf } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
@@ -30,6 +31,7 @@ export async function emptyMailbox(
     [ENDPOINT_SLICE_IMPORTS, informers.sliceImports.store.list()],
     [IMPORTED_SERVICES, informers.importedServices.store.list()],
     [NAMESPACE_REPORTS, informers.reports.store.list()],
+    [GATEWAYS, informers.gateways.store.list()],
     [LEASES, informers.leases.store.list()],
     [INTERNAL_MEMBER_CLUSTERS, informers.internalMembers.store.list()],
   ];

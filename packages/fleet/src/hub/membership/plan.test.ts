@@ -57,6 +57,7 @@ describe("what a member gets on the hub", () => {
         suspects,
         drained: [],
         view: undefined,
+        network: undefined,
       }).spec,
     ).toEqual({
       state: "Join",
@@ -70,6 +71,7 @@ describe("what a member gets on the hub", () => {
       suspects: suspects.slice(0, 1),
       drained: [],
       view: undefined,
+      network: undefined,
     });
     expect(alone.spec).not.toHaveProperty("suspects");
   });
@@ -80,7 +82,14 @@ describe("what a member gets on the hub", () => {
       annotated("north", { "fairlead.dev/drain": "yes" }),
       annotated("east", { "fairlead.dev/drain": "true" }),
     ]);
-    const wanted = { state: "Join", leaseSeconds: 5, suspects: [], drained, view: undefined } as const;
+    const wanted = {
+      state: "Join",
+      leaseSeconds: 5,
+      suspects: [],
+      drained,
+      view: undefined,
+      network: undefined,
+    } as const;
     expect(planInternalMember(member(account), wanted).spec?.drained).toEqual([
       { cluster: "east", mode: "Soft" },
       { cluster: "west", mode: "Hard" },

@@ -21,6 +21,7 @@ import {
   MEMBER_GROUP_ANNOTATION,
   MEMBER_USER_ANNOTATION,
 } from "#api/fairlead.dev/names.ts";
+import { GATEWAYS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { OwnerReference } from "@fairlead/kube/api/meta/types.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
@@ -94,6 +95,7 @@ const QUOTA: readonly (readonly [Pick<Resource, "group" | "plural">, number])[] 
   [INTERNAL_SERVICE_EXPORTS, 5000],
   [INTERNAL_SERVICE_IMPORTS, 5000],
   [ENDPOINT_SLICE_EXPORTS, 20_000],
+  [GATEWAYS, 16],
   [EVENTS, 5000],
 ];
 
@@ -132,6 +134,8 @@ export interface WantedMembership {
   readonly drained: readonly DrainedCluster[];
   /** The namespace to read in addition to the mailbox. Undefined if the member reads no other. */
   readonly view: string | undefined;
+  /** The profile of the member. Undefined if it belongs to none. */
+  readonly network: InternalMemberCluster["spec"]["network"];
 }
 
 export function planInternalMember(
@@ -149,6 +153,7 @@ export function planInternalMember(
       ...(suspects.length === 0 ? {} : { suspects }),
       ...(wanted.drained.length === 0 ? {} : { drained: [...wanted.drained] }),
       ...(wanted.view === undefined ? {} : { view: wanted.view }),
+      ...(wanted.network === undefined ? {} : { network: wanted.network }),
     },
   };
 }

@@ -27,7 +27,7 @@ import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
 import type { Change, Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import { type HubInformers } from "../informers.ts";
-import { isIsolated } from "../view.ts";
+import { isIsolated, networkOf } from "../view.ts";
 import { emptyMailbox } from "./empty-mailbox.ts";
 import type { LeaseTracker } from "./leases.ts";
 import {
@@ -87,6 +87,11 @@ export function createMembership(parts: Parts): Controller {
         watching(informers.internalMembers, ofChange),
         watching(informers.leases, ofChange),
         watching(informers.reports, ofChange),
+        watching(informers.profiles, everyone),
+        // Its network is written once the member has addresses there.
+        watching(informers.blocks, ({ before, after }) =>
+          [before, after].flatMap((it) => (it === undefined ? [] : [objectKey(undefined, it.spec.cluster)])),
+        ),
         // A member that is to be isolated stops reading the view once its mailbox is filled.
         watching(informers.importedServices, (change) => ofChange(change).filter(isStillReading)),
         watching(informers.sliceImports, (change) => ofChange(change).filter(isStillReading)),
@@ -193,6 +198,7 @@ class Membership {
         suspects,
         drained,
         view,
+        network: networkOf(informers, member, current),
       }),
       fieldManager: HUB_MANAGER,
       signal,

@@ -17,6 +17,7 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Change, Controller } from "@fairlead/kube/types.ts";
+import { changedPods, fleetAddressOf, isParallel } from "../fleet-addresses.ts";
 import { exportStateOf } from "../exports/reconcile.ts";
 import { isImported, serviceOfExport, serviceOfLocalSlice, sourceOfSliceExport } from "../informers.ts";
 import {
@@ -52,6 +53,9 @@ export function createEndpointExport(session: Session): Controller {
         watchingChanges(mailbox.internalMembers, (change) =>
           isMembershipChanged(change) ? sliceKeys(session) : [],
         ),
+        ...(session.mesh === undefined
+          ? []
+          : [watchingChanges(session.mesh.blocks, (change) => slicesOfPods(session, changedPods(change)))]),
         // The plan reads the last valid weight there, and on legacy hubs the condition that allows sending endpoints.
         watchingChanges(mailbox.exports, (change) =>
           isLegacyHub(session) || isPresenceChanged(change)
@@ -74,6 +78,29 @@ export function sliceKeys({ here, mailbox }: Session): ObjectKey[] {
     ...[...here.slices.store.list()].filter((it) => !isImported(it)).map(keyOf),
     ...[...mailbox.sliceExports.store.list()].map(sourceOfSliceExport),
   ];
+}
+
+/** The slices on the hub that have an endpoint in one of the pods here. */
+function slicesOfPods({ here, mailbox }: Session, pods: ReadonlySet<string>): ObjectKey[] {
+  if (pods.size === 0) return [];
+  return [...mailbox.sliceExports.store.list()].map(sourceOfSliceExport).filter((key) => {
+    const endpoints = here.slices.store.get(key)?.endpoints ?? [];
+    return endpoints.some(({ targetRef }) => pods.has(targetRef?.uid ?? ""));
+  });
+}
+
+/** With the fleet addresses of the pods. Endpoints without one are left out: other clusters could not reach them. */
+function withFleetAddresses(session: Session, slice: EndpointSlice, facts: SliceFacts): SliceFacts {
+  const { addressType } = slice;
+  if (addressType === "FQDN") return facts;
+  return {
+    ...facts,
+    endpoints: facts.endpoints.flatMap((endpoint, at) => {
+      const pod = slice.endpoints[at]?.targetRef?.uid;
+      const address = pod === undefined ? undefined : fleetAddressOf(session, pod, addressType);
+      return address === undefined ? [] : [{ ...endpoint, addresses: [address] }];
+    }),
+  };
 }
 
 /** Returns the exported part of a slice; undefined for slices that cannot be exported. */
@@ -119,7 +146,8 @@ function findWanted(session: Session, key: ObjectKey): Wanted | undefined {
   if (slice === undefined || service === undefined) return undefined;
   const { hasEndpoints } = exportStateOf(session, service);
   const all = hasEndpoints ? exportedFacts(slice) : undefined;
-  const facts = all !== undefined && isLegacyHub(session) ? endpointsForOthers(all) : all;
+  const reachable = all !== undefined && isParallel(session) ? withFleetAddresses(session, slice, all) : all;
+  const facts = reachable !== undefined && isLegacyHub(session) ? endpointsForOthers(reachable) : reachable;
   return facts === undefined ? undefined : { slice, service, facts };
 }
 

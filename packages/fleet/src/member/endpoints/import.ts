@@ -1,6 +1,7 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { ADDRESS_BLOCKS, type AddressBlock } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { ImportedService } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import {
@@ -14,6 +15,7 @@ import {
   type EndpointSliceImport,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { shown } from "#domain/formats.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
@@ -52,6 +54,7 @@ import {
   namesOf,
   namesOfLocal,
   namesOfObjects,
+  strangersIn,
 } from "./sources.ts";
 
 /**
@@ -65,6 +68,12 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
   const slicesOf = (service: ObjectKey): ObjectKey[] => {
     choices.forget([service]);
     return namesOf(session, service);
+  };
+  /** Of one cluster. */
+  const slicesFrom = (cluster: string): ObjectKey[] => {
+    const slices = [...fleet.sliceImports.byIndex("cluster", cluster)];
+    choices.forget(slices.map(serviceOfSliceImport));
+    return slices.flatMap((it) => namesOf(session, serviceOfSliceImport(it)));
   };
   const controller = createController(
     {
@@ -114,6 +123,9 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
           ];
         }),
         watching(here.namespaces, () => []),
+        ...(session.mesh === undefined
+          ? []
+          : [watchingChanges(session.mesh.blocks, (change) => clustersOf(change).flatMap(slicesFrom))]),
         // An export with an invalid weight and without a last valid one is not exported, and has no endpoints.
         watchingChanges(mailbox.exports, (change) => {
           const names = both(serviceOfExport)(change).flatMap(slicesOf);
@@ -132,6 +144,15 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
       controller.enqueue(name);
   };
   return controller;
+}
+
+/** The member whose addresses changed. */
+function clustersOf({ before, after }: Change<AddressBlock>): string[] {
+  return [
+    ...new Set(
+      [before, after].flatMap((it) => (it?.spec.node === undefined ? (it?.spec.cluster ?? []) : [])),
+    ),
+  ];
 }
 
 const serviceKeys = (it: Parameters<typeof serviceOfImported>[0]): ObjectKey[] => [serviceOfImported(it)];
@@ -209,8 +230,23 @@ async function reconcile(
       },
     );
   const written = await writeSlices(session, { key, wanted, isOurs: () => true }, signal);
+  reportStrangers(session, key);
   session.stopwatch.imported(key, session.fleet.sliceImports.store.get(key), written);
   await release(session, key, signal);
+}
+
+/** What the hub should have left out, so that no cluster gets another's traffic. */
+function reportStrangers(session: Session, key: ObjectKey): void {
+  const copy = session.fleet.sliceImports.get(key);
+  const strangers = copy === undefined ? [] : strangersIn(session, copy);
+  if (copy === undefined || strangers.length === 0) return;
+  const cluster = copy.spec.endpointSliceReference.clusterId;
+  const [first] = strangers.flatMap((it) => it.addresses);
+  const message = `${strangers.length} of ${copy.spec.endpoints.length} endpoints of ${copy.metadata.name} are left out: ${shown(first)} is not in the fleet addresses of member ${cluster}`;
+  session.deps.log.warn("endpoints refused", { cluster, slice: copy.metadata.name, problem: message });
+  const block = session.mesh?.blocks.store.get(objectKey(FLEET_SYSTEM_NAMESPACE, cluster));
+  if (block !== undefined)
+    session.events.record(ADDRESS_BLOCKS, block, { type: "Warning", reason: "EndpointsRefused", message });
 }
 
 /** A legacy hub delays a withdrawal until its importers have finished, which they show by removing their finalizer. */

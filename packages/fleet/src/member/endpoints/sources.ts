@@ -2,8 +2,12 @@ import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { sliceExportName } from "#api/fairlead.dev/cluster-names.ts";
 import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import type { EndpointSliceImport } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
+import type {
+  EndpointSliceImport,
+  ExportedEndpoint,
+} from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { Change } from "@fairlead/kube/types.ts";
+import { addressesOf, isParallel } from "../fleet-addresses.ts";
 import { exportStateOf } from "../exports/reconcile.ts";
 import { isImported, serviceOfLocalSlice, serviceOfSliceImport } from "../informers.ts";
 import type { Session } from "../session.ts";
@@ -62,13 +66,26 @@ export function findSource(session: Session, name: ObjectKey): FoundSlice | unde
   return copy === undefined ? undefined : readCopy(session, copy);
 }
 
-function readCopy({ cluster }: Session, copy: EndpointSliceImport): FoundSlice | undefined {
+function readCopy(session: Session, copy: EndpointSliceImport): FoundSlice | undefined {
   const { endpointSliceReference, ownerServiceReference: _owner, ...facts } = copy.spec;
   const from = endpointSliceReference.clusterId;
   // Our own endpoints are read here, not by way of the hub: an older hub sends them all the same.
-  if (from === cluster) return undefined;
+  if (from === session.cluster) return undefined;
   const name = objectKey(undefined, copy.metadata.name);
-  return { source: { name, cluster: from, isLocal: false, facts }, service: serviceOfSliceImport(copy) };
+  const strangers = new Set(strangersIn(session, copy));
+  const endpoints =
+    strangers.size === 0 ? facts.endpoints : facts.endpoints.filter((it) => !strangers.has(it));
+  return {
+    source: { name, cluster: from, isLocal: false, facts: { ...facts, endpoints } },
+    service: serviceOfSliceImport(copy),
+  };
+}
+
+/** Endpoints with addresses that are not of the cluster they come from. The hub leaves them out, too. */
+export function strangersIn(session: Session, { spec }: EndpointSliceImport): readonly ExportedEndpoint[] {
+  if (!isParallel(session)) return [];
+  const isOwn = addressesOf(session, spec.endpointSliceReference.clusterId);
+  return spec.endpoints.filter((it) => !it.addresses.every(isOwn));
 }
 
 /** A slice of this cluster, if its Service is exported. */

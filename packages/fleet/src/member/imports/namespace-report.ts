@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { NAMESPACE_REPORTS } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -6,13 +7,14 @@ import { byText } from "@fairlead/base/text.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
-import { watching } from "@fairlead/kube/controller/source.ts";
+import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
+import { nodeBlocksNeeded } from "../fleet-addresses.ts";
 import { membershipOf, type Session } from "../session.ts";
 
 /** Reports to the hub the namespaces of the cluster; the hub then sends the services that are exported in them. */
 export function createNamespaceReport(session: Session): Controller {
-  const { here, mailbox, fleet, hub, cluster, deps } = session;
+  const { here, mailbox, fleet, mesh, ranges, hub, cluster, deps } = session;
   const key = objectKey(mailboxOf(cluster), cluster);
   const always = (): ObjectKey[] => [key];
   const controller = createController(
@@ -22,6 +24,10 @@ export function createNamespaceReport(session: Session): Controller {
         watching(here.namespaces, always),
         watching(fleet.reports, always),
         watching(mailbox.internalMembers, always),
+        // Which blocks of addresses are needed.
+        ...(mesh === undefined || ranges === undefined
+          ? []
+          : [watchingChanges(mesh.blocks, always), watchingChanges(ranges.nodes, always)]),
       ],
       async reconcile(_key, signal) {
         // A legacy hub does not have this kind.
@@ -37,7 +43,7 @@ export function createNamespaceReport(session: Session): Controller {
             metadata: { namespace: mailboxOf(cluster), name: cluster },
             spec: {
               namespaces: usableNamespaces(session),
-              ...(fleet.view === undefined ? {} : { view: fleet.view }),
+              ...defined({ view: fleet.view, nodeBlocks: nodeBlocksNeeded(session) }),
             },
           },
           fieldManager: MEMBER_MANAGER,

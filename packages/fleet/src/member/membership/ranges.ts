@@ -1,8 +1,14 @@
 import { defined } from "@fairlead/base/defined.ts";
 import type { MemberClusterStatus } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
-import { type Node, NODES } from "@fairlead/kube/api/core/v1/types.ts";
-import { podRangesOf, rangeProperties, type RangeStatus, serviceRangesOf } from "#domain/ranges.ts";
-import { POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
+import { type Node, type NodeCondition, NODES } from "@fairlead/kube/api/core/v1/types.ts";
+import {
+  nodeRangesOf,
+  podRangesOf,
+  rangeProperties,
+  type RangeStatus,
+  serviceRangesOf,
+} from "#domain/ranges.ts";
+import { GATEWAY_LABEL, NODE_RANGES, POD_RANGES, SERVICE_RANGES } from "#api/fairlead.dev/names.ts";
 import { SERVICE_CIDRS, type ServiceCidr } from "@fairlead/kube/api/networking/v1/types.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
@@ -31,12 +37,30 @@ export function createRanges(client: KubeClient, part: MemberPart, deps: Runtime
 }
 
 /** Kubelets write much that is of no use here. */
-function trimmed({ metadata: { name, uid = "", resourceVersion = "" }, spec }: Node): Node {
+function trimmed({ metadata, spec, status }: Node): Node {
+  const { name, uid = "", resourceVersion = "", deletionTimestamp, labels } = metadata;
   const { podCIDR, podCIDRs } = spec ?? {};
+  const gateway = labels?.[GATEWAY_LABEL];
+  const ready = status?.conditions?.find((it) => it.type === "Ready");
   return {
-    metadata: { name, uid, resourceVersion },
+    metadata: {
+      name,
+      uid,
+      resourceVersion,
+      ...defined({ deletionTimestamp }),
+      ...(gateway === undefined ? {} : { labels: { [GATEWAY_LABEL]: gateway } }),
+    },
     spec: { ...defined({ podCIDR, podCIDRs }) },
+    status: {
+      addresses: (status?.addresses ?? []).filter((it) => it.type === "InternalIP"),
+      conditions: ready === undefined ? [] : [withoutTimes(ready)],
+    },
   };
+}
+
+/** Heartbeats change nothing for readers. */
+function withoutTimes({ type, status, lastTransitionTime }: NodeCondition): NodeCondition {
+  return { type, status, ...defined({ lastTransitionTime }) };
 }
 
 /** Computes the report of ranges from the current and the previously reported ones. */
@@ -47,6 +71,7 @@ export async function planRanges(
 ): Promise<RangeStatus> {
   const texts = {
     [POD_RANGES]: podRangesOf(nodes.store.list()),
+    [NODE_RANGES]: nodeRangesOf(nodes.store.list()),
     [SERVICE_RANGES]: serviceRangesOf(await serviceCidrs(at.signal)),
   };
   return rangeProperties(texts, before, at.now);

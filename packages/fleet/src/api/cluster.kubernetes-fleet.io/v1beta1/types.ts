@@ -61,6 +61,8 @@ export interface InternalMemberCluster extends KubeObject {
     drained?: DrainedCluster[];
     /** Namespace of the hub from which to read services and endpoints, in addition to the member namespace. Addition. */
     view?: string;
+    /** The ClusterMeshProfile that the member belongs to. Absent: the flat network of all members without one. Addition. */
+    network?: { profile: string; mode: "flat" | "parallel" };
   };
   status?: MemberClusterStatus & {
     /** Those of `spec.drained` that the agent has carried out. Addition. */

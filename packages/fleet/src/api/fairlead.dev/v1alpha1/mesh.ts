@@ -73,6 +73,12 @@ export interface Allocation {
 }
 
 /**
+ * On an AddressBlock: since when its member or node is gone. Its addresses are not routed, and are not given to
+ * another one for some time. RFC 3339.
+ */
+export const RELEASED_AT_ANNOTATION = "fairlead.dev/released-at";
+
+/**
  * Fleet addresses of a member (in the view, written by the hub under the member's name, and copied by each member to its
  * `fleet-system`) or of one of its nodes (in `fleet-system` of the member, written by its agent; the status by the node).
  */
@@ -117,8 +123,12 @@ export interface Gateway extends KubeObject {
     /** UDP port of WireGuard for plane 0 and even epochs; see `wireGuardPort`. */
     basePort?: number;
     candidates?: GatewayCandidate[];
-    /** Dense number in the profile, given by the hub: decides ports at relays. Range: 0 to 1023. */
+    /** Dense number on the hub, unique over all profiles, given by the hub: decides ports at relays. Range: 0 to 1023. */
     index?: number;
+  };
+  status?: {
+    /** "Accepted": whether the hub shows it to other members, and why not. In the mailbox, and copied to its owner. */
+    conditions?: Condition[];
   };
 }
 

@@ -15,6 +15,8 @@ export interface NamespaceReport extends KubeObject {
     namespaces: string[];
     /** Namespace of the hub that the member reads: the hub does not copy its contents for this member. */
     view?: string;
+    /** How many blocks of fleet addresses its nodes need, in a parallel network. */
+    nodeBlocks?: number;
   };
 }
 

@@ -1,0 +1,168 @@
+import { formatPrefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
+import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import {
+  type AddressBlock,
+  type ClusterMeshProfile,
+  RELEASED_AT_ANNOTATION,
+} from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import {
+  type AddressPlan,
+  BLOCK_LENGTHS,
+  divide,
+  findOverlap,
+  type Owner,
+  planOf,
+  planOfPrefixes,
+} from "#domain/address-plan.ts";
+import { byAge } from "#domain/mesh-members.ts";
+import { rangesOf } from "#domain/ranges.ts";
+import { timestamp } from "@fairlead/kube/objects/conditions.ts";
+
+/** The blocks of the members of one parallel network. Pure. */
+
+/**
+ * How long the block of a member that left is not given to another: a member that is cut off from the hub for a day still
+ * sends to the gateways that it knows, and flows and names outlive what they were made for. Unit: milliseconds.
+ */
+export const RECLAIM_MS = 24 * 3600 * 1000;
+
+export interface AddressesView {
+  readonly profile: ClusterMeshProfile;
+  /** Oldest first. */
+  readonly members: readonly MemberCluster[];
+  /** Those of the view. */
+  readonly blocks: readonly AddressBlock[];
+  /** How many blocks the nodes of a member need; undefined: its agent has not reported yet, or takes no part. */
+  readonly nodesOf: (cluster: string) => number | undefined;
+  readonly nowMs: number;
+}
+
+export interface Fault {
+  readonly reason: "InvalidAddresses" | "AddressesOverlap" | "AddressesExhausted";
+  readonly message: string;
+}
+
+export interface AddressesPlan {
+  /** Undefined if the profile's prefixes cannot be used. */
+  readonly plan: AddressPlan | undefined;
+  /** All that are to be there. */
+  readonly blocks: readonly AddressBlock["spec"][];
+  /** Blocks that are kept from others, and since when. */
+  readonly released: readonly { readonly spec: AddressBlock["spec"]; readonly at: string }[];
+  readonly faults: readonly Fault[];
+  readonly againInMs: number | undefined;
+}
+
+export function planAddresses(view: AddressesView): AddressesPlan {
+  const { profile, members, nowMs } = view;
+  const isParallel = profile.spec.network.mode === "parallel";
+  const names = new Set(isParallel ? members.map((it) => it.metadata.name) : []);
+  const blocks = view.blocks.filter((it) => it.spec.profile === profile.metadata.name).toSorted(byAge);
+  const live = blocks.filter((it) => names.has(it.spec.cluster));
+  const released = blocks
+    .filter((it) => !names.has(it.spec.cluster))
+    .map(({ metadata, spec }) => ({ spec, at: releasedAt(metadata.annotations, nowMs) }))
+    .filter((it) => nowMs - Date.parse(it.at) < RECLAIM_MS);
+  const dueInMs = released.map((it) => Date.parse(it.at) + RECLAIM_MS - nowMs);
+  const rest = { released, againInMs: dueInMs.length === 0 ? undefined : Math.max(1, Math.min(...dueInMs)) };
+  const plan = pinnedPlan(profile, live.length > 0) ?? planOf(profile);
+  if (!isParallel) return { plan: undefined, blocks: [], faults: [], ...rest };
+  if (typeof plan === "string")
+    return { plan: undefined, blocks: [], faults: [{ reason: "InvalidAddresses", message: plan }], ...rest };
+  const overlapping = members.flatMap((it) => overlapOf(plan, it) ?? []);
+  const known = new Set(live.map((it) => it.spec.cluster));
+  const avoided = new Set(overlapping.map((it) => it.cluster));
+  const eligible = members.filter(
+    ({ metadata: { name } }) => known.has(name) || (!avoided.has(name) && view.nodesOf(name) !== undefined),
+  );
+  const divided = divideAmong({ ...view, members: eligible }, plan, [...live, ...released]);
+  const faults: Fault[] = [
+    ...overlapping.map((it): Fault => ({ reason: "AddressesOverlap", message: it.message })),
+    ...divided.faults,
+  ];
+  return { plan, blocks: divided.blocks, faults, ...rest };
+}
+
+function releasedAt(annotations: Readonly<Record<string, string>> | undefined, nowMs: number): string {
+  const at = annotations?.[RELEASED_AT_ANNOTATION] ?? "";
+  return Number.isNaN(Date.parse(at)) || Date.parse(at) > nowMs ? timestamp(nowMs) : at;
+}
+
+/** Prefixes that members have blocks of stay, whatever the profile says now. */
+function pinnedPlan({ status }: ClusterMeshProfile, isUsed: boolean): AddressPlan | undefined {
+  const ipv4 = tryParsePrefix(status?.addresses?.ipv4 ?? "");
+  const ipv6 = tryParsePrefix(status?.addresses?.ipv6 ?? "");
+  const isPinned = isUsed && ipv4?.family === "IPv4" && ipv6?.family === "IPv6";
+  return isPinned ? planOfPrefixes(ipv4, ipv6) : undefined;
+}
+
+function overlapOf(
+  plan: AddressPlan,
+  member: MemberCluster,
+): { readonly cluster: string; readonly message: string } | undefined {
+  const ranges = rangesOf(member);
+  const overlap = findOverlap(
+    plan,
+    ranges.map((it) => it.range),
+  );
+  if (overlap === undefined) return undefined;
+  const cluster = member.metadata.name;
+  const of = ranges.find((it) => it.range === overlap)?.of;
+  const prefix = overlap.family === "IPv4" ? plan.ipv4 : plan.ipv6;
+  const field = `spec.network.addresses.${overlap.family === "IPv4" ? "ipv4" : "ipv6"}`;
+  return {
+    cluster,
+    message: `${formatPrefix(overlap)} of the ${of} addresses of member ${cluster} overlaps ${formatPrefix(prefix)}: it gets no fleet addresses; use a profile with another ${field}`,
+  };
+}
+
+interface Division {
+  readonly blocks: readonly AddressBlock["spec"][];
+  readonly faults: readonly Fault[];
+}
+
+function divideAmong(
+  { profile, members, nodesOf }: AddressesView,
+  plan: AddressPlan,
+  existing: readonly { readonly spec: AddressBlock["spec"] }[],
+): Division {
+  const names = new Set(members.map((it) => it.metadata.name));
+  const order = new Set([...existing.map((it) => it.spec.cluster), ...names]);
+  const specs = new Map(existing.map(({ spec }) => [spec.cluster, spec]));
+  const families = (["IPv4", "IPv6"] as const).map((family) => {
+    const field = family === "IPv4" ? "ipv4" : "ipv6";
+    const { member, node } = BLOCK_LENGTHS[family];
+    const owners = [...order].map((name): Owner => {
+      const has = specs.get(name)?.[field] ?? [];
+      const wants = Math.max(1, Math.ceil((nodesOf(name) ?? 0) / 2 ** (node - member)));
+      return { name, has, wants: names.has(name) ? wants : 0 };
+    });
+    const except = [family === "IPv4" ? plan.vipIPv4 : plan.vipIPv6];
+    return {
+      family,
+      prefix: plan[field],
+      ...divide({ parents: [plan[field]], length: member, except, owners }),
+    };
+  });
+  const [v4, v6] = families;
+  const blocks = [...names].flatMap((cluster) => {
+    const [ipv4 = [], ipv6 = []] = [v4?.blocks.get(cluster), v6?.blocks.get(cluster)];
+    if (ipv4.length === 0 || ipv6.length === 0) return [];
+    return [{ profile: profile.metadata.name, cluster, ipv4: [...ipv4], ipv6: [...ipv6] }];
+  });
+  const faults = families
+    .filter((it) => it.lacking.length > 0)
+    .map(({ family, prefix, lacking }): Fault => ({
+      reason: "AddressesExhausted",
+      message: `${formatPrefix(prefix)} has no free block of ${BLOCK_LENGTHS[family].member} bits for ${listed(lacking)}: ${family === "IPv4" ? "use a profile with a shorter spec.network.addresses.ipv4, or" : ""} move members to another profile; blocks of members that left are free again after ${RECLAIM_MS / 3_600_000} h`,
+    }));
+  return { blocks, faults };
+}
+
+const MAX_LISTED = 10;
+
+/** The first of many names. */
+export function listed(names: readonly string[]): string {
+  const more = names.length - MAX_LISTED;
+  return `${names.slice(0, MAX_LISTED).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}

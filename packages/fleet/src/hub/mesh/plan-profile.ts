@@ -1,0 +1,108 @@
+import { formatPrefix } from "@fairlead/base/netaddr/prefix.ts";
+import type { ClusterMeshProfile, MeshNetwork, Relay } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import type { AddressPlan } from "#domain/address-plan.ts";
+import type { Selected } from "#domain/mesh-members.ts";
+import { byText } from "@fairlead/base/text.ts";
+import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
+import { type AddressesPlan, listed } from "./plan-addresses.ts";
+
+/** What a profile's members share, and its status. Pure. */
+
+/** Until keys are rotated. */
+export const FIRST_EPOCH = 1;
+
+export function describeNetwork(
+  { spec, status }: ClusterMeshProfile,
+  { ipv4, ipv6, vipIPv4, vipIPv6 }: AddressPlan,
+  relays: readonly Relay[],
+): MeshNetwork["spec"] {
+  return {
+    mode: spec.network.mode,
+    ipv4: formatPrefix(ipv4),
+    ipv6: formatPrefix(ipv6),
+    vipIPv4: formatPrefix(vipIPv4),
+    vipIPv6: formatPrefix(vipIPv6),
+    keyEpoch: status?.keyEpoch ?? FIRST_EPOCH,
+    ...(relays.length === 0
+      ? {}
+      : {
+          relays: relays
+            .map(({ metadata: { name }, spec: { addresses, basePort, publicKey } }) => ({
+              name,
+              addresses: [...addresses],
+              basePort,
+              publicKey,
+            }))
+            .toSorted((a, b) => byText(a.name, b.name)),
+        }),
+  };
+}
+
+export function planProfileStatus(
+  { profile, members, elsewhere, problem }: Selected,
+  { plan, blocks, faults }: Pick<AddressesPlan, "plan" | "blocks" | "faults">,
+): Omit<NonNullable<ClusterMeshProfile["status"]>, "conditions"> & { readonly conditions: NewCondition[] } {
+  const ofParallel =
+    plan === undefined
+      ? {}
+      : {
+          addresses: { ipv4: formatPrefix(plan.ipv4), ipv6: formatPrefix(plan.ipv6) },
+          keyEpoch: profile.status?.keyEpoch ?? FIRST_EPOCH,
+        };
+  const [first] = faults;
+  const has = new Set(blocks.map((it) => it.cluster));
+  const waiting = members.map((it) => it.metadata.name).filter((it) => !has.has(it));
+  const isWaiting = profile.spec.network.mode === "parallel" && waiting.length > 0;
+  const ready: NewCondition =
+    problem !== undefined
+      ? { type: "Ready", status: "False", reason: "InvalidSelector", message: problem }
+      : first !== undefined
+        ? {
+            type: "Ready",
+            status: "False",
+            reason: first.reason,
+            message: listedFaults(faults.map((it) => it.message)),
+          }
+        : isWaiting
+          ? {
+              type: "Ready",
+              status: "False",
+              reason: "WaitingForMembers",
+              message: `waiting for "fairlead member" of ${listed(waiting)} to report`,
+            }
+          : {
+              type: "Ready",
+              status: "True",
+              reason: "Ready",
+              message: `${members.length} members${changedPrefixes(profile, plan)}`,
+            };
+  return { ...ofParallel, members: members.length, conditions: [ready, ...conflict(elsewhere)] };
+}
+
+function listedFaults(messages: readonly string[]): string {
+  return messages.slice(0, 10).join("; ");
+}
+
+function changedPrefixes({ spec }: ClusterMeshProfile, plan: AddressPlan | undefined): string {
+  const { ipv4, ipv6 } = spec.network.addresses ?? {};
+  const isChanged =
+    plan !== undefined &&
+    ((ipv4 !== undefined && ipv4 !== formatPrefix(plan.ipv4)) ||
+      (ipv6 !== undefined && ipv6 !== formatPrefix(plan.ipv6)));
+  return isChanged
+    ? "; status.addresses stay in use while members have blocks of them: move the members to another profile to change them"
+    : "";
+}
+
+function conflict(elsewhere: Selected["elsewhere"]): NewCondition[] {
+  if (elsewhere.length === 0) return [];
+  const all = elsewhere.map((it) => `${it.member} (${it.profile})`);
+  return [
+    {
+      type: "Conflict",
+      status: "True",
+      reason: "SelectedByOlderProfile",
+      message: `these members belong to the older profiles that select them, too: ${listed(all)}`,
+    },
+  ];
+}

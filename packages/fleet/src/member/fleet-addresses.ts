@@ -1,0 +1,117 @@
+import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
+import { containsAddress, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { MANAGED_BY, MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
+import {
+  ADDRESS_BLOCKS,
+  type AddressBlock,
+  type Allocation,
+  type Gateway,
+  GATEWAYS,
+  MESH_NETWORKS,
+  type MeshNetwork,
+  RELEASED_AT_ANNOTATION,
+} from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import type { Change, Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
+import type { Session } from "./session.ts";
+
+/** What this cluster knows of fleet addresses: the objects in `fleet-system`, which last while the hub is away. */
+
+export interface MeshInformers {
+  readonly networks: Informer<MeshNetwork>;
+  /** Of all members, and of the nodes of this cluster. */
+  readonly blocks: Informer<AddressBlock>;
+  /** Of all members, this one included. */
+  readonly gateways: Informer<Gateway>;
+}
+
+export function createMeshInformers(local: KubeClient, deps: RuntimeDeps): MeshInformers {
+  const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
+    createInformer(
+      local,
+      of,
+      {
+        namespace: FLEET_SYSTEM_NAMESPACE,
+        labelSelector: `${MANAGED_BY_LABEL}=${MANAGED_BY}`,
+        fieldManager: MEMBER_MANAGER,
+        ...options,
+      },
+      deps,
+    );
+  return {
+    networks: make(MESH_NETWORKS),
+    blocks: make(ADDRESS_BLOCKS, { indexes: { pod: (it) => allocationsOf(it).map((one) => one.podUID) } }),
+    gateways: make(GATEWAYS),
+  };
+}
+
+/** Those of pods that are there. */
+function allocationsOf({ status }: AddressBlock): Allocation[] {
+  return (status?.allocations ?? []).filter((it) => it.releasedAt === undefined);
+}
+
+type MeshSession = Pick<Session, "cluster" | "mesh" | "ranges"> & {
+  readonly mailbox: Pick<Session["mailbox"], "internalMembers">;
+};
+
+/** Returns true if the endpoints of this member have fleet addresses. */
+export function isParallel({ cluster, mesh, mailbox }: MeshSession): boolean {
+  const internalMember = mailbox.internalMembers.store.get(objectKey(mailboxOf(cluster), cluster));
+  return mesh !== undefined && internalMember?.spec.network?.mode === "parallel";
+}
+
+/** The fleet address of a pod of this cluster. */
+export function fleetAddressOf(
+  { mesh }: MeshSession,
+  pod: string,
+  family: "IPv4" | "IPv6",
+): string | undefined {
+  for (const block of mesh?.blocks.store.byIndex("pod", pod) ?? []) {
+    const found = allocationsOf(block).find((it) => it.podUID === pod);
+    if (found !== undefined) return family === "IPv4" ? found.ipv4 : found.ipv6;
+  }
+  return undefined;
+}
+
+/** UIDs of pods that got, lost or changed their addresses. */
+export function changedPods({ before, after }: Change<AddressBlock>): ReadonlySet<string> {
+  const texts = (it: AddressBlock | undefined): Set<string> =>
+    new Set(
+      (it === undefined ? [] : allocationsOf(it)).map(
+        ({ podUID, ipv4, ipv6 }) => `${podUID} ${ipv4} ${ipv6}`,
+      ),
+    );
+  const [was, is] = [texts(before), texts(after)];
+  return new Set([...was.symmetricDifference(is)].map((it) => it.slice(0, it.indexOf(" "))));
+}
+
+/** Returns a test whether an address belongs to a member, as far as this cluster knows. */
+export function addressesOf({ mesh }: MeshSession, cluster: string): (address: string) => boolean {
+  const block = mesh?.blocks.store.get(objectKey(FLEET_SYSTEM_NAMESPACE, cluster));
+  const isCurrent = block !== undefined && block.spec.node === undefined && !isReleased(block);
+  const prefixes = isCurrent
+    ? [...block.spec.ipv4, ...block.spec.ipv6].flatMap((it) => tryParsePrefix(it) ?? [])
+    : [];
+  return (text) => {
+    const address = tryParseAddress(text);
+    return address !== undefined && prefixes.some((it) => containsAddress(it, address));
+  };
+}
+
+export function isReleased({ metadata }: AddressBlock): boolean {
+  return metadata.annotations?.[RELEASED_AT_ANNOTATION] !== undefined;
+}
+
+/** How many blocks the nodes of this cluster need; undefined in a flat network. */
+export function nodeBlocksNeeded(session: MeshSession): number | undefined {
+  const { mesh, ranges } = session;
+  if (mesh === undefined || ranges === undefined || !isParallel(session)) return undefined;
+  const released = [...mesh.blocks.store.list()].filter((it) => it.spec.node !== undefined && isReleased(it));
+  return ranges.nodes.store.size + released.length;
+}

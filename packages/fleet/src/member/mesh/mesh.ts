@@ -1,0 +1,169 @@
+import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { MANAGED_BY, MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
+import {
+  ADDRESS_BLOCKS,
+  GATEWAYS,
+  MESH_NETWORKS,
+  RELEASED_AT_ANNOTATION,
+} from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { watching } from "@fairlead/kube/controller/source.ts";
+import type { Applied, Controller, Informer } from "@fairlead/kube/types.ts";
+import { isParallel, type MeshInformers } from "../fleet-addresses.ts";
+import type { Ranges } from "../membership/ranges.ts";
+import { membershipOf, type Session } from "../session.ts";
+import { ViewSource } from "../view-source.ts";
+import { createMirror } from "./mirror.ts";
+import { followNodes } from "./nodes.ts";
+
+export interface MeshParts {
+  readonly session: Session;
+  readonly mesh: MeshInformers;
+  readonly ranges: Ranges;
+}
+
+/** Follows the InternalMemberCluster. */
+const NETWORK = objectKey(undefined, "network");
+/** Divides the addresses among nodes, and chooses gateways. */
+const NODES = objectKey(undefined, "nodes");
+/** Shows this cluster's gateways to the hub. */
+const MAILBOX = objectKey(undefined, "mailbox");
+
+/**
+ * What the nodes of this cluster need of the network between clusters, in `fleet-system`: copies of the view, blocks of
+ * addresses, and gateways, which are shown to the hub. In a flat network nothing is written. Keys are the parts above, and
+ * "kind/name" for copies.
+ */
+export function createMesh(parts: MeshParts): Controller {
+  const { session, mesh, ranges } = parts;
+  const { mailbox, cluster, deps } = session;
+  const copied: readonly Copied[] = [
+    copiedKind(MESH_NETWORKS, mesh.networks, () => true),
+    copiedKind(ADDRESS_BLOCKS, mesh.blocks, (it) => it.spec.node === undefined),
+    copiedKind(GATEWAYS, mesh.gateways, (it) => it.spec.cluster !== cluster),
+  ];
+  const copyKey = (of: Resource, name: string): ObjectKey => objectKey(of.plural, name);
+  const source = new ViewSource(
+    session,
+    copied.map((it) => it.of),
+    {
+      onChange: (of, name) => {
+        controller.enqueue(copyKey(of, name));
+        if (of.plural === GATEWAYS.plural) controller.enqueue(MAILBOX);
+      },
+      onSynced: () => enqueueAll(),
+    },
+  );
+  const mirror = createMirror(session, mesh, () => controller.enqueue(MAILBOX));
+
+  function enqueueAll(): void {
+    for (const { of, informer } of copied)
+      for (const name of [...source.names(of), ...namesIn(informer)]) controller.enqueue(copyKey(of, name));
+    for (const key of [NODES, MAILBOX]) controller.enqueue(key);
+  }
+
+  /** Without an InternalMemberCluster nothing changes. */
+  async function follow(): Promise<void> {
+    const internalMember = mailbox.internalMembers.store.get(objectKey(mailboxOf(cluster), cluster));
+    if (internalMember === undefined) return;
+    const isJoined = membershipOf(session) === "join" && isParallel(session);
+    await source.follow(isJoined ? internalMember.spec.view : undefined);
+    await mirror.follow(isJoined);
+    enqueueAll();
+  }
+
+  /** Where the hub's word is not known, what it said last stays. */
+  async function copy(key: ObjectKey, signal: AbortSignal): Promise<void> {
+    const { namespace: plural, name } = splitKey(key);
+    const kind = copied.find((it) => it.of.plural === plural);
+    if (kind === undefined || membershipOf(session) === "none" || !source.isKnown) return;
+    const { of, informer, isCopy } = kind;
+    const at = objectKey(FLEET_SYSTEM_NAMESPACE, name);
+    const current = informer.store.get(at);
+    const wanted = source.find(of, name);
+    if (wanted !== undefined && isCopy(wanted)) {
+      await applyIfChanged(session.local, of, {
+        current,
+        desired: copyOf(wanted),
+        fieldManager: MEMBER_MANAGER,
+        signal,
+      });
+    } else if (current !== undefined && isCopy(current)) await session.local.delete(of, at, { signal });
+  }
+
+  const controller = createController(
+    {
+      name: "member-mesh",
+      async reconcile(key, signal) {
+        if (key === NETWORK) return follow();
+        if (key === NODES) return followNodes(parts, signal);
+        if (key === MAILBOX) return mirror.write(source, signal);
+        return copy(key, signal);
+      },
+      concurrency: 2,
+      sources: [
+        watching(mailbox.internalMembers, () => [NETWORK]),
+        watching(mesh.networks, ({ key }) => [copyKey(MESH_NETWORKS, splitKey(key).name)]),
+        watching(mesh.blocks, ({ key }) => [copyKey(ADDRESS_BLOCKS, splitKey(key).name), NODES]),
+        watching(mesh.gateways, ({ key }) => [copyKey(GATEWAYS, splitKey(key).name), NODES, MAILBOX]),
+        watching(ranges.nodes, () => [NODES]),
+      ],
+    },
+    deps,
+  );
+  return {
+    name: controller.name,
+    start: (signal) => controller.start(signal),
+    enqueue: (key) => controller.enqueue(key),
+    idle: (signal) => controller.idle(signal),
+    async [Symbol.asyncDispose]() {
+      await controller[Symbol.asyncDispose]();
+      await source[Symbol.asyncDispose]();
+      await mirror[Symbol.asyncDispose]();
+    },
+  };
+}
+
+type WithSpec = KubeObject & { spec: object };
+
+interface Copied {
+  readonly of: Resource<WithSpec>;
+  readonly informer: Informer<WithSpec>;
+  /** False for what this cluster writes itself. */
+  readonly isCopy: (it: WithSpec) => boolean;
+}
+
+function copiedKind<T extends WithSpec>(
+  of: Resource<T>,
+  informer: Informer<T>,
+  isCopy: (it: T) => boolean,
+): Copied {
+  return { of, informer, isCopy: (it) => isCopy(it as T) };
+}
+
+function namesIn({ store }: Informer<KubeObject>): string[] {
+  return [...store.list()].map((it) => it.metadata.name);
+}
+
+/** What goes to the hub: while it was away it failed, and waits long by now. */
+export function meshKeys(): ObjectKey[] {
+  return [MAILBOX];
+}
+
+function copyOf({ metadata, spec }: WithSpec): Applied<WithSpec> {
+  const releasedAt = metadata.annotations?.[RELEASED_AT_ANNOTATION];
+  return {
+    metadata: {
+      namespace: FLEET_SYSTEM_NAMESPACE,
+      name: metadata.name,
+      labels: { [MANAGED_BY_LABEL]: MANAGED_BY },
+      ...(releasedAt === undefined ? {} : { annotations: { [RELEASED_AT_ANNOTATION]: releasedAt } }),
+    },
+    spec,
+  };
+}

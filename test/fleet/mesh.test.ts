@@ -1,0 +1,170 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { INTERNAL_MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import {
+  ADDRESS_BLOCKS,
+  CLUSTER_MESH_PROFILES,
+  GATEWAYS,
+  MESH_NETWORKS,
+  RELAYS,
+} from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { ENDPOINT_SLICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { containsPrefix, parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
+import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import { findCondition } from "@fairlead/kube/objects/conditions.ts";
+import {
+  addressesOf,
+  deploy,
+  ensureNamespace,
+  eventually,
+  eventuallyOne,
+  exportBy,
+  startFleet,
+  type TestFleet,
+} from "../support/fleet.ts";
+import {
+  addNode,
+  attachPods,
+  createProfile,
+  newPublicKey,
+  setProfile,
+  showGateway,
+} from "../support/mesh.ts";
+
+let fleet: TestFleet;
+const hub = () => fleet.client("hub");
+const system = (name: string) => objectKey(FLEET_SYSTEM_NAMESPACE, name);
+const view = (name: string) => objectKey(VIEW_NAMESPACE, name);
+const within = (outer: readonly string[], inner: readonly string[]): boolean =>
+  inner.every((it) => outer.some((one) => containsPrefix(parsePrefix(one), parsePrefix(it))));
+const KEYS = { a: newPublicKey(), b: newPublicKey() };
+
+beforeAll(async () => {
+  fleet = await startFleet({ members: ["a", "b", "c"] });
+  for (const name of ["a", "b", "c"]) {
+    await ensureNamespace(fleet.client(name), "work");
+    for (const node of ["n1", "n2"])
+      await addNode(fleet.client(name), node, { address: `192.168.7.${node.slice(1)}` });
+  }
+  await hub().create(RELAYS, {
+    metadata: { namespace: FLEET_SYSTEM_NAMESPACE, name: "r1" },
+    spec: { addresses: ["8.8.8.8"], basePort: 20_000, publicKey: newPublicKey() },
+  });
+  await createProfile(hub(), "p");
+  for (const name of ["a", "b"]) await setProfile(hub(), name, "p");
+}, 60_000);
+afterAll(() => fleet[Symbol.asyncDispose]());
+
+describe("a parallel network", () => {
+  it("gives its members blocks, and their nodes parts of these", async () => {
+    const profile = await eventuallyOne(
+      hub(),
+      CLUSTER_MESH_PROFILES,
+      objectKey(undefined, "p"),
+      (it) => findCondition(it.status?.conditions, "Ready")?.status === "True",
+    );
+    expect(profile.status).toMatchObject({ members: 2, keyEpoch: 1, addresses: { ipv4: "10.112.0.0/12" } });
+    for (const name of ["a", "b"]) {
+      const client = fleet.client(name);
+      const network = await eventuallyOne(client, MESH_NETWORKS, system("p"));
+      expect(network.spec).toMatchObject({
+        ...profile.status?.addresses,
+        mode: "parallel",
+        vipIPv4: "10.127.0.0/16",
+        relays: [{ name: "r1", basePort: 20_000 }],
+      });
+      const { spec } = await hub().get(INTERNAL_MEMBER_CLUSTERS, objectKey(`fleet-member-${name}`, name));
+      expect(spec.network).toEqual({ profile: "p", mode: "parallel" });
+      const own = await eventuallyOne(client, ADDRESS_BLOCKS, system(name));
+      const other = await eventuallyOne(client, ADDRESS_BLOCKS, system(name === "a" ? "b" : "a"));
+      expect(own.spec.ipv4).not.toEqual(other.spec.ipv4);
+      const nodes = await eventually(client, ADDRESS_BLOCKS, (all) => all.length === 4);
+      for (const { spec: block } of nodes.filter((it) => it.spec.node !== undefined)) {
+        expect(block).toMatchObject({
+          profile: "p",
+          cluster: name,
+          nodeAddress: `192.168.7.${block.node?.slice(1)}`,
+        });
+        expect(within(own.spec.ipv4, block.ipv4) && within(own.spec.ipv6, block.ipv6)).toBe(true);
+      }
+      expect(new Set(nodes.flatMap((it) => it.spec.ipv4)).size).toBe(4);
+    }
+  });
+
+  it("shows each member the gateways of the others, each with a number of its own", async () => {
+    for (const name of ["a", "b"] as const)
+      await showGateway(fleet.client(name), `${name}-0`, {
+        keys: [{ epoch: 1, publicKey: KEYS[name] }],
+        basePort: 31_820,
+        candidates: [
+          { type: "private", address: "192.168.7.1" },
+          { type: "reflexive", address: "127.0.0.1" },
+        ],
+      });
+    const isShown = (it: { spec: { index?: number; keys?: unknown[] } }): boolean =>
+      it.spec.index !== undefined && it.spec.keys?.length === 1;
+    const ofB = await eventuallyOne(fleet.client("a"), GATEWAYS, system("b-0"), isShown);
+    const ofA = await eventuallyOne(fleet.client("b"), GATEWAYS, system("a-0"), isShown);
+    expect(ofB.spec).toMatchObject({
+      cluster: "b",
+      ordinal: 0,
+      node: "n1",
+      keys: [{ epoch: 1, publicKey: KEYS.b }],
+      basePort: 31_820,
+      candidates: [{ type: "private", address: "192.168.7.1" }],
+    });
+    expect(ofA.spec.index).not.toBe(ofB.spec.index);
+    const own = await eventuallyOne(
+      fleet.client("a"),
+      GATEWAYS,
+      system("a-0"),
+      (it) =>
+        findCondition(it.status?.conditions, "Accepted")?.status === "True" &&
+        it.spec.index === ofA.spec.index,
+    );
+    expect(own.status?.conditions?.[0]?.message).toContain("1 of 2 candidates cannot be used");
+    await eventually(hub(), GATEWAYS, (all) => all.length === 4, { namespace: VIEW_NAMESPACE });
+  });
+
+  it("has exports carry the fleet addresses of their pods, and no endpoint without one", async () => {
+    const client = fleet.client("a");
+    await deploy(client, { addresses: ["10.1.0.1", "10.1.0.2"] });
+    const slice = await client.get(ENDPOINT_SLICES, objectKey("work", "hello-abcde"));
+    await client.update(ENDPOINT_SLICES, {
+      ...slice,
+      endpoints: slice.endpoints.map((it, at) => ({ ...it, targetRef: { kind: "Pod", uid: `pod-${at}` } })),
+    });
+    await exportBy("mcs", client);
+    const exported = (count: number) =>
+      eventually(
+        hub(),
+        ENDPOINT_SLICE_EXPORTS,
+        (all) => all.length === 1 && all[0]!.spec.endpoints.length === count,
+      );
+    await exported(0);
+    const { status } = await attachPods(client, "n1", ["pod-1"]);
+    const address = status?.allocations?.[0]?.ipv4 ?? "";
+    const [one] = await exported(1);
+    expect(one!.spec.endpoints[0]).toMatchObject({ addresses: [address], nodeName: "node-1" });
+    const imported = await eventually(
+      fleet.client("b"),
+      ENDPOINT_SLICES,
+      (all) => addressesOf(all).join() === address,
+    );
+    expect(imported).toHaveLength(1);
+    await attachPods(client, "n1", []);
+    await exported(0);
+    await attachPods(client, "n1", ["pod-1", "pod-0"]);
+    await exported(2);
+  });
+
+  it("leaves members of no profile as they are", async () => {
+    const client = fleet.client("c");
+    for (const kind of [MESH_NETWORKS, ADDRESS_BLOCKS, GATEWAYS] as readonly Resource[])
+      expect((await client.list(kind)).items).toEqual([]);
+    expect((await hub().get(ADDRESS_BLOCKS, view("a"))).spec.cluster).toBe("a");
+  });
+});
