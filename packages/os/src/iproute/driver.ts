@@ -1,9 +1,12 @@
 import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { exec } from "@fairlead/base/exec.ts";
-import type { IpLine } from "./lines.ts";
+import { type BridgeLine, diffForwarding, parseForwarding } from "./fdb.ts";
+import type { IpLine } from "./line.ts";
+import { parseNextHops } from "./nexthops.ts";
 import { type Link, parseLinks, parseNetwork } from "./parse.ts";
-import { diffNetwork, type NetworkState } from "./state.ts";
+import { parseRules } from "./rules.ts";
+import { type ActualNetworkState, diffNetwork, type NetworkState } from "./state.ts";
 import { netnsWord } from "./words.ts";
 
 export interface IpOptions {
@@ -12,30 +15,91 @@ export interface IpOptions {
   readonly signal: AbortSignal;
 }
 
+/** First and last, inclusive. */
+export type Range = readonly [first: number, last: number];
+
+export interface NetworkOptions extends IpOptions {
+  /** Rules of these priorities are ours. Default: none; rules are not read. */
+  readonly rulePriorities?: Range;
+  /** Next hops and groups of these ids are ours. Default: none; they are not read. */
+  readonly nextHopIds?: Range;
+}
+
 /**
- * Runs lines in order with one process start; the first that fails ends the run, and those before it stay done.
+ * Runs lines in order, with one process start for each run of lines of one family; the first that fails ends the run, and
+ * those before it stay done.
  *
  * @throws {FleetError} `EXEC_FAILED`
  */
 export async function runIpLines(lines: readonly IpLine[], options: IpOptions): Promise<void> {
-  if (lines.length === 0) return;
-  await ip(["-batch", "-"], options, `${lines.join("\n")}\n`);
+  for (const { flags, batch } of batches(lines))
+    await run("ip", [...flags, "-batch", "-"], options, `${batch.join("\n")}\n`);
+}
+
+const IPV6 = "-6 ";
+
+/** `ip -batch` takes the family for all lines. */
+function batches(
+  lines: readonly string[],
+): readonly { readonly flags: readonly string[]; readonly batch: string[] }[] {
+  const result: { readonly flags: readonly string[]; readonly batch: string[] }[] = [];
+  for (const text of lines) {
+    const flags = text.startsWith(IPV6) ? ["-6"] : [];
+    const last = result.at(-1);
+    const words = flags.length === 0 ? text : text.slice(IPV6.length);
+    if (last?.flags.length === flags.length) last.batch.push(words);
+    else result.push({ flags, batch: [words] });
+  }
+  return result;
+}
+
+async function runBridgeLines(lines: readonly BridgeLine[], options: IpOptions): Promise<void> {
+  if (lines.length > 0) await run("bridge", ["-batch", "-"], options, `${lines.join("\n")}\n`);
 }
 
 /** All devices of the namespace. */
 export async function readLinks(options: IpOptions): Promise<readonly Link[]> {
-  return parseLinks(await ip(["-N", "-j", "-d", "link", "show"], options));
+  return parseLinks(await run("ip", ["-N", "-j", "-d", "link", "show"], options));
 }
 
-/** Addresses, routes and neighbours of `devices` as the kernel has them. */
-export async function readNetwork(devices: Iterable<string>, options: IpOptions): Promise<NetworkState> {
-  const [addresses, routes4, routes6, neighbours] = await Promise.all([
-    ip(["-N", "-j", "address", "show"], options),
-    ip(["-N", "-j", "-4", "route", "show", "table", "main"], options),
-    ip(["-N", "-j", "-6", "route", "show", "table", "main"], options),
-    ip(["-N", "-j", "neighbour", "show", "nud", "permanent"], options),
+/**
+ * The state of `devices`, and next hops and rules in the ranges, as the kernel has them.
+ *
+ * @param parts - `forwarding`: read forwarding entries too. Default: false.
+ */
+export async function readNetwork(
+  devices: Iterable<string>,
+  options: NetworkOptions,
+  parts: { readonly forwarding?: boolean } = {},
+): Promise<ActualNetworkState> {
+  const { rulePriorities, nextHopIds } = options;
+  const ip = (...args: readonly string[]): Promise<string> => run("ip", ["-N", "-j", ...args], options);
+  const names = new Set(devices);
+  const [addresses, routes4, routes6, neighbours, rules, nextHops, forwarding] = await Promise.all([
+    ip("address", "show"),
+    ip("-4", "route", "show", "table", "all"),
+    ip("-6", "route", "show", "table", "all"),
+    ip("neighbour", "show", "nud", "permanent"),
+    rulePriorities && Promise.all([ip("-4", "rule", "show"), ip("-6", "rule", "show")]),
+    nextHopIds && ip("nexthop", "show"),
+    parts.forwarding === true ? run("bridge", ["-j", "fdb", "show"], options) : undefined,
   ]);
-  return parseNetwork({ addresses, routes4, routes6, neighbours }, new Set(devices));
+  const isOurRule = isInside(rulePriorities);
+  const { nextHops: hops, groups } = parseNextHops(nextHops ?? "", isInside(nextHopIds));
+  return {
+    ...parseNetwork({ addresses, routes4, routes6, neighbours }, names),
+    rules: [
+      ...parseRules(rules?.[0] ?? "", "IPv4", isOurRule),
+      ...parseRules(rules?.[1] ?? "", "IPv6", isOurRule),
+    ],
+    nextHops: hops,
+    nextHopGroups: groups,
+    ...defined({ forwarding: forwarding === undefined ? undefined : parseForwarding(forwarding, names) }),
+  };
+}
+
+function isInside(range: Range | undefined): (value: number) => boolean {
+  return (value) => range !== undefined && value >= range[0] && value <= range[1];
 }
 
 /**
@@ -45,32 +109,55 @@ export async function readNetwork(devices: Iterable<string>, options: IpOptions)
 const PASSES = 4;
 
 /**
- * Makes the state of `devices` equal to the desired one; changes only differences. Returns the number of applied lines.
+ * Makes the state of `devices`, and next hops and rules in the ranges, equal to the desired one; changes only differences.
+ * Returns the number of applied lines.
  *
- * @throws {FleetError} `EXEC_FAILED` if a line is refused, or if another program reverts a change.
+ * @throws {FleetError} `EXEC_FAILED` if a line is refused, or if another program reverts a change; `OPTION_INVALID` for a
+ *   rule or next hop out of range.
  */
 export async function applyNetwork(
   devices: readonly string[],
   desired: NetworkState,
-  options: IpOptions,
+  options: NetworkOptions,
 ): Promise<number> {
+  checkRanges(desired, options);
+  const parts = { forwarding: desired.forwarding !== undefined };
   let count = 0;
   for (let pass = 0; pass < PASSES; pass++) {
-    const lines = diffNetwork(await readNetwork(devices, options), desired);
-    if (lines.length === 0) return count;
+    const actual = await readNetwork(devices, options, parts);
+    const lines = diffNetwork(actual, desired);
+    const bridgeLines = diffForwarding(actual.forwarding ?? [], desired.forwarding ?? []);
+    if (lines.length + bridgeLines.length === 0) return count;
+    await runBridgeLines(bridgeLines, options);
     await runIpLines(lines, options);
-    count += lines.length;
+    count += lines.length + bridgeLines.length;
   }
   throw new FleetError("EXEC_FAILED", `another program keeps changing the network of ${devices.join(", ")}`, {
     retriable: true,
   });
 }
 
-async function ip(args: readonly string[], options: IpOptions, input?: string): Promise<string> {
+function checkRanges(desired: NetworkState, { rulePriorities, nextHopIds }: NetworkOptions): void {
+  const ids = [...(desired.nextHops ?? []), ...(desired.nextHopGroups ?? [])].map((it) => it.id);
+  const [rules, hops] = [isInside(rulePriorities), isInside(nextHopIds)];
+  const wrong = [
+    ...(desired.rules ?? []).filter((it) => !rules(it.priority)).map((it) => `rule priority ${it.priority}`),
+    ...ids.filter((it) => !hops(it)).map((it) => `next hop id ${it}`),
+  ];
+  if (wrong.length === 0) return;
+  throw new FleetError("OPTION_INVALID", `out of the range of this program: ${wrong.join(", ")}`);
+}
+
+async function run(
+  program: "ip" | "bridge",
+  args: readonly string[],
+  options: IpOptions,
+  input?: string,
+): Promise<string> {
   const [command, ...rest] =
     options.netns === undefined
-      ? (["ip", ...args] as const)
-      : (["nsenter", `--net=${netnsWord(options.netns)}`, "--", "ip", ...args] as const);
+      ? ([program, ...args] as const)
+      : (["nsenter", `--net=${netnsWord(options.netns)}`, "--", program, ...args] as const);
   const result = await exec(command, rest, {
     signal: options.signal,
     ...defined({ input }),

@@ -1,15 +1,18 @@
+import { type IpLine, line, setting, words } from "./line.ts";
+import { idWord } from "./nexthops.ts";
 import {
   addressWord,
   deviceWord,
   hardwareWord,
   interfaceAddressWord,
+  mtuWord,
   netnsWord,
   numberWord,
   prefixWord,
+  tableWord,
 } from "./words.ts";
 
-/** One line for `ip -batch`, made of checked words. Only this file makes it. */
-export type IpLine = string & { readonly __brand: "IpLine" };
+export type { IpLine } from "./line.ts";
 
 export interface LinkEnd {
   readonly device: string;
@@ -89,35 +92,81 @@ export interface Hop {
   readonly via?: string;
   /** Treat the next hop as on-link although no prefix covers it. Default: false. */
   readonly isOnlink?: boolean;
+  /** Share of the flows among several hops. Range: 1 to 256. Default: 1. */
+  readonly weight?: number;
 }
 
-export interface Route {
+/** What tells routes to one prefix from each other. */
+export interface RouteKey {
   /** A prefix; "0.0.0.0/0" and "::/0" are the defaults. */
   readonly to: string;
-  /** Several share the flows. */
-  readonly hops: readonly Hop[];
-  /** Address that this machine uses as its own on this route. Default: the kernel's choice. */
-  readonly source?: string;
+  /** Default: 254, main. */
+  readonly table?: number;
+  /** Lower is preferred. Default: 0 for IPv4, 1024 for IPv6. */
+  readonly metric?: number;
 }
 
+export interface Route extends RouteKey {
+  /** Several share the flows. IPv6 routes over several hops need `via` in each; without, name a group by `nextHop`. */
+  readonly hops: readonly Hop[];
+  /** Id of a next hop or of a group of them; `hops` is empty then. */
+  readonly nextHop?: number;
+  /** Address that this machine uses as its own on this route. Default: the kernel's choice. */
+  readonly source?: string;
+  /** Largest packet. Unit: bytes. Default: that of the device. */
+  readonly mtu?: number;
+  /** Largest TCP segment that this machine asks for. Unit: bytes. Default: by the MTU. */
+  readonly advertisedMss?: number;
+}
+
+export const MAIN_TABLE = 254;
+
 export function replaceRoute(route: Route): IpLine {
-  const source = route.source === undefined ? "" : `src ${addressWord(route.source)}`;
-  const hops = route.hops.map((it) => hopWords(it));
-  const [only = ""] = hops;
-  const path = hops.length === 1 ? only : hops.map((it) => `nexthop ${it}`).join(" ");
-  return line(`route replace ${prefixWord(route.to)}`, source, path);
+  const isShared = route.hops.length > 1;
+  const hops = route.hops.map((it) =>
+    isShared ? `nexthop ${hopWords(it)}` : hopWords({ ...it, weight: 1 }),
+  );
+  return line(
+    `route replace ${prefixWord(route.to)}`,
+    tableWords(route),
+    setting("metric", route.metric, metricWord),
+    setting("src", route.source, addressWord),
+    setting("mtu", route.mtu, mtuWord),
+    setting("advmss", route.advertisedMss, mtuWord),
+    setting("nhid", route.nextHop, idWord),
+    ...hops,
+  );
 }
 
 /** Whatever its next hops. */
-export function deleteRoute(to: string): IpLine {
-  return line(`route delete ${prefixWord(to)}`);
+export function deleteRoute(route: RouteKey): IpLine {
+  // Without a metric, the preferred one would go. No IPv6 route has 0, and for IPv4 that is the preferred one.
+  return line(
+    `route delete ${prefixWord(route.to)}`,
+    tableWords(route),
+    metricOf(route) === 0 ? "" : `metric ${metricWord(metricOf(route))}`,
+  );
+}
+
+function tableWords({ table = MAIN_TABLE }: RouteKey): string {
+  return table === MAIN_TABLE ? "" : `table ${tableWord(table)}`;
+}
+
+/** The metric that the kernel gives. */
+export function metricOf({ to, metric }: RouteKey): number {
+  return metric ?? (to.includes(":") ? 1024 : 0);
+}
+
+function metricWord(metric: number): string {
+  return numberWord(metric, [0, 0xffff_ffff]);
 }
 
 function hopWords(hop: Hop): string {
   return words(
-    hop.via === undefined ? "" : `via ${addressWord(hop.via)}`,
+    setting("via", hop.via, addressWord),
     `dev ${deviceWord(hop.device)}`,
     hop.isOnlink === true ? "onlink" : "",
+    hop.weight === undefined || hop.weight === 1 ? "" : `weight ${numberWord(hop.weight, [1, 256])}`,
   );
 }
 
@@ -131,16 +180,4 @@ export function replaceNeighbour(device: string, address: string, hardwareAddres
 
 export function deleteNeighbour(device: string, address: string): IpLine {
   return line(`neighbour delete ${addressWord(address)} dev ${deviceWord(device)}`);
-}
-
-function mtuWord(mtu: number): string {
-  return numberWord(mtu, [68, 65_535]);
-}
-
-function line(...parts: readonly string[]): IpLine {
-  return words(...parts) as IpLine;
-}
-
-function words(...parts: readonly string[]): string {
-  return parts.filter((it) => it !== "").join(" ");
 }

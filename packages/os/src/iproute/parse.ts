@@ -1,6 +1,7 @@
-import { FleetError } from "@fairlead/base/errors.ts";
+import { defined } from "@fairlead/base/defined.ts";
 import { isObject } from "@fairlead/base/json.ts";
-import type { Hop, Route } from "./lines.ts";
+import { list, numberOf, objects, textOf } from "./json.ts";
+import { type Hop, MAIN_TABLE, type Route } from "./lines.ts";
 import type { NetworkState } from "./state.ts";
 
 export interface Link {
@@ -11,23 +12,38 @@ export interface Link {
   readonly mtu: number;
   /** As an administrator set it; the link may lack its other end. */
   readonly isUp: boolean;
+  /** Absent for devices without one, as those of WireGuard. */
+  readonly hardwareAddress?: string;
+  /** For kind "vxlan". */
+  readonly vxlan?: { readonly id: number; readonly port: number; readonly local?: string };
 }
 
 /** @throws {FleetError} `EXEC_FAILED` when the text is not what `ip -j -d link show` prints. */
 export function parseLinks(text: string): readonly Link[] {
   return objects(text).map((it) => {
-    const kind = isObject(it["linkinfo"]) ? it["linkinfo"]["info_kind"] : undefined;
+    const [info = {}] = list([it["linkinfo"]]);
+    const kind = textOf(info["info_kind"]);
     return {
       device: String(it["ifname"]),
-      ...(typeof kind === "string" ? { kind } : {}),
       mtu: Number(it["mtu"]),
       isUp: Array.isArray(it["flags"]) && it["flags"].includes("UP"),
+      ...defined({
+        kind,
+        hardwareAddress: textOf(it["address"]),
+        vxlan: kind === "vxlan" ? parseVxlan(info["info_data"]) : undefined,
+      }),
     };
   });
 }
 
+function parseVxlan(data: unknown): NonNullable<Link["vxlan"]> {
+  const [it = {}] = list([data]);
+  const local = textOf(it["local"]) ?? textOf(it["local6"]);
+  return { id: Number(it["id"]), port: Number(it["port"]), ...(local === undefined ? {} : { local }) };
+}
+
 /**
- * What `ip -N -j` prints, cut to what belongs to `devices`. Numbers instead of names of protocols: names differ with
+ * What `ip -N -j` prints of addresses, routes and neighbours, cut to what belongs to `devices`. Numbers instead of names of protocols: names differ with
  * /etc/iproute2.
  *
  * @throws {FleetError} `EXEC_FAILED` when a text is not such an answer.
@@ -40,7 +56,7 @@ export function parseNetwork(
     readonly neighbours: string;
   },
   devices: ReadonlySet<string>,
-): NetworkState {
+): Pick<NetworkState, "addresses" | "routes" | "neighbours"> {
   const isOwn = (it: Record<string, unknown>): boolean => devices.has(String(it["dev"]));
   return {
     addresses: objects(texts.addresses)
@@ -72,40 +88,38 @@ function parseAddresses(link: Record<string, unknown>): NetworkState["addresses"
 /** RTPROT_KERNEL and RTPROT_RA of linux/rtnetlink.h: routes that come with addresses and router advertisements. */
 const AUTOMATIC: ReadonlySet<unknown> = new Set(["2", "9", "kernel", "ra"]);
 
+/** Routes in all tables but those of the kernel's own addresses. */
 function parseRoutes(text: string, defaultPrefix: string): readonly Route[] {
   return objects(text)
-    .filter((it) => !AUTOMATIC.has(it["protocol"]) && (it["type"] ?? "unicast") === "unicast")
+    .filter((it) => !AUTOMATIC.has(it["protocol"]) && UNICAST.has(it["type"]))
     .map((it) => {
       const hops = it["nexthops"] === undefined ? [it] : list(it["nexthops"]);
+      const [metrics = {}] = list(it["metrics"]);
       return {
         to: it["dst"] === "default" ? defaultPrefix : String(it["dst"]),
+        table: Number(it["table"] ?? MAIN_TABLE),
         hops: hops.map((hop) => parseHop(hop)),
-        ...(typeof it["prefsrc"] === "string" ? { source: it["prefsrc"] } : {}),
+        ...defined({
+          metric: numberOf(it["metric"]),
+          nextHop: numberOf(it["nhid"]),
+          source: textOf(it["prefsrc"]),
+          mtu: numberOf(metrics["mtu"]),
+          advertisedMss: numberOf(metrics["advmss"]),
+        }),
       };
     });
 }
 
+const UNICAST: ReadonlySet<unknown> = new Set([undefined, "unicast", "1"]);
+
 function parseHop(hop: Record<string, unknown>): Hop {
   const { gateway, flags, dev } = hop;
   // A next hop of the other family (RFC 5549) has another field.
-  const via = isObject(hop["via"]) ? hop["via"]["host"] : gateway;
+  const via = textOf(isObject(hop["via"]) ? hop["via"]["host"] : gateway);
   return {
     device: String(dev),
-    ...(typeof via === "string" ? { via } : {}),
+    ...(via === undefined ? {} : { via }),
     ...(Array.isArray(flags) && flags.includes("onlink") ? { isOnlink: true } : {}),
+    weight: numberOf(hop["weight"]) ?? 1,
   };
-}
-
-function objects(text: string): readonly Record<string, unknown>[] {
-  // ip prints nothing if there are no entries.
-  if (text.trim() === "") return [];
-  try {
-    return list(JSON.parse(text));
-  } catch (cause) {
-    throw new FleetError("EXEC_FAILED", "the output of ip is not JSON", { cause });
-  }
-}
-
-function list(value: unknown): readonly Record<string, unknown>[] {
-  return Array.isArray(value) ? value.filter((it) => isObject(it)) : [];
 }

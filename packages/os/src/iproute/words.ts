@@ -47,6 +47,16 @@ export function prefixWord(text: string): string {
   return text.includes("/") ? formatPrefix(parsePrefix(text)) : interfaceAddressWord(text);
 }
 
+/** Unit: bytes. */
+export function mtuWord(mtu: number): string {
+  return numberWord(mtu, [68, 65_535]);
+}
+
+/** A routing table by its number. */
+export function tableWord(table: number): string {
+  return numberWord(table, [1, 0xffff_ffff]);
+}
+
 function checked(isGood: boolean, text: string, what: string): string {
   if (isGood) return text;
   throw new FleetError("OPTION_INVALID", `${JSON.stringify(text.slice(0, 200))} is not ${what}`);
