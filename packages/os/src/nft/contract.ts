@@ -171,6 +171,24 @@ const SETS: Readonly<Record<string, Omit<NftSet, "elements"> & { readonly entrie
       ["fd00::3 . fd00::3", ""],
     ],
   },
+  marks: {
+    key: ["inet_service", "ipv4_addr", "inet_service"],
+    value: ["mark"],
+    entries: [
+      ["3478 . 192.0.2.1 . 4711", "1"],
+      ["3478 . 192.0.2.1 . 4712", "4294967295"],
+      ["3479 . 192.0.2.1 . 4711", "258"],
+    ],
+  },
+  "by-mark": {
+    key: ["mark"],
+    value: ["ipv6_addr"],
+    entries: [
+      ["0", "fd00::1"],
+      ["2097153", "fd00::2"],
+      ["4294967295", "fd00::3"],
+    ],
+  },
   addresses: {
     key: ["ipv4_addr"],
     entries: [

@@ -4,9 +4,9 @@ import { FleetError } from "@fairlead/base/errors.ts";
 
 /**
  * Types of the parts of keys and values, by their names in nftables. `integer` is what `numgen` and `jhash` yield:
- * 32 bits in the byte order of the machine.
+ * 32 bits in the byte order of the machine, as `mark` is.
  */
-export type DataType = "ipv4_addr" | "ipv6_addr" | "inet_proto" | "inet_service" | "integer";
+export type DataType = "ipv4_addr" | "ipv6_addr" | "inet_proto" | "inet_service" | "integer" | "mark";
 
 /** IANA protocol numbers of the names that nftables prints and reads everywhere. */
 const PROTOCOL_NUMBERS: ReadonlyMap<string, number> = new Map([
@@ -36,6 +36,7 @@ export function canonicalPart(type: DataType, value: string | number): string {
     case "inet_service":
       return String(unsigned(type, text, 65_535));
     case "integer":
+    case "mark":
       return String(unsigned(type, text, 0xffff_ffff));
     default:
       return type satisfies never;

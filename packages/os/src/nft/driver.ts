@@ -1,6 +1,11 @@
 import type { NftOp } from "./diff.ts";
 import type { NftTable, NftTableName } from "./state.ts";
 
+export interface NftCounter {
+  readonly packets: number;
+  readonly bytes: number;
+}
+
 /** Reads and changes one nftables table. Implementations: exec.ts, netlink/driver.ts, fake.ts. */
 export interface NftDriver extends Disposable {
   /**
@@ -10,6 +15,12 @@ export interface NftDriver extends Disposable {
   read(table: NftTableName, signal: AbortSignal): Promise<NftTable | undefined>;
   /** The elements of one map of the table; empty if it does not exist. */
   readMap(table: NftTableName, map: string, signal: AbortSignal): Promise<ReadonlyMap<string, string>>;
+  /** What the rules that fill a dynamic set have counted, by key; empty if the set does not exist. */
+  readCounters(
+    table: NftTableName,
+    set: string,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, NftCounter>>;
   /**
    * Carries out all of `ops`, or nothing. No packet sees a state between.
    *

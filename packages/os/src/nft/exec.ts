@@ -3,7 +3,7 @@ import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { exec, type ExecResult } from "@fairlead/base/exec.ts";
 import type { NftOp } from "./diff.ts";
 import type { NftDriver } from "./driver.ts";
-import { parseTable } from "./parse.ts";
+import { parseCounters, parseTable } from "./parse.ts";
 import { renderScript, renderTable } from "./render.ts";
 import { checkName } from "./rule.ts";
 import type { NftTable, NftTableName } from "./state.ts";
@@ -31,6 +31,22 @@ export function createExecNft(options: ExecNftOptions = {}): NftDriver {
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin", LC_ALL: "C" },
       ...defined({ input }),
     });
+  /** The JSON of one set or map; undefined if it does not exist. */
+  const listSet = async (
+    kind: "map" | "set",
+    table: NftTableName,
+    { set, signal }: { readonly set: string; readonly signal: AbortSignal },
+  ): Promise<string | undefined> => {
+    const of = [...renderTable(table).split(" "), checkName(set)];
+    const result = await nft(["--json", "--numeric-protocol", "list", kind, ...of], signal);
+    try {
+      checkResult(result, "read", table);
+      return result.stdout;
+    } catch (error) {
+      if (hasCode(error, "NFT_NOT_FOUND")) return undefined;
+      throw error;
+    }
+  };
   return {
     async read(table: NftTableName, signal: AbortSignal): Promise<NftTable | undefined> {
       const args = ["--json", "--numeric-protocol", "list", "table", ...renderTable(table).split(" ")];
@@ -44,15 +60,12 @@ export function createExecNft(options: ExecNftOptions = {}): NftDriver {
       return parseTable(result.stdout);
     },
     async readMap(table, set, signal) {
-      const of = [...renderTable(table).split(" "), checkName(set)];
-      const result = await nft(["--json", "--numeric-protocol", "list", "map", ...of], signal);
-      try {
-        checkResult(result, "read", table);
-      } catch (error) {
-        if (hasCode(error, "NFT_NOT_FOUND")) return new Map();
-        throw error;
-      }
-      return parseTable(result.stdout).sets.get(set)?.elements ?? new Map();
+      const listed = await listSet("map", table, { set, signal });
+      return (listed === undefined ? undefined : parseTable(listed).sets.get(set)?.elements) ?? new Map();
+    },
+    async readCounters(table, set, signal) {
+      const listed = await listSet("set", table, { set, signal });
+      return listed === undefined ? new Map() : parseCounters(listed, set);
     },
     async apply(table: NftTableName, ops: readonly NftOp[], signal: AbortSignal): Promise<void> {
       if (ops.length === 0) return;

@@ -29,6 +29,7 @@ export function createFakeNft(): FakeNft {
     read: async (table) => tables.get(nameOf(table)),
     readMap: async (table, set) =>
       tables.get(nameOf(table))?.sets.get(set)?.elements ?? new Map<string, string>(),
+    readCounters: async () => new Map(),
     async apply(table, ops) {
       if (ops.length === 0) return;
       const fails = failure;

@@ -1,6 +1,7 @@
 import { FleetError } from "@fairlead/base/errors.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import type { DataType } from "./datatype.ts";
+import type { NftCounter } from "./driver.ts";
 import { elementData, elementKey, gotoVerdict } from "./element.ts";
 import { type NftRule, ruleOfComment } from "./rule.ts";
 import type { NftChain, NftHook, NftSet, NftSetSpec, NftTable } from "./state.ts";
@@ -24,6 +25,23 @@ export function parseTable(text: string): NftTable {
     else if (isObject(set)) sets.set(String(set["name"]), parseSet(set));
   }
   return { chains, sets };
+}
+
+/** The counters of a set's elements in what `nft --json list set` prints, by key. */
+export function parseCounters(text: string, name: string): ReadonlyMap<string, NftCounter> {
+  const counters = new Map<string, NftCounter>();
+  for (const { set } of items(text)) {
+    if (!isObject(set) || set["name"] !== name) continue;
+    const spec = parseSet({ ...set, elem: [] });
+    for (const element of asArray(set["elem"])) {
+      const inner = isObject(element) ? element["elem"] : undefined;
+      const counter = isObject(inner) ? inner["counter"] : undefined;
+      if (!isObject(counter)) continue;
+      const [packets, bytes] = [Number(counter["packets"]), Number(counter["bytes"])];
+      counters.set(parseKey(spec, element), { packets, bytes });
+    }
+  }
+  return counters;
 }
 
 function items(text: string): readonly Record<string, unknown>[] {

@@ -99,6 +99,7 @@ const EXPRESSIONS: Readonly<Record<DataType, string>> = {
   inet_proto: "meta l4proto",
   inet_service: "th dport",
   integer: "numgen random mod 65536",
+  mark: "meta mark",
 };
 
 function renderHook(hook: NftHook | undefined): string {

@@ -47,6 +47,10 @@ class TwoWayNft implements NftDriver {
     return this.#exec.readMap(table, set, signal);
   }
 
+  readCounters(table: NftTableName, set: string, signal: AbortSignal): ReturnType<NftDriver["readCounters"]> {
+    return this.#exec.readCounters(table, set, signal);
+  }
+
   async apply(table: NftTableName, ops: readonly NftOp[], signal: AbortSignal): Promise<void> {
     if (ops.length === 0) return;
     const socket = ops.every((op) => isQuick(op)) ? await this.#open() : undefined;

@@ -98,6 +98,7 @@ const BYTES: Readonly<Record<DataType, number>> = {
   inet_proto: 1,
   inet_service: 2,
   integer: 4,
+  mark: 4,
 };
 
 function padded(bytes: number): number {
@@ -121,6 +122,7 @@ function writePart(
       bytes.writeUInt16BE(Number(part.text), at);
       return;
     case "integer":
+    case "mark":
       writeU32(bytes, Number(part.text), at);
       return;
     default:
