@@ -70,6 +70,13 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
     },
   ],
   ["dns", { summary: "serve and set up DNS for the cluster set", load: () => import("#dns/main.ts") }],
+  [
+    "relay",
+    {
+      summary: "forward the tunnels of gateways that cannot reach each other",
+      load: () => import("#relay/main.ts"),
+    },
+  ],
   ["crds", { summary: "install, check or print the CRDs", load: () => import("#crds/main.ts") }],
   [
     "apiserver",

@@ -36,6 +36,10 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     "fairlead dns setup --context member-1 --dry-run",
     "fairlead dns setup --context member-1 --undo",
   ],
+  relay: [
+    "fairlead relay --kubeconfig hub.kubeconfig --name relay-1 --address 203.0.113.9",
+    "fairlead relay --gateways gateways.json --key relay.key --metrics 127.0.0.1:8080",
+  ],
   crds: ["fairlead crds print --role hub"],
   "crds install": ["fairlead crds install --role member --context member-1"],
   "crds check": ["fairlead crds check --role hub --context hub"],

@@ -229,4 +229,11 @@ export const DNS_ACCESS: ProgramAccess = {
   system: [],
 };
 
-export const PROGRAMS: readonly ProgramAccess[] = [HUB_ACCESS, MEMBER_ACCESS, DNS_ACCESS];
+/** On the hub. Gateways hold public keys and addresses only. */
+export const RELAY_ACCESS: ProgramAccess = {
+  name: "fairlead-relay",
+  cluster: [allow(GATEWAYS, WATCH)],
+  system: [allow(RELAYS, [...WATCH, "create", "patch"])],
+};
+
+export const PROGRAMS: readonly ProgramAccess[] = [HUB_ACCESS, MEMBER_ACCESS, DNS_ACCESS, RELAY_ACCESS];

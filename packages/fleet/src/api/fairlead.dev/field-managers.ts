@@ -5,3 +5,6 @@ export const HUB_MANAGER = "fairlead-hub";
 
 /** Owns what the member's controllers apply, in their own cluster and on the hub. */
 export const MEMBER_MANAGER = "fairlead-member";
+
+/** Owns what a relay writes on the hub. */
+export const RELAY_MANAGER = "fairlead-relay";
