@@ -29,7 +29,7 @@ import {
 import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { renderTable } from "@fairlead/fleet/cli/table.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import { nodeNetns } from "@fairlead/lab/programs.ts";
+import { nodeNetns } from "@fairlead/lab/places.ts";
 import { watchDns, watchKernelMap } from "../scripts/demo/latency.ts";
 import { type BenchLab, quantile, startBenchLab } from "./lab/lab.ts";
 import { type CrowdFigures, crowdRow, measureCrowd, measureRawCrowd } from "./fleet/measure-crowd.ts";

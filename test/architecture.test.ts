@@ -47,7 +47,7 @@ const FOLDER_ROWS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["membership"],
     ["agent", "mesh", "traffic-routes"],
   ],
-  "lab/src": [["controllers", "dns", "images"], ["node"]],
+  "lab/src": [["controllers", "dns", "images", "link", "wire"], ["node"]],
 };
 
 /** Modules that only a few files may use, and which. Paths are those below `packages`. */

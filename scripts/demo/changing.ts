@@ -8,7 +8,7 @@ import {
   SERVICE_NAME_LABEL,
 } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { labLayout } from "@fairlead/lab/layout.ts";
-import { nodeNetns } from "@fairlead/lab/programs.ts";
+import { nodeNetns } from "@fairlead/lab/places.ts";
 import { requireState } from "@fairlead/lab/state.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import { silentLogger } from "@fairlead/base/log.ts";

@@ -6,7 +6,7 @@ import { systemClock } from "@fairlead/base/clock.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { HOST_DEVICE } from "@fairlead/lab/network.ts";
 import { endProcesses } from "@fairlead/lab/processes.ts";
-import { FABRIC_NETNS } from "@fairlead/lab/programs.ts";
+import { FABRIC_NETNS } from "@fairlead/lab/places.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import type { TestLab } from "../support/lab-fixture.ts";
 import { pidOf, startStopped } from "../support/lab-programs.ts";

@@ -5,7 +5,7 @@ import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { exec } from "@fairlead/base/exec.ts";
-import { siteNetns } from "@fairlead/lab/programs.ts";
+import { siteNetns } from "@fairlead/lab/places.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { eventuallyOne } from "../support/fleet.ts";
 import { die, revive } from "./fault-tools.ts";

@@ -9,7 +9,7 @@ import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { PROXY_TABLE, setName } from "@fairlead/fleet/dataplane/service-proxy/names.ts";
-import { nodeNetns } from "@fairlead/lab/programs.ts";
+import { nodeNetns } from "@fairlead/lab/places.ts";
 import { createExecNft } from "@fairlead/os/nft/exec.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { eventuallyOne } from "../support/fleet.ts";

@@ -9,8 +9,8 @@ import { until } from "../support/lab-fixture.ts";
 export interface Peer extends AsyncDisposable {
   /** Sends to a peer until it answers. @returns The sender's address and port as the peer saw them. */
   seenBy(address: string, port: number): Promise<string>;
-  /** Sends once, and waits for nothing. */
-  send(address: string, port: number): void;
+  /** Sends once, and waits for nothing. @param size - Of what the datagram holds. Unit: bytes. */
+  send(address: string, port: number, size?: number): void;
   /** Senders whose datagrams arrived, each once, by address and port. */
   heard(): readonly string[];
 }
@@ -31,7 +31,8 @@ process.stdin.on("data", (data) => {
   text += data;
   const lines = text.split("\\n");
   text = lines.pop();
-  for (const [address, to] of lines.map((it) => it.split(" "))) socket.send("ask", Number(to), address, () => {});
+  for (const [address, to, size] of lines.map((it) => it.split(" ")))
+    socket.send("ask ".padEnd(Number(size)), Number(to), address, () => {});
 });
 `;
 
@@ -54,7 +55,8 @@ export async function startPeer(netns: string, port: number, type: "udp4" | "udp
     () => Promise.resolve(find("ready")),
     (it) => it !== undefined,
   );
-  const send = (address: string, to: number): void => void child.stdin?.write(`${address} ${to}\n`);
+  const send = (address: string, to: number, size = 4): void =>
+    void child.stdin?.write(`${address} ${to} ${size}\n`);
   return {
     send,
     async seenBy(address, to) {

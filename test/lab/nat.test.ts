@@ -1,10 +1,10 @@
 /** Members behind NAT routers of their own, with the same addresses inside. */
 
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { NODES, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
-import { exec } from "@fairlead/base/exec.ts";
+import { exec, start } from "@fairlead/base/exec.ts";
 import { API_PORT, type DualAddress } from "@fairlead/lab/topology.ts";
-import { FABRIC_NETNS, nodeNetns, siteNetns } from "@fairlead/lab/programs.ts";
+import { FABRIC_NETNS, nodeNetns, siteNetns } from "@fairlead/lab/places.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { eventually } from "../support/fleet.ts";
 import { found, startLab, type TestLab, until } from "../support/lab-fixture.ts";
@@ -256,5 +256,114 @@ describeOnKernel("a lab whose members are behind NAT", () => {
     expect(await canPing(nodePlace("member-2"), uplink("hub").v6)).toBe(true);
     await lab.lab("up", ["--members", "3", "--nodes", "1", "--topology", "nat"]);
     expect(await sender.seenBy(uplink("hub").v4, 4103)).toBe(before);
+  });
+
+  describe("a link that lab link changes", () => {
+    const link = (place: string, ...flags: readonly string[]) => lab.lab("link", [...flags, place]);
+    /** Round trips from the node of member-1 to the hub. */
+    const ping = async (flags: readonly string[] = [], to = uplink("hub").v4) => {
+      const line = inNetns(nodePlace("member-1"), "ping", ["-q", ...flags, to]);
+      const { stdout } = await exec(line.command, line.args, { allowFailure: true });
+      return {
+        received: Number(/(\d+) received/.exec(stdout)?.[1]),
+        shortestMs: Number(/= ([\d.]+)\//.exec(stdout)?.[1]),
+      };
+    };
+
+    it("delays packets in each direction, by another time when told, and leaves NAT mappings alone", async () => {
+      await using peers = new AsyncDisposableStack();
+      peers.use(await startPeer(site("hub"), 4104));
+      const sender = peers.use(await startPeer(nodePlace("member-1"), PORT));
+      const before = await sender.seenBy(uplink("hub").v4, 4104);
+      await link("member-1", "--delay", "30ms");
+      expect((await ping(["-c", "2", "-i", "0.2"])).shortestMs).toBeGreaterThanOrEqual(60);
+      expect((await ping(["-c", "2", "-i", "0.2"], uplink("hub").v6)).shortestMs).toBeGreaterThanOrEqual(60);
+      await link("member-1", "--delay", "80ms", "--mtu", "1400");
+      await until(
+        "the wire follows",
+        () => ping(["-c", "1"]),
+        (it) => it.shortestMs >= 160,
+      );
+      expect((await lab.lab("status")).stdout).toMatch(/^member-1 +mtu 1400, delay 80 ms$/m);
+      expect((await lab.lab("kill", ["member-1/wire"])).stdout).toContain("is dead");
+      expect((await ping(["-c", "1", "-W", "1"])).received).toBe(0);
+      await lab.lab("up", ["--members", "3", "--nodes", "1", "--topology", "nat"]);
+      await until(
+        "the wire is back",
+        () => ping(["-c", "1"]),
+        (it) => it.shortestMs >= 160,
+      );
+      expect((await link("member-1", "--reset")).stdout).toBe("member-1: an ordinary link\n");
+      expect((await ping(["-c", "1"])).received).toBe(1);
+      expect(await sender.seenBy(uplink("hub").v4, 4104)).toBe(before);
+      expect((await lab.lab("status")).stdout).not.toContain("CONDITIONS");
+    });
+
+    it("refuses packets above its MTU, in both families", async () => {
+      await link("member-1", "--mtu", "1400");
+      for (const [to, header] of [
+        [uplink("hub").v4, 28],
+        [uplink("hub").v6, 48],
+      ] as const) {
+        const whole = (mtu: number) =>
+          ping(["-c", "1", "-W", "1", "-M", "do", "-s", String(mtu - header)], to);
+        expect((await whole(1401)).received).toBe(0);
+        expect((await whole(1400)).received).toBe(1);
+      }
+      await link("member-1", "--reset");
+    });
+
+    it("loses its share of packets", async () => {
+      await link("member-1-node-1", "--loss", "30%");
+      const { received } = await ping(["-c", "200", "-i", "0.002", "-W", "1"]);
+      // Both directions lose: 98 of 200 are expected to come back.
+      expect(received).toBeGreaterThan(40);
+      expect(received).toBeLessThan(160);
+      await link("member-1-node-1", "--reset");
+    });
+
+    it("carries no more than its rate", async () => {
+      const size = 500_000;
+      const program = `require("node:http").createServer((_, it) => it.end(Buffer.alloc(${size}))).listen(4105, () => console.log("ready"))`;
+      const server = inNetns(site("hub"), process.execPath, ["-e", program]);
+      const child = start(server.command, server.args, { stdio: ["ignore", "pipe", "inherit"] });
+      try {
+        await new Promise<void>((resolve) => child.stdout?.once("data", () => resolve()));
+        await link("member-1", "--rate", "8mbit");
+        const url = `http://${uplink("hub").v4}:4105/`;
+        const line = inNetns(nodePlace("member-1"), "curl", [
+          "-s",
+          "-o",
+          "/dev/null",
+          "-w",
+          "%{time_total}",
+          url,
+        ]);
+        const { stdout } = await exec(line.command, line.args);
+        // Half of the time that the rate asks for: its bursts go faster.
+        expect(Number(stdout)).toBeGreaterThan((size * 8) / 8e6 / 2);
+      } finally {
+        child.kill("SIGKILL");
+        await link("member-1", "--reset");
+      }
+    });
+
+    it("drops fragments of UDP, or all of UDP, and nothing else", async () => {
+      await using peers = new AsyncDisposableStack();
+      const hub = peers.use(await startPeer(site("hub"), 4106));
+      const [small, large] = [4107, 4108];
+      const sender = peers.use(await startPeer(nodePlace("member-1"), small));
+      const other = peers.use(await startPeer(nodePlace("member-1"), large));
+      await link("member-1", "--drop-udp-fragments");
+      for (let at = 0; at < 3; at += 1) other.send(uplink("hub").v4, 4106, 3000);
+      expect(await sender.seenBy(uplink("hub").v4, 4106)).toBe(`${uplink("member-1").v4}/${small}`);
+      expect((await ping(["-c", "1", "-s", "3000"])).received).toBe(1);
+      expect(hub.heard()).toEqual([`${uplink("member-1").v4}/${small}`]);
+      await link("member-1", "--reset", "--drop-udp");
+      for (let at = 0; at < 3; at += 1) other.send(uplink("hub").v4, 4106);
+      expect((await ping(["-c", "1"])).received).toBe(1);
+      expect(hub.heard()).toHaveLength(1);
+      await link("member-1", "--reset");
+    });
   });
 });

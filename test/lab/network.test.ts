@@ -8,7 +8,7 @@ import { buildNetwork, lowerLink, raiseLink } from "@fairlead/lab/build.ts";
 import { labLayout } from "@fairlead/lab/layout.ts";
 import { chooseBlock } from "@fairlead/lab/machine.ts";
 import { LAB_VARIABLE } from "@fairlead/lab/processes.ts";
-import { FABRIC_NETNS, nodeNetns } from "@fairlead/lab/programs.ts";
+import { FABRIC_NETNS, nodeNetns } from "@fairlead/lab/places.ts";
 import { removeLab } from "@fairlead/lab/teardown.ts";
 import { DEFAULT_SPEC, type LabTopology, planTopology } from "@fairlead/lab/topology.ts";
 import { createNetns, deleteNetns, inNetns, netnsInode } from "@fairlead/os/netns/netns.ts";

@@ -1,6 +1,6 @@
 import { afterAll, expect, it } from "vitest";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
-import { loadLibC } from "@fairlead/os/nft/netlink/socket.ts";
+import { loadLibC } from "@fairlead/os/libc/libc.ts";
 import { describeNftDriver } from "@fairlead/os/nft/contract.ts";
 import { describeOnKernel, netnsFixture } from "../support/netns-fixture.ts";
 

@@ -11,6 +11,11 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   "lab shell": ["fairlead lab shell member-1", "fairlead lab shell member-1-node-1 ip route"],
   "lab kill": ["fairlead lab kill member-2", "fairlead lab kill link/member-1"],
   "lab restore": ["fairlead lab restore member-2"],
+  "lab link": [
+    "fairlead lab link member-1 --delay 20ms --loss 1%",
+    "fairlead lab link member-1-node-1 --mtu 1400",
+    "fairlead lab link member-1 --reset",
+  ],
   join: [
     "fairlead join member-1 --hub-context hub --member-context member-1 --dry-run",
     "fairlead join member-1 --hub-context hub --member-context member-1",

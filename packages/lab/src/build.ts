@@ -24,8 +24,10 @@ import {
   type PlannedNamespace,
   type PlannedRoute,
 } from "./network.ts";
+import { applyDevices, applyTables } from "#link/kernel.ts";
+import { type LinkRef, linksOf } from "#link/plan.ts";
 import { NAT_TABLE, natSysctls, natTable } from "./nat.ts";
-import { FABRIC_NETNS, siteNetns } from "./programs.ts";
+import { FABRIC_NETNS, siteNetns } from "./places.ts";
 import type { LabCluster, LabTopology } from "./topology.ts";
 
 /** Flows, not packets, are spread over the next hops of a route (linux: ip-sysctl, fib_multipath_hash_policy). */
@@ -52,6 +54,11 @@ export async function buildNetwork(
   await addLinks(plan.links, layout, signal);
   await Promise.all(plan.configured.map((namespace) => configure(namespace, layout, signal)));
   await guardMachine(layout, signal);
+  for (const link of linksOf(topology)) {
+    if (topology.conditions?.[link.name] === undefined) continue;
+    await applyDevices(topology, layout, link, signal);
+    await applyTables(topology, layout, link, signal);
+  }
 }
 
 /** Makes a member's site its NAT router, before it has links. */
@@ -161,12 +168,6 @@ export async function raiseLink(
     ...routes.map((it) => routeLine(it)),
   ];
   await runIpLines(lines, { netns, signal });
-}
-
-/** One device of one namespace of the lab. */
-export interface LinkRef {
-  readonly netns: string;
-  readonly device: string;
 }
 
 interface KernelLink {

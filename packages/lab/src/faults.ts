@@ -3,10 +3,12 @@
 import { FleetError } from "@fairlead/base/errors.ts";
 import { listNetns } from "@fairlead/os/netns/netns.ts";
 import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
-import { type LinkRef, lowerLink, raiseLink } from "./build.ts";
+import type { LinkRef } from "#link/plan.ts";
+import { lowerLink, raiseLink } from "./build.ts";
 import type { LabLayout } from "./layout.ts";
 import { endProcesses, forgetProcess, runningPid } from "./processes.ts";
-import { FABRIC_NETNS, type LabProgram, nodeNetns, planPrograms, siteNetns } from "./programs.ts";
+import { FABRIC_NETNS, nodeNetns, siteNetns } from "./places.ts";
+import { type LabProgram, planPrograms } from "./programs.ts";
 import { type LabState, writeState } from "./state.ts";
 import { resolveTarget, type Target } from "./targets.ts";
 import type { LabCluster, LabNode } from "./topology.ts";

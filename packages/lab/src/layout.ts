@@ -18,6 +18,8 @@ export interface LabLayout {
   netnsOf(name: string): string;
   logOf(program: string): string;
   processFile(program: string): string;
+  /** The delay of a link, for its wire. */
+  delayFile(link: string): string;
   /** Folder of one cluster: certificates, kubeconfigs, the API server's journal. */
   cluster(name: string): string;
   /** Folder of one node: pods, their logs and volumes. */
@@ -40,6 +42,7 @@ export function labLayout(stateRoot: string, name: string): LabLayout {
     netnsOf: (namespace) => join(netns, namespace),
     logOf: (program) => join(logs, `${program.replaceAll("/", "-")}.log`),
     processFile: (program) => join(processes, `${program.replaceAll("/", "-")}.json`),
+    delayFile: (link) => join(root, "links", `${link}.delay`),
     cluster: (cluster) => join(root, "clusters", cluster),
     node: (node) => join(root, "nodes", node),
   };

@@ -7,7 +7,8 @@
  * nodes and pods the fabric has no routes to (nat.ts).
  */
 
-import { FABRIC_NETNS, nodeNetns, siteNetns } from "./programs.ts";
+import { linksOf, NODE_UPLINK, UPLINK } from "#link/plan.ts";
+import { FABRIC_NETNS, nodeNetns, siteNetns } from "./places.ts";
 import type { DualAddress, LabCluster, LabNode, LabTopology } from "./topology.ts";
 
 /** A pair of virtual Ethernet devices. `netns` undefined: on the machine itself. */
@@ -48,9 +49,6 @@ const SITE_V4 = "169.254.0.2";
 const FAR_V6 = "fe80::2";
 /** Device of the fabric that leads to the machine. */
 export const HOST_DEVICE = "host";
-/** Device of a site that leads to the fabric. */
-export const UPLINK = "up";
-const NODE_UPLINK = "eth0";
 
 export function planNetwork(topology: LabTopology): NetworkPlan {
   const nodes = topology.clusters.flatMap((cluster) => cluster.nodes);
@@ -65,7 +63,7 @@ export function planNetwork(topology: LabTopology): NetworkPlan {
         a: { netns: undefined, device: topology.host.link },
         b: { netns: FABRIC_NETNS, device: HOST_DEVICE },
       },
-      ...topology.clusters.flatMap((cluster) => clusterLinks(cluster)),
+      ...linksOf(topology).map(({ ends: [a, b] }) => ({ a, b })),
     ],
     configured: [
       planMachine(topology),
@@ -74,17 +72,6 @@ export function planNetwork(topology: LabTopology): NetworkPlan {
       ...nodes.map((it) => planNode(it)),
     ],
   };
-}
-
-function clusterLinks(cluster: LabCluster): readonly PlannedLink[] {
-  const site = siteNetns(cluster);
-  return [
-    { a: { netns: FABRIC_NETNS, device: cluster.link }, b: { netns: site, device: UPLINK } },
-    ...cluster.nodes.map((node) => ({
-      a: { netns: site, device: node.link },
-      b: { netns: nodeNetns(node), device: NODE_UPLINK },
-    })),
-  ];
 }
 
 function planMachine(topology: LabTopology): PlannedNamespace {

@@ -11,7 +11,9 @@ import {
   type LabTopology,
   used,
 } from "./topology.ts";
+import { type LabLink, linksOf } from "#link/plan.ts";
 import type { LabLayout } from "./layout.ts";
+import { nodeNetns, siteNetns } from "./places.ts";
 
 export interface LabProgram {
   /** "hub/apiserver", "member-1/node-2": also the name of its log. */
@@ -22,21 +24,9 @@ export interface LabProgram {
   /** Network namespace in which it runs. */
   readonly netns: string;
   readonly args: readonly string[];
-  /** API servers start before the others, which need them. */
-  readonly stage: "apiserver" | "rest";
+  /** Wires are part of the network; API servers start before the rest, which needs them. */
+  readonly stage: "wire" | "apiserver" | "rest";
 }
-
-/** Namespace of a cluster: its router, its API server and whatever else is not on a node. */
-export function siteNetns(cluster: Pick<LabCluster, "name">): string {
-  return `${cluster.name}-site`;
-}
-
-export function nodeNetns(node: Pick<LabNode, "name">): string {
-  return node.name;
-}
-
-/** The namespace through which clusters reach each other and the machine. */
-export const FABRIC_NETNS = "fabric";
 
 export function apiUrl(cluster: Pick<LabCluster, "api">): string {
   return `https://${cluster.api.v4}:${API_PORT}`;
@@ -72,11 +62,12 @@ const ALONE = { "no-leader-elect": true } as const;
 
 /** All programs of the lab, in the order in which they start. */
 export function planPrograms(topology: LabTopology, layout: LabLayout): readonly LabProgram[] {
-  const programs = topology.clusters.flatMap((cluster) => clusterPrograms(topology, layout, cluster));
-  return [
-    ...programs.filter((it) => it.stage === "apiserver"),
-    ...programs.filter((it) => it.stage === "rest"),
+  const programs = [
+    ...topology.clusters.flatMap((cluster) => clusterPrograms(topology, layout, cluster)),
+    ...wires(topology, layout),
   ];
+  const stages = ["wire", "apiserver", "rest"] as const;
+  return stages.flatMap((stage) => programs.filter((it) => it.stage === stage));
 }
 
 function clusterPrograms(
@@ -214,6 +205,30 @@ function nodeProgram(
       }),
     ],
   };
+}
+
+export function wireName({ name, cluster }: LabLink): string {
+  return name === cluster ? `${cluster}/wire` : `${cluster}/${name.slice(cluster.length + 1)}/wire`;
+}
+
+/** Wires of the links that are delayed by one. */
+function wires(topology: LabTopology, layout: LabLayout): readonly LabProgram[] {
+  return linksOf(topology)
+    .filter(({ name }) => topology.conditions?.[name]?.delayBy === "wire")
+    .map((link) => ({
+      name: wireName(link),
+      cluster: link.cluster,
+      node: undefined,
+      netns: link.ends[0].netns,
+      stage: "wire",
+      args: [
+        "lab-wire",
+        ...flags({
+          end: link.ends.map(({ netns, device }) => `${layout.netnsOf(netns)}:${device}`),
+          "delay-file": layout.delayFile(link.name),
+        }),
+      ],
+    }));
 }
 
 type Flags = Readonly<Record<string, string | readonly string[] | true>>;

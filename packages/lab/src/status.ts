@@ -2,10 +2,12 @@
 
 import { NODES, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
+import type { LinkConditions } from "#link/conditions.ts";
 import { readLink } from "./build.ts";
 import type { Lab } from "./faults.ts";
 import { runningPid } from "./processes.ts";
-import { FABRIC_NETNS, planPrograms } from "./programs.ts";
+import { FABRIC_NETNS } from "./places.ts";
+import { planPrograms } from "./programs.ts";
 import type { LabCluster } from "./topology.ts";
 import { connectCluster } from "./up.ts";
 
@@ -31,6 +33,8 @@ export interface LabStatus {
   readonly kubeconfig: string;
   readonly killed: readonly string[];
   readonly clusters: readonly ClusterStatus[];
+  /** Of links that are not ordinary, by the name of the cluster or node that they connect. */
+  readonly conditions: Readonly<Record<string, LinkConditions>>;
 }
 
 /** An API server that does not answer within this is reported as not answering. Unit: milliseconds. */
@@ -45,6 +49,7 @@ export async function readLabStatus(lab: Lab, signal: AbortSignal): Promise<LabS
     kubeconfig: lab.layout.kubeconfig,
     killed,
     clusters,
+    conditions: topology.conditions ?? {},
   };
 }
 

@@ -6,7 +6,8 @@ import { isNetns, listNetns, netnsInode } from "@fairlead/os/netns/netns.ts";
 import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
 import type { LabLayout } from "./layout.ts";
 import { endProcesses, findLabProcesses, runningPid } from "./processes.ts";
-import { nodeNetns, planPrograms } from "./programs.ts";
+import { nodeNetns } from "./places.ts";
+import { planPrograms } from "./programs.ts";
 import type { LabTopology } from "./topology.ts";
 
 /**

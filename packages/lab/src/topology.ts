@@ -30,6 +30,7 @@
 import { createHash } from "node:crypto";
 import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
+import type { StoredConditions } from "#link/conditions.ts";
 
 /**
  * How a NAT maps the ports of UDP and TCP. "friendly": to the same port, whatever the destination, so that hole punching
@@ -155,6 +156,8 @@ export interface LabTopology {
   /** The link to the machine. */
   readonly host: { readonly link: string; readonly machine: DualAddress; readonly fabric: DualAddress };
   readonly clusters: readonly LabCluster[];
+  /** Of links that are not ordinary, by the name of the cluster or node that they connect. Changed by `lab link`. */
+  readonly conditions?: Readonly<Record<string, StoredConditions>> | undefined;
 }
 
 /** Those of the two addresses, or prefixes, that the lab's clusters use; the primary one first. */

@@ -132,8 +132,10 @@ export async function startMissing(
   const missing = planPrograms(topology, layout).filter(
     (it) => (only?.(it) ?? true) && !isServing(layout, it.name),
   );
-  const servers = missing.filter((it) => it.stage === "apiserver");
-  const rest = missing.filter((it) => it.stage === "rest");
+  const of = (stage: LabProgram["stage"]): readonly LabProgram[] =>
+    missing.filter((it) => it.stage === stage);
+  const [wires, servers, rest] = [of("wire"), of("apiserver"), of("rest")];
+  await startAll(wires, layout, context, signal);
   if (servers.length > 0) {
     report("API servers");
     await startAll(servers, layout, context, signal);

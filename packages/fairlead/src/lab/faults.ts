@@ -27,7 +27,7 @@ export async function restore(target: string, options: FaultOptions): Promise<vo
 }
 
 /** The lock of a lab that is there: nothing is made for another. */
-async function lockExisting({ name }: FaultOptions, signal: AbortSignal): Promise<Disposable> {
+export async function lockExisting({ name }: FaultOptions, signal: AbortSignal): Promise<Disposable> {
   openLab(name);
   return await lockLab(stateRoot(), name, { clock: systemClock, signal });
 }

@@ -97,5 +97,18 @@ export function command(): Command {
       .option(...name)
       .action(async (target, options) => (await import("./faults.ts"))[verb](target, options));
   }
+  lab
+    .command("link")
+    .description("change the link of a cluster or node, in both directions alike, or print what holds of it")
+    .argument("<place>", "a cluster (member-1, hub), for its link to the others, or a node (member-1-node-1)")
+    .option(...name)
+    .option("--mtu <bytes>", "longest packet, 1280 to 9000")
+    .option("--delay <duration>", "delay of each direction, such as 20ms; 0: none")
+    .option("--loss <percentage>", "share of the packets that are lost, such as 1%")
+    .option("--rate <rate>", "rate of each direction, such as 50mbit")
+    .option("--drop-udp", "lose all UDP")
+    .option("--drop-udp-fragments", "lose fragments of UDP packets")
+    .option("--reset", "make the link an ordinary one before the other flags")
+    .action(async (place, options) => (await import("./link.ts")).link(place, options));
   return lab;
 }

@@ -1,5 +1,6 @@
 import { type ListOutput, renderData } from "@fairlead/fleet/cli/output.ts";
 import { renderTable } from "@fairlead/fleet/cli/table.ts";
+import { describeConditions } from "@fairlead/lab/link/conditions.ts";
 import { type ClusterStatus, type LabStatus, readLabStatus } from "@fairlead/lab/status.ts";
 import { openLab, untilInterrupted } from "./context.ts";
 import { inOwnNamespace } from "./user-namespace.ts";
@@ -64,7 +65,20 @@ function tables(found: LabStatus, isWide: boolean): string {
     stopped.length === 0 && found.killed.length === 0
       ? ""
       : `\n\nfairlead lab up --name ${found.name} restarts what is stopped.`;
-  return `${clusters}${details}${hint}`;
+  return `${clusters}${links(found)}${details}${hint}`;
+}
+
+/** The links that are not ordinary. */
+function links({ conditions }: LabStatus): string {
+  const rows = Object.entries(conditions);
+  if (rows.length === 0) return "";
+  return `\n\n${renderTable(
+    [
+      { head: "LINK OF", cell: ([name]) => name },
+      { head: "CONDITIONS", cell: ([, it]) => describeConditions(it) },
+    ],
+    rows,
+  )}`;
 }
 
 /** "2/2 ready", or "no answer". */

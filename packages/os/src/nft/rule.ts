@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { FleetError } from "@fairlead/base/errors.ts";
+import { deviceWord } from "#iproute/words.ts";
 
 /**
  * One rule. The kernel returns a rule in another spelling than it was written in, so rules are compared by the
@@ -36,6 +37,11 @@ export function setRef(name: string): NftWord {
 /** The name of a chain, as the target of a jump. */
 export function chainRef(name: string): NftWord {
   return { word: checkName(name) as NftWord["word"] };
+}
+
+/** The name of a device in a match: iifname ${quotedName("eth0")}. */
+export function quotedName(device: string): NftWord {
+  return { word: `"${deviceWord(device)}"` as NftWord["word"] };
 }
 
 /**

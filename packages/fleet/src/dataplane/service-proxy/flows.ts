@@ -4,12 +4,8 @@ import { exec } from "@fairlead/base/exec.ts";
 import type { Logger } from "@fairlead/base/log.ts";
 import { familyOfText } from "@fairlead/base/netaddr/address.ts";
 import { endFlows, type Flow, type FlowFilter } from "@fairlead/os/nft/netlink/conntrack.ts";
-import {
-  type LibC,
-  loadLibC,
-  type NetlinkSocket,
-  openNetlinkSocket,
-} from "@fairlead/os/nft/netlink/socket.ts";
+import { type LibC, loadLibC } from "@fairlead/os/libc/libc.ts";
+import { type NetlinkSocket, openNetlinkSocket } from "@fairlead/os/nft/netlink/socket.ts";
 import { type Choices, flowText, type Protocol, type ServiceFlow } from "./stale-flows.ts";
 
 /** Which flows may have to be ended. */

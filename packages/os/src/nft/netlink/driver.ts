@@ -5,7 +5,8 @@ import { createExecNft } from "../exec.ts";
 import type { NftTableName } from "../state.ts";
 import { elementMessages } from "./elements.ts";
 import { parseAcknowledgements, renderBatch } from "./message.ts";
-import { type LibC, loadLibC, type NetlinkSocket, openNetlinkSocket } from "./socket.ts";
+import { type LibC, loadLibC } from "#libc/libc.ts";
+import { type NetlinkSocket, openNetlinkSocket } from "./socket.ts";
 
 export interface NftOptions {
   /** File of the network namespace to work in. Default: that of this process. */
