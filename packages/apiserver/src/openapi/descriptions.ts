@@ -34,7 +34,8 @@ function fromKind(kind: string): string {
 /** The description of `field` of `kind`. */
 export function describeField(definition: string, field: string, schema: Schema): string {
   const kind = definition.slice(definition.lastIndexOf(".") + 1);
-  return FIELDS[`${kind}.${field}`] ?? FIELDS[field] ?? fromField(field, schema);
+  const general = kind.endsWith("Condition") ? FIELDS[`Condition.${field}`] : undefined;
+  return FIELDS[`${kind}.${field}`] ?? general ?? FIELDS[field] ?? fromField(field, schema);
 }
 
 function fromField(field: string, schema: Schema): string {
