@@ -66,9 +66,46 @@ describe("an informer", () => {
     client.seed(CONFIG_MAPS, configMap("one", { v: "1" }));
     expect(told()).toEqual([]);
     client.reads.length = 0;
-    await clock.advance(100);
+    await clock.advance(200);
     expect(told()).toEqual(["->1"]);
     expect(client.reads).toEqual([{ verb: "watch", resource: "configmaps", from: "100" }]);
+  });
+
+  it("reports what became of objects while its watch was broken, not what they were in between", async () => {
+    client.seed(CONFIG_MAPS, configMap("one", { v: "1" }), configMap("replaced", { v: "old" }));
+    const { told } = await started();
+    told();
+    client.stop();
+    await clock.advance(0);
+    client.state.update(CONFIG_MAPS, configMap("one", { v: "2" }), undefined);
+    client.seed(CONFIG_MAPS, configMap("brief", { v: "gone" }));
+    client.state.delete(CONFIG_MAPS, objectKey("work", "brief"));
+    client.state.delete(CONFIG_MAPS, objectKey("work", "replaced"));
+    client.seed(CONFIG_MAPS, configMap("replaced", { v: "new" }));
+    client.state.update(CONFIG_MAPS, configMap("one", { v: "3" }), undefined);
+    client.restore();
+    await clock.advance(1000);
+    expect(told()).toEqual(["old>-", "->new", "1>3"]);
+    await client.mergePatch(CONFIG_MAPS, key, { data: { v: "4" } });
+    await client.mergePatch(CONFIG_MAPS, key, { data: { v: "5" } });
+    await clock.advance(0);
+    expect(told()).toEqual(["3>4", "4>5"]);
+  });
+
+  it("does not wait for a server whose objects never stop changing", async () => {
+    client.seed(CONFIG_MAPS, configMap("one", { v: "0" }));
+    const { told } = await started();
+    client.stop();
+    await clock.advance(0);
+    client.restore();
+    told();
+    for (let v = 1; v <= 100; v += 1) {
+      client.state.update(CONFIG_MAPS, configMap("one", { v: String(v) }), undefined);
+      await clock.advance(10);
+    }
+    const changes = told();
+    expect(changes.length).toBeGreaterThan(20);
+    expect(changes.at(-1)).toBe("99>100");
   });
 
   it("reports since when it watches, so that silence before that is not counted", async () => {
@@ -179,7 +216,7 @@ describe("an informer", () => {
     client.restore();
     client.seed(CONFIG_MAPS, configMap("one", { v: "1" }));
     await client.find(CONFIG_MAPS, key);
-    await clock.advance(50);
+    await clock.advance(150);
     expect(told()).toEqual(["->1"]);
   });
 

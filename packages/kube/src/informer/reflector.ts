@@ -7,7 +7,8 @@ import { delay } from "@fairlead/base/clock.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
 import { statusError } from "#client/answer.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
-import type { KubeClient, ListOptions, WatchEvent } from "#types.ts";
+import { Backlog, type ObjectEvent } from "./backlog.ts";
+import type { KubeClient, ListOptions } from "#types.ts";
 
 /** Where what was seen goes. */
 export interface Sink<T extends KubeObject> {
@@ -51,7 +52,8 @@ const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 
 /**
  * Keeps a sink equal to the state of the API server: the present state first, then its changes, for as long as it runs.
- * It resumes where a stream broke off, and lists again only when the server reports that the revision has expired.
+ * It resumes where a stream broke off, with what became of each object since, and lists again only when the server reports
+ * that the revision has expired.
  * Source: client-go, tools/cache/reflector.go.
  */
 export class Reflector<T extends KubeObject> {
@@ -64,6 +66,8 @@ export class Reflector<T extends KubeObject> {
   #resumeFrom: string | undefined;
   #watchingSinceMs: number | undefined;
   readonly #isOptional: () => boolean;
+  /** Whether the last watch failed: changes may have been missed. */
+  #isBehind = false;
   /** Whether the sink was given a state. */
   #hasState = false;
   /** Whether the server streams the first state (WatchList, KEP-3157). */
@@ -102,6 +106,7 @@ export class Reflector<T extends KubeObject> {
     while (!signal.aborted) {
       const startedMs = this.#deps.clock.monotonic();
       const outcome = await this.#round(signal, failures);
+      this.#isBehind ||= outcome === "failed";
       this.#watchingSinceMs = undefined;
       const livedMs = this.#deps.clock.monotonic() - startedMs;
       if (outcome === "again" || (outcome === "ended" && livedMs >= SHORT_STREAM_MS)) {
@@ -212,10 +217,17 @@ export class Reflector<T extends KubeObject> {
     const options = { ...this.#select, ...from, timeoutSeconds, allowWatchBookmarks: true };
     // Collects the first state; undefined once the sink has it.
     let initial = this.#resumeFrom === undefined ? new Map<ObjectKey, T>() : undefined;
+    const isBehind = this.#isBehind && initial === undefined;
+    this.#isBehind = false;
+    const follow = (event: ObjectEvent<T>): void => {
+      if (!signal.aborted) this.#follow(event);
+    };
+    using backlog = isBehind ? new Backlog(this.#deps.clock, follow) : undefined;
     for await (const event of this.#client.watch(this.#of, options, signal)) {
       if (event.type === "ERROR") throw statusError(`watch ${this.#of.plural}`, event.object);
       if (signal.aborted) return;
-      if (initial === undefined) this.#follow(event);
+      if (backlog !== undefined) backlog.add(event);
+      else if (initial === undefined) follow(event);
       else if (isInitialEnd(event)) {
         this.#replace([...initial.values()]);
         this.#resumeFrom = event.object.metadata.resourceVersion;
@@ -224,14 +236,12 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  #follow(event: Exclude<WatchEvent<T>, { readonly type: "ERROR" }>): void {
+  #follow(event: ObjectEvent<T>): void {
     if (event.type === "DELETED") this.#sink.delete(event.object);
     else if (event.type !== "BOOKMARK") this.#sink.set(event.object);
     this.#resumeFrom = event.object.metadata.resourceVersion ?? this.#resumeFrom;
   }
 }
-
-type ObjectEvent<T extends KubeObject> = Exclude<WatchEvent<T>, { readonly type: "ERROR" }>;
 
 function isInitialEnd(event: ObjectEvent<KubeObject>): boolean {
   return event.type === "BOOKMARK" && event.object.metadata.annotations?.[INITIAL_EVENTS_END] === "true";

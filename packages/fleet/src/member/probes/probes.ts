@@ -24,8 +24,10 @@ interface Suspect {
   readonly cluster: string;
   readonly tally: ProbeTally;
   readonly stop: AbortController;
-  /** Whether the hub has lost it, too. */
+  /** Whether the hub has lost it. */
   isNamed: boolean;
+  /** Whether this member has missed what the hub reported: not before it has caught up is there no reason to doubt. */
+  isDoubted: boolean;
   /** How many endpoints were asked so far, one after the other and over again. */
   asked: number;
 }
@@ -38,7 +40,8 @@ interface Suspect {
  * - This member has not reached the hub for a whole lease period, so that it receives no changes: it *doubts* all
  *   other clusters. It probes a few endpoints of each, and all endpoints of a cluster if none of these answers. Doubt alone
  *   never removes the last endpoints of a service: see `aliveIn`. When the hub is back, doubt of a cluster ends
- *   with its last silent endpoint, or when the hub had the time to name the cluster.
+ *   with its last silent endpoint, or when the hub had the time to name the cluster; not because the hub named it for a
+ *   while, and reports that before it reports which endpoints went in the meantime.
  */
 export class Probes implements AsyncDisposable {
   readonly #session: Session;
@@ -95,8 +98,10 @@ export class Probes implements AsyncDisposable {
     this.#isHubSilent = true;
     const others = new Set<string>();
     for (const { spec } of fleet.sliceImports.list()) others.add(spec.endpointSliceReference.clusterId);
+    others.delete(cluster);
+    for (const suspect of this.#suspects.values()) suspect.isDoubted = true;
     for (const name of others)
-      if (name !== cluster && !this.#suspects.has(name)) void this.#begin(name, false);
+      if (!this.#suspects.has(name)) void this.#begin(name, { isNamed: false, isDoubted: true });
   }
 
   /** The hub is there again, and names within a lease whom it misses. */
@@ -114,20 +119,21 @@ export class Probes implements AsyncDisposable {
     const named = new Set((internalMember.spec.suspects ?? []).map((it) => it.cluster));
     named.delete(cluster);
     for (const it of this.#suspects.values()) {
-      if (!named.has(it.cluster)) {
-        if (it.isNamed) this.#end(it);
-      } else if (!it.isNamed) {
-        it.isNamed = true;
+      if (named.has(it.cluster) === it.isNamed) continue;
+      it.isNamed = !it.isNamed;
+      if (it.isNamed || it.isDoubted) {
         this.#findings += 1;
         this.onChange(it.cluster);
-      }
+      } else this.#end(it);
     }
     const first = [...named].filter((name) => !this.#suspects.has(name));
-    await Promise.all(first.map((name) => this.#begin(name, true)));
+    await Promise.all(
+      first.map((name) => this.#begin(name, { isNamed: true, isDoubted: this.#isHubSilent })),
+    );
   }
 
-  #begin(cluster: string, isNamed: boolean): Promise<void> {
-    const suspect = { cluster, tally: new ProbeTally(), stop: new AbortController(), isNamed, asked: 0 };
+  #begin(cluster: string, why: Pick<Suspect, "isNamed" | "isDoubted">): Promise<void> {
+    const suspect = { cluster, tally: new ProbeTally(), stop: new AbortController(), ...why, asked: 0 };
     this.#suspects.set(cluster, suspect);
     this.#findings += 1;
     const firstRound = Promise.withResolvers<void>();
@@ -155,7 +161,10 @@ export class Probes implements AsyncDisposable {
       of.tally.keep(new Set(targets.map((it) => it.address)));
       await this.#round(of, targets, signal);
       onRound();
-      if (this.#isDispelled(of)) this.#end(of);
+      if (of.isDoubted && this.#isDispelled(of)) {
+        of.isDoubted = false;
+        if (!of.isNamed) this.#end(of);
+      }
       try {
         await delay(deps.clock, ROUND_MS, signal);
       } catch (error) {
@@ -166,8 +175,8 @@ export class Probes implements AsyncDisposable {
   }
 
   /** Whether there is no reason left to doubt a cluster. */
-  #isDispelled({ isNamed, tally }: Suspect): boolean {
-    if (isNamed || this.#isHubSilent) return false;
+  #isDispelled({ tally }: Suspect): boolean {
+    if (this.#isHubSilent) return false;
     return tally.areAllAlive || this.#session.deps.clock.monotonic() >= this.#trustedAtMs;
   }
 
