@@ -1,8 +1,9 @@
 import type { Schema } from "#schema/types.ts";
-import { FIELDS, KINDS } from "./descriptions.table.ts";
+import { FIELDS } from "./field-descriptions.table.ts";
+import { FIELDS_OF_KINDS, KINDS } from "./kind-descriptions.table.ts";
 
 /**
- * Short descriptions of built-in kinds and their fields: from a table where a name says too little, else from the name
+ * Short descriptions of built-in kinds and their fields: from tables where a name says too little, else from the name
  * and the type.
  */
 
@@ -34,8 +35,8 @@ function fromKind(kind: string): string {
 /** The description of `field` of `kind`. */
 export function describeField(definition: string, field: string, schema: Schema): string {
   const kind = definition.slice(definition.lastIndexOf(".") + 1);
-  const general = kind.endsWith("Condition") ? FIELDS[`Condition.${field}`] : undefined;
-  return FIELDS[`${kind}.${field}`] ?? general ?? FIELDS[field] ?? fromField(field, schema);
+  const general = kind.endsWith("Condition") ? FIELDS_OF_KINDS[`Condition.${field}`] : undefined;
+  return FIELDS_OF_KINDS[`${kind}.${field}`] ?? general ?? FIELDS[field] ?? fromField(field, schema);
 }
 
 function fromField(field: string, schema: Schema): string {
