@@ -15,7 +15,7 @@ interface Send {
   readonly port: number;
   /** Base64. */
   readonly payload: string;
-  /** How often to send it. */
+  /** How often to send it, one each millisecond. */
   readonly times: number;
 }
 
@@ -40,7 +40,12 @@ createInterface({ input: process.stdin })
     const { from, host, port, payload, times } = JSON.parse(line) as Send;
     const bytes = Buffer.from(payload, "base64");
     const target = host.includes(":") ? host : `::ffff:${host}`;
-    for (let at = 0; at < times; at++) sockets.get(from)?.send(bytes, port, target, () => {});
+    let sent = 0;
+    const send = (): void => {
+      sockets.get(from)?.send(bytes, port, target, () => {});
+      if (++sent < times) setTimeout(send, 1);
+    };
+    send();
   })
   .on("close", () => process.exit(0));
 

@@ -12,7 +12,12 @@ export interface Arrival {
 }
 
 export interface UdpPeer extends AsyncDisposable {
-  send(from: number, to: { readonly host: string; readonly port: number }, payload: Uint8Array): void;
+  /** @param times - One each millisecond. Default: 1. */
+  send(
+    from: number,
+    to: { readonly host: string; readonly port: number; readonly times?: number },
+    payload: Uint8Array,
+  ): void;
   /** Everything that has arrived, oldest first. */
   readonly arrivals: readonly Arrival[];
   /** The first datagram, of those that have not been returned yet, that `accept` accepts. */
@@ -46,8 +51,8 @@ export async function startUdpPeer(netns: string, ports: readonly number[]): Pro
   await ready.promise;
   return {
     arrivals,
-    send(from, { host, port }, payload) {
-      const line = { from, host, port, payload: Buffer.from(payload).toString("base64"), times: 1 };
+    send(from, { times = 1, ...to }, payload) {
+      const line = { from, ...to, payload: Buffer.from(payload).toString("base64"), times };
       child.stdin!.write(`${JSON.stringify(line)}\n`);
     },
     next(accept = () => true) {

@@ -1,11 +1,11 @@
 import type { Metrics } from "@fairlead/base/metrics.ts";
 import type { NftCounter } from "@fairlead/os/nft/driver.ts";
-import { type ControlResult, legOf, type RegistrationTable } from "./registration-table.ts";
+import { type ControlResult, type Leg, legOf, type RegistrationTable } from "./registration-table.ts";
 
 export interface RelayMeters extends Disposable {
   control(result: ControlResult): void;
-  /** What has been forwarded, by number of the leg. */
-  traffic(counters: ReadonlyMap<number, NftCounter>): void;
+  /** What has been forwarded, by number of the leg. Returns those with traffic since the last call. */
+  traffic(counters: ReadonlyMap<number, NftCounter>): readonly Leg[];
 }
 
 /** Metrics of a relay. */
@@ -38,6 +38,7 @@ export function createRelayMeters(
   return {
     control: (result) => control.add({ result }),
     traffic(counters) {
+      const active: Leg[] = [];
       for (const [id, now] of counters) {
         const leg = legOf(id);
         if (leg === undefined) continue;
@@ -45,10 +46,12 @@ export function createRelayMeters(
         const before = last.get(id);
         // A smaller count has started from 0 again.
         const base = before === undefined || before.packets > now.packets ? undefined : before;
+        if (now.packets > (base?.packets ?? 0)) active.push(leg);
         bytes.add(labels, now.bytes - (base?.bytes ?? 0));
         packets.add(labels, now.packets - (base?.packets ?? 0));
       }
       last = counters;
+      return active;
     },
     [Symbol.dispose]: () => update[Symbol.dispose](),
   };

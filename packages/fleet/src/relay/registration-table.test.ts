@@ -161,6 +161,11 @@ describe("a relay's table of registrations", () => {
     await clock.advance(1);
     expect(table.sweep(all)).toMatchObject([{ before: { source: HOME }, after: undefined }]);
     register(PAIR, HOME);
+    await clock.advance(LIFETIME_MS);
+    // Forwarding shows that it is in use.
+    table.touch({ ...PAIR, parity: 1 });
+    table.touch({ from: 5, to: 6, parity: 1 });
+    expect(table.sweep(all)).toEqual([]);
     expect(table.sweep((index) => index !== 2)).toHaveLength(1);
     expect([...table.list()]).toEqual([]);
   });

@@ -127,6 +127,15 @@ export class RegistrationTable {
     return { result: "registered", answer: accepted, changes: this.#move(wanted, entry) };
   }
 
+  /**
+   * Keeps a registration by which datagrams were forwarded: a flood of spoofed renewals, which are limited, does not let
+   * one in use expire. The address stays the same, so that a spoofed datagram gains nothing.
+   */
+  touch(leg: Leg): void {
+    const entry = this.#byLeg.get(legId(leg));
+    if (entry !== undefined) this.#put(entry.registration, entry.generation);
+  }
+
   /** Forgets those that were not renewed in time, and those of gateways that were deleted. */
   sweep(exists: (index: number) => boolean): readonly RegistrationChange[] {
     const now = this.#options.clock.monotonic();

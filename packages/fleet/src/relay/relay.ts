@@ -59,8 +59,12 @@ export async function startRelay(
         }
         const { result, answer, changes } = table.receive(payload, at);
         meters.control(result);
-        enqueue(changes);
-        if (answer !== undefined) sockets.send(answer, at.to, at);
+        const reply = (): void => {
+          if (answer !== undefined) sockets.send(answer, at.to, at);
+        };
+        // The answer to a new registration is sent once it is in force.
+        if (changes.length === 0) reply();
+        else enqueue(changes, reply);
       },
     }),
   );
@@ -71,18 +75,20 @@ export async function startRelay(
   const stop = new AbortController();
   const running = AbortSignal.any([signal, stop.signal]);
   let pending: RegistrationChange[] = [];
+  let replies: (() => void)[] = [];
   let wake = Promise.withResolvers<void>();
   let hasGateways = false;
 
-  function enqueue(changes: readonly RegistrationChange[]): void {
+  function enqueue(changes: readonly RegistrationChange[], reply: () => void = () => {}): void {
     if (changes.length === 0) return;
-    for (const { before, after } of changes)
-      log.info(after === undefined ? "a gateway is gone" : "a gateway has registered", {
-        from: keys.nameOf((after ?? before)?.from ?? 0),
-        to: keys.nameOf((after ?? before)?.to ?? 0),
-        address: (after ?? before)?.source.address,
-      });
+    for (const { before, after } of changes) {
+      const of = after ?? before;
+      if (of === undefined) continue;
+      const detail = { from: keys.nameOf(of.from), to: keys.nameOf(of.to), address: of.source.address };
+      log.info(after === undefined ? "a gateway is gone" : "a gateway has registered", detail);
+    }
     pending.push(...changes);
+    replies.push(reply);
     wake.resolve();
   }
 
@@ -91,11 +97,12 @@ export async function startRelay(
     while (!running.aborted) {
       await abortable(wake.promise, running);
       wake = Promise.withResolvers<void>();
-      const changes = pending;
-      pending = [];
+      const [changes, written] = [pending, replies];
+      [pending, replies] = [[], []];
       try {
         await forwarder.change(changes, running);
         failures = 0;
+        for (const reply of written) reply();
       } catch (error) {
         if (running.aborted) return;
         log.error("cannot change what the kernel forwards", { error: messageOf(error) });
@@ -108,13 +115,13 @@ export async function startRelay(
   async function sweep(): Promise<void> {
     while (!running.aborted) {
       await delay(clock, SWEEP_MS, running);
-      // Until the gateways are known, those of adopted registrations are not gone.
-      enqueue(table.sweep((index) => !hasGateways || keys.has(index)));
       try {
-        meters.traffic(await forwarder.traffic(running));
+        for (const leg of meters.traffic(await forwarder.traffic(running))) table.touch(leg);
       } catch (error) {
         if (!running.aborted) log.warn("cannot read counters", { error: messageOf(error) });
       }
+      // Until the gateways are known, those of adopted registrations are not gone.
+      enqueue(table.sweep((index) => !hasGateways || keys.has(index)));
     }
   }
 
