@@ -6,6 +6,9 @@ import type { NetworkState } from "./state.ts";
 
 export interface Link {
   readonly device: string;
+  readonly index: number;
+  /** Of a veth pair between two namespaces: the index of the other end in its namespace. */
+  readonly peerIndex?: number;
   /** "veth", "tun", "wireguard", "vxlan"; absent for physical devices. */
   readonly kind?: string;
   /** Unit: bytes. */
@@ -25,10 +28,12 @@ export function parseLinks(text: string): readonly Link[] {
     const kind = textOf(info["info_kind"]);
     return {
       device: String(it["ifname"]),
+      index: Number(it["ifindex"]),
       mtu: Number(it["mtu"]),
       isUp: Array.isArray(it["flags"]) && it["flags"].includes("UP"),
       ...defined({
         kind,
+        peerIndex: numberOf(it["link_index"]),
         hardwareAddress: textOf(it["address"]),
         vxlan: kind === "vxlan" ? parseVxlan(info["info_data"]) : undefined,
       }),

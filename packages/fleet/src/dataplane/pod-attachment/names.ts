@@ -1,0 +1,9 @@
+import { shortHash } from "#api/fairlead.dev/cluster-names.ts";
+
+/**
+ * Name, in the fleet namespace, of the device that leads to a pod: at most 13 of Linux's 15 characters, with 55 bits of hash.
+ * Names of other devices there have a dash, which is not in base32.
+ */
+export function vethName(podUID: string): string {
+  return `fl${shortHash(podUID, 11)}`;
+}
