@@ -1,6 +1,7 @@
 /** Members behind NAT routers of their own, with the same addresses inside. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { RELAYS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { NODES, PODS, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { exec, start } from "@fairlead/base/exec.ts";
 import { API_PORT, type DualAddress } from "@fairlead/lab/topology.ts";
@@ -14,7 +15,8 @@ import { type Peer, startPeer } from "./nat-peers.ts";
 
 const MEMBERS = ["member-1", "member-2", "member-3"] as const;
 type Member = (typeof MEMBERS)[number];
-const ECHO = { namespace: "work", name: "hello" };
+/** The name of its Service also decides variables in its environment, such as ECHO_PORT. */
+const ECHO = { namespace: "work", name: "echo" };
 /** The port from which every node sends: that of WireGuard. */
 const PORT = 31_820;
 
@@ -71,7 +73,7 @@ describeOnKernel("a lab whose members are behind NAT", () => {
           service(ECHO, { http: 80 }, { type: "LoadBalancer" }),
           shellPod({ namespace: "work", name: "client" }),
         );
-        await lab.kubectl(member, ["-n", "work", "rollout", "status", "deployment/hello", "--timeout=60s"]);
+        await lab.kubectl(member, ["-n", "work", "rollout", "status", "deployment/echo", "--timeout=60s"]);
         await lab.kubectl(member, [
           "-n",
           "work",
@@ -131,7 +133,7 @@ describeOnKernel("a lab whose members are behind NAT", () => {
   it("has working names, Services and load balancers in each member", async () => {
     for (const member of MEMBERS) {
       const [answer] = await lab.ask(member, "work/client", {
-        url: "http://hello.work.svc.cluster.local/",
+        url: "http://echo.work.svc.cluster.local/",
         count: 1,
       });
       expect(answer?.cluster).toBe(member);
@@ -235,6 +237,11 @@ describeOnKernel("a lab whose members are behind NAT", () => {
     const line = inNetns(site("member-1"), "sysctl", ["-n", ...keys.map((it) => `net.netfilter.${it}`)]);
     const { stdout } = await exec(line.command, line.args);
     expect(stdout.trim().split("\n")).toEqual([String(natUdpSeconds), String(natUdpStreamSeconds)]);
+  });
+
+  it("runs a relay at the hub, which can be reached at the hub's uplink", async () => {
+    const { items } = await (await lab.client("hub")).list(RELAYS, {});
+    expect(items.map((it) => it.spec.addresses)).toEqual([[uplink("hub").v4, uplink("hub").v6]]);
   });
 
   it("suffers and repairs faults as any lab does, and a flow keeps its mapping through a repair", async () => {

@@ -55,6 +55,7 @@ export async function startProgram(
   const log = layout.logOf(program.name);
   mkdirSync(dirname(log), { recursive: true });
   mkdirSync(layout.processes, { recursive: true });
+  if (program.folder !== undefined) mkdirSync(program.folder, { recursive: true, mode: 0o700 });
   const output = openSync(log, "a", 0o600);
   const [node = "node", ...before] = launcher.command;
   const line = inNetns(layout.netnsOf(program.netns), node, [...before, ...program.args, "--ready-fd", "3"]);

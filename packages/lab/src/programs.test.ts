@@ -22,8 +22,18 @@ describe("the programs of a lab", () => {
       topology: "nat",
       members: 2,
       extras: [
-        { command: "node", on: "nodes", user: "fairlead:node" },
-        { command: "relay", on: "hub", user: "fairlead:relay" },
+        {
+          command: "node",
+          on: "nodes",
+          user: "fairlead:node",
+          args: ["--kubeconfig={kubeconfig}", "--node={node}", "{netns}", "{state}", "{cri}", "{other}"],
+        },
+        {
+          command: "relay",
+          on: "hub",
+          user: "fairlead:relay",
+          args: ["--kubeconfig", "{kubeconfig}", "--key", "{state}/relay.key", "{v4}", "{v6}"],
+        },
       ],
     };
     const lines = (of: LabSpec): readonly string[] =>

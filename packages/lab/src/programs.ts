@@ -24,6 +24,8 @@ export interface LabProgram {
   /** Network namespace in which it runs. */
   readonly netns: string;
   readonly args: readonly string[];
+  /** Made before it starts. */
+  readonly folder?: string;
   /** Wires are part of the network; API servers start before the rest, which needs them. */
   readonly stage: "wire" | "apiserver" | "rest";
 }
@@ -131,40 +133,38 @@ function clusterPrograms(
   ];
 }
 
-/**
- * What its owner added to a cluster. On a node, a program is given the node's namespace, a folder of its own that stays with the
- * node, and the socket of the container runtime; at the hub, the addresses by which the outside reaches it.
- */
+/** What its owner added to a cluster. */
 function extraPrograms(topology: LabTopology, layout: LabLayout, cluster: LabCluster): readonly LabProgram[] {
   const dir = layout.cluster(cluster.name);
   const { api, uplink = api } = cluster;
   return extrasOf(topology.spec, cluster).flatMap((extra): readonly LabProgram[] => {
     const { command } = extra;
-    const kubeconfig = join(dir, extraKubeconfig(extra));
     const common = { cluster: cluster.name, stage: "rest" } as const;
+    const everywhere = { kubeconfig: join(dir, extraKubeconfig(extra)), cluster: cluster.name };
+    const filled = (values: Readonly<Record<string, string>>): readonly string[] => [
+      command,
+      ...extra.args.map((it) => it.replaceAll(/\{(\w+)\}/g, (word, name: string) => values[name] ?? word)),
+    ];
     if (extra.on === "hub") {
-      const address = used(topology.spec, uplink).join(",");
-      const options = { kubeconfig, address, "state-dir": join(dir, command) };
+      const state = join(dir, command);
+      const args = filled({ ...everywhere, state, v4: uplink.v4, v6: uplink.v6 });
       const netns = siteNetns(cluster);
-      const args = [command, ...flags(options)];
-      return [{ ...common, name: `${cluster.name}/${command}`, node: undefined, netns, args }];
+      return [{ ...common, name: `${cluster.name}/${command}`, node: undefined, netns, args, folder: state }];
     }
-    return cluster.nodes.map((node) => ({
-      ...common,
-      name: `${nodeProgramName(cluster, node)}/${command}`,
-      node: node.name,
-      netns: nodeNetns(node),
-      args: [
-        command,
-        ...flags({
-          kubeconfig,
-          "node-name": node.name,
-          netns: layout.netnsOf(nodeNetns(node)),
-          "state-dir": join(layout.node(node.name), command),
-          "cri-socket": join(layout.node(node.name), "cri.sock"),
-        }),
-      ],
-    }));
+    return cluster.nodes.map((node) => {
+      const folder = layout.node(node.name);
+      const state = join(folder, command);
+      const netns = nodeNetns(node);
+      const values = { node: node.name, netns: layout.netnsOf(netns), state, cri: join(folder, "cri.sock") };
+      return {
+        ...common,
+        name: `${nodeProgramName(cluster, node)}/${command}`,
+        node: node.name,
+        netns,
+        args: filled({ ...everywhere, ...values }),
+        folder: state,
+      };
+    });
   });
 }
 

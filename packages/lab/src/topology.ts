@@ -69,7 +69,7 @@ export interface LabSpec {
   readonly extras: readonly ExtraProgram[];
 }
 
-/** A program of which the lab knows only where it runs and what it is given: `extraPrograms` has its flags. */
+/** A program of which the lab knows only where it runs and what it is given. */
 export interface ExtraProgram {
   /** A command of the executable. */
   readonly command: string;
@@ -77,6 +77,12 @@ export interface ExtraProgram {
   readonly on: "nodes" | "hub";
   /** The user of its requests to the API server of its cluster. */
   readonly user: string;
+  /**
+   * Its arguments, in which these words are replaced: {kubeconfig}, {cluster} and {state}, a folder of its own. On a node: {node}, its
+   * name, {netns}, the file of its network namespace, and {cri}, the socket of its container runtime; {state} stays with the
+   * node. At the hub: {v4} and {v6}, its addresses for the outside.
+   */
+  readonly args: readonly string[];
 }
 
 export const DEFAULT_SPEC: LabSpec = {

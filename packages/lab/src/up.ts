@@ -19,10 +19,11 @@ import { type LabLayout, labLayout } from "./layout.ts";
 import { chooseBlock, isTmpfs } from "./machine.ts";
 import { endStrays } from "./strays.ts";
 import { isServing, type Launcher, startProgram } from "./processes.ts";
-import { KUBECONFIG, type LabProgram, planPrograms } from "./programs.ts";
+import { extrasOf, KUBECONFIG, type LabProgram, planPrograms } from "./programs.ts";
 import { blocksOfLabs, type LabState, readState, writeState } from "./state.ts";
 import {
   checkSpec,
+  type ExtraProgram,
   type LabCluster,
   type LabSpec,
   type LabTopology,
@@ -30,10 +31,12 @@ import {
   used,
 } from "./topology.ts";
 
-/** Installs what the fleet's programs need in clusters of a lab. Both may run again and then change nothing. */
+/** Installs what the fleet's programs need in clusters of a lab. All may run again and then change nothing. */
 export interface FleetInstall {
   hub(client: KubeClient, deps: RuntimeDeps, signal: AbortSignal): Promise<void>;
   member(client: KubeClient, signal: AbortSignal): Promise<void>;
+  /** In the cluster in which the program runs. */
+  extra(client: KubeClient, extra: ExtraProgram, signal: AbortSignal): Promise<void>;
 }
 
 export interface LabContext {
@@ -172,6 +175,7 @@ async function prepareCluster(
   signal: AbortSignal,
 ): Promise<void> {
   await using client = await connectCluster(cluster, layout, context.log);
+  for (const extra of extrasOf(spec, cluster)) await context.fleet.extra(client, extra, signal);
   if (cluster.runs === "hub") await context.fleet.hub(client, systemDeps(context.log), signal);
   else if (cluster.runs === "member")
     await Promise.all([

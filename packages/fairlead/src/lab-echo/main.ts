@@ -11,26 +11,26 @@ type Program = Pick<Command, "parseAsync">;
 export function command(): Program {
   return new Command("lab-echo")
     .description("answer every request with the identity of this pod and the address of the client")
-    .option("--port <number>", "port of the HTTP server (ECHO_PORT)", process.env["ECHO_PORT"] ?? "8080")
+    .option("--port <number>", "port of the HTTP server (ECHO_PORT)", setting("ECHO_PORT", "8080"))
     .option(
       "--tcp-port <number>",
       "port that echoes bytes, 0: disabled (ECHO_TCP_PORT)",
-      process.env["ECHO_TCP_PORT"] ?? "0",
+      setting("ECHO_TCP_PORT", "0"),
     )
     .option(
       "--udp-port <number>",
       "port that answers packets with the identity of this pod, 0: disabled (ECHO_UDP_PORT)",
-      process.env["ECHO_UDP_PORT"] ?? "0",
+      setting("ECHO_UDP_PORT", "0"),
     )
     .option(
       "--ready-delay <ms>",
       "time until it is ready (ECHO_READY_DELAY_MS)",
-      process.env["ECHO_READY_DELAY_MS"] ?? "0",
+      setting("ECHO_READY_DELAY_MS", "0"),
     )
     .option(
       "--drain <ms>",
       "time to keep serving after SIGTERM (ECHO_DRAIN_MS)",
-      process.env["ECHO_DRAIN_MS"] ?? "2000",
+      setting("ECHO_DRAIN_MS", "2000"),
     )
     .action(async (flags) => {
       const server = new EchoServer({
@@ -46,6 +46,15 @@ export function command(): Program {
       await serveUntilTold(parseWhole("--drain", flags.drain));
       await server[Symbol.asyncDispose]();
     });
+}
+
+/**
+ * A setting from the environment. In a namespace with a Service named echo, the kubelet sets ECHO_PORT, too: to the URL of that
+ * Service, such as tcp://10.96.0.7:80.
+ */
+function setting(name: string, otherwise: string): string {
+  const value = process.env[name];
+  return value === undefined || value.includes("://") ? otherwise : value;
 }
 
 /** The identity of the pod, from its environment, with defaults from the machine. */

@@ -9,6 +9,7 @@ import { installCrds } from "@fairlead/kube/definitions/crds.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { PROGRAM_USERS } from "@fairlead/lab/certificates.ts";
 import type { FleetInstall } from "@fairlead/lab/up.ts";
+import { accessOfExtra } from "./parallel.ts";
 
 const MANAGER = { fieldManager: "fairlead-lab" } as const;
 
@@ -28,6 +29,10 @@ export const fleetInstall: FleetInstall = {
       [DNS_ACCESS, PROGRAM_USERS.dns],
     ] as const;
     await grant(client, programs, signal);
+  },
+  async extra(client, extra, signal) {
+    const access = accessOfExtra(extra);
+    if (access !== undefined) await grant(client, [[access, extra.user]], signal);
   },
 };
 

@@ -3,15 +3,13 @@ import { systemClock } from "@fairlead/base/clock.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { checkMachine } from "@fairlead/lab/machine.ts";
 import { lockLab } from "@fairlead/lab/state.ts";
-import { checkSpec, DEFAULT_SPEC, type ExtraProgram, type LabSpec } from "@fairlead/lab/topology.ts";
+import { checkSpec, DEFAULT_SPEC, type LabSpec } from "@fairlead/lab/topology.ts";
 import { bringUp, type LabUp } from "@fairlead/lab/up.ts";
 import { searchPath } from "@fairlead/base/program/kubectl.ts";
 import { labContext, untilInterrupted } from "./context.ts";
 import { joinMembers } from "./fleet.ts";
+import { PARALLEL_PROGRAMS } from "./parallel.ts";
 import { inOwnNamespace, isInUserNamespace } from "./user-namespace.ts";
-
-/** The programs of a parallel network. */
-const PARALLEL_PROGRAMS: readonly ExtraProgram[] = [];
 
 interface UpOptions {
   readonly name: string;
