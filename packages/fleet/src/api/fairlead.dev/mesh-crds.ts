@@ -52,6 +52,10 @@ const PROFILE: JsonSchema = object(
   {
     "spec!": object({
       "memberSelector!": SELECTOR,
+      keyRotationHours: int32(
+        "How often gateways make new keys. Absent: when the annotation fairlead.dev/rotate-keys changes. Unit: hours.",
+        { minimum: 1, maximum: 8760 },
+      ),
       "network!": object({
         "mode!": MODE,
         addresses: object(
@@ -74,6 +78,8 @@ const PROFILE: JsonSchema = object(
         "The prefixes in use.",
       ),
       keyEpoch: int32("The epoch of the gateways' keys.", { minimum: 1 }),
+      keyEpochSince: time("When the epoch began."),
+      keyRotationRequest: text("The annotation fairlead.dev/rotate-keys when keys were made for it last."),
     }),
   },
   "A network that some members share.",

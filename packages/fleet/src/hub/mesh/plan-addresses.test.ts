@@ -11,6 +11,7 @@ import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/typ
 import { type AddressesView, planAddresses, RECLAIM_MS } from "./plan-addresses.ts";
 import { planProfileStatus } from "./plan-profile.ts";
 
+const EPOCH = { keyEpoch: 1, keyEpochSince: "2026-06-01T00:00:00Z" };
 const NOW = Date.parse("2026-06-01T00:00:00Z");
 
 function profileOf(ipv4 = "10.112.0.0/16", status?: ClusterMeshProfile["status"]): ClusterMeshProfile {
@@ -99,6 +100,7 @@ describe("the addresses of members", () => {
     const { conditions } = planProfileStatus(
       { profile: profileOf(), members: all, elsewhere: [], problem: undefined },
       plan,
+      EPOCH,
     );
     expect(conditions).toEqual([
       {
@@ -118,6 +120,7 @@ describe("the addresses of members", () => {
     const { conditions } = planProfileStatus(
       { profile: profileOf(), members: all, elsewhere: [], problem: undefined },
       plan,
+      EPOCH,
     );
     expect(conditions[0]).toMatchObject({ reason: "WaitingForMembers" });
     expect(conditions[0]?.message).toContain("of b to report");
@@ -150,6 +153,7 @@ describe("the addresses of members", () => {
     const { conditions } = planProfileStatus(
       { profile: changed, members: members("a"), elsewhere: [], problem: undefined },
       later,
+      EPOCH,
     );
     expect(conditions[0]?.message).toContain("stay in use while members have blocks of them");
     const free = planned({ profile: changed, members: members("b") });

@@ -4,25 +4,23 @@ import type { AddressPlan } from "#domain/address-plan.ts";
 import type { Selected } from "#domain/mesh-members.ts";
 import { byText } from "@fairlead/base/text.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
+import type { Epoch } from "./plan-epoch.ts";
 import { type AddressesPlan, listed } from "./plan-addresses.ts";
 
 /** What a profile's members share, and its status. Pure. */
 
-/** Until keys are rotated. */
-export const FIRST_EPOCH = 1;
-
 export function describeNetwork(
-  { spec, status }: ClusterMeshProfile,
   { ipv4, ipv6, vipIPv4, vipIPv6 }: AddressPlan,
+  keyEpoch: number,
   relays: readonly Relay[],
 ): MeshNetwork["spec"] {
   return {
-    mode: spec.network.mode,
+    mode: "parallel",
     ipv4: formatPrefix(ipv4),
     ipv6: formatPrefix(ipv6),
     vipIPv4: formatPrefix(vipIPv4),
     vipIPv6: formatPrefix(vipIPv6),
-    keyEpoch: status?.keyEpoch ?? FIRST_EPOCH,
+    keyEpoch,
     ...(relays.length === 0
       ? {}
       : {
@@ -41,13 +39,14 @@ export function describeNetwork(
 export function planProfileStatus(
   { profile, members, elsewhere, problem }: Selected,
   { plan, blocks, faults }: Pick<AddressesPlan, "plan" | "blocks" | "faults">,
+  epoch: Epoch,
 ): Omit<NonNullable<ClusterMeshProfile["status"]>, "conditions"> & { readonly conditions: NewCondition[] } {
   const ofParallel =
     plan === undefined
       ? {}
       : {
           addresses: { ipv4: formatPrefix(plan.ipv4), ipv6: formatPrefix(plan.ipv6) },
-          keyEpoch: profile.status?.keyEpoch ?? FIRST_EPOCH,
+          ...epoch,
         };
   const [first] = faults;
   const has = new Set(blocks.map((it) => it.cluster));

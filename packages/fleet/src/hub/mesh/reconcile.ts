@@ -20,11 +20,13 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { writeConditions } from "@fairlead/kube/objects/write-conditions.ts";
 import type { Applied, Controller, Informer, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
 import { hasView, isIsolated, reportOf } from "../view.ts";
 import type { HubInformers } from "../informers.ts";
+import { planEpoch } from "./plan-epoch.ts";
 import { type AddressesPlan, planAddresses } from "./plan-addresses.ts";
 import { planGateways } from "./plan-gateways.ts";
 import { describeNetwork, planProfileStatus } from "./plan-profile.ts";
@@ -32,12 +34,14 @@ import { describeNetwork, planProfileStatus } from "./plan-profile.ts";
 interface Parts {
   readonly client: KubeClient;
   readonly informers: HubInformers;
+  readonly events: EventRecorder;
   readonly deps: RuntimeDeps;
 }
 
 interface Planned {
   readonly selected: Selected;
   readonly addresses: AddressesPlan;
+  readonly epoch: ReturnType<typeof planEpoch>;
 }
 
 /** All networks in one pass: members move between them, and gateways have numbers that are unique over all. */
@@ -76,6 +80,7 @@ async function reconcile(parts: Parts, signal: AbortSignal): Promise<ReconcileRe
     (selected): Planned => ({
       selected,
       addresses: planAddresses({ ...selected, blocks, nodesOf, nowMs }),
+      epoch: planEpoch({ ...selected, gateways: shownBy(informers, selected), nowMs }),
     }),
   );
   // First, what fixes the prefixes.
@@ -85,8 +90,22 @@ async function reconcile(parts: Parts, signal: AbortSignal): Promise<ReconcileRe
   if (hasView(informers)) results.push(...(await writeView(parts, planned, signal)));
   const failed = results.find((it) => it.status === "rejected");
   if (failed !== undefined) throw failed.reason;
-  const again = planned.flatMap((it) => it.addresses.againInMs ?? []);
-  return again.length === 0 ? {} : { requeueAfterMs: Math.min(...again) };
+  const again = planned.flatMap(({ addresses, epoch }) =>
+    [addresses.againInMs ?? [], epoch.againInMs ?? []].flat(),
+  );
+  return again.length === 0 ? {} : { requeueAfterMs: Math.min(MAX_WAIT_MS, ...again) };
+}
+
+/** Timers have 31 bits. */
+const MAX_WAIT_MS = 24 * 3600 * 1000;
+
+/** Gateways of its members that others see. */
+function shownBy({ gateways }: HubInformers, { members }: Selected): Gateway["spec"][] {
+  return members.flatMap(({ metadata }) =>
+    gatewayNames(metadata.name).flatMap(
+      (it) => gateways.store.get(objectKey(VIEW_NAMESPACE, it))?.spec ?? [],
+    ),
+  );
 }
 
 /** Undefined for members that take no part, or not yet. */
@@ -100,11 +119,12 @@ function nodeBlocksOf(informers: HubInformers, cluster: string): number | undefi
 }
 
 async function tellProfile(
-  { client, deps }: Parts,
-  { selected, addresses }: Planned,
+  { client, events, deps }: Parts,
+  { selected, addresses, epoch: { epoch } }: Planned,
   signal: AbortSignal,
 ): Promise<void> {
-  const { conditions, ...rest } = planProfileStatus(selected, addresses);
+  const { conditions, ...rest } = planProfileStatus(selected, addresses, epoch);
+  const before = selected.profile.status?.keyEpoch;
   await writeConditions(client, CLUSTER_MESH_PROFILES, {
     object: selected.profile,
     own: new Set(["Ready", "Conflict"]),
@@ -114,6 +134,12 @@ async function tellProfile(
     clock: deps.clock,
     signal,
   });
+  if (before !== undefined && rest.keyEpoch !== undefined && rest.keyEpoch !== before)
+    events.record(CLUSTER_MESH_PROFILES, selected.profile, {
+      type: "Normal",
+      reason: "KeysRotated",
+      message: `gateways make keys for epoch ${rest.keyEpoch}`,
+    });
 }
 
 async function writeView(
@@ -123,10 +149,10 @@ async function writeView(
 ): Promise<PromiseSettledResult<unknown>[]> {
   const { client, informers, deps } = parts;
   const relays = [...informers.relays.store.list()].filter((it) => !isDeleting(it));
-  const networks = planned.flatMap(({ selected: { profile }, addresses: { plan } }) =>
+  const networks = planned.flatMap(({ selected: { profile }, addresses: { plan }, epoch: { epoch } }) =>
     plan === undefined
       ? []
-      : [inView(profile.metadata.name, { spec: describeNetwork(profile, plan, relays) })],
+      : [inView(profile.metadata.name, { spec: describeNetwork(plan, epoch.keyEpoch, relays) })],
   );
   const blocks = planned.flatMap(({ addresses }) => [
     ...addresses.blocks.map((spec) => inView(spec.cluster, { labels: sourceLabel(spec.cluster), spec })),

@@ -13,6 +13,8 @@ export interface ClusterMeshProfile extends KubeObject {
   spec: {
     /** The members. A member that several profiles select belongs to the oldest. */
     memberSelector: LabelSelector;
+    /** How often gateways make new keys. Absent: when the annotation `fairlead.dev/rotate-keys` changes. Unit: hours. */
+    keyRotationHours?: number;
     network: {
       mode: NetworkMode;
       /** Of the mode "parallel". */
@@ -31,6 +33,10 @@ export interface ClusterMeshProfile extends KubeObject {
     addresses?: { ipv4: string; ipv6: string };
     /** Current epoch of the gateways' keys; from 1. Gateways make a key for it, and remove the key before the last. */
     keyEpoch?: number;
+    /** RFC 3339. */
+    keyEpochSince?: string;
+    /** The last value of the annotation `fairlead.dev/rotate-keys` that new keys were made for. */
+    keyRotationRequest?: string;
   };
 }
 
