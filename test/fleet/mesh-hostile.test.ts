@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { VALIDATING_ADMISSION_POLICY_BINDINGS } from "@fairlead/kube/api/admissionregistration/v1/types.ts";
 import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
-import { HUB_SECRET, VIEW_NAMESPACE } from "@fairlead/fleet/api/fairlead.dev/names.ts";
+import { HUB_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import {
   ADDRESS_BLOCKS,
   type Gateway,
@@ -47,6 +47,8 @@ import {
 
 const MAILBOX = "fleet-member-m";
 const OWN = objectKey(MAILBOX, "m-0");
+
+const VIEW = "fleet-view-p";
 
 let fleet: TestFleet;
 let stack: AsyncDisposableStack;
@@ -93,7 +95,7 @@ beforeAll(async () => {
 afterAll(() => stack.disposeAsync());
 
 function inView(all: readonly Gateway[]): Gateway[] {
-  return all.filter((it) => it.metadata.namespace === VIEW_NAMESPACE);
+  return all.filter((it) => it.metadata.namespace === VIEW);
 }
 /** Nodes of c say nothing of themselves. */
 function isComplete({ spec }: Gateway): boolean {
@@ -124,11 +126,11 @@ describe("the hub's API server", () => {
       address: "8.8.8.8",
       basePort: port + 1,
     }));
-    const [block] = (await asM.list(ADDRESS_BLOCKS, { namespace: VIEW_NAMESPACE })).items;
+    const [block] = (await asM.list(ADDRESS_BLOCKS, { namespace: VIEW })).items;
     const accepted = { status: { conditions: [] } };
     const writes = [
       asM.create(GATEWAYS, gateway("fleet-member-a", "a-1", { cluster: "a" })),
-      asM.create(GATEWAYS, gateway(VIEW_NAMESPACE, "m-1")),
+      asM.create(GATEWAYS, gateway(VIEW, "m-1")),
       asM.create(GATEWAYS, gateway(MAILBOX, "a-1", { cluster: "a" })),
       asM.create(GATEWAYS, gateway(MAILBOX, "m-2")),
       asM.create(GATEWAYS, gateway(MAILBOX, "m-1", { candidates: many })),
@@ -188,11 +190,7 @@ describe.each(["policies and controllers", "controllers alone"])("a hostile memb
     await eventually(hub(), EVENTS, (all) =>
       all.some((it) => it.reason === "EndpointsRefused" && it.message?.includes(stolen) === true),
     );
-    const copy = await eventuallyOne(
-      hub(),
-      ENDPOINT_SLICE_IMPORTS,
-      objectKey(VIEW_NAMESPACE, own!.metadata.name),
-    );
+    const copy = await eventuallyOne(hub(), ENDPOINT_SLICE_IMPORTS, objectKey(VIEW, own!.metadata.name));
     expect(copy.spec.endpoints.map((it) => it.addresses[0])).toEqual([pods.get("m")]);
     // A hub that lets it pass.
     await fleet.hubProgram.stop();

@@ -8,10 +8,16 @@ import {
   MESH_NETWORKS,
   RELAYS,
 } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
-import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
-import { ENDPOINT_SLICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
+import { NAMESPACE_REPORTS } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/types.ts";
+import { MCS_SOURCE_CLUSTER_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import {
+  ENDPOINT_SLICE_EXPORTS,
+  ENDPOINT_SLICE_IMPORTS,
+} from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { containsPrefix, parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
-import { ENDPOINT_SLICES } from "@fairlead/kube/api/discovery/v1/types.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import { findCondition } from "@fairlead/kube/objects/conditions.ts";
@@ -22,7 +28,9 @@ import {
   eventually,
   eventuallyOne,
   exportBy,
+  sliceOf,
   startFleet,
+  type TestCluster,
   type TestFleet,
 } from "../support/fleet.ts";
 import {
@@ -34,17 +42,19 @@ import {
   showGateway,
 } from "../support/mesh.ts";
 
+const VIEW = "fleet-view-p";
+
 let fleet: TestFleet;
 const hub = () => fleet.client("hub");
 const system = (name: string) => objectKey(FLEET_SYSTEM_NAMESPACE, name);
-const view = (name: string) => objectKey(VIEW_NAMESPACE, name);
+const view = (name: string) => objectKey(VIEW, name);
 const within = (outer: readonly string[], inner: readonly string[]): boolean =>
   inner.every((it) => outer.some((one) => containsPrefix(parsePrefix(one), parsePrefix(it))));
 const KEYS = { a: newPublicKey(), b: newPublicKey() };
 
 beforeAll(async () => {
-  fleet = await startFleet({ members: ["a", "b", "c"] });
-  for (const name of ["a", "b", "c"]) {
+  fleet = await startFleet({ members: ["a", "b", "c", "d"] });
+  for (const name of ["a", "b", "c", "d"]) {
     await ensureNamespace(fleet.client(name), "work");
     for (const node of ["n1", "n2"])
       await addNode(fleet.client(name), node, { address: `192.168.7.${node.slice(1)}` });
@@ -64,7 +74,7 @@ describe("a parallel network", () => {
       hub(),
       CLUSTER_MESH_PROFILES,
       objectKey(undefined, "p"),
-      (it) => findCondition(it.status?.conditions, "Ready")?.status === "True",
+      (it) => it.status?.members === 2 && findCondition(it.status.conditions, "Ready")?.status === "True",
     );
     expect(profile.status).toMatchObject({ members: 2, keyEpoch: 1, addresses: { ipv4: "10.112.0.0/12" } });
     for (const name of ["a", "b"]) {
@@ -126,7 +136,7 @@ describe("a parallel network", () => {
         it.spec.index === ofA.spec.index,
     );
     expect(own.status?.conditions?.[0]?.message).toContain("1 of 2 candidates cannot be used");
-    await eventually(hub(), GATEWAYS, (all) => all.length === 4, { namespace: VIEW_NAMESPACE });
+    await eventually(hub(), GATEWAYS, (all) => all.length === 4, { namespace: VIEW });
   });
 
   it("has exports carry the fleet addresses of their pods, and no endpoint without one", async () => {
@@ -166,5 +176,70 @@ describe("a parallel network", () => {
     for (const kind of [MESH_NETWORKS, ADDRESS_BLOCKS, GATEWAYS] as readonly Resource[])
       expect((await client.list(kind)).items).toEqual([]);
     expect((await hub().get(ADDRESS_BLOCKS, view("a"))).spec.cluster).toBe("a");
+  });
+});
+
+describe("members without a profile, and those of a flat one", () => {
+  const deployed = objectKey("work", "flat-abcde");
+  const ofD = (all: readonly EndpointSlice[]) =>
+    addressesOf(all.filter((it) => it.metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] === "d"));
+  const seen = (address: string) =>
+    eventually(fleet.client("c"), ENDPOINT_SLICES, (all) => ofD(all).join() === address);
+  const isRead = (cluster: string, namespace: string) =>
+    eventuallyOne(
+      hub(),
+      NAMESPACE_REPORTS,
+      objectKey(mailboxOf(cluster), cluster),
+      (it) => it.spec.view === namespace,
+    );
+  const slicesIn = (namespace: string, count: number) =>
+    eventually(hub(), ENDPOINT_SLICE_IMPORTS, (all) => all.length === count, { namespace });
+  const change = async (address: string) => {
+    const { endpoints } = sliceOf({ addresses: [address] });
+    await fleet.client("d").mergePatch(ENDPOINT_SLICES, deployed, { endpoints });
+    await seen(address);
+  };
+
+  it("see the services of their own network only, and move to another without losing an endpoint", async () => {
+    await deploy(fleet.client("d"), { name: "flat", addresses: ["10.4.0.1"] });
+    await exportBy("mcs", fleet.client("d"), { name: "flat" });
+    await seen("10.4.0.1");
+    const stop = new AbortController();
+    let withdrawals = 0;
+    const watched = (async () => {
+      const options = { allowWatchBookmarks: true, sendInitialEvents: true };
+      for await (const event of fleet.client("c").watch(ENDPOINT_SLICES, options, stop.signal))
+        if (event.type === "DELETED" && event.object.metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] === "d")
+          withdrawals += 1;
+    })().catch(() => {});
+    await createProfile(hub(), "f", { network: { mode: "flat" } });
+    for (const name of ["c", "d"]) await setProfile(hub(), name, "f");
+    for (const name of ["c", "d"]) await isRead(name, "fleet-view-f");
+    await change("10.4.0.2");
+    await slicesIn("fleet-view-f", 1);
+    for (const namespace of [VIEW_NAMESPACE, mailboxOf("c")]) await slicesIn(namespace, 0);
+    const { spec } = await hub().get(INTERNAL_MEMBER_CLUSTERS, objectKey(mailboxOf("c"), "c"));
+    expect(spec.network).toEqual({ profile: "f", mode: "flat" });
+    await hub().delete(CLUSTER_MESH_PROFILES, objectKey(undefined, "f"));
+    for (const name of ["c", "d"]) await isRead(name, VIEW_NAMESPACE);
+    await change("10.4.0.3");
+    await eventually(hub(), NAMESPACES, (all) => !all.some((it) => it.metadata.name === "fleet-view-f"));
+    await slicesIn(VIEW_NAMESPACE, 1);
+    stop.abort();
+    await watched;
+    expect(withdrawals).toBe(0);
+    const inA = await fleet.client("a").list(ENDPOINT_SLICES);
+    expect(ofD(inA.items)).toEqual([]);
+    expect((await slicesIn(VIEW, 1))[0]?.spec.endpointSliceReference.clusterId).toBe("a");
+  }, 60_000);
+
+  it("are not written to for the parallel network, nor ask the hub for it", () => {
+    const kinds = new Set([MESH_NETWORKS, ADDRESS_BLOCKS, GATEWAYS].map((it) => it.plural));
+    const ofMesh = (cluster: TestCluster) => cluster.asked.all().filter((it) => kinds.has(it.resource));
+    const writes = ofMesh(fleet.members.get("c")!).filter((it) => !["list", "watch"].includes(it.verb));
+    expect(writes).toEqual([]);
+    const onHub = ofMesh(fleet.hub).filter((it) => it.user.includes("fleet:member:c"));
+    expect(onHub).toEqual([]);
+    expect(ofMesh(fleet.hub).some((it) => it.user.includes("fleet:member:a"))).toBe(true);
   });
 });

@@ -21,7 +21,11 @@ import { MEMBER_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { installCrds } from "@fairlead/kube/definitions/crds.ts";
 import { MCS_SERVICE_IMPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
-import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import {
+  FLEET_SYSTEM_NAMESPACE,
+  mailboxOf,
+  viewNamespaceOf,
+} from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
 import { FLEET_SERVICE_IMPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { CLUSTER_ROLES, type PolicyRule, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
@@ -298,7 +302,7 @@ describe("C8: over the life of a fleet, with every function of its programs", ()
     });
     const rights = rightsOf([
       at("mailbox", [...MAILBOX, ...RENEW_TOKEN], (it) => it === mailboxOf("a") || it === mailboxOf("b")),
-      at("view", VIEW, (it) => it === VIEW_NAMESPACE),
+      at("view", VIEW, (it) => it === VIEW_NAMESPACE || it === viewNamespaceOf("site")),
       at("cluster", ASK_FOR_CERTIFICATES, (it) => it === undefined),
     ]);
     expect(superfluous(rights, asked)).toEqual([]);

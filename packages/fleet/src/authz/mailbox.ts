@@ -52,11 +52,14 @@ export const RENEW_TOKEN: readonly Access[] = [
 
 export const MAILBOX: readonly Access[] = [...OWN, ...OTHERS];
 
-/** The rights of every member in the view. */
+/** The rights of every member in the view of members without a profile. */
+export const ROUTES: readonly Access[] = [allow(TRAFFIC_ROUTES, WATCH)];
+
+/** The rights of a member in its view. */
 export const VIEW: readonly Access[] = [
   allow(IMPORTED_SERVICES, WATCH),
   allow(ENDPOINT_SLICE_IMPORTS, WATCH),
-  allow(TRAFFIC_ROUTES, WATCH),
+  ...ROUTES,
   allow(MESH_NETWORKS, WATCH),
   allow(ADDRESS_BLOCKS, WATCH),
   allow(GATEWAYS, WATCH),

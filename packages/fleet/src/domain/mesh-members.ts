@@ -3,8 +3,11 @@ import { byText } from "@fairlead/base/text.ts";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { DEFAULT_VIEW, viewNamespaceOf } from "#api/networking.fleet.azure.com/names.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { type Matcher, matcherOf } from "@fairlead/kube/objects/selector.ts";
+
+import { isDnsLabel, shown } from "./formats.ts";
 
 /** Which member belongs to which profile: to the oldest of those that select it. Pure. */
 
@@ -14,7 +17,7 @@ export interface Selected {
   readonly members: readonly MemberCluster[];
   /** Members that it selects, but that belong to an older profile. */
   readonly elsewhere: readonly { readonly member: string; readonly profile: string }[];
-  /** Undefined if the selector is valid. */
+  /** Why it cannot have members; undefined if it can. */
   readonly problem: string | undefined;
 }
 
@@ -39,12 +42,11 @@ export function selectMembers(
   });
 }
 
-/** The profile of one member; undefined: none. */
+/** The profile of one member, also while it leaves; undefined if no profile selects it. */
 export function profileOf(
   profiles: Iterable<ClusterMeshProfile>,
   member: MemberCluster,
 ): ClusterMeshProfile | undefined {
-  if (isDeleting(member)) return undefined;
   return byAgeOfProfiles(profiles).find((it) => {
     const matches = matcherFor(it);
     return typeof matches !== "string" && matches(member.metadata.labels);
@@ -63,8 +65,10 @@ export function byAge(a: KubeObject, b: KubeObject): number {
   );
 }
 
-/** What is wrong with the selector, if it cannot be used. */
-function matcherFor({ spec }: ClusterMeshProfile): Matcher | string {
+/** What is wrong with the profile, if it cannot have members. */
+function matcherFor({ metadata: { name }, spec }: ClusterMeshProfile): Matcher | string {
+  if (name === DEFAULT_VIEW || !isDnsLabel(viewNamespaceOf(name)))
+    return `metadata.name ${shown(name)} cannot be used: the namespace ${viewNamespaceOf(name)} is to be a DNS label, and is not to be that of members without a profile`;
   try {
     return matcherOf(spec.memberSelector);
   } catch (error) {

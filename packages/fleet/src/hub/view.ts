@@ -1,6 +1,6 @@
 import { ISOLATION_ANNOTATION, GRANTED_CIDRS_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { mailboxOf, viewNamespaceOf } from "#api/networking.fleet.azure.com/names.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { InternalMemberCluster, MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
@@ -41,7 +41,7 @@ export function networkOf(
   current: InternalMemberCluster | undefined,
 ): InternalMemberCluster["spec"]["network"] {
   const profile = profileOf(informers.profiles.store.list(), member);
-  if (profile === undefined) return undefined;
+  if (profile === undefined || isDeleting(member)) return undefined;
   const { name } = profile.metadata;
   const { mode } = profile.spec.network;
   if (mode === "flat" || blockOf(informers, member.metadata.name) !== undefined)
@@ -51,8 +51,8 @@ export function networkOf(
 }
 
 /** The fleet addresses of a member, as other members see them. */
-function blockOf({ blocks }: HubInformers, cluster: string): AddressBlock | undefined {
-  const block = blocks.store.get(objectKey(VIEW_NAMESPACE, cluster));
+function blockOf(informers: HubInformers, cluster: string): AddressBlock | undefined {
+  const block = informers.blocks.store.get(objectKey(viewOf(informers, cluster), cluster));
   return block?.metadata.annotations?.[RELEASED_AT_ANNOTATION] === undefined ? block : undefined;
 }
 
@@ -64,30 +64,39 @@ export function grantOf(informers: HubInformers, cluster: string): string | unde
     : [...block.spec.ipv4, ...block.spec.ipv6].join();
 }
 
+/** The namespace that a member is to read, and in which its own services are shown. */
+export function viewOf({ profiles, members }: HubInformers, cluster: string): string {
+  const member = members.store.get(objectKey(undefined, cluster));
+  if (member === undefined || profiles.store.size === 0) return VIEW_NAMESPACE;
+  return viewNamespaceOf(profileOf(profiles.store.list(), member)?.metadata.name);
+}
+
 /** While the view is absent, because it was deleted, all members get copies. */
 export function readsView(informers: HubInformers, cluster: string): boolean {
-  if (!hasView(informers)) return false;
-  if (reportOf(informers, cluster)?.spec.view !== VIEW_NAMESPACE) return false;
+  const view = viewOf(informers, cluster);
+  if (!hasView(informers, view)) return false;
+  if (reportOf(informers, cluster)?.spec.view !== view) return false;
   return !isIsolated(informers.members.store.get(objectKey(undefined, cluster)));
 }
 
-/** Whether the view takes objects. */
-export function hasView({ namespaces }: HubInformers): boolean {
-  const namespace = namespaces.store.get(objectKey(undefined, VIEW_NAMESPACE));
+/** Whether a view takes objects. */
+export function hasView({ namespaces }: HubInformers, view: string): boolean {
+  const namespace = namespaces.store.get(objectKey(undefined, view));
   return namespace !== undefined && !isDeleting(namespace);
 }
 
 /** Whether a mailbox holds all that its member has from the view, and so can do without it. */
 export function isMailboxFilled(informers: HubInformers, cluster: string): boolean {
   const namespaces = new Set(reportOf(informers, cluster)?.spec.namespaces);
+  const view = viewOf(informers, cluster);
   const inMailbox = (name: string): ObjectKey => objectKey(mailboxOf(cluster), name);
-  for (const it of informers.importedServices.store.byIndex("in", VIEW_NAMESPACE))
+  for (const it of informers.importedServices.store.byIndex("in", view))
     if (
       namespaces.has(it.spec.service.namespace) &&
       informers.importedServices.store.get(inMailbox(it.metadata.name)) === undefined
     )
       return false;
-  for (const it of informers.sliceImports.store.byIndex("in", VIEW_NAMESPACE))
+  for (const it of informers.sliceImports.store.byIndex("in", view))
     if (
       namespaces.has(it.spec.ownerServiceReference.namespace) &&
       it.spec.endpointSliceReference.clusterId !== cluster &&

@@ -6,9 +6,8 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { Controller, KubeClient } from "@fairlead/kube/types.ts";
 import { RELAY_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { GATEWAYS, RELAYS, type Relay } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import { FLEET_SYSTEM_NAMESPACE, isViewNamespace } from "#api/networking.fleet.azure.com/names.ts";
 import { type RelayGateway, relayGateway } from "./gateway-keys.ts";
 
 export interface HubRelayOptions {
@@ -19,10 +18,10 @@ export interface HubRelayOptions {
   readonly setGateways: (gateways: Iterable<RelayGateway>) => Promise<void>;
 }
 
-/** Publishes the relay on the hub, and follows the gateways of the hub's view. */
+/** Publishes the relay on the hub, and follows the gateways of the hub's views. */
 export function createHubRelay(options: HubRelayOptions, deps: RuntimeDeps): Controller {
   const { client, name, spec, setGateways } = options;
-  const gateways = createInformer(client, GATEWAYS, { namespace: VIEW_NAMESPACE }, deps);
+  const gateways = createInformer(client, GATEWAYS, {}, deps);
   const relays = createInformer(
     client,
     RELAYS,
@@ -35,7 +34,7 @@ export function createHubRelay(options: HubRelayOptions, deps: RuntimeDeps): Con
   );
   const own = objectKey(FLEET_SYSTEM_NAMESPACE, name);
   /** All gateways are one key: what is wanted of them is a list. */
-  const all = objectKey(VIEW_NAMESPACE, "");
+  const all = objectKey(undefined, "gateways");
 
   const controller = createController(
     {
@@ -44,7 +43,9 @@ export function createHubRelay(options: HubRelayOptions, deps: RuntimeDeps): Con
       sources: [watching(relays), watching(gateways, () => [all])],
       async reconcile(key, signal) {
         if (key === all) {
-          await setGateways([...gateways.store.list()].flatMap((it) => relayGateway(it) ?? []));
+          // In mailboxes they are as members say.
+          const checked = [...gateways.store.list()].filter((it) => isViewNamespace(it.metadata.namespace));
+          await setGateways(checked.flatMap((it) => relayGateway(it) ?? []));
           return;
         }
         const desired = { metadata: { namespace: FLEET_SYSTEM_NAMESPACE, name }, spec };

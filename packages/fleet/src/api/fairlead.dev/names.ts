@@ -17,7 +17,10 @@ export const ROOT_CA_CONFIG_MAP = "kube-root-ca.crt";
 
 /** Annotation of a MemberCluster: UID of the cluster's kube-system namespace, by which a cluster is known again. */
 export const CLUSTER_UID_ANNOTATION = "fairlead.dev/cluster-uid";
-/** The namespace of the hub that every member reads, with one copy of each object. Only the hub writes it. */
+/**
+ * The namespace of the hub that every member without a ClusterMeshProfile reads, with one copy of each object, and all members
+ * for TrafficRoutes. Only the hub writes it.
+ */
 export const VIEW_NAMESPACE = "fleet-view-default";
 /** Labels of objects in the view, with which members select them: a service's namespace, a slice's exporter. */
 export const SERVICE_NAMESPACE_LABEL = "fairlead.dev/service-namespace";

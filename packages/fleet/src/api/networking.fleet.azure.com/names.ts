@@ -52,6 +52,18 @@ export const MAILBOX_PREFIX = "fleet-member-";
 /** Of namespaces on the hub that it alone writes, and members read. */
 export const VIEW_PREFIX = "fleet-view-";
 
+/** In the place of a profile's name, for members without one. */
+export const DEFAULT_VIEW = "default";
+
+/** The namespace that the members of a ClusterMeshProfile read; those without a profile read `VIEW_NAMESPACE`. */
+export function viewNamespaceOf(profile: string = DEFAULT_VIEW): string {
+  return `${VIEW_PREFIX}${profile}`;
+}
+
+export function isViewNamespace(namespace: string | undefined): boolean {
+  return namespace?.startsWith(VIEW_PREFIX) === true;
+}
+
 /** The namespace on the hub that belongs to a member. */
 export function mailboxOf(cluster: string): string {
   return `${MAILBOX_PREFIX}${cluster}`;

@@ -1,12 +1,13 @@
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { parseClaims } from "#domain/claim.ts";
-import { SERVICE_NAMESPACE_LABEL, SOURCE_CLUSTER_LABEL, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { SERVICE_NAMESPACE_LABEL, SOURCE_CLUSTER_LABEL } from "#api/fairlead.dev/names.ts";
 import { isDrainChanged } from "#domain/drain.ts";
 import { narrowed } from "#domain/audience.ts";
 import { type ObjectKey, keyOf, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   clusterOfMailbox,
   FINALIZERS,
+  isViewNamespace,
   mailboxOf,
   SERVICE_IN_USE_BY_ANNOTATION,
 } from "#api/networking.fleet.azure.com/names.ts";
@@ -30,11 +31,12 @@ import {
   changedMailbox,
   changedNamespaces,
   isMemberChanged,
+  isSelectionChanged,
   changedAudience,
 } from "../services/controller.ts";
 import { findExportProblem } from "../services/plan.ts";
 import { allowedIn, exportersIn, reportersOf } from "../services/reconcile.ts";
-import { grantOf, hasView, isLegacyMember, readsView } from "../view.ts";
+import { grantOf, hasView, isLegacyMember, readsView, viewOf } from "../view.ts";
 import {
   contestedBy,
   hasLegacyImporter,
@@ -121,8 +123,9 @@ export function createEndpoints(parts: Parts): Controller {
             ),
           ),
         ),
+        watchingChanges(informers.profiles, (change) => (isSelectionChanged(change) ? allSlices() : [])),
         watchingChanges(informers.namespaces, (change) => {
-          if (change.key === VIEW_NAMESPACE) return allSlices();
+          if (isViewNamespace(change.key)) return allSlices();
           const member = changedMailbox(change);
           return member === undefined ? slicesIn(changedAudience(change)) : slicesFor(member);
         }),
@@ -182,7 +185,8 @@ async function distribute(
 ): Promise<Set<string>> {
   const { informers } = parts;
   const specs = new Map<string, EndpointSliceExportSpec>();
-  if (plan.isInView && hasView(informers)) specs.set(VIEW_NAMESPACE, plan.spec);
+  const view = viewOf(informers, clusterOfMailbox(source.metadata.namespace) ?? "");
+  if (plan.isInView && hasView(informers, view)) specs.set(view, plan.spec);
   for (const mailbox of plan.mailboxes) {
     const importer = clusterOfMailbox(mailbox) ?? "";
     const spec = isLegacyMember(informers, importer)
@@ -203,7 +207,7 @@ async function distribute(
       await applyIfChanged(parts.client, ENDPOINT_SLICE_IMPORTS, {
         current,
         desired: {
-          metadata: { namespace, name, ...(namespace === VIEW_NAMESPACE ? { labels: labelsOf(spec) } : {}) },
+          metadata: { namespace, name, ...(isViewNamespace(namespace) ? { labels: labelsOf(spec) } : {}) },
           spec,
         },
         fieldManager: HUB_MANAGER,
@@ -246,6 +250,7 @@ function decide({ informers, events, deps }: Parts, slice: EndpointSliceExport):
     reporters: reportersOf(informers, namespace, members),
     isLegacy: (it) => isLegacyMember(informers, it),
     readsView: (it) => readsView(informers, it),
+    isConnected: (it) => viewOf(informers, it) === viewOf(informers, cluster ?? ""),
   });
   if (plan.problem !== undefined) {
     deps.log.warn("endpoints refused", { cluster, slice: slice.metadata.name, problem: plan.problem });

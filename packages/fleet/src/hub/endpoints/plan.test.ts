@@ -39,6 +39,7 @@ const view = (more: Partial<SliceView> = {}): SliceView => ({
   reporters: [],
   isLegacy: () => false,
   readsView: () => false,
+  isConnected: () => true,
   exportTo: undefined,
   granted: undefined,
   ...more,

@@ -26,6 +26,8 @@ export interface SliceView {
   readonly isLegacy: (cluster: string) => boolean;
   /** Members that read the view: nothing in it is sent to them again. */
   readonly readsView: (cluster: string) => boolean;
+  /** Members of the exporter's network. */
+  readonly isConnected: (cluster: string) => boolean;
   /** The only members that the export is meant for; undefined: all. */
   readonly exportTo: readonly string[] | undefined;
   /** The networks that the exporter was granted, as its MemberCluster names them; undefined: any. */
@@ -69,7 +71,8 @@ export function planSlice(view: SliceView): SlicePlan {
     ...view.reporters.filter((it) => it !== cluster),
     ...claimantsOf(view, cluster),
   ]);
-  const isMeant = (it: string): boolean => it === cluster || view.exportTo?.includes(it) !== false;
+  const isMeant = (it: string): boolean =>
+    it === cluster || (view.isConnected(it) && view.exportTo?.includes(it) !== false);
   const mailboxes = [...importers]
     .filter((it) => isMeant(it) && !(isInView && view.readsView(it)))
     .map(mailboxOf)

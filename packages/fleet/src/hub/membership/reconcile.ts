@@ -11,10 +11,10 @@ import { RESOURCE_QUOTAS } from "@fairlead/kube/api/core/v1/quota.ts";
 import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { drainedMembers, isDrainChanged } from "#domain/drain.ts";
 import { reportedRanges } from "#domain/ranges.ts";
-import { FORCE_LEAVE_ANNOTATION, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
+import { FORCE_LEAVE_ANNOTATION } from "#api/fairlead.dev/names.ts";
 import { type ObjectKey, keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { clusterOfMailbox, isViewNamespace, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
 import { byText } from "@fairlead/base/text.ts";
@@ -39,7 +39,7 @@ import {
   planRole,
   planRoleBinding,
 } from "./plan.ts";
-import { provideView, readerOf, removeFromView, viewFor } from "./view.ts";
+import { provideView, readerOf, removeFromViews, viewFor } from "./view.ts";
 
 export interface MembershipOptions {
   /** How long a member's lease lives without renewal. Unit: seconds. */
@@ -78,11 +78,11 @@ export function createMembership(parts: Parts): Controller {
           if (change.before === undefined) membership.inherit(change.after);
           return isDrainChanged(change.before, change.after) ? everyone() : [change.key];
         }),
-        watching(informers.namespaces, ({ key }) => (key === VIEW_NAMESPACE ? everyone() : ofMailbox(key))),
+        watching(informers.namespaces, ({ key }) => (isViewNamespace(key) ? everyone() : ofMailbox(key))),
         watching(informers.quotas, ofChange),
-        watching(informers.roles, (change) => (isIn(VIEW_NAMESPACE, change) ? everyone() : ofChange(change))),
+        watching(informers.roles, (change) => (isOfView(change) ? everyone() : ofChange(change))),
         watching(informers.roleBindings, (change) =>
-          isIn(VIEW_NAMESPACE, change) ? readerOf(change) : ofChange(change),
+          isOfView(change) ? readerOf(change) : ofChange(change),
         ),
         watching(informers.internalMembers, ofChange),
         watching(informers.leases, ofChange),
@@ -108,8 +108,8 @@ export function createMembership(parts: Parts): Controller {
 function namespaceOf({ before, after }: Change<KubeObject>): string | undefined {
   return (after ?? before)?.metadata.namespace;
 }
-function isIn(namespace: string, change: Change<KubeObject>): boolean {
-  return namespaceOf(change) === namespace;
+function isOfView(change: Change<KubeObject>): boolean {
+  return isViewNamespace(namespaceOf(change));
 }
 
 class Membership {
@@ -139,7 +139,7 @@ class Membership {
     if (member === undefined) {
       this.#leases.forget(key);
       this.#setSuspect(key, false);
-      await removeFromView(this.#parts, key, signal);
+      await removeFromViews(this.#parts, key, signal);
       return;
     }
     if (isDeleting(member)) return this.#leave(member, signal);
@@ -272,7 +272,7 @@ class Membership {
     }
     this.#setSuspect(cluster, false);
     this.#leases.forget(cluster);
-    await removeFromView(this.#parts, cluster, signal);
+    await removeFromViews(this.#parts, cluster, signal);
     await emptyMailbox({ client, informers, mailbox: mailboxOf(cluster) }, signal);
     await client.delete(NAMESPACES, objectKey(undefined, mailboxOf(cluster)), { signal });
     await removeFinalizer(client, MEMBER_CLUSTERS, member, { finalizer: MEMBER_CLUSTER_FINALIZER, signal });

@@ -6,45 +6,62 @@ import {
   type MemberCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { type Namespace, NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
-import { rulesOf } from "#authz/access.ts";
-import { VIEW } from "#authz/mailbox.ts";
+import { type Access, rulesOf } from "#authz/access.ts";
+import { ROUTES, VIEW } from "#authz/mailbox.ts";
 import { VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
-import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import { mailboxOf, viewNamespaceOf } from "#api/networking.fleet.azure.com/names.ts";
 import { ROLE_BINDINGS, ROLES, type Role, type RoleBinding } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { Applied, Change, KubeClient } from "@fairlead/kube/types.ts";
 import { type HubInformers } from "../informers.ts";
-import { isIsolated, isMailboxFilled, reportOf } from "../view.ts";
+import { isIsolated, isMailboxFilled, reportOf, viewOf } from "../view.ts";
 import { labelsOf, subjectOf } from "./plan.ts";
 
-/** The namespace that all members read, and their permissions in it. Only the hub writes there. */
+/** The namespaces that members read, and their permissions in them. Only the hub writes there. */
 
 const READER_ROLE = "fleet-view-reader";
+/** For members that read another view: names of TrafficManagerProfiles are those of the whole fleet. */
+const ROUTES_ROLE = "fleet-routes-reader";
 const LABELS = { [FLEET_RESOURCE_LABEL]: "true" };
 
-function planViewNamespace(): Applied<Namespace> {
-  return { metadata: { name: VIEW_NAMESPACE, labels: LABELS } };
+function planViewNamespace(view: string): Applied<Namespace> {
+  return { metadata: { name: view, labels: LABELS } };
 }
 
-function planViewRole(): Applied<Role> {
-  return {
-    metadata: { name: READER_ROLE, namespace: VIEW_NAMESPACE, labels: LABELS },
-    rules: rulesOf(VIEW),
-  };
+function planRoles(view: string): Applied<Role>[] {
+  const role = (name: string, accesses: readonly Access[]): Applied<Role> => ({
+    metadata: { name, namespace: view, labels: LABELS },
+    rules: rulesOf(accesses),
+  });
+  const routes = view === VIEW_NAMESPACE ? [role(ROUTES_ROLE, ROUTES)] : [];
+  return [role(READER_ROLE, VIEW), ...routes];
 }
 
 /** One binding for each member: the other bindings stay as they are when a member joins or leaves. */
-function planViewBinding(member: MemberCluster): Applied<RoleBinding> {
+function planBinding(member: MemberCluster, view: string, role: string): Applied<RoleBinding> {
   return {
-    metadata: { name: bindingOf(member.metadata.name), namespace: VIEW_NAMESPACE, labels: labelsOf(member) },
+    metadata: { name: `${role}-${member.metadata.name}`, namespace: view, labels: labelsOf(member) },
     subjects: [subjectOf(member)],
-    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: READER_ROLE },
+    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: role },
   };
 }
 
-function bindingOf(cluster: string): string {
-  return `fleet-view-reader-${cluster}`;
+function planBindings(member: MemberCluster, view: string): Applied<RoleBinding>[] {
+  return [
+    planBinding(member, view, READER_ROLE),
+    ...(view === VIEW_NAMESPACE ? [] : [planBinding(member, VIEW_NAMESPACE, ROUTES_ROLE)]),
+  ];
+}
+
+/** Those of a member in all views. */
+function bindingsOf({ roleBindings, profiles }: HubInformers, cluster: string): RoleBinding[] {
+  const views = [...profiles.store.list()].map((it) => viewNamespaceOf(it.metadata.name));
+  return [VIEW_NAMESPACE, ...views].flatMap((view) =>
+    [READER_ROLE, ROUTES_ROLE].flatMap(
+      (role) => roleBindings.store.get(objectKey(view, `${role}-${cluster}`)) ?? [],
+    ),
+  );
 }
 
 /** The member that a binding in the view is for. */
@@ -64,10 +81,9 @@ export function viewFor(
 ): string | undefined {
   const cluster = member.metadata.name;
   if (reportOf(informers, cluster) === undefined) return undefined;
-  if (!isIsolated(member)) return VIEW_NAMESPACE;
-  return internalMember?.spec.view !== undefined && !isMailboxFilled(informers, cluster)
-    ? VIEW_NAMESPACE
-    : undefined;
+  if (!isIsolated(member)) return viewOf(informers, cluster);
+  const view = internalMember?.spec.view;
+  return view !== undefined && !isMailboxFilled(informers, cluster) ? view : undefined;
 }
 
 interface Parts {
@@ -81,24 +97,40 @@ export async function provideView(
   signal: AbortSignal,
 ): Promise<void> {
   const by = { fieldManager: HUB_MANAGER, signal };
-  const namespace = informers.namespaces.store.get(objectKey(undefined, VIEW_NAMESPACE));
-  await applyIfChanged(client, NAMESPACES, { current: namespace, desired: planViewNamespace(), ...by });
-  const role = informers.roles.store.get(objectKey(VIEW_NAMESPACE, READER_ROLE));
-  await applyIfChanged(client, ROLES, { current: role, desired: planViewRole(), ...by });
   const cluster = member.metadata.name;
+  const own = viewOf(informers, cluster);
+  for (const view of new Set([VIEW_NAMESPACE, own])) {
+    const namespace = informers.namespaces.store.get(objectKey(undefined, view));
+    await applyIfChanged(client, NAMESPACES, {
+      current: namespace,
+      desired: planViewNamespace(view),
+      ...by,
+    });
+    for (const desired of planRoles(view)) {
+      const current = informers.roles.store.get(keyOf(desired));
+      await applyIfChanged(client, ROLES, { current, desired, ...by });
+    }
+  }
   const internalMember = informers.internalMembers.store.get(objectKey(mailboxOf(cluster), cluster));
   if (isIsolated(member) && internalMember?.spec.view === undefined)
-    return removeFromView({ client, informers }, cluster, signal);
-  const binding = informers.roleBindings.store.get(objectKey(VIEW_NAMESPACE, bindingOf(cluster)));
-  await applyIfChanged(client, ROLE_BINDINGS, { current: binding, desired: planViewBinding(member), ...by });
+    return removeFromViews({ client, informers }, cluster, signal);
+  const bindings = planBindings(member, own);
+  for (const desired of bindings) {
+    const current = informers.roleBindings.store.get(keyOf(desired));
+    await applyIfChanged(client, ROLE_BINDINGS, { current, desired, ...by });
+  }
+  const keep = new Set(bindings.map(keyOf));
+  // Until the agent has moved on.
+  const read = reportOf(informers, cluster)?.spec.view;
+  for (const it of bindingsOf(informers, cluster))
+    if (!keep.has(keyOf(it)) && it.metadata.namespace !== read)
+      await client.delete(ROLE_BINDINGS, keyOf(it), { signal });
 }
 
-export async function removeFromView(
+export async function removeFromViews(
   { client, informers }: Parts,
   cluster: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const key = objectKey(VIEW_NAMESPACE, bindingOf(cluster));
-  if (informers.roleBindings.store.get(key) !== undefined)
-    await client.delete(ROLE_BINDINGS, key, { signal });
+  for (const it of bindingsOf(informers, cluster)) await client.delete(ROLE_BINDINGS, keyOf(it), { signal });
 }

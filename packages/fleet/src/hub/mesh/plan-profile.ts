@@ -54,7 +54,7 @@ export function planProfileStatus(
   const isWaiting = profile.spec.network.mode === "parallel" && waiting.length > 0;
   const ready: NewCondition =
     problem !== undefined
-      ? { type: "Ready", status: "False", reason: "InvalidSelector", message: problem }
+      ? { type: "Ready", status: "False", reason: "InvalidProfile", message: problem }
       : first !== undefined
         ? {
             type: "Ready",

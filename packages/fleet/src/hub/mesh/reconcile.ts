@@ -1,14 +1,23 @@
+import { FLEET_RESOURCE_LABEL } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { HUB_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import {
   ADDRESS_BLOCKS,
   CLUSTER_MESH_PROFILES,
+  type ClusterMeshProfile,
   type Gateway,
   GATEWAYS,
   MESH_NETWORKS,
   RELEASED_AT_ANNOTATION,
 } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { SOURCE_CLUSTER_LABEL, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
-import { clusterOfMailbox, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  clusterOfMailbox,
+  isViewNamespace,
+  mailboxOf,
+  VIEW_PREFIX,
+  viewNamespaceOf,
+} from "#api/networking.fleet.azure.com/names.ts";
+import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import type { Prefix } from "@fairlead/base/netaddr/prefix.ts";
 import { gatewayNames } from "#domain/gateway.ts";
 import { type Selected, selectMembers } from "#domain/mesh-members.ts";
@@ -39,6 +48,7 @@ interface Parts {
 }
 
 interface Planned {
+  readonly view: string;
   readonly selected: Selected;
   readonly addresses: AddressesPlan;
   readonly epoch: ReturnType<typeof planEpoch>;
@@ -64,7 +74,7 @@ export function createMesh(parts: Parts): Controller {
         watching(informers.relays, always),
         watching(informers.members, always),
         watching(informers.reports, always),
-        watching(informers.namespaces, ({ key }) => (key === VIEW_NAMESPACE ? [ALL] : [])),
+        watching(informers.namespaces, ({ key }) => (isViewNamespace(key) ? [ALL] : [])),
       ],
     },
     deps,
@@ -74,20 +84,25 @@ export function createMesh(parts: Parts): Controller {
 async function reconcile(parts: Parts, signal: AbortSignal): Promise<ReconcileResult> {
   const { client, informers, deps } = parts;
   const nowMs = clockOfServer(client, deps.clock).now();
-  const blocks = [...informers.blocks.store.list()].filter((it) => it.metadata.namespace === VIEW_NAMESPACE);
   const nodesOf = (cluster: string): number | undefined => nodeBlocksOf(informers, cluster);
-  const planned = selectMembers(informers.profiles.store.list(), informers.members.store.list()).map(
-    (selected): Planned => ({
+  const plan = (selected: Selected): Planned => {
+    const view = viewNamespaceOf(selected.profile.metadata.name);
+    const blocks = [...informers.blocks.store.list()].filter((it) => it.metadata.namespace === view);
+    return {
+      view,
       selected,
       addresses: planAddresses({ ...selected, blocks, nodesOf, nowMs }),
       epoch: planEpoch({ ...selected, gateways: shownBy(informers, selected), nowMs }),
-    }),
-  );
+    };
+  };
+  const profiles = selectMembers(informers.profiles.store.list(), informers.members.store.list()).map(plan);
+  const planned = [...profiles, ...orphanedViews(informers).map(plan)];
   // First, what fixes the prefixes.
   const results: PromiseSettledResult<unknown>[] = await Promise.allSettled(
-    planned.map((it) => tellProfile(parts, it, signal)),
+    profiles.map((it) => tellProfile(parts, it, signal)),
   );
-  if (hasView(informers)) results.push(...(await writeView(parts, planned, signal)));
+  results.push(...(await writeViews(parts, planned, signal)));
+  results.push(...(await removeViews(parts, planned, signal)));
   const failed = results.find((it) => it.status === "rejected");
   if (failed !== undefined) throw failed.reason;
   const again = planned.flatMap(({ addresses, epoch }) =>
@@ -99,12 +114,25 @@ async function reconcile(parts: Parts, signal: AbortSignal): Promise<ReconcileRe
 /** Timers have 31 bits. */
 const MAX_WAIT_MS = 24 * 3600 * 1000;
 
+/** Views of profiles that do not exist any more: the addresses in them are kept from others for a while. */
+function orphanedViews({ namespaces, profiles }: HubInformers): Selected[] {
+  const kept = new Set([...profiles.store.list()].map((it) => viewNamespaceOf(it.metadata.name)));
+  return [...namespaces.store.list()].flatMap(({ metadata: { name, labels } }) => {
+    const isOurs = isViewNamespace(name) && labels?.[FLEET_RESOURCE_LABEL] === "true";
+    if (!isOurs || name === VIEW_NAMESPACE || kept.has(name)) return [];
+    const profile: ClusterMeshProfile = {
+      metadata: { name: name.slice(VIEW_PREFIX.length) },
+      spec: { memberSelector: {}, network: { mode: "flat" } },
+    };
+    return [{ profile, members: [], elsewhere: [], problem: undefined }];
+  });
+}
+
 /** Gateways of its members that others see. */
-function shownBy({ gateways }: HubInformers, { members }: Selected): Gateway["spec"][] {
+function shownBy({ gateways }: HubInformers, { profile, members }: Selected): Gateway["spec"][] {
+  const view = viewNamespaceOf(profile.metadata.name);
   return members.flatMap(({ metadata }) =>
-    gatewayNames(metadata.name).flatMap(
-      (it) => gateways.store.get(objectKey(VIEW_NAMESPACE, it))?.spec ?? [],
-    ),
+    gatewayNames(metadata.name).flatMap((it) => gateways.store.get(objectKey(view, it))?.spec ?? []),
   );
 }
 
@@ -142,32 +170,39 @@ async function tellProfile(
     });
 }
 
-async function writeView(
+async function writeViews(
   parts: Parts,
   planned: readonly Planned[],
   signal: AbortSignal,
 ): Promise<PromiseSettledResult<unknown>[]> {
   const { client, informers, deps } = parts;
   const relays = [...informers.relays.store.list()].filter((it) => !isDeleting(it));
-  const networks = planned.flatMap(({ selected: { profile }, addresses: { plan }, epoch: { epoch } }) =>
+  const writable = planned.filter((it) => hasView(informers, it.view));
+  const networks = writable.flatMap(({ view, selected: { profile }, addresses: { plan }, epoch }) =>
     plan === undefined
       ? []
-      : [inView(profile.metadata.name, { spec: describeNetwork(plan, epoch.keyEpoch, relays) })],
+      : [
+          {
+            metadata: { namespace: view, name: profile.metadata.name },
+            spec: describeNetwork(plan, epoch.epoch.keyEpoch, relays),
+          },
+        ],
   );
-  const blocks = planned.flatMap(({ addresses }) => [
-    ...addresses.blocks.map((spec) => inView(spec.cluster, { labels: sourceLabel(spec.cluster), spec })),
+  const blocks = writable.flatMap(({ view, addresses }) => [
+    ...addresses.blocks.map((spec) => ofCluster(view, spec.cluster, { spec })),
     ...addresses.released.map(({ spec, at }) =>
-      inView(spec.cluster, {
-        labels: sourceLabel(spec.cluster),
-        annotations: { [RELEASED_AT_ANNOTATION]: at },
-        spec,
-      }),
+      ofCluster(view, spec.cluster, { annotations: { [RELEASED_AT_ANNOTATION]: at }, spec }),
     ),
   ]);
   const gateways = planGateways(gatewaysView(informers, planned));
-  const shown = gateways.shown.map(({ name, spec }) =>
-    inView(name, { labels: sourceLabel(spec.cluster), spec }),
+  const views = new Map(
+    writable.flatMap(({ view, addresses }) => addresses.blocks.map((it) => [it.cluster, view] as const)),
   );
+  const shown = gateways.shown.flatMap(({ name, spec }) => {
+    const view = views.get(spec.cluster);
+    const { metadata, ...rest } = ofCluster(view ?? "", spec.cluster, { spec });
+    return view === undefined ? [] : [{ metadata: { ...metadata, name }, ...rest }];
+  });
   const results = [
     ...(await write(client, MESH_NETWORKS, { informer: informers.networks, wanted: networks }, signal)),
     ...(await write(client, ADDRESS_BLOCKS, { informer: informers.blocks, wanted: blocks }, signal)),
@@ -215,7 +250,7 @@ function gatewaysView(
   const told = [...networks.keys()].flatMap((cluster) =>
     gatewayNames(cluster).flatMap((name) => store.get(objectKey(mailboxOf(cluster), name)) ?? []),
   );
-  const shown = [...store.list()].filter((it) => it.metadata.namespace === VIEW_NAMESPACE);
+  const shown = [...store.list()].filter((it) => isViewNamespace(it.metadata.namespace));
   return {
     told: told.filter((it) => !isDeleting(it)),
     shown: new Map(shown.map((it) => [it.metadata.name, it])),
@@ -223,38 +258,50 @@ function gatewaysView(
   };
 }
 
-function sourceLabel(cluster: string): Record<string, string> {
-  return { [SOURCE_CLUSTER_LABEL]: cluster };
-}
-
-function inView<S>(
-  name: string,
-  {
-    spec,
-    ...metadata
-  }: {
-    readonly spec: S;
-    readonly labels?: Record<string, string>;
-    readonly annotations?: Record<string, string>;
-  },
+/** An object of a view, under the name of the cluster that it is about. */
+function ofCluster<S>(
+  namespace: string,
+  cluster: string,
+  { spec, ...metadata }: { readonly spec: S; readonly annotations?: Record<string, string> },
 ) {
-  return { metadata: { namespace: VIEW_NAMESPACE, name, ...metadata }, spec };
+  const labels = { [SOURCE_CLUSTER_LABEL]: cluster };
+  return { metadata: { namespace, name: cluster, labels, ...metadata }, spec };
 }
 
-/** Writes the wanted objects, and deletes all others of the kind. */
+/** Deletes the views of profiles that do not exist any more, when they hold no addresses, and no member reads them. */
+async function removeViews(
+  { client, informers }: Parts,
+  planned: readonly Planned[],
+  signal: AbortSignal,
+): Promise<PromiseSettledResult<unknown>[]> {
+  const read = new Set([...informers.reports.store.list()].map((it) => it.spec.view));
+  const isProfile = new Set(
+    [...informers.profiles.store.list()].map((it) => viewNamespaceOf(it.metadata.name)),
+  );
+  const ended = planned.filter(
+    ({ view, addresses }) => !isProfile.has(view) && !read.has(view) && addresses.released.length === 0,
+  );
+  return Promise.allSettled(
+    ended
+      .filter((it) => hasView(informers, it.view))
+      .map((it) => client.delete(NAMESPACES, objectKey(undefined, it.view), { signal })),
+  );
+}
+
+/** Writes the wanted objects, and deletes all others of the kind in views. */
 async function write<T extends KubeObject>(
   client: KubeClient,
   of: Resource<T>,
   { informer, wanted }: { readonly informer: Informer<T>; readonly wanted: readonly Applied<T>[] },
   signal: AbortSignal,
 ): Promise<PromiseSettledResult<unknown>[]> {
-  const keep = new Set(wanted.map((it) => it.metadata.name));
+  const keep = new Set(wanted.map((it) => objectKey(it.metadata.namespace, it.metadata.name)));
   const superfluous = [...informer.store.list()].filter(
-    ({ metadata: { namespace, name } }) => namespace === VIEW_NAMESPACE && !keep.has(name),
+    (it) => isViewNamespace(it.metadata.namespace) && !keep.has(keyOf(it)),
   );
   return Promise.allSettled([
     ...wanted.map((desired) => {
-      const current = informer.store.get(objectKey(VIEW_NAMESPACE, desired.metadata.name));
+      const current = informer.store.get(objectKey(desired.metadata.namespace, desired.metadata.name));
       return applyIfChanged(client, of, { current, desired, fieldManager: HUB_MANAGER, signal });
     }),
     ...superfluous.map((it) => client.delete(of, keyOf(it), { signal })),

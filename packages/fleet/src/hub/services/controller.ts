@@ -1,14 +1,12 @@
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { Namespace } from "@fairlead/kube/api/core/v1/types.ts";
-import {
-  ALLOWED_EXPORTERS_ANNOTATION,
-  ALLOWED_IMPORTERS_ANNOTATION,
-  VIEW_NAMESPACE,
-} from "#api/fairlead.dev/names.ts";
+import { ALLOWED_EXPORTERS_ANNOTATION, ALLOWED_IMPORTERS_ANNOTATION } from "#api/fairlead.dev/names.ts";
+import type { ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
-import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
+import { clusterOfMailbox, isViewNamespace } from "#api/networking.fleet.azure.com/names.ts";
+import { sameJson } from "@fairlead/base/json.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
@@ -42,8 +40,11 @@ export function createServices(parts: ServicesDeps): Controller {
         watchingChanges(informers.members, (change) =>
           isMemberChanged(change) ? affectedServices(informers, change.key) : [],
         ),
+        watchingChanges(informers.profiles, (change) =>
+          isSelectionChanged(change) ? allServices(informers) : [],
+        ),
         watchingChanges(informers.namespaces, (change) => {
-          if (change.key === VIEW_NAMESPACE) return allServices(informers);
+          if (isViewNamespace(change.key)) return allServices(informers);
           const member = changedMailbox(change);
           return member === undefined
             ? servicesIn(informers, changedAudience(change))
@@ -75,7 +76,19 @@ export function changedAudience({ key, before, after }: Change<KubeObject>): str
 /** Whether a member came, went or began to leave, or is trusted with other things; its status is of no interest here. */
 export function isMemberChanged({ before, after }: Change<MemberCluster>): boolean {
   const [was, is] = [before, after].map((it) => it !== undefined && !isDeleting(it));
-  return was !== is || isIsolated(before) !== isIsolated(after) || grantedTo(before) !== grantedTo(after);
+  return (
+    was !== is ||
+    isIsolated(before) !== isIsolated(after) ||
+    grantedTo(before) !== grantedTo(after) ||
+    // Profiles select by these.
+    !sameJson(before?.metadata.labels, after?.metadata.labels)
+  );
+}
+
+/** Whether a profile may have other members now. */
+export function isSelectionChanged({ before, after }: Change<ClusterMeshProfile>): boolean {
+  const [was, is] = [before, after].map((it) => it !== undefined && !isDeleting(it));
+  return was !== is || !sameJson(before?.spec.memberSelector, after?.spec.memberSelector);
 }
 
 /** The member whose mailbox was created, deleted or is terminating: it may be a member without a MemberCluster. */

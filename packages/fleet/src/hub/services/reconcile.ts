@@ -12,13 +12,13 @@ import {
   MCS_CONFLICT,
   SERVICE_NAMESPACE_LABEL,
   TRAFFIC,
-  VIEW_NAMESPACE,
 } from "#api/fairlead.dev/names.ts";
 import { IMPORTED_SERVICES } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type ObjectKey, keyOf, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import {
   clusterOfMailbox,
   FINALIZERS,
+  isViewNamespace,
   mailboxOf,
   SERVICE_IN_USE_BY_ANNOTATION,
 } from "#api/networking.fleet.azure.com/names.ts";
@@ -36,7 +36,7 @@ import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { currentMembers, type HubInformers, serviceOfImported } from "../informers.ts";
-import { hasView, isLegacyMember, readsView } from "../view.ts";
+import { hasView, isLegacyMember, readsView, viewOf } from "../view.ts";
 import { type Exporters, planService, sameStatus, type ServicePlan } from "./plan.ts";
 
 export interface ServicesDeps {
@@ -240,7 +240,7 @@ class Pass {
     }
   }
 
-  /** The service as the fleet sees it: once in the view, and in the mailboxes of those who do not read that. */
+  /** The service as members of one network see it: once in their view, and in the mailboxes of those that do not read it. */
   async writeImportedServices(plan: ServicePlan, members: Members): Promise<void> {
     const { client, informers } = this.#parts;
     const signal = this.#signal;
@@ -253,8 +253,9 @@ class Pass {
         if (current !== undefined && serviceOfImported(current) !== this.#key)
           throw new FleetError("API_CONFLICT", `${namespace}/${name} belongs to another service`);
         // By which members choose what they read of the view.
-        const labels =
-          namespace === VIEW_NAMESPACE ? { labels: { [SERVICE_NAMESPACE_LABEL]: this.#namespace } } : {};
+        const labels = isViewNamespace(namespace)
+          ? { labels: { [SERVICE_NAMESPACE_LABEL]: this.#namespace } }
+          : {};
         await applyIfChanged(client, IMPORTED_SERVICES, {
           current,
           desired: { metadata: { namespace, name, ...labels }, spec: { service, ...spec } },
@@ -276,9 +277,20 @@ class Pass {
   ): Map<string, MergedService["spec"]> {
     const { informers } = this.#parts;
     const specs = new Map<string, MergedService["spec"]>();
-    if (everyone !== undefined && hasView(informers)) specs.set(VIEW_NAMESPACE, everyone);
+    const shown = (
+      spec: MergedService["spec"] | undefined,
+      view: string,
+    ): MergedService["spec"] | undefined => {
+      const clusters = spec?.clusters.filter((it) => viewOf(informers, it.cluster) === view) ?? [];
+      return spec === undefined || clusters.length === 0 ? undefined : { ...spec, clusters };
+    };
+    for (const view of new Set(everyone?.clusters.map((it) => viewOf(informers, it.cluster)))) {
+      const spec = shown(everyone, view);
+      if (spec !== undefined && hasView(informers, view)) specs.set(view, spec);
+    }
     for (const member of reportersOf(informers, this.#namespace, members)) {
-      const own = special.get(member) ?? (readsView(informers, member) ? undefined : everyone);
+      const spec = special.get(member) ?? (readsView(informers, member) ? undefined : everyone);
+      const own = shown(spec, viewOf(informers, member));
       if (own !== undefined) specs.set(mailboxOf(member), own);
     }
     return specs;

@@ -1,5 +1,5 @@
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import { MANAGED_BY, MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
+import { MANAGED_BY, MANAGED_BY_LABEL, VIEW_NAMESPACE } from "#api/fairlead.dev/names.ts";
 import { TRAFFIC_ROUTES } from "#api/fairlead.dev/v1alpha1/traffic-route.ts";
 import { keyOf, type ObjectKey, objectKey, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import { FLEET_SYSTEM_NAMESPACE, mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
@@ -38,7 +38,8 @@ export function createTrafficRoutes(session: Session): Controller {
     // An absent InternalMemberCluster ends nothing.
     if (internalMember === undefined) return;
     const isJoined = !isLegacy(internalMember) && internalMember.spec.state === "Join";
-    await source.follow(isJoined ? internalMember.spec.view : undefined);
+    const readsView = isJoined && internalMember.spec.view !== undefined;
+    await source.follow(readsView ? VIEW_NAMESPACE : undefined);
     for (const it of routes.store.list()) controller.enqueue(keyOf(it));
   }
 
