@@ -3,11 +3,13 @@
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { addVethPair } from "@fairlead/os/iproute/lines.ts";
+import { addVethPair, replaceAddress } from "@fairlead/os/iproute/lines.ts";
 import { runIpLines } from "@fairlead/os/iproute/driver.ts";
+import { exec } from "@fairlead/base/exec.ts";
+import { attachPod } from "@fairlead/fleet/dataplane/pod-attachment/attach.ts";
 import { createCriClient } from "@fairlead/os/cri/client.ts";
 import { describePodRuntime, type RuntimeUnderTest } from "@fairlead/os/cri/contract.ts";
-import { deleteNetns } from "@fairlead/os/netns/netns.ts";
+import { deleteNetns, inNetns } from "@fairlead/os/netns/netns.ts";
 import { CriServer, type RunningPod } from "@fairlead/lab/node/cri/server.ts";
 import { cannotUseContainerd, startContainerd } from "../support/containerd.ts";
 import { describeOnKernel, devicesIn, netnsFixture } from "../support/netns-fixture.ts";
@@ -70,6 +72,30 @@ describeOnKernel("container runtimes", () => {
     `Debian's containerd${cannotUseContainerd === undefined ? "" : ` (skipped: ${cannotUseContainerd})`}`,
     () => {
       describePodRuntime("with runc", () => startContainerd(signal));
+
+      it("runs a pod that gets a fleet address without a restart", async () => {
+        await using stack = new AsyncDisposableStack();
+        const fleet = await stack.use(netnsFixture()).netns("fleet");
+        const own = ["10.112.1.1/32", "fd00:112:0:1::1/128"].map((it) => replaceAddress("lo", it));
+        await runIpLines(own, { netns: fleet, signal });
+        const containerd = stack.use(await startContainerd(signal));
+        await containerd.run({ uid: "0000-attached", namespace: "work", name: "web" });
+        const [sandbox] = await containerd.runtime.sandboxes(signal);
+        using netns = sandbox && (await containerd.runtime.openNetns(sandbox, signal));
+        const place = { fleet, pod: netns?.path ?? "", signal };
+        const link = {
+          podUID: sandbox?.podUid ?? "",
+          addresses: ["10.112.1.5", "fd00:112:0:1::5"],
+          prefixes: ["10.112.0.0/12", "fd00:112::/48"],
+          mtu: 1400,
+        };
+        expect(await attachPod(link, place)).toBe(true);
+        expect(await attachPod(link, place)).toBe(false);
+        for (const it of link.addresses) {
+          const ping = inNetns(fleet, "ping", ["-c", "1", "-W", "3", "-n", it]);
+          await exec(ping.command, ping.args, { signal });
+        }
+      });
 
       it("is started by a test without a trace", async () => {
         const before = await machine();
