@@ -4,7 +4,7 @@ import { exec } from "@fairlead/base/exec.ts";
 import { type BridgeLine, diffForwarding, parseForwarding } from "./fdb.ts";
 import type { IpLine } from "./line.ts";
 import { parseNextHops } from "./nexthops.ts";
-import { type Link, parseLinks, parseNetwork } from "./parse.ts";
+import { type FamilyTexts, type Link, parseLinks, parseNetwork } from "./parse.ts";
 import { parseRules } from "./rules.ts";
 import { type ActualNetworkState, diffNetwork, type NetworkState } from "./state.ts";
 import { netnsWord } from "./words.ts";
@@ -73,29 +73,33 @@ export async function readNetwork(
   parts: { readonly forwarding?: boolean } = {},
 ): Promise<ActualNetworkState> {
   const { rulePriorities, nextHopIds } = options;
-  const ip = (...args: readonly string[]): Promise<string> => run("ip", ["-N", "-j", ...args], options);
   const names = new Set(devices);
-  const [addresses, routes4, routes6, neighbours, rules, nextHops, forwarding] = await Promise.all([
-    ip("address", "show"),
-    ip("-4", "route", "show", "table", "all"),
-    ip("-6", "route", "show", "table", "all"),
-    ip("neighbour", "show", "nud", "permanent"),
-    rulePriorities && Promise.all([ip("-4", "rule", "show"), ip("-6", "rule", "show")]),
-    nextHopIds && ip("nexthop", "show"),
+  const [ipv4, ipv6, nextHops, forwarding] = await Promise.all([
+    showFamily("-4", options),
+    showFamily("-6", options),
+    nextHopIds && run("ip", ["-N", "-j", "nexthop", "show"], options),
     parts.forwarding === true ? run("bridge", ["-j", "fdb", "show"], options) : undefined,
   ]);
   const isOurRule = isInside(rulePriorities);
   const { nextHops: hops, groups } = parseNextHops(nextHops ?? "", isInside(nextHopIds));
   return {
-    ...parseNetwork({ addresses, routes4, routes6, neighbours }, names),
-    rules: [
-      ...parseRules(rules?.[0] ?? "", "IPv4", isOurRule),
-      ...parseRules(rules?.[1] ?? "", "IPv6", isOurRule),
-    ],
+    ...parseNetwork(ipv4, ipv6, names),
+    rules: [...parseRules(ipv4.rules, "IPv4", isOurRule), ...parseRules(ipv6.rules, "IPv6", isOurRule)],
     nextHops: hops,
     nextHopGroups: groups,
     ...defined({ forwarding: forwarding === undefined ? undefined : parseForwarding(forwarding, names) }),
   };
+}
+
+/** All that `ip` shows of one family, with one process start. */
+async function showFamily(flag: "-4" | "-6", options: NetworkOptions): Promise<FamilyTexts> {
+  const lines = ["address show", "route show table all", "neighbour show nud permanent", "rule show"];
+  const text = await run("ip", [flag, "-N", "-j", "-batch", "-"], options, `${lines.join("\n")}\n`);
+  const answers = text.split("\n").filter((it) => it !== "");
+  const [addresses, routes, neighbours, rules] = answers;
+  if (addresses === undefined || routes === undefined || neighbours === undefined || rules === undefined)
+    throw new FleetError("EXEC_FAILED", `ip answered ${answers.length} of ${lines.length} questions`);
+  return { addresses, routes, neighbours, rules };
 }
 
 function isInside(range: Range | undefined): (value: number) => boolean {

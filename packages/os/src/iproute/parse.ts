@@ -47,36 +47,44 @@ function parseVxlan(data: unknown): NonNullable<Link["vxlan"]> {
   return { id: Number(it["id"]), port: Number(it["port"]), ...(local === undefined ? {} : { local }) };
 }
 
+/** What `ip -N -j` prints for one family. */
+export interface FamilyTexts {
+  readonly addresses: string;
+  readonly routes: string;
+  readonly neighbours: string;
+  readonly rules: string;
+}
+
 /**
- * What `ip -N -j` prints of addresses, routes and neighbours, cut to what belongs to `devices`. Numbers instead of names of protocols: names differ with
- * /etc/iproute2.
+ * Addresses, routes and neighbours of both families, cut to what belongs to `devices`. Numbers instead of names of protocols:
+ * names differ with /etc/iproute2.
  *
  * @throws {FleetError} `EXEC_FAILED` when a text is not such an answer.
  */
 export function parseNetwork(
-  texts: {
-    readonly addresses: string;
-    readonly routes4: string;
-    readonly routes6: string;
-    readonly neighbours: string;
-  },
+  ipv4: FamilyTexts,
+  ipv6: FamilyTexts,
   devices: ReadonlySet<string>,
 ): Pick<NetworkState, "addresses" | "routes" | "neighbours"> {
   const isOwn = (it: Record<string, unknown>): boolean => devices.has(String(it["dev"]));
   return {
-    addresses: objects(texts.addresses)
-      .filter((it) => devices.has(String(it["ifname"])))
-      .flatMap((link) => parseAddresses(link)),
-    routes: [...parseRoutes(texts.routes4, "0.0.0.0/0"), ...parseRoutes(texts.routes6, "::/0")].filter((it) =>
+    addresses: [ipv4, ipv6].flatMap((it) =>
+      objects(it.addresses)
+        .filter((link) => devices.has(String(link["ifname"])))
+        .flatMap((link) => parseAddresses(link)),
+    ),
+    routes: [...parseRoutes(ipv4.routes, "0.0.0.0/0"), ...parseRoutes(ipv6.routes, "::/0")].filter((it) =>
       it.hops.some((hop) => devices.has(hop.device)),
     ),
-    neighbours: objects(texts.neighbours)
-      .filter((it) => isOwn(it) && typeof it["lladdr"] === "string")
-      .map((it) => ({
-        device: String(it["dev"]),
-        address: String(it["dst"]),
-        hardwareAddress: String(it["lladdr"]),
-      })),
+    neighbours: [ipv4, ipv6].flatMap((it) =>
+      objects(it.neighbours)
+        .filter((entry) => isOwn(entry) && typeof entry["lladdr"] === "string")
+        .map((entry) => ({
+          device: String(entry["dev"]),
+          address: String(entry["dst"]),
+          hardwareAddress: String(entry["lladdr"]),
+        })),
+    ),
   };
 }
 
