@@ -37,6 +37,7 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
   ],
   ["hub", { summary: "run the controllers of the hub", load: () => import("#hub/main.ts") }],
   ["member", { summary: "run the controllers of a member", load: () => import("#member/main.ts") }],
+  ["node", { summary: "run the agent of a node", load: () => import("#node/main.ts") }],
   [
     "hub-net-controller-manager",
     {

@@ -27,6 +27,7 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   completion: ["source <(fairlead completion bash)", "fairlead completion fish | source"],
   hub: ["fairlead hub --kubeconfig hub.kubeconfig --metrics 127.0.0.1:8080"],
   member: ["fairlead member --kubeconfig member.kubeconfig --metrics 127.0.0.1:8080"],
+  node: ["fairlead node --kubeconfig member.kubeconfig --node-name node-1"],
   "hub-net-controller-manager": ["fairlead hub-net-controller-manager --kubeconfig hub.kubeconfig --v 4"],
   "member-net-controller-manager": [
     "MEMBER_CLUSTER_NAME=member-1 fairlead member-net-controller-manager --kubeconfig member.kubeconfig",

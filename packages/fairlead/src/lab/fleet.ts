@@ -1,4 +1,5 @@
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
+import { CLUSTER_MESH_PROFILES } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
 import { systemDeps } from "@fairlead/base/deps.ts";
@@ -23,7 +24,21 @@ export async function joinMembers(
   const missing = lab.topology.clusters.filter((it) => it.runs === "member" && !known.has(it.name));
   if (missing.length === 0) return;
   report("members join the hub");
+  if (lab.topology.spec.topology === "nat") await createProfile(lab, context, signal);
   await Promise.all(missing.map((cluster) => joinMember(lab, context, cluster, signal)));
+}
+
+/** All members behind NAT are one parallel network. */
+async function createProfile(lab: LabUp, context: LabContext, signal: AbortSignal): Promise<void> {
+  await using client = await connectCluster({ name: "hub" }, lab.layout, context.log);
+  await client.apply(
+    CLUSTER_MESH_PROFILES,
+    {
+      metadata: { name: PARALLEL_PROFILE },
+      spec: { memberSelector: {}, network: { mode: "parallel" } },
+    },
+    { fieldManager: "fairlead-lab", signal },
+  );
 }
 
 async function joinMember(

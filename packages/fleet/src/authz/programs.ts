@@ -14,6 +14,7 @@ import {
   EVENTS,
   NAMESPACES,
   NODES,
+  PODS,
   SECRETS,
   SERVICE_ACCOUNTS,
   SERVICES,
@@ -215,6 +216,26 @@ export const ACT_AS_MEMBERS: readonly Access[] = [
   allow({ group: "", plural: "groups" }, ["impersonate"], { names: [MEMBERS_GROUP] }),
 ];
 
+/** The agent of a node. */
+export const NODE_ACCESS: ProgramAccess = {
+  name: "fairlead-node",
+  cluster: [
+    awaits(MEMBER_CRDS),
+    allow(NAMESPACES, WATCH),
+    allow(PODS, WATCH),
+    allow(ENDPOINT_SLICES, WATCH),
+    allow(FLEET_SERVICE_EXPORTS, WATCH),
+    allow(MCS_SERVICE_EXPORTS, WATCH),
+    allow(MCS_SERVICE_IMPORTS, WATCH),
+  ],
+  system: [
+    allow(MESH_NETWORKS, WATCH),
+    allow(ADDRESS_BLOCKS, WATCH),
+    allow(ADDRESS_BLOCKS, ["patch"], { subresource: "status" }),
+    allow(GATEWAYS, [...WATCH, "patch"]),
+  ],
+};
+
 export const DNS_ACCESS: ProgramAccess = {
   name: "fairlead-dns",
   cluster: [
@@ -236,4 +257,10 @@ export const RELAY_ACCESS: ProgramAccess = {
   system: [allow(RELAYS, [...WATCH, "create", "patch"])],
 };
 
-export const PROGRAMS: readonly ProgramAccess[] = [HUB_ACCESS, MEMBER_ACCESS, DNS_ACCESS, RELAY_ACCESS];
+export const PROGRAMS: readonly ProgramAccess[] = [
+  HUB_ACCESS,
+  MEMBER_ACCESS,
+  DNS_ACCESS,
+  NODE_ACCESS,
+  RELAY_ACCESS,
+];

@@ -8,3 +8,6 @@ export const MEMBER_MANAGER = "fairlead-member";
 
 /** Owns what a relay writes on the hub. */
 export const RELAY_MANAGER = "fairlead-relay";
+
+/** Owns what a node applies: addresses of its pods, keys and candidates of its gateway. */
+export const NODE_MANAGER = "fairlead-node";

@@ -1,0 +1,198 @@
+import type { Allocation } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { ADDRESS_BLOCKS } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { NODE_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import type { Component } from "@fairlead/base/lifecycle.ts";
+import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { createController } from "@fairlead/kube/controller/controller.ts";
+import { watching } from "@fairlead/kube/controller/source.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import type { Controller, Informer, KubeClient, ReconcileResult, Source } from "@fairlead/kube/types.ts";
+import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
+import { nodeAddress, planAddresses } from "../pod-attachment/addresses.ts";
+import { ATTACH_LABEL, attachReason, exportedPods } from "../pod-attachment/selection.ts";
+import { planExposed, planPods } from "./exposure.ts";
+import { createNodeInformers, type NodeInformers } from "./informers.ts";
+import { FleetKernel } from "./kernel.ts";
+import { allocationsOf, isPodChanged, type NodeState, readState } from "./state.ts";
+import { renderFleetTable } from "./table.ts";
+import { Tunnels } from "./tunnels.ts";
+
+export interface NodeAgentOptions {
+  readonly client: KubeClient;
+  readonly nodeName: string;
+  /** Folder of keys and of the state of WireGuard. */
+  readonly stateDir: string;
+  /** File of the network namespace `fleet`. */
+  readonly fleetNetns: string;
+  readonly deps: RuntimeDeps;
+}
+
+/** How often everything is compared with the kernel, in case that another program changed it. Unit: milliseconds. */
+const COMPARE_MS = 60_000;
+
+/** The agent of one node in a parallel network: keeps the node's part of the data path, and deletes nothing when it stops. */
+export function createNodeAgent(options: NodeAgentOptions): Component {
+  return new NodeAgent(options);
+}
+
+class NodeAgent implements Component {
+  readonly #options: NodeAgentOptions;
+  readonly #informers: NodeInformers;
+  readonly #kernel: FleetKernel;
+  readonly #tunnels: Tunnels;
+  readonly #controller: Controller;
+  readonly #stack = new AsyncDisposableStack();
+  readonly #key: ObjectKey;
+  #comparedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: NodeAgentOptions) {
+    const { client, nodeName, fleetNetns, deps } = options;
+    this.#options = options;
+    this.#key = objectKey(undefined, nodeName);
+    this.#informers = createNodeInformers(client, nodeName, deps);
+    const nft = this.#stack.use(createNft({ netns: fleetNetns }));
+    this.#kernel = new FleetKernel({ nodeName, fleetNetns, nft });
+    this.#tunnels = this.#stack.use(
+      new Tunnels({
+        ...options,
+        onPaths: () => this.#controller.enqueue(this.#key),
+      }),
+    );
+    this.#controller = createController(
+      {
+        name: "node",
+        concurrency: 1,
+        reconcile: (_key, signal) => this.#reconcile(signal),
+        sources: this.#sources(),
+      },
+      deps,
+    );
+  }
+
+  #sources(): Source[] {
+    const { networks, blocks, gateways, pods, slices, fleetExports, mcsExports, mcsImports, namespaces } =
+      this.#informers;
+    const own = (): ObjectKey[] => [this.#key];
+    return [
+      watching(networks, own),
+      watching(blocks, own),
+      watching(gateways, own),
+      watching(pods, (change) => (isPodChanged(change) ? [this.#key] : [])),
+      watching(slices, own),
+      watching(fleetExports, own),
+      watching(mcsExports, own),
+      watching(mcsImports, own),
+      watching(namespaces, ({ before, after }) =>
+        before?.metadata.labels?.[ATTACH_LABEL] === after?.metadata.labels?.[ATTACH_LABEL] ? [] : own(),
+      ),
+    ];
+  }
+
+  async start(signal: AbortSignal): Promise<void> {
+    const informers = Object.values(this.#informers) as Informer<KubeObject>[];
+    for (const informer of informers) {
+      this.#stack.use(informer);
+      informer.start(signal);
+    }
+    await Promise.all(informers.map((it) => it.synced(signal)));
+    this.#stack.use(this.#controller);
+    await this.#controller.start(signal);
+    this.#controller.enqueue(this.#key);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+  }
+
+  async #reconcile(signal: AbortSignal): Promise<ReconcileResult | void> {
+    const { nodeName, deps } = this.#options;
+    const state = readState(this.#informers, nodeName);
+    if (state === undefined) return;
+    const now = deps.clock.monotonic();
+    if (now - this.#comparedAtMs >= COMPARE_MS) this.#kernel.doubt();
+    try {
+      const dueInMs = await this.#allocate(state, signal);
+      await this.#applyKernel(state, signal);
+      await this.#tunnels.apply(state, signal);
+      if (now - this.#comparedAtMs >= COMPARE_MS) this.#comparedAtMs = now;
+      return { requeueAfterMs: Math.min(dueInMs, this.#comparedAtMs + COMPARE_MS - deps.clock.monotonic()) };
+    } catch (error) {
+      this.#kernel.doubt();
+      throw error;
+    }
+  }
+
+  /** @returns When released addresses are free again. Unit: milliseconds. */
+  async #allocate({ block }: NodeState, signal: AbortSignal): Promise<number> {
+    const { client, deps } = this.#options;
+    const nowMs = deps.clock.now();
+    const plan = planAddresses(block.status?.allocations ?? [], {
+      podUIDs: this.#attachedPods(),
+      blocks: [...block.spec.ipv4, ...block.spec.ipv6],
+      nowMs,
+    });
+    if (plan.exhausted.length > 0)
+      deps.log.warn("no fleet address is free for pods of this node", { pods: plan.exhausted.length });
+    await applyIfChanged(client, ADDRESS_BLOCKS, {
+      current: block,
+      desired: {
+        metadata: { namespace: block.metadata.namespace ?? "", name: block.metadata.name },
+        status: { allocations: [...plan.allocations] },
+      },
+      fieldManager: NODE_MANAGER,
+      subresource: "status",
+      signal,
+    });
+    return plan.dueAtMs === undefined ? Number.POSITIVE_INFINITY : Math.max(1, plan.dueAtMs - nowMs);
+  }
+
+  /** UIDs of the pods of this node that have fleet addresses. */
+  #attachedPods(): readonly string[] {
+    const { pods, slices, namespaces, mcsImports } = this.#informers;
+    const exported = exportedPods(slices.store.list(), (namespace, name) =>
+      this.#isExported(`${namespace}/${name}`),
+    );
+    const importing = new Set([...mcsImports.store.list()].map((it) => it.metadata.namespace ?? ""));
+    return [...pods.store.list()].flatMap((pod) => {
+      const { uid, namespace = "" } = pod.metadata;
+      const { labels } = namespaces.store.get(objectKey(undefined, namespace))?.metadata ?? {};
+      const reason = attachReason(pod, {
+        mode: "selected",
+        namespaceLabel: labels?.[ATTACH_LABEL],
+        isImporting: importing.has(namespace),
+        exported,
+      });
+      return reason === undefined || uid === undefined ? [] : [uid];
+    });
+  }
+
+  #isExported(service: string): boolean {
+    const key = service as ObjectKey;
+    return [this.#informers.fleetExports, this.#informers.mcsExports].some((it) => {
+      const found = it.store.get(key);
+      return found !== undefined && !isDeleting(found);
+    });
+  }
+
+  async #applyKernel({ network, block, members }: NodeState, signal: AbortSignal): Promise<void> {
+    const { nodeName } = this.#options;
+    const { ipv4, ipv6 } = network;
+    const own = members.get(block.spec.cluster);
+    const ownIPv4 = nodeAddress(block.spec.ipv4[0] ?? "");
+    const ownIPv6 = nodeAddress(block.spec.ipv6[0] ?? "");
+    await this.#kernel.applyLink({ nodeName, ipv4, ipv6, ownIPv4, ownIPv6 }, signal);
+    const allocations: ReadonlyMap<string, Allocation> = allocationsOf(block);
+    const { pods, slices } = this.#informers;
+    const table = renderFleetTable({
+      pods: planPods(pods.store.list(), allocations),
+      exposed: planExposed(slices.store.list(), (it) => this.#isExported(it), allocations),
+      node: [...block.spec.ipv4, ...block.spec.ipv6],
+      cluster: [...(own?.ipv4 ?? []), ...(own?.ipv6 ?? [])],
+      fleet: [ipv4, ipv6],
+    });
+    await this.#kernel.applyTable(table, signal);
+  }
+}

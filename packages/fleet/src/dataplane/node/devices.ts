@@ -1,0 +1,108 @@
+import { type Gateway, wireGuardPort } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { byText } from "@fairlead/base/text.ts";
+import type { NetworkState } from "@fairlead/os/iproute/state.ts";
+import type { WireguardDevice, WireguardPeer } from "@fairlead/os/wireguard/state.ts";
+import { wireGuardDevice } from "./names.ts";
+import type { NodeState } from "./state.ts";
+
+/** WireGuard devices of a gateway, and the routes through them. Pure. */
+
+/** This gateway and a remote one, with keys of one epoch: one peer of one device. */
+export interface Pair {
+  readonly id: string;
+  readonly device: string;
+  readonly epoch: number;
+  readonly plane: number;
+  /** UDP port of the device. */
+  readonly port: number;
+  readonly remote: Gateway["spec"];
+  readonly remoteKey: string;
+}
+
+/** Private keys of this gateway by epoch. Base64. */
+export type GatewayKeys = ReadonlyMap<number, string>;
+
+/**
+ * An interval at which no NAT forgets a mapping: RFC 4787 (REQ-5) asks for at least 2 minutes, but 30 s occur. Unit: seconds.
+ */
+const KEEPALIVE_SECONDS = 20;
+
+export function planPairs(
+  { remotes }: Pick<NodeState, "remotes">,
+  basePort: number,
+  keys: GatewayKeys,
+): readonly Pair[] {
+  const pairs: Pair[] = [];
+  for (const remote of remotes)
+    for (const { epoch, publicKey } of remote.keys ?? []) {
+      if (!keys.has(epoch) || remote.index === undefined) continue;
+      const plane = remote.ordinal;
+      pairs.push({
+        id: `${remote.cluster}/${remote.ordinal}/${epoch}`,
+        device: wireGuardDevice(plane, epoch),
+        epoch,
+        plane,
+        port: wireGuardPort(basePort, plane, epoch),
+        remote,
+        remoteKey: publicKey,
+      });
+    }
+  return pairs.toSorted((a, b) => byText(a.id, b.id));
+}
+
+interface DevicesPlan {
+  readonly pairs: readonly Pair[];
+  readonly keys: GatewayKeys;
+  readonly members: NodeState["members"];
+  /** `address:port` to which a pair is moved; absent: where WireGuard has it. */
+  readonly endpoints: ReadonlyMap<string, string>;
+  readonly mtu: number;
+}
+
+export function planDevices(plan: DevicesPlan): readonly WireguardDevice[] {
+  const devices = new Map<string, WireguardDevice & { readonly peers: WireguardPeer[] }>();
+  for (const pair of plan.pairs) {
+    const privateKey = plan.keys.get(pair.epoch);
+    const block = plan.members.get(pair.remote.cluster);
+    if (privateKey === undefined || block === undefined) continue;
+    let device = devices.get(pair.device);
+    if (device === undefined) {
+      device = { name: pair.device, privateKey, listenPort: pair.port, mtu: plan.mtu, peers: [] };
+      devices.set(pair.device, device);
+    }
+    const endpoint = plan.endpoints.get(pair.id);
+    device.peers.push({
+      publicKey: pair.remoteKey,
+      allowedIPs: [...block.ipv4, ...block.ipv6],
+      ...(endpoint === undefined ? {} : { endpoint, persistentKeepaliveSeconds: KEEPALIVE_SECONDS }),
+    });
+  }
+  return [...devices.values()];
+}
+
+/** The addresses of the devices, and a route for each block of another member over the devices of `usable` pairs. */
+export function planTunnelNetwork(
+  devices: readonly string[],
+  { pairs, members }: Pick<DevicesPlan, "pairs" | "members">,
+  own: { readonly ipv4: string; readonly ipv6: string },
+): NetworkState {
+  const hops = new Map<string, Set<string>>();
+  for (const { remote, device } of pairs) {
+    const known = hops.get(remote.cluster) ?? new Set();
+    hops.set(remote.cluster, known.add(device));
+  }
+  return {
+    addresses: devices.flatMap((device) => [
+      { device, address: `${own.ipv4}/32` },
+      { device, address: `${own.ipv6}/128` },
+    ]),
+    neighbours: [],
+    routes: [...hops].flatMap(([cluster, over]) => {
+      const block = members.get(cluster);
+      return [...(block?.ipv4 ?? []), ...(block?.ipv6 ?? [])].map((to) => ({
+        to,
+        hops: [...over].toSorted(byText).map((device) => ({ device })),
+      }));
+    }),
+  };
+}

@@ -1,0 +1,54 @@
+import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
+import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import type { Allocation } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { serviceNameOf } from "../service-proxy/plan.ts";
+import type { Exposed } from "./table.ts";
+
+/** What other clusters may reach of this node's pods: the ports of exported Services, at fleet addresses. Pure. */
+
+/** "namespace/name" of the Service that a slice is of, unless it was imported. */
+export function serviceOfSlice(slice: EndpointSlice): string | undefined {
+  const name = serviceNameOf(slice);
+  return name === undefined ? undefined : `${slice.metadata.namespace}/${name}`;
+}
+
+export function planExposed(
+  slices: Iterable<EndpointSlice>,
+  isExported: (service: string) => boolean,
+  allocations: ReadonlyMap<string, Allocation>,
+): readonly Exposed[] {
+  const exposed = new Map<string, Exposed>();
+  for (const slice of slices) {
+    const service = serviceOfSlice(slice);
+    if (service === undefined || !isExported(service)) continue;
+    for (const it of exposedBy(slice, allocations))
+      exposed.set(`${it.address} ${it.protocol} ${it.port}`, it);
+  }
+  return [...exposed.values()];
+}
+
+function exposedBy(slice: EndpointSlice, allocations: ReadonlyMap<string, Allocation>): readonly Exposed[] {
+  const addresses = slice.endpoints.flatMap(({ targetRef }) => {
+    const allocation = allocations.get(targetRef?.uid ?? "");
+    if (allocation === undefined || slice.addressType === "FQDN") return [];
+    return [slice.addressType === "IPv6" ? allocation.ipv6 : allocation.ipv4];
+  });
+  return (slice.ports ?? []).flatMap(({ protocol = "TCP", port }) =>
+    port === undefined ? [] : addresses.map((address) => ({ address, protocol, port })),
+  );
+}
+
+/** The fleet addresses of pods without an interface in `fleet`, by family. A pod has one address of a family at most. */
+export function planPods(
+  pods: Iterable<Pod>,
+  allocations: ReadonlyMap<string, Allocation>,
+): { readonly fleetAddress: string; readonly podAddress: string }[] {
+  const planned = [];
+  for (const pod of pods) {
+    const allocation = allocations.get(pod.metadata.uid ?? "");
+    if (allocation === undefined) continue;
+    for (const { ip } of pod.status?.podIPs ?? [])
+      planned.push({ fleetAddress: ip.includes(":") ? allocation.ipv6 : allocation.ipv4, podAddress: ip });
+  }
+  return planned;
+}

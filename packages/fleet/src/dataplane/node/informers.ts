@@ -1,0 +1,58 @@
+import {
+  ADDRESS_BLOCKS,
+  type AddressBlock,
+  type Gateway,
+  GATEWAYS,
+  MESH_NETWORKS,
+  type MeshNetwork,
+} from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { NODE_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import {
+  MCS_SERVICE_EXPORTS,
+  MCS_SERVICE_IMPORTS,
+  type ServiceExport,
+  type ServiceImport,
+} from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "#api/networking.fleet.azure.com/names.ts";
+import {
+  FLEET_SERVICE_EXPORTS,
+  type FleetServiceExport,
+} from "#api/networking.fleet.azure.com/v1beta1/types.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { type Namespace, NAMESPACES, type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { ENDPOINT_SLICES, type EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { createInformer } from "@fairlead/kube/informer/informer.ts";
+import type { Informer, InformerOptions, KubeClient } from "@fairlead/kube/types.ts";
+
+/** What a node reads, all in its own cluster. */
+export interface NodeInformers {
+  readonly networks: Informer<MeshNetwork>;
+  readonly blocks: Informer<AddressBlock>;
+  readonly gateways: Informer<Gateway>;
+  readonly namespaces: Informer<Namespace>;
+  /** Of this node. */
+  readonly pods: Informer<Pod>;
+  readonly slices: Informer<EndpointSlice>;
+  readonly fleetExports: Informer<FleetServiceExport>;
+  readonly mcsExports: Informer<ServiceExport>;
+  readonly mcsImports: Informer<ServiceImport>;
+}
+
+export function createNodeInformers(client: KubeClient, nodeName: string, deps: RuntimeDeps): NodeInformers {
+  const make = <T extends KubeObject>(of: Resource<T>, options: InformerOptions<T> = {}): Informer<T> =>
+    createInformer(client, of, { fieldManager: NODE_MANAGER, ...options }, deps);
+  const namespace = FLEET_SYSTEM_NAMESPACE;
+  return {
+    networks: make(MESH_NETWORKS, { namespace }),
+    blocks: make(ADDRESS_BLOCKS, { namespace }),
+    gateways: make(GATEWAYS, { namespace }),
+    namespaces: make(NAMESPACES),
+    pods: make(PODS, { fieldSelector: `spec.nodeName=${nodeName}` }),
+    slices: make(ENDPOINT_SLICES),
+    fleetExports: make(FLEET_SERVICE_EXPORTS),
+    mcsExports: make(MCS_SERVICE_EXPORTS),
+    mcsImports: make(MCS_SERVICE_IMPORTS),
+  };
+}

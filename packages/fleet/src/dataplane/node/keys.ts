@@ -1,0 +1,32 @@
+import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { generateKeyPair } from "@fairlead/os/wireguard/keys.ts";
+import type { GatewayKeys } from "./devices.ts";
+
+/** Epochs whose keys a gateway keeps: the current one, and the one before, which others may still use. */
+const KEPT_EPOCHS = 2;
+const NAME = /^key-([0-9]{1,9})$/;
+
+/**
+ * The private keys of a gateway: a file for each epoch, readable by its owner alone. They never leave the node. A key of `epoch` is made if
+ * there is none; keys of older epochs than the one before are removed.
+ */
+export async function loadKeys(folder: string, epoch: number): Promise<GatewayKeys> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const present = new Map<number, string>();
+  for (const name of await readdir(folder)) {
+    const of = Number(NAME.exec(name)?.[1]);
+    if (Number.isNaN(of)) continue;
+    if (of > epoch || of <= epoch - KEPT_EPOCHS) await rm(join(folder, name), { force: true });
+    else present.set(of, (await readFile(join(folder, name), "utf8")).trim());
+  }
+  if (!present.has(epoch)) {
+    const key = generateKeyPair().privateKey;
+    const path = join(folder, `key-${epoch}`);
+    await writeFile(`${path}.new`, `${key}\n`, { mode: 0o600 });
+    await chmod(`${path}.new`, 0o600);
+    await rename(`${path}.new`, path);
+    present.set(epoch, key);
+  }
+  return present;
+}

@@ -1,0 +1,54 @@
+import type { UdpEndpoint } from "../control/datagram.ts";
+
+/** Which way the datagrams of a tunnel take. Pure. */
+
+/** Probes of a path in use: so often, and after so long without an answer it is dead. Unit: milliseconds. */
+export const PROBE_MS = 250;
+export const DEAD_MS = 1000;
+/** A direct path is used after so many answers in a row, and not within so long after it failed. */
+export const STABLE_ANSWERS = 3;
+const HOLD_OFF_MS = 30_000;
+
+/** A direct path as its probes show it. */
+export interface DirectPath {
+  readonly endpoint: UdpEndpoint;
+  readonly answeredAtMs: number;
+  /** Answers in a row. */
+  readonly answers: number;
+  /** When it last ceased to answer. */
+  readonly failedAtMs?: number;
+  /** Round trip, smoothed. Unit: milliseconds. */
+  readonly rttMs: number;
+}
+
+export interface PathView {
+  readonly nowMs: number;
+  readonly direct: readonly DirectPath[];
+  readonly relay: UdpEndpoint | undefined;
+  /** What is in use. */
+  readonly current: UdpEndpoint | undefined;
+}
+
+export interface ChosenPath {
+  readonly kind: "direct" | "relay";
+  readonly endpoint: UdpEndpoint;
+}
+
+/**
+ * The path that the gateway of the lower cluster name chooses; the other gateway follows, because WireGuard answers where the last
+ * datagram came from. Were both to choose, two living paths would alternate.
+ */
+export function choosePath({ nowMs, direct, relay, current }: PathView): ChosenPath | undefined {
+  const living = direct.filter((it) => nowMs - it.answeredAtMs < DEAD_MS);
+  const used = living.find((it) => isSameEndpoint(it.endpoint, current));
+  if (used !== undefined) return { kind: "direct", endpoint: used.endpoint };
+  const [best] = living
+    .filter((it) => it.answers >= STABLE_ANSWERS && nowMs - (it.failedAtMs ?? -HOLD_OFF_MS) >= HOLD_OFF_MS)
+    .toSorted((a, b) => a.rttMs - b.rttMs);
+  if (best !== undefined) return { kind: "direct", endpoint: best.endpoint };
+  return relay === undefined ? undefined : { kind: "relay", endpoint: relay };
+}
+
+export function isSameEndpoint(a: UdpEndpoint | undefined, b: UdpEndpoint | undefined): boolean {
+  return a?.address === b?.address && a?.port === b?.port;
+}

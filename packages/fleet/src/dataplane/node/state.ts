@@ -1,0 +1,78 @@
+import {
+  type AddressBlock,
+  type Allocation,
+  type Gateway,
+  type MeshNetwork,
+  RELEASED_AT_ANNOTATION,
+} from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import type { Pod } from "@fairlead/kube/api/core/v1/types.ts";
+import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
+import type { Change } from "@fairlead/kube/types.ts";
+import type { NodeInformers } from "./informers.ts";
+
+/** What this node is part of, read from the objects in `fleet-system`. */
+export interface NodeState {
+  readonly network: MeshNetwork["spec"];
+  /** This node's block. */
+  readonly block: AddressBlock;
+  /** Of whole members, by name of the member. */
+  readonly members: ReadonlyMap<string, AddressBlock["spec"]>;
+  /** Of the other nodes of this cluster. */
+  readonly nodes: readonly AddressBlock["spec"][];
+  /** The Gateway object of this node, if it is one. */
+  readonly gateway: Gateway | undefined;
+  /** Gateways of other members. */
+  readonly remotes: readonly Gateway["spec"][];
+}
+
+/** Undefined while this node has no block of a parallel network. */
+export function readState(
+  { networks, blocks, gateways }: Pick<NodeInformers, "networks" | "blocks" | "gateways">,
+  nodeName: string,
+): NodeState | undefined {
+  const living = [...blocks.store.list()].filter((it) => !isDeleting(it) && !isReleased(it));
+  const block = living.find((it) => it.spec.node === nodeName);
+  const network = [...networks.store.list()].find(
+    (it) => !isDeleting(it) && it.metadata.name === block?.spec.profile,
+  );
+  if (block === undefined || network?.spec.mode !== "parallel") return undefined;
+  const { cluster } = block.spec;
+  const all = [...gateways.store.list()].filter((it) => !isDeleting(it));
+  return {
+    network: network.spec,
+    block,
+    members: new Map(
+      living.flatMap(({ spec }) => (spec.node === undefined ? [[spec.cluster, spec] as const] : [])),
+    ),
+    nodes: living.flatMap(({ spec }) => (spec.node === undefined || spec.node === nodeName ? [] : [spec])),
+    gateway: all.find((it) => it.spec.cluster === cluster && it.spec.node === nodeName),
+    remotes: all.flatMap(({ spec }) => (spec.cluster === cluster ? [] : [spec])),
+  };
+}
+
+/** A block of a member or node that is gone is kept from reuse for some time. */
+function isReleased({ metadata }: AddressBlock): boolean {
+  return metadata.annotations?.[RELEASED_AT_ANNOTATION] !== undefined;
+}
+
+/** The addresses in use, by UID of the pod. */
+export function allocationsOf(block: AddressBlock): ReadonlyMap<string, Allocation> {
+  const allocations = block.status?.allocations ?? [];
+  return new Map(
+    allocations.flatMap((it) => (it.releasedAt === undefined ? [[it.podUID, it] as const] : [])),
+  );
+}
+
+/** Whether a change of a pod matters for its addresses. */
+export function isPodChanged({ before, after }: Change<Pod>): boolean {
+  const facts = (pod: Pod | undefined): string =>
+    pod === undefined
+      ? ""
+      : [
+          pod.metadata.uid,
+          pod.status?.phase,
+          ...(pod.status?.podIPs ?? []).map((it) => it.ip),
+          ...Object.entries(pod.metadata.labels ?? {}).flat(),
+        ].join(" ");
+  return facts(before) !== facts(after);
+}

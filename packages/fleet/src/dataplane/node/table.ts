@@ -1,0 +1,160 @@
+import { elementData, elementKey } from "@fairlead/os/nft/element.ts";
+import { chainRef, type NftRule, rule, setRef } from "@fairlead/os/nft/rule.ts";
+import type { NftChain, NftSet, NftSetSpec, NftTable, NftTableName } from "@fairlead/os/nft/state.ts";
+
+/**
+ * The agent's one nftables table, in `fleet`.
+ *
+ * - `guard` admits what leaves a tunnel: established flows, and exported addresses and ports. WireGuard has proven the source cluster.
+ * - `destinations` turns the fleet address of a pod without an interface of its own into the pod's address.
+ * - `sources` turns the addresses of clients of this node into fleet addresses.
+ */
+export const FLEET_TABLE: NftTableName = { family: "inet", name: "fairlead" };
+
+export interface Exposed {
+  readonly address: string;
+  readonly protocol: "TCP" | "UDP" | "SCTP";
+  readonly port: number;
+}
+
+export interface FleetTable {
+  /** Fleet addresses of this node's pods that have no interface in `fleet`, by the pod's own address. */
+  readonly pods: readonly { readonly fleetAddress: string; readonly podAddress: string }[];
+  /** What other clusters may reach on this node. */
+  readonly exposed: readonly Exposed[];
+  /** Prefixes of this node, of its cluster, and of the fleet. */
+  readonly node: readonly string[];
+  readonly cluster: readonly string[];
+  readonly fleet: readonly string[];
+}
+
+const FAMILIES = [
+  { family: "4", address: "ipv4_addr" },
+  { family: "6", address: "ipv6_addr" },
+] as const;
+
+export function renderFleetTable(table: FleetTable): NftTable {
+  const sets = new Map<string, NftSet>();
+  for (const { family, address } of FAMILIES) {
+    const isOf = (text: string): boolean => text.includes(":") === (family === "6");
+    const pods = table.pods.filter((it) => isOf(it.fleetAddress));
+    const map: NftSetSpec = { key: [address], value: [address] };
+    sets.set(
+      `pods-${family}`,
+      mapOf(
+        map,
+        pods.map((it) => [it.fleetAddress, it.podAddress]),
+      ),
+    );
+    sets.set(
+      `clients-${family}`,
+      mapOf(
+        map,
+        pods.map((it) => [it.podAddress, it.fleetAddress]),
+      ),
+    );
+    const exposed = table.exposed.filter((it) => isOf(it.address));
+    sets.set(
+      `exposed-${family}`,
+      setOf(
+        { key: [address, "inet_proto", "inet_service"] },
+        exposed.map((it) => [it.address, it.protocol.toLowerCase(), it.port]),
+      ),
+    );
+    sets.set(
+      `reachable-${family}`,
+      setOf(
+        { key: [address] },
+        exposed.map((it) => [it.address]),
+      ),
+    );
+    for (const name of ["node", "cluster", "fleet"] as const)
+      sets.set(
+        `${name}-${family}`,
+        setOf(
+          { key: [address], interval: true },
+          table[name].filter(isOf).map((it) => [it]),
+        ),
+      );
+  }
+  return { chains: CHAINS, sets };
+}
+
+function setOf(spec: NftSetSpec, keys: readonly (readonly (string | number)[])[]): NftSet {
+  return { ...spec, elements: new Map(keys.map((it) => [elementKey(spec, it), ""])) };
+}
+
+function mapOf(spec: NftSetSpec, pairs: readonly (readonly [string, string])[]): NftSet {
+  return {
+    ...spec,
+    elements: new Map(pairs.map(([key, value]) => [elementKey(spec, [key]), elementData(spec, [value])])),
+  };
+}
+
+const ESTABLISHED = rule`ct state established,related accept`;
+
+/** Per family, with the names of its expressions. */
+const GUARD: readonly NftRule[] = [
+  ESTABLISHED,
+  // Nodes of this cluster: what left a tunnel was checked by the node that it is for.
+  rule`iifname "fl-vxlan" ip saddr ${setRef("cluster-4")} accept`,
+  rule`iifname "fl-vxlan" ip6 saddr ${setRef("cluster-6")} accept`,
+  // A gateway passes on what is for other nodes of its cluster; they check it.
+  rule`ip daddr ${setRef("cluster-4")} ip daddr != ${setRef("node-4")} accept`,
+  rule`ip6 daddr ${setRef("cluster-6")} ip6 daddr != ${setRef("node-6")} accept`,
+  rule`ip daddr . meta l4proto . th dport ${setRef("exposed-4")} accept`,
+  rule`ip6 daddr . meta l4proto . th dport ${setRef("exposed-6")} accept`,
+  rule`ip daddr ${setRef("reachable-4")} icmp type echo-request accept`,
+  rule`ip6 daddr ${setRef("reachable-6")} icmpv6 type echo-request accept`,
+  rule`drop`,
+];
+
+const CHAINS: ReadonlyMap<string, NftChain> = new Map([
+  [
+    "guard",
+    {
+      // After conntrack (-200), before addresses change (-100).
+      hook: { type: "filter", hook: "prerouting", priority: -150 },
+      rules: [
+        rule`iifname "fl-wg*" goto ${chainRef("from-tunnel")}`,
+        rule`iifname "fl-vxlan" goto ${chainRef("from-tunnel")}`,
+      ],
+    },
+  ],
+  ["from-tunnel", { rules: GUARD }],
+  [
+    "destinations",
+    {
+      hook: { type: "nat", hook: "prerouting", priority: -100 },
+      rules: [
+        rule`dnat ip to ip daddr map ${setRef("pods-4")}`,
+        rule`dnat ip6 to ip6 daddr map ${setRef("pods-6")}`,
+      ],
+    },
+  ],
+  [
+    "forward",
+    {
+      hook: { type: "filter", hook: "forward", priority: 0 },
+      rules: [
+        // From the node and back to it goes only what was for a pod; other addresses of the fleet have no owner here.
+        rule`iifname "fl-node" oifname "fl-node" ct status dnat accept`,
+        rule`iifname "fl-node" oifname "fl-node" drop`,
+        rule`tcp flags syn / syn,rst tcp option maxseg size set rt mtu`,
+      ],
+    },
+  ],
+  [
+    "sources",
+    {
+      hook: { type: "nat", hook: "postrouting", priority: 100 },
+      rules: [
+        rule`iifname "fl-node" snat ip to ip saddr map ${setRef("clients-4")}`,
+        rule`iifname "fl-node" snat ip6 to ip6 saddr map ${setRef("clients-6")}`,
+        // The node itself, and pods without a fleet address.
+        rule`iifname "fl-node" ip saddr != ${setRef("fleet-4")} masquerade`,
+        rule`iifname "fl-node" ip6 saddr != ${setRef("fleet-6")} masquerade`,
+      ],
+    },
+  ],
+]);

@@ -1,0 +1,186 @@
+import { join } from "node:path";
+import { NODE_MANAGER } from "#api/fairlead.dev/field-managers.ts";
+import { type Gateway, GATEWAYS, type GatewayCandidate } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import type { RuntimeDeps } from "@fairlead/base/deps.ts";
+import { sameJson } from "@fairlead/base/json.ts";
+import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import type { KubeClient } from "@fairlead/kube/types.ts";
+import { applyNetwork } from "@fairlead/os/iproute/driver.ts";
+import type { WireguardDevices } from "@fairlead/os/wireguard/devices.ts";
+import { publicKeyOf } from "@fairlead/os/wireguard/keys.ts";
+import { openWireguard } from "@fairlead/os/wireguard/open.ts";
+import { nodeAddress } from "../pod-attachment/addresses.ts";
+import { ControlPorts } from "./control-ports.ts";
+import { type GatewayKeys, type Pair, planDevices, planPairs, planTunnelNetwork } from "./devices.ts";
+import { DirectPaths } from "./direct-paths.ts";
+import { loadKeys } from "./keys.ts";
+import { isWireGuardDevice } from "./names.ts";
+import { choosePath, type ChosenPath } from "./path-choice.ts";
+import { RelayPaths } from "./relay-paths.ts";
+import type { NodeState } from "./state.ts";
+
+export interface TunnelsOptions {
+  readonly client: KubeClient;
+  readonly stateDir: string;
+  readonly fleetNetns: string;
+  readonly deps: RuntimeDeps;
+  /** A path came or went: the tunnels are due. */
+  readonly onPaths: () => void;
+}
+
+/** Fleetboard's port, and the first of at most 8: four planes in two epochs. */
+const BASE_PORT = 31_820;
+/**
+ * MTU of the tunnels: 1500 less 80 bytes of WireGuard over IPv6, rounded down to a multiple of 16, to which WireGuard pads
+ * packets. Unit: bytes.
+ */
+const MTU = 1408;
+
+/** The tunnels of a gateway to those of other members: keys, devices, endpoints and routes. */
+export class Tunnels implements AsyncDisposable {
+  readonly #options: TunnelsOptions;
+  readonly #ports: ControlPorts;
+  readonly #relays: RelayPaths;
+  readonly #direct: DirectPaths;
+  /** The path that this gateway chose for each pair. */
+  #chosen: ReadonlyMap<string, ChosenPath> = new Map();
+  #devices: WireguardDevices | undefined;
+  #network: unknown;
+
+  constructor(options: TunnelsOptions) {
+    const { deps, onPaths } = options;
+    this.#options = options;
+    this.#ports = new ControlPorts({
+      log: deps.log,
+      onDatagram: (bytes, port, source) => {
+        this.#relays.receive(bytes, port, source);
+        this.#direct.receive(bytes, port, source);
+      },
+    });
+    this.#relays = new RelayPaths({ ports: this.#ports, ...deps, onChange: onPaths });
+    this.#direct = new DirectPaths({ ports: this.#ports, ...deps, onChange: onPaths });
+  }
+
+  doubt(): void {
+    this.#network = undefined;
+    this.#ports.doubt();
+  }
+
+  async apply(state: NodeState, signal: AbortSignal): Promise<void> {
+    const { gateway, network, members, block } = state;
+    if (gateway === undefined) return this.#removeAll(signal);
+    const keys = await loadKeys(join(this.#options.stateDir, "keys"), network.keyEpoch);
+    await this.#publish(gateway, keys, block.spec.nodeAddress, signal);
+    const pairs = planPairs(state, BASE_PORT, keys);
+    const devices = await this.#open(signal);
+    const { index, ordinal } = gateway.spec;
+    await this.#ports.use(new Set(pairs.map((it) => it.port)), signal);
+    if (index !== undefined) {
+      this.#relays.update(pairs, { index, keys }, network.relays ?? []);
+      this.#direct.update(pairs, { index, ordinal, keys });
+    }
+    const endpoints = this.#chooseEndpoints(pairs, block.spec.cluster);
+    const planned = planDevices({ pairs, keys, members, endpoints, mtu: MTU });
+    for (const device of planned) await devices.apply(device, signal);
+    await this.#removeOthers(devices, new Set(planned.map((it) => it.name)), signal);
+    const names = planned.map((it) => it.name);
+    const own = { ipv4: nodeAddress(block.spec.ipv4[0] ?? ""), ipv6: nodeAddress(block.spec.ipv6[0] ?? "") };
+    const wanted = planTunnelNetwork(names, { pairs, members }, own);
+    if (sameJson(this.#network, wanted)) return;
+    this.#network = undefined;
+    await applyNetwork(names, wanted, { netns: this.#options.fleetNetns, signal });
+    this.#network = wanted;
+  }
+
+  /** Where each tunnel is sent. The gateway of the higher name begins at a relay and then follows the other one. */
+  #chooseEndpoints(pairs: readonly Pair[], cluster: string): ReadonlyMap<string, string> {
+    const nowMs = this.#options.deps.clock.monotonic();
+    const relays = this.#relays.endpoints();
+    const before = this.#chosen;
+    const chosen = new Map<string, ChosenPath>();
+    for (const pair of pairs) {
+      const relay = relays.get(pair.id);
+      const direct = cluster < pair.remote.cluster ? this.#direct.of(pair) : [];
+      const path = choosePath({ nowMs, direct, relay, current: before.get(pair.id)?.endpoint });
+      if (path !== undefined) chosen.set(pair.id, path);
+      if (path?.kind !== before.get(pair.id)?.kind)
+        this.#options.deps.log.info("the path of a tunnel changed", {
+          gateway: pair.id,
+          path: path?.kind ?? "none",
+        });
+    }
+    this.#chosen = chosen;
+    return new Map([...chosen].map(([id, it]) => [id, endpointText(it.endpoint)]));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#direct[Symbol.asyncDispose]();
+    await this.#relays[Symbol.asyncDispose]();
+    await this.#ports[Symbol.asyncDispose]();
+  }
+
+  async #open(signal: AbortSignal): Promise<WireguardDevices> {
+    const { stateDir, fleetNetns, deps } = this.#options;
+    this.#devices ??= await openWireguard(
+      {
+        folder: join(stateDir, "wireguard"),
+        netns: fleetNetns,
+        clock: deps.clock,
+      },
+      signal,
+    );
+    return this.#devices;
+  }
+
+  /** What other gateways have to know of this one. */
+  async #publish(
+    gateway: Gateway,
+    keys: GatewayKeys,
+    address: string | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { name, namespace = "" } = gateway.metadata;
+    const candidates: GatewayCandidate[] = [
+      ...(address === undefined ? [] : [{ type: "private" as const, address }]),
+      ...this.#relays
+        .publicAddresses()
+        .filter((it) => it !== address)
+        .map((it) => ({ type: "reflexive" as const, address: it })),
+    ];
+    await applyIfChanged(this.#options.client, GATEWAYS, {
+      current: gateway,
+      desired: {
+        metadata: { namespace, name },
+        spec: {
+          keys: [...keys].map(([epoch, key]) => ({ epoch, publicKey: publicKeyOf(key) })),
+          basePort: BASE_PORT,
+          candidates,
+        },
+      },
+      fieldManager: NODE_MANAGER,
+      signal,
+    });
+  }
+
+  /** A node that is not a gateway any more. */
+  async #removeAll(signal: AbortSignal): Promise<void> {
+    this.#relays.update([], { index: 0, keys: new Map() }, []);
+    this.#direct.update([], { index: 0, ordinal: 0, keys: new Map() });
+    await this.#ports.use(new Set(), signal);
+    if (this.#devices === undefined) return;
+    await this.#removeOthers(this.#devices, new Set(), signal);
+  }
+
+  async #removeOthers(
+    devices: WireguardDevices,
+    wanted: ReadonlySet<string>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    for (const name of await devices.list(signal))
+      if (isWireGuardDevice(name) && !wanted.has(name)) await devices.remove(name, signal);
+  }
+}
+
+function endpointText({ address, port }: { readonly address: string; readonly port: number }): string {
+  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+}

@@ -1,0 +1,119 @@
+/** The parallel network: members with equal addresses behind NAT, connected by gateways. */
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
+import { ADDRESS_BLOCKS, type AddressBlock } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
+import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
+import { eventually } from "../support/fleet.ts";
+import { found, startLab, type TestLab, until } from "../support/lab-fixture.ts";
+import { echoDeployment, mcsExport, namespace, service, shellPod } from "../support/lab-manifests.ts";
+import { describeOnKernel } from "../support/netns-fixture.ts";
+
+const MEMBERS = ["member-1", "member-2", "member-3"] as const;
+const CLIENT = "work/client";
+const ECHO = { namespace: "work", name: "hello" };
+const HIDDEN = { namespace: "work", name: "hidden" };
+
+let lab: TestLab;
+
+/** The fleet addresses of a pod. */
+async function fleetAddressOf(member: string, app: string) {
+  const client = await lab.client(member);
+  const pods = (await client.list(PODS, { namespace: "work" })).items.filter(
+    (it) => it.metadata.labels?.["app"] === app || it.metadata.name === app,
+  );
+  const uids = new Set(pods.map((it) => it.metadata.uid));
+  const allocationOf = (blocks: readonly AddressBlock[]) =>
+    blocks.flatMap((it) => it.status?.allocations ?? []).find((it) => uids.has(it.podUID));
+  const blocks = await eventually(
+    client,
+    ADDRESS_BLOCKS,
+    (all) => allocationOf(all.filter((it) => it.metadata.namespace === FLEET_SYSTEM_NAMESPACE)) !== undefined,
+  );
+  return found(allocationOf(blocks));
+}
+
+/** The path of the tunnel from one member to another, as its node logged it last. */
+async function pathOf(from: string, to: string): Promise<string | undefined> {
+  const { stdout } = await lab.lab("logs", [`${from}/node-1/node`]);
+  const changes = stdout.split("\n").filter((it) => it.includes(`"gateway":"${to}/`));
+  return /"path":"([a-z]+)"/.exec(changes.at(-1) ?? "")?.[1];
+}
+
+describeOnKernel("a parallel network", () => {
+  beforeAll(async () => {
+    lab = await startLab({ name: "t-par", members: MEMBERS.length, flags: ["--topology", "nat"] });
+    await Promise.all(
+      MEMBERS.map(async (member) => {
+        await lab.apply(member, namespace("work"));
+        await lab.kubectl(member, ["-n", "work", "wait", "--for=create", "serviceaccount/default"]);
+        await lab.apply(member, shellPod({ namespace: "work", name: "client" }));
+        if (member !== "member-1")
+          await lab.apply(
+            member,
+            echoDeployment(ECHO, 2),
+            service(ECHO, { http: 80 }),
+            mcsExport(ECHO),
+            echoDeployment(HIDDEN, 1),
+          );
+        const wait = ["wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s"];
+        await lab.kubectl(member, ["-n", "work", ...wait]);
+      }),
+    );
+  });
+  afterAll(() => lab?.[Symbol.asyncDispose]());
+
+  it("lets a pod reach a Service of members with the same addresses by name", async () => {
+    await until(
+      "member-2 and member-3 answer",
+      async () => {
+        const answers = await lab.ask("member-1", CLIENT, {
+          url: "http://hello.work.svc.clusterset.local/",
+          count: 10,
+        });
+        return new Set(answers.map((it) => it?.cluster)).size === 2 && !answers.includes(undefined);
+      },
+      Boolean,
+    );
+  });
+
+  it("shows a server the fleet address of its client", async () => {
+    const { ipv4, ipv6 } = await fleetAddressOf("member-1", "client");
+    const [answer] = await lab.ask("member-1", CLIENT, {
+      url: "http://hello.work.svc.clusterset.local/",
+      count: 1,
+    });
+    expect([ipv4, ipv6]).toContain(answer?.clientAddress);
+  });
+
+  it("carries both families, and echo requests to exported pods", async () => {
+    const server = await fleetAddressOf("member-2", ECHO.name);
+    for (const [host, address] of [
+      [server.ipv4, server.ipv4],
+      [`[${server.ipv6}]`, server.ipv6],
+    ]) {
+      const [answer] = await lab.ask("member-1", CLIENT, { url: `http://${host}:8080/`, count: 1 });
+      expect({ host, cluster: answer?.cluster }).toEqual({ host, cluster: "member-2" });
+      await lab.inPod("member-1", CLIENT, `ping -c 1 -W 5 ${address}`);
+    }
+  });
+
+  it("drops what was not exported: other ports of a pod, and other pods", async () => {
+    const { ipv4 } = await fleetAddressOf("member-2", ECHO.name);
+    const attempt = (address: string, port: number): Promise<string> =>
+      lab.inPod("member-1", CLIENT, `curl -s -m 1 -o /dev/null http://${address}:${port}/; echo $?`);
+    // Of curl: 28 is a timeout.
+    expect((await attempt(ipv4, 9)).trim()).toBe("28");
+    const client = await fleetAddressOf("member-2", "client");
+    expect((await attempt(client.ipv4, 8080)).trim()).toBe("28");
+  });
+
+  it("moves a tunnel from the relay to a direct path where NATs allow it, and keeps the others at the relay", async () => {
+    await until(
+      "a direct path",
+      () => pathOf("member-1", "member-2"),
+      (it) => it === "direct",
+    );
+    expect(await pathOf("member-1", "member-3")).toBe("relay");
+  });
+});
