@@ -139,7 +139,7 @@ async function bareTunnel(
     const netns = at("node", side);
     const script = `
       ${kind === "kernel" ? `ip link add ${BARE} type wireguard` : `mount -t tmpfs tmpfs /var/run; wireguard-go ${BARE}`}
-      cat | wg set ${BARE} private-key /dev/stdin listen-port 51820 peer ${keys[other].publicKey} \
+      cat | wg set ${BARE} private-key /proc/self/fd/0 listen-port 51820 peer ${keys[other].publicKey} \
         endpoint 192.0.2.${other + 1}:51820 allowed-ips 10.7.0.${other + 1}/32
       ip address add 10.7.0.${side + 1}/24 dev ${BARE}
       ip link set ${BARE} up`;

@@ -1,12 +1,22 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { applyNetwork, readLinks, runIpLines } from "@fairlead/os/iproute/driver.ts";
 import { addVethPair, deleteLink, replaceAddress, setLink } from "@fairlead/os/iproute/lines.ts";
-import { inNetns } from "@fairlead/os/netns/netns.ts";
+import { createNetns, deleteNetns, inNetns } from "@fairlead/os/netns/netns.ts";
 import { pidsByNetns } from "@fairlead/os/netns/processes.ts";
 import { describeWireguard, type WireguardMachine } from "@fairlead/os/wireguard/contract.ts";
 import { WireguardDevices } from "@fairlead/os/wireguard/devices.ts";
@@ -21,7 +31,7 @@ import { createUserspaceDriver } from "@fairlead/os/wireguard/userspace.ts";
 import { changeByWg, readByWg } from "@fairlead/os/wireguard/wg.ts";
 import { describeOnKernel, netnsFixture, prefixOf } from "../support/netns-fixture.ts";
 
-const signal = AbortSignal.timeout(110_000);
+const signal = AbortSignal.timeout(900_000);
 const hadSockets = existsSync("/var/run/wireguard");
 const isInKernel = process.getuid?.() === 0 && (await kernelHasWireguard(signal));
 
@@ -260,6 +270,19 @@ describeOnKernel("a tunnel between two nodes", () => {
     expect(existsSync("/var/run/wireguard")).toBe(hadSockets);
   });
 
+  it("loses no packet while other prefixes of the same peer are added and removed", async () => {
+    const running = ping("-c", "300", "-i", "0.005", "-W", "5");
+    const base = desired(0);
+    for (let round = 0; round < 10; round++) {
+      const more = base.peers.map((it) => ({
+        ...it,
+        allowedIPs: [...it.allowedIPs, "10.112.9.0/24", "fd00::/48"],
+      }));
+      await devices[0].apply({ ...base, peers: round % 2 === 0 ? more : base.peers }, signal);
+    }
+    expect((await running).stdout).toContain("300 received");
+  });
+
   it.skipIf(isInKernel)("ends its process when it is removed, also one that hangs", async () => {
     const [pid] = await processes(1);
     process.kill(pid ?? 0, "SIGSTOP");
@@ -267,5 +290,124 @@ describeOnKernel("a tunnel between two nodes", () => {
     process.kill(pid ?? 0, "SIGCONT");
     await expect.poll(() => processes(1)).toEqual([]);
     expect(readdirSync(sites[1].options.folder)).toEqual([]);
+  });
+});
+
+describe.skipIf(isInKernel)("wireguard-go", () => {
+  describeOnKernel("on a node", () => {
+    const fixture = netnsFixture();
+    const device: WireguardDevice = {
+      name: "fl-wg00",
+      privateKey: generateKeyPair().privateKey,
+      listenPort: 31_820,
+      mtu: 1408,
+      peers: [{ publicKey: generateKeyPair().publicKey, allowedIPs: ["10.112.1.0/24"] }],
+    };
+    let options: WireguardOptions;
+    let devices: WireguardDevices;
+    const ip = (netns: string | undefined, ...args: readonly string[]) => {
+      const line = inNetns(netns ?? "", "ip", args);
+      return exec(line.command, line.args, { signal });
+    };
+    const pids = async (): Promise<readonly number[]> => {
+      const file = options.birthNetns ?? "";
+      return (await pidsByNetns([file])).get(file) ?? [];
+    };
+    let count = 0;
+    beforeEach(async () => {
+      count += 1;
+      // Longer than a path of a socket may be.
+      const folder = join(mkdtempSync(join(tmpdir(), "fairlead-wireguard-")), "deep".repeat(30));
+      folders.push(folder);
+      const [birthNetns, netns] = [
+        await fixture.netns(`node-${count}`),
+        await fixture.netns(`fleet-${count}`),
+      ];
+      options = { folder, netns, birthNetns, clock: systemClock };
+      devices = await openWireguard(options, signal);
+      expect(await devices.apply(device, signal)).toMatchObject({ isCreated: true });
+    });
+    afterEach(async () => {
+      await devices.remove(device.name, signal);
+      await expect.poll(pids).toEqual([]);
+    });
+    afterAll(() => fixture[Symbol.asyncDispose]());
+    const isMadeAgain = async (): Promise<void> => {
+      await expect.poll(async () => devices.read(device.name, signal)).toBeUndefined();
+      const { isCreated, change } = await devices.apply(device, signal);
+      expect(isCreated).toBe(true);
+      expect(change?.peers).toMatchObject([{ isNew: true }]);
+      expect(await pids()).toHaveLength(1);
+    };
+
+    it("that is killed is started again by the next pass", async () => {
+      for (const pid of await pids()) process.kill(pid, "SIGKILL");
+      await isMadeAgain();
+    });
+
+    it("is started again when the folder of its state is lost", async () => {
+      rmSync(options.folder, { recursive: true });
+      await expect.poll(pids).toEqual([]);
+      await isMadeAgain();
+    });
+
+    it("is started again when the namespace of its device is made again", async () => {
+      await deleteNetns(options.netns, signal);
+      await createNetns(options.netns, signal);
+      await isMadeAgain();
+    });
+
+    it("is adopted by a second agent that starts at the same time", async () => {
+      await devices.remove(device.name, signal);
+      await expect.poll(pids).toEqual([]);
+      const agents = await Promise.all([openWireguard(options, signal), openWireguard(options, signal)]);
+      await Promise.all(agents.map((it) => it.apply(device, signal)));
+      await expect.poll(pids).toHaveLength(1);
+      expect(await devices.apply(device, signal)).toEqual({ isCreated: false, change: undefined });
+    });
+
+    it("that was started and not moved is moved by the next pass", async () => {
+      const [pid] = await pids();
+      await ip(options.netns, "link", "set", "dev", device.name, "netns", options.birthNetns ?? "");
+      expect(await devices.read(device.name, signal)).toBeUndefined();
+      await devices.apply(device, signal);
+      expect(await pids()).toEqual([pid]);
+      expect(await devices.read(device.name, signal)).toMatchObject({ isUp: true, mtu: 1408 });
+    });
+
+    it.each(["netns", "birthNetns"] as const)(
+      "leaves a device of another program alone (in its %s)",
+      async (where) => {
+        await devices.remove(device.name, signal);
+        await expect.poll(pids).toEqual([]);
+        await ip(options[where], "link", "add", "name", device.name, "type", "veth", "peer", "name", "other");
+        await expect(devices.apply(device, signal)).rejects.toMatchObject({
+          code: "WIREGUARD_FAILED",
+          message: expect.stringContaining(
+            "has another device of that name; delete it: ip link delete dev fl-wg00",
+          ) as string,
+        });
+        await devices.remove(device.name, signal);
+        expect((await ip(options[where], "link", "show", "dev", device.name)).stdout).toContain("fl-wg00");
+      },
+    );
+
+    it("that cannot start says why", async () => {
+      await devices.remove(device.name, signal);
+      rmSync(options.folder, { recursive: true });
+      // Where its socket would be.
+      mkdirSync(join(options.folder, "fl-wg00.sock", "full"), { recursive: true });
+      await expect(devices.apply(device, signal)).rejects.toThrow(
+        /cannot start wireguard-go for the device fl-wg00; the end of .*log/,
+      );
+      rmSync(join(options.folder, "fl-wg00.sock"), { recursive: true });
+    });
+
+    it("has its log emptied before it fills the disk", async () => {
+      const log = join(options.folder, "fl-wg00.log");
+      appendFileSync(log, Buffer.alloc(2 * 1024 * 1024, "x"));
+      await devices.apply(device, signal);
+      expect(statSync(log).size).toBe(0);
+    });
   });
 });

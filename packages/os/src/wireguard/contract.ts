@@ -20,7 +20,6 @@ export function describeWireguard(
   make: () => Promise<WireguardMachine>,
   options: { readonly runs: number },
 ): void {
-  const signal = AbortSignal.timeout(110_000);
   const name = "fl-contract";
   const own = generateKeyPair();
   const [ann, bob, eve] = [generateKeyPair(), generateKeyPair(), generateKeyPair()];
@@ -40,7 +39,9 @@ export function describeWireguard(
   describe(title, () => {
     let machine: WireguardMachine;
     let devices: WireguardDevices;
+    let signal: AbortSignal;
     beforeEach(async () => {
+      signal = AbortSignal.timeout(110_000);
       machine = await make();
       devices = await machine.start();
     });

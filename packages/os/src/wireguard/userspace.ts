@@ -101,8 +101,9 @@ export function createUserspaceDriver(options: WireguardOptions): WireguardDrive
       checkAnswer(name, (await ask(name, setRequest(change), signal)) ?? "");
     },
     async remove(name, signal) {
-      // Without its device the process ends, even one that hangs.
-      if (await has(name, netns, signal)) await runIpLines([deleteLink(name)], { netns, signal });
+      const link = (await links(netns, signal)).find((it) => it.device === name);
+      // Without its device the process ends, even one that hangs. A device of another kind is not its device.
+      if (link?.kind === "tun") await runIpLines([deleteLink(name)], { netns, signal });
       for (const file of [socketOf(folder, name), logOf(folder, name)]) await rm(file, { force: true });
     },
   };

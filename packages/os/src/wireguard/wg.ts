@@ -37,10 +37,10 @@ export function setCommands(
       const args = [...set, "peer", publicKey, "preshared-key"];
       return presharedKey === ""
         ? { args: [...args, "/dev/null"] }
-        : { args: [...args, "/dev/stdin"], input: presharedKey };
+        : { args: [...args, "/proc/self/fd/0"], input: presharedKey };
     });
   const args = [
-    ...(privateKey === undefined ? [] : ["private-key", "/dev/stdin"]),
+    ...(privateKey === undefined ? [] : ["private-key", "/proc/self/fd/0"]),
     ...(listenPort === undefined ? [] : ["listen-port", String(listenPort)]),
     ...(fwmark === undefined ? [] : ["fwmark", String(fwmark)]),
     ...peers.flatMap((it) => peerWords(it)),
@@ -97,7 +97,7 @@ async function wg(
   options: { readonly netns: string; readonly signal: AbortSignal },
   input?: string,
 ): Promise<ExecResult> {
-  // wg opens /dev/stdin, which must be a pipe; what this process gives to a child is a socket.
+  // wg opens it, so it must be a pipe; what this process gives to a child is a socket. Not /dev/stdin: small images lack it.
   const piped = ["-c", 'cat | exec wg "$@"', "wg", ...args];
   const line = input === undefined ? inNetns(options.netns, "wg", args) : inNetns(options.netns, "sh", piped);
   try {
