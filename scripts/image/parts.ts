@@ -49,7 +49,8 @@ export function partIn(folder: string): Part {
     readFileSync(join(folder, "package.json"), "utf8"),
   ) as Manifest;
   const files = readdirSync(folder).filter((it) => /^(licen[cs]e|copying|notice)/i.test(it));
-  const notice = files.toSorted().map((it) => readFileSync(join(folder, it), "utf8").trim());
+  const texts = files.toSorted().map((it) => readFileSync(join(folder, it), "utf8").trim());
+  const notice = texts.length === 0 ? headersIn(folder) : texts;
   return {
     name,
     version,
@@ -57,6 +58,21 @@ export function partIn(folder: string): Part {
     purl: `pkg:npm/${name.replace("@", "%40")}@${version}`,
     notice: notice.length === 0 ? undefined : notice.join("\n\n"),
   };
+}
+
+/** The comments with a copyright at the beginning of its files, for a package without a file for them. */
+function headersIn(folder: string): readonly string[] {
+  const headers = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((it) => it.isFile() && it.name.endsWith(".js"))
+    .map((it) => readFileSync(join(it.parentPath, it.name), "utf8"))
+    .map(
+      (text) =>
+        /^(?:\/\/.*\n)+/
+          .exec(text)?.[0]
+          .replaceAll(/^\/\/ ?/gm, "")
+          .trim() ?? "",
+    );
+  return [...new Set(headers)].filter((it) => it.includes("Copyright")).toSorted();
 }
 
 /** The texts under which others' code may be handed on. */
