@@ -13,7 +13,8 @@ import { readHubSecret } from "#api/fairlead.dev/hub-secret.ts";
 import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { waitFor } from "@fairlead/kube/informer/wait.ts";
-import { consume, type Joining, timeoutOf } from "./join-steps.ts";
+import { consume } from "./join-credentials.ts";
+import { type Joining, timeoutOf } from "./joining.ts";
 import type { Step } from "./steps.ts";
 
 /** The conditions that a join waits for, and its messages if they do not become true. */

@@ -8,7 +8,8 @@ import {
   programsOf,
 } from "./install/member-manifests.ts";
 import { awaitRollout } from "./install/rollout.ts";
-import { type Joining, objectsStep, timeoutOf } from "./join-steps.ts";
+import { type Joining, timeoutOf } from "./joining.ts";
+import { objectsStep } from "./join-steps.ts";
 import type { Side, Step } from "./steps.ts";
 
 /** The agent and the cluster set's DNS: made where no chart has made them, and waited for. */

@@ -15,15 +15,10 @@ import { awaitStep } from "./join-await.ts";
 import { checkBoth, refuseFailed } from "./join-checks.ts";
 import { installSteps } from "./join-install.ts";
 import type { JoinDeps, JoinOptions } from "./join-options.ts";
-import {
-  equipStep,
-  type Joining,
-  kindsStep,
-  prepareHubStep,
-  prepareMemberStep,
-  registerStep,
-  timeoutOf,
-} from "./join-steps.ts";
+import { equipStep } from "./join-credentials.ts";
+import { registerStep } from "./join-register.ts";
+import { kindsStep, prepareHubStep, prepareMemberStep } from "./join-steps.ts";
+import { type Joining, timeoutOf } from "./joining.ts";
 import { findPresent } from "./join-present.ts";
 import { type Change, runSteps, type Side, type Step } from "./steps.ts";
 
