@@ -21,7 +21,8 @@ import { bundledParts } from "../../scripts/image/parts.ts";
 import { type TarEntry, writeTar } from "../../scripts/image/tar.ts";
 import { VERSION } from "@fairlead/base/version.ts";
 import { startTestServer } from "../../packages/apiserver/test/support.ts";
-import { checkout, until } from "../support/lab-fixture.ts";
+import { checkout } from "../support/lab-fixture.ts";
+import { until } from "../support/waiting.ts";
 
 /** The image: made of the same content the same, and complete, which a program shows that sees nothing else. */
 

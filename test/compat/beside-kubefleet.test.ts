@@ -28,8 +28,6 @@ import {
   connectProgram,
   deploy,
   ensureNamespace,
-  eventually,
-  eventuallyOne,
   exportBy,
   Restartable,
   sliceOf,
@@ -37,6 +35,7 @@ import {
   type TestCluster,
   testDeps,
 } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import { KubeFleet } from "../support/kubefleet.ts";
 import { OriginalMember } from "./original-member.ts";
 import { ORIGINAL_HUB_NET, ORIGINAL_MCS, ORIGINAL_MEMBER_NET } from "./original-rights.ts";

@@ -8,15 +8,8 @@ import {
   INTERNAL_SERVICE_EXPORTS,
 } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
-import {
-  deploy,
-  eventually,
-  exportBy,
-  PATIENCE_MS,
-  sliceOf,
-  startFleet,
-  type TestFleet,
-} from "../support/fleet.ts";
+import { deploy, exportBy, PATIENCE_MS, sliceOf, startFleet, type TestFleet } from "../support/fleet.ts";
+import { eventually } from "../support/waiting.ts";
 import { ACCEPTED, giveAddresses, MEMBERS, REFUSED, Scene } from "./world.ts";
 
 /** The assertions of fleet-networking's end-to-end tests of exports, against all of Fairlead. */

@@ -14,16 +14,8 @@ import {
 import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
 import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
-import {
-  deploy,
-  eventually,
-  eventuallyOne,
-  exportBy,
-  PATIENCE_MS,
-  startFleet,
-  testDeps,
-  type TestFleet,
-} from "../support/fleet.ts";
+import { deploy, exportBy, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import { ACCEPTED, FOUND, giveAddresses, MEMBERS, said, Scene } from "./world.ts";
 
 /** What fleet-networking's end-to-end tests of membership assert; what leaving does to users' objects is ours. */

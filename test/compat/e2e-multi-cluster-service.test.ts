@@ -7,15 +7,8 @@ import {
   MULTI_CLUSTER_SERVICES,
 } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
-import {
-  deploy,
-  ensureNamespace,
-  eventually,
-  eventuallyOne,
-  exportBy,
-  startFleet,
-  type TestFleet,
-} from "../support/fleet.ts";
+import { deploy, ensureNamespace, exportBy, startFleet, type TestFleet } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import { ACCEPTED, giveAddresses, MEMBERS, said, Scene } from "./world.ts";
 
 /** What fleet-networking's end-to-end tests of MultiClusterServices assert, and what we do beyond it. */

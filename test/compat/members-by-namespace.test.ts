@@ -14,15 +14,8 @@ import {
   INTERNAL_SERVICE_IMPORTS,
   MULTI_CLUSTER_SERVICES,
 } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
-import {
-  addressesOf,
-  deploy,
-  eventually,
-  eventuallyOne,
-  exportBy,
-  Restartable,
-  type TestCluster,
-} from "../support/fleet.ts";
+import { addressesOf, deploy, exportBy, Restartable, type TestCluster } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import { type HandMade, startHandMade } from "./by-hand.ts";
 import { OriginalMember } from "./original-member.ts";
 

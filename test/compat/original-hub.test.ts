@@ -31,14 +31,13 @@ import {
   connectProgram,
   deploy,
   ensureNamespace,
-  eventually,
-  eventuallyOne,
   exportBy,
   Restartable,
   startCluster,
   type TestCluster,
   testDeps,
 } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import { enroll, runOriginalHub } from "./original-hub.ts";
 import { PUBLISHED_CRDS } from "./published.ts";
 

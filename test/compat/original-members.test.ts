@@ -19,8 +19,6 @@ import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azur
 import {
   addressesOf,
   deploy,
-  eventually,
-  eventuallyOne,
   exportBy,
   PATIENCE_MS,
   Restartable,
@@ -28,6 +26,7 @@ import {
   startFleet,
   type TestFleet,
 } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import { OriginalMember } from "./original-member.ts";
 
 /** Our hub, a Fairlead member, and a legacy one. */

@@ -8,7 +8,8 @@ import {
   MULTI_CLUSTER_SERVICES,
 } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
-import { addressesOf, deploy, eventually, eventuallyOne, exportBy } from "../support/fleet.ts";
+import { addressesOf, deploy, exportBy } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import { type HandMade, startHandMade } from "./by-hand.ts";
 import { ORIGINAL_HUB_NET } from "./original-rights.ts";
 import { ACCEPTED, said } from "./world.ts";

@@ -27,7 +27,6 @@ import {
   connectProgram,
   deploy,
   ensureNamespace,
-  eventually,
   exportBy,
   Restartable,
   sliceOf,
@@ -36,6 +35,7 @@ import {
   testDeps,
   type TestFleet,
 } from "../support/fleet.ts";
+import { eventually } from "../support/waiting.ts";
 
 /** What grows with clusters and slices, and what must not. */
 

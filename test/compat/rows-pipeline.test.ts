@@ -24,13 +24,12 @@ import {
   addressesOf,
   deploy,
   ensureNamespace,
-  eventually,
-  eventuallyOne,
   exportBy,
   sliceOf,
   startFleet,
   type TestFleet,
 } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 /** Faults of the original pipeline that this one must not have, on real servers: an exporter, and two importers. */
 

@@ -9,7 +9,8 @@ import { FakeClock } from "@fairlead/base/clock.fake.ts";
 import { startHub } from "@fairlead/fleet/hub/hub.ts";
 import { startMember } from "@fairlead/fleet/member/member.ts";
 import { installCrds } from "@fairlead/kube/definitions/crds.ts";
-import { addressesOf, deploy, eventually, exportBy, startCluster, testDeps } from "../support/fleet.ts";
+import { addressesOf, deploy, exportBy, startCluster, testDeps } from "../support/fleet.ts";
+import { eventually } from "../support/waiting.ts";
 
 /** The shortest of the original's fixed waits. Unit: milliseconds. */
 const SHORTEST_WAIT_MS = 2000;

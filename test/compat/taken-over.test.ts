@@ -8,16 +8,8 @@ import {
   type FleetServiceExport,
 } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
-import {
-  deploy,
-  eventually,
-  eventuallyOne,
-  exportBy,
-  PATIENCE_MS,
-  startFleet,
-  testDeps,
-  type TestFleet,
-} from "../support/fleet.ts";
+import { deploy, exportBy, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import { said } from "./world.ts";
 
 /** A member whose exports an original agent reported on before ours took over: it wrote their status by updates. */

@@ -14,7 +14,8 @@ import {
 } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import { ensureNamespace, eventually, eventuallyOne, type TestFleet, testDeps } from "../support/fleet.ts";
+import { ensureNamespace, type TestFleet, testDeps } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 /** What the end-to-end tests of fleet-networking do and look at, in the words of its objects. */
 

@@ -1,15 +1,14 @@
 /** The clusters of a run, through the programs that people use: kubectl, Helm, and Fairlead's commands. */
 
-import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { exec, type ExecOptions } from "@fairlead/base/exec.ts";
 import { chartFolder, type Chart } from "../support/helm.ts";
+import { until as untilBy } from "../support/waiting.ts";
 import type { Settings } from "./settings.ts";
 
 export const SYSTEM = "fleet-system";
 
 /** Longest wait for anything that a cluster does by itself. Unit: milliseconds. */
-const PATIENCE_MS = 180_000;
-const POLL_MS = 500;
+const PATIENCE = { timeoutMs: 180_000, everyMs: 500 };
 
 export class Clusters {
   readonly settings: Settings;
@@ -108,7 +107,7 @@ export class Clusters {
       await this.#run("/bin/sh", ["-c", hubDown]);
       return async () => {
         await this.#run("/bin/sh", ["-c", hubUp]);
-        await eventually(
+        await until(
           "the hub's API server answers",
           () => this.kubectl(this.hub, ["get", "--raw", "/readyz"], { timeoutMs: 10_000 }),
           (it) => it.trim() === "ok",
@@ -141,26 +140,7 @@ export class Clusters {
 
 const HUB_PODS = "app.kubernetes.io/name=fairlead-hub";
 
-/** Asks until the answer satisfies. The last answer, or the last error, is in the message when the time is over. */
-export async function eventually<T>(
-  what: string,
-  read: () => Promise<T>,
-  isEnough: (value: T) => boolean,
-): Promise<T> {
-  const deadlineMs = systemClock.monotonic() + PATIENCE_MS;
-  for (;;) {
-    let last: unknown;
-    try {
-      const value = await read();
-      if (isEnough(value)) return value;
-      last = value;
-    } catch (error) {
-      last = error;
-    }
-    if (systemClock.monotonic() > deadlineMs) {
-      const found = Error.isError(last) ? last.message : JSON.stringify(last);
-      throw new Error(`${what}: not within ${PATIENCE_MS / 1000} s; at last ${found}`);
-    }
-    await delay(systemClock, POLL_MS, new AbortController().signal);
-  }
+/** As `until` of all tests, with the patience that real clusters need. */
+export function until<T>(what: string, read: () => Promise<T>, isEnough: (value: T) => boolean): Promise<T> {
+  return untilBy(what, read, isEnough, PATIENCE);
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Clusters, eventually, SYSTEM } from "./clusters.ts";
+import { Clusters, until, SYSTEM } from "./clusters.ts";
 import { Fleet, HELLO, REPLICAS, untilOffered } from "./fleet.ts";
 import {
   fleetExport,
@@ -55,7 +55,7 @@ describe("a service that one cluster exports", () => {
     for (const member of clusters.members) await clusters.apply(member, namespace());
     await clusters.apply(exporter, mcsExport(HELLO));
     for (const member of clusters.members)
-      await eventually(
+      await until(
         `${member} has an address of the service`,
         () => fleet.importedAddresses(HELLO, member),
         (it) => it.length > 0,
@@ -64,11 +64,7 @@ describe("a service that one cluster exports", () => {
     await fleet.startClient([`${BY_ADDRESS}=${urlOf(addresses[0] ?? "")}`, `${BY_NAME}=http://${NAME}/`]);
     // The client may be younger than what its resolver knows.
     const resolved = (): Promise<readonly string[]> => fleet.inClient("resolve", NAME);
-    await eventually(
-      "the name has the addresses",
-      resolved,
-      (it) => it.join() === addresses.toSorted().join(),
-    );
+    await until("the name has the addresses", resolved, (it) => it.join() === addresses.toSorted().join());
     await load.untilAnsweredBy(exporter);
     for (const address of addresses) await fleet.expectAnswers(urlOf(address), exporter);
     const status = await clusters.fairlead(["status", "--hub-context", clusters.hub]);
@@ -101,13 +97,13 @@ describe("a service that one cluster exports", () => {
     const domain = `${name}.${NAMESPACE}.svc.clusterset.local`;
     const resolved = (): Promise<readonly string[]> => fleet.inClient("resolve", domain);
     const wanted = (pods?.items ?? []).flatMap((it) => addressesOf(it)).toSorted();
-    await eventually("the name has the pods' addresses", resolved, (it) => it.join() === wanted.join());
+    await until("the name has the pods' addresses", resolved, (it) => it.join() === wanted.join());
     for (const pod of pods?.items ?? [])
       expect(await fleet.inClient("resolve", `${pod.metadata.name}.${exporter}.${domain}`)).toEqual(
         addressesOf(pod).toSorted(),
       );
     await clusters.kubectl(exporter, ["-n", NAMESPACE, "delete", KINDS.mcsExport, name]);
-    await eventually("the name is gone", resolved, (it) => it.length === 0);
+    await until("the name is gone", resolved, (it) => it.length === 0);
     await clusters.kubectl(exporter, ["-n", NAMESPACE, "delete", "statefulset,service", name]);
   });
 
@@ -167,11 +163,11 @@ describe("a service that two clusters export", () => {
       Promise.all([exporter, importer].map((it) => conditionOf(it, name, "Conflict")));
     await clusters.apply(exporter, withPort(80), mcsExport(name));
     await clusters.apply(importer, withPort(81), mcsExport(name));
-    await eventually("both have the condition Conflict", disagree, (it) =>
+    await until("both have the condition Conflict", disagree, (it) =>
       it.every((status) => status === "True"),
     );
     await clusters.apply(importer, withPort(80));
-    await eventually("both agree", disagree, (it) => it.every((status) => status !== "True"));
+    await until("both agree", disagree, (it) => it.every((status) => status !== "True"));
     for (const member of [exporter, importer])
       for (const kind of [KINDS.mcsExport, "service"])
         await clusters.kubectl(member, ["-n", NAMESPACE, "delete", kind, name]);
@@ -265,12 +261,12 @@ describe("a service that two clusters export", () => {
   it("is deleted everywhere once no cluster exports it", async () => {
     for (const member of [exporter, importer])
       await clusters.kubectl(member, ["-n", NAMESPACE, "delete", KINDS.mcsExport, HELLO]);
-    await eventually(
+    await until(
       "the import is gone",
       () => fleet.importedAddresses(HELLO),
       (it) => it.length === 0,
     );
-    await eventually(
+    await until(
       "the name is gone",
       () => fleet.inClient<readonly string[]>("resolve", NAME),
       (it) => it.length === 0,
@@ -283,7 +279,7 @@ describe("Fairlead", () => {
     await fleet.remove();
     isRemoved = true;
     for (const cluster of clusters.all)
-      await eventually(
+      await until(
         `cluster ${cluster} is as it was`,
         async () =>
           differences(fleet.before.get(cluster) ?? new Map(), await takeSnapshot(clusters, cluster)),
@@ -314,7 +310,7 @@ async function untilFleetRuns(cluster: string): Promise<void> {
 /** By what the cluster gives: an address of a load balancer, else the Service's own; and a port of a node. */
 async function addressesOfMultiClusterService(name: string): Promise<readonly string[]> {
   const label = "networking.fleet.azure.com/derived-service";
-  const { metadata } = await eventually(
+  const { metadata } = await until(
     "the MultiClusterService is valid",
     async () =>
       (await clusters.find<WithConditions>(importer, ["-n", NAMESPACE, KINDS.multiClusterService, name]))!,

@@ -1,7 +1,7 @@
 /** Installs a fleet on the clusters of a run as docs/install.md says, and takes all of it away again. */
 
 import { expect } from "vitest";
-import { type Clusters, eventually, SYSTEM } from "./clusters.ts";
+import { type Clusters, until, SYSTEM } from "./clusters.ts";
 import { Load, type Tally } from "./load.ts";
 import { client, KINDS, NAMESPACE, namespace, scripts, server, service } from "./manifests.ts";
 import { type AnyObject, type Snapshot, takeSnapshot } from "./snapshot.ts";
@@ -193,7 +193,7 @@ const FLEET_GROUPS =
 
 /** Waits until the importer offers so many endpoints of a service. */
 export async function untilOffered(fleet: Fleet, name: string, count: number): Promise<void> {
-  await eventually(
+  await until(
     `${count} endpoints of ${name} in ${fleet.importer}`,
     () => fleet.offered(name),
     (it) => it === count,

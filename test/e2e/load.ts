@@ -1,7 +1,7 @@
 /** The requests that a client in a cluster makes all the time, and what became of those made during a change. */
 
 import { expect } from "vitest";
-import { type Clusters, eventually } from "./clusters.ts";
+import { type Clusters, until } from "./clusters.ts";
 import { CLIENT, NAMESPACE } from "./manifests.ts";
 
 export interface Tally {
@@ -32,7 +32,7 @@ export class Load {
     const before = (await this.#seconds()).length;
     await change();
     const end = (await this.#seconds()).length + AFTERMATH;
-    const all = await eventually(
+    const all = await until(
       "the client continues",
       () => this.#seconds(),
       (it) => it.length >= end,
@@ -54,7 +54,7 @@ export class Load {
   /** Waits until the last three seconds of each target are as wanted. */
   async until(what: string, isEnough: (tally: Tally) => boolean): Promise<void> {
     const start = (await this.#seconds()).length;
-    await eventually(
+    await until(
       what,
       async () => {
         const all = await this.#seconds();
@@ -67,7 +67,7 @@ export class Load {
   /** Keeps the client running for a time, by its own clock. */
   async pass(seconds: number): Promise<void> {
     const end = (await this.#seconds()).length + seconds;
-    await eventually(
+    await until(
       `${seconds} s of requests`,
       () => this.#seconds(),
       (it) => it.length >= end,

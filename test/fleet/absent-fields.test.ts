@@ -28,7 +28,8 @@ import {
   variantsOf,
   withoutField,
 } from "./absent-fields.ts";
-import { deploy, ensureNamespace, eventually, exportBy, startFleet } from "../support/fleet.ts";
+import { deploy, ensureNamespace, exportBy, startFleet } from "../support/fleet.ts";
+import { eventually } from "../support/waiting.ts";
 
 /**
  * What every program does with objects of which any one optional field is absent. The objects are those of a fleet at

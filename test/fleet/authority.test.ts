@@ -25,8 +25,6 @@ import {
   aborted,
   connectProgram,
   deploy,
-  eventually,
-  eventuallyOne,
   exportBy,
   PATIENCE_MS,
   Restartable,
@@ -34,6 +32,7 @@ import {
   testDeps,
   type TestCluster,
 } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 /** A hub whose keys are replaced, which takes a new start of its server. */
 class Hub implements AsyncDisposable {

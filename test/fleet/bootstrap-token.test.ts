@@ -23,15 +23,8 @@ import { systemDeps } from "@fairlead/base/deps.ts";
 import { generatePrivateKey } from "@fairlead/base/pki/keys.ts";
 import { createCertificateRequest } from "@fairlead/base/pki/request.ts";
 import { configAs } from "../support/access.ts";
-import {
-  connectProgram,
-  eventually,
-  eventuallyOne,
-  PATIENCE_MS,
-  startFleet,
-  testDeps,
-  type TestFleet,
-} from "../support/fleet.ts";
+import { connectProgram, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 /** A clock that tests set ahead. */
 class Later {

@@ -27,14 +27,13 @@ import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import {
   deploy,
   ensureNamespace,
-  eventually,
-  eventuallyOne,
   exportBy,
   sliceOf,
   startFleet,
   testDeps,
   type TestFleet,
 } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import { type Sight, watchSight } from "../support/sight.ts";
 
 const HELLO = objectKey("work", "hello");

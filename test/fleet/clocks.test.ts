@@ -7,15 +7,8 @@ import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { INTERNAL_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { type Clock, systemClock } from "@fairlead/base/clock.ts";
 import { hasCode } from "@fairlead/base/errors.ts";
-import {
-  deploy,
-  ensureNamespace,
-  eventuallyOne,
-  exportBy,
-  sliceOf,
-  startFleet,
-  type TestFleet,
-} from "../support/fleet.ts";
+import { deploy, ensureNamespace, exportBy, sliceOf, startFleet, type TestFleet } from "../support/fleet.ts";
+import { eventuallyOne } from "../support/waiting.ts";
 import { type Sight, watchSight } from "../support/sight.ts";
 
 const DAY_MS = 86_400_000;

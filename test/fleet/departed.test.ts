@@ -18,13 +18,13 @@ import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
 import {
   deploy,
   ensureNamespace,
-  eventually,
   exportBy,
   PATIENCE_MS,
   startFleet,
   testDeps,
   type TestFleet,
 } from "../support/fleet.ts";
+import { eventually } from "../support/waiting.ts";
 import { watchSight } from "../support/sight.ts";
 
 let fleet: TestFleet;

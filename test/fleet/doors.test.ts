@@ -22,12 +22,11 @@ import {
   addressesOf,
   deploy,
   ensureNamespace,
-  eventually,
-  eventuallyOne,
   exportBy,
   startFleet,
   type TestFleet,
 } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 const hello = objectKey("work", "hello");
 let fleet: TestFleet;

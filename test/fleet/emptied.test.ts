@@ -10,12 +10,11 @@ import {
   addressesOf,
   deploy,
   ensureNamespace,
-  eventually,
-  eventuallyOne,
   exportBy,
   startFleet,
   type TestFleet,
 } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 /** API servers answer null for the endpoints of a slice that has none, and for its ports. */
 

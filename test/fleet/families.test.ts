@@ -5,14 +5,8 @@ import {
   MCS_SERVICE_IMPORTS,
 } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { findCondition } from "@fairlead/kube/objects/conditions.ts";
-import {
-  deploy,
-  ensureNamespace,
-  eventuallyOne,
-  exportBy,
-  startFleet,
-  type TestFleet,
-} from "../support/fleet.ts";
+import { deploy, ensureNamespace, exportBy, startFleet, type TestFleet } from "../support/fleet.ts";
+import { eventuallyOne } from "../support/waiting.ts";
 
 const hello = objectKey("work", "hello");
 let fleet: TestFleet;

@@ -16,16 +16,8 @@ import {
 } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
-import {
-  deploy,
-  ensureNamespace,
-  eventually,
-  eventuallyOne,
-  exportBy,
-  sliceOf,
-  startFleet,
-  type TestFleet,
-} from "../support/fleet.ts";
+import { deploy, ensureNamespace, exportBy, sliceOf, startFleet, type TestFleet } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import { type Sight, watchSight } from "../support/sight.ts";
 
 let fleet: TestFleet;

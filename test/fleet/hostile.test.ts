@@ -40,14 +40,13 @@ import {
   addressesOf,
   deploy,
   ensureNamespace,
-  eventually,
-  eventuallyOne,
   exportBy,
   PATIENCE_MS,
   startFleet,
   testDeps,
   type TestFleet,
 } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import { type Hostility, hostilities, schemaOf } from "../support/hostile.ts";
 
 const NAMESPACE = "shop";

@@ -21,14 +21,13 @@ import {
   addressesOf,
   deploy,
   ensureNamespace,
-  eventually,
-  eventuallyOne,
   exportBy,
   PATIENCE_MS,
   startFleet,
   testDeps,
   type TestFleet,
 } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 const hello = objectKey("work", "hello");
 let fleet: TestFleet;

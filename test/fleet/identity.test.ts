@@ -26,14 +26,8 @@ import type { KubeClient } from "@fairlead/kube/types.ts";
 import { generatePrivateKey } from "@fairlead/base/pki/keys.ts";
 import { issueAuthority } from "@fairlead/base/pki/issue.ts";
 import { createCertificateRequest } from "@fairlead/base/pki/request.ts";
-import {
-  eventually,
-  eventuallyOne,
-  PATIENCE_MS,
-  startFleet,
-  testDeps,
-  type TestFleet,
-} from "../support/fleet.ts";
+import { PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import { grant } from "../support/access.ts";
 import { rolledOut, sayOfWorkloads } from "../support/workloads.ts";
 

@@ -19,12 +19,11 @@ import {
   addressesOf,
   deploy,
   ensureNamespace,
-  eventually,
-  eventuallyOne,
   exportBy,
   startFleet,
   type TestFleet,
 } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 let fleet: TestFleet;
 beforeAll(async () => {

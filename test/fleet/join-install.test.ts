@@ -35,16 +35,8 @@ import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
 import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
 import { issueAuthority } from "@fairlead/base/pki/issue.ts";
 import { userOf } from "../support/access.ts";
-import {
-  deploy,
-  eventually,
-  eventuallyOne,
-  exportBy,
-  PATIENCE_MS,
-  startFleet,
-  testDeps,
-  type TestFleet,
-} from "../support/fleet.ts";
+import { deploy, exportBy, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import { rolledOut, type Said, sayOfWorkloads } from "../support/workloads.ts";
 
 /** What a join makes in its member, and the pods that it looks at. */

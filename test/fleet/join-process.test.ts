@@ -6,7 +6,8 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import { NAMESPACES, SECRETS, SERVICE_ACCOUNTS } from "@fairlead/kube/api/core/v1/types.ts";
 import { start } from "@fairlead/base/exec.ts";
-import { eventually, startFleet, type TestFleet } from "../support/fleet.ts";
+import { startFleet, type TestFleet } from "../support/fleet.ts";
+import { eventually } from "../support/waiting.ts";
 
 const MAIN = fileURLToPath(new URL("../../packages/fairlead/src/main.ts", import.meta.url));
 

@@ -10,7 +10,8 @@ import { isConditionTrue } from "@fairlead/kube/objects/conditions.ts";
 import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
 import type { JoinDeps } from "@fairlead/fleet/cli/fleet/join-options.ts";
 import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
-import { eventually, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { eventually } from "../support/waiting.ts";
 
 let fleet: TestFleet;
 beforeAll(async () => {

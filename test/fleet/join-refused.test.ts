@@ -19,7 +19,8 @@ import {
   ROLES,
 } from "@fairlead/kube/api/rbac/v1/types.ts";
 import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
-import { eventually, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { eventually } from "../support/waiting.ts";
 
 let fleet: TestFleet;
 beforeAll(async () => {

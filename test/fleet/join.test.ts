@@ -21,14 +21,13 @@ import { readFleet, summarizeFleet } from "@fairlead/fleet/cli/fleet/status.ts";
 import {
   deploy,
   ensureNamespace,
-  eventually,
-  eventuallyOne,
   exportBy,
   PATIENCE_MS,
   startFleet,
   testDeps,
   type TestFleet,
 } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 let fleet: TestFleet;
 beforeAll(async () => {

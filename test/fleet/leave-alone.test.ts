@@ -20,15 +20,8 @@ import {
 } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import { leaveFleet, type LeaveOptions } from "@fairlead/fleet/cli/fleet/leave.ts";
-import {
-  deploy,
-  eventuallyOne,
-  exportBy,
-  PATIENCE_MS,
-  startFleet,
-  testDeps,
-  type TestFleet,
-} from "../support/fleet.ts";
+import { deploy, exportBy, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { eventuallyOne } from "../support/waiting.ts";
 
 const NAME = "a";
 const hello = objectKey("work", "hello");

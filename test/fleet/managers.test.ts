@@ -27,15 +27,8 @@ import { installCrds } from "@fairlead/kube/definitions/crds.ts";
 import { CLUSTER_CRDS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io/crds.ts";
 import { KubeFleet } from "../support/kubefleet.ts";
 import { freePort } from "@fairlead/base/testing/free-port.ts";
-import {
-  addressesOf,
-  deploy,
-  eventually,
-  eventuallyOne,
-  exportBy,
-  Restartable,
-  testDeps,
-} from "../support/fleet.ts";
+import { addressesOf, deploy, exportBy, Restartable, testDeps } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 /** The managers under the names, flags and variables that fleet-networking's charts call them by, as processes. */
 

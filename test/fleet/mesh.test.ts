@@ -25,14 +25,13 @@ import {
   addressesOf,
   deploy,
   ensureNamespace,
-  eventually,
-  eventuallyOne,
   exportBy,
   sliceOf,
   startFleet,
   type TestCluster,
   type TestFleet,
 } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import {
   addNode,
   attachPods,

@@ -8,7 +8,8 @@ import {
 } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
-import { eventuallyOne, PATIENCE_MS, startFleet, testDeps } from "../support/fleet.ts";
+import { PATIENCE_MS, startFleet, testDeps } from "../support/fleet.ts";
+import { eventuallyOne } from "../support/waiting.ts";
 
 it("rejects clusters with the range of a node that a member added after its join", async () => {
   await using fleet = await startFleet({ members: ["a", "b"], join: ["a"] });

@@ -15,14 +15,8 @@ import {
   MULTI_CLUSTER_SERVICES,
 } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
-import {
-  deploy,
-  ensureNamespace,
-  eventually,
-  exportBy,
-  startFleet,
-  type TestFleet,
-} from "../support/fleet.ts";
+import { deploy, ensureNamespace, exportBy, startFleet, type TestFleet } from "../support/fleet.ts";
+import { eventually } from "../support/waiting.ts";
 import { watchSight } from "../support/sight.ts";
 
 const HELLO = objectKey("work", "hello");

@@ -41,14 +41,13 @@ import type { KubeClient } from "@fairlead/kube/types.ts";
 import {
   deploy,
   ensureNamespace,
-  eventually,
-  eventuallyOne,
   exportBy,
   PATIENCE_MS,
   sliceOf,
   testDeps,
   type TestFleet,
 } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 import { addNode, createProfile, newPublicKey, setProfile, showGateway } from "../support/mesh.ts";
 

@@ -39,7 +39,8 @@ import { runAsLeader } from "@fairlead/kube/election/leader.ts";
 import { ensureNamespace } from "@fairlead/kube/objects/namespaces.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { type AskedFor, configAs, grant, PROGRAM_AGENT, userOf } from "../support/access.ts";
-import { eventually, eventuallyOne, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 import { type Held, type Right, rightsOf, superfluous } from "./rights.ts";
 import {
   actAsOtherAgent,

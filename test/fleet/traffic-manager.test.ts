@@ -23,15 +23,8 @@ import { createClusterSetProvider } from "@fairlead/fleet/hub/traffic-manager/pr
 import { createTrafficSync, type TrafficSync } from "@fairlead/fleet/dns/traffic-sync.ts";
 import { CLASS, TYPE } from "@fairlead/dns/wire/types.ts";
 import { formatAddress } from "@fairlead/base/netaddr/address.ts";
-import {
-  deploy,
-  ensureNamespace,
-  eventually,
-  eventuallyOne,
-  startFleet,
-  type TestFleet,
-  testDeps,
-} from "../support/fleet.ts";
+import { deploy, ensureNamespace, startFleet, type TestFleet, testDeps } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 /** The whole way: Services of members, the hub, and DNS on the hub and in a member. */
 

@@ -29,8 +29,6 @@ import { findCondition } from "@fairlead/kube/objects/conditions.ts";
 import {
   deploy,
   ensureNamespace,
-  eventually,
-  eventuallyOne,
   exportBy,
   PATIENCE_MS,
   sliceOf,
@@ -38,6 +36,7 @@ import {
   testDeps,
   type TestFleet,
 } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 const CLUSTERS = ["a", "b", "c"] as const;
 type Cluster = (typeof CLUSTERS)[number];

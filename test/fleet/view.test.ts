@@ -19,13 +19,12 @@ import {
   addressesOf,
   deploy,
   ensureNamespace,
-  eventually,
-  eventuallyOne,
   exportBy,
   sliceOf,
   startFleet,
   type TestFleet,
 } from "../support/fleet.ts";
+import { eventually, eventuallyOne } from "../support/waiting.ts";
 
 let fleet: TestFleet;
 const hub = () => fleet.client("hub");

@@ -29,6 +29,7 @@ import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
 import type { KubeClient, ListOptions } from "@fairlead/kube/types.ts";
 import { createLabControllers, type LabControllers } from "@fairlead/lab/controllers/compose.ts";
 import { parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
+import { eventually } from "../support/waiting.ts";
 import { FakeKubelet } from "./kubelet.fake.ts";
 
 /** The lab's controllers against the embedded API server, with kubelets that only report that pods run. */
@@ -73,34 +74,13 @@ afterAll(async () => {
 });
 
 /** Waits until the objects of a kind are as `accept` wants them. */
-async function until<T extends KubeObject>(
+function untilObjects<T extends KubeObject>(
   of: Resource<T>,
   select: Pick<ListOptions, "labelSelector" | "fieldSelector">,
   accept: (objects: readonly T[]) => boolean,
 ): Promise<readonly T[]> {
-  const objects = new Map<string, T>();
-  const options = {
-    ...(of.namespaced ? { namespace: NAMESPACE } : {}),
-    ...select,
-    sendInitialEvents: true,
-    allowWatchBookmarks: true,
-  };
-  let isComplete = false;
-  try {
-    for await (const event of client.watch(of, options, AbortSignal.timeout(LIMIT_MS))) {
-      if (event.type === "ERROR") throw new Error(event.object.message);
-      if (event.type === "BOOKMARK") isComplete = true;
-      else if (event.type === "DELETED") objects.delete(keyOf(event.object));
-      else objects.set(keyOf(event.object), event.object);
-      if (isComplete && accept([...objects.values()])) return [...objects.values()];
-    }
-  } catch (cause) {
-    throw new Error(
-      `${of.plural} did not become so: ${JSON.stringify([...objects.values()], undefined, 1)}`,
-      { cause },
-    );
-  }
-  throw new Error("the watch ended");
+  const where = of.namespaced ? { namespace: NAMESPACE } : {};
+  return eventually(client, of, accept, { ...where, ...select, timeoutMs: LIMIT_MS });
 }
 
 function deployment(
@@ -121,7 +101,7 @@ const isReady = (pod: Pod): boolean => isConditionTrue(pod.status?.conditions, "
 const named = (name: string) => ({ fieldSelector: `metadata.name=${name}` });
 
 async function available(name: string, replicas: number): Promise<Deployment> {
-  const [found] = await until(
+  const [found] = await untilObjects(
     DEPLOYMENTS,
     named(name),
     ([it]) =>
@@ -135,8 +115,8 @@ async function available(name: string, replicas: number): Promise<Deployment> {
 
 describe("a cluster with the lab's controllers", () => {
   it("gives each namespace a ServiceAccount and the authority of the API server", async () => {
-    await until(SERVICE_ACCOUNTS, named("default"), (found) => found.length === 1);
-    const [root] = await until(CONFIG_MAPS, named("kube-root-ca.crt"), (found) => found.length === 1);
+    await untilObjects(SERVICE_ACCOUNTS, named("default"), (found) => found.length === 1);
+    const [root] = await untilObjects(CONFIG_MAPS, named("kube-root-ca.crt"), (found) => found.length === 1);
     expect(root?.data?.["ca.crt"]).toContain("BEGIN CERTIFICATE");
   });
 
@@ -168,7 +148,7 @@ describe("a cluster with the lab's controllers", () => {
     };
     await client.create(SERVICES, service);
     const ofService = { labelSelector: "kubernetes.io/service-name=web" };
-    const slices = await until(
+    const slices = await untilObjects(
       ENDPOINT_SLICES,
       ofService,
       (found) => found.length === 2 && found.every((it) => it.endpoints.length === 4),
@@ -179,9 +159,9 @@ describe("a cluster with the lab's controllers", () => {
       zone: expect.stringMatching(/^zone-/) as string,
     });
     await client.mergePatch(DEPLOYMENTS, objectKey(NAMESPACE, "web"), { spec: { replicas: 1 } });
-    await until(ENDPOINT_SLICES, ofService, (found) => found.every((it) => it.endpoints.length === 1));
+    await untilObjects(ENDPOINT_SLICES, ofService, (found) => found.every((it) => it.endpoints.length === 1));
     await client.delete(SERVICES, objectKey(NAMESPACE, "web"));
-    await until(ENDPOINT_SLICES, ofService, (found) => found.length === 0);
+    await untilObjects(ENDPOINT_SLICES, ofService, (found) => found.length === 0);
   });
 
   it("rolls out a new template without fewer pods than allowed, keeps the history and rolls back", async () => {
@@ -205,13 +185,13 @@ describe("a cluster with the lab's controllers", () => {
     });
     const key = objectKey(NAMESPACE, "roll");
     await client.mergePatch(DEPLOYMENTS, key, image("2"));
-    await until(REPLICA_SETS, ofApp("roll"), (sets) => sets.length === 2);
+    await untilObjects(REPLICA_SETS, ofApp("roll"), (sets) => sets.length === 2);
     await available("roll", 3);
     watching.abort();
     await observed;
     expect(fewest).toEqual({ ready: 3, most: 4 });
     await client.mergePatch(DEPLOYMENTS, key, image("1"));
-    await until(
+    await untilObjects(
       DEPLOYMENTS,
       named("roll"),
       ([it]) => it?.metadata.annotations?.["deployment.kubernetes.io/revision"] === "3",
@@ -230,7 +210,7 @@ describe("a cluster with the lab's controllers", () => {
     await available("again", 2);
     const template = { spec: { containers: [{ name: "c", image: "echo:2" }] } };
     await client.mergePatch(DEPLOYMENTS, objectKey(NAMESPACE, "again"), { spec: { template } });
-    await until(REPLICA_SETS, ofApp("again"), (sets) => sets.length === 2);
+    await untilObjects(REPLICA_SETS, ofApp("again"), (sets) => sets.length === 2);
     await available("again", 2);
   });
 
@@ -240,12 +220,12 @@ describe("a cluster with the lab's controllers", () => {
     const template = { spec: { containers: [{ name: "c", image: "echo:2" }] } };
     const key = objectKey(NAMESPACE, "paused");
     await client.mergePatch(DEPLOYMENTS, key, { spec: { paused: true, replicas: 3, template } });
-    await until(PODS, ofApp("paused"), (pods) => pods.filter(isReady).length === 3);
+    await untilObjects(PODS, ofApp("paused"), (pods) => pods.filter(isReady).length === 3);
     expect(
       (await client.list(REPLICA_SETS, { namespace: NAMESPACE, ...ofApp("paused") })).items,
     ).toHaveLength(1);
     await client.mergePatch(DEPLOYMENTS, key, { spec: { paused: false } });
-    await until(REPLICA_SETS, ofApp("paused"), (sets) => sets.length === 2);
+    await untilObjects(REPLICA_SETS, ofApp("paused"), (sets) => sets.length === 2);
     await available("paused", 3);
   });
 
@@ -256,7 +236,7 @@ describe("a cluster with the lab's controllers", () => {
     });
     await client.create(SERVICES, service("lb-1"));
     const ips = async (name: string) => {
-      const [found] = await until(
+      const [found] = await untilObjects(
         SERVICES,
         named(name),
         ([it]) => (it?.status?.loadBalancer?.ingress ?? []).length === 2,
@@ -270,13 +250,21 @@ describe("a cluster with the lab's controllers", () => {
     await client.create(SERVICES, service("lb-3"));
     expect(await ips("lb-3")).toEqual(["192.0.2.129", "2001:db8::1"]);
     await client.mergePatch(SERVICES, objectKey(NAMESPACE, "lb-3"), { spec: { type: "ClusterIP" } });
-    await until(SERVICES, named("lb-3"), ([it]) => (it?.status?.loadBalancer?.ingress ?? []).length === 0);
+    await untilObjects(
+      SERVICES,
+      named("lb-3"),
+      ([it]) => (it?.status?.loadBalancer?.ingress ?? []).length === 0,
+    );
   });
 
   it("reports why a pod has no node, and schedules it as soon as a node fits", async () => {
     const spec = { containers: [{ name: "c", image: "echo:1" }], nodeSelector: { disk: "fast" } };
     await client.create(PODS, { metadata: { name: "picky", namespace: NAMESPACE }, spec });
-    const [waiting] = await until(PODS, named("picky"), ([it]) => it?.status?.conditions?.length === 1);
+    const [waiting] = await untilObjects(
+      PODS,
+      named("picky"),
+      ([it]) => it?.status?.conditions?.length === 1,
+    );
     expect(waiting?.status?.conditions?.[0]).toMatchObject({
       status: "False",
       reason: "Unschedulable",
@@ -287,7 +275,7 @@ describe("a cluster with the lab's controllers", () => {
     await client.mergePatch(NODES, objectKey(undefined, "node-2"), {
       metadata: { labels: { disk: "fast" } },
     });
-    await until(PODS, named("picky"), ([it]) => it?.spec?.nodeName === "node-2" && isReady(it));
+    await untilObjects(PODS, named("picky"), ([it]) => it?.spec?.nodeName === "node-2" && isReady(it));
   });
 
   it("runs a daemon on each node, pods of Jobs, and reports how many pods may be evicted", async () => {
@@ -307,18 +295,22 @@ describe("a cluster with the lab's controllers", () => {
       metadata: { name: "agent", namespace: NAMESPACE },
       spec: { minAvailable: 1, selector: { matchLabels: { app: "agent" } } },
     });
-    const [set] = await until(DAEMON_SETS, named("agent"), ([it]) => it?.status?.numberAvailable === 2);
+    const [set] = await untilObjects(
+      DAEMON_SETS,
+      named("agent"),
+      ([it]) => it?.status?.numberAvailable === 2,
+    );
     expect(set?.status).toMatchObject({ desiredNumberScheduled: 2, updatedNumberScheduled: 2 });
-    const [job] = await until(JOBS, named("batch"), ([it]) => it?.status?.ready === 2);
+    const [job] = await untilObjects(JOBS, named("batch"), ([it]) => it?.status?.ready === 2);
     expect(job?.status).toMatchObject({ active: 2, uncountedTerminatedPods: {} });
-    const [budget] = await until(
+    const [budget] = await untilObjects(
       POD_DISRUPTION_BUDGETS,
       named("agent"),
       ([it]) => it?.status?.disruptionsAllowed === 1,
     );
     expect(budget?.status).toMatchObject({ currentHealthy: 2, desiredHealthy: 1, expectedPods: 2 });
     await client.delete(JOBS, objectKey(NAMESPACE, "batch"), { propagationPolicy: "Background" });
-    await until(PODS, ofApp("batch"), (pods) => pods.length === 0);
+    await untilObjects(PODS, ofApp("batch"), (pods) => pods.length === 0);
   });
 
   it("mirrors Endpoints that users write to EndpointSlices", async () => {
@@ -327,10 +319,10 @@ describe("a cluster with the lab's controllers", () => {
     const subsets = [{ addresses: [{ ip: "192.0.2.9" }], ports: [{ port: 80 }] }];
     await client.create(ENDPOINTS, { metadata, subsets });
     const ofService = { labelSelector: "kubernetes.io/service-name=outside" };
-    const [slice] = await until(ENDPOINT_SLICES, ofService, (found) => found.length === 1);
+    const [slice] = await untilObjects(ENDPOINT_SLICES, ofService, (found) => found.length === 1);
     expect(slice?.endpoints[0]?.addresses).toEqual(["192.0.2.9"]);
     await client.delete(SERVICES, objectKey(NAMESPACE, "outside"));
-    await until(ENDPOINT_SLICES, ofService, (found) => found.length === 0);
+    await untilObjects(ENDPOINT_SLICES, ofService, (found) => found.length === 0);
   });
 
   it("writes nothing when nothing changed, and has no errors", async () => {
@@ -358,12 +350,12 @@ describe("a cluster with the lab's controllers", () => {
     await available("moved", 2);
     await kubelets[1]?.[Symbol.asyncDispose]();
     await client.delete(NODES, objectKey(undefined, "node-2"));
-    await until(
+    await untilObjects(
       PODS,
       ofApp("moved"),
       (pods) => pods.length === 2 && pods.every((it) => it.spec?.nodeName === "node-1" && isReady(it)),
     );
-    await until(PODS, named("picky"), (pods) => pods.length === 0);
+    await untilObjects(PODS, named("picky"), (pods) => pods.length === 0);
   });
 });
 
@@ -375,8 +367,8 @@ describe("a deleted namespace", () => {
       spec: { selector: { app: "moved" }, ports: [{ port: 80 }] },
     });
     await client.delete(NAMESPACES, objectKey(undefined, NAMESPACE));
-    await until(PODS, {}, (pods) => pods.length === 0);
-    await until(NAMESPACES, named(NAMESPACE), (found) => found.length === 0);
+    await untilObjects(PODS, {}, (pods) => pods.length === 0);
+    await untilObjects(NAMESPACES, named(NAMESPACE), (found) => found.length === 0);
     expect(faults).toEqual([]);
   });
 });

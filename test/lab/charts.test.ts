@@ -11,7 +11,8 @@ import { CONFIG_MAPS } from "@fairlead/kube/api/core/v1/types.ts";
 import { exec, type ExecResult } from "@fairlead/base/exec.ts";
 import { HELM } from "../../packages/apiserver/test/support.ts";
 import { chartFolder, type Chart } from "../support/helm.ts";
-import { runFairlead, startLab, type TestLab, until } from "../support/lab-fixture.ts";
+import { runFairlead, startLab, type TestLab } from "../support/lab-fixture.ts";
+import { until } from "../support/waiting.ts";
 import { echoDeployment, namespace, service, shellPod } from "../support/lab-manifests.ts";
 
 /** Everything from the charts, in pods of bare clusters. The image is a name for this checkout's bundle. */

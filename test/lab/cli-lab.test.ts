@@ -8,7 +8,8 @@ import { NAMESPACES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { start } from "@fairlead/base/exec.ts";
-import { checkout, runFairlead, startLab, type TestLab, until } from "../support/lab-fixture.ts";
+import { checkout, runFairlead, startLab, type TestLab } from "../support/lab-fixture.ts";
+import { until } from "../support/waiting.ts";
 import { echoDeployment, mcsExport, namespace, service } from "../support/lab-manifests.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 

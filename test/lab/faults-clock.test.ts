@@ -5,7 +5,7 @@ import { MEMBER_CLUSTERS } from "@fairlead/fleet/api/cluster.kubernetes-fleet.io
 import { SECRETS } from "@fairlead/kube/api/core/v1/types.ts";
 import { HUB_SECRET } from "@fairlead/fleet/api/fairlead.dev/names.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
-import { eventually } from "../support/fleet.ts";
+import { eventually } from "../support/waiting.ts";
 import { EXPORTERS, type FaultyLab, IMPORTER, startFaultyLab } from "./faulty-lab.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { restarted, restartWith } from "./odd-programs.ts";

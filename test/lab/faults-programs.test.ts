@@ -12,10 +12,10 @@ import {
   MCS_SERVICE_NAME_LABEL,
 } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { ENDPOINT_SLICE_IMPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
-import { eventually } from "../support/fleet.ts";
+import { eventually, until } from "../support/waiting.ts";
 import { die, forgetPast, freeze, revive } from "./fault-tools.ts";
 import { EXPORTERS, type FaultyLab, HELLO, IMPORTER, MEMBERS, startFaultyLab } from "./faulty-lab.ts";
-import { found, until } from "../support/lab-fixture.ts";
+import { found } from "../support/lab-fixture.ts";
 import { shellPod } from "../support/lab-manifests.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 

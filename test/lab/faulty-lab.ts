@@ -2,7 +2,7 @@
 
 import { ENDPOINT_SLICES, SERVICE_NAME_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { delay, systemClock } from "@fairlead/base/clock.ts";
-import { eventually } from "../support/fleet.ts";
+import { eventually } from "../support/waiting.ts";
 import { heal, revive } from "./fault-tools.ts";
 import { FlowChecker } from "./flow-checker.ts";
 import { expectFreshStart } from "./fresh-start.ts";

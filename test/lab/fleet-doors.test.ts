@@ -17,11 +17,11 @@ import {
   MULTI_CLUSTER_SERVICES,
 } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
-import { eventually, eventuallyOne } from "../support/fleet.ts";
+import { eventually, eventuallyOne, until } from "../support/waiting.ts";
 import { hostilities, schemaOf } from "../support/hostile.ts";
 import type { FleetStatus } from "@fairlead/fleet/cli/fleet/status.ts";
 import type { Answer } from "../../scripts/demo/requests.ts";
-import { checkout, found, runFairlead, startLab, type TestLab, until } from "../support/lab-fixture.ts";
+import { checkout, found, runFairlead, startLab, type TestLab } from "../support/lab-fixture.ts";
 import {
   echoDeployment,
   fleetExport,

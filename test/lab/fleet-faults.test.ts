@@ -7,7 +7,7 @@ import { systemClock } from "@fairlead/base/clock.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { siteNetns } from "@fairlead/lab/places.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
-import { eventuallyOne } from "../support/fleet.ts";
+import { eventuallyOne, until } from "../support/waiting.ts";
 import { die, revive } from "./fault-tools.ts";
 import {
   found,
@@ -17,7 +17,6 @@ import {
   runFairlead,
   startLab,
   type TestLab,
-  until,
 } from "../support/lab-fixture.ts";
 import { echoDeployment, flowScript, mcsExport, service, shellPod } from "../support/lab-manifests.ts";
 import { makeNamespace, scale, setReplicas, untilReady } from "../support/lab-actions.ts";

@@ -12,10 +12,10 @@ import { PROXY_TABLE, setName } from "@fairlead/fleet/dataplane/service-proxy/na
 import { nodeNetns } from "@fairlead/lab/places.ts";
 import { createExecNft } from "@fairlead/os/nft/exec.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
-import { eventuallyOne } from "../support/fleet.ts";
+import { eventuallyOne, until } from "../support/waiting.ts";
 import { type Flow, judge, type Limits, type Mark, tally } from "./flow-judge.ts";
 import { FlowRecorder } from "./flow-recorder.ts";
-import { found, type TestLab, until } from "../support/lab-fixture.ts";
+import { found, type TestLab } from "../support/lab-fixture.ts";
 import { flowScript, shellPod } from "../support/lab-manifests.ts";
 
 interface Named {

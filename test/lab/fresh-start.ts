@@ -25,9 +25,9 @@ import {
   MULTI_CLUSTER_SERVICES,
 } from "@fairlead/fleet/api/networking.fleet.azure.com/v1alpha1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
-import { eventually } from "../support/fleet.ts";
+import { eventually, until } from "../support/waiting.ts";
 import { die, revive } from "./fault-tools.ts";
-import { type TestLab, until } from "../support/lab-fixture.ts";
+import type { TestLab } from "../support/lab-fixture.ts";
 import { annotate } from "../support/lab-actions.ts";
 
 const ON_HUB: readonly Resource[] = [

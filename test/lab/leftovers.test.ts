@@ -23,9 +23,9 @@ import {
   podProcesses,
   runFairlead,
   startLab,
-  until,
   upArgs,
 } from "../support/lab-fixture.ts";
+import { until } from "../support/waiting.ts";
 import { echoDeployment, mcsExport, namespace, service } from "../support/lab-manifests.ts";
 import { pidOf } from "../support/lab-programs.ts";
 import { type MachineSnapshot, takeSnapshot } from "./machine-snapshot.ts";

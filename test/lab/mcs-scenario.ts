@@ -22,9 +22,9 @@ import {
 } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
 import { findCondition } from "@fairlead/kube/objects/conditions.ts";
-import { eventually, eventuallyOne } from "../support/fleet.ts";
+import { eventually, eventuallyOne, until } from "../support/waiting.ts";
 import { requestLoop } from "../../scripts/demo/requests.ts";
-import { parseTries, startLab, type TestLab, until } from "../support/lab-fixture.ts";
+import { parseTries, startLab, type TestLab } from "../support/lab-fixture.ts";
 import { makeNamespace, untilReady } from "../support/lab-actions.ts";
 import { echoDeployment, shellPod } from "../support/lab-manifests.ts";
 

@@ -9,7 +9,7 @@ import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
 import { MANAGED_BY_LABEL } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { MCS_SOURCE_CLUSTER_LABEL } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import type { TestLab } from "../support/lab-fixture.ts";
-import { until } from "../support/lab-fixture.ts";
+import { until } from "../support/waiting.ts";
 import {
   CLUSTERS,
   EXPORTER,

@@ -3,7 +3,7 @@
 import type { ChildProcess } from "node:child_process";
 import { start } from "@fairlead/base/exec.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
-import { until } from "../support/lab-fixture.ts";
+import { until } from "../support/waiting.ts";
 
 /** A socket in a network namespace; each datagram that arrives there is answered with where it came from. */
 export interface Peer extends AsyncDisposable {

@@ -21,7 +21,7 @@ import {
   ready,
   terminating,
 } from "../support/service-objects.ts";
-import { until } from "../support/lab-fixture.ts";
+import { until } from "../support/waiting.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 import { createProxyWorld, type Peer, POD_CIDRS, type ProxyWorld } from "./proxy-world.ts";
 

@@ -9,7 +9,7 @@ import {
 } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import { systemClock } from "@fairlead/base/clock.ts";
-import { eventuallyOne } from "../support/fleet.ts";
+import { eventuallyOne, until } from "../support/waiting.ts";
 import {
   found,
   parseTries,
@@ -17,7 +17,6 @@ import {
   runFairlead,
   startLab,
   type TestLab,
-  until,
 } from "../support/lab-fixture.ts";
 import {
   echoDeployment,

@@ -2,7 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { DaemonSet, Deployment } from "@fairlead/kube/api/apps/v1/types.ts";
 import { type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import { found, startLab, type TestLab, until } from "../support/lab-fixture.ts";
+import { found, startLab, type TestLab } from "../support/lab-fixture.ts";
+import { until } from "../support/waiting.ts";
 
 /** Workloads as people run them: by the real kubectl, on nodes with real pods. */
 describe("workloads of a lab, by kubectl", () => {

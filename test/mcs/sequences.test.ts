@@ -13,14 +13,8 @@ import {
 } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { joinCluster } from "@fairlead/fleet/cli/fleet/join.ts";
 import { leaveFleet } from "@fairlead/fleet/cli/fleet/leave.ts";
-import {
-  ensureNamespace,
-  eventually,
-  PATIENCE_MS,
-  startFleet,
-  testDeps,
-  type TestFleet,
-} from "../support/fleet.ts";
+import { ensureNamespace, PATIENCE_MS, startFleet, testDeps, type TestFleet } from "../support/fleet.ts";
+import { eventually } from "../support/waiting.ts";
 import { anyFacts } from "./generate.ts";
 import type { OracleExport } from "./oracle.ts";
 import { MEMBERS, NAME, readGiven, untilAsJudged } from "./world.ts";

@@ -11,7 +11,8 @@ import {
   type ServiceImport,
 } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { findCondition } from "@fairlead/kube/objects/conditions.ts";
-import { eventually, type TestFleet } from "../support/fleet.ts";
+import type { TestFleet } from "../support/fleet.ts";
+import { eventually } from "../support/waiting.ts";
 import { without } from "./pipeline.ts";
 import { judge, type OracleExport, type OracleImport, showPort, type Verdict } from "./oracle.ts";
 

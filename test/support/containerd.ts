@@ -9,7 +9,7 @@ import { connectService } from "@fairlead/os/cri/connection.ts";
 import type { RuntimeUnderTest } from "@fairlead/os/cri/contract.ts";
 import { defineService } from "@fairlead/os/cri/proto.ts";
 import { MESSAGES, METHODS, NAMESPACE_OF_NODE, RUNTIME_SERVICE } from "@fairlead/os/cri/service.ts";
-import { until } from "./lab-fixture.ts";
+import { until } from "./waiting.ts";
 import { devicesIn } from "./netns-fixture.ts";
 import { makePauseImage, PAUSE_IMAGE } from "./pause-image.ts";
 

@@ -9,9 +9,7 @@ import {
 } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { NAMESPACES, type Service, SERVICES, type ServicePort } from "@fairlead/kube/api/core/v1/types.ts";
 import { HUB_ACCESS, MEMBER_ACCESS, type ProgramAccess, PROGRAMS } from "@fairlead/fleet/authz/programs.ts";
-import { type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts";
-import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
-import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import { MCS_SERVICE_EXPORTS } from "@fairlead/fleet/api/multicluster.x-k8s.io/v1beta1/types.ts";
 import { FLEET_SERVICE_EXPORTS } from "@fairlead/fleet/api/networking.fleet.azure.com/v1beta1/types.ts";
 import { type ApiServer, type ApiServerOptions, startApiServer } from "@fairlead/apiserver/server.ts";
@@ -25,7 +23,6 @@ import type { Probe } from "@fairlead/fleet/member/probes/tcp.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
 import type { ClusterConfig } from "@fairlead/kube/config/config.ts";
 import { type RuntimeDeps, systemDeps } from "@fairlead/base/deps.ts";
-import { createInformer } from "@fairlead/kube/informer/informer.ts";
 import { loadKubeconfig } from "@fairlead/kube/config/kubeconfig.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { AccessLog, configAs, grant, PROGRAM_AGENT, type Standing, tokensOf } from "./access.ts";
@@ -267,54 +264,6 @@ export function aborted(signal: AbortSignal): Promise<void> {
     if (signal.aborted) resolve();
     else signal.addEventListener("abort", () => resolve(), { once: true });
   });
-}
-
-/** Resolves with the objects of a kind once they are as `until` wants them; fails showing how they are. */
-export async function eventually<T extends KubeObject>(
-  client: KubeClient,
-  of: Resource<T>,
-  until: (objects: readonly T[]) => boolean,
-  options: { readonly namespace?: string; readonly timeoutMs?: number } = {},
-): Promise<readonly T[]> {
-  const { namespace, timeoutMs = PATIENCE_MS } = options;
-  await using informer = createInformer(
-    client,
-    of,
-    namespace === undefined ? {} : { namespace },
-    testDeps("test"),
-  );
-  const stop = new AbortController();
-  const done = Promise.withResolvers<readonly T[]>();
-  const look = (): void => {
-    const objects = [...informer.store.list()];
-    if (informer.hasSynced && until(objects)) done.resolve(objects);
-  };
-  using _watch = informer.subscribe(look);
-  const timer = setTimeout(() => {
-    const shown = JSON.stringify([...informer.store.list()], undefined, 1).slice(0, 6000);
-    done.reject(new Error(`${of.plural} did not become as expected:\n${shown}`));
-  }, timeoutMs);
-  informer.start(stop.signal);
-  void informer.synced(stop.signal).then(look, () => {});
-  try {
-    return await done.promise;
-  } finally {
-    clearTimeout(timer);
-    stop.abort();
-  }
-}
-
-/** One object, once it is as `until` wants it. */
-export async function eventuallyOne<T extends KubeObject>(
-  client: KubeClient,
-  of: Resource<T>,
-  key: ObjectKey,
-  until: (object: T) => boolean = () => true,
-): Promise<T> {
-  const is = (it: T): boolean => objectKey(it.metadata.namespace, it.metadata.name) === key && until(it);
-  const found = (await eventually(client, of, (objects) => objects.some(is))).find(is);
-  if (found === undefined) throw new Error("unreachable");
-  return found;
 }
 
 export async function ensureNamespace(client: KubeClient, name: string): Promise<void> {

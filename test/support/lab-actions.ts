@@ -7,7 +7,7 @@ import { resource, type Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { findCondition } from "@fairlead/kube/objects/conditions.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import { eventuallyOne } from "./fleet.ts";
+import { eventuallyOne } from "./waiting.ts";
 
 const OPTIONS = { fieldManager: "test" } as const;
 

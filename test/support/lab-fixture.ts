@@ -3,7 +3,6 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { ObjectMeta } from "@fairlead/kube/api/meta/types.ts";
-import { delay, systemClock } from "@fairlead/base/clock.ts";
 import { exec, type ExecOptions, type ExecResult } from "@fairlead/base/exec.ts";
 import { silentLogger } from "@fairlead/base/log.ts";
 import { connect } from "@fairlead/kube/client/client.ts";
@@ -24,9 +23,6 @@ import { type LabPrograms, launcherOf } from "./lab-programs.ts";
 import { PodLogs } from "./pod-logs.ts";
 
 export const checkout = fileURLToPath(new URL("../..", import.meta.url));
-
-/** Longest wait for anything that a busy machine may delay. Unit: milliseconds. */
-const PATIENCE_MS = 30_000;
 
 /** The folder in which labs of a test have theirs: short, because sockets lie below it (unix(7): 108 bytes). */
 export function makeStateRoot(): string {
@@ -162,35 +158,6 @@ export function parseTries(text: string): readonly ParsedTry[] {
 export function found<T>(value: T | undefined): T {
   if (value === undefined) throw new Error("what the test looks for is not there");
   return value;
-}
-
-/**
- * Asks until the answer satisfies, for state outside the API that has no watch. The last answer, or the last error,
- * is in the message when the time is over.
- */
-export async function until<T>(
-  what: string,
-  read: () => Promise<T>,
-  isEnough: (value: T) => boolean,
-): Promise<T> {
-  const deadlineMs = systemClock.monotonic() + PATIENCE_MS;
-  let last: unknown;
-  for (;;) {
-    try {
-      const value = await read();
-      if (isEnough(value)) return value;
-      last = value;
-    } catch (error) {
-      last = error;
-    }
-    if (systemClock.monotonic() > deadlineMs)
-      throw new Error(`${what}: not so within ${PATIENCE_MS / 1000} s; last: ${show(last)}`);
-    await delay(systemClock, 100, AbortSignal.timeout(PATIENCE_MS));
-  }
-}
-
-function show(value: unknown): string {
-  return Error.isError(value) ? value.message : JSON.stringify(value)?.slice(0, 2000);
 }
 
 /** Ids of the application processes in the pods of a cluster, each with its start time, sorted. */

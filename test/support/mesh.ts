@@ -12,7 +12,7 @@ import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azu
 import { NODES } from "@fairlead/kube/api/core/v1/types.ts";
 import { objectKey } from "@fairlead/kube/api/meta/key.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import { eventuallyOne } from "./fleet.ts";
+import { eventuallyOne } from "./waiting.ts";
 
 /** What users, kubelets and node agents write, for tests of the parallel network without nodes. */
 

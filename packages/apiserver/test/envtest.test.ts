@@ -3,8 +3,7 @@ import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { delay, systemClock } from "@fairlead/base/clock.ts";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { exec, start } from "@fairlead/base/exec.ts";
 import { issueAuthority, issueClientCertificate, issueServerCertificate } from "@fairlead/base/pki/issue.ts";
 import type { CertificatePair } from "@fairlead/base/pki/keys.ts";
@@ -14,8 +13,6 @@ import { TestClient } from "./support.ts";
 /** The programs that envtest of controller-runtime starts, started as it does (pkg/internal/testing/controlplane). */
 
 const MAIN = join(import.meta.dirname, "..", "..", "fairlead", "src", "main.ts");
-/** envtest's own patience with a program. Unit: milliseconds. */
-const PATIENCE_MS = 20_000;
 
 let folder: string;
 let running: ChildProcess[];
@@ -43,18 +40,8 @@ async function stop(child: ChildProcess): Promise<void> {
   await once(child, "exit");
 }
 
-/** Asks until there is an answer. */
-async function eventually<T>(ask: () => Promise<T>): Promise<T> {
-  const patience = AbortSignal.timeout(PATIENCE_MS);
-  for (;;) {
-    try {
-      return await ask();
-    } catch (error) {
-      if (patience.aborted) throw error;
-      await delay(systemClock, 50, patience);
-    }
-  }
-}
+/** envtest's own patience with a program. Unit: milliseconds. */
+const PATIENCE = { timeout: 20_000, interval: 50 };
 
 describe("fairlead envtest", () => {
   it("installs the programs in a folder, and prints it as a path, a shell line or an overview", async () => {
@@ -103,7 +90,7 @@ describe("an API server that envtest starts", () => {
       `--data-dir=${join(folder, "etcd")}`,
       "--unsafe-no-fsync=true",
     ]);
-    await eventually(async () => expect((await fetch(`${etcdUrl}/health`)).status).toBe(200));
+    await vi.waitFor(async () => expect((await fetch(`${etcdUrl}/health`)).status).toBe(200), PATIENCE);
     const launch = (): ChildProcess =>
       run(join(programs, "kube-apiserver"), [
         "--allow-privileged=true",
@@ -125,7 +112,7 @@ describe("an API server that envtest starts", () => {
     const pods = "/api/v1/namespaces/default/pods";
     const healthy = async (): Promise<void> =>
       expect((await as(admin).call("GET", "/healthz")).code).toBe(200);
-    await eventually(healthy);
+    await vi.waitFor(healthy, PATIENCE);
     expect((await as(plain).call("GET", pods)).code).toBe(403);
     const pod = { metadata: { name: "p" }, spec: { containers: [{ name: "c", image: "x" }] } };
     const made = await as(admin).call("POST", pods, { body: pod });
@@ -135,7 +122,7 @@ describe("an API server that envtest starts", () => {
 
     await stop(first);
     launch();
-    await eventually(healthy);
+    await vi.waitFor(healthy, PATIENCE);
     expect((await as(admin).call("GET", `${pods}/p`)).code).toBe(200);
     expect(readFileSync(join(folder, "apiserver.crt"), "utf8")).toBe(serving.cert);
   });
