@@ -13,11 +13,11 @@ import { configAs } from "../support/access.ts";
 import {
   connectProgram,
   ensureNamespace,
-  eventuallyOne,
   startCluster,
   testDeps,
   type TestCluster,
 } from "../support/fleet.ts";
+import { eventuallyOne } from "../support/waiting.ts";
 
 const signal = new AbortController().signal;
 const KEY = Buffer.alloc(32, "k").toString("base64");

@@ -30,9 +30,15 @@ export function watchLogTimes(folder: string, clock: Clock): Disposable {
     if (isTrimming || !isTooLong(folder, size)) return;
     isTrimming = true;
     // A file system that cannot punch holes keeps the whole log; a log that was just removed needs nothing.
-    void trimLog(folder, size)
-      .catch(() => {})
-      .finally(() => (isTrimming = false));
+    const isTrimmed = trimLog(folder, size).then(
+      () => true,
+      () => false,
+    );
+    void isTrimmed.then((isDone) => {
+      isTrimming = false;
+      // What was written in the meantime may have been the last, of which no other event reports.
+      return isDone ? trim() : undefined;
+    });
   };
   const note = (): void => {
     const grown = sizeOf(log);
