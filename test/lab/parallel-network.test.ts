@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { ADDRESS_BLOCKS, type AddressBlock } from "@fairlead/fleet/api/fairlead.dev/v1alpha1/mesh.ts";
 import { FLEET_SYSTEM_NAMESPACE } from "@fairlead/fleet/api/networking.fleet.azure.com/names.ts";
-import { eventually } from "../support/fleet.ts";
-import { found, startLab, type TestLab, until } from "../support/lab-fixture.ts";
+import { eventually, until } from "../support/waiting.ts";
+import { found, startLab, type TestLab } from "../support/lab-fixture.ts";
 import { echoDeployment, mcsExport, namespace, service, shellPod } from "../support/lab-manifests.ts";
 import { describeOnKernel } from "../support/netns-fixture.ts";
 
