@@ -9,7 +9,7 @@ export interface Hostile<Input = string> {
 }
 
 /** Of the thread: what else the machine does counts little. Unit: milliseconds. */
-async function cpuMs(run: () => unknown): Promise<number> {
+export async function cpuMs(run: () => unknown): Promise<number> {
   const before = process.threadCpuUsage();
   await run();
   const { user, system } = process.threadCpuUsage(before);

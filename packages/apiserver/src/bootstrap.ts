@@ -41,12 +41,12 @@ async function markRangesReady(registry: Registry): Promise<void> {
   const isMarked = itemsAt(fieldsAt(ranges, "status"), "conditions").some((it) => it["type"] === "Ready");
   if (ranges === undefined || isMarked) return;
   const request = { ...requestFor(definitionOf(registry, ranges), ranges), subresource: "status" };
-  await registry.change(request, (entry, { nowMs }) => {
+  await registry.change(request, (entry, { tx }) => {
     if (entry === undefined) return undefined;
     const ready = {
       type: "Ready",
       status: "True",
-      lastTransitionTime: timestamp(nowMs),
+      lastTransitionTime: timestamp(tx.nowMs),
       reason: "",
       message: "Kubernetes default Service CIDR is ready",
     };

@@ -46,11 +46,17 @@ export function stringsAt(of: Fields | undefined, key: string): readonly string[
   return Array.isArray(value) ? value.filter((it) => typeof it === "string") : [];
 }
 
+/** Nothing is copied, however many there are. */
+export function isStringMap(value: Fields): value is Record<string, string> {
+  for (const key of Object.keys(value)) if (typeof value[key] !== "string") return false;
+  return true;
+}
+
 /** A map from string to string, as labels are. */
 export function stringMapAt(of: Fields | undefined, key: string): Readonly<Record<string, string>> {
   const value = fieldsAt(of, key);
   if (value === undefined) return {};
-  if (Object.values(value).every((it) => typeof it === "string")) return value as Record<string, string>;
+  if (isStringMap(value)) return value;
   return Object.fromEntries(
     Object.entries(value).filter((it): it is [string, string] => typeof it[1] === "string"),
   );

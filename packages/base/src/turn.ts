@@ -45,3 +45,44 @@ export class Turns {
     this.#next = undefined;
   }
 }
+
+/** Work that can be interrupted wherever it yields. */
+export type Steps<T> = Generator<void, T, void>;
+
+/** Does all of it at once. */
+export function finish<T>(steps: Steps<T>): T {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
+
+/** Interrupts long work: of all that is in progress, one piece runs in each turn. */
+export class TurnQueue {
+  readonly #now: () => number;
+  readonly #longestMs: number;
+  #last: Promise<void> = Promise.resolve();
+
+  /** @param longestMs - Work gives way at its first yield after this time. */
+  constructor(now: () => number, longestMs: number) {
+    this.#now = now;
+    this.#longestMs = longestMs;
+  }
+
+  /** Resolves in a turn in which no other work of the queue has begun. */
+  next(): Promise<void> {
+    this.#last = this.#last.then(nextTurn);
+    return this.#last;
+  }
+
+  async finish<T>(steps: Steps<T>): Promise<T> {
+    for (;;) {
+      await this.next();
+      const untilMs = this.#now() + this.#longestMs;
+      do {
+        const step = steps.next();
+        if (step.done === true) return step.value;
+      } while (this.#now() < untilMs);
+    }
+  }
+}

@@ -2,18 +2,17 @@ import { parseExact } from "@fairlead/base/exact-json.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { gzip } from "node:zlib";
 import { stringify } from "yaml";
-import { nextTurn } from "@fairlead/base/turn.ts";
+import { finish, type Steps, type TurnQueue } from "@fairlead/base/turn.ts";
 import type { Status } from "@fairlead/kube/api/meta/types.ts";
 import type { UserInfo } from "#values/object.ts";
 import { internalError, StatusError } from "#status.ts";
 import { Warnings } from "./warnings.ts";
 import { type Accepted, negotiateFormat } from "./negotiate.ts";
 import { endWith, type Outlet } from "./outlet.ts";
+import { LARGE_BYTES } from "#registry/size.ts";
 
 /** Smaller answers are sent as they are: compressing them costs more than it saves. Unit: bytes. */
 const MIN_GZIP_BYTES = 128 * 1024;
-/** Work on bodies beyond this is done in steps. Unit: bytes. */
-const LARGE_BYTES = 64 * 1024;
 const BROWSERS = /^(curl|Wget|Mozilla)\//;
 
 const NO_BODY = Buffer.alloc(0);
@@ -23,6 +22,7 @@ export interface ExchangeParts {
   readonly response: ServerResponse;
   readonly user: UserInfo;
   readonly outlet: Outlet;
+  readonly turns: TurnQueue;
   readonly body?: Buffer | undefined;
 }
 
@@ -36,13 +36,15 @@ export class Exchange {
   readonly outlet: Outlet;
   /** Of a request that writes. */
   readonly body: Buffer;
+  readonly #turns: TurnQueue;
   readonly #warnings = new Warnings();
   #gone: AbortController | undefined;
 
-  constructor({ request, response, user, outlet, body = NO_BODY }: ExchangeParts) {
+  constructor({ request, response, user, outlet, turns, body = NO_BODY }: ExchangeParts) {
     this.request = request;
     this.response = response;
     this.outlet = outlet;
+    this.#turns = turns;
     this.body = body;
     const { pathname, query } = splitUrl(request.url ?? "/");
     this.pathname = pathname;
@@ -66,9 +68,18 @@ export class Exchange {
     return this.#gone.signal;
   }
 
-  /** Yields between two steps of work on a large body, so that other requests and health checks are served. */
+  /** Does work on the body: on a large one in pieces, between which other requests and health checks are served. */
+  async finish<T>(steps: Steps<T>): Promise<T> {
+    return this.isLarge ? this.#turns.finish(steps) : finish(steps);
+  }
+
+  /** As between two pieces of such work. */
   async letOthersIn(): Promise<void> {
-    if (this.body.length > LARGE_BYTES) await nextTurn();
+    if (this.isLarge) await this.#turns.next();
+  }
+
+  get isLarge(): boolean {
+    return this.body.length > LARGE_BYTES;
   }
 
   /** Text that kubectl and client-go print. */

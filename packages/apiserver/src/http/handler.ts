@@ -4,11 +4,13 @@ import { STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import { type Clock, systemClock } from "@fairlead/base/clock.ts";
 import type { Logger } from "@fairlead/base/log.ts";
+import { TurnQueue } from "@fairlead/base/turn.ts";
 import { AuditLog, type AuditOptions } from "#audit/log.ts";
 import type { Authenticator } from "#auth/authenticate.ts";
 import type { Authorizer } from "#values/authorizer.ts";
 import type { Catalog } from "#registry/catalog.ts";
 import type { Registry } from "#registry/registry.ts";
+import { PIECE_MS } from "#registry/size.ts";
 import type { UserInfo } from "#values/object.ts";
 import {
   internalError,
@@ -50,12 +52,14 @@ export class RequestHandler {
   readonly #paths: PathHandler;
   readonly #gate: Gate;
   readonly #load: LoadControl;
+  readonly #turns: TurnQueue;
   #isStopping = false;
 
   constructor(options: HandlerOptions) {
     this.#options = options;
     this.#paths = new PathHandler(options);
     const { audit, clock } = options;
+    this.#turns = new TurnQueue(() => clock.monotonic(), PIECE_MS);
     const log = audit === undefined ? undefined : new AuditLog(audit, clock);
     this.#gate = new Gate({ ...options, audit: log });
     this.#load = new LoadControl(options.limits ?? {}, clock, options.meters);
@@ -89,7 +93,14 @@ export class RequestHandler {
 
   #exchange(passage: Passage, response: ServerResponse, body?: Buffer): Exchange {
     const { request, user } = passage;
-    return new Exchange({ request, response, user, outlet: this.#load.outlet(user), body });
+    return new Exchange({
+      request,
+      response,
+      user,
+      outlet: this.#load.outlet(user),
+      turns: this.#turns,
+      body,
+    });
   }
 
   /** Reads the body and holds a slot until the request is answered. Health checks need no slot. */

@@ -1,11 +1,12 @@
 import { isObject } from "@fairlead/base/json.ts";
+import type { Steps } from "@fairlead/base/turn.ts";
 import { checkMetadataShape, invalidValue } from "#registry/metadata.ts";
 import { checkFields } from "#registry/shape.ts";
 import type { ResourceDefinition } from "#registry/types.ts";
 import type { ApiObject } from "#values/object.ts";
 import { apiVersionOf, type WriteRequest } from "#registry/write.ts";
 import { badRequest, invalid, type StatusError, UndecodableError } from "#status.ts";
-import { mediaType, parseBody } from "./body.ts";
+import { mediaType, parseBodySteps, refuseUnstorable } from "./body.ts";
 import type { ParsedDelete } from "./delete.ts";
 import type { Exchange } from "./exchange.ts";
 import { optionsKind, parseDryRun, parseFieldManager, parseFieldValidation } from "./options.ts";
@@ -33,6 +34,7 @@ export function writeRequest(exchange: Exchange, of: Addressed): WriteRequest {
     warn: (message) => exchange.warn(message),
     options: () => writeOptions(exchange),
     signal: () => exchange.signal,
+    isLarge: exchange.isLarge,
   };
 }
 
@@ -64,14 +66,21 @@ function writeOptions(exchange: Exchange): Readonly<Record<string, unknown>> {
 }
 
 /** The object in the body of a create or update. */
-export function readObject(exchange: Exchange, definition: ResourceDefinition): ApiObject {
+export function readObject(exchange: Exchange, definition: ResourceDefinition): Promise<ApiObject> {
+  return exchange.finish(readingOf(exchange, definition));
+}
+
+function* readingOf(exchange: Exchange, definition: ResourceDefinition): Steps<ApiObject> {
   const { request, body } = exchange;
   const validation = parseFieldValidation(exchange);
-  const { value, duplicates } = parseBody(body, mediaType(request.headers["content-type"]), {
+  refuseUnstorable(body);
+  yield;
+  const { value, duplicates } = yield* parseBodySteps(body, mediaType(request.headers["content-type"]), {
     apiVersion: apiVersionOf(definition),
     kind: definition.kind,
     isCustom: definition.isCustom,
   });
+  yield;
   const object = ofKind(value, { ...definition, apiVersion: apiVersionOf(definition) });
   const warn = (message: string): void => exchange.warn(message);
   return checkFields({ definition, object, duplicates, validation, warn });

@@ -1,11 +1,12 @@
 import { defined } from "@fairlead/base/defined.ts";
 import type { ObjectMeta } from "@fairlead/kube/api/meta/types.ts";
-import { isObject } from "@fairlead/base/json.ts";
+import { cloneJson, isObject } from "@fairlead/base/json.ts";
+import type { Steps } from "@fairlead/base/turn.ts";
 import { kindText } from "#patch/apply.ts";
 import { goText, goTypeName } from "#patch/go-text.ts";
 import { applyJsonPatch } from "#patch/json-patch.ts";
 import { applyMergePatch } from "#patch/merge-patch.ts";
-import { applyStrategicMergePatch } from "#patch/strategic-merge.ts";
+import { mergeStrategically } from "#patch/strategic-merge.ts";
 import { invalidValue } from "#registry/metadata.ts";
 import type { Registry } from "#registry/registry.ts";
 import { applyConfiguration, checkFields, reportFields } from "#registry/shape.ts";
@@ -14,8 +15,9 @@ import type { ApiObject } from "#values/object.ts";
 import type { ObjectPart } from "#registry/update.ts";
 import { apiVersionOf, editableCopy, type WriteRequest, type WriteResult } from "#registry/write.ts";
 import { resolveDefinition } from "#schema/definitions.ts";
-import { parseJson } from "#schema/json.ts";
-import { parseYaml } from "#schema/yaml.ts";
+import { parseJsonSteps } from "#schema/json.ts";
+import { parseYamlSteps } from "#schema/yaml.ts";
+import type { Entry } from "#storage/entry.ts";
 import {
   badRequest,
   type FieldError,
@@ -24,7 +26,7 @@ import {
   UndecodableError,
   unsupportedMediaType,
 } from "#status.ts";
-import { mediaType, utf8 } from "./body.ts";
+import { mediaType, refuseUnstorable, utf8 } from "./body.ts";
 import type { Exchange } from "./exchange.ts";
 import { ofKind, withoutNulls } from "./objects.ts";
 import { parseFieldValidation, refuseOptions } from "./options.ts";
@@ -39,11 +41,12 @@ const TYPES = new Set([JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]);
 
 /** Computes the new state from the present one. */
 interface Transform {
-  readonly apply: (object: ApiObject) => unknown;
+  /** The object is a copy, which may be changed. */
+  readonly apply: (object: ApiObject) => Steps<unknown>;
   readonly duplicates: readonly string[];
   readonly duplicatesIn?: "json patch ";
   /** The object that an error about the result shows. Default: the result. */
-  readonly shown?: string;
+  readonly shown?: () => string;
 }
 
 /** An object of another kind that a subresource shows in place of the whole: what is patched, and what becomes of it. */
@@ -71,21 +74,29 @@ export async function patchObject(
   checkForce(type, exchange.query);
   const text = utf8(exchange.body);
   if (type === APPLY_PATCH) return applyPatch(registry, exchange, { request, text, part });
+  if (type !== JSON_PATCH) refuseUnstorable(exchange.body);
   const shown = shownAs(request, part);
   // Each attempt changes what it parsed.
-  let parsed = registry.has(request) ? parseTransform(type, text, shown) : undefined;
-  await exchange.letOthersIn();
-  return registry.change(request, (entry) => {
-    if (entry === undefined) return undefined;
-    const transform = parsed ?? parseTransform(type, text, shown);
+  let parsed = registry.has(request) ? await exchange.finish(transformOf(type, text, shown)) : undefined;
+  function* changed(entry: Entry): Steps<ApiObject> {
+    const transform = parsed ?? (yield* transformOf(type, text, shown));
     parsed = undefined;
     const whole = editableCopy(request.definition, entry);
+    yield;
     const current = part?.of(whole) ?? whole;
-    const object = patched(exchange, shown, { value: transform.apply(current), transform });
-    refuseOtherUid(shown.definition, object, current);
-    if (part === undefined) return { input: object };
+    const { uid } = current.metadata;
+    const value = yield* transform.apply(current);
+    yield;
+    const object = patched(exchange, shown, { value, transform });
+    refuseOtherUid(shown.definition, object, uid);
+    if (part === undefined) return object;
     part.set(whole, object);
-    return { input: whole, part };
+    return whole;
+  }
+  return registry.change(request, (entry, { replay }) => {
+    if (entry === undefined) return undefined;
+    const input = replay.inSlices("patch", entry, () => changed(entry));
+    return { input, ...defined({ part }) };
   });
 }
 
@@ -94,30 +105,40 @@ function shownAs(request: WriteRequest, part: PatchedPart | undefined): WriteReq
   return part === undefined ? request : { ...request, definition: part.definition };
 }
 
-function parseTransform(type: string, text: string, { definition }: WriteRequest): Transform {
-  const { value: patch, duplicates } = parseJson(text);
+function* transformOf(type: string, text: string, { definition }: WriteRequest): Steps<Transform> {
+  const { value: patch, duplicates } = yield* parseJsonSteps(text);
   switch (type) {
     case JSON_PATCH:
       return {
-        apply: (object) => applyJsonPatch(object, patch),
+        apply: (object) => atOnce(() => applyJsonPatch(object, patch)),
         duplicates,
         duplicatesIn: "json patch ",
       };
     case MERGE_PATCH:
       if (!isObject(patch)) throw notAMergePatch(patch);
-      return { apply: (object) => applyMergePatch(object, patch), duplicates };
+      return {
+        apply: (object) => atOnce(() => applyMergePatch(object, patch)),
+        duplicates,
+      };
     default:
       return {
-        // The kind in the patch is ignored.
-        apply: (object) => ({
-          ...applyStrategicMergePatch(object, patch, definition.schema, resolveDefinition),
-          kind: object.kind,
-          apiVersion: object.apiVersion,
-        }),
+        *apply(object) {
+          // The kind in the patch is ignored.
+          const { kind, apiVersion } = object;
+          const changes = cloneJson(patch);
+          yield;
+          const merged = mergeStrategically(object, changes, definition.schema, resolveDefinition);
+          return { ...merged, kind, apiVersion };
+        },
         duplicates,
-        shown: goText(patch),
+        shown: () => goText(patch),
       };
   }
+}
+
+function* atOnce<T>(work: () => T): Steps<T> {
+  yield;
+  return work();
 }
 
 /** The result of a patch is decoded as the body of an update would be. */
@@ -131,7 +152,7 @@ function patched(
   const validation = parseFieldValidation(exchange);
   const warn = (message: string): void => exchange.warn(message);
   // Before decoding makes it what its kind is.
-  const sent = transform.shown ?? JSON.stringify(value);
+  const sent: unknown = isObject(value) ? { ...value } : value;
   try {
     const object = patchedKind(value, definition);
     const twice = duplicatesIn === undefined ? { duplicates } : { duplicates, duplicatesIn };
@@ -140,7 +161,9 @@ function patched(
     return checked;
   } catch (error) {
     if (!(error instanceof UndecodableError)) throw error;
-    throw invalid("", "", "", [invalidValue("patch", sent, error.why)]);
+    throw invalid("", "", "", [
+      invalidValue("patch", transform.shown?.() ?? JSON.stringify(sent), error.why),
+    ]);
   }
 }
 
@@ -179,7 +202,8 @@ async function applyPatch(
       field: "fieldManager",
       message: "Required value: is required for apply patch",
     });
-  const { value, duplicates } = parseYaml(text);
+  refuseUnstorable(exchange.body);
+  const { value, duplicates } = await exchange.finish(parseYamlSteps(text));
   const sent = asConfiguration(value, shown);
   const config = part?.configurationOf(sent) ?? sent;
   const check = {
@@ -192,17 +216,28 @@ async function applyPatch(
   reportFields(check, []);
   const force = isTrue(exchange.query.get("force"));
   if (!registry.has(request)) await registry.awaitPrerequisites(request, config);
-  await exchange.letOthersIn();
-  return registry.change(request, (entry, tx) => {
-    if (entry === undefined && subresource !== "") return undefined;
+  function* applied(entry: Entry | undefined, nowMs: number): Steps<ApiObject> {
     const live = entry === undefined ? undefined : editableCopy(definition, entry);
+    yield;
     // What is there is known by the path; what is new says its name.
     if (live === undefined) refuseOtherPlace({ ...config.metadata }, request);
-    const { nowMs } = tx;
-    const object = applyConfiguration({ definition, live, config, manager, force, subresource, nowMs });
-    refuseOtherUid(definition, object, live);
+    const object = yield* applyConfiguration({
+      definition,
+      live,
+      config,
+      manager,
+      force,
+      subresource,
+      nowMs,
+    });
+    refuseOtherUid(definition, object, live?.metadata.uid);
+    yield;
     // The configuration is taken as it was written; what is stored is what the kind's types make of it.
-    const input = checkFields({ ...check, definition, object, validation: "Ignore", keepsNulls: true });
+    return checkFields({ ...check, definition, object, validation: "Ignore", keepsNulls: true });
+  }
+  return registry.change(request, (entry, { replay, tx }) => {
+    if (entry === undefined && subresource !== "") return undefined;
+    const input = replay.inSlices("apply", entry, () => applied(entry, tx.nowMs));
     return { input, isApplied: true, ...defined({ part }) };
   });
 }
@@ -261,10 +296,10 @@ function notAnObject(value: unknown): StatusError {
 function refuseOtherUid(
   { group, kind }: ResourceDefinition,
   { metadata }: ApiObject,
-  current: ApiObject | undefined,
+  current: string | undefined,
 ): void {
   const uid = metadata.uid ?? "";
-  if (current === undefined || uid === "" || uid === current.metadata.uid) return;
+  if (current === undefined || uid === "" || uid === current) return;
   const message = `Invalid value: ${JSON.stringify(uid)}: field is immutable`;
   const wrong: FieldError = { type: "FieldValueInvalid", field: "metadata.uid", message };
   // Upstream finds it twice: by the rules of metadata, and by those of the kind.

@@ -203,8 +203,7 @@ export class ResourceHandler {
   async #create(call: Call): Promise<void> {
     const { definition, exchange } = call;
     const request = writeRequest(exchange, this.#addressed(call));
-    const object = readObject(exchange, definition);
-    await exchange.letOthersIn();
+    const object = await readObject(exchange, definition);
     await this.#services.registry.awaitPrerequisites(request, object);
     await this.#sendResult(call, await this.#services.registry.create(request, object));
   }
@@ -212,8 +211,7 @@ export class ResourceHandler {
   async #update(call: Call): Promise<void> {
     const { exchange, definition } = call;
     const request = writeRequest(exchange, this.#addressed(call));
-    const object = readObject(exchange, definition);
-    await exchange.letOthersIn();
+    const object = await readObject(exchange, definition);
     await this.#sendResult(call, await this.#services.registry.put(request, object));
   }
 

@@ -6,7 +6,7 @@ import { checkFields } from "#registry/shape.ts";
 import type { ReviewDefinition } from "#registry/types.ts";
 import { resolveDefinition } from "#schema/definitions.ts";
 import { methodNotAllowed } from "#status.ts";
-import { mediaType, parseBody } from "./body.ts";
+import { mediaType, parseBodySteps, refuseUnstorable } from "./body.ts";
 import type { Exchange } from "./exchange.ts";
 import { negotiate } from "./negotiate.ts";
 import { asObject } from "./objects.ts";
@@ -24,12 +24,15 @@ export async function serveReview(
   if (definition === undefined) return false;
   if (exchange.method !== "POST") throw methodNotAllowed();
   const { format } = negotiate(exchange.request.headers.accept);
-  const { value, duplicates } = parseBody(exchange.body, mediaType(exchange.request.headers["content-type"]));
+  refuseUnstorable(exchange.body);
+  const type = mediaType(exchange.request.headers["content-type"]);
+  const { value, duplicates } = await exchange.finish(parseBodySteps(exchange.body, type));
   const sent = asObject(value, definition.kind, definition.kindApiVersion ?? versionOf(definition));
   const validation = parseFieldValidation(exchange);
   const warn = (message: string): void => exchange.warn(message);
   const checked = checkFields({ definition, object: sent, duplicates, validation, warn });
   definition.applyDefaults?.(checked);
+  await exchange.letOthersIn();
   const object = trackUpdate({
     manager: parseFieldManager(exchange),
     apiVersion: definition.kindApiVersion ?? versionOf(definition),

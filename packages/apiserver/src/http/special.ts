@@ -74,7 +74,7 @@ async function putScale(
   request: WriteRequest,
   part: PatchedPart,
 ): Promise<WriteResult> {
-  const scale = readObject(exchange, part.definition);
+  const scale = await readObject(exchange, part.definition);
   checkBodyPlace({ ...request, definition: part.definition }, scale);
   return registry.change(request, (entry) => {
     if (entry === undefined) return undefined;

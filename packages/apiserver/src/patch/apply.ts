@@ -1,4 +1,5 @@
 import { sameJson } from "@fairlead/base/json.ts";
+import { finish, type Steps } from "@fairlead/base/turn.ts";
 import type { ApiObject } from "#values/object.ts";
 import { objectSchema } from "#schema/definitions.ts";
 import { badRequest, StatusError } from "#status.ts";
@@ -36,14 +37,22 @@ export interface ApplyRequest extends WriteOrigin {
  * configuration of another version, or with managedFields of its own; 500 for one that does not fit the schema.
  */
 export function apply(request: ApplyRequest): ApiObject {
+  return finish(applying(request));
+}
+
+export function* applying(request: ApplyRequest): Steps<ApiObject> {
   const { live, applied } = request;
   refuseUnfit(request);
+  yield;
   const typed = new Typed(request);
   const managers = readManagers(live?.metadata.managedFields) ?? new Map<string, Manager>();
+  yield;
   const current = live === undefined ? emptyOf(applied) : withoutManagers(live);
-  if (managers.size === 0 && live !== undefined) adoptUntracked(request, typed, managers);
+  if (managers.size === 0 && live !== undefined) yield* adoptUntracked(request, typed, managers);
   typed.reconcile(managers);
-  const outcome = new Application(request, typed, { current, managers }).run();
+  yield;
+  const outcome = yield* new Application(request, typed, { current, managers }).run();
+  yield;
   const object = syncLastApplied(outcome.object, request.manager, applied);
   if (live !== undefined && object === current && isTrackedAs(live, outcome.managers)) return live;
   const managedFields = writeManagers(outcome.managers);
@@ -82,10 +91,12 @@ export function kindText(apiVersion: string, kind: string): string {
 }
 
 /** Assigns the content of an untracked object to a manager of its own, so that the first apply can conflict. */
-function adoptUntracked(request: ApplyRequest, typed: Typed, managers: Map<string, Manager>): void {
+function* adoptUntracked(request: ApplyRequest, typed: Typed, managers: Map<string, Manager>): Steps<void> {
   if (request.live === undefined) return;
   const live = withoutManagers(request.live);
-  giveTo(managers, { ...request, manager: "before-first-apply" }, typed.compare(emptyOf(live), live));
+  const changes = typed.compare(emptyOf(live), live);
+  yield;
+  yield* giveTo(managers, { ...request, manager: "before-first-apply" }, changes);
 }
 
 interface Start {
@@ -110,7 +121,7 @@ class Application {
     this.#start = start;
   }
 
-  run(): Outcome {
+  *run(): Steps<Outcome> {
     const { applied, manager: name, apiVersion, subresource, now } = this.#request;
     const { current } = this.#start;
     const managers = new Map(this.#start.managers);
@@ -118,18 +129,24 @@ class Application {
     const identity = identityOf(self);
     const before = managers.get(identity);
     const set = this.#typed.effective(this.#typed.sets.fieldSet(applied, this.#typed.schema));
+    yield;
     managers.set(identity, { ...self, time: now, set });
     const merged = mergeTyped(current, applied, this.#typed.schema, this.#typed.resolve);
-    const object = this.#prune(merged, managers, { last: before?.set, set });
+    yield;
+    const object = yield* this.#prune(merged, managers, { last: before?.set, set });
     const changes = this.#typed.compare(current, object);
+    yield;
     const gained = union(changes.added, changes.modified);
-    const conflicts = this.#conflicts(managers, identity, gained);
-    if (!this.#request.force) this.#refuse(conflicts);
+    yield;
+    if (!this.#request.force) this.#refuse(yield* this.#conflicts(managers, identity, gained));
     const lost = union(gained, changes.removed);
+    yield;
     for (const [other, it] of managers) {
       if (other !== identity) managers.set(other, { ...it, set: difference(it.set, lost) });
     }
+    yield;
     const isSame = sameJson(current, object);
+    yield;
     // When only owners change, upstream leaves the time out.
     const time = isSame ? undefined : now;
     managers.set(identity, { ...self, time, set: ownable(set) });
@@ -138,31 +155,61 @@ class Application {
   }
 
   /** Removes what the manager applied last time, does not apply now, and no other manager owns. */
-  #prune(
+  *#prune(
     merged: unknown,
     managers: ReadonlyMap<string, Manager>,
     own: { last: FieldSet | undefined; set: FieldSet },
-  ): unknown {
-    if (own.last === undefined || isEmpty(difference(own.last, own.set))) return merged;
+  ): Steps<unknown> {
+    if (own.last === undefined) return merged;
+    const isSmaller = !isEmpty(difference(own.last, own.set));
+    yield;
+    if (!isSmaller) return merged;
     const { sets, schema } = this.#typed;
     const named = (set: FieldSet): FieldSet => sets.withNamedFields(set, schema);
-    const fieldsOf = (value: unknown): FieldSet => named(sets.fieldSet(value, schema));
     const last = named(own.last);
+    yield;
     let owned: FieldSet = {};
     for (const it of managers.values()) owned = union(owned, it.set);
-    const all = fieldsOf(merged);
+    yield;
+    const all = yield* this.#namedFieldsOf(merged);
     const pruned = sets.remove(merged, last, schema);
-    const unowned = difference(all, union(fieldsOf(pruned), named(owned)));
+    yield;
+    const left = yield* this.#namedFieldsOf(pruned);
+    const namedOwned = named(owned);
+    yield;
+    const kept = union(left, namedOwned);
+    yield;
+    const unowned = difference(all, kept);
+    yield;
     const withOwned = sets.remove(merged, unowned, schema);
-    const gone = intersection(difference(all, fieldsOf(withOwned)), last);
-    return sets.remove(merged, gone, schema);
+    yield;
+    const leftOwned = yield* this.#namedFieldsOf(withOwned);
+    const gone = intersection(difference(all, leftOwned), last);
+    yield;
+    const rest = sets.remove(merged, gone, schema);
+    yield;
+    return rest;
   }
 
-  #conflicts(managers: ReadonlyMap<string, Manager>, self: string, gained: FieldSet): FieldConflict[] {
+  *#namedFieldsOf(value: unknown): Steps<FieldSet> {
+    const { sets, schema } = this.#typed;
+    const set = sets.fieldSet(value, schema);
+    yield;
+    const named = sets.withNamedFields(set, schema);
+    yield;
+    return named;
+  }
+
+  *#conflicts(
+    managers: ReadonlyMap<string, Manager>,
+    self: string,
+    gained: FieldSet,
+  ): Steps<FieldConflict[]> {
     const conflicts: FieldConflict[] = [];
     for (const [identity, manager] of managers) {
       if (identity === self) continue;
       for (const path of leaves(intersection(manager.set, gained))) conflicts.push({ manager, path });
+      yield;
     }
     return conflicts;
   }

@@ -22,6 +22,8 @@ const LEAF: FieldSet = {};
 export const EMPTY: FieldSet = {};
 
 export function isEmpty(set: FieldSet): boolean {
+  // The loop lists all of a large set before it begins, and most of those hold themselves.
+  if (SELF in set) return false;
   for (const _ in set) return false;
   return true;
 }
@@ -73,11 +75,11 @@ export function unionNodes(a: Node, b: Node): Node {
   if (a === undefined || a === b) return b;
   if (b === undefined) return a;
   const united = new NodeBuilder(isMember(a) || isMember(b));
-  for (const [element, child] of Object.entries(a)) {
-    if (element !== SELF) united.set(element, unionNodes(child, b[element]) ?? child);
+  for (const element of Object.keys(a)) {
+    if (element !== SELF) united.set(element, unionNodes(a[element], b[element]));
   }
-  for (const [element, child] of Object.entries(b)) {
-    if (element !== SELF && a[element] === undefined) united.set(element, child);
+  for (const element of Object.keys(b)) {
+    if (element !== SELF && a[element] === undefined) united.set(element, b[element]);
   }
   return united.node;
 }
@@ -90,8 +92,8 @@ export function intersection(a: FieldSet, b: FieldSet): FieldSet {
 function intersect(a: Node, b: Node): Node {
   if (a === undefined || b === undefined) return undefined;
   const shared = new NodeBuilder(isMember(a) && isMember(b));
-  for (const [element, child] of Object.entries(a)) {
-    if (element !== SELF) shared.set(element, intersect(child, b[element]));
+  for (const element of Object.keys(a)) {
+    if (element !== SELF) shared.set(element, intersect(a[element], b[element]));
   }
   return shared.node;
 }
@@ -104,8 +106,8 @@ export function difference(a: FieldSet, b: FieldSet): FieldSet {
 function subtract(a: Node, b: Node): Node {
   if (a === undefined || b === undefined) return a;
   const rest = new NodeBuilder(isMember(a) && !isMember(b));
-  for (const [element, child] of Object.entries(a)) {
-    if (element !== SELF) rest.set(element, subtract(child, b[element]));
+  for (const element of Object.keys(a)) {
+    if (element !== SELF) rest.set(element, subtract(a[element], b[element]));
   }
   return rest.node;
 }
@@ -169,14 +171,15 @@ export function fieldElement(name: string): string {
 /** Parses FieldsV1 from a client; undefined if malformed. Normalizes keys, so that texts compare. */
 export function parseFieldSet(raw: unknown): FieldSet | undefined {
   if (!isObject(raw)) return undefined;
-  const set: Record<string, FieldSet> = {};
-  for (const [element, child] of Object.entries(raw)) {
+  let set: Record<string, FieldSet> | undefined;
+  for (const element of Object.keys(raw)) {
     const uniform = parseElement(element);
-    const below = parseFieldSet(child);
+    const below = parseFieldSet(raw[element]);
     if (uniform === undefined || below === undefined) return undefined;
+    set ??= {};
     set[uniform] = below;
   }
-  return set;
+  return set ?? LEAF;
 }
 
 function parseElement(element: string): string | undefined {

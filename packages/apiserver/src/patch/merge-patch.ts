@@ -4,7 +4,8 @@ import { cloneJson, isObject, own } from "@fairlead/base/json.ts";
 export function applyMergePatch(target: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return cloneJson(patch);
   const merged: Record<string, unknown> = isObject(target) ? { ...target } : {};
-  for (const [key, value] of Object.entries(patch)) {
+  for (const key of Object.keys(patch)) {
+    const value = patch[key];
     if (value === null) delete merged[key];
     else merged[key] = applyMergePatch(own(merged, key), value);
   }

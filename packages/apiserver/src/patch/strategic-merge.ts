@@ -30,13 +30,23 @@ export function applyStrategicMergePatch(
   schema: Schema,
   resolve: SchemaResolver,
 ): Record<string, unknown> {
-  if (patch === null) return cloneJson(target);
+  return mergeStrategically(cloneJson(target), cloneJson(patch), schema, resolve);
+}
+
+/** As `applyStrategicMergePatch`, without a copy: both arguments may be changed. */
+export function mergeStrategically(
+  target: Record<string, unknown>,
+  patch: unknown,
+  schema: Schema,
+  resolve: SchemaResolver,
+): Record<string, unknown> {
+  if (patch === null) return target;
   if (!isObject(patch)) {
     throw badRequest(
       `json: cannot unmarshal ${goTypeName(patch)} into Go value of type map[string]interface {}`,
     );
   }
-  return new Merger(resolve).map(cloneJson(target), cloneJson(patch), schema);
+  return new Merger(resolve).map(target, patch, schema);
 }
 
 type JsonMap = Record<string, unknown>;

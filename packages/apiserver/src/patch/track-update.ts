@@ -1,4 +1,6 @@
 import { isObject } from "@fairlead/base/json.ts";
+import { finish, type Steps } from "@fairlead/base/turn.ts";
+import type { ManagedFieldsEntry } from "@fairlead/kube/api/meta/types.ts";
 import type { ApiObject } from "#values/object.ts";
 import { difference, isEmpty, union } from "./field-set.ts";
 import {
@@ -30,20 +32,36 @@ export interface UpdateToTrack extends WriteOrigin {
  * Source: apimachinery, util/managedfields.
  */
 export function trackUpdate(update: UpdateToTrack): ApiObject {
+  return withManagers(update.after, finish(tracking(update)));
+}
+
+export function withManagers(
+  object: ApiObject,
+  managedFields: readonly ManagedFieldsEntry[] | undefined,
+): ApiObject {
+  const bare = withoutManagers(object);
+  if (managedFields === undefined || managedFields.length === 0) return bare;
+  return { ...bare, metadata: { ...bare.metadata, managedFields: [...managedFields] } };
+}
+
+/** The entries of `metadata.managedFields`; undefined where the object is not tracked. */
+export function* tracking(update: UpdateToTrack): Steps<readonly ManagedFieldsEntry[] | undefined> {
   const { before, after, empty = {} } = update;
   const stored = readManagers(before?.metadata.managedFields) ?? new Map<string, Manager>();
+  yield;
   const managers = startingManagers(update, stored);
+  yield;
   // A created object is tracked from the start; one that lost its managers is left alone until someone applies.
-  if (managers.size === 0 && before !== undefined) return withoutManagers(after);
+  if (managers.size === 0 && before !== undefined) return undefined;
   const typed = new Typed(update);
   const old = before === undefined ? { ...empty, ...emptyOf(after) } : withoutManagers(before);
   typed.reconcile(managers);
-  const now = withoutManagers(after);
-  giveTo(managers, update, typed.compare(old, now));
+  yield;
+  const changes = typed.compare(old, withoutManagers(after));
+  yield;
+  yield* giveTo(managers, update, changes);
   const isSame = before !== undefined && sameManagers(stored, managers);
-  const managedFields = isSame ? before.metadata.managedFields : writeManagers(managers);
-  if (managedFields === undefined || managedFields.length === 0) return now;
-  return { ...now, metadata: { ...now.metadata, managedFields } };
+  return isSame ? before.metadata.managedFields : writeManagers(managers);
 }
 
 function emptyOf(object: ApiObject): Record<string, unknown> {
@@ -69,16 +87,19 @@ function isReset(entries: unknown): boolean {
 }
 
 /** Gives what changed to the writer, and takes it from all others. */
-export function giveTo(
+export function* giveTo(
   managers: Map<string, Manager>,
   { manager, apiVersion, subresource, now }: WriteOrigin,
   changes: Comparison,
-): void {
+): Steps<void> {
   const gained = union(changes.added, changes.modified);
+  yield;
   const lost = union(gained, changes.removed);
+  yield;
   if (!isEmpty(lost)) {
     for (const [identity, it] of managers) managers.set(identity, { ...it, set: difference(it.set, lost) });
   }
+  yield;
   const own = ownable(gained);
   if (!isEmpty(own)) {
     const writer = {
@@ -95,6 +116,7 @@ export function giveTo(
       set: before === undefined ? own : union(before.set, own),
     });
   }
+  yield;
   dropEmpty(managers);
   capUpdaters(managers);
 }

@@ -56,7 +56,8 @@ class Checker {
   }
 
   #map(value: Readonly<Record<string, unknown>>, shape: MapShape, path: readonly string[]): void {
-    for (const [name, item] of Object.entries(value)) {
+    for (const name of Object.keys(value)) {
+      const item = value[name];
       const below = fieldSchema(shape, name);
       const at = [...path, fieldElement(name)];
       if (below === undefined) this.#report(at, "field not declared in schema");

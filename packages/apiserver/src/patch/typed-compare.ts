@@ -61,14 +61,21 @@ class Comparer {
   }
 
   #shaped(before: unknown, after: unknown, shape: Shape): Change | undefined {
-    if (shape.kind === "leaf" || (isVoid(before) && isVoid(after))) return leafChange(before, after);
+    if (shape.kind === "leaf") return leafChange(before, after);
+    // Looked through once, however many there are.
+    const [old, now] = [keysOf(before), keysOf(after)];
+    if (old.length === 0 && now.length === 0) return leafChange(before, after);
     const below = new Below(before, after);
-    if (shape.kind === "map") this.#maps(below, { before, after, shape });
+    if (shape.kind === "map") this.#maps(below, { before, after, shape }, [old, now]);
     else this.#lists(below, { before, after, shape });
     return below.change;
   }
 
-  #maps(below: Below, { before, after, shape }: Compared<MapShape>): void {
+  #maps(
+    below: Below,
+    { before, after, shape }: Compared<MapShape>,
+    [oldKeys, newKeys]: readonly [readonly string[], readonly string[]],
+  ): void {
     const [old, now] = [isObject(before) ? before : NOTHING, isObject(after) ? after : NOTHING];
     const ref = before === undefined || after === undefined ? undefined : shape.ref;
     const compareField = (name: string): void => {
@@ -83,8 +90,9 @@ class Comparer {
       );
       if (change !== undefined) below.collect(fieldElement(name), change);
     };
-    for (const name of Object.keys(old)) compareField(name);
-    for (const name of Object.keys(now)) if (own(old, name) === undefined) compareField(name);
+    if (old !== NOTHING) for (const name of oldKeys) compareField(name);
+    if (now === NOTHING) return;
+    for (const name of newKeys) if (own(old, name) === undefined) compareField(name);
   }
 
   #lists(below: Below, { before, after, shape }: Compared<SetShape | ListShape>): void {
@@ -146,11 +154,13 @@ class Below {
   }
 }
 
-/** Empty and null values are leaves: that keeps the difference between them. */
-function isVoid(value: unknown): boolean {
-  if (value === undefined || value === null) return true;
-  return typeof value === "object" && Object.keys(value).length === 0;
+/** Empty and null values are leaves: that keeps the difference between them. A scalar in their place is not. */
+function keysOf(value: unknown): readonly string[] {
+  if (value === undefined || value === null) return [];
+  return typeof value === "object" ? Object.keys(value) : SCALAR;
 }
+
+const SCALAR = [""];
 
 const LEAF_ADDED: Change = { added: LEAF };
 

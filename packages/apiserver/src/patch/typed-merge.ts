@@ -45,8 +45,8 @@ class TypedMerger {
 
   #maps(live: Record<string, unknown>, config: Record<string, unknown>, shape: MapShape): unknown {
     const merged = { ...live };
-    for (const [name, value] of Object.entries(config)) {
-      merged[name] = this.values(own(live, name), value, fieldSchema(shape, name));
+    for (const name of Object.keys(config)) {
+      merged[name] = this.values(own(live, name), config[name], fieldSchema(shape, name));
     }
     return merged;
   }

@@ -1,7 +1,7 @@
 import { isObject } from "@fairlead/base/json.ts";
 import { deref } from "#schema/definitions.ts";
 import type { Schema, SchemaResolver } from "#schema/types.ts";
-import { EMPTY, fieldElement, isEmpty, makeNode, type FieldSet } from "./field-set.ts";
+import { EMPTY, fieldElement, isEmpty, NodeBuilder, type FieldSet } from "./field-set.ts";
 import {
   elementOfItem,
   fieldSchema,
@@ -29,46 +29,47 @@ export class TypedSets {
 
   /** All leaves of a value, the items of its keyed lists, and the keys of its dictionaries. */
   fieldSet(value: unknown, schema: Schema): FieldSet {
-    return this.#fields(value, schema) ?? EMPTY;
+    return this.#fields(value, schema, false) ?? EMPTY;
   }
 
-  #fields(value: unknown, schema: Schema | undefined): FieldSet | undefined {
+  /** @param isIn - Whether the value itself is in the set, and not only what is below it. */
+  #fields(value: unknown, schema: Schema | undefined, isIn: boolean): FieldSet | undefined {
     if (schema === undefined) return LEAF;
     const shape = shapeOf(schema, value, this.#resolve);
     if (shape.kind === "leaf") return LEAF;
-    const children: Record<string, FieldSet> = {};
-    if (shape.kind === "map") this.#fieldsOfMap(children, value, shape);
+    const fields = new NodeBuilder(isIn);
+    if (shape.kind === "map") this.#fieldsOfMap(fields, value, shape);
     else {
       for (const item of Array.isArray(value) ? (value as unknown[]) : []) {
-        const below = shape.kind === "set" ? undefined : this.#fields(item, shape.item);
-        children[elementOfItem(shape, item, this.#resolve)] = makeNode(true, withoutSelf(below)) ?? LEAF;
+        const below = shape.kind === "set" ? LEAF : this.#fields(item, shape.item, true);
+        fields.set(elementOfItem(shape, item, this.#resolve), below);
       }
     }
-    return makeNode(false, children);
+    return fields.node;
   }
 
-  #fieldsOfMap(children: Record<string, FieldSet>, value: unknown, shape: MapShape): void {
+  #fieldsOfMap(fields: NodeBuilder, value: unknown, shape: MapShape): void {
     if (!isObject(value)) return;
-    for (const [name, item] of Object.entries(value)) {
-      const below = this.#fields(item, fieldSchema(shape, name));
-      const isOwn = item === null || (isObject(item) && isEmpty(item as FieldSet)) || !isNamed(shape, name);
-      const isIn = isOwn || (below !== undefined && (SELF in below || isEmpty(below)));
-      const node = makeNode(isIn, withoutSelf(below));
-      if (node !== undefined) children[fieldElement(name)] = node;
+    for (const name of Object.keys(value)) {
+      const item = value[name];
+      const isIn = item === null || !isNamed(shape, name);
+      const below = this.#fields(item, fieldSchema(shape, name), isIn);
+      const isNothing = below === undefined && isObject(item) && isEmpty(item as FieldSet);
+      fields.set(fieldElement(name), isNothing ? LEAF : below);
     }
   }
 
   /** Makes members of the struct fields along every path, so that a field goes as a whole when all below it goes. */
-  withNamedFields(set: FieldSet, schema: Schema | undefined): FieldSet {
+  withNamedFields(set: FieldSet, schema: Schema | undefined, isIn = false): FieldSet {
     // Where the value would decide on the shape, the schema names no fields.
     const shape = schema === undefined ? undefined : shapeOf(schema, undefined, this.#resolve);
-    const children: Record<string, FieldSet> = {};
-    for (const [element, child] of Object.entries(set)) {
+    const children: Record<string, FieldSet> = isIn ? { [SELF]: LEAF } : {};
+    for (const element of Object.keys(set)) {
+      const child = set[element] ?? LEAF;
       if (element === SELF || isEmpty(child)) children[element] = child;
       else {
-        const inner = this.withNamedFields(child, childSchema(shape, element));
         const isNamedField = shape?.kind === "map" && isNamed(shape, element.slice(2));
-        children[element] = isNamedField ? { [SELF]: LEAF, ...inner } : inner;
+        children[element] = this.withNamedFields(child, childSchema(shape, element), isNamedField);
       }
     }
     return children;
@@ -86,7 +87,8 @@ export class TypedSets {
 
   #removeFields(value: Record<string, unknown>, set: FieldSet, shape: MapShape): unknown {
     const rest: Record<string, unknown> = {};
-    for (const [name, item] of Object.entries(value)) {
+    for (const name of Object.keys(value)) {
+      const item = value[name];
       const node = set[fieldElement(name)];
       if (node === undefined) rest[name] = item;
       else if (!isEmpty(node) && !(SELF in node)) {
@@ -116,7 +118,8 @@ export class TypedSets {
     const shape = shapeOf(schema, undefined, this.#resolve);
     if (shape.kind === "leaf") return set;
     let changed: Record<string, FieldSet> | undefined;
-    for (const [element, child] of Object.entries(set)) {
+    for (const element of Object.keys(set)) {
+      const child = set[element] ?? LEAF;
       const below = element === SELF || isEmpty(child) ? undefined : childSchema(shape, element);
       const now = below === undefined ? child : this.#reconcileChild(child, below);
       if (now === child) continue;
@@ -137,10 +140,4 @@ export class TypedSets {
 function childSchema(shape: Shape | undefined, element: string): Schema | undefined {
   if (shape?.kind === "map") return fieldSchema(shape, element.slice(2));
   return shape?.kind === "list" ? shape.item : undefined;
-}
-
-function withoutSelf(set: FieldSet | undefined): Record<string, FieldSet> | undefined {
-  if (set === undefined || !(SELF in set)) return set;
-  const { [SELF]: _, ...rest } = set;
-  return rest;
 }

@@ -1,6 +1,7 @@
 import { alreadyExists, conflict, invalid, StatusError } from "#status.ts";
 import type { Entry } from "#storage/entry.ts";
 import { storageKey } from "#storage/table.ts";
+import type { Steps } from "@fairlead/base/turn.ts";
 import { attributesOf } from "./admission.ts";
 import { arranged, generateName, timestamp, validateGenerateName, validateMetadata } from "./metadata.ts";
 import { applySchemaDefaults, trackChange, validateSchema } from "./shape.ts";
@@ -63,13 +64,18 @@ export function createObject(write: Write, input: ApiObject, options: CreateOpti
 
 /** The object with its defaults and owners, and what admission makes of it; it is ours to change. */
 function admitNew(write: Write, sent: ApiObject, { isApplied = false }: CreateOptions): ApiObject {
-  const { env, request, tx } = write;
-  const { definition } = request;
+  const { env, request, replay } = write;
   clearSystemMetadata(sent);
-  applySchemaDefaults(definition, sent);
-  definition.strategy.applyDefaults?.(sent);
-  const object = isApplied ? sent : trackChange(request, sent, undefined, tx.nowMs);
+  const whole = replay.inSlices("defaults", undefined, () => defaulting(request.definition, sent));
+  const object = isApplied ? whole : trackChange(write, whole);
   return env.admission.mutate(attributesOf(write, { operation: "CREATE", object, old: undefined })) ?? object;
+}
+
+function* defaulting(definition: ResourceDefinition, sent: ApiObject): Steps<ApiObject> {
+  applySchemaDefaults(definition, sent);
+  yield;
+  definition.strategy.applyDefaults?.(sent);
+  return sent;
 }
 
 /** Everything that the kind adds and checks. */

@@ -15,6 +15,7 @@ import { untilSettled } from "./pending.ts";
 import { Prerequisites } from "./prerequisites.ts";
 import { type DeleteOptions, isReadyToGo, propagationOf, type Removal, removeObject } from "./removal.ts";
 import { Replay } from "./replay.ts";
+import { LARGE_BYTES } from "./size.ts";
 import type { ResourceDefinition } from "./types.ts";
 import type { ApiObject, ObjectReader } from "#values/object.ts";
 import { putObject, replaceObject, type Replacement } from "./update.ts";
@@ -26,6 +27,10 @@ import {
   type WriteRequest,
   type WriteResult,
 } from "./write.ts";
+
+function withOwnMetadata(object: ApiObject): ApiObject {
+  return { ...object, metadata: { ...object.metadata } };
+}
 
 /** Objects that follow-up work (garbage, namespaces) may touch in one transaction; the rest follows in the next. */
 const FOLLOW_UP_BUDGET = 500;
@@ -56,6 +61,8 @@ export class Registry {
   readonly #followUps: FollowUp[] = [];
   readonly #prerequisites: Prerequisites;
   readonly #clock: Clock;
+  /** Of each object, the last of its large writes that wait or run. */
+  readonly #lines = new Map<string, Promise<void>>();
   #isFollowingUp = false;
 
   constructor({ store, catalog, rng, clock, newUid, admission = NO_ADMISSION }: RegistryOptions) {
@@ -151,11 +158,33 @@ export class Registry {
 
   /** One write of a request: whenever it had to wait for an answer, it runs again on the current state. */
   attempt<T>(request: WriteRequest, work: (write: Write) => T): Promise<T> {
-    const replay = new Replay();
+    const isSliced = request.isLarge === true || this.#isOfLarge(request);
+    const replay = new Replay(isSliced ? this.#clock : undefined);
     const run = (): Promise<T> =>
       this.write((tx) => work({ ...replay.attempt(this.env, tx), request, replay }));
-    if (this.#mayWait(request)) return untilSettled(run, this.#patience(request));
+    const settled = (): Promise<T> => untilSettled(run, this.#patience(request));
+    if (isSliced) return this.#inLine(request, settled);
+    if (this.#mayWait(request)) return settled();
     return this.write((tx) => work({ env: this.env, tx, request, replay }));
+  }
+
+  /** Large writes of one object follow each other: otherwise each that is done would have all others begin again. */
+  #inLine<T>({ definition, namespace, name }: WriteRequest, write: () => Promise<T>): Promise<T> {
+    if (name === undefined) return write();
+    const key = `${tableId(definition)}\n${storageKey(namespace, name)}`;
+    const result = (this.#lines.get(key) ?? Promise.resolve()).then(write);
+    const over = (): void => {
+      if (this.#lines.get(key) === last) this.#lines.delete(key);
+    };
+    const last = result.then(over, over);
+    this.#lines.set(key, last);
+    return result;
+  }
+
+  #isOfLarge({ definition, namespace, name }: WriteRequest): boolean {
+    if (name === undefined) return false;
+    const entry = tableOf(this.env, definition).get(storageKey(namespace, name));
+    return entry !== undefined && entry.json.length > LARGE_BYTES;
   }
 
   #mayWait({ definition }: WriteRequest): boolean {
@@ -166,9 +195,14 @@ export class Registry {
     return { clock: this.#clock, signal };
   }
 
-  /** Each attempt has an input of its own to change. */
-  #inputs(request: WriteRequest, input: ApiObject): () => ApiObject {
-    return this.#mayWait(request) ? () => cloneJson(input) : () => input;
+  /** Each attempt has an input of its own to change; one that was cut has changed nothing but metadata and defaults. */
+  #inputs(request: WriteRequest, input: ApiObject): (write: Write) => ApiObject {
+    const isKept = !this.#mayWait(request);
+    let last = input;
+    return ({ replay }) => {
+      if (!isKept && !replay.isContinued) last = cloneJson(input);
+      return withOwnMetadata(last);
+    };
   }
 
   /** A read of objects in a version that a webhook may have to convert them to. */
@@ -178,31 +212,32 @@ export class Registry {
 
   create(request: WriteRequest, input: ApiObject): Promise<WriteResult> {
     const next = this.#inputs(request, input);
-    return this.attempt(request, (write) => createObject(write, next()));
+    return this.attempt(request, (write) => createObject(write, next(write)));
   }
 
   put(request: WriteRequest, input: ApiObject): Promise<WriteResult> {
     const next = this.#inputs(request, input);
-    return this.attempt(request, (write) => putObject(write, next()));
+    return this.attempt(request, (write) => putObject(write, next(write)));
   }
 
-  /** For patches: `change` reads the stored state and says what it shall become, in the same turn. */
+  /** For patches: `change` reads the stored state and says what it shall become, in the same transaction. */
   change(
     request: WriteRequest,
     change: (
       entry: Entry | undefined,
-      tx: Transaction,
+      write: Write,
     ) => Pick<Replacement, "input" | "isApplied" | "part"> | undefined,
   ): Promise<WriteResult> {
     return this.attempt(request, (write) => {
       const { definition, namespace, name = "" } = request;
       const entry = tableOf(this.env, definition).get(storageKey(namespace, name));
-      const planned = change(entry, write.tx);
+      const planned = change(entry, write);
       if (planned === undefined) throw notFound(definition, name);
+      const input = withOwnMetadata(planned.input);
       if (entry === undefined) {
-        return createObject(write, planned.input, { isApplied: planned.isApplied ?? false });
+        return createObject(write, input, { isApplied: planned.isApplied ?? false });
       }
-      return replaceObject(write, { entry, ...planned });
+      return replaceObject(write, { entry, ...planned, input });
     });
   }
 

@@ -1,4 +1,4 @@
-import { cloneJson, sameJson } from "@fairlead/base/json.ts";
+import { sameJson } from "@fairlead/base/json.ts";
 import { conflict } from "#status.ts";
 import { Entry } from "#storage/entry.ts";
 import type { Transaction } from "#storage/store.ts";
@@ -7,6 +7,7 @@ import { timestamp } from "./metadata.ts";
 import type { Place } from "./owners.ts";
 import type { ResourceDefinition } from "./types.ts";
 import type { ApiObject } from "#values/object.ts";
+import { copyOf } from "./write.ts";
 
 /** The options of a DELETE. Source: `metav1.DeleteOptions`. */
 export interface DeleteOptions {
@@ -43,7 +44,7 @@ export function removeObject(
   if (entry === undefined) return undefined;
   checkPreconditions(definition, entry.object, options);
   options.admit?.(entry);
-  const object = cloneJson(entry.object);
+  const object = copyOf(entry.object);
   const isGone = endObject(definition, object, options, tx.nowMs);
   const isChanged = !sameJson(object, entry.object);
   if (options.dryRun === true) return { entry: Entry.of(entry.key, entry.revision, object), isGone };

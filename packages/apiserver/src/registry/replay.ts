@@ -1,5 +1,8 @@
+import type { Clock } from "@fairlead/base/clock.ts";
+import { finish, type Steps } from "@fairlead/base/turn.ts";
 import type { Transaction } from "#storage/store.ts";
 import { Pending } from "./pending.ts";
+import { Slices } from "./slices.ts";
 import type { WriteEnvironment } from "./write.ts";
 
 /** Something to ask of the outside: the same key has the same answer for the whole of a request. */
@@ -17,7 +20,31 @@ export class Replay {
   readonly #answers = new Map<string, unknown>();
   readonly #chance: number[] = [];
   readonly #uids: string[] = [];
+  readonly #slices: Slices | undefined;
   #nowMs: number | undefined;
+
+  /** @param clock - Of a write of a large object, which is worked out in slices. */
+  constructor(clock?: Clock) {
+    this.#slices = clock === undefined ? undefined : new Slices(clock);
+  }
+
+  /** Whether the attempt before was cut: then it has done nothing but such work as `inSlices` does. */
+  get isContinued(): boolean {
+    return this.#slices?.isContinued === true;
+  }
+
+  /**
+   * The result of work that depends on nothing but the request and one state of the object. On a large one, each attempt does
+   * a slice of it, and other requests and writes come between. The result is that of all attempts until none is cut any more:
+   * it must not be changed, but for what an attempt changes in the same way again.
+   *
+   * @param name - Of the work; each is asked for in the same order.
+   * @param state - The stored object: where another one has taken its place, the work begins again.
+   * @throws {Pending} where the work is not done yet.
+   */
+  inSlices<T>(name: string, state: object | undefined, start: () => Steps<T>): T {
+    return this.#slices === undefined ? finish(start()) : this.#slices.resultOf(name, state, start);
+  }
 
   /**
    * The answers to `questions`, in their order.
@@ -35,6 +62,7 @@ export class Replay {
   /** `env` and `tx` for one attempt: the nth number and the nth uid are those of the attempts before. */
   attempt(env: WriteEnvironment, tx: Transaction): { env: WriteEnvironment; tx: Transaction } {
     this.#nowMs ??= tx.nowMs;
+    this.#slices?.beginAttempt();
     const repeat = <T>(known: T[], draw: () => T): (() => T) => {
       let at = 0;
       return () => {

@@ -1,7 +1,9 @@
 import type { ObjectMeta } from "@fairlead/kube/api/meta/types.ts";
 import { cloneJson, isObject, sameJson } from "@fairlead/base/json.ts";
-import { apply } from "#patch/apply.ts";
-import { trackUpdate } from "#patch/track-update.ts";
+import type { Steps } from "@fairlead/base/turn.ts";
+import { applying } from "#patch/apply.ts";
+import { tracking, type trackUpdate, withManagers } from "#patch/track-update.ts";
+import type { Entry } from "#storage/entry.ts";
 import { hasRules, validateRules } from "#cel/rules/validate.ts";
 import { invalid } from "#values/field-errors.ts";
 import { decodeBuiltin } from "#schema/builtin-decode.ts";
@@ -14,7 +16,7 @@ import { type FieldError, type FieldErrorType, UndecodableError } from "#status.
 import type { ResourceDefinition } from "./types.ts";
 import type { ApiObject } from "#values/object.ts";
 import { timestamp } from "./metadata.ts";
-import { apiVersionOf, type WriteRequest } from "./write.ts";
+import { apiVersionOf, type Write } from "./write.ts";
 
 /** Processing of an object by schemas and field managers. */
 
@@ -43,8 +45,8 @@ export function checkFields(check: FieldCheck): ApiObject {
   const { object } = check;
   const shaped =
     isCustom === true ? pruneCustom(kind, schema, object) : decodeBuiltinKind(kind, schema, object);
-  if (isCustom === true && check.keepsNulls !== true) dropNulls(shaped.object, schema);
   reportFields(check, shaped.unknown);
+  if (isCustom === true && check.keepsNulls !== true) dropNulls(shaped.object, schema);
   return shaped.object;
 }
 
@@ -133,14 +135,17 @@ const RULES_SKIPPED = invalid(
 
 /** The object with what it changes given to the one who changes it. */
 export function trackChange(
-  { definition, fieldManager, subresource }: WriteRequest,
+  { request, replay, tx }: Write,
   after: ApiObject,
-  before: ApiObject | undefined,
-  nowMs: number,
+  before?: { readonly old: ApiObject; readonly entry: Entry },
 ): ApiObject {
-  const origin = originOf({ definition, manager: fieldManager, subresource, nowMs });
+  const { definition, fieldManager, subresource } = request;
+  const origin = originOf({ definition, manager: fieldManager, subresource, nowMs: tx.nowMs });
   const { empty = {} } = definition.strategy;
-  return trackUpdate({ ...origin, before, after, empty });
+  const managedFields = replay.inSlices("owners", before?.entry, () =>
+    tracking({ ...origin, before: before?.old, after, empty }),
+  );
+  return withManagers(after, managedFields);
 }
 
 export interface Application {
@@ -154,8 +159,8 @@ export interface Application {
 }
 
 /** Server-side apply: the live object with `config` merged into it. */
-export function applyConfiguration({ live, config, force, ...of }: Application): ApiObject {
-  return apply({ ...originOf(of), live, applied: config, force });
+export function applyConfiguration({ live, config, force, ...of }: Application): Steps<ApiObject> {
+  return applying({ ...originOf(of), live, applied: config, force });
 }
 
 function originOf({

@@ -1,8 +1,12 @@
 import { tooLarge } from "#status.ts";
 import type { Entry } from "#storage/entry.ts";
 
+/** Work on larger objects is done in pieces, between which others are served. Unit: bytes. */
+export const LARGE_BYTES = 64 * 1024;
+/** One such piece. Unit: milliseconds. */
+export const PIECE_MS = 5;
 /** As etcd: `--max-request-bytes`. Unit: bytes. */
-const MAX_OBJECT_BYTES = 1.5 * 1024 * 1024;
+export const MAX_OBJECT_BYTES = 1.5 * 1024 * 1024;
 
 /**
  * Bounds what one object may cost everybody who reads it. One that is larger from earlier times may be made smaller.

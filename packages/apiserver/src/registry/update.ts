@@ -1,4 +1,5 @@
 import { cloneJson } from "@fairlead/base/json.ts";
+import type { Steps } from "@fairlead/base/turn.ts";
 import { invalid, notFound } from "#status.ts";
 import type { Entry } from "#storage/entry.ts";
 import { attributesOf, type GroupVersionKind, type Subject } from "./admission.ts";
@@ -75,15 +76,12 @@ export interface ObjectPart {
 
 /** Makes `input` the new state of a stored object, with everything that only the server decides. */
 export function replaceObject(write: Write, replacement: Replacement): WriteResult {
-  const { request } = write;
+  const { request, replay } = write;
   const { entry, input, isApplied, part } = replacement;
   const { definition } = request;
   const { strategy } = definition;
-  const old = editableCopy(definition, entry);
-  checkPreconditions(request, input, old);
-  leaveOwnersOnce(request, input);
-  const merged = merge(request, input, old);
-  const tracked = isApplied === true ? merged : trackChange(request, merged, old, write.tx.nowMs);
+  const { old, merged } = replay.inSlices("merged", entry, () => merging(request, input, entry));
+  const tracked = isApplied === true ? merged : trackChange(write, merged, { old, entry });
   const object = admitUpdate(write, replacement, { tracked, old });
   const context = writeContext(write);
   strategy.prepareForUpdate?.(object, old, context);
@@ -100,6 +98,19 @@ export function replaceObject(write: Write, replacement: Replacement): WriteResu
   const shown = { object: part?.of(object) ?? object, old: part?.of(old) ?? old, ...kindOf(part) };
   write.env.admission.validate(attributesOf(write, { operation: "UPDATE", ...shown }));
   return commitReplacement(write, { entry, object, old });
+}
+
+interface Merged {
+  readonly old: ApiObject;
+  readonly merged: ApiObject;
+}
+
+function* merging(request: WriteRequest, input: ApiObject, entry: Entry): Steps<Merged> {
+  const old = editableCopy(request.definition, entry);
+  yield;
+  checkPreconditions(request, input, old);
+  leaveOwnersOnce(request, input);
+  return { old, merged: merge(request, input, old) };
 }
 
 function kindOf(part: ObjectPart | undefined): Pick<Subject, "kind"> {

@@ -30,6 +30,8 @@ export interface WriteRequest {
   readonly isCollection?: boolean;
   /** Leaves a note in the audit log. */
   readonly annotate?: (key: string, value: string) => void;
+  /** Whether the body is: then the write is worked out in slices. */
+  readonly isLarge?: boolean;
   /** Aborts when the client has gone. */
   readonly signal?: () => AbortSignal;
 }
@@ -79,9 +81,18 @@ export function viewOf(definition: ResourceDefinition, { object }: Pick<Entry, "
   return arranged(object, definition.kind, apiVersion);
 }
 
-/** A copy of a stored object in the version of the request, free to be changed. */
+/** A copy of a stored object in the version of the request, free to be changed but for the sets of its managers. */
 export function editableCopy(definition: ResourceDefinition, entry: Entry): ApiObject {
-  return cloneJson(viewOf(definition, entry));
+  return copyOf(viewOf(definition, entry));
+}
+
+/** The sets of fields, which are as large as the rest together, are never changed in place. */
+export function copyOf(object: ApiObject): ApiObject {
+  const { managedFields } = object.metadata;
+  if (managedFields === undefined) return cloneJson(object);
+  const { managedFields: _, ...metadata } = object.metadata;
+  const copy: ApiObject = cloneJson({ ...object, metadata });
+  return { ...copy, metadata: { ...copy.metadata, managedFields: managedFields.map((it) => ({ ...it })) } };
 }
 
 /** The form in which an object of the request's version is stored. */

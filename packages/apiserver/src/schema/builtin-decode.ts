@@ -1,3 +1,4 @@
+import { isStringMap } from "@fairlead/base/fields.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import { UndecodableError } from "#status.ts";
 import { SpecialMismatch } from "./builtin-specials.ts";
@@ -153,8 +154,9 @@ class BuiltinDecoder {
       throw this.#refusal(value, hasElements ? `map[string]${goType(element)}` : "object", above);
     }
     if (!hasElements) return value;
-    const decoded: Record<string, unknown> = {};
     const isOfTexts = element.type === "string" && element.format === undefined && element.$ref === undefined;
+    if (isOfTexts && isStringMap(value)) return value;
+    const decoded: Record<string, unknown> = {};
     for (const step of Object.keys(value)) {
       const item = value[step];
       if (isOfTexts && typeof item === "string") decoded[step] = item;

@@ -22,8 +22,8 @@ function applyToMap(value: Record<string, unknown>, schema: Schema): void {
     applyDefaults(value[name], field);
   }
   if (typeof additional !== "object") return;
-  for (const [name, item] of Object.entries(value)) {
-    if (!Object.hasOwn(properties, name)) applyDefaults(item, additional);
+  for (const name of Object.keys(value)) {
+    if (!Object.hasOwn(properties, name)) applyDefaults(value[name], additional);
   }
 }
 
@@ -39,7 +39,8 @@ export function dropNulls(value: unknown, schema: Schema): void {
     return;
   }
   if (!isObject(value)) return;
-  for (const [name, item] of Object.entries(value)) {
+  for (const name of Object.keys(value)) {
+    const item = value[name];
     const field = Object.hasOwn(properties, name) ? properties[name] : additional;
     if (typeof field !== "object") continue;
     if (field.default === undefined && isStrayNull(item, field)) delete value[name];

@@ -1,4 +1,5 @@
 import { isInt64, isRounded, parseExact } from "@fairlead/base/exact-json.ts";
+import { finish, type Steps } from "@fairlead/base/turn.ts";
 import { badRequest } from "#status.ts";
 import { fieldPath, FoundPaths } from "./found-paths.ts";
 
@@ -21,10 +22,17 @@ export interface Parsed {
  * @throws {StatusError} 400 for malformed text, nesting beyond 512, integers that would be rounded and `__proto__`.
  */
 export function parseJson(text: string): Parsed {
+  return finish(parseJsonSteps(text));
+}
+
+export function* parseJsonSteps(text: string): Steps<Parsed> {
   const scan = scanText(text);
+  yield;
   const value = parseNative(text);
-  const duplicates = countKeys(value) === scan.keys ? [] : findDuplicates(text);
-  return { value, duplicates };
+  yield;
+  const hasDuplicates = countKeys(value) !== scan.keys;
+  yield;
+  return { value, duplicates: hasDuplicates ? findDuplicates(text) : [] };
 }
 
 function parseNative(text: string): unknown {

@@ -66,18 +66,26 @@ class Pruner {
     const additional = rest.additionalProperties;
     const keepsUnknown = rest["x-kubernetes-preserve-unknown-fields"] === true || additional === true;
     const isWhole = isEmbedded || path === "";
-    const pruned: Record<string, unknown> = {};
-    for (const [name, item] of Object.entries(value)) {
-      const at = fieldPath(path, name);
+    const names = Object.keys(value);
+    const kept = names.map((name) => {
       const below = Object.hasOwn(properties, name) ? properties[name] : additional;
-      if (typeof below === "object") pruned[name] = this.#field(item, below, { at, isWhole });
-      else if (keepsUnknown) pruned[name] = item;
-      else this.#found.add(() => at);
-    }
-    return Object.entries(value).every(([name, item]) => pruned[name] === item) ? value : pruned;
+      if (typeof below === "object") return this.#field(value[name], below, { name, path, isWhole });
+      if (!keepsUnknown) this.#found.add(() => fieldPath(path, name));
+      return keepsUnknown ? value[name] : DROPPED;
+    });
+    if (names.every((name, at) => kept[at] === value[name])) return value;
+    const pruned: Record<string, unknown> = {};
+    for (const [at, name] of names.entries()) if (kept[at] !== DROPPED) pruned[name] = kept[at];
+    return pruned;
   }
 
-  #field(value: unknown, schema: Schema, { at, isWhole }: { at: string; isWhole: boolean }): unknown {
+  #field(
+    value: unknown,
+    schema: Schema,
+    { name, path, isWhole }: { name: string; path: string; isWhole: boolean },
+  ): unknown {
+    if (typeof value !== "object" || value === null) return value;
+    const at = fieldPath(path, name);
     if (!isWhole || (at !== "metadata" && !at.endsWith(".metadata"))) return this.prune(value, schema, at);
     const found = this.#found;
     this.#found = at === "metadata" ? this.#unknown.metadata : this.#unknown.embedded;
@@ -86,6 +94,8 @@ class Pruner {
     return pruned;
   }
 }
+
+const DROPPED = Symbol("not part of the schema");
 
 const MAX_PROBLEMS = 100;
 

@@ -10,9 +10,10 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from "yaml";
+import { finish, type Steps } from "@fairlead/base/turn.ts";
 import { badRequest, tooLarge } from "#status.ts";
 import { fieldPath, FoundPaths } from "./found-paths.ts";
-import { MAX_NESTING, parseJson, type Parsed } from "./json.ts";
+import { MAX_NESTING, parseJsonSteps, type Parsed } from "./json.ts";
 
 /**
  * Longest text that is parsed as YAML: the parser takes a microsecond or two per character, and blocks other requests for
@@ -34,10 +35,15 @@ const MAX_EXPANDED = 2 * 1024 * 1024;
  * 64 Ki characters.
  */
 export function parseYaml(source: string): Parsed {
+  return finish(parseYamlSteps(source));
+}
+
+export function* parseYamlSteps(source: string): Steps<Parsed> {
   const text = source.startsWith("\uFEFF") ? source.slice(1) : source;
   if (/^\s*\{/.test(text)) {
-    const asJson = tryJson(text);
-    if (asJson !== undefined) return asJson;
+    const canBeJson = isJson(text);
+    yield;
+    if (canBeJson) return yield* parseJsonSteps(text);
   }
   // The parser takes it for blank; by the specification no token begins with it.
   if (/^[ \r\n]*\t\s*$/.test(text))
@@ -50,13 +56,13 @@ export function parseYaml(source: string): Parsed {
 }
 
 /** Most bodies of this type are JSON; a flow mapping of YAML looks like it at first. */
-function tryJson(text: string): Parsed | undefined {
+function isJson(text: string): boolean {
   try {
     JSON.parse(text);
+    return true;
   } catch {
-    return undefined;
+    return false;
   }
-  return parseJson(text);
 }
 
 /** The tags that Go resolves; the others of version 1.1 (`!!set`, `!!omap`, times) are decoded as a mapping, a list or text. */

@@ -31,7 +31,7 @@ function validateConfigMap(object: ApiObject): FieldError[] {
   const binary = stringMapAt(object, "binaryData");
   const shared = Object.keys(binary).filter((it) => Object.hasOwn(data, it));
   let textBytes = 0;
-  for (const it of Object.values(data)) textBytes += Buffer.byteLength(it);
+  for (const key of Object.keys(data)) textBytes += Buffer.byteLength(data[key] ?? "");
   return [
     ...validateKeys("data", data),
     ...validateKeys("binaryData", binary),
