@@ -2,6 +2,7 @@ import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { exec, start } from "@fairlead/base/exec.ts";
 import { controlKey, publicKeyOf } from "@fairlead/fleet/dataplane/control/keys.ts";
 import { RelayRegistration } from "@fairlead/fleet/dataplane/control/registration.ts";
@@ -13,7 +14,10 @@ import { ipBatch, startUdpPeer, type UdpPeer } from "./udp-world.ts";
 export const BASE_PORT = 21_000;
 export const RELAY = { v4: "198.51.100.2", v6: "2001:db8:100::2" } as const;
 export type Family = keyof typeof RELAY;
+export const TLS_PORT = 443;
 const EPOCH = 1;
+
+type GatewayName = "a" | "b" | "c" | "d";
 
 /** A gateway: its index, its namespace, and sockets that stand for those of its WireGuard devices. */
 export interface TestGateway {
@@ -24,6 +28,8 @@ export interface TestGateway {
     other: number,
     options?: { readonly family?: Family; readonly from?: number },
   ): Promise<{ readonly address: string; readonly port: number }>;
+  /** `controlKey` with the relay. */
+  readonly key: Uint8Array;
   /** The state of such a registration, for tests that send on their own. */
   registration(other: number): RelayRegistration;
 }
@@ -39,10 +45,17 @@ export interface TestGateway {
  * IPv6 is routed.
  */
 export interface RelayWorld extends AsyncDisposable {
-  gateway(name: "a" | "b" | "c" | "d"): TestGateway;
+  gateway(name: GatewayName): TestGateway;
   /** The namespace of a member of the picture. */
   netns(name: string): Promise<string>;
   startRelay(...flags: readonly string[]): Promise<RunningRelay>;
+  /** Starts tunnels over TLS of a gateway to others. Resolves once all are registered. */
+  startTunnels(name: GatewayName, others: readonly number[]): Promise<RunningTunnels>;
+}
+
+export interface RunningTunnels extends AsyncDisposable {
+  /** The local port of each. */
+  readonly ports: readonly number[];
 }
 
 export interface RunningRelay extends AsyncDisposable {
@@ -109,11 +122,32 @@ export async function createRelayWorld(): Promise<RelayWorld> {
     made.set(name, testGateway({ index, peer, key }));
   }
   const held = stack.move();
+  const gateway = (name: string): TestGateway => {
+    const found = made.get(name);
+    if (found === undefined) throw new Error(`no gateway ${name}`);
+    return found;
+  };
   return {
-    gateway(name) {
-      const found = made.get(name);
-      if (found === undefined) throw new Error(`no gateway ${name}`);
-      return found;
+    gateway,
+    async startTunnels(name, others) {
+      const { index, key } = gateway(name);
+      const flows = others.map((to) =>
+        JSON.stringify({ from: index, to, epoch: EPOCH, wireGuardPort: PORTS[0] }),
+      );
+      const script = new URL("tunnel-program.ts", import.meta.url).pathname;
+      const own = [script, RELAY.v4, String(TLS_PORT), Buffer.from(key).toString("base64"), ...flows];
+      const line = inNetns(await fixture.netns(name), process.execPath, own);
+      const child = start(line.command, line.args, { stdio: ["ignore", "pipe", "inherit"] });
+      const ended = new Promise((resolve) => child.once("close", resolve));
+      const kill = async (): Promise<void> => {
+        child.kill("SIGKILL");
+        await ended;
+      };
+      held.defer(kill);
+      const lines = createInterface({ input: child.stdout! })[Symbol.asyncIterator]();
+      const { ports } = JSON.parse((await lines.next()).value as string) as { ports: readonly number[] };
+      await lines.next();
+      return { ports, [Symbol.asyncDispose]: kill };
     },
     netns: (name) => fixture.netns(name),
     async startRelay(...flags) {
@@ -155,6 +189,7 @@ function testGateway(of: { index: number; peer: UdpPeer; key: Uint8Array }): Tes
   return {
     index,
     peer,
+    key,
     registration,
     async register(other, { family = "v4", from = PORTS[0] } = {}) {
       const own = registration(other);

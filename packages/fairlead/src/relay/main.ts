@@ -31,6 +31,7 @@ export function command(): Program {
       collect,
     )
     .option("--base-port <port>", `UDP port of gateway 0; the next ${MAX_INDEX} are of the others`, "21000")
+    .option("--tls-port <port>", "TCP port for gateways whose UDP is dropped, such as 443; default: none")
     .option("--key <file>", "file of the X25519 private key; made if absent", "/var/lib/fairlead/relay.key")
     .addOption(
       new Option("--forward <mode>", "what forwards datagrams")
@@ -41,7 +42,7 @@ export function command(): Program {
     .option("--metrics <address:port>", "address of /metrics, /healthz and /readyz")
     .option(...LOG_LEVEL_FLAG)
     .option(...READY_FD_FLAG)
-    .action(({ name = hostname(), address = [], listen = ["0.0.0.0", "::"], pairLimit, ...flags }) =>
+    .action(({ name = hostname(), address = [], listen = ["0.0.0.0", "::"], pairLimit, tlsPort, ...flags }) =>
       runProgram("relay", flags, (context) => {
         checkAddresses("--address", address);
         checkAddresses("--listen", listen);
@@ -55,7 +56,17 @@ export function command(): Program {
           pairLimit === undefined
             ? undefined
             : parseWhole("--pair-limit", pairLimit, { min: 1, max: 100_000 }) * MBIT;
-        return runRelay(context, { ...flags, name, address, listen, basePort, legLimit: limit });
+        const tls =
+          tlsPort === undefined ? undefined : parseWhole("--tls-port", tlsPort, { min: 1, max: 65_535 });
+        return runRelay(context, {
+          ...flags,
+          tlsPort: tls,
+          name,
+          address,
+          listen,
+          basePort,
+          legLimit: limit,
+        });
       }),
     );
 }

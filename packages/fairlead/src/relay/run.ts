@@ -1,5 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { untilAborted } from "@fairlead/base/abortable.ts";
+import { defined } from "@fairlead/base/defined.ts";
+import { issueAuthority } from "@fairlead/base/pki/issue.ts";
 import { serveMetrics } from "@fairlead/base/program/metrics-server.ts";
 import type { ProgramContext } from "@fairlead/base/program/program.ts";
 import { publicKeyOf } from "@fairlead/fleet/dataplane/control/keys.ts";
@@ -27,6 +29,7 @@ export interface RelayRun {
   readonly forward: ForwardMode;
   /** Unit: bytes per second. */
   readonly legLimit: number | undefined;
+  readonly tlsPort: number | undefined;
   readonly metrics?: string | undefined;
 }
 
@@ -42,6 +45,11 @@ export async function runRelay({ signal, log, ready }: ProgramContext, run: Rela
     stack.use(await serveMetrics({ metrics, address: run.metrics, checks: health }));
   const nft = createNft();
   const families = await kernelFamilies({ mode: run.forward, nft, basePort, log }, signal);
+  // Gateways do not look at the certificate: their registration proves both ends (`boundKey`).
+  const tls =
+    run.tlsPort === undefined
+      ? undefined
+      : { port: run.tlsPort, ...(await issueAuthority({ commonName: "fairlead-relay" })) };
   log.info("starting", { basePort, listen, publicKey: publicKeyOf(privateKey), kernel: families ?? [] });
   const relay = stack.use(
     await startRelay(
@@ -50,8 +58,8 @@ export async function runRelay({ signal, log, ready }: ProgramContext, run: Rela
         secret: randomBytes(32),
         basePort,
         listen,
-        forwarder(table, sockets) {
-          const send = sockets.send.bind(sockets);
+        tls,
+        forwarder(table, send) {
           const userspace = createUserspaceForwarder({ table, send, legLimit, clock: deps.clock });
           if (families === undefined) return userspace;
           const localAddress = async ({ via, source }: { via: string; source: { address: string } }) =>
@@ -61,6 +69,7 @@ export async function runRelay({ signal, log, ready }: ProgramContext, run: Rela
             basePort,
             legLimit,
             families,
+            tlsPort: run.tlsPort,
             userspace,
             localAddress,
             listen,
@@ -76,7 +85,12 @@ export async function runRelay({ signal, log, ready }: ProgramContext, run: Rela
   else {
     const config = await clusterConfig(run.kubeconfig, deps);
     const client = stack.use(connect(config, { ...deps, userAgent: "fairlead-relay" }));
-    const spec = { addresses: [...run.address], basePort, publicKey: publicKeyOf(privateKey) };
+    const spec = {
+      addresses: [...run.address],
+      basePort,
+      publicKey: publicKeyOf(privateKey),
+      ...defined({ tlsPort: run.tlsPort }),
+    };
     const hub = stack.use(createHubRelay({ client, name: run.name, spec, setGateways }, deps));
     await hub.start(signal);
   }

@@ -10,6 +10,7 @@ import {
   renderRelayTable,
   TRAFFIC_SET,
 } from "./kernel-table.ts";
+import { VIA_TLS } from "./tls-server.ts";
 import { legId, type Registration, type RegistrationChange } from "./registration-table.ts";
 
 export interface KernelForwarderOptions {
@@ -18,6 +19,7 @@ export interface KernelForwarderOptions {
   readonly legLimit: number | undefined;
   /** Of packets that this machine forwards. */
   readonly families: readonly AddressFamily[];
+  readonly tlsPort: number | undefined;
   /** For datagrams that the kernel does not forward. */
   readonly userspace: Forwarder;
   /** The address that datagrams to a gateway leave from; undefined if there is no route. */
@@ -47,7 +49,8 @@ export function createKernelForwarder(options: KernelForwarderOptions): Forwarde
     if (of === undefined) return [];
     const id = legId(of);
     const old = desired.get(id);
-    const local = after === undefined ? undefined : await localAddress(after);
+    // Datagrams for a connection are for the relay itself to send.
+    const local = after === undefined || after.via === VIA_TLS ? undefined : await localAddress(after);
     const next = after === undefined || local === undefined ? undefined : { ...after, local };
     if (next === undefined) desired.delete(id);
     else desired.set(id, next);

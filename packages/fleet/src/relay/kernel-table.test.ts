@@ -33,7 +33,7 @@ const TWO: KernelRegistration = {
 };
 
 it.each([
-  ["both-families", { ...OPTIONS, legLimit: 12_500_000 }],
+  ["both-families", { ...OPTIONS, legLimit: 12_500_000, tlsPort: 443 }],
   ["one-family", { ...OPTIONS, families: ["IPv4"] as const }],
 ])("the table of a relay with two gateways: %s", async (name, options) => {
   const script = renderScript(NAME, diffTable(undefined, renderRelayTable(options, [ONE, TWO])));

@@ -25,6 +25,8 @@ export interface RelayTableOptions {
   readonly legLimit?: number | undefined;
   /** The families that this machine forwards packets of. Datagrams of the other are forwarded by the relay's own sockets. */
   readonly families: readonly AddressFamily[];
+  /** TCP port for gateways whose UDP is dropped. Absent: none. */
+  readonly tlsPort?: number | undefined;
 }
 
 /** A registration, and the relay's own address that its datagrams come to and go from. */
@@ -32,10 +34,24 @@ export interface KernelRegistration extends Registration {
   readonly local: string;
 }
 
-/** Control datagrams that reach the relay, per second: of one address, of all unknown ones, and of one registered gateway's leg. */
-const LIMITS = { source: 200, sourceBurst: 400, unknown: 5000, leg: 5, legBurst: 20 } as const;
-/** Datagrams per second of one leg that the relay itself forwards: between gateways of different address families. */
-const CROSSING = 5000;
+/**
+ * What reaches the relay, per second. Control datagrams: of one address, of all unknown ones, and of one registered gateway's
+ * leg. TLS connections: of one address.
+ */
+const LIMITS = {
+  source: 200,
+  sourceBurst: 400,
+  unknown: 5000,
+  leg: 5,
+  legBurst: 20,
+  connections: 5,
+  connectionsBurst: 20,
+} as const;
+/**
+ * Datagrams per second of one leg that the relay itself forwards: between gateways of different address families, and to
+ * those that are connected by TLS.
+ */
+const CROSSING = 20_000;
 
 const UDP_HEADER_BYTES = 8;
 
@@ -54,6 +70,8 @@ const SETS: ReadonlyMap<string, NftSetSpec> = new Map<string, NftSetSpec>([
   ["locals6", { key: ["inet_service", "ipv6_addr", "inet_service"], value: ["ipv6_addr"] }],
   ["sources4", { key: ["ipv4_addr"], dynamic: true }],
   ["sources6", { key: ["ipv6_addr"], dynamic: true }],
+  ["connections4", { key: ["ipv4_addr"], dynamic: true }],
+  ["connections6", { key: ["ipv6_addr"], dynamic: true }],
   ["renewals", { key: ["mark"], dynamic: true }],
   ["rates", { key: ["mark"], dynamic: true }],
   ["crossings", { key: ["mark"], dynamic: true }],
@@ -78,11 +96,8 @@ export function renderRelayTable(
   const hooked = (
     hook: "prerouting" | "output" | "postrouting",
     priority: number,
-    of: NftRule,
-  ): NftChain => ({
-    hook: { type: "filter", hook, priority },
-    rules: [of],
-  });
+    rules: readonly NftRule[],
+  ): NftChain => ({ hook: { type: "filter", hook, priority }, rules });
   return {
     chains: new Map<string, NftChain>([
       ["forward4", { rules: forwardRules("4", options) }],
@@ -94,33 +109,39 @@ export function renderRelayTable(
       ["source", { rules: sourceRules() }],
       [
         "prerouting",
-        hooked(
-          "prerouting",
-          -300,
+        hooked("prerouting", -300, [
           rule`udp dport ${basePort}-${last} fib daddr type local goto ${chainRef("relay")}`,
-        ),
+          ...connectionRules(options),
+        ]),
       ],
       [
         "output",
-        {
-          hook: { type: "filter", hook: "output", priority: -300 },
-          rules: [
-            rule`udp sport ${basePort}-${last} notrack`,
-            // An error is longer than the datagram it answers. The destination port of the datagram is behind two headers.
-            rule`icmp type destination-unreachable @th,240,16 ${basePort}-${last} drop`,
-            rule`icmpv6 type destination-unreachable @th,400,16 ${basePort}-${last} drop`,
-          ],
-        },
+        hooked("output", -300, [
+          rule`udp sport ${basePort}-${last} notrack`,
+          // An error is longer than the datagram it answers. The destination port of the datagram is behind two headers.
+          rule`icmp type destination-unreachable @th,240,16 ${basePort}-${last} drop`,
+          rule`icmpv6 type destination-unreachable @th,400,16 ${basePort}-${last} drop`,
+        ]),
       ],
       [
         "postrouting",
-        hooked("postrouting", 300, rule`udp sport ${basePort}-${last} goto ${chainRef("source")}`),
+        hooked("postrouting", 300, [rule`udp sport ${basePort}-${last} goto ${chainRef("source")}`]),
       ],
     ]),
     sets: new Map(
       [...SETS].map(([name, spec]) => [name, { ...spec, elements: elements.get(name) ?? new Map() }]),
     ),
   };
+}
+
+/** A handshake of TLS costs the relay more than it costs who begins it. */
+function connectionRules({ tlsPort }: RelayTableOptions): readonly NftRule[] {
+  if (tlsPort === undefined) return [];
+  const { connections, connectionsBurst } = LIMITS;
+  return [
+    rule`tcp dport ${tlsPort} tcp flags & (syn | ack) == syn fib daddr type local update ${ref("connections4")} { ip saddr timeout 10s limit rate over ${connections}/second burst ${connectionsBurst} packets } drop`,
+    rule`tcp dport ${tlsPort} tcp flags & (syn | ack) == syn fib daddr type local update ${ref("connections6")} { ip6 saddr & ffff:ffff:ffff:ffff:: timeout 10s limit rate over ${connections}/second burst ${connectionsBurst} packets } drop`,
+  ];
 }
 
 /** `@th,64,8` is the first byte behind the UDP header: WireGuard's datagrams begin with 1 to 4. */

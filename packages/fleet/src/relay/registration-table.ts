@@ -8,6 +8,7 @@ import {
   openControl,
   type UdpEndpoint,
 } from "#dataplane/control/datagram.ts";
+import { boundKey } from "#dataplane/control/frames.ts";
 
 /** One direction between two gateways: datagrams of `from` for `to`, encrypted with keys of epochs of that parity. */
 export interface Leg {
@@ -34,6 +35,16 @@ export interface RegistrationChange {
 
 /** What came of a datagram: for metrics. */
 export type ControlResult = "registered" | "renewed" | "challenged" | "refused";
+
+/** How a datagram came. */
+export interface Arrived {
+  readonly source: UdpEndpoint;
+  /** Index of the gateway whose port it came to. */
+  readonly to: number;
+  readonly via: string;
+  /** Of the connection, if it came by one (`boundKey`). */
+  readonly binding?: Uint8Array;
+}
 
 export interface ControlOutcome {
   readonly result: ControlResult;
@@ -103,11 +114,8 @@ export class RegistrationTable {
    * Reads a control datagram that came from `source` to the port of gateway `to`. There is an answer only for what is
    * authentic, and it is as long as what it answers.
    */
-  receive(
-    bytes: Uint8Array,
-    at: { readonly source: UdpEndpoint; readonly to: number; readonly via: string },
-  ): ControlOutcome {
-    const opened = this.#open(bytes, at.to);
+  receive(bytes: Uint8Array, at: Arrived): ControlOutcome {
+    const opened = this.#open(bytes, at);
     if (opened === undefined) return REFUSED;
     const { request, key } = opened;
     const { from, to, epoch, nonce } = request;
@@ -136,6 +144,14 @@ export class RegistrationTable {
     if (entry !== undefined) this.#put(entry.registration, entry.generation);
   }
 
+  /** Forgets what was registered from `address`. */
+  drop(address: string): readonly RegistrationChange[] {
+    const gone = [...this.#byLeg.values()].filter(
+      ({ registration }) => registration.source.address === address,
+    );
+    return gone.map(({ registration }) => this.#forget(registration));
+  }
+
   /** Forgets those that were not renewed in time, and those of gateways that were deleted. */
   sweep(exists: (index: number) => boolean): readonly RegistrationChange[] {
     const now = this.#options.clock.monotonic();
@@ -148,14 +164,15 @@ export class RegistrationTable {
   /** The request and its key, if it is authentic and came to the right port. */
   #open(
     bytes: Uint8Array,
-    to: number,
+    { to, binding }: Arrived,
   ):
     | { readonly request: Extract<ControlDatagram, { cookie: Uint8Array }>; readonly key: Uint8Array }
     | undefined {
     const head = headOf(bytes);
     if (head?.kind !== "register" || head.to !== to || head.from === to) return undefined;
-    const key = this.#options.keyOf(head.from, head.epoch);
-    if (key === undefined) return undefined;
+    const shared = this.#options.keyOf(head.from, head.epoch);
+    if (shared === undefined) return undefined;
+    const key = binding === undefined ? shared : boundKey(shared, binding);
     const request = openControl(bytes, key);
     return request?.kind === "register" ? { request, key } : undefined;
   }

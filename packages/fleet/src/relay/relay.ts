@@ -1,13 +1,16 @@
-import { abortable } from "@fairlead/base/abortable.ts";
-import { backoffMs } from "@fairlead/base/backoff.ts";
 import { delay } from "@fairlead/base/clock.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { messageOf } from "@fairlead/base/errors.ts";
+import { ChangeWriter } from "./change-writer.ts";
 import type { Forwarder } from "./forwarder.ts";
 import { GatewayKeys, type RelayGateway } from "./gateway-keys.ts";
 import { createRelayMeters } from "./meters.ts";
-import { type RegistrationChange, RegistrationTable } from "./registration-table.ts";
+import { type Arrived, type Registration, RegistrationTable } from "./registration-table.ts";
 import { RelaySockets } from "./sockets.ts";
+import { serveTls, VIA_TLS } from "./tls-server.ts";
+
+/** Sends from the port of gateway `from` to where `target` is registered. */
+export type Send = (payload: Uint8Array, from: number, target: Registration) => void;
 
 export interface RelayOptions {
   /** X25519, Base64. */
@@ -17,7 +20,9 @@ export interface RelayOptions {
   readonly basePort: number;
   /** Addresses of this machine to listen on; `0.0.0.0` and `::` are all of a family. */
   readonly listen: readonly string[];
-  readonly forwarder: (table: RegistrationTable, sockets: RelaySockets) => Forwarder;
+  /** For gateways whose UDP is dropped. Default: not served. */
+  readonly tls?: { readonly port: number; readonly cert: string; readonly key: string } | undefined;
+  readonly forwarder: (table: RegistrationTable, send: Send) => Forwarder;
 }
 
 export interface Relay extends AsyncDisposable {
@@ -27,7 +32,6 @@ export interface Relay extends AsyncDisposable {
 
 /** How often expired registrations are looked for, and counters are read. Unit: milliseconds. */
 const SWEEP_MS = 10_000;
-const RETRY = { initialMs: 50, maxMs: 5000, factor: 2, jitter: 0.2 };
 /** WireGuard's datagrams begin with 1 to 4. */
 const MAX_WIREGUARD_TYPE = 4;
 
@@ -37,7 +41,7 @@ export async function startRelay(
   deps: RuntimeDeps,
   signal: AbortSignal,
 ): Promise<Relay> {
-  const { clock, rng, log } = deps;
+  const { clock, log } = deps;
   const keys = new GatewayKeys(options.privateKey);
   const table = new RegistrationTable({
     keyOf: (index, epoch) => keys.keyOf(index, epoch),
@@ -47,70 +51,41 @@ export async function startRelay(
   const meters = createRelayMeters(deps.metrics, { table, nameOf: (index) => keys.nameOf(index) });
   await using stack = new AsyncDisposableStack();
   stack.use(meters);
-  const sockets: RelaySockets = stack.use(
-    new RelaySockets({
-      ...options,
-      log,
-      onDatagram(payload, at) {
-        const first = payload[0] ?? 0;
-        if (first >= 1 && first <= MAX_WIREGUARD_TYPE) {
-          forwarder.receive(payload, at);
-          return;
-        }
-        const { result, answer, changes } = table.receive(payload, at);
-        meters.control(result);
-        const reply = (): void => {
-          if (answer !== undefined) sockets.send(answer, at.to, at);
-        };
-        // The answer to a new registration is sent once it is in force.
-        if (changes.length === 0) reply();
-        else enqueue(changes, reply);
-      },
-    }),
+  const writer = new ChangeWriter((changes) => forwarder.change(changes, running), {
+    ...deps,
+    nameOf: (index) => keys.nameOf(index),
+  });
+  /** Returns false for a datagram that is not authentic. */
+  function receive(payload: Uint8Array, at: Arrived): boolean {
+    const first = payload[0] ?? 0;
+    if (first >= 1 && first <= MAX_WIREGUARD_TYPE) {
+      forwarder.receive(payload, at);
+      return false;
+    }
+    const { result, answer, changes } = table.receive(payload, at);
+    meters.control(result);
+    const reply = (): void => {
+      if (answer === undefined) return;
+      if (at.via === VIA_TLS) tls?.send(answer, at.to, { source: at.source, parity: at.source.port - 1 });
+      else sockets.send(answer, at.to, at);
+    };
+    // The answer to a new registration is sent once it is in force.
+    if (changes.length === 0) reply();
+    else writer.enqueue(changes, reply);
+    return result !== "refused";
+  }
+  const sockets: RelaySockets = stack.use(new RelaySockets({ ...options, log, onDatagram: receive }));
+  const forwarder = stack.use(
+    options.forwarder(table, (payload, from, target) =>
+      target.via === VIA_TLS ? tls?.send(payload, from, target) : sockets.send(payload, from, target),
+    ),
   );
-  const forwarder = stack.use(options.forwarder(table, sockets));
   table.adopt(await forwarder.adopt(signal));
   if (table.size > 0) log.info("adopted registrations", { registrations: table.size });
 
   const stop = new AbortController();
   const running = AbortSignal.any([signal, stop.signal]);
-  let pending: RegistrationChange[] = [];
-  let replies: (() => void)[] = [];
-  let wake = Promise.withResolvers<void>();
   let hasGateways = false;
-
-  function enqueue(changes: readonly RegistrationChange[], reply: () => void = () => {}): void {
-    if (changes.length === 0) return;
-    for (const { before, after } of changes) {
-      const of = after ?? before;
-      if (of === undefined) continue;
-      const detail = { from: keys.nameOf(of.from), to: keys.nameOf(of.to), address: of.source.address };
-      log.info(after === undefined ? "a gateway is gone" : "a gateway has registered", detail);
-    }
-    pending.push(...changes);
-    replies.push(reply);
-    wake.resolve();
-  }
-
-  async function write(): Promise<void> {
-    let failures = 0;
-    while (!running.aborted) {
-      await abortable(wake.promise, running);
-      wake = Promise.withResolvers<void>();
-      const [changes, written] = [pending, replies];
-      [pending, replies] = [[], []];
-      try {
-        await forwarder.change(changes, running);
-        failures = 0;
-        for (const reply of written) reply();
-      } catch (error) {
-        if (running.aborted) return;
-        log.error("cannot change what the kernel forwards", { error: messageOf(error) });
-        await delay(clock, backoffMs(RETRY, ++failures, rng), running);
-        wake.resolve();
-      }
-    }
-  }
 
   async function sweep(): Promise<void> {
     while (!running.aborted) {
@@ -121,11 +96,23 @@ export async function startRelay(
         if (!running.aborted) log.warn("cannot read counters", { error: messageOf(error) });
       }
       // Until the gateways are known, those of adopted registrations are not gone.
-      enqueue(table.sweep((index) => !hasGateways || keys.has(index)));
+      writer.enqueue(table.sweep((index) => !hasGateways || keys.has(index)));
     }
   }
 
-  const loops = [write(), sweep()].map((it) => it.catch(() => {}));
+  const tls =
+    options.tls === undefined
+      ? undefined
+      : stack.use(
+          await serveTls({
+            ...options.tls,
+            listen: options.listen,
+            log,
+            onDatagram: (payload, at, binding) => receive(payload, { ...at, binding }),
+            onClosed: (address) => writer.enqueue(table.drop(address)),
+          }),
+        );
+  const loops = [writer.run(running), sweep()].map((it) => it.catch(() => {}));
   stack.defer(async () => {
     stop.abort();
     await Promise.all(loops);
@@ -135,7 +122,7 @@ export async function startRelay(
     async setGateways(gateways) {
       keys.set(gateways);
       hasGateways = true;
-      enqueue(table.sweep((index) => keys.has(index)));
+      writer.enqueue(table.sweep((index) => keys.has(index)));
       await sockets.keep(keys.indexes);
     },
     [Symbol.asyncDispose]: () => held.disposeAsync(),

@@ -90,6 +90,7 @@ const RELAY = {
   "addresses!": { ...atomicList(text(undefined, ADDRESS), "Public addresses."), minItems: 1, maxItems: 8 },
   "basePort!": int32("UDP port for the gateway with index 0; index N has basePort + N.", PORT),
   "publicKey!": text("X25519 public key. Base64.", KEY),
+  tlsPort: int32("TCP port for gateways whose UDP is dropped. Default: none.", PORT),
 };
 
 export const MESH_HUB_CRDS: readonly CustomResourceDefinition[] = [

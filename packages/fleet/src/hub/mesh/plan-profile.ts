@@ -1,3 +1,4 @@
+import { defined } from "@fairlead/base/defined.ts";
 import { formatPrefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { ClusterMeshProfile, MeshNetwork, Relay } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { AddressPlan } from "#domain/address-plan.ts";
@@ -25,11 +26,12 @@ export function describeNetwork(
       ? {}
       : {
           relays: relays
-            .map(({ metadata: { name }, spec: { addresses, basePort, publicKey } }) => ({
+            .map(({ metadata: { name }, spec: { addresses, basePort, publicKey, tlsPort } }) => ({
               name,
               addresses: [...addresses],
               basePort,
               publicKey,
+              ...defined({ tlsPort }),
             }))
             .toSorted((a, b) => byText(a.name, b.name)),
         }),

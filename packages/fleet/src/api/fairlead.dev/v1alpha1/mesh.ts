@@ -49,6 +49,8 @@ export interface MeshRelay {
   basePort: number;
   /** X25519 public key of the relay. Base64. */
   publicKey: string;
+  /** TCP port at which it serves gateways whose UDP is dropped, over TLS. Absent: none. */
+  tlsPort?: number;
 }
 
 /**
