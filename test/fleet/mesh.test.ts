@@ -56,7 +56,11 @@ beforeAll(async () => {
   for (const name of ["a", "b", "c", "d"]) {
     await ensureNamespace(fleet.client(name), "work");
     for (const node of ["n1", "n2"])
-      await addNode(fleet.client(name), node, { address: `192.168.7.${node.slice(1)}` });
+      await addNode(fleet.client(name), node, {
+        address: `192.168.7.${node.slice(1)}`,
+        // Those of a and b overlap.
+        ...(name < "c" ? { podCIDR: "10.1.0.0/16" } : { podCIDR: `10.${name === "c" ? 3 : 4}.0.0/16` }),
+      });
   }
   await hub().create(RELAYS, {
     metadata: { namespace: FLEET_SYSTEM_NAMESPACE, name: "r1" },
@@ -199,18 +203,32 @@ describe("members without a profile, and those of a flat one", () => {
     await seen(address);
   };
 
+  /** Counts how often c was without the endpoint of d, until disposed. */
+  function watchLosses(): { readonly losses: () => number } & AsyncDisposable {
+    const stop = new AbortController();
+    let losses = 0;
+    const done = (async () => {
+      const options = { allowWatchBookmarks: true, sendInitialEvents: true };
+      for await (const { type, object } of fleet.client("c").watch(ENDPOINT_SLICES, options, stop.signal)) {
+        if (type === "ERROR" || type === "BOOKMARK") continue;
+        const isOfD = object.metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] === "d";
+        if (isOfD && (type === "DELETED" || object.endpoints.length === 0)) losses += 1;
+      }
+    })().catch(() => {});
+    return {
+      losses: () => losses,
+      async [Symbol.asyncDispose]() {
+        stop.abort();
+        await done;
+      },
+    };
+  }
+
   it("see the services of their own network only, and move to another without losing an endpoint", async () => {
     await deploy(fleet.client("d"), { name: "flat", addresses: ["10.4.0.1"] });
     await exportBy("mcs", fleet.client("d"), { name: "flat" });
     await seen("10.4.0.1");
-    const stop = new AbortController();
-    let withdrawals = 0;
-    const watched = (async () => {
-      const options = { allowWatchBookmarks: true, sendInitialEvents: true };
-      for await (const event of fleet.client("c").watch(ENDPOINT_SLICES, options, stop.signal))
-        if (event.type === "DELETED" && event.object.metadata.labels?.[MCS_SOURCE_CLUSTER_LABEL] === "d")
-          withdrawals += 1;
-    })().catch(() => {});
+    await using watched = watchLosses();
     await createProfile(hub(), "f", { network: { mode: "flat" } });
     for (const name of ["c", "d"]) await setProfile(hub(), name, "f");
     for (const name of ["c", "d"]) await isRead(name, "fleet-view-f");
@@ -224,9 +242,7 @@ describe("members without a profile, and those of a flat one", () => {
     await change("10.4.0.3");
     await eventually(hub(), NAMESPACES, (all) => !all.some((it) => it.metadata.name === "fleet-view-f"));
     await slicesIn(VIEW_NAMESPACE, 1);
-    stop.abort();
-    await watched;
-    expect(withdrawals).toBe(0);
+    expect(watched.losses()).toBe(0);
     const inA = await fleet.client("a").list(ENDPOINT_SLICES);
     expect(ofD(inA.items)).toEqual([]);
     expect((await slicesIn(VIEW, 1))[0]?.spec.endpointSliceReference.clusterId).toBe("a");
@@ -241,4 +257,42 @@ describe("members without a profile, and those of a flat one", () => {
     expect(onHub).toEqual([]);
     expect(ofMesh(fleet.hub).some((it) => it.user.includes("fleet:member:a"))).toBe(true);
   });
+
+  it("become parallel and flat again without losing an endpoint", async () => {
+    const { endpoints } = await fleet.client("d").get(ENDPOINT_SLICES, deployed);
+    const targetRef = { kind: "Pod", uid: "pod-of-d" };
+    await fleet.client("d").mergePatch(ENDPOINT_SLICES, deployed, {
+      endpoints: endpoints.map((it) => ({ ...it, targetRef })),
+    });
+    await createProfile(hub(), "g", { network: { mode: "flat" } });
+    for (const name of ["c", "d"]) await setProfile(hub(), name, "g");
+    for (const name of ["c", "d"]) await isRead(name, "fleet-view-g");
+    await using watched = watchLosses();
+    const setMode = (mode: "flat" | "parallel") =>
+      hub().mergePatch(CLUSTER_MESH_PROFILES, objectKey(undefined, "g"), { spec: { network: { mode } } });
+    const phaseOfD = (phase: string | undefined) =>
+      eventuallyOne(
+        hub(),
+        ADDRESS_BLOCKS,
+        objectKey("fleet-view-g", "d"),
+        (it) => it.spec.transition?.phase === phase,
+      );
+    await setMode("parallel");
+    await phaseOfD("prepare");
+    await eventuallyOne(fleet.client("c"), MESH_NETWORKS, system("g"));
+    await seen("10.4.0.3");
+    const { status } = await attachPods(fleet.client("d"), "n1", ["pod-of-d"]);
+    for (const name of ["c", "d"])
+      await showGateway(fleet.client(name), `${name}-0`, { keys: [{ epoch: 1, publicKey: newPublicKey() }] });
+    await seen(status?.allocations?.[0]?.ipv4 ?? "");
+    await phaseOfD(undefined);
+    await seen(status?.allocations?.[0]?.ipv4 ?? "");
+    await setMode("flat");
+    await seen("10.4.0.3");
+    await eventually(fleet.client("c"), MESH_NETWORKS, (all) => all.length === 0);
+    await seen("10.4.0.3");
+    const { spec } = await hub().get(INTERNAL_MEMBER_CLUSTERS, objectKey(mailboxOf("c"), "c"));
+    expect(spec.network).toEqual({ profile: "g", mode: "flat" });
+    expect(watched.losses()).toBe(0);
+  }, 60_000);
 });

@@ -35,9 +35,12 @@ export async function setProfile(hub: KubeClient, member: string, profile: strin
 export async function addNode(
   client: KubeClient,
   name: string,
-  { address, labels = {} }: { readonly address: string; readonly labels?: Record<string, string> },
+  { address, podCIDR }: { readonly address: string; readonly podCIDR?: string },
 ): Promise<void> {
-  await client.create(NODES, { metadata: { name, labels } });
+  await client.create(NODES, {
+    metadata: { name },
+    ...(podCIDR === undefined ? {} : { spec: { podCIDR, podCIDRs: [podCIDR] } }),
+  });
   const status = {
     addresses: [{ type: "InternalIP" as const, address }],
     conditions: [{ type: "Ready", status: "True" as const, lastTransitionTime: "2026-01-01T00:00:00Z" }],

@@ -5,6 +5,8 @@ import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import type { InternalMemberCluster, MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import type { NamespaceReport } from "#api/fairlead.dev/v1alpha1/types.ts";
 import { type AddressBlock, RELEASED_AT_ANNOTATION } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { formatPrefix } from "@fairlead/base/netaddr/prefix.ts";
+import { rangesOf } from "#domain/ranges.ts";
 import { profileOf } from "#domain/mesh-members.ts";
 import type { HubInformers } from "./informers.ts";
 
@@ -43,9 +45,10 @@ export function networkOf(
   const profile = profileOf(informers.profiles.store.list(), member);
   if (profile === undefined || isDeleting(member)) return undefined;
   const { name } = profile.metadata;
+  // Its members leave a parallel network one by one, when their endpoints have the addresses of pods again.
+  if (blockOf(informers, member.metadata.name) !== undefined) return { profile: name, mode: "parallel" };
   const { mode } = profile.spec.network;
-  if (mode === "flat" || blockOf(informers, member.metadata.name) !== undefined)
-    return { profile: name, mode };
+  if (mode === "flat") return { profile: name, mode };
   const before = current?.spec.network;
   return before?.profile === name && before.mode === mode ? before : undefined;
 }
@@ -56,12 +59,17 @@ function blockOf(informers: HubInformers, cluster: string): AddressBlock | undef
   return block?.metadata.annotations?.[RELEASED_AT_ANNOTATION] === undefined ? block : undefined;
 }
 
-/** The same, for one that may have fleet addresses: then these are the only ones. */
+/**
+ * The same, for one that may have fleet addresses: then these are the only ones. While it moves to them or back, they are in
+ * addition to those that it was granted, or that its pods have by its own account.
+ */
 export function grantOf(informers: HubInformers, cluster: string): string | undefined {
-  const block = blockOf(informers, cluster);
-  return block === undefined
-    ? grantedTo(informers.members.store.get(objectKey(undefined, cluster)))
-    : [...block.spec.ipv4, ...block.spec.ipv6].join();
+  const member = informers.members.store.get(objectKey(undefined, cluster));
+  const block = blockOf(informers, cluster)?.spec;
+  if (block === undefined) return grantedTo(member);
+  const pods = member === undefined ? [] : rangesOf(member).filter((it) => it.of === "pod");
+  const others = grantedTo(member)?.split(",") ?? pods.map((it) => formatPrefix(it.range));
+  return [...block.ipv4, ...block.ipv6, ...(block.transition === undefined ? [] : others)].join();
 }
 
 /** The namespace that a member is to read, and in which its own services are shown. */

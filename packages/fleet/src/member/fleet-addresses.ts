@@ -1,5 +1,5 @@
 import { tryParseAddress } from "@fairlead/base/netaddr/address.ts";
-import { containsAddress, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
+import { containsAddress, type Prefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import { MANAGED_BY, MANAGED_BY_LABEL } from "#api/fairlead.dev/names.ts";
 import {
@@ -91,17 +91,58 @@ export function changedPods({ before, after }: Change<AddressBlock>): ReadonlySe
   return new Set([...was.symmetricDifference(is)].map((it) => it.slice(0, it.indexOf(" "))));
 }
 
-/** Returns a test whether an address belongs to a member, as far as this cluster knows. */
-export function addressesOf({ mesh }: MeshSession, cluster: string): (address: string) => boolean {
+/** What the hub says of the addresses of a member; undefined if it has none. */
+function blockOf(session: MeshSession, cluster: string): AddressBlock["spec"] | undefined {
+  const block = knownBlock(session, cluster);
+  return block === undefined || isReleased(block) ? undefined : block.spec;
+}
+
+function knownBlock({ mesh }: MeshSession, cluster: string): AddressBlock | undefined {
   const block = mesh?.blocks.store.get(objectKey(FLEET_SYSTEM_NAMESPACE, cluster));
-  const isCurrent = block !== undefined && block.spec.node === undefined && !isReleased(block);
-  const prefixes = isCurrent
-    ? [...block.spec.ipv4, ...block.spec.ipv6].flatMap((it) => tryParsePrefix(it) ?? [])
-    : [];
+  return block?.spec.node === undefined ? block : undefined;
+}
+
+/** Whether the endpoints that this cluster exports have fleet addresses; see `transition` of AddressBlocks. */
+export function exportsFleetAddresses(session: MeshSession): boolean {
+  const own = isParallel(session) ? blockOf(session, session.cluster) : undefined;
+  return own !== undefined && own.transition?.phase !== "prepare" && own.transition?.phase !== "leave";
+}
+
+/**
+ * Returns a test whether an endpoint of a member may have an address, as far as this cluster knows. Undefined where all may
+ * have any: in a flat network, and before the network is known.
+ */
+export function addressesOf(
+  session: MeshSession,
+  cluster: string,
+): ((address: string) => boolean) | undefined {
+  const [network] = session.mesh?.networks.store.list() ?? [];
+  if (network === undefined || !isParallel(session)) return undefined;
+  const block = blockOf(session, cluster);
+  const own = prefixesOf(block === undefined ? [] : [...block.ipv4, ...block.ipv6]);
+  const all = prefixesOf([network.spec.ipv4, network.spec.ipv6]);
+  // On the way from pod addresses to fleet addresses or back, until the network is gone, the hub checks the former.
+  const mayHavePodAddresses = knownBlock(session, cluster)?.spec.transition !== undefined;
   return (text) => {
     const address = tryParseAddress(text);
-    return address !== undefined && prefixes.some((it) => containsAddress(it, address));
+    if (address === undefined) return false;
+    const isWithin = (it: Prefix): boolean => containsAddress(it, address);
+    return own.some(isWithin) || (mayHavePodAddresses && !all.some(isWithin));
   };
+}
+
+/** Returns a test whether an address is a fleet address of this cluster. */
+export function ownAddresses(session: MeshSession): (address: string) => boolean {
+  const block = blockOf(session, session.cluster);
+  const own = prefixesOf(block === undefined ? [] : [...block.ipv4, ...block.ipv6]);
+  return (text) => {
+    const address = tryParseAddress(text);
+    return address !== undefined && own.some((it) => containsAddress(it, address));
+  };
+}
+
+function prefixesOf(texts: readonly string[]): Prefix[] {
+  return texts.flatMap((it) => tryParsePrefix(it) ?? []);
 }
 
 export function isReleased({ metadata }: AddressBlock): boolean {

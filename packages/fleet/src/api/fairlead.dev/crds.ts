@@ -66,6 +66,10 @@ export const FAIRLEAD_CRDS: readonly CustomResourceDefinition[] = [
               nodeBlocks: int32("How many blocks of fleet addresses its nodes need, in a parallel network.", {
                 minimum: 0,
               }),
+              fleetAddresses: oneOf(
+                ["Ready", "InUse"],
+                '"Ready": endpoints have fleet addresses, and a gateway is accepted. "InUse": exports carry these addresses.',
+              ),
             }),
           },
           "The namespaces that a member has: services exported in these are sent to it. Written by its agent.",

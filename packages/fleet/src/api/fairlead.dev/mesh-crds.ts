@@ -189,6 +189,16 @@ export const MESH_CRDS: readonly CustomResourceDefinition[] = [
               nodeAddress: text("The address by which other nodes of the cluster reach the node.", ADDRESS),
               "ipv4!": { ...atomicList(text(undefined, PREFIX), "IPv4 prefixes."), maxItems: 64 },
               "ipv6!": { ...atomicList(text(undefined, PREFIX), "IPv6 prefixes."), maxItems: 64 },
+              transition: object(
+                {
+                  "phase!": oneOf(
+                    ["prepare", "switch", "leave"],
+                    '"prepare": endpoints still have the addresses of pods. "switch": they get fleet addresses. "leave": they get the addresses of pods again.',
+                  ),
+                  "since!": time(),
+                },
+                "Of a member, while its network changes its mode: importers accept both addresses.",
+              ),
             }),
             status: object({
               allocations: list(

@@ -36,6 +36,7 @@ function planned(view: Partial<AddressesView>) {
     members: [],
     blocks: [],
     nodesOf: () => 1,
+    progressOf: () => undefined,
     nowMs: NOW,
     ...view,
   });

@@ -1,4 +1,5 @@
-import { formatPrefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
+import { byAddress } from "@fairlead/base/netaddr/address.ts";
+import { formatPrefix, overlaps, type Prefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { MemberCluster } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
 import {
   type AddressBlock,
@@ -18,6 +19,8 @@ import { byAge } from "#domain/mesh-members.ts";
 import { rangesOf } from "#domain/ranges.ts";
 import { timestamp } from "@fairlead/kube/objects/conditions.ts";
 
+import { dueInMs, planTransition, type Progress } from "./plan-transition.ts";
+
 /** The blocks of the members of one parallel network. Pure. */
 
 /**
@@ -34,6 +37,8 @@ export interface AddressesView {
   readonly blocks: readonly AddressBlock[];
   /** How many blocks the nodes of a member need; undefined: its agent has not reported yet, or takes no part. */
   readonly nodesOf: (cluster: string) => number | undefined;
+  /** How far a member is with fleet addresses; "gone" if its agent does not answer. */
+  readonly progressOf: (cluster: string) => Progress | "gone";
   readonly nowMs: number;
 }
 
@@ -55,32 +60,92 @@ export interface AddressesPlan {
 
 export function planAddresses(view: AddressesView): AddressesPlan {
   const { profile, members, nowMs } = view;
-  const isParallel = profile.spec.network.mode === "parallel";
-  const names = new Set(isParallel ? members.map((it) => it.metadata.name) : []);
+  const names = new Set(members.map((it) => it.metadata.name));
   const blocks = view.blocks.filter((it) => it.spec.profile === profile.metadata.name).toSorted(byAge);
-  const live = blocks.filter((it) => names.has(it.spec.cluster));
+  const present = new Map(blocks.filter((it) => !isReleased(it)).map((it) => [it.spec.cluster, it.spec]));
+  const stepOf = transitions(view, present);
+  const isLive = ({ spec: { cluster } }: AddressBlock): boolean =>
+    names.has(cluster) && stepOf(cluster) !== "left";
+  const live = blocks.filter(isLive);
   const released = blocks
-    .filter((it) => !names.has(it.spec.cluster))
+    .filter((it) => !isLive(it))
     .map(({ metadata, spec }) => ({ spec, at: releasedAt(metadata.annotations, nowMs) }))
     .filter((it) => nowMs - Date.parse(it.at) < RECLAIM_MS);
-  const dueInMs = released.map((it) => Date.parse(it.at) + RECLAIM_MS - nowMs);
-  const rest = { released, againInMs: dueInMs.length === 0 ? undefined : Math.max(1, Math.min(...dueInMs)) };
+  const rest = { released };
   const plan = pinnedPlan(profile, live.length > 0) ?? planOf(profile);
-  if (!isParallel) return { plan: undefined, blocks: [], faults: [], ...rest };
+  const reclaimInMs = released.map((it) => Date.parse(it.at) + RECLAIM_MS - nowMs);
+  if (profile.spec.network.mode === "flat" && live.length === 0)
+    return { plan: undefined, blocks: [], faults: [], ...rest, againInMs: soonest(reclaimInMs) };
   if (typeof plan === "string")
-    return { plan: undefined, blocks: [], faults: [{ reason: "InvalidAddresses", message: plan }], ...rest };
+    return {
+      plan: undefined,
+      blocks: [],
+      faults: [{ reason: "InvalidAddresses", message: plan }],
+      ...rest,
+      againInMs: soonest(reclaimInMs),
+    };
   const overlapping = members.flatMap((it) => overlapOf(plan, it) ?? []);
   const known = new Set(live.map((it) => it.spec.cluster));
   const avoided = new Set(overlapping.map((it) => it.cluster));
-  const eligible = members.filter(
-    ({ metadata: { name } }) => known.has(name) || (!avoided.has(name) && view.nodesOf(name) !== undefined),
-  );
+  const eligible = members.filter(({ metadata: { name } }) => {
+    const isNew = stepOf(name) !== "left" && !avoided.has(name) && view.nodesOf(name) !== undefined;
+    return known.has(name) || isNew;
+  });
   const divided = divideAmong({ ...view, members: eligible }, plan, [...live, ...released]);
   const faults: Fault[] = [
     ...overlapping.map((it): Fault => ({ reason: "AddressesOverlap", message: it.message })),
     ...divided.faults,
   ];
-  return { plan, blocks: divided.blocks, faults, ...rest };
+  const described = divided.blocks.map((spec) => {
+    const transition = stepOf(spec.cluster);
+    return transition === undefined || transition === "left" ? spec : { ...spec, transition };
+  });
+  const stepInMs = described.flatMap(({ transition }) =>
+    transition === undefined ? [] : [dueInMs(transition, nowMs)],
+  );
+  return { plan, blocks: described, faults, ...rest, againInMs: soonest([...reclaimInMs, ...stepInMs]) };
+}
+
+function soonest(all: readonly number[]): number | undefined {
+  return all.length === 0 ? undefined : Math.max(1, Math.min(...all));
+}
+
+/** @param present - The blocks of members that are in use. */
+function transitions(
+  { profile, members, nodesOf, progressOf, nowMs }: AddressesView,
+  present: ReadonlyMap<string, AddressBlock["spec"]>,
+): (cluster: string) => ReturnType<typeof planTransition> {
+  const { mode } = profile.spec.network;
+  const isRoutable = areRoutable(members);
+  const taking = members.filter((it) => nodesOf(it.metadata.name) !== undefined);
+  const progress = new Map(taking.map(({ metadata: { name } }) => [name, progressOf(name)]));
+  const all = [...progress.values()].filter((it) => it !== "gone");
+  return (cluster) => {
+    const own = progress.get(cluster);
+    const spec = present.get(cluster);
+    const before = spec === undefined ? undefined : { transition: spec.transition };
+    return planTransition({ mode, before, isRoutable, own: own === "gone" ? undefined : own, all, nowMs });
+  };
+}
+
+/** Whether the addresses of pods differ between all members, as far as these say: they may have been in use between them. */
+function areRoutable(members: readonly MemberCluster[]): boolean {
+  const pods = members.map((it) => rangesOf(it).filter(({ of }) => of === "pod"));
+  if (members.length < 2 || pods.some((it) => it.length === 0)) return false;
+  // In this order, a prefix that is part of another comes after it, and after other parts of it only.
+  const ordered = pods.flat().toSorted((a, b) => byNetwork(a.range, b.range));
+  return ordered.every(({ range }, at) => {
+    const last = ordered[at - 1];
+    return last === undefined || !overlaps(last.range, range);
+  });
+}
+
+function byNetwork(a: Prefix, b: Prefix): number {
+  return byAddress(a.network, b.network) || a.length - b.length;
+}
+
+function isReleased({ metadata }: AddressBlock): boolean {
+  return metadata.annotations?.[RELEASED_AT_ANNOTATION] !== undefined;
 }
 
 function releasedAt(annotations: Readonly<Record<string, string>> | undefined, nowMs: number): string {

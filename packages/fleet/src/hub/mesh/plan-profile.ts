@@ -54,6 +54,7 @@ export function planProfileStatus(
   const has = new Set(blocks.map((it) => it.cluster));
   const waiting = members.map((it) => it.metadata.name).filter((it) => !has.has(it));
   const isWaiting = profile.spec.network.mode === "parallel" && waiting.length > 0;
+  const changing = describeTransitions(blocks);
   const ready: NewCondition =
     problem !== undefined
       ? { type: "Ready", status: "False", reason: "InvalidProfile", message: problem }
@@ -64,20 +65,37 @@ export function planProfileStatus(
             reason: first.reason,
             message: listedFaults(faults.map((it) => it.message)),
           }
-        : isWaiting
-          ? {
-              type: "Ready",
-              status: "False",
-              reason: "WaitingForMembers",
-              message: `waiting for "fairlead member" of ${listed(waiting)} to report`,
-            }
-          : {
-              type: "Ready",
-              status: "True",
-              reason: "Ready",
-              message: `${members.length} members${changedPrefixes(profile, plan)}`,
-            };
+        : changing !== ""
+          ? { type: "Ready", status: "False", reason: "ChangingMode", message: changing }
+          : isWaiting
+            ? {
+                type: "Ready",
+                status: "False",
+                reason: "WaitingForMembers",
+                message: `waiting for "fairlead member" of ${listed(waiting)} to report`,
+              }
+            : {
+                type: "Ready",
+                status: "True",
+                reason: "Ready",
+                message: `${members.length} members${changedPrefixes(profile, plan)}`,
+              };
   return { ...ofParallel, members: members.length, conditions: [ready, ...conflict(elsewhere)] };
+}
+
+const PHASES = {
+  prepare: "wait for the pods of all members to have fleet addresses",
+  switch: "change the addresses of their endpoints to fleet addresses",
+  leave: "change the addresses of their endpoints to those of pods",
+} as const;
+
+function describeTransitions(blocks: AddressesPlan["blocks"]): string {
+  return Object.entries(PHASES)
+    .flatMap(([phase, what]) => {
+      const names = blocks.filter((it) => it.transition?.phase === phase).map((it) => it.cluster);
+      return names.length === 0 ? [] : [`${listed(names)} ${what}`];
+    })
+    .join("; ");
 }
 
 function listedFaults(messages: readonly string[]): string {

@@ -25,6 +25,7 @@ import { keyOf, type ObjectKey, objectKey } from "@fairlead/kube/api/meta/key.ts
 import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
 import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
+import { findCondition } from "@fairlead/kube/objects/conditions.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import { clockOfServer } from "@fairlead/kube/client/server-clock.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
@@ -38,6 +39,7 @@ import type { HubInformers } from "../informers.ts";
 import { planEpoch } from "./plan-epoch.ts";
 import { type AddressesPlan, planAddresses } from "./plan-addresses.ts";
 import { planGateways } from "./plan-gateways.ts";
+import type { Progress } from "./plan-transition.ts";
 import { describeNetwork, planProfileStatus } from "./plan-profile.ts";
 
 interface Parts {
@@ -85,13 +87,18 @@ async function reconcile(parts: Parts, signal: AbortSignal): Promise<ReconcileRe
   const { client, informers, deps } = parts;
   const nowMs = clockOfServer(client, deps.clock).now();
   const nodesOf = (cluster: string): number | undefined => nodeBlocksOf(informers, cluster);
+  const progressOf = (cluster: string): Progress | "gone" => {
+    const member = informers.members.store.get(objectKey(undefined, cluster));
+    const isGone = findCondition(member?.status?.conditions, "Healthy")?.status === "False";
+    return isGone ? "gone" : reportOf(informers, cluster)?.spec.fleetAddresses;
+  };
   const plan = (selected: Selected): Planned => {
     const view = viewNamespaceOf(selected.profile.metadata.name);
     const blocks = [...informers.blocks.store.list()].filter((it) => it.metadata.namespace === view);
     return {
       view,
       selected,
-      addresses: planAddresses({ ...selected, blocks, nodesOf, nowMs }),
+      addresses: planAddresses({ ...selected, blocks, nodesOf, progressOf, nowMs }),
       epoch: planEpoch({ ...selected, gateways: shownBy(informers, selected), nowMs }),
     };
   };

@@ -3,6 +3,7 @@ import { MEMBER_MANAGER } from "#api/fairlead.dev/field-managers.ts";
 import type { EndpointSlice } from "@fairlead/kube/api/discovery/v1/types.ts";
 import { sliceExportName } from "#api/fairlead.dev/cluster-names.ts";
 import { endpointsForOthers } from "#domain/legacy.ts";
+import type { AddressBlock } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { type ObjectKey, keyOf, splitKey } from "@fairlead/kube/api/meta/key.ts";
 import { mailboxOf } from "#api/networking.fleet.azure.com/names.ts";
 import {
@@ -17,7 +18,7 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Change, Controller } from "@fairlead/kube/types.ts";
-import { changedPods, fleetAddressOf, isParallel } from "../fleet-addresses.ts";
+import { changedPods, exportsFleetAddresses, fleetAddressOf } from "../fleet-addresses.ts";
 import { exportStateOf } from "../exports/reconcile.ts";
 import { isImported, serviceOfExport, serviceOfLocalSlice, sourceOfSliceExport } from "../informers.ts";
 import {
@@ -55,7 +56,11 @@ export function createEndpointExport(session: Session): Controller {
         ),
         ...(session.mesh === undefined
           ? []
-          : [watchingChanges(session.mesh.blocks, (change) => slicesOfPods(session, changedPods(change)))]),
+          : [
+              watchingChanges(session.mesh.blocks, (change) =>
+                isOwnBlock(session, change) ? sliceKeys(session) : slicesOfPods(session, changedPods(change)),
+              ),
+            ]),
         // The plan reads the last valid weight there, and on legacy hubs the condition that allows sending endpoints.
         watchingChanges(mailbox.exports, (change) =>
           isLegacyHub(session) || isPresenceChanged(change)
@@ -78,6 +83,12 @@ export function sliceKeys({ here, mailbox }: Session): ObjectKey[] {
     ...[...here.slices.store.list()].filter((it) => !isImported(it)).map(keyOf),
     ...[...mailbox.sliceExports.store.list()].map(sourceOfSliceExport),
   ];
+}
+
+/** Whether the endpoints may have other addresses now. */
+function isOwnBlock({ cluster }: Session, { before, after }: Change<AddressBlock>): boolean {
+  const spec = (after ?? before)?.spec;
+  return spec?.node === undefined && spec?.cluster === cluster;
 }
 
 /** The slices on the hub that have an endpoint in one of the pods here. */
@@ -146,7 +157,8 @@ function findWanted(session: Session, key: ObjectKey): Wanted | undefined {
   if (slice === undefined || service === undefined) return undefined;
   const { hasEndpoints } = exportStateOf(session, service);
   const all = hasEndpoints ? exportedFacts(slice) : undefined;
-  const reachable = all !== undefined && isParallel(session) ? withFleetAddresses(session, slice, all) : all;
+  const reachable =
+    all !== undefined && exportsFleetAddresses(session) ? withFleetAddresses(session, slice, all) : all;
   const facts = reachable !== undefined && isLegacyHub(session) ? endpointsForOthers(reachable) : reachable;
   return facts === undefined ? undefined : { slice, service, facts };
 }

@@ -75,6 +75,10 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
     choices.forget(slices.map(serviceOfSliceImport));
     return slices.flatMap((it) => namesOf(session, serviceOfSliceImport(it)));
   };
+  const everySlice = (): ObjectKey[] => {
+    choices.forgetAll();
+    return importedSliceKeys(session);
+  };
   const controller = createController(
     {
       name: "endpointsliceimport",
@@ -125,7 +129,10 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
         watching(here.namespaces, () => []),
         ...(session.mesh === undefined
           ? []
-          : [watchingChanges(session.mesh.blocks, (change) => clustersOf(change).flatMap(slicesFrom))]),
+          : [
+              watchingChanges(session.mesh.networks, () => everySlice()),
+              watchingChanges(session.mesh.blocks, (change) => clustersOf(change).flatMap(slicesFrom)),
+            ]),
         // An export with an invalid weight and without a last valid one is not exported, and has no endpoints.
         watchingChanges(mailbox.exports, (change) => {
           const names = both(serviceOfExport)(change).flatMap(slicesOf);

@@ -7,7 +7,7 @@ import type {
   ExportedEndpoint,
 } from "#api/networking.fleet.azure.com/v1alpha1/types.ts";
 import type { Change } from "@fairlead/kube/types.ts";
-import { addressesOf, isParallel } from "../fleet-addresses.ts";
+import { addressesOf } from "../fleet-addresses.ts";
 import { exportStateOf } from "../exports/reconcile.ts";
 import { isImported, serviceOfLocalSlice, serviceOfSliceImport } from "../informers.ts";
 import type { Session } from "../session.ts";
@@ -83,9 +83,8 @@ function readCopy(session: Session, copy: EndpointSliceImport): FoundSlice | und
 
 /** Endpoints with addresses that are not of the cluster they come from. The hub leaves them out, too. */
 export function strangersIn(session: Session, { spec }: EndpointSliceImport): readonly ExportedEndpoint[] {
-  if (!isParallel(session)) return [];
   const isOwn = addressesOf(session, spec.endpointSliceReference.clusterId);
-  return spec.endpoints.filter((it) => !it.addresses.every(isOwn));
+  return isOwn === undefined ? [] : spec.endpoints.filter((it) => !it.addresses.every(isOwn));
 }
 
 /** A slice of this cluster, if its Service is exported. */

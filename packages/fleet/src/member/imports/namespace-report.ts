@@ -9,7 +9,8 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Controller } from "@fairlead/kube/types.ts";
-import { nodeBlocksNeeded } from "../fleet-addresses.ts";
+import { isParallel, nodeBlocksNeeded } from "../fleet-addresses.ts";
+import { progressOf } from "../fleet-progress.ts";
 import { membershipOf, type Session } from "../session.ts";
 
 /** Reports to the hub the namespaces of the cluster; the hub then sends the services that are exported in them. */
@@ -17,6 +18,7 @@ export function createNamespaceReport(session: Session): Controller {
   const { here, mailbox, fleet, mesh, ranges, hub, cluster, deps } = session;
   const key = objectKey(mailboxOf(cluster), cluster);
   const always = (): ObjectKey[] => [key];
+  const whenParallel = (): ObjectKey[] => (isParallel(session) ? [key] : []);
   const controller = createController(
     {
       name: "member-namespaces",
@@ -27,7 +29,12 @@ export function createNamespaceReport(session: Session): Controller {
         // Which blocks of addresses are needed.
         ...(mesh === undefined || ranges === undefined
           ? []
-          : [watchingChanges(mesh.blocks, always), watchingChanges(ranges.nodes, always)]),
+          : [
+              watchingChanges(mesh.blocks, always),
+              watchingChanges(mesh.gateways, always),
+              watchingChanges(ranges.nodes, always),
+              watchingChanges(mailbox.sliceExports, whenParallel),
+            ]),
       ],
       async reconcile(_key, signal) {
         // A legacy hub does not have this kind.
@@ -43,7 +50,11 @@ export function createNamespaceReport(session: Session): Controller {
             metadata: { namespace: mailboxOf(cluster), name: cluster },
             spec: {
               namespaces: usableNamespaces(session),
-              ...defined({ view: fleet.view, nodeBlocks: nodeBlocksNeeded(session) }),
+              ...defined({
+                view: fleet.view,
+                nodeBlocks: nodeBlocksNeeded(session),
+                fleetAddresses: progressOf(session),
+              }),
             },
           },
           fieldManager: MEMBER_MANAGER,

@@ -101,6 +101,12 @@ export interface AddressBlock extends KubeObject {
     /** Prefixes. A member may have several. */
     ipv4: string[];
     ipv6: string[];
+    /**
+     * Of a member, while its network changes its mode. "prepare": endpoints still have the addresses of pods. "switch": they
+     * get fleet addresses. "leave": they get the addresses of pods again. Importers accept both. Absent: endpoints have
+     * fleet addresses only.
+     */
+    transition?: { phase: "prepare" | "switch" | "leave"; /** RFC 3339. */ since: string };
   };
   status?: {
     allocations?: Allocation[];
