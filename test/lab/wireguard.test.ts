@@ -363,7 +363,11 @@ describe.skipIf(isInKernel)("wireguard-go", () => {
       const agents = await Promise.all([openWireguard(options, signal), openWireguard(options, signal)]);
       await Promise.all(agents.map((it) => it.apply(device, signal)));
       await expect.poll(pids).toHaveLength(1);
-      expect(await devices.apply(device, signal)).toEqual({ isCreated: false, change: undefined });
+      expect(await devices.apply(device, signal)).toEqual({
+        isCreated: false,
+        change: undefined,
+        refused: [],
+      });
     });
 
     it("that was started and not moved is moved by the next pass", async () => {

@@ -1,5 +1,5 @@
 import { defined } from "@fairlead/base/defined.ts";
-import { FleetError } from "@fairlead/base/errors.ts";
+import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { exec } from "@fairlead/base/exec.ts";
 import { type BridgeLine, diffForwarding, parseForwarding } from "./fdb.ts";
 import type { IpLine } from "./line.ts";
@@ -7,7 +7,7 @@ import { parseNextHops } from "./nexthops.ts";
 import { type FamilyTexts, type Link, parseLinks, parseNetwork } from "./parse.ts";
 import { parseRules } from "./rules.ts";
 import { type ActualNetworkState, diffNetwork, type NetworkState } from "./state.ts";
-import { netnsWord } from "./words.ts";
+import { deviceWord, netnsWord } from "./words.ts";
 
 export interface IpOptions {
   /** File of the network namespace to work in. Default: that of this process. */
@@ -60,6 +60,18 @@ async function runBridgeLines(lines: readonly BridgeLine[], options: IpOptions):
 /** All devices of the namespace. */
 export async function readLinks(options: IpOptions): Promise<readonly Link[]> {
   return parseLinks(await run("ip", ["-N", "-j", "-d", "link", "show"], options));
+}
+
+/** One device; undefined if absent. */
+export async function readLink(device: string, options: IpOptions): Promise<Link | undefined> {
+  try {
+    return parseLinks(
+      await run("ip", ["-N", "-j", "-d", "link", "show", "dev", deviceWord(device)], options),
+    )[0];
+  } catch (error) {
+    if (hasCode(error, "EXEC_FAILED") && error.message.endsWith("does not exist.")) return undefined;
+    throw error;
+  }
 }
 
 /**

@@ -1,5 +1,5 @@
 import { defined } from "@fairlead/base/defined.ts";
-import { type IpOptions, readLinks, runIpLines } from "./driver.ts";
+import { type IpOptions, readLink, runIpLines } from "./driver.ts";
 import { type IpLine, line } from "./line.ts";
 import { deleteLink, setLink } from "./lines.ts";
 import type { Link } from "./parse.ts";
@@ -44,7 +44,7 @@ export interface VxlanOptions {
 export async function applyVxlan(vxlan: VxlanDevice, options: VxlanOptions): Promise<boolean> {
   const { netns, birthNetns, signal } = options;
   const inside: IpOptions = { netns, signal };
-  const link = (await readLinks(inside)).find((it) => it.device === vxlan.device);
+  const link = await readLink(vxlan.device, inside);
   if (link !== undefined && isSame(link, vxlan)) {
     if (link.isUp && link.mtu === vxlan.mtu) return false;
   } else {

@@ -1,8 +1,10 @@
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { WireguardDevices } from "./devices.ts";
-import { generateKeyPair, publicKeyOf } from "./keys.ts";
+import type { ApplyResult, WireguardDevices } from "./devices.ts";
+import { generateKeyPair } from "./keys.ts";
 import { type ActualDevice, normalizeDevice, type WireguardDevice, type WireguardPeer } from "./state.ts";
+
+const UNCHANGED: ApplyResult = { isCreated: false, change: undefined, refused: [] };
 
 /** A machine with WireGuard, on which the contract runs. */
 export interface WireguardMachine {
@@ -70,8 +72,10 @@ export function describeWireguard(
         fc.asyncProperty(fc.array(arbitraryDevice(bare), { minLength: 1, maxLength: 4 }), async (states) => {
           for (const state of states) {
             await devices.apply(state, signal);
-            expect(comparable(await devices.read(name, signal))).toEqual(comparable(normalizeDevice(state)));
-            expect(await devices.apply(state, signal)).toEqual({ isCreated: false, change: undefined });
+            expect(comparable(await devices.read(name, signal))).toEqual(
+              comparable(normalizeDevice(state).desired),
+            );
+            expect(await devices.apply(state, signal)).toEqual(UNCHANGED);
           }
         }),
         { numRuns: options.runs },
@@ -101,7 +105,9 @@ export function describeWireguard(
         withPeers(peer(eve.publicKey)),
       ]) {
         await devices.apply(state, signal);
-        expect(comparable(await devices.read(name, signal))).toEqual(comparable(normalizeDevice(state)));
+        expect(comparable(await devices.read(name, signal))).toEqual(
+          comparable(normalizeDevice(state).desired),
+        );
       }
     });
 
@@ -142,7 +148,9 @@ export function describeWireguard(
       const { isCreated, change } = await devices.apply(state, signal);
       expect(isCreated).toBe(true);
       expect(change?.peers).toMatchObject([{ isNew: true, endpoint: "198.51.100.7:9" }]);
-      expect(comparable(await devices.read(name, signal))).toEqual(comparable(normalizeDevice(state)));
+      expect(comparable(await devices.read(name, signal))).toEqual(
+        comparable(normalizeDevice(state).desired),
+      );
     });
 
     it("carries out changes of one device that come at once one after the other", async () => {
@@ -152,13 +160,25 @@ export function describeWireguard(
       expect((await devices.read(name, signal))?.peers.map((it) => it.publicKey)).toEqual([eve.publicKey]);
     });
 
-    it("refuses a state that WireGuard could not have, and then changes nothing", async () => {
+    it("refuses a device that WireGuard could not have, and then changes nothing", async () => {
       const state = withPeers(peer(ann.publicKey, "10.1.0.0/16"));
       await devices.apply(state, signal);
-      const wrong = withPeers(peer(ann.publicKey, "10.1.0.0/16"), peer(bob.publicKey, "10.1.0.0/16"));
-      expect(() => devices.apply(wrong, signal)).toThrow(/peers\[1\]\.allowedIPs has 10\.1\.0\.0\/16/);
-      expect(() => devices.apply(withPeers(peer(publicKeyOf(own.privateKey))), signal)).toThrow(/itself/);
-      expect(await devices.apply(state, signal)).toEqual({ isCreated: false, change: undefined });
+      expect(() => devices.apply({ ...state, listenPort: 0 }, signal)).toThrow(/listenPort/);
+      expect(await devices.apply(state, signal)).toEqual(UNCHANGED);
+    });
+
+    it("leaves out peers that WireGuard could not have, and reports them", async () => {
+      const good = [peer(ann.publicKey, "10.1.0.0/16"), peer(bob.publicKey, "10.2.0.0/16")] as const;
+      const bad = [
+        peer("hostile", "10.3.0.0/16"),
+        peer(eve.publicKey, "10.1.0.0/16"),
+        peer(ann.publicKey, "10.4.0.0/16"),
+        peer(own.publicKey, "10.5.0.0/16"),
+      ];
+      const { refused } = await devices.apply(withPeers(good[0], ...bad, good[1]), signal);
+      expect(refused.map((it) => it.publicKey)).toEqual(bad.map((it) => it.publicKey));
+      expect(refused[1]?.reason).toMatch(/peers\[2\]\.allowedIPs has 10\.1\.0\.0\/16/);
+      expect(await devices.apply(withPeers(...good), signal)).toEqual(UNCHANGED);
     });
   });
 }

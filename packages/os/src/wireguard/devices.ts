@@ -2,13 +2,15 @@ import { sameJson } from "@fairlead/base/json.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { diffDevice, endpointsOf, type WireguardChange } from "./diff.ts";
 import type { EndpointRecords, WireguardDriver } from "./driver.ts";
-import { type ActualDevice, normalizeDevice, type WireguardDevice } from "./state.ts";
+import { type ActualDevice, normalizeDevice, type RefusedPeer, type WireguardDevice } from "./state.ts";
 
 export interface ApplyResult {
   /** The device was made: it was absent, or the process that served it had ended. Its sessions restart. */
   readonly isCreated: boolean;
   /** Undefined if the configuration was as desired. */
   readonly change: WireguardChange | undefined;
+  /** Peers that the device does not have, because WireGuard could not have them. The others are as desired. */
+  readonly refused: readonly RefusedPeer[];
 }
 
 /**
@@ -44,11 +46,11 @@ export class WireguardDevices {
   /**
    * Makes the device as desired, by the smallest change; does nothing to one that is.
    *
-   * @throws {FleetError} `OPTION_INVALID` for a state that WireGuard could not have, `WIREGUARD_FAILED` for what it refuses.
+   * @throws {FleetError} `OPTION_INVALID` for a device that WireGuard could not have, `WIREGUARD_FAILED` for what it refuses.
    */
   apply(device: WireguardDevice, signal: AbortSignal): Promise<ApplyResult> {
-    const desired = normalizeDevice(device);
-    return this.#inTurn(desired.name, () => this.#apply(desired, signal));
+    const { desired, refused } = normalizeDevice(device);
+    return this.#inTurn(desired.name, async () => ({ ...(await this.#apply(desired, signal)), refused }));
   }
 
   /** Removes the device and all that belongs to it. An absent device is not an error. */
@@ -59,7 +61,7 @@ export class WireguardDevices {
     });
   }
 
-  async #apply(desired: WireguardDevice, signal: AbortSignal): Promise<ApplyResult> {
+  async #apply(desired: WireguardDevice, signal: AbortSignal): Promise<Omit<ApplyResult, "refused">> {
     const { name, mtu } = desired;
     let isCreated = false;
     let result: WireguardChange | undefined;

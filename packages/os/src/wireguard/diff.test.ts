@@ -8,7 +8,7 @@ const key = (fill: number): string => Buffer.alloc(32, fill).toString("base64");
 const [ANN, BOB, EVE] = [key(1), key(2), key(3)];
 
 const device = (...peers: readonly WireguardPeer[]): WireguardDevice =>
-  normalizeDevice({ name: "fl-wg00", privateKey: key(64), listenPort: 31_820, mtu: 1408, peers });
+  normalizeDevice({ name: "fl-wg00", privateKey: key(64), listenPort: 31_820, mtu: 1408, peers }).desired;
 const actual = (...peers: readonly WireguardPeer[]): ActualDevice => ({
   ...device(),
   isUp: true,
@@ -74,50 +74,58 @@ describe("an endpoint", () => {
 });
 
 describe("a device", () => {
-  const peer: WireguardPeer = { publicKey: ANN, allowedIPs: ["10.1.0.0/16"] };
-  const made =
-    (change: Partial<WireguardDevice>, ...peers: readonly WireguardPeer[]) =>
-    () =>
-      normalizeDevice({ ...device(), peers, ...change });
+  const made = (change: Partial<WireguardDevice>) => () => normalizeDevice({ ...device(), ...change });
   it.each([
     ["listenPort", made({ listenPort: 0 }), /listenPort must be a whole number from 1 to 65535, got 0/],
     ["mtu", made({ mtu: 1279 }), /mtu must be .* from 1280/],
     ["fwmark", made({ fwmark: 2 ** 32 }), /fwmark must be/],
     ["name", made({ name: "fl wg" }), /"fl wg" is not the name of a device/],
-    ["privateKey", made({ privateKey: "secret" }), /private key is not a WireGuard key/],
-    [
-      "peer twice",
-      made({}, peer, { ...peer, allowedIPs: [] }),
-      /peers\[1\]\.publicKey .* is that of another peer too/,
-    ],
-    [
-      "prefix twice",
-      made({}, peer, { ...peer, publicKey: BOB }),
-      /peers\[1\]\.allowedIPs has 10\.1\.0\.0\/16/,
-    ],
-    ["host bits", made({}, { ...peer, allowedIPs: ["10.1.0.1/16"] }), /bits set behind/],
-    ["name as endpoint", made({}, { ...peer, endpoint: "relay.example:9" }), /relay\.example/],
-    [
-      "port 0",
-      made({}, { ...peer, endpoint: "192.0.2.1:0" }),
-      /peers\[0\]\.endpoint "192\.0\.2\.1:0" is not an address and a port/,
-    ],
-    ["line feed", made({}, { ...peer, endpoint: "192.0.2.1:9\nprivate_key=0" }), /peers\[0\]\.endpoint/],
-    [
-      "keepalive",
-      made({}, { ...peer, persistentKeepaliveSeconds: 65_536 }),
-      /peers\[0\]\.persistentKeepaliveSeconds/,
-    ],
+    ["privateKey", made({ privateKey: "secret" }), /privateKey is not a WireGuard key/],
   ])("with a wrong field is refused by name: %s", (_, make, message) => {
     expect(make).toThrow(message);
   });
 
+  const good: WireguardPeer = { publicKey: BOB, allowedIPs: ["10.2.0.0/16"] };
+  const first: WireguardPeer = { publicKey: ANN, allowedIPs: ["10.1.0.0/16"] };
+  const bad: WireguardPeer = { publicKey: EVE, allowedIPs: [] };
+  it.each([
+    ["a malformed key", { ...bad, publicKey: "hostile" }, /peers\[1\]\.publicKey is not a WireGuard key/],
+    ["a malformed preshared key", { ...bad, presharedKey: "" }, /peers\[1\]\.presharedKey/],
+    [
+      "the key of an earlier peer",
+      { ...bad, publicKey: ANN },
+      /peers\[1\]\.publicKey is that of .* an earlier peer/,
+    ],
+    [
+      "a prefix of an earlier peer",
+      { ...bad, allowedIPs: ["10.1.0.0/16"] },
+      /peers\[1\]\.allowedIPs has 10\.1\.0\.0\/16, as has/,
+    ],
+    [
+      "bits behind a prefix",
+      { ...bad, allowedIPs: ["10.1.0.1/16"] },
+      /allowedIPs has "10\.1\.0\.1\/16", which is not/,
+    ],
+    [
+      "a name as endpoint",
+      { ...bad, endpoint: "relay.example:9" },
+      /peers\[1\]\.endpoint "relay\.example:9"/,
+    ],
+    ["port 0", { ...bad, endpoint: "192.0.2.1:0" }, /endpoint "192\.0\.2\.1:0" is not an address and a port/],
+    ["a line feed", { ...bad, endpoint: "192.0.2.1:9\nprivate_key=0" }, /peers\[1\]\.endpoint/],
+    [
+      "a keepalive out of range",
+      { ...bad, persistentKeepaliveSeconds: 65_536 },
+      /persistentKeepaliveSeconds/,
+    ],
+  ])("leaves out a peer with %s, and has the others", (_, peer, reason) => {
+    const { desired, refused } = normalizeDevice({ ...device(), peers: [first, peer, good] });
+    expect(desired.peers.map((it) => it.publicKey)).toEqual([ANN, BOB]);
+    expect(refused).toEqual([{ publicKey: peer.publicKey, reason: expect.stringMatching(reason) as string }]);
+  });
+
   it("has its prefixes and endpoints in canonical text", () => {
-    const { peers } = device({
-      publicKey: ANN,
-      endpoint: "[FD00::0:1]:9",
-      allowedIPs: ["FD00:1:0::/48", "fd00:1::/48"],
-    });
-    expect(peers).toMatchObject([{ endpoint: "[fd00::1]:9", allowedIPs: ["fd00:1::/48"] }]);
+    const peer = { publicKey: ANN, endpoint: "[FD00::0:1]:9", allowedIPs: ["FD00:1:0::/48", "fd00:1::/48"] };
+    expect(device(peer).peers).toMatchObject([{ endpoint: "[fd00::1]:9", allowedIPs: ["fd00:1::/48"] }]);
   });
 });

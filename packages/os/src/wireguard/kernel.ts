@@ -1,23 +1,28 @@
 import { hasCode } from "@fairlead/base/errors.ts";
 import { exec } from "@fairlead/base/exec.ts";
-import { readLinks, runIpLines } from "#iproute/driver.ts";
+import { readLink, readLinks, runIpLines } from "#iproute/driver.ts";
 import { addWireguard, deleteLink, setLink } from "#iproute/lines.ts";
 import type { Link } from "#iproute/parse.ts";
 import type { WireguardDriver } from "./driver.ts";
 import type { WireguardOptions } from "./options.ts";
 import { changeByWg, readByWg } from "./wg.ts";
 
+const KIND = "wireguard";
+
 /** Devices of the kernel's WireGuard. */
 export function createKernelDriver(options: WireguardOptions): WireguardDriver {
   const { netns, birthNetns } = options;
-  const links = async (signal: AbortSignal): Promise<readonly Link[]> =>
-    (await readLinks({ netns, signal })).filter((it) => it.kind === "wireguard");
-  const find = async (name: string, signal: AbortSignal): Promise<Link | undefined> =>
-    (await links(signal)).find((it) => it.device === name);
+  const find = async (name: string, signal: AbortSignal): Promise<Link | undefined> => {
+    const link = await readLink(name, { netns, signal });
+    return link?.kind === KIND ? link : undefined;
+  };
 
   return {
     kind: "kernel",
-    list: async (signal) => (await links(signal)).map((it) => it.device),
+    async list(signal) {
+      const links = await readLinks({ netns, signal });
+      return links.filter((it) => it.kind === KIND).map((it) => it.device);
+    },
     async read(name, signal) {
       const link = await find(name, signal);
       if (link === undefined) return undefined;

@@ -1,7 +1,7 @@
-import { FleetError } from "@fairlead/base/errors.ts";
+import { FleetError, hasCode } from "@fairlead/base/errors.ts";
 import { canonicalAddress, familyOfText } from "@fairlead/base/netaddr/address.ts";
 import { splitHostPort } from "@fairlead/base/netaddr/host-port.ts";
-import { formatPrefix, parsePrefix } from "@fairlead/base/netaddr/prefix.ts";
+import { formatPrefix, tryParsePrefix } from "@fairlead/base/netaddr/prefix.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { deviceWord } from "#iproute/words.ts";
 import { clampedPrivateKey, keyBytes, publicKeyOf } from "./keys.ts";
@@ -49,49 +49,84 @@ export interface ActualPeer extends WireguardPeer {
   readonly txBytes: number;
 }
 
+/** A peer that a device does not get. */
+export interface RefusedPeer {
+  readonly publicKey: string;
+  /** Names the field. */
+  readonly reason: string;
+}
+
 /**
- * The device in canonical text.
+ * The device in canonical text, and the peers that WireGuard could not have: malformed ones, and those whose key or prefix an
+ * earlier peer has. The others are not held up by them, because each comes from another cluster.
  *
- * @throws {FleetError} `OPTION_INVALID` or `ADDRESS_INVALID`, which names the field, when WireGuard could not have it so.
+ * @throws {FleetError} `OPTION_INVALID`, which names the field, when the device itself is at fault.
  */
-export function normalizeDevice(device: WireguardDevice): WireguardDevice {
-  const own = publicKeyOf(device.privateKey);
-  const peers = device.peers.map((it, at) => normalizePeer(it, `peers[${at}]`));
-  const owners = new Map<string, string>();
-  const keys = new Set([own]);
-  for (const [at, { publicKey, allowedIPs }] of peers.entries()) {
-    if (publicKey === own) throw invalid(`peers[${at}].publicKey is that of the device itself`);
-    if (keys.has(publicKey)) throw invalid(`peers[${at}].publicKey ${publicKey} is that of another peer too`);
-    keys.add(publicKey);
-    for (const prefix of allowedIPs) {
-      const other = owners.get(prefix);
-      if (other !== undefined) throw invalid(`peers[${at}].allowedIPs has ${prefix}, as has peer ${other}`);
-      owners.set(prefix, publicKey);
+export function normalizeDevice(device: WireguardDevice): {
+  readonly desired: WireguardDevice;
+  readonly refused: readonly RefusedPeer[];
+} {
+  const privateKey = clampedPrivateKey(device.privateKey);
+  const taken: Taken = { keys: new Set([publicKeyOf(privateKey)]), owners: new Map() };
+  const peers: WireguardPeer[] = [];
+  const refused: RefusedPeer[] = [];
+  for (const [at, peer] of device.peers.entries()) {
+    try {
+      peers.push(normalizePeer(peer, { at: `peers[${at}]`, taken }));
+    } catch (error) {
+      if (!hasCode(error, "OPTION_INVALID", "ADDRESS_INVALID")) throw error;
+      refused.push({ publicKey: peer.publicKey, reason: error.message });
     }
   }
-  return {
+  const desired = {
     name: deviceWord(device.name),
-    privateKey: clampedPrivateKey(device.privateKey),
+    privateKey,
     listenPort: inRange(device.listenPort, "listenPort", [1, 65_535]),
     fwmark: inRange(device.fwmark ?? 0, "fwmark", [0, 0xffff_ffff]),
     mtu: inRange(device.mtu, "mtu", [1280, 65_535]),
     peers,
   };
+  return { desired, refused };
 }
 
-function normalizePeer(peer: WireguardPeer, at: string): WireguardPeer {
-  keyBytes(peer.publicKey, `${at}.publicKey`);
-  if (peer.presharedKey !== undefined) keyBytes(peer.presharedKey, `${at}.presharedKey`);
-  const seconds = peer.persistentKeepaliveSeconds ?? 0;
-  return {
-    publicKey: peer.publicKey,
+/** What earlier peers have, and the device itself. */
+interface Taken {
+  readonly keys: Set<string>;
+  readonly owners: Map<string, string>;
+}
+
+function normalizePeer(
+  peer: WireguardPeer,
+  { at, taken }: { readonly at: string; readonly taken: Taken },
+): WireguardPeer {
+  const { publicKey, presharedKey, endpoint, persistentKeepaliveSeconds: seconds = 0 } = peer;
+  keyBytes(publicKey, `${at}.publicKey`);
+  if (presharedKey !== undefined) keyBytes(presharedKey, `${at}.presharedKey`);
+  const normal = {
+    publicKey,
     ...defined({
-      presharedKey: peer.presharedKey,
-      endpoint: peer.endpoint === undefined ? undefined : canonicalEndpoint(peer.endpoint, `${at}.endpoint`),
+      presharedKey,
+      endpoint: endpoint === undefined ? undefined : canonicalEndpoint(endpoint, `${at}.endpoint`),
     }),
-    allowedIPs: [...new Set(peer.allowedIPs.map((it) => formatPrefix(parsePrefix(it))))],
+    allowedIPs: [...new Set(peer.allowedIPs.map((it) => allowedIP(it, at)))],
     persistentKeepaliveSeconds: inRange(seconds, `${at}.persistentKeepaliveSeconds`, [0, 65_535]),
   };
+  if (taken.keys.has(publicKey))
+    throw invalid(`${at}.publicKey is that of the device itself or of an earlier peer`);
+  const shared = normal.allowedIPs.find((it) => taken.owners.has(it));
+  if (shared !== undefined)
+    throw invalid(`${at}.allowedIPs has ${shared}, as has peer ${taken.owners.get(shared)}`);
+  taken.keys.add(publicKey);
+  for (const it of normal.allowedIPs) taken.owners.set(it, publicKey);
+  return normal;
+}
+
+function allowedIP(text: string, at: string): string {
+  const prefix = tryParsePrefix(text);
+  if (prefix !== undefined) return formatPrefix(prefix);
+  throw invalid(
+    `${at}.allowedIPs has ${JSON.stringify(text.slice(0, 64))}, which is not a prefix such as 10.0.0.0/8 without bits behind its length`,
+  );
 }
 
 /** `10.0.0.1:31820` or `[fd00::1]:31820`. Not a name: WireGuard would look it up once and never again. */
@@ -101,8 +136,11 @@ export function canonicalEndpoint(text: string, what: string): string {
     throw invalid(
       `${what} ${JSON.stringify(text.slice(0, 100))} is not an address and a port, as 10.0.0.1:31820`,
     );
+  const family = familyOfText(parts.host);
+  if (family === undefined)
+    throw invalid(`${what} ${JSON.stringify(text.slice(0, 100))} does not begin with an address`);
   const address = canonicalAddress(parts.host);
-  return familyOfText(address) === "IPv6" ? `[${address}]:${parts.port}` : `${address}:${parts.port}`;
+  return family === "IPv6" ? `[${address}]:${parts.port}` : `${address}:${parts.port}`;
 }
 
 function inRange(value: number, what: string, [min, max]: readonly [number, number]): number {

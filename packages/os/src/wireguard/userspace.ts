@@ -5,8 +5,9 @@ import { delay } from "@fairlead/base/clock.ts";
 import { defined } from "@fairlead/base/defined.ts";
 import { FleetError } from "@fairlead/base/errors.ts";
 import { start } from "@fairlead/base/exec.ts";
-import { readLinks, runIpLines } from "#iproute/driver.ts";
+import { readLink, runIpLines } from "#iproute/driver.ts";
 import { deleteLink, moveLink, setLink } from "#iproute/lines.ts";
+import type { Link } from "#iproute/parse.ts";
 import { deviceWord } from "#iproute/words.ts";
 import { inNetns } from "#netns/netns.ts";
 import type { WireguardDriver } from "./driver.ts";
@@ -35,22 +36,25 @@ LOG_LEVEL=error WG_PROCESS_FOREGROUND=1 exec wireguard-go "$1"`;
 /** Devices of wireguard-go: each is served by a process that outlives this one. */
 export function createUserspaceDriver(options: WireguardOptions): WireguardDriver {
   const { folder, netns, birthNetns, clock } = options;
-  const links = async (file: string | undefined, signal: AbortSignal) =>
-    readLinks({ signal, ...defined({ netns: file }) });
-  const has = async (name: string, file: string | undefined, signal: AbortSignal): Promise<boolean> =>
-    (await links(file, signal)).some((it) => it.device === name);
+  const find = (name: string, file: string | undefined, signal: AbortSignal): Promise<Link | undefined> =>
+    readLink(name, { signal, ...defined({ netns: file }) });
   const ask = (name: string, request: string, signal: AbortSignal): Promise<string | undefined> =>
     exchange(folder, deviceWord(name), request, signal);
   const look = async (name: string, signal: AbortSignal): Promise<Pick<Situation, "isServed" | "device">> => {
     const isServed = (await ask(name, GET_REQUEST, signal)) !== undefined;
-    if (await has(name, netns, signal)) return { isServed, device: "in place" };
-    return { isServed, device: (await has(name, birthNetns, signal)) ? "born" : "absent" };
+    if ((await find(name, netns, signal)) !== undefined) return { isServed, device: "in place" };
+    const isBorn = (await find(name, birthNetns, signal)) !== undefined;
+    return { isServed, device: isBorn ? "born" : "absent" };
   };
-  const move = (name: string, mtu: number, signal: AbortSignal): Promise<void> =>
-    runIpLines([setLink(name, { mtu }), moveLink(name, netns)], {
-      signal,
-      ...defined({ netns: birthNetns }),
-    });
+  const move = async (name: string, mtu: number, signal: AbortSignal): Promise<void> => {
+    const from = { signal, ...defined({ netns: birthNetns }) };
+    try {
+      await runIpLines([setLink(name, { mtu }), moveLink(name, netns)], from);
+    } catch (error) {
+      // Another agent may have moved it in the meantime.
+      if ((await find(name, birthNetns, signal)) !== undefined) throw error;
+    }
+  };
 
   return {
     kind: "wireguard-go",
@@ -60,8 +64,7 @@ export function createUserspaceDriver(options: WireguardOptions): WireguardDrive
     },
     async read(name, signal) {
       await emptyLargeLog(logOf(folder, name));
-      const [answer, all] = await Promise.all([ask(name, GET_REQUEST, signal), links(netns, signal)]);
-      const link = all.find((it) => it.device === name);
+      const [answer, link] = await Promise.all([ask(name, GET_REQUEST, signal), find(name, netns, signal)]);
       if (answer === undefined || link === undefined) return undefined;
       checkAnswer(name, answer);
       return { name, mtu: link.mtu, isUp: link.isUp, ...parseAnswer(answer) };
@@ -101,7 +104,7 @@ export function createUserspaceDriver(options: WireguardOptions): WireguardDrive
       checkAnswer(name, (await ask(name, setRequest(change), signal)) ?? "");
     },
     async remove(name, signal) {
-      const link = (await links(netns, signal)).find((it) => it.device === name);
+      const link = await find(name, netns, signal);
       // Without its device the process ends, even one that hangs. A device of another kind is not its device.
       if (link?.kind === "tun") await runIpLines([deleteLink(name)], { netns, signal });
       for (const file of [socketOf(folder, name), logOf(folder, name)]) await rm(file, { force: true });
