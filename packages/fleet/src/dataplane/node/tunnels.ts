@@ -6,7 +6,7 @@ import { sameJson } from "@fairlead/base/json.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
 import { applyNetwork } from "@fairlead/os/iproute/driver.ts";
-import type { WireguardDevices } from "@fairlead/os/wireguard/devices.ts";
+import type { ApplyResult, WireguardDevices } from "@fairlead/os/wireguard/devices.ts";
 import { publicKeyOf } from "@fairlead/os/wireguard/keys.ts";
 import { openWireguard } from "@fairlead/os/wireguard/open.ts";
 import { nodeAddress } from "../pod-attachment/addresses.ts";
@@ -45,6 +45,8 @@ export class Tunnels implements AsyncDisposable {
   /** The path that this gateway chose for each pair. */
   #chosen: ReadonlyMap<string, ChosenPath> = new Map();
   #devices: WireguardDevices | undefined;
+  /** Why peers of a device are left out. */
+  readonly #refused = new Map<string, string>();
   #network: unknown;
 
   constructor(options: TunnelsOptions) {
@@ -81,7 +83,7 @@ export class Tunnels implements AsyncDisposable {
     }
     const endpoints = this.#chooseEndpoints(pairs, block.spec.cluster);
     const planned = planDevices({ pairs, keys, members, endpoints, mtu: MTU });
-    for (const device of planned) await devices.apply(device, signal);
+    for (const device of planned) this.#note(device.name, await devices.apply(device, signal));
     await this.#removeOthers(devices, new Set(planned.map((it) => it.name)), signal);
     const names = planned.map((it) => it.name);
     const own = { ipv4: nodeAddress(block.spec.ipv4[0] ?? ""), ipv6: nodeAddress(block.spec.ipv6[0] ?? "") };
@@ -130,6 +132,16 @@ export class Tunnels implements AsyncDisposable {
       signal,
     );
     return this.#devices;
+  }
+
+  /** Logs what an operator has to know of a device, when it changes. */
+  #note(device: string, { isCreated, refused }: ApplyResult): void {
+    const { log } = this.#options.deps;
+    if (isCreated) log.info("a WireGuard device was made: its sessions start again", { device });
+    const reasons = refused.map((it) => it.reason).join("; ");
+    if (reasons === (this.#refused.get(device) ?? "")) return;
+    this.#refused.set(device, reasons);
+    if (reasons !== "") log.warn("peers of a WireGuard device are left out", { device, reasons });
   }
 
   /** What other gateways have to know of this one. */
