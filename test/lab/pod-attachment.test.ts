@@ -169,7 +169,7 @@ describeOnKernel("pods with a fleet address", () => {
       expect(await attachPod(linkOf(7), place(again))).toBe(true);
       expect(await devicesIn(at.c)).toEqual(["lo"]);
       expect(await devicesIn(again)).toContain("eth-fleet");
-      await deletePodDevice("uid-7", place(again));
+      await deletePodDevice(vethName("uid-7"), place(again));
     });
 
     it("after each step of an attachment at which the agent may have ended", async () => {
@@ -191,7 +191,7 @@ describeOnKernel("pods with a fleet address", () => {
         () => ip(at.c, setLink(pod.device, { up: true })),
       ];
       for (let done = 1; done <= steps.length; done++) {
-        await deletePodDevice(link.podUID, place(at.c));
+        await deletePodDevice(vethName(link.podUID), place(at.c));
         for (const step of steps.slice(0, done)) await step();
         expect(await attachPod(link, place(at.c))).toBe(true);
         expect(await attachPod(link, place(at.c))).toBe(false);

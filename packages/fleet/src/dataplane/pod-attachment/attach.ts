@@ -42,13 +42,12 @@ export async function detachPod(podUID: string, place: LinkPlace): Promise<void>
     { addresses: [], routes: [], neighbours: [] },
     { netns: pod, signal, rulePriorities },
   );
-  await deletePodDevice(podUID, { fleet, signal });
+  await deletePodDevice(vethName(podUID), { fleet, signal });
 }
 
-/** Removes what is left in the fleet namespace of a pod that is gone. The link of a terminated pod goes by itself. */
-export async function deletePodDevice(podUID: string, place: Omit<LinkPlace, "pod">): Promise<void> {
+/** Removes a device in the fleet namespace that leads to a pod, and with it the other end. */
+export async function deletePodDevice(device: string, place: Omit<LinkPlace, "pod">): Promise<void> {
   const options = { netns: place.fleet, signal: place.signal };
-  const device = vethName(podUID);
   const links = await readLinks(options);
   if (links.some((it) => it.device === device)) await runIpLines([deleteLink(device)], options);
 }

@@ -7,3 +7,8 @@ import { shortHash } from "#api/fairlead.dev/cluster-names.ts";
 export function vethName(podUID: string): string {
   return `fl${shortHash(podUID, 11)}`;
 }
+
+/** Whether a device of the fleet namespace is one of them. */
+export function isVethName(name: string): boolean {
+  return /^fl[0-9a-v]{11}$/.test(name);
+}
