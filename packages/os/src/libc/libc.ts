@@ -8,6 +8,7 @@ import { FleetError, type ErrorCode } from "@fairlead/base/errors.ts";
 export interface LibC {
   readonly socket: (domain: number, type: number, protocol: number) => number;
   readonly bind: (fd: number, address: Uint8Array, length: number) => number;
+  readonly connect: (fd: number, address: Uint8Array, length: number) => number;
   /** Sets an option whose value is an `int`. */
   readonly setOption: (fd: number, level: number, option: number, value: number) => number;
   readonly send: (fd: number, bytes: Uint8Array, length: number, flags: number) => number;
@@ -38,6 +39,7 @@ export async function loadLibC(): Promise<LibC | undefined> {
     return {
       socket: lib.func("int socket(int domain, int type, int protocol)") as LibC["socket"],
       bind: lib.func("int bind(int fd, const void *address, unsigned int length)") as LibC["bind"],
+      connect: lib.func("int connect(int fd, const void *address, unsigned int length)") as LibC["connect"],
       setOption(fd, level, option, value) {
         const bytes = Buffer.from(new Int32Array([value]).buffer);
         return setsockopt(fd, level, option, bytes, bytes.length);
