@@ -1,3 +1,4 @@
+import type { Summary } from "@fairlead/fleet/cli/verify/report.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Clusters, until, SYSTEM } from "./clusters.ts";
 import { Fleet, HELLO, REPLICAS, untilOffered } from "./fleet.ts";
@@ -275,6 +276,14 @@ describe("a service that two clusters export", () => {
 });
 
 describe("Fairlead", () => {
+  it("verifies the network from every member to every other, and removes what it created", async () => {
+    const contexts = ["--member-contexts", clusters.members.join()];
+    const text = await clusters.fairlead(["verify", ...contexts, "--image", settings.image, "-o", "json"]);
+    const { summary } = JSON.parse(text) as { readonly summary: Summary };
+    const pairs = clusters.members.length * (clusters.members.length - 1);
+    expect(summary).toMatchObject({ pairs, pairsPassed: pairs, failed: 0 });
+  });
+
   it.skipIf(settings.keep)("leaves nothing behind when it is uninstalled", async () => {
     await fleet.remove();
     isRemoved = true;

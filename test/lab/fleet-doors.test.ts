@@ -2,7 +2,13 @@ import { readFile } from "node:fs/promises";
 /** Services of one cluster used in another, by every way in and out, with real requests. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { NAMESPACES, SERVICES } from "@fairlead/kube/api/core/v1/types.ts";
+import { exec, type ExecResult, start } from "@fairlead/base/exec.ts";
+import { RUN_LABEL } from "@fairlead/fleet/cli/verify/manifests.ts";
+import { PROBES, type Result, SERVER_PORT } from "@fairlead/fleet/cli/verify/probes.ts";
+import type { Summary } from "@fairlead/fleet/cli/verify/report.ts";
+import { nodeNetns } from "@fairlead/lab/places.ts";
+import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { derivedServiceName } from "@fairlead/fleet/api/fairlead.dev/cluster-names.ts";
 import { HUB_CRDS } from "@fairlead/fleet/api/crds.ts";
 import { keyOf, objectKey } from "@fairlead/kube/api/meta/key.ts";
@@ -56,6 +62,17 @@ function untilAnswered(from: string, url: string, clusters: readonly string[]) {
 async function fleetStatus(): Promise<FleetStatus> {
   const args = ["status", "--hub-kubeconfig", lab.layout.kubeconfig, "--hub-context", "hub", "-o", "json"];
   return JSON.parse((await runFairlead(lab.stateRoot, args)).stdout) as FleetStatus;
+}
+
+function verify(...words: readonly string[]): Promise<ExecResult> {
+  const args = ["verify", "--kubeconfig", lab.layout.kubeconfig, "--member-contexts", EXPORTERS.join()];
+  return runFairlead(lab.stateRoot, [...args, ...words], { allowFailure: true });
+}
+
+async function namespacesOfRuns(): Promise<readonly string[]> {
+  const clients = await Promise.all(EXPORTERS.map((it) => lab.client(it)));
+  const lists = await Promise.all(clients.map((it) => it.list(NAMESPACES, { labelSelector: RUN_LABEL })));
+  return lists.flatMap(({ items }) => items.map((it) => it.metadata.name));
 }
 
 async function dig(...words: readonly string[]): Promise<readonly string[]> {
@@ -246,6 +263,48 @@ describeOnKernel("services across the clusters of a lab", () => {
     }
     expect(clustersIn(await asked)).toEqual(["member-1"]);
     expect(taken).toBeGreaterThan(0);
+  });
+
+  it("are verified end to end by one command, which removes what it created", async () => {
+    const { stdout } = await verify("-o", "json");
+    const { results, summary } = JSON.parse(stdout) as {
+      readonly results: readonly Result[];
+      readonly summary: Summary;
+    };
+    expect(results.filter((it) => it.status !== "passed")).toEqual([]);
+    expect(summary).toMatchObject({ pairs: 2, pairsPassed: 2 });
+    // Every check over both families, from each of both clusters.
+    expect(summary.checks).toBe(2 * 2 * PROBES.length);
+    expect(await namespacesOfRuns()).toEqual([]);
+  });
+
+  it("fail the verification where one protocol does not pass: exit code 3 and the pair, check and family", async () => {
+    const [node] = lab.cluster(IMPORTER).nodes;
+    const drop = "add chain inet hole in { type filter hook prerouting priority -350; }";
+    const rule = `add rule inet hole in meta nfproto ipv4 udp dport ${SERVER_PORT} drop`;
+    const nft = async (script: string): Promise<unknown> => {
+      const line = inNetns(lab.layout.netnsOf(nodeNetns(found(node))), "nft", [script]);
+      return exec(line.command, line.args);
+    };
+    await nft(`add table inet hole; ${drop}; ${rule}`);
+    try {
+      const run = await verify("--check", "udp", "--check", "tcp", "--settle", "0");
+      expect(run.exitCode).toBe(3);
+      expect(run.stdout).toContain(`member-1 to ${IMPORTER}: udp over IPv4 failed: no answer within 2000 ms`);
+      expect(run.stdout).toMatch(/member-1 +member-2 +ok +failed \(IPv4\)/);
+    } finally {
+      await nft("delete table inet hole");
+    }
+  });
+
+  it("leave nothing behind when the verification is interrupted", async () => {
+    const args = ["verify", "--kubeconfig", lab.layout.kubeconfig, "--member-contexts", EXPORTERS.join()];
+    const child = start(`${checkout}bin/fairlead`, args, { stdio: "ignore" });
+    const ended = new Promise<number | null>((resolve) => child.once("exit", (code) => resolve(code)));
+    await until("a namespace of the run", namespacesOfRuns, (it) => it.length > 0);
+    child.kill("SIGINT");
+    expect(await ended).toBe(130);
+    expect(await namespacesOfRuns()).toEqual([]);
   });
 
   it("counts one service that is exported by both kinds once, and withdraws it when the last export goes", async () => {

@@ -22,6 +22,13 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
     { summary: "show clusters, exports, imports and endpoints", load: () => import("#status/main.ts") },
   ],
   [
+    "verify",
+    {
+      summary: "check the network from every cluster to every other",
+      load: () => import("#verify/main.ts"),
+    },
+  ],
+  [
     "version",
     {
       summary: "show the versions of this program, the hub and the members",
@@ -111,6 +118,7 @@ export const COMMANDS: ReadonlyMap<string, Entry> = new Map<string, Entry>([
     { summary: "", load: () => import("#completion/kubectl.ts"), hidden: true, isProgram: true },
   ],
   ["reach", { summary: "", load: () => import("#reach/main.ts"), hidden: true }],
+  ["verify-pod", { summary: "", load: () => import("#verify-pod/main.ts"), hidden: true }],
   ["lab-controllers", { summary: "", load: () => import("#lab-controllers/main.ts"), hidden: true }],
   ["lab-dns", { summary: "", load: () => import("#lab-dns/main.ts"), hidden: true }],
   ["lab-wire", { summary: "", load: () => import("#lab-wire/main.ts"), hidden: true }],

@@ -23,6 +23,10 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   leave: ["fairlead leave member-1 --hub-context hub --member-context member-1"],
   drain: ["fairlead drain member-1 --hub-context hub", "fairlead drain member-1 --hub-context hub --undo"],
   status: ["fairlead status --hub-context hub", "fairlead status --hub-context hub -o wide"],
+  verify: [
+    "fairlead verify --hub-context hub",
+    "fairlead verify --member-contexts member-1,member-2 --check tcp --check mtu -o wide",
+  ],
   version: ["fairlead version --client", "fairlead version --hub-context hub -o yaml"],
   completion: ["source <(fairlead completion bash)", "fairlead completion fish | source"],
   hub: ["fairlead hub --kubeconfig hub.kubeconfig --metrics 127.0.0.1:8080"],
@@ -64,7 +68,7 @@ export const EXIT_CODES: readonly (readonly [code: number, meaning: string])[] =
   [2, "The command line is invalid: an unknown command, flag or value (`OPTION_INVALID`)."],
   [
     3,
-    "`fairlead status` only: it could read the fleet, and the hub or a member is not healthy. Drained members, conflicts and invalid exports do not count.",
+    "`fairlead status`: it could read the fleet, and the hub or a member is not healthy. Drained members, conflicts and invalid exports do not count. `fairlead verify`: a check failed.",
   ],
   [130, "The command was interrupted by Ctrl-C."],
   [141, "The reader of the output has gone, as in `fairlead crds print --role hub | head`."],

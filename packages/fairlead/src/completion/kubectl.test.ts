@@ -9,7 +9,7 @@ it.for([
   { words: ["status", "-o", "js"], expected: ["json", ":4"] },
   { words: ["status", "--kubeconfig", ""], expected: [":0"] },
   { words: ["join", "--timeout", "l"], expected: [":4"] },
-  { words: ["nonsense", "--nonsense", "ver"], expected: ["version", ":4"] },
+  { words: ["nonsense", "--nonsense", "vers"], expected: ["version", ":4"] },
 ])("kubectl gets the suggestions $expected for $words", async ({ words, expected }) => {
   const lines = answer(placesOf(await visibleCommands()), words)
     .trimEnd()

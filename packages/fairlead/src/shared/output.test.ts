@@ -1,6 +1,7 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
+import { VERIFY_OUTPUTS } from "@fairlead/fleet/cli/verify/report.ts";
 import { LIST_OUTPUTS, OBJECT_OUTPUTS, renderData, RESULT_OUTPUTS } from "@fairlead/fleet/cli/output.ts";
 import { COMMANDS, loadCommand } from "#commands.ts";
 
@@ -43,6 +44,7 @@ it("every command that prints data takes -o with the same words", async () => {
     join: RESULT_OUTPUTS,
     leave: RESULT_OUTPUTS,
     drain: RESULT_OUTPUTS,
+    verify: VERIFY_OUTPUTS,
     "dns setup": RESULT_OUTPUTS,
     "crds print": OBJECT_OUTPUTS,
     version: RESULT_OUTPUTS,

@@ -31,7 +31,8 @@ export interface DatagramPeer {
 /** "too big": the kernel or a router refused the size. "lost": no answer in time. */
 export type Exchanged =
   | { readonly kind: "answer"; readonly bytes: Uint8Array }
-  | { readonly kind: "too big" | "lost" }
+  | { readonly kind: "too big" }
+  | { readonly kind: "lost" }
   | { readonly kind: "error"; readonly errno: number };
 
 export interface DatagramSocket extends Disposable {
@@ -43,7 +44,7 @@ export interface DatagramSocket extends Disposable {
   ): Promise<Exchanged>;
 }
 
-/** @throws {FleetError} `EXEC_FAILED`; `isForbidden` tells whether this process lacks the permission. */
+/** @throws {FleetError} `EXEC_FAILED`; see `isForbidden` for a missing permission. */
 export function openDatagramSocket(libc: LibC, peer: DatagramPeer, clock: Clock): DatagramSocket {
   const family = familyOf(peer.address);
   const fd = libc.socket(

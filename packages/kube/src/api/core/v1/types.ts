@@ -1,5 +1,5 @@
 import { resource } from "../../meta/resource.ts";
-import type { KubeObject, ObjectMeta } from "../../meta/types.ts";
+import type { Condition, KubeObject, ObjectMeta } from "../../meta/types.ts";
 import type { Affinity, TopologySpreadConstraint } from "./affinity.ts";
 
 /** Kinds of the core group, cut to the fields this project reads or writes. */
@@ -9,7 +9,7 @@ export type Protocol = "TCP" | "UDP" | "SCTP";
 
 export interface Namespace extends KubeObject {
   spec?: { finalizers?: string[] };
-  status?: { phase?: "Active" | "Terminating" };
+  status?: { phase?: "Active" | "Terminating"; conditions?: Condition[] };
 }
 
 export interface ServicePort {
