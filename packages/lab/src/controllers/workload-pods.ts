@@ -1,53 +1,83 @@
 import { type Pod, PODS } from "@fairlead/kube/api/core/v1/types.ts";
 import { keyOf } from "@fairlead/kube/api/meta/key.ts";
-import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
+import type { Resource } from "@fairlead/kube/api/meta/resource.ts";
+import type { KubeObject, LabelSelector } from "@fairlead/kube/api/meta/types.ts";
+import type { Clock } from "@fairlead/base/clock.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
+import type { EventRecorder } from "@fairlead/kube/events/events.ts";
+import { matcherOf } from "@fairlead/kube/objects/selector.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import type { Expectations } from "./expectations.ts";
+import { planClaims, settleClaims } from "./claims.ts";
+import { Expectations } from "./expectations.ts";
+import type { LabInformers } from "./informers.ts";
+import { ownerReferenceTo } from "./templates.ts";
 
-interface Parts<T> {
+/** What the controller of a workload is given. */
+export interface WorkloadParts<Informers extends keyof LabInformers> {
   readonly client: KubeClient;
-  readonly expectations: Expectations;
-  /** Records an event about the workload. */
-  readonly tell: (owner: T, type: "Normal" | "Warning", reason: string, message: string) => void;
+  readonly informers: Pick<LabInformers, Informers | "pods">;
+  readonly events: EventRecorder;
 }
 
-/**
- * Creates and deletes the pods of a workload: expected in the cache from then on, and reported as events.
- * Source: k8s.io/kubernetes, pkg/controller/controller_utils.go, RealPodControl.
- */
-export class WorkloadPods<T extends KubeObject> {
-  readonly #parts: Parts<T>;
+type Workload = KubeObject & { readonly spec?: { readonly selector?: LabelSelector } };
 
-  constructor(parts: Parts<T>) {
+/**
+ * The pods of the workloads of one kind: claimed by their selector, created and deleted, expected in the cache from then on,
+ * and reported as events. Source: k8s.io/kubernetes, pkg/controller/controller_utils.go, RealPodControl.
+ */
+export class WorkloadPods<T extends Workload> {
+  readonly #of: Resource<T>;
+  readonly #parts: WorkloadParts<never>;
+  readonly #expectations: Expectations;
+
+  constructor(of: Resource<T>, parts: WorkloadParts<never>, clock: Clock) {
+    this.#of = of;
     this.#parts = parts;
+    this.#expectations = new Expectations(parts.informers.pods, clock);
+  }
+
+  /** Whether the cache shows what was done. To be asked before the pods are read: what is expected must be among them. */
+  isSettled(owner: T): boolean {
+    return this.#expectations.isMet(owner.metadata.uid ?? "");
+  }
+
+  /** Adopts pods that the selector matches, and releases those that it does not. @returns Its own. */
+  async claim(owner: T, signal: AbortSignal): Promise<readonly Pod[]> {
+    const { client, informers } = this.#parts;
+    const inNamespace = informers.pods.store.byIndex("namespace", owner.metadata.namespace ?? "");
+    const claims = planClaims(owner, inNamespace, matcherOf(owner.spec?.selector));
+    await settleClaims(client, ownerReferenceTo(this.#of, owner), claims, signal);
+    return claims.own;
   }
 
   async create(owner: T, pod: Pod, signal: AbortSignal): Promise<void> {
-    const { client, expectations, tell } = this.#parts;
-    expectations.expectCreated(owner.metadata.uid ?? "", keyOf(pod));
+    this.#expectations.expectCreated(owner.metadata.uid ?? "", keyOf(pod));
     try {
-      await client.create(PODS, pod, { signal });
+      await this.#parts.client.create(PODS, pod, { signal });
     } catch (error) {
-      expectations.forgetCreated(keyOf(pod));
-      tell(owner, "Warning", "FailedCreate", `Error creating: ${messageOf(error)}`);
+      this.#expectations.forgetCreated(keyOf(pod));
+      this.tell(owner, "Warning", "FailedCreate", `Error creating: ${messageOf(error)}`);
       throw error;
     }
-    tell(owner, "Normal", "SuccessfulCreate", `Created pod: ${pod.metadata.name}`);
+    this.tell(owner, "Normal", "SuccessfulCreate", `Created pod: ${pod.metadata.name}`);
   }
 
   /** The uid makes sure that it is still the same pod. */
   async delete(owner: T, pod: Pod, signal: AbortSignal): Promise<void> {
-    const { client, expectations, tell } = this.#parts;
     const { uid = "" } = owner.metadata;
-    expectations.expectDeleted(uid, pod);
+    this.#expectations.expectDeleted(uid, pod);
     try {
-      await client.delete(PODS, keyOf(pod), { uid: pod.metadata.uid ?? "", signal });
+      await this.#parts.client.delete(PODS, keyOf(pod), { uid: pod.metadata.uid ?? "", signal });
     } catch (error) {
-      expectations.forgetDeleted(uid, pod);
+      this.#expectations.forgetDeleted(uid, pod);
       if (!hasCode(error, "API_CONFLICT")) throw error;
       return;
     }
-    tell(owner, "Normal", "SuccessfulDelete", `Deleted pod: ${pod.metadata.name}`);
+    this.tell(owner, "Normal", "SuccessfulDelete", `Deleted pod: ${pod.metadata.name}`);
+  }
+
+  /** Records an event about the workload. */
+  tell(owner: T, type: "Normal" | "Warning", reason: string, message: string): void {
+    this.#parts.events.record(this.#of, owner, { type, reason, message });
   }
 }

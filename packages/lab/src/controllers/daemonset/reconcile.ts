@@ -9,30 +9,20 @@ import { keyOf, type ObjectKey } from "@fairlead/kube/api/meta/key.ts";
 import { sameJson } from "@fairlead/base/json.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
-import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
-import { matcherOf } from "@fairlead/kube/objects/selector.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
 import type { Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
-import { claimantsOf, ownerOf, planClaims, settleClaims } from "../claims.ts";
+import { claimantsOf, ownerOf } from "../claims.ts";
 import { untilEnding } from "../ending.ts";
-import { Expectations } from "../expectations.ts";
 import { planHistory, planRevisions, type RevisionPlan, type Versioned, writeRevision } from "../history.ts";
-import type { LabInformers } from "../informers.ts";
 import { randomSuffix } from "../names.ts";
 import { ownerReferenceTo } from "../templates.ts";
-import { WorkloadPods } from "../workload-pods.ts";
+import { type WorkloadParts, WorkloadPods } from "../workload-pods.ts";
 import { FailureBackoff } from "./backoff.ts";
 import { planPods, planStatus, type PodsPlan, type View } from "./plan.ts";
 import { HASH_LABEL, newPod, nodeOf } from "./pods.ts";
 
-type Needs = Pick<LabInformers, "daemonSets" | "controllerRevisions" | "pods" | "nodes">;
-
-interface Parts {
-  readonly client: KubeClient;
-  readonly informers: Needs;
-  readonly events: EventRecorder;
-}
+type Parts = WorkloadParts<"daemonSets" | "controllerRevisions" | "nodes">;
 
 /** Keeps a pod of each DaemonSet on every node that is to have one. */
 export function daemonSetController(parts: Parts, deps: RuntimeDeps): Controller {
@@ -64,31 +54,23 @@ function facetsOf(node: Node | undefined): unknown {
 
 class Reconciler {
   readonly #client: KubeClient;
-  readonly #informers: Needs;
-  readonly #events: EventRecorder;
+  readonly #informers: Parts["informers"];
   readonly #deps: RuntimeDeps;
-  readonly #expectations: Expectations;
-  readonly #ownPods: WorkloadPods<DaemonSet>;
+  readonly #pods: WorkloadPods<DaemonSet>;
   readonly #backoff = new FailureBackoff();
 
-  constructor({ client, informers, events }: Parts, deps: RuntimeDeps) {
-    this.#client = client;
-    this.#informers = informers;
-    this.#events = events;
+  constructor(parts: Parts, deps: RuntimeDeps) {
+    this.#client = parts.client;
+    this.#informers = parts.informers;
     this.#deps = deps;
-    this.#expectations = new Expectations(informers.pods, deps.clock);
-    this.#ownPods = new WorkloadPods<DaemonSet>({
-      client: this.#client,
-      expectations: this.#expectations,
-      tell: (...of) => this.#tell(...of),
-    });
+    this.#pods = new WorkloadPods(DAEMON_SETS, parts, deps.clock);
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
     const set = this.#informers.daemonSets.store.get(key);
     if (set === undefined) this.#backoff.forget(key);
     if (set === undefined || isDeleting(set)) return {};
-    const isSettled = this.#expectations.isMet(set.metadata.uid ?? "");
+    const isSettled = this.#pods.isSettled(set);
     const revisions = [
       ...this.#informers.controllerRevisions.store.byIndex("controller", set.metadata.uid ?? ""),
     ];
@@ -107,22 +89,20 @@ class Reconciler {
   }
 
   async #view(set: DaemonSet, revision: RevisionPlan, signal: AbortSignal): Promise<View> {
-    const inNamespace = this.#informers.pods.store.byIndex("namespace", set.metadata.namespace ?? "");
-    const claims = planClaims(set, inNamespace, matcherOf(set.spec?.selector));
-    await settleClaims(this.#client, ownerReferenceTo(DAEMON_SETS, set), claims, signal);
+    const own = await this.#pods.claim(set, signal);
     const hash = revision.update.metadata.labels?.[HASH_LABEL] ?? "";
     const nodes = [...this.#informers.nodes.store.list()];
-    return { set, nodes, own: claims.own, hash, nowMs: this.#deps.clock.now() };
+    return { set, nodes, own, hash, nowMs: this.#deps.clock.now() };
   }
 
   /** @returns When a failed pod may be replaced, if one has to wait. Unit: milliseconds from now. */
   async #changePods(key: ObjectKey, view: View, signal: AbortSignal): Promise<number | undefined> {
     const plan = planPods(view);
     const { now, waitMs } = this.#delayFailed(key, view, plan);
-    for (const pod of now) await this.#ownPods.delete(view.set, pod, signal);
+    for (const pod of now) await this.#pods.delete(view.set, pod, signal);
     for (const node of plan.create) {
       const pod = newPod(view.set, node, { hash: view.hash, suffix: randomSuffix(this.#deps.rng) });
-      await this.#ownPods.create(view.set, pod, signal);
+      await this.#pods.create(view.set, pod, signal);
     }
     return waitMs;
   }
@@ -136,7 +116,7 @@ class Reconciler {
       const found = `Found ${pod.status?.phase === "Failed" ? "failed" : "succeeded"} daemon pod`;
       const what = `${found} ${namespace}/${name} on node ${nodeOf(pod)}, will try to`;
       if (pod.status?.phase === "Succeeded")
-        this.#tell(set, "Normal", "SucceededDaemonPod", `${what} delete it`);
+        this.#pods.tell(set, "Normal", "SucceededDaemonPod", `${what} delete it`);
       // One of an older template goes in any case: the new one may do better.
       if (pod.status?.phase === "Failed" && pod.metadata.labels?.[HASH_LABEL] === hash) {
         const leftMs = this.#backoff.leftMs(key, nodeOf(pod), nowMs);
@@ -145,7 +125,7 @@ class Reconciler {
           continue;
         }
         this.#backoff.note(key, nodeOf(pod), nowMs);
-        this.#tell(set, "Warning", "FailedDaemonPod", `${what} kill it`);
+        this.#pods.tell(set, "Warning", "FailedDaemonPod", `${what} kill it`);
       }
       now.push(pod);
     }
@@ -159,10 +139,6 @@ class Reconciler {
   ): Promise<void> {
     if (sameJson(withDefaults(set.status), withDefaults(status))) return;
     await this.#client.update(DAEMON_SETS, { ...set, status }, { subresource: "status", signal });
-  }
-
-  #tell(set: DaemonSet, type: "Normal" | "Warning", reason: string, message: string): void {
-    this.#events.record(DAEMON_SETS, set, { type, reason, message });
   }
 }
 

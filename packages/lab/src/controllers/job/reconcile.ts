@@ -7,28 +7,18 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import type { EventRecorder } from "@fairlead/kube/events/events.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
-import { matcherOf } from "@fairlead/kube/objects/selector.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
 import type { Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
-import { claimantsOf, ownerOf, planClaims, settleClaims } from "../claims.ts";
+import { claimantsOf, ownerOf } from "../claims.ts";
 import { untilEnding } from "../ending.ts";
-import { Expectations } from "../expectations.ts";
-import type { LabInformers } from "../informers.ts";
 import { randomSuffix } from "../names.ts";
-import { ownerReferenceTo } from "../templates.ts";
 import { OwnWrites } from "../own-writes.ts";
-import { WorkloadPods } from "../workload-pods.ts";
+import { type WorkloadParts, WorkloadPods } from "../workload-pods.ts";
 import { type FailureRecord, NO_FAILURES } from "./backoff.ts";
 import { finishedAs, type JobPlan, keptForMs, planJob } from "./plan.ts";
 import { newPod } from "./pods.ts";
 
-type Needs = Pick<LabInformers, "jobs" | "pods">;
-
-interface Parts {
-  readonly client: KubeClient;
-  readonly informers: Needs;
-  readonly events: EventRecorder;
-}
+type Parts = WorkloadParts<"jobs">;
 
 /** Runs Jobs to their end, counts their pods, and removes Jobs that were kept long enough. */
 export function jobController(parts: Parts, deps: RuntimeDeps): Controller {
@@ -48,26 +38,20 @@ export function jobController(parts: Parts, deps: RuntimeDeps): Controller {
 
 class Reconciler {
   readonly #client: KubeClient;
-  readonly #informers: Needs;
+  readonly #informers: Parts["informers"];
   readonly #events: EventRecorder;
   readonly #deps: RuntimeDeps;
-  readonly #expectations: Expectations;
-  readonly #ownPods: WorkloadPods<Job>;
+  readonly #pods: WorkloadPods<Job>;
   readonly #written = new OwnWrites();
   /** By uid. */
   readonly #records = new Map<ObjectKey, { readonly uid: string; readonly record: FailureRecord }>();
 
-  constructor({ client, informers, events }: Parts, deps: RuntimeDeps) {
-    this.#client = client;
-    this.#informers = informers;
-    this.#events = events;
+  constructor(parts: Parts, deps: RuntimeDeps) {
+    this.#client = parts.client;
+    this.#informers = parts.informers;
+    this.#events = parts.events;
     this.#deps = deps;
-    this.#expectations = new Expectations(informers.pods, deps.clock);
-    this.#ownPods = new WorkloadPods<Job>({
-      client: this.#client,
-      expectations: this.#expectations,
-      tell: (...of) => this.#tell(...of),
-    });
+    this.#pods = new WorkloadPods(JOBS, parts, deps.clock);
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
@@ -86,16 +70,13 @@ class Reconciler {
   }
 
   async #proceed(key: ObjectKey, job: Job, signal: AbortSignal): Promise<ReconcileResult> {
-    const { uid = "", namespace = "" } = job.metadata;
-    // Before the pods are read: what is expected must be among them.
-    const isSettled = this.#expectations.isMet(uid);
-    const inNamespace = this.#informers.pods.store.byIndex("namespace", namespace);
-    const claims = planClaims(job, inNamespace, matcherOf(job.spec?.selector));
-    await settleClaims(this.#client, ownerReferenceTo(JOBS, job), claims, signal);
+    const { uid = "" } = job.metadata;
+    const isSettled = this.#pods.isSettled(job);
+    const pods = await this.#pods.claim(job, signal);
     const known = this.#records.get(key);
     const record = known?.uid === uid ? known.record : NO_FAILURES;
     const nowMs = this.#deps.clock.now();
-    const plan = planJob({ job, pods: claims.own, record, nowMs, isSettled });
+    const plan = planJob({ job, pods, record, nowMs, isSettled });
     const failure = await this.#changePods(job, plan, signal);
     if (failure !== undefined) throw failure;
     await this.#writeStatus(key, job, plan, signal);
@@ -109,11 +90,11 @@ class Reconciler {
     try {
       for (const pod of plan.drop) {
         await this.#release(pod, signal);
-        await this.#ownPods.delete(job, pod, signal);
+        await this.#pods.delete(job, pod, signal);
       }
-      for (const pod of plan.end) await this.#ownPods.delete(job, pod, signal);
+      for (const pod of plan.end) await this.#pods.delete(job, pod, signal);
       for (const next of plan.create)
-        await this.#ownPods.create(job, newPod(job, next, randomSuffix(this.#deps.rng)), signal);
+        await this.#pods.create(job, newPod(job, next, randomSuffix(this.#deps.rng)), signal);
       return undefined;
     } catch (error) {
       return Error.isError(error) ? error : new Error(String(error));
@@ -157,10 +138,6 @@ class Reconciler {
     const options = { uid, resourceVersion, propagationPolicy: "Foreground", signal } as const;
     await this.#client.delete(JOBS, keyOf(job), options);
     return {};
-  }
-
-  #tell(job: Job, type: "Normal" | "Warning", reason: string, message: string): void {
-    this.#events.record(JOBS, job, { type, reason, message });
   }
 }
 

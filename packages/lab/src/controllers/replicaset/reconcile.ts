@@ -6,27 +6,20 @@ import { sameJson } from "@fairlead/base/json.ts";
 import { removeCondition, setCondition } from "@fairlead/kube/objects/conditions.ts";
 import { createController } from "@fairlead/kube/controller/controller.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
-import type { EventRecorder } from "@fairlead/kube/events/events.ts";
-import { matcherOf } from "@fairlead/kube/objects/selector.ts";
 import { watching } from "@fairlead/kube/controller/source.ts";
 import type { Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
-import { claimantsOf, planClaims, settleClaims } from "../claims.ts";
+import { claimantsOf } from "../claims.ts";
 import { untilEnding } from "../ending.ts";
-import { Expectations } from "../expectations.ts";
-import type { LabInformers } from "../informers.ts";
 import { randomSuffix } from "../names.ts";
 import { controllerOf, isActive } from "../pods.ts";
 import { ownerReferenceTo, podOfTemplate } from "../templates.ts";
-import { WorkloadPods } from "../workload-pods.ts";
+import { type WorkloadParts, WorkloadPods } from "../workload-pods.ts";
 import { planScale, planStatus } from "./plan.ts";
 
-type Needs = Pick<LabInformers, "replicaSets" | "pods">;
+type Parts = WorkloadParts<"replicaSets">;
 
 /** Keeps as many pods as each ReplicaSet asks for. */
-export function replicaSetController(
-  parts: { readonly client: KubeClient; readonly informers: Needs; readonly events: EventRecorder },
-  deps: RuntimeDeps,
-): Controller {
+export function replicaSetController(parts: Parts, deps: RuntimeDeps): Controller {
   const reconciler = new Reconciler(parts, deps);
   return createController(
     {
@@ -43,44 +36,30 @@ export function replicaSetController(
 
 class Reconciler {
   readonly #client: KubeClient;
-  readonly #informers: Needs;
-  readonly #events: EventRecorder;
+  readonly #informers: Parts["informers"];
   readonly #deps: RuntimeDeps;
-  readonly #expectations: Expectations;
-  readonly #ownPods: WorkloadPods<ReplicaSet>;
+  readonly #pods: WorkloadPods<ReplicaSet>;
 
-  constructor(
-    parts: { readonly client: KubeClient; readonly informers: Needs; readonly events: EventRecorder },
-    deps: RuntimeDeps,
-  ) {
+  constructor(parts: Parts, deps: RuntimeDeps) {
     this.#client = parts.client;
     this.#informers = parts.informers;
-    this.#events = parts.events;
     this.#deps = deps;
-    this.#expectations = new Expectations(parts.informers.pods, deps.clock);
-    this.#ownPods = new WorkloadPods<ReplicaSet>({
-      client: this.#client,
-      expectations: this.#expectations,
-      tell: (...of) => this.#tell(...of),
-    });
+    this.#pods = new WorkloadPods(REPLICA_SETS, parts, deps.clock);
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
-    const { replicaSets, pods } = this.#informers;
-    const replicaSet = replicaSets.store.get(key);
+    const replicaSet = this.#informers.replicaSets.store.get(key);
     if (replicaSet === undefined) return {};
-    const candidates = pods.store.byIndex("namespace", replicaSet.metadata.namespace ?? "");
-    const claims = planClaims(replicaSet, candidates, matcherOf(replicaSet.spec?.selector));
-    await settleClaims(this.#client, ownerReferenceTo(REPLICA_SETS, replicaSet), claims, signal);
-    const uid = replicaSet.metadata.uid ?? "";
+    const isSettled = this.#pods.isSettled(replicaSet);
+    const own = await this.#pods.claim(replicaSet, signal);
     let failure: Error | undefined;
-    if (this.#expectations.isMet(uid)) {
-      const plan = planScale(replicaSet, claims.own, this.#crowds(replicaSet));
+    if (isSettled) {
+      const plan = planScale(replicaSet, own, this.#crowds(replicaSet));
       failure = await this.#scale(replicaSet, plan, signal);
     }
     const nowMs = this.#deps.clock.now();
     const conditions = this.#conditions(replicaSet, failure);
-    const { status, checkInMs } = planStatus(replicaSet, claims.own, { nowMs, conditions });
+    const { status, checkInMs } = planStatus(replicaSet, own, { nowMs, conditions });
     await this.#writeStatus(replicaSet, status, signal);
     if (failure !== undefined) throw failure;
     return checkInMs === undefined ? {} : { requeueAfterMs: checkInMs };
@@ -95,9 +74,9 @@ class Reconciler {
     try {
       for (let made = 0; made < plan.create; made++) {
         const pod = podOf(replicaSet, randomSuffix(this.#deps.rng));
-        await this.#ownPods.create(replicaSet, pod, signal);
+        await this.#pods.create(replicaSet, pod, signal);
       }
-      for (const pod of plan.delete) await this.#ownPods.delete(replicaSet, pod, signal);
+      for (const pod of plan.delete) await this.#pods.delete(replicaSet, pod, signal);
       return undefined;
     } catch (error) {
       return Error.isError(error) ? error : new Error(String(error));
@@ -138,10 +117,6 @@ class Reconciler {
       }
     }
     return crowds;
-  }
-
-  #tell(replicaSet: ReplicaSet, type: "Normal" | "Warning", reason: string, message: string): void {
-    this.#events.record(REPLICA_SETS, replicaSet, { type, reason, message });
   }
 }
 
