@@ -31,32 +31,32 @@ import { ALL, covers, isSelected, isStale, type Selection, selectionOf, selector
 import { isLegacy } from "./session.ts";
 
 /** A namespace that is read, or begins to be. */
-interface Place {
+interface WatchedNamespace {
   readonly namespace: string;
   /** Which part of it; undefined: all, as of the mailbox. */
   readonly selection: Selection | undefined;
   readonly parts: readonly Part[];
-  isLaid: boolean;
+  isAdded: boolean;
 }
 
-/** A place that is to take another's place: the same namespace, but another part of it. */
+/** What is to replace another: the same namespace, but another part of it. */
 interface Successor {
-  readonly place: Place;
+  readonly watched: WatchedNamespace;
   /** Watch for changes in both. */
   readonly subscriptions: DisposableStack;
-  /** By part: the last version of the objects that were deleted in the other place since then. */
+  /** By part: the last version of the objects that were deleted in the other since then. */
   readonly gone: number[];
 }
 
-/** How often a reading that is to take another's place is looked at, at least. Unit: milliseconds. */
+/** How often one that is to replace another is looked at, at least. Unit: milliseconds. */
 const CATCH_UP_MS = 1000;
 
 interface Part {
   readonly informer: Informer<KubeObject>;
   /** The namespace of the service that an object is about. */
   readonly concerns: (it: KubeObject) => string;
-  readonly lay: () => void;
-  readonly lift: () => void;
+  readonly add: () => void;
+  readonly remove: () => void;
 }
 
 interface Parts {
@@ -70,8 +70,8 @@ interface Parts {
 
 /**
  * The hub's objects for this cluster, from the mailbox and, under it, from the view that the InternalMemberCluster names.
- * Reading starts and ends as that object says, without losing an object on the way: a place is laid when all of it is
- * known, and lifted when the others have its objects. Legacy hubs have neither the view nor Fairlead's kinds: they are
+ * Reading starts and ends as that object says, without losing an object on the way: a namespace is added when all of it is
+ * known, and removed when the others have its objects. Legacy hubs have neither the view nor Fairlead's kinds: they are
  * not watched there.
  *
  * Only the part of the view that concerns this cluster is read. If that part grows, a second reader starts next to the
@@ -83,15 +83,15 @@ export class FleetState implements AsyncDisposable {
   readonly sliceImports = new Layers<EndpointSliceImport>(ENDPOINT_SLICE_IMPORTS);
   readonly #parts: Parts;
   readonly #key: ObjectKey;
-  readonly #places = new Map<string, Place>();
+  readonly #watched = new Map<string, WatchedNamespace>();
   #successor: Successor | undefined;
   /** The namespace that has been read in all that concerns this cluster, if not at this moment. */
   #readsAllOf: string | undefined;
   readonly #controller: Controller;
   readonly #settled = Promise.withResolvers<void>();
   #running = AbortSignal.abort();
-  /** Called when a place was laid or lifted. */
-  onMove: () => void = () => {};
+  /** Called when a namespace was added or removed. */
+  onChange: () => void = () => {};
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -114,7 +114,7 @@ export class FleetState implements AsyncDisposable {
 
   /** True if the hub has Fairlead's kinds, and this cluster can write them there. */
   get isModern(): boolean {
-    return this.#places.get(mailboxOf(this.#parts.cluster))?.isLaid === true;
+    return this.#watched.get(mailboxOf(this.#parts.cluster))?.isAdded === true;
   }
 
   /** The namespace that is read in addition to the mailbox: its objects are not needed in the mailbox. */
@@ -127,7 +127,7 @@ export class FleetState implements AsyncDisposable {
     const { cluster, mailbox } = this.#parts;
     this.#running = signal;
     await mailbox.sliceImports.synced(signal);
-    this.sliceImports.lay(mailboxOf(cluster), mailbox.sliceImports);
+    this.sliceImports.add(mailboxOf(cluster), mailbox.sliceImports);
     await this.#controller.start(signal);
     this.#controller.enqueue(this.#key);
     await abortable(this.#settled.promise, signal);
@@ -137,12 +137,14 @@ export class FleetState implements AsyncDisposable {
     const internalMember = this.#parts.mailbox.internalMembers.store.get(this.#key);
     // An absent InternalMemberCluster ends nothing.
     const wanted =
-      internalMember === undefined ? [...this.#places.keys()] : placesOf(internalMember, this.#parts.cluster);
-    for (const namespace of wanted) if (!this.#places.has(namespace)) this.#begin(namespace);
-    for (const namespace of wanted) if (!this.#lay(namespace)) return;
-    for (const place of this.#places.values())
-      if (!wanted.includes(place.namespace)) await this.#end(place, signal);
-    const view = [...this.#places.values()].find((it) => it.selection !== undefined);
+      internalMember === undefined
+        ? [...this.#watched.keys()]
+        : namespacesOf(internalMember, this.#parts.cluster);
+    for (const namespace of wanted) if (!this.#watched.has(namespace)) this.#begin(namespace);
+    for (const namespace of wanted) if (!this.#add(namespace)) return;
+    for (const watched of this.#watched.values())
+      if (!wanted.includes(watched.namespace)) await this.#end(watched, signal);
+    const view = [...this.#watched.values()].find((it) => it.selection !== undefined);
     if (view !== undefined) await this.#followNamespaces(view);
     this.#settled.resolve();
     // A list of the successor without new objects causes no event.
@@ -150,23 +152,23 @@ export class FleetState implements AsyncDisposable {
   }
 
   /** One successor at a time: however fast namespaces come, they are taken together. */
-  async #followNamespaces(view: Place): Promise<void> {
+  async #followNamespaces(view: WatchedNamespace): Promise<void> {
     if (this.#successor !== undefined && isCaughtUp(view, this.#successor)) {
-      const { place, subscriptions } = this.#successor;
+      const { watched, subscriptions } = this.#successor;
       subscriptions.dispose();
       this.#successor = undefined;
-      for (const it of place.parts) it.lay();
-      for (const it of view.parts) it.lift();
-      place.isLaid = true;
-      this.#places.set(place.namespace, place);
+      for (const it of watched.parts) it.add();
+      for (const it of view.parts) it.remove();
+      watched.isAdded = true;
+      this.#watched.set(watched.namespace, watched);
       await dispose(view);
-      this.#onLaid(place);
+      this.#onAdded(watched);
       // The InternalMemberCluster may have changed since then.
       this.#controller.enqueue(this.#key);
     } else if (this.#successor === undefined && isStale(view.selection ?? ALL, this.#namespaces())) {
-      const place = this.#createPlace(view.namespace);
+      const watched = this.#create(view.namespace);
       const subscriptions = new DisposableStack();
-      for (const { informer } of place.parts)
+      for (const { informer } of watched.parts)
         subscriptions.use(informer.subscribe(() => this.#controller.enqueue(this.#key)));
       const gone = view.parts.map(() => 0);
       for (const [at, { informer, concerns }] of view.parts.entries())
@@ -175,14 +177,14 @@ export class FleetState implements AsyncDisposable {
             if (
               before !== undefined &&
               after === undefined &&
-              isSelected(place.selection ?? ALL, concerns(before))
+              isSelected(watched.selection ?? ALL, concerns(before))
             )
               gone[at] = Math.max(gone[at] ?? 0, Number(before.metadata.resourceVersion));
             this.#controller.enqueue(this.#key);
           }),
         );
-      this.#successor = { place, subscriptions, gone };
-      this.#read(place);
+      this.#successor = { watched, subscriptions, gone };
+      this.#read(watched);
     }
   }
 
@@ -193,12 +195,12 @@ export class FleetState implements AsyncDisposable {
   }
 
   #begin(namespace: string): void {
-    const place = this.#createPlace(namespace);
-    this.#places.set(namespace, place);
-    this.#read(place);
+    const watched = this.#create(namespace);
+    this.#watched.set(namespace, watched);
+    this.#read(watched);
   }
 
-  #read({ parts }: Place): void {
+  #read({ parts }: WatchedNamespace): void {
     for (const { informer } of parts) informer.start(this.#running);
     void Promise.all(parts.map((it) => it.informer.synced(this.#running))).then(
       () => this.#controller.enqueue(this.#key),
@@ -206,7 +208,7 @@ export class FleetState implements AsyncDisposable {
     );
   }
 
-  #createPlace(namespace: string): Place {
+  #create(namespace: string): WatchedNamespace {
     const { hub, cluster, deps } = this.#parts;
     const isMailbox = namespace === mailboxOf(cluster);
     const selection = isMailbox ? undefined : selectionOf(this.#namespaces());
@@ -223,18 +225,18 @@ export class FleetState implements AsyncDisposable {
           createSliceImportInformer(hub, scopeOf(namespace, selectors?.slices), deps),
           { namespace, concerns: (it) => it.spec.ownerServiceReference.namespace },
         );
-    return { namespace, selection, parts: [services, other], isLaid: false };
+    return { namespace, selection, parts: [services, other], isAdded: false };
   }
 
-  /** @returns Whether the place is read. */
-  #lay(namespace: string): boolean {
-    const place = this.#places.get(namespace);
-    if (place === undefined || !isSynced(place)) return false;
-    if (!place.isLaid) {
-      for (const it of place.parts) it.lay();
-      place.isLaid = true;
+  /** @returns Whether the namespace is read. */
+  #add(namespace: string): boolean {
+    const watched = this.#watched.get(namespace);
+    if (watched === undefined || !isSynced(watched)) return false;
+    if (!watched.isAdded) {
+      for (const it of watched.parts) it.add();
+      watched.isAdded = true;
       this.#parts.deps.log.info("watching a fleet namespace on the hub", { namespace });
-      this.#onLaid(place);
+      this.#onAdded(watched);
     }
     return true;
   }
@@ -243,24 +245,24 @@ export class FleetState implements AsyncDisposable {
    * Once all is read this is reported to the hub, and not reverted while the view is read: objects for a namespace that
    * comes later were not in the mailbox.
    */
-  #onLaid({ namespace, selection }: Place): void {
+  #onAdded({ namespace, selection }: WatchedNamespace): void {
     if (selection !== undefined && covers(selection, this.#namespaces())) this.#readsAllOf = namespace;
-    this.onMove();
+    this.onChange();
   }
 
-  async #end(place: Place, signal: AbortSignal): Promise<void> {
-    if (place.isLaid) {
+  async #end(watched: WatchedNamespace, signal: AbortSignal): Promise<void> {
+    if (watched.isAdded) {
       await this.#seeMailbox(signal);
-      for (const it of place.parts) it.lift();
+      for (const it of watched.parts) it.remove();
     }
-    this.#places.delete(place.namespace);
-    if (this.#readsAllOf === place.namespace) this.#readsAllOf = undefined;
-    if (this.#successor?.place.namespace === place.namespace) await this.#endSuccessor();
-    await dispose(place);
+    this.#watched.delete(watched.namespace);
+    if (this.#readsAllOf === watched.namespace) this.#readsAllOf = undefined;
+    if (this.#successor?.watched.namespace === watched.namespace) await this.#endSuccessor();
+    await dispose(watched);
     this.#parts.deps.log.info("no longer watching a fleet namespace on the hub", {
-      namespace: place.namespace,
+      namespace: watched.namespace,
     });
-    this.onMove();
+    this.onChange();
   }
 
   async #endSuccessor(): Promise<void> {
@@ -268,14 +270,14 @@ export class FleetState implements AsyncDisposable {
     this.#successor = undefined;
     if (successor === undefined) return;
     successor.subscriptions.dispose();
-    await dispose(successor.place);
+    await dispose(successor.watched);
   }
 
   /** The hub fills the mailbox before it changes the InternalMemberCluster, but the watches may report this in another order. */
   async #seeMailbox(signal: AbortSignal): Promise<void> {
     const { hub, cluster } = this.#parts;
     const namespace = mailboxOf(cluster);
-    const added = (this.#places.get(namespace)?.parts ?? []).map((it) => it.informer);
+    const added = (this.#watched.get(namespace)?.parts ?? []).map((it) => it.informer);
     for (const informer of [this.#parts.mailbox.sliceImports as Informer<KubeObject>, ...added]) {
       const { items } = await hub.list(informer.of, { namespace, signal });
       if (items.some((it) => informer.store.get(keyOf(it)) === undefined))
@@ -288,7 +290,7 @@ export class FleetState implements AsyncDisposable {
     for (const layers of [this.reports, this.importedServices, this.sliceImports])
       await layers[Symbol.asyncDispose]();
     await this.#endSuccessor();
-    for (const place of this.#places.values()) await dispose(place);
+    for (const watched of this.#watched.values()) await dispose(watched);
   }
 }
 
@@ -300,8 +302,8 @@ function partOf<T extends KubeObject>(
   return {
     informer,
     concerns: (it) => concerns(it as T),
-    lay: () => layers.lay(namespace, informer),
-    lift: () => layers.lift(informer),
+    add: () => layers.add(namespace, informer),
+    remove: () => layers.remove(informer),
   };
 }
 
@@ -309,11 +311,11 @@ function scopeOf(namespace: string, labelSelector: string | undefined): Scope {
   return labelSelector === undefined ? { namespace } : { namespace, labelSelector };
 }
 
-function isSynced({ parts }: Place): boolean {
+function isSynced({ parts }: WatchedNamespace): boolean {
   return parts.every((it) => it.informer.hasSynced);
 }
 
-async function dispose({ parts }: Place): Promise<void> {
+async function dispose({ parts }: WatchedNamespace): Promise<void> {
   await Promise.all(parts.map((it) => it.informer[Symbol.asyncDispose]()));
 }
 
@@ -322,9 +324,9 @@ async function dispose({ parts }: Place): Promise<void> {
  * none, has none that is already deleted, and has each in the same version or a later one. Both receive every change, but
  * one may receive it later: it must not still be going to see objects that were created and deleted since then.
  */
-function isCaughtUp(before: Place, { place: after, gone }: Successor): boolean {
+function isCaughtUp(before: WatchedNamespace, { watched: after, gone }: Successor): boolean {
   if (!isSynced(after)) return false;
-  const isIn = (it: KubeObject, part: Part, { selection = ALL }: Place): boolean =>
+  const isIn = (it: KubeObject, part: Part, { selection = ALL }: WatchedNamespace): boolean =>
     isSelected(selection, part.concerns(it));
   return before.parts.every((part, at) => {
     const next = after.parts[at];
@@ -344,7 +346,7 @@ function isAsNew(it: KubeObject | undefined, than: KubeObject): boolean {
 }
 
 /** Where a hub says things in our kinds, uppermost first. */
-function placesOf(internalMember: InternalMemberCluster, cluster: string): string[] {
+function namespacesOf(internalMember: InternalMemberCluster, cluster: string): string[] {
   if (isLegacy(internalMember)) return [];
   return [mailboxOf(cluster), ...(internalMember.spec.view === undefined ? [] : [internalMember.spec.view])];
 }

@@ -7,7 +7,7 @@ import type { Change, Informer } from "@fairlead/kube/types.ts";
 import { Layers } from "./layers.ts";
 
 /** One namespace of a kind, written by the test. */
-class Place implements Informer<ConfigMap> {
+class Source implements Informer<ConfigMap> {
   readonly of = CONFIG_MAPS;
   readonly store = new IndexedStore<ConfigMap>({ color: (it) => [it.data?.["color"] ?? ""] });
   readonly hasSynced = true;
@@ -68,12 +68,12 @@ const steps = fc.array(
 );
 
 describe("layers", () => {
-  it("show, change by change, what the uppermost layer has, for any order of changes and of laying and lifting", () => {
+  it("show, change by change, what the uppermost layer has, for any order of changes and of adding and removing layers", () => {
     fc.assert(
       fc.property(steps, (list: readonly Step[]) => {
-        const places = new Map(NAMESPACES.map((it) => [it as string, new Place()]));
+        const sources = new Map(NAMESPACES.map((it) => [it as string, new Source()]));
         /** Uppermost first: a new one goes under the others. */
-        let laid: string[] = [];
+        let added: string[] = [];
         const layers = new Layers(CONFIG_MAPS);
         const seen = new Map<string, ConfigMap>();
         layers.subscribe(({ key, before, after }) => {
@@ -82,19 +82,19 @@ describe("layers", () => {
           else seen.set(key, after);
         });
         for (const step of list) {
-          const place = places.get(step.at)!;
+          const source = sources.get(step.at)!;
           if (step.act === "toggle") {
-            if (laid.includes(step.at)) layers.lift(place);
-            else layers.lay(step.at, place);
-            laid = laid.includes(step.at) ? laid.filter((it) => it !== step.at) : [...laid, step.at];
+            if (added.includes(step.at)) layers.remove(source);
+            else layers.add(step.at, source);
+            added = added.includes(step.at) ? added.filter((it) => it !== step.at) : [...added, step.at];
           } else {
             const made = configMap(step.at, step.name, step.color, step.act === "leave");
-            if (step.act === "remove") place.remove(made);
-            else place.write(made);
+            if (step.act === "remove") source.remove(made);
+            else source.write(made);
           }
           for (const name of ["a", "b"]) {
-            const wanted = laid
-              .flatMap((it) => places.get(it)!.store.get(objectKey(it, name)) ?? [])
+            const wanted = added
+              .flatMap((it) => sources.get(it)!.store.get(objectKey(it, name)) ?? [])
               .find((it) => it.metadata.deletionTimestamp === undefined);
             expect(layers.get(objectKey(undefined, name))).toBe(wanted);
             expect(seen.get(name)).toBe(wanted);
@@ -111,22 +111,22 @@ describe("layers", () => {
   });
 
   it("never show as gone what the layer below has too", () => {
-    const [mailbox, view] = [new Place(), new Place()];
+    const [mailbox, view] = [new Source(), new Source()];
     const layers = new Layers(CONFIG_MAPS);
     const copy = configMap("mailbox", "a", "red");
     mailbox.write(copy);
-    layers.lay("mailbox", mailbox);
+    layers.add("mailbox", mailbox);
     const gone: string[] = [];
     layers.subscribe(({ key, after }) => {
       if (after === undefined) gone.push(key);
     });
     view.write(configMap("view", "a", "red"));
-    layers.lay("view", view);
+    layers.add("view", view);
     mailbox.write({ ...copy, metadata: { ...configMap("mailbox", "a", "red", true).metadata } });
     mailbox.remove(copy);
     expect(gone).toEqual([]);
     mailbox.write(configMap("mailbox", "a", "red"));
-    layers.lift(view);
+    layers.remove(view);
     expect(gone).toEqual([]);
   });
 });

@@ -11,9 +11,10 @@ interface Layer<T extends KubeObject> {
 }
 
 /**
- * Namespaces of one kind, laid over each other: of objects with one name the uppermost counts, and readers see one. Keys
- * are names. Objects that are being deleted are not there. Layers may come and go; what another layer has as well is
- * then seen to change, never to vanish; and one object that two layers have, in one version, does not change when one goes.
+ * Objects of one kind in several namespaces, one layer over the other: of objects with one name the uppermost counts, and
+ * readers see one. Keys are names. Objects that are being deleted are not there. Layers may come and go; what another layer
+ * has as well is then seen to change, never to vanish; and one object that two layers have, in one version, does not change
+ * when one goes.
  *
  * The caller starts, syncs and stops the layers; this object is always synced, with what it has.
  */
@@ -26,8 +27,8 @@ export class Layers<T extends KubeObject> implements Informer<T>, Store<T> {
     this.of = of;
   }
 
-  /** Puts a namespace under those that are there. Its informer has to be synced, and to watch that namespace alone. */
-  lay(namespace: string, informer: Informer<T>): void {
+  /** Adds a namespace below those that are there. Its informer has to be synced, and to watch that namespace alone. */
+  add(namespace: string, informer: Informer<T>): void {
     const layer = {
       namespace,
       informer,
@@ -38,7 +39,7 @@ export class Layers<T extends KubeObject> implements Informer<T>, Store<T> {
       this.#pass(layer, { key: keyOf(after), before: undefined, after });
   }
 
-  lift(informer: Informer<T>): void {
+  remove(informer: Informer<T>): void {
     const at = this.#layers.findIndex((it) => it.informer === informer);
     const [layer] = at === -1 ? [] : this.#layers.splice(at, 1);
     if (layer === undefined) return;

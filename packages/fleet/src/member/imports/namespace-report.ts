@@ -64,7 +64,7 @@ export function createNamespaceReport(session: Session): Controller {
     },
     deps,
   );
-  fleet.onMove = () => controller.enqueue(key);
+  fleet.onChange = () => controller.enqueue(key);
   return controller;
 }
 
