@@ -19,6 +19,7 @@ function fleetOf(
   } as const;
   const service = { type: "", ports: [], importedBy: [], loadBalancer: undefined, endpoints: 0, serving: 0 };
   return {
+    networks: [],
     clusters: ["a", "b", "c"].map((name) => ({
       ...cluster,
       name,

@@ -28,7 +28,7 @@ function names({ clusters, services }: FleetStatus): string[] {
   ];
 }
 
-function tables({ hub, clusters, services }: FleetStatus, isWide: boolean, nowMs: number): string {
+function tables({ hub, clusters, services, networks }: FleetStatus, isWide: boolean, nowMs: number): string {
   const age = (at: string | undefined): string =>
     at === undefined ? "never" : renderAge(nowMs - Date.parse(at));
   const parts = hub === undefined ? [] : [hubPart(hub, age)];
@@ -37,10 +37,12 @@ function tables({ hub, clusters, services }: FleetStatus, isWide: boolean, nowMs
     return parts.join("\n\n");
   }
   const isDrained = clusters.some((it) => it.drained !== undefined);
+  const isNetwork = clusters.some((it) => it.network !== undefined);
   const clusterColumns: Column<ClusterStatus>[] = [
     { head: "CLUSTER", cell: (it) => it.name },
     { head: "JOINED", cell: (it) => it.joined },
     { head: "HEALTHY", cell: (it) => it.healthy },
+    ...(isNetwork ? [NETWORK] : []),
     ...(isDrained ? [{ head: "DRAINED", cell: (it: ClusterStatus) => it.drained ?? "-" }] : []),
     { head: "EXPORTS", cell: (it) => String(it.exports) },
     { head: "IMPORTS", cell: (it) => String(it.imports) },
@@ -54,6 +56,8 @@ function tables({ hub, clusters, services }: FleetStatus, isWide: boolean, nowMs
   const serviceColumns = [...(isWide ? WIDE_COLUMNS : NARROW_COLUMNS), ...(isDrained ? [SERVING] : [])];
   if (services.length > 0) parts.push(renderTable(serviceColumns, services));
   parts.push(...section("CONFLICTS", services.flatMap(conflictLines)));
+  const problems = networks.flatMap((it) => it.problems.map((why) => `  ${it.profile}: ${why}`));
+  parts.push(...section("NETWORKS NOT READY", problems));
   const invalid = clusters.flatMap((it) => it.invalidExports.map((why) => `  ${it.name}: ${why}`));
   parts.push(...section("INVALID EXPORTS", invalid));
   return parts.join("\n\n");
@@ -78,6 +82,11 @@ function section(head: string, lines: readonly string[]): string[] {
   return plain.size === 0 ? [] : [[head, ...plain].join("\n")];
 }
 
+/** "site (parallel)"; members without a profile share a flat network. */
+const NETWORK: Column<ClusterStatus> = {
+  head: "NETWORK",
+  cell: ({ network }) => (network === undefined ? "-" : `${network.profile} (${network.mode})`),
+};
 const SERVING: Column<{ readonly serving: number }> = { head: "SERVING", cell: (it) => String(it.serving) };
 const SERVICE: Column<ServiceStatus> = { head: "SERVICE", cell: (it) => `${it.namespace}/${it.name}` };
 const TYPE: Column<ServiceStatus> = { head: "TYPE", cell: (it) => orNone(it.type) };

@@ -21,6 +21,8 @@ const EMPTY: FleetSnapshot = {
   serviceImports: [],
   importedServices: [],
   reports: [],
+  internalMembers: [],
+  profiles: [],
 };
 
 type Member = FleetSnapshot["members"][number];
@@ -214,4 +216,41 @@ it("the text of a fleet with a drained member, a conflict and an invalid export"
     await expect(`${renderStatus({ hub, ...summary }, output, nowMs)}\n`).toMatchFileSnapshot(
       `goldens/status-${output}.txt`,
     );
+});
+
+describe("the networks of a fleet", () => {
+  const ofMember = (name: string, network: { profile: string; mode: "flat" | "parallel" }) => ({
+    metadata: { namespace: `fleet-member-${name}`, name },
+    spec: { state: "Join" as const, network },
+  });
+  const profile = (name: string, ...conditions: Condition[]) => ({
+    metadata: { name },
+    spec: { memberSelector: {}, network: { mode: "parallel" as const } },
+    status: { members: 1, conditions },
+  });
+
+  it("are shown with their members, and with what is wrong", () => {
+    const status = summarizeFleet({
+      ...fleetOf([member("a"), member("b")]),
+      internalMembers: [ofMember("a", { profile: "site", mode: "parallel" })],
+      profiles: [
+        profile("site", is("Ready", "False", "waiting"), is("Conflict", "True", "taken")),
+        profile("fine", is("Ready", "True", "1 members")),
+      ],
+    });
+    expect(status.clusters.map((it) => it.network)).toEqual([
+      { profile: "site", mode: "parallel" },
+      undefined,
+    ]);
+    const text = renderStatus(status, "text", 0);
+    expect(text).toContain("NETWORK");
+    expect(text).toMatch(/^a +True +True +site \(parallel\)/m);
+    expect(text).toMatch(/^b +True +True +- /m);
+    expect(text).toContain("NETWORKS NOT READY\n  site: Because: waiting\n  site: Because: taken");
+    expect(text).not.toContain("fine");
+  });
+
+  it("are not mentioned where there are none", () => {
+    expect(renderStatus(summarizeFleet(fleetOf([member("a")])), "text", 0)).not.toContain("NETWORK");
+  });
 });

@@ -2,6 +2,8 @@ import { defined } from "@fairlead/base/defined.ts";
 import {
   type AgentStatus,
   type DrainMode,
+  INTERNAL_MEMBER_CLUSTERS,
+  type InternalMemberCluster,
   MEMBER_CLUSTERS,
   type MemberCluster,
 } from "#api/cluster.kubernetes-fleet.io/v1beta1/types.ts";
@@ -15,6 +17,13 @@ import {
   NAMESPACE_REPORTS,
   type NamespaceReport,
 } from "#api/fairlead.dev/v1alpha1/types.ts";
+import {
+  CLUSTER_MESH_PROFILES,
+  type ClusterMeshProfile,
+  type NetworkMode,
+} from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import type { Condition } from "@fairlead/kube/api/meta/types.ts";
+import { hasCode } from "@fairlead/base/errors.ts";
 import type { ServiceImportPort } from "#api/multicluster.x-k8s.io/v1beta1/types.ts";
 import {
   clusterOfMailbox,
@@ -41,12 +50,24 @@ export interface FleetStatus {
   readonly hub?: HubProgram;
   readonly clusters: readonly ClusterStatus[];
   readonly services: readonly ServiceStatus[];
+  /** ClusterMeshProfiles. */
+  readonly networks: readonly NetworkStatus[];
+}
+
+interface NetworkStatus {
+  readonly profile: string;
+  readonly mode: NetworkMode;
+  readonly members: number;
+  /** What is wrong; empty if nothing is. */
+  readonly problems: readonly string[];
 }
 
 export interface ClusterStatus {
   readonly name: string;
   readonly joined: "True" | "False" | "Unknown";
   readonly healthy: "True" | "False" | "Unknown";
+  /** The network that it belongs to, if any, as its agent is told. */
+  readonly network?: { readonly profile: string; readonly mode: NetworkMode };
   /** The mode of its drain, if any. */
   readonly drained?: DrainMode;
   /** Why it is not joined or not healthy. */
@@ -94,19 +115,36 @@ export interface FleetSnapshot {
   readonly serviceImports: readonly FleetServiceImport[];
   readonly importedServices: readonly ImportedService[];
   readonly reports: readonly NamespaceReport[];
+  readonly internalMembers: readonly InternalMemberCluster[];
+  readonly profiles: readonly ClusterMeshProfile[];
 }
 
 export async function readFleet(hub: KubeClient, signal: AbortSignal): Promise<FleetSnapshot> {
-  const [members, leases, exports, sliceExports, serviceImports, importedServices, reports] =
-    await Promise.all([
-      hub.list(MEMBER_CLUSTERS, { signal }),
-      hub.list(LEASES, { signal }),
-      hub.list(INTERNAL_SERVICE_EXPORTS, { signal }),
-      hub.list(ENDPOINT_SLICE_EXPORTS, { signal }),
-      hub.list(FLEET_SERVICE_IMPORTS, { signal }),
-      hub.list(IMPORTED_SERVICES, { signal }),
-      hub.list(NAMESPACE_REPORTS, { signal }),
-    ]);
+  const [
+    members,
+    leases,
+    exports,
+    sliceExports,
+    serviceImports,
+    importedServices,
+    reports,
+    ofMembers,
+    profiles,
+  ] = await Promise.all([
+    hub.list(MEMBER_CLUSTERS, { signal }),
+    hub.list(LEASES, { signal }),
+    hub.list(INTERNAL_SERVICE_EXPORTS, { signal }),
+    hub.list(ENDPOINT_SLICE_EXPORTS, { signal }),
+    hub.list(FLEET_SERVICE_IMPORTS, { signal }),
+    hub.list(IMPORTED_SERVICES, { signal }),
+    hub.list(NAMESPACE_REPORTS, { signal }),
+    hub.list(INTERNAL_MEMBER_CLUSTERS, { signal }),
+    // An older hub does not have this kind.
+    hub.list(CLUSTER_MESH_PROFILES, { signal }).catch((error: unknown) => {
+      if (!hasCode(error, "API_NOT_FOUND")) throw error;
+      return { items: [] };
+    }),
+  ]);
   return {
     members: members.items,
     leases: leases.items,
@@ -115,6 +153,8 @@ export async function readFleet(hub: KubeClient, signal: AbortSignal): Promise<F
     serviceImports: serviceImports.items,
     importedServices: importedServices.items,
     reports: reports.items,
+    internalMembers: ofMembers.items,
+    profiles: profiles.items,
   };
 }
 
@@ -125,15 +165,18 @@ export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {
   const imports = countImports(snapshot);
   const drains: Drains = new Map(drainedMembers(snapshot.members).map((it) => [it.cluster, it.mode]));
   const leases = new Map(snapshot.leases.map((it) => [`${it.metadata.namespace}/${it.metadata.name}`, it]));
+  const networks = new Map(snapshot.internalMembers.map((it) => [it.metadata.name, it.spec.network]));
   return {
+    networks: snapshot.profiles.map(summarizeNetwork).toSorted((a, b) => byNaturalText(a.profile, b.profile)),
     clusters: snapshot.members
       .map((member) => {
         const name = member.metadata.name;
         const mailbox = mailboxOf(name);
         const drained = drainModeOf(member);
+        const network = networks.get(name);
         return {
           ...healthOf(member),
-          ...defined({ drained }),
+          ...defined({ network, drained }),
           name,
           exports: exportsOf.get(mailbox)?.length ?? 0,
           imports: imports.get(name) ?? 0,
@@ -149,6 +192,17 @@ export function summarizeFleet(snapshot: FleetSnapshot): FleetStatus {
       ...it,
       serving: [...servingOf(it, drains).values()].reduce((sum, count) => sum + count, 0),
     })),
+  };
+}
+
+function summarizeNetwork({ metadata, spec, status }: ClusterMeshProfile): NetworkStatus {
+  const isWrong = (it: Condition): boolean =>
+    (it.type === "Ready" && it.status === "False") || (it.type === "Conflict" && it.status === "True");
+  return {
+    profile: metadata.name,
+    mode: spec.network.mode,
+    members: status?.members ?? 0,
+    problems: (status?.conditions ?? []).filter(isWrong).map((it) => `${it.reason}: ${it.message}`),
   };
 }
 
