@@ -8,7 +8,15 @@ import {
   type Prefix,
 } from "@fairlead/base/netaddr/prefix.ts";
 import type { ClusterMeshProfile } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import { type AddressPlan, BLOCK_LENGTHS, divide, findOverlap, type Owner, planOf } from "./address-plan.ts";
+import {
+  type AddressPlan,
+  BLOCK_LENGTHS,
+  blockCount,
+  divide,
+  findOverlap,
+  type Owner,
+  planOf,
+} from "./address-plan.ts";
 
 function profileWith(addresses?: { ipv4?: string; ipv6?: string }): ClusterMeshProfile {
   return {
@@ -34,6 +42,22 @@ describe("the prefixes of a network", () => {
       "fd12:3456:789a:ff00::/56",
     ]);
   });
+
+  it.each(["10.0.0.0/8", "10.112.0.0/12", "10.112.0.0/16", "10.112.0.0/17", "10.112.0.0/20"])(
+    "%s has as many blocks as can be given to members",
+    (ipv4) => {
+      const plan = validPlan({ ipv4 });
+      const owners = [{ name: "first", has: [], wants: 0 }];
+      const rest = Array.from({ length: blockCount(plan.ipv4) + 1 }, (_, at) => ({
+        name: `m${at}`,
+        has: [],
+        wants: 1,
+      }));
+      const all = { parents: [plan.ipv4], length: BLOCK_LENGTHS.IPv4.member, except: [plan.vipIPv4] };
+      expect(divide({ ...all, owners: [...owners, ...rest] }).lacking).toHaveLength(1);
+      expect(blockCount(plan.ipv6)).toBe(255);
+    },
+  );
 
   it("are 10.112.0.0/12 and a unique local prefix of the profile's own if it names none", () => {
     const { ipv4, ipv6 } = validPlan();

@@ -74,6 +74,12 @@ export function planOfPrefixes(ipv4: Prefix, ipv6: Prefix): AddressPlan {
   };
 }
 
+/** How many blocks of members a prefix has, without those with virtual IPs. */
+export function blockCount({ family, length }: Prefix): number {
+  const all = 2 ** (BLOCK_LENGTHS[family].member - length);
+  return all - (family === "IPv4" ? Math.ceil(all / 16) : 1);
+}
+
 /** RFC 4193, section 3.2.2: 40 bits of a hash of something unique. */
 function localPrefixOf(uid: string): string {
   const digits = hash("sha256", `fleet addresses of ${uid}`).slice(0, 10);

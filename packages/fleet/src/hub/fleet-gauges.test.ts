@@ -22,7 +22,7 @@ const member = (name: string, ...conditions: Condition[]): MemberCluster => ({
 });
 
 /** Informers of which only what is read is there. */
-function fleetOf(objects: Readonly<Record<"members" | "exports" | "sliceExports", KubeObject[]>>): Fleet {
+function fleetOf(objects: Readonly<Record<keyof Fleet, KubeObject[]>>): Fleet {
   const informer = (list: KubeObject[]): unknown => ({
     store: {
       list: () => list,
@@ -30,11 +30,9 @@ function fleetOf(objects: Readonly<Record<"members" | "exports" | "sliceExports"
         list.filter((it) => it.metadata.namespace === namespace),
     },
   });
-  return {
-    members: informer(objects.members),
-    exports: informer(objects.exports),
-    sliceExports: informer(objects.sliceExports),
-  } as Fleet;
+  return Object.fromEntries(
+    Object.entries(objects).map(([name, list]) => [name, informer(list)]),
+  ) as unknown as Fleet;
 }
 
 describe("the hub's metrics of its fleet", () => {
@@ -58,13 +56,32 @@ describe("the hub's metrics of its fleet", () => {
       } as KubeObject,
     ],
   };
+  const network = {
+    profiles: [
+      {
+        metadata: { name: "p" },
+        status: {
+          members: 2,
+          addresses: { ipv4: "10.112.0.0/12", ipv6: "fd12:3456:789a::/48" },
+          conditions: [is("Ready", "True")],
+        },
+      } as KubeObject,
+    ],
+    blocks: ["p", "q"].map((name) => ({
+      metadata: { namespace: `fleet-view-${name}`, name: "a" },
+      spec: { ipv4: ["10.112.0.0/21", "10.112.8.0/21"], ipv6: ["fd12:3456:789a::/56"] },
+    })),
+    gateways: ["fleet-view-p", "fleet-member-a"].map((namespace) => ({
+      metadata: { namespace, name: "a-0" },
+    })),
+  };
   const clock = new FakeClock();
   const metrics = createMetrics();
   const leases = new LeaseTracker();
   leases.observe("b", { renewTime: "1", leaseMs: 60_000 }, clock.monotonic());
 
   it("count members by state, silence, exports, conflicts, endpoints and services, as things are when asked", async () => {
-    const gauges = createFleetGauges(fleetOf(objects), leases, { metrics, clock });
+    const gauges = createFleetGauges(fleetOf({ ...objects, ...network }), leases, { metrics, clock });
     await clock.advance(90_000);
     const text = await metrics.render();
     for (const line of [
@@ -76,6 +93,11 @@ describe("the hub's metrics of its fleet", () => {
       'fairlead_fleet_conflicts{member="a"} 1',
       'fairlead_fleet_endpoints{member="a"} 2',
       "fairlead_fleet_services 1",
+      'fairlead_fleet_network_members{profile="p"} 2',
+      'fairlead_fleet_network_ready{profile="p"} 1',
+      'fairlead_fleet_network_gateways{profile="p"} 1',
+      'fairlead_fleet_network_free_blocks{profile="p",family="IPv4"} 478',
+      'fairlead_fleet_network_free_blocks{profile="p",family="IPv6"} 254',
     ])
       expect(text).toContain(line);
     objects.members.splice(1, 2, member("c", is("Joined", "True"), is("Healthy", "True")));

@@ -7,11 +7,12 @@ import { findCondition, isConditionTrue } from "@fairlead/kube/objects/condition
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { isDeleting } from "@fairlead/kube/objects/finalizers.ts";
 import { type HubInformers, serviceOfExport } from "./informers.ts";
+import { readNetworkSamples } from "./mesh/samples.ts";
 import type { LeaseTracker } from "./membership/leases.ts";
 
 /** What the leader knows of the fleet, for dashboards and alerts. Labels are bounded by the number of members. */
 
-type Fleet = Pick<HubInformers, "members" | "exports" | "sliceExports">;
+type Fleet = Pick<HubInformers, "members" | "exports" | "sliceExports" | "profiles" | "blocks" | "gateways">;
 
 const PREFIX = "fairlead_fleet";
 /** What each is, its labels, and its help. */
@@ -25,6 +26,13 @@ const GAUGES = {
   conflicts: [["member"], "Of them, those on which clusters disagree."],
   endpoints: [["member"], "Ready endpoints that a member exports; one of two families counts twice."],
   services: [[], "Services that at least one member exports."],
+  network_members: [["profile"], "Members of a ClusterMeshProfile."],
+  network_ready: [["profile"], "1 if the condition Ready of a ClusterMeshProfile is True, otherwise 0."],
+  network_gateways: [["profile"], "Gateways of a parallel network that its members see."],
+  network_free_blocks: [
+    ["profile", "family"],
+    "Blocks of fleet addresses that a parallel network can still give to members.",
+  ],
 } as const satisfies Record<string, readonly [readonly string[], string]>;
 
 type Name = keyof typeof GAUGES;
@@ -62,10 +70,8 @@ export function createFleetGauges(
   };
 }
 
-function readSamples(
-  { members, exports, sliceExports }: Fleet,
-  silenceMs: (member: string) => number | undefined,
-): readonly Sample[] {
+function readSamples(fleet: Fleet, silenceMs: (member: string) => number | undefined): readonly Sample[] {
+  const { members, exports, sliceExports } = fleet;
   const services = new Set([...exports.store.list()].flatMap(serviceOfExport));
   const samples: Sample[] = [{ name: "services", labels: {}, value: services.size }];
   for (const object of members.store.list()) {
@@ -81,6 +87,7 @@ function readSamples(
     add("conflicts", exported.filter(isInConflict).length);
     add("endpoints", endpoints.filter((it) => it.conditions?.ready !== false).length);
   }
+  samples.push(...readNetworkSamples(fleet));
   return samples;
 }
 
