@@ -59,7 +59,8 @@ Role \`fleet-role-<member>\` in the mailbox \`fleet-member-<member>\`, written b
 
 ${table("in the mailbox", MAILBOX)}
 ${table("in the mailbox, for a ServiceAccount in it", RENEW_TOKEN)}
-Role \`fleet-view-reader\` in \`fleet-view-default\`, one binding for each member that reads the view:
+Role \`fleet-view-reader\` in \`fleet-view-default\` and in the view \`fleet-view-<profile>\` of each ClusterMeshProfile, one binding for each member that
+reads the view. Role \`fleet-routes-reader\` in \`fleet-view-default\` permits members of profiles to read TrafficRoutes there:
 
 ${table("in the view", VIEW)}
 ## Policies

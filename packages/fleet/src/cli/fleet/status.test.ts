@@ -250,7 +250,7 @@ describe("the networks of a fleet", () => {
     expect(text).not.toContain("fine");
   });
 
-  it("are not mentioned where there are none", () => {
+  it("are not mentioned in a fleet without profiles", () => {
     expect(renderStatus(summarizeFleet(fleetOf([member("a")])), "text", 0)).not.toContain("NETWORK");
   });
 });

@@ -66,7 +66,7 @@ export interface ClusterStatus {
   readonly name: string;
   readonly joined: "True" | "False" | "Unknown";
   readonly healthy: "True" | "False" | "Unknown";
-  /** The network that it belongs to, if any, as its agent is told. */
+  /** The network that its InternalMemberCluster names, if any. */
   readonly network?: { readonly profile: string; readonly mode: NetworkMode };
   /** The mode of its drain, if any. */
   readonly drained?: DrainMode;
