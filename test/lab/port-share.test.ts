@@ -1,4 +1,3 @@
-import { generateKeyPairSync } from "node:crypto";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +9,7 @@ import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
 import { diffTable } from "@fairlead/os/nft/diff.ts";
 import { createNft } from "@fairlead/os/nft/netlink/driver.ts";
+import { generateKeyPair } from "@fairlead/os/wireguard/keys.ts";
 import { describeOnKernel, netnsFixture } from "../support/netns-fixture.ts";
 import { ipBatch, startUdpPeer, type UdpPeer } from "./udp-world.ts";
 
@@ -87,7 +87,7 @@ describeOnKernel("agents that share the ports of WireGuard", () => {
 
   it("leave WireGuard's own traffic alone, while it flows", async () => {
     if (!existsSync("/usr/bin/wireguard-go")) throw new Error("wireguard-go is not installed");
-    const keys = [keyPair(), keyPair()] as const;
+    const keys = [generateKeyPair(), generateKeyPair()] as const;
     for (const [at, node] of nodes.entries()) {
       const name = `fl-wg-share${at}`;
       const other = 1 - at;
@@ -137,10 +137,4 @@ async function run(netns: string, program: string, args: readonly string[], inpu
   const line = inNetns(netns, program, args);
   const options = input === undefined ? {} : { input };
   return (await exec(line.command, line.args, { timeoutMs: 30_000, ...options })).stdout;
-}
-
-function keyPair(): { readonly privateKey: string; readonly publicKey: string } {
-  const { d = "", x = "" } = generateKeyPairSync("x25519").privateKey.export({ format: "jwk" });
-  const base64 = (text: string): string => Buffer.from(text, "base64url").toString("base64");
-  return { privateKey: base64(d), publicKey: base64(x) };
 }

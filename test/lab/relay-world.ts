@@ -1,10 +1,11 @@
-import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { exec, start } from "@fairlead/base/exec.ts";
-import { controlKey, publicKeyOf } from "@fairlead/fleet/dataplane/control/keys.ts";
+import { controlKey } from "@fairlead/fleet/dataplane/control/keys.ts";
+import { generateKeyPair, publicKeyOf } from "@fairlead/os/wireguard/keys.ts";
 import { RelayRegistration } from "@fairlead/fleet/dataplane/control/registration.ts";
 import { inNetns } from "@fairlead/os/netns/netns.ts";
 import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
@@ -26,7 +27,7 @@ export interface TestGateway {
   /** Registers for another gateway from a local port, and returns the address that the relay saw. */
   register(
     other: number,
-    options?: { readonly family?: Family; readonly from?: number },
+    options?: { readonly family?: Family; readonly from?: number; readonly basePort?: number },
   ): Promise<{ readonly address: string; readonly port: number }>;
   /** `controlKey` with the relay. */
   readonly key: Uint8Array;
@@ -50,12 +51,13 @@ export interface RelayWorld extends AsyncDisposable {
   netns(name: string): Promise<string>;
   startRelay(...flags: readonly string[]): Promise<RunningRelay>;
   /** Starts tunnels over TLS of a gateway to others. Resolves once all are registered. */
-  startTunnels(name: GatewayName, others: readonly number[]): Promise<RunningTunnels>;
+  startTunnels(name: GatewayName, others: readonly number[], wireGuardPort?: number): Promise<RunningTunnels>;
 }
 
 export interface RunningTunnels extends AsyncDisposable {
   /** The local port of each. */
   readonly ports: readonly number[];
+  readonly pid: number;
 }
 
 export interface RunningRelay extends AsyncDisposable {
@@ -67,7 +69,12 @@ export interface RunningRelay extends AsyncDisposable {
 /** Ports of each gateway's sockets. */
 const PORTS = [31_820, 31_822] as const;
 
-export async function createRelayWorld(): Promise<RelayWorld> {
+export interface RelayWorldOptions {
+  /** Local ports of the gateways' sockets. Default: those of WireGuard. */
+  readonly ports?: readonly number[];
+}
+
+export async function createRelayWorld({ ports = PORTS }: RelayWorldOptions = {}): Promise<RelayWorld> {
   await using stack = new AsyncDisposableStack();
   const fixture = stack.use(netnsFixture());
   const folder = mkdtempSync(join(tmpdir(), "fairlead-relay-"));
@@ -105,10 +112,10 @@ export async function createRelayWorld(): Promise<RelayWorld> {
     });
   }
 
-  const relayKey = newKey();
+  const relayKey = generateKeyPair().privateKey;
   writeFileSync(join(folder, "relay.key"), relayKey, { mode: 0o600 });
   const names = ["a", "b", "c", "d"] as const;
-  const keys = names.map(() => newKey());
+  const keys = names.map(() => generateKeyPair().privateKey);
   const gateways = names.map((name, index) => ({
     name,
     index,
@@ -117,7 +124,7 @@ export async function createRelayWorld(): Promise<RelayWorld> {
   writeFileSync(join(folder, "gateways.json"), JSON.stringify(gateways));
   const made = new Map<string, TestGateway>();
   for (const [index, name] of names.entries()) {
-    const peer = stack.use(await startUdpPeer(await fixture.netns(name), PORTS));
+    const peer = stack.use(await startUdpPeer(await fixture.netns(name), ports));
     const key = controlKey("relay", keys[index] ?? "", publicKeyOf(relayKey));
     made.set(name, testGateway({ index, peer, key }));
   }
@@ -129,11 +136,9 @@ export async function createRelayWorld(): Promise<RelayWorld> {
   };
   return {
     gateway,
-    async startTunnels(name, others) {
+    async startTunnels(name, others, wireGuardPort = PORTS[0]) {
       const { index, key } = gateway(name);
-      const flows = others.map((to) =>
-        JSON.stringify({ from: index, to, epoch: EPOCH, wireGuardPort: PORTS[0] }),
-      );
+      const flows = others.map((to) => JSON.stringify({ from: index, to, epoch: EPOCH, wireGuardPort }));
       const script = new URL("tunnel-program.ts", import.meta.url).pathname;
       const own = [script, RELAY.v4, String(TLS_PORT), Buffer.from(key).toString("base64"), ...flows];
       const line = inNetns(await fixture.netns(name), process.execPath, own);
@@ -145,9 +150,11 @@ export async function createRelayWorld(): Promise<RelayWorld> {
       };
       held.defer(kill);
       const lines = createInterface({ input: child.stdout! })[Symbol.asyncIterator]();
-      const { ports } = JSON.parse((await lines.next()).value as string) as { ports: readonly number[] };
+      const { ports: local } = JSON.parse((await lines.next()).value as string) as {
+        ports: readonly number[];
+      };
       await lines.next();
-      return { ports, [Symbol.asyncDispose]: kill };
+      return { ports: local, pid: child.pid ?? 0, [Symbol.asyncDispose]: kill };
     },
     netns: (name) => fixture.netns(name),
     async startRelay(...flags) {
@@ -191,9 +198,9 @@ function testGateway(of: { index: number; peer: UdpPeer; key: Uint8Array }): Tes
     peer,
     key,
     registration,
-    async register(other, { family = "v4", from = PORTS[0] } = {}) {
+    async register(other, { family = "v4", from = PORTS[0], basePort = BASE_PORT } = {}) {
       const own = registration(other);
-      const relay = { host: RELAY[family], port: BASE_PORT + other };
+      const relay = { host: RELAY[family], port: basePort + other };
       let send = own.request();
       for (;;) {
         peer.send(from, relay, send);
@@ -208,9 +215,4 @@ function testGateway(of: { index: number; peer: UdpPeer; key: Uint8Array }): Tes
       }
     },
   };
-}
-
-function newKey(): string {
-  const { d = "" } = generateKeyPairSync("x25519").privateKey.export({ format: "jwk" });
-  return Buffer.from(d, "base64url").toString("base64");
 }

@@ -4,7 +4,7 @@ import { defined } from "@fairlead/base/defined.ts";
 import { issueAuthority } from "@fairlead/base/pki/issue.ts";
 import { serveMetrics } from "@fairlead/base/program/metrics-server.ts";
 import type { ProgramContext } from "@fairlead/base/program/program.ts";
-import { publicKeyOf } from "@fairlead/fleet/dataplane/control/keys.ts";
+import { publicKeyOf } from "@fairlead/os/wireguard/keys.ts";
 import { type ForwardMode, kernelFamilies } from "@fairlead/fleet/relay/choose-forwarder.ts";
 import { followFile } from "@fairlead/fleet/relay/file-gateways.ts";
 import { createHubRelay } from "@fairlead/fleet/relay/hub-gateways.ts";
@@ -39,7 +39,7 @@ const ANY: ReadonlySet<string> = new Set(["0.0.0.0", "::"]);
 export async function runRelay({ signal, log, ready }: ProgramContext, run: RelayRun): Promise<void> {
   const { deps, metrics, health } = createManagerParts(log, {});
   const { basePort, listen, legLimit } = run;
-  const privateKey = relayKey(run.key);
+  const privateKey = await relayKey(run.key);
   await using stack = new AsyncDisposableStack();
   if (run.metrics !== undefined)
     stack.use(await serveMetrics({ metrics, address: run.metrics, checks: health }));

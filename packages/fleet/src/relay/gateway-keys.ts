@@ -1,7 +1,8 @@
 import { FleetError } from "@fairlead/base/errors.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import type { Gateway } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import { controlKey, isKey } from "#dataplane/control/keys.ts";
+import { keyBytes } from "@fairlead/os/wireguard/keys.ts";
+import { controlKey } from "#dataplane/control/keys.ts";
 import { MAX_INDEX } from "./registration-table.ts";
 
 /** A gateway as far as a relay needs it. */
@@ -92,8 +93,8 @@ export function parseGateways(text: string): readonly RelayGateway[] {
       keys: keys.map((key: unknown) => {
         const { epoch, publicKey } = isObject(key) ? key : {};
         if (!isWhole(epoch, 0xffff_ffff)) throw wrong(at, "keys", "has an entry without epoch");
-        if (typeof publicKey !== "string" || !isKey(publicKey))
-          throw wrong(at, "keys", "has an entry whose publicKey is not 32 bytes in Base64");
+        if (typeof publicKey !== "string") throw wrong(at, "keys", "has an entry without publicKey");
+        keyBytes(publicKey, `the file of gateways: [${at}].keys[].publicKey`);
         return { epoch, publicKey };
       }),
     };

@@ -1,9 +1,9 @@
-import { generateKeyPairSync } from "node:crypto";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
+import { generateKeyPair } from "@fairlead/os/wireguard/keys.ts";
 import { formatAddress } from "@fairlead/base/netaddr/address.ts";
 import { CONTROL_BYTES, type ControlDatagram, encodeControl, headOf, openControl } from "./datagram.ts";
-import { controlKey, isKey, publicKeyOf } from "./keys.ts";
+import { controlKey } from "./keys.ts";
 
 const head = { from: fc.nat(1023), to: fc.nat(1023), epoch: fc.nat(0xffff_ffff), nonce: bytes(16) };
 const observed = fc.record({
@@ -74,7 +74,7 @@ it("no control datagram begins like one of WireGuard", () => {
 });
 
 it("both owners of two key pairs derive one key for each purpose", () => {
-  const [a, b] = [pair(), pair()];
+  const [a, b] = [generateKeyPair(), generateKeyPair()];
   for (const purpose of ["relay", "probe"] as const)
     expect(controlKey(purpose, a.privateKey, b.publicKey)).toEqual(
       controlKey(purpose, b.privateKey, a.publicKey),
@@ -82,26 +82,18 @@ it("both owners of two key pairs derive one key for each purpose", () => {
   expect(controlKey("relay", a.privateKey, b.publicKey)).not.toEqual(
     controlKey("probe", a.privateKey, b.publicKey),
   );
-  expect(publicKeyOf(a.privateKey)).toBe(a.publicKey);
 });
 
 it("a key that is not 32 bytes, or a point of small order, is refused", () => {
-  const { privateKey } = pair();
+  const { privateKey } = generateKeyPair();
   for (const wrong of [
     "",
     "AAAA",
     Buffer.alloc(31).toString("base64"),
     `${Buffer.alloc(32).toString("base64")}\n`,
   ]) {
-    expect(isKey(wrong)).toBe(false);
-    expect(() => controlKey("relay", privateKey, wrong)).toThrow("not 32 bytes in Base64");
+    expect(() => controlKey("relay", privateKey, wrong)).toThrow("is not a WireGuard key");
   }
   for (const point of [Buffer.alloc(32), Buffer.concat([Buffer.from([1]), Buffer.alloc(31)])])
     expect(() => controlKey("relay", privateKey, point.toString("base64"))).toThrow("small order");
 });
-
-function pair(): { readonly privateKey: string; readonly publicKey: string } {
-  const { d = "", x = "" } = generateKeyPairSync("x25519").privateKey.export({ format: "jwk" });
-  const base64 = (text: string): string => Buffer.from(text, "base64url").toString("base64");
-  return { privateKey: base64(d), publicKey: base64(x) };
-}
