@@ -42,7 +42,7 @@ async function pathOf(from: string, to: string): Promise<string | undefined> {
 
 describeOnKernel("a parallel network", () => {
   beforeAll(async () => {
-    lab = await startLab({ name: "t-par", members: MEMBERS.length, flags: ["--topology", "nat"] });
+    lab = await startLab({ name: "t-par", members: MEMBERS.length, nodes: 2, flags: ["--topology", "nat"] });
     await Promise.all(
       MEMBERS.map(async (member) => {
         await lab.apply(member, namespace("work"));

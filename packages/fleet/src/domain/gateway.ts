@@ -106,3 +106,9 @@ export function usableCandidates(
     return [{ type, address: text, ...(basePort === undefined ? {} : { basePort }) }];
   });
 }
+
+/** Whether it is an IPv4 address of the network that the tunnels make. */
+export function isFleetAddress(text: string | undefined, within: readonly Prefix[]): text is string {
+  const address = typeof text === "string" ? tryParseAddress(text) : undefined;
+  return typeof address === "number" && within.some((it) => containsAddress(it, address));
+}

@@ -262,6 +262,7 @@ export const MESH_CRDS: readonly CustomResourceDefinition[] = [
                 ),
                 maxItems: 16,
               },
+              fleetAddress: text("Its own IPv4 fleet address: it answers echo requests there.", ADDRESS),
               index: int32("A number that no other gateway of the hub has, given by the hub.", {
                 minimum: 0,
                 maximum: 1023,

@@ -15,10 +15,13 @@ import { nodeAddress, planAddresses } from "../pod-attachment/addresses.ts";
 import { ATTACH_LABEL, attachReason, exportedPods } from "../pod-attachment/selection.ts";
 import { planExposed, planPods } from "./exposure.ts";
 import { createNodeInformers, type NodeInformers } from "./informers.ts";
+import { EchoProbes } from "./echo-probes.ts";
+import { planFleetNetwork } from "./fleet-network.ts";
+import { planHostEnd } from "./host-link.ts";
 import { FleetKernel } from "./kernel.ts";
 import { allocationsOf, isPodChanged, type NodeState, readState } from "./state.ts";
 import { renderFleetTable } from "./table.ts";
-import { Tunnels } from "./tunnels.ts";
+import { type TunnelState, Tunnels } from "./tunnels.ts";
 
 export interface NodeAgentOptions {
   readonly client: KubeClient;
@@ -33,6 +36,9 @@ export interface NodeAgentOptions {
 /** How often everything is compared with the kernel, in case that another program changed it. Unit: milliseconds. */
 const COMPARE_MS = 60_000;
 
+/** MTU of the network between the nodes. Unit: bytes. */
+const NODE_MTU = 1500;
+
 /** The agent of one node in a parallel network: keeps the node's part of the data path, and deletes nothing when it stops. */
 export function createNodeAgent(options: NodeAgentOptions): Component {
   return new NodeAgent(options);
@@ -43,6 +49,7 @@ class NodeAgent implements Component {
   readonly #informers: NodeInformers;
   readonly #kernel: FleetKernel;
   readonly #tunnels: Tunnels;
+  readonly #probes: EchoProbes;
   readonly #controller: Controller;
   readonly #stack = new AsyncDisposableStack();
   readonly #key: ObjectKey;
@@ -60,6 +67,9 @@ class NodeAgent implements Component {
         ...options,
         onPaths: () => this.#controller.enqueue(this.#key),
       }),
+    );
+    this.#probes = this.#stack.use(
+      new EchoProbes({ ...deps, fleetNetns, onChange: () => this.#controller.enqueue(this.#key) }),
     );
     this.#controller = createController(
       {
@@ -115,8 +125,9 @@ class NodeAgent implements Component {
     if (now - this.#comparedAtMs >= COMPARE_MS) this.#kernel.doubt();
     try {
       const dueInMs = await this.#allocate(state, signal);
-      await this.#applyKernel(state, signal);
-      await this.#tunnels.apply(state, signal);
+      await this.#kernel.prepare(signal);
+      await this.#applyNetwork(state, await this.#tunnels.apply(state, signal), signal);
+      await this.#applyTable(state, signal);
       if (now - this.#comparedAtMs >= COMPARE_MS) this.#comparedAtMs = now;
       return { requeueAfterMs: Math.min(dueInMs, this.#comparedAtMs + COMPARE_MS - deps.clock.monotonic()) };
     } catch (error) {
@@ -177,18 +188,25 @@ class NodeAgent implements Component {
     });
   }
 
-  async #applyKernel({ network, block, members }: NodeState, signal: AbortSignal): Promise<void> {
+  async #applyNetwork(state: NodeState, tunnels: TunnelState, signal: AbortSignal): Promise<void> {
     const { nodeName } = this.#options;
+    const { pairs, devices } = tunnels;
+    const isAlive = (target: string): boolean => this.#probes.stateOf(target).isAlive;
+    const plan = planFleetNetwork({ nodeName, state, pairs, isAlive, mtu: NODE_MTU });
+    const { ipv4, ipv6 } = state.network;
+    await this.#kernel.applyNetwork(planHostEnd({ nodeName, ipv4, ipv6 }), plan, devices, signal);
+    this.#probes.update(plan.targets, nodeAddress(state.block.spec.ipv4[0] ?? ""));
+  }
+
+  async #applyTable({ network, block, members }: NodeState, signal: AbortSignal): Promise<void> {
     const { ipv4, ipv6 } = network;
     const own = members.get(block.spec.cluster);
-    const ownIPv4 = nodeAddress(block.spec.ipv4[0] ?? "");
-    const ownIPv6 = nodeAddress(block.spec.ipv6[0] ?? "");
-    await this.#kernel.applyLink({ nodeName, ipv4, ipv6, ownIPv4, ownIPv6 }, signal);
     const allocations: ReadonlyMap<string, Allocation> = allocationsOf(block);
     const { pods, slices } = this.#informers;
     const table = renderFleetTable({
       pods: planPods(pods.store.list(), allocations),
       exposed: planExposed(slices.store.list(), (it) => this.#isExported(it), allocations),
+      own: [...block.spec.ipv4.slice(0, 1), ...block.spec.ipv6.slice(0, 1)].map((it) => nodeAddress(it)),
       node: [...block.spec.ipv4, ...block.spec.ipv6],
       cluster: [...(own?.ipv4 ?? []), ...(own?.ipv6 ?? [])],
       fleet: [ipv4, ipv6],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Gateway } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import { planDevices, planPairs, planTunnelNetwork } from "./devices.ts";
+import { planDevices, planPairs } from "./devices.ts";
 
 const KEYS = new Map([
   [1, "key of epoch 1"],
@@ -52,18 +52,5 @@ describe("the tunnels of a gateway", () => {
     expect(planPairs({ remotes: [gateway("b", 0, [7]), unnumbered] }, 31_820, KEYS)).toEqual([]);
     const pairs = planPairs({ remotes: [gateway("unknown", 0)] }, 31_820, KEYS);
     expect(planDevices({ pairs, keys: KEYS, members: MEMBERS, endpoints: new Map(), mtu: 1408 })).toEqual([]);
-  });
-
-  it("share the flows to a cluster", () => {
-    const pairs = planPairs({ remotes: [gateway("b", 1), gateway("b", 0)] }, 31_820, KEYS);
-    const { routes } = planTunnelNetwork(
-      ["fl-wg01", "fl-wg11"],
-      { pairs, members: MEMBERS },
-      { ipv4: "10.112.0.1", ipv6: "fd00::1" },
-    );
-    expect(routes).toEqual([
-      { to: "10.112.8.0/21", hops: [{ device: "fl-wg01" }, { device: "fl-wg11" }] },
-      { to: "fd00:0:0:100::/56", hops: [{ device: "fl-wg01" }, { device: "fl-wg11" }] },
-    ]);
   });
 });

@@ -1,11 +1,10 @@
 import { type Gateway, wireGuardPort } from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import { byText } from "@fairlead/base/text.ts";
-import type { NetworkState } from "@fairlead/os/iproute/state.ts";
 import type { WireguardDevice, WireguardPeer } from "@fairlead/os/wireguard/state.ts";
 import { wireGuardDevice } from "./names.ts";
 import type { NodeState } from "./state.ts";
 
-/** WireGuard devices of a gateway, and the routes through them. Pure. */
+/** WireGuard devices of a gateway. Pure. */
 
 /** This gateway and a remote one, with keys of one epoch: one peer of one device. */
 export interface Pair {
@@ -78,31 +77,4 @@ export function planDevices(plan: DevicesPlan): readonly WireguardDevice[] {
     });
   }
   return [...devices.values()];
-}
-
-/** The addresses of the devices, and a route for each block of another member over the devices of `usable` pairs. */
-export function planTunnelNetwork(
-  devices: readonly string[],
-  { pairs, members }: Pick<DevicesPlan, "pairs" | "members">,
-  own: { readonly ipv4: string; readonly ipv6: string },
-): NetworkState {
-  const hops = new Map<string, Set<string>>();
-  for (const { remote, device } of pairs) {
-    const known = hops.get(remote.cluster) ?? new Set();
-    hops.set(remote.cluster, known.add(device));
-  }
-  return {
-    addresses: devices.flatMap((device) => [
-      { device, address: `${own.ipv4}/32` },
-      { device, address: `${own.ipv6}/128` },
-    ]),
-    neighbours: [],
-    routes: [...hops].flatMap(([cluster, over]) => {
-      const block = members.get(cluster);
-      return [...(block?.ipv4 ?? []), ...(block?.ipv6 ?? [])].map((to) => ({
-        to,
-        hops: [...over].toSorted(byText).map((device) => ({ device })),
-      }));
-    }),
-  };
 }

@@ -25,6 +25,7 @@ describe("the kernel state of a node", () => {
         { address: "10.112.0.2", protocol: "TCP", port: 80 },
         { address: "fd11:2233:4455::2", protocol: "UDP", port: 53 },
       ],
+      own: ["10.112.0.1", "fd11:2233:4455::1"],
       node: ["10.112.0.0/24", "fd11:2233:4455::/64"],
       cluster: ["10.112.0.0/21", "fd11:2233:4455::/56"],
       fleet: ["10.112.0.0/12", "fd11:2233:4455::/48"],

@@ -37,7 +37,11 @@ export function raiseLink(device: string): readonly IpLine[] {
 }
 
 /** The state of `fl-host` in the node's namespace. */
-export function planHostEnd({ nodeName, ipv4, ipv6 }: HostLink): NetworkState {
+export function planHostEnd({
+  nodeName,
+  ipv4,
+  ipv6,
+}: Pick<HostLink, "nodeName" | "ipv4" | "ipv6">): NetworkState {
   const { fleet } = hardware(nodeName);
   return {
     addresses: [],

@@ -3,13 +3,15 @@ import { sameJson } from "@fairlead/base/json.ts";
 import { applyNetwork, runIpLines } from "@fairlead/os/iproute/driver.ts";
 import { deleteLink } from "@fairlead/os/iproute/lines.ts";
 import type { NetworkState } from "@fairlead/os/iproute/state.ts";
+import { applyVxlan } from "@fairlead/os/iproute/vxlan.ts";
 import { createNetns, inNetns } from "@fairlead/os/netns/netns.ts";
 import { ROUTER_SYSCTLS, STATIC_IPV6_SYSCTLS, writeSysctls } from "@fairlead/os/netns/sysctl.ts";
 import { diffTable } from "@fairlead/os/nft/diff.ts";
 import type { NftDriver } from "@fairlead/os/nft/driver.ts";
 import type { NftTable } from "@fairlead/os/nft/state.ts";
-import { createHostLink, type HostLink, planFleetEnd, planHostEnd, raiseLink } from "./host-link.ts";
-import { HOST_DEVICE, NODE_DEVICE } from "./names.ts";
+import { type FleetNetwork, NEXT_HOP_IDS, RULE_PRIORITIES } from "./fleet-network.ts";
+import { createHostLink, raiseLink } from "./host-link.ts";
+import { HOST_DEVICE, NODE_DEVICE, VXLAN_DEVICE } from "./names.ts";
 import { FLEET_TABLE } from "./table.ts";
 
 export interface KernelOptions {
@@ -25,6 +27,12 @@ const MULTIPATH_SYSCTLS = {
   "net/ipv4/fib_multipath_hash_policy": 1,
   "net/ipv6/fib_multipath_hash_policy": 1,
 };
+/** Echo requests of the agent: sockets for them are open to groups of this range (icmp(7)). */
+const PING_SYSCTLS = {
+  "net/ipv4/ping_group_range": "0 2147483647",
+  // An answer has the mark of its request, and so its route.
+  "net/ipv4/fwmark_reflect": 1,
+};
 
 /**
  * The node's part of the data path, in the kernel: the namespace `fleet`, its link to the node, and its table. What is there already is
@@ -33,7 +41,8 @@ const MULTIPATH_SYSCTLS = {
 export class FleetKernel {
   readonly #options: KernelOptions;
   #isNamespaceReady = false;
-  #network: { readonly host: NetworkState; readonly fleet: NetworkState } | undefined;
+  /** What was applied last. */
+  #network: unknown;
   #table: NftTable | undefined;
 
   constructor(options: KernelOptions) {
@@ -46,15 +55,34 @@ export class FleetKernel {
     this.#table = undefined;
   }
 
-  async applyLink(link: HostLink, signal: AbortSignal): Promise<void> {
-    const { fleetNetns } = this.#options;
+  /** Makes the namespace and its link to the node. */
+  async prepare(signal: AbortSignal): Promise<void> {
     if (!this.#isNamespaceReady) await this.#createNamespace(signal);
-    const network = { host: planHostEnd(link), fleet: planFleetEnd(link) };
-    if (sameJson(this.#network, network)) return;
+  }
+
+  /** Applies the routes of the node, and the network of these tunnels and all other devices in `fleet`. */
+  async applyNetwork(
+    host: NetworkState,
+    { vxlan, network }: Pick<FleetNetwork, "vxlan" | "network">,
+    tunnels: readonly string[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const wanted = { host, vxlan, network, tunnels };
+    if (sameJson(this.#network, wanted)) return;
     this.#network = undefined;
-    await applyNetwork([NODE_DEVICE], network.fleet, { netns: fleetNetns, signal });
-    await applyNetwork([HOST_DEVICE], network.host, { signal });
-    this.#network = network;
+    const netns = this.#options.fleetNetns;
+    if (vxlan !== undefined) await applyVxlan(vxlan, { netns, signal });
+    else if (await hasDevice(VXLAN_DEVICE, netns, signal))
+      await runIpLines([deleteLink(VXLAN_DEVICE)], { netns, signal });
+    const devices = [NODE_DEVICE, ...tunnels, ...(vxlan === undefined ? [] : [VXLAN_DEVICE])];
+    await applyNetwork(devices, network, {
+      netns,
+      signal,
+      nextHopIds: NEXT_HOP_IDS,
+      rulePriorities: RULE_PRIORITIES,
+    });
+    await applyNetwork([HOST_DEVICE], host, { signal });
+    this.#network = wanted;
   }
 
   async applyTable(table: NftTable, signal: AbortSignal): Promise<void> {
@@ -70,7 +98,7 @@ export class FleetKernel {
     await createNetns(fleetNetns, signal);
     await writeSysctls(
       fleetNetns,
-      { ...ROUTER_SYSCTLS, ...STATIC_IPV6_SYSCTLS, ...MULTIPATH_SYSCTLS },
+      { ...ROUTER_SYSCTLS, ...STATIC_IPV6_SYSCTLS, ...MULTIPATH_SYSCTLS, ...PING_SYSCTLS },
       signal,
     );
     const ends = [

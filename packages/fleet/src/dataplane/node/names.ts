@@ -14,6 +14,14 @@ export function wireGuardDevice(plane: number, epoch: number): string {
   return `fl-wg${plane}${epoch % 2}`;
 }
 
+/** A small number of each such device: planes, and parities of epochs. Range: 0 to 7. */
+export function tunnelNumber(plane: number, epoch: number): number {
+  return 2 * plane + (epoch % 2);
+}
+
+/** Mark of echo requests that came through the tunnel with number 0; the next seven are of the others. */
+export const TUNNEL_MARK = 0x7000;
+
 /** Whether a device is one of them. */
 export function isWireGuardDevice(name: string): boolean {
   return /^fl-wg[0-3][01]$/.test(name);

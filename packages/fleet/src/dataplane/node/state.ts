@@ -21,6 +21,8 @@ export interface NodeState {
   readonly nodes: readonly AddressBlock["spec"][];
   /** The Gateway object of this node, if it is one. */
   readonly gateway: Gateway | undefined;
+  /** Nodes of this cluster that are gateways, without this one. */
+  readonly gatewayNodes: ReadonlySet<string>;
   /** Gateways of other members. */
   readonly remotes: readonly Gateway["spec"][];
 }
@@ -46,6 +48,9 @@ export function readState(
     ),
     nodes: living.flatMap(({ spec }) => (spec.node === undefined || spec.node === nodeName ? [] : [spec])),
     gateway: all.find((it) => it.spec.cluster === cluster && it.spec.node === nodeName),
+    gatewayNodes: new Set(
+      all.flatMap(({ spec }) => (spec.cluster === cluster && spec.node !== nodeName ? [spec.node] : [])),
+    ),
     remotes: all.flatMap(({ spec }) => (spec.cluster === cluster ? [] : [spec])),
   };
 }

@@ -1,5 +1,6 @@
 import { elementData, elementKey } from "@fairlead/os/nft/element.ts";
 import { chainRef, type NftRule, rule, setRef } from "@fairlead/os/nft/rule.ts";
+import { TUNNEL_MARK, tunnelNumber } from "./names.ts";
 import type { NftChain, NftSet, NftSetSpec, NftTable, NftTableName } from "@fairlead/os/nft/state.ts";
 
 /**
@@ -22,6 +23,8 @@ export interface FleetTable {
   readonly pods: readonly { readonly fleetAddress: string; readonly podAddress: string }[];
   /** What other clusters may reach on this node. */
   readonly exposed: readonly Exposed[];
+  /** The node's own fleet addresses, which answer echo requests. */
+  readonly own: readonly string[];
   /** Prefixes of this node, of its cluster, and of the fleet. */
   readonly node: readonly string[];
   readonly cluster: readonly string[];
@@ -65,7 +68,7 @@ export function renderFleetTable(table: FleetTable): NftTable {
       `reachable-${family}`,
       setOf(
         { key: [address] },
-        exposed.map((it) => [it.address]),
+        [...exposed.map((it) => it.address), ...table.own.filter(isOf)].map((it) => [it]),
       ),
     );
     for (const name of ["node", "cluster", "fleet"] as const)
@@ -109,6 +112,14 @@ const GUARD: readonly NftRule[] = [
   rule`drop`,
 ];
 
+/** By what tunnel an echo request came: it is answered through the same one. */
+const MARKS: readonly NftRule[] = [0, 1, 2, 3].flatMap((plane) =>
+  [0, 1].map(
+    (parity) =>
+      rule`iifname "fl-wg${plane}${parity}" icmp type echo-request fib daddr type local meta mark set ${TUNNEL_MARK + tunnelNumber(plane, parity)}`,
+  ),
+);
+
 const CHAINS: ReadonlyMap<string, NftChain> = new Map([
   [
     "guard",
@@ -116,6 +127,7 @@ const CHAINS: ReadonlyMap<string, NftChain> = new Map([
       // After conntrack (-200), before addresses change (-100).
       hook: { type: "filter", hook: "prerouting", priority: -150 },
       rules: [
+        ...MARKS,
         rule`iifname "fl-wg*" goto ${chainRef("from-tunnel")}`,
         rule`iifname "fl-vxlan" goto ${chainRef("from-tunnel")}`,
       ],
@@ -140,6 +152,8 @@ const CHAINS: ReadonlyMap<string, NftChain> = new Map([
         // From the node and back to it goes only what was for a pod; other addresses of the fleet have no owner here.
         rule`iifname "fl-node" oifname "fl-node" ct status dnat accept`,
         rule`iifname "fl-node" oifname "fl-node" drop`,
+        // A gateway without a tunnel to a member sends to the other gateways: never in a circle.
+        rule`iifname "fl-vxlan" oifname "fl-vxlan" drop`,
         rule`tcp flags syn / syn,rst tcp option maxseg size set rt mtu`,
       ],
     },

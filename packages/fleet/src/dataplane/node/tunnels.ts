@@ -1,17 +1,20 @@
 import { join } from "node:path";
 import { NODE_MANAGER } from "#api/fairlead.dev/field-managers.ts";
-import { type Gateway, GATEWAYS, type GatewayCandidate } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import {
+  type AddressBlock,
+  type Gateway,
+  GATEWAYS,
+  type GatewayCandidate,
+} from "#api/fairlead.dev/v1alpha1/mesh.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
-import { sameJson } from "@fairlead/base/json.ts";
 import { applyIfChanged } from "@fairlead/kube/objects/apply.ts";
 import type { KubeClient } from "@fairlead/kube/types.ts";
-import { applyNetwork } from "@fairlead/os/iproute/driver.ts";
 import type { ApplyResult, WireguardDevices } from "@fairlead/os/wireguard/devices.ts";
 import { publicKeyOf } from "@fairlead/os/wireguard/keys.ts";
 import { openWireguard } from "@fairlead/os/wireguard/open.ts";
 import { nodeAddress } from "../pod-attachment/addresses.ts";
 import { ControlPorts } from "./control-ports.ts";
-import { type GatewayKeys, type Pair, planDevices, planPairs, planTunnelNetwork } from "./devices.ts";
+import { type GatewayKeys, type Pair, planDevices, planPairs } from "./devices.ts";
 import { DirectPaths } from "./direct-paths.ts";
 import { loadKeys } from "./keys.ts";
 import { isWireGuardDevice } from "./names.ts";
@@ -28,13 +31,23 @@ export interface TunnelsOptions {
   readonly onPaths: () => void;
 }
 
-/** Fleetboard's port, and the first of at most 8: four planes in two epochs. */
-const BASE_PORT = 31_820;
+/**
+ * Fleetboard's port. Each gateway of a cluster has 8 of its own, for four planes in two epochs: a NAT that keeps ports can keep those of
+ * all gateways behind it.
+ */
+const FIRST_PORT = 31_820;
+const PORTS = 8;
 /**
  * MTU of the tunnels: 1500 less 80 bytes of WireGuard over IPv6, rounded down to a multiple of 16, to which WireGuard pads
  * packets. Unit: bytes.
  */
 const MTU = 1408;
+
+export interface TunnelState {
+  readonly pairs: readonly Pair[];
+  /** Names of the WireGuard devices. */
+  readonly devices: readonly string[];
+}
 
 /** The tunnels of a gateway to those of other members: keys, devices, endpoints and routes. */
 export class Tunnels implements AsyncDisposable {
@@ -47,7 +60,6 @@ export class Tunnels implements AsyncDisposable {
   #devices: WireguardDevices | undefined;
   /** Why peers of a device are left out. */
   readonly #refused = new Map<string, string>();
-  #network: unknown;
 
   constructor(options: TunnelsOptions) {
     const { deps, onPaths } = options;
@@ -64,16 +76,18 @@ export class Tunnels implements AsyncDisposable {
   }
 
   doubt(): void {
-    this.#network = undefined;
     this.#ports.doubt();
   }
 
-  async apply(state: NodeState, signal: AbortSignal): Promise<void> {
+  async apply(state: NodeState, signal: AbortSignal): Promise<TunnelState> {
     const { gateway, network, members, block } = state;
-    if (gateway === undefined) return this.#removeAll(signal);
+    if (gateway === undefined) {
+      await this.#removeAll(signal);
+      return { pairs: [], devices: [] };
+    }
     const keys = await loadKeys(join(this.#options.stateDir, "keys"), network.keyEpoch);
-    await this.#publish(gateway, keys, block.spec.nodeAddress, signal);
-    const pairs = planPairs(state, BASE_PORT, keys);
+    await this.#publish(gateway, keys, block.spec, signal);
+    const pairs = planPairs(state, basePortOf(gateway), keys);
     const devices = await this.#open(signal);
     const { index, ordinal } = gateway.spec;
     await this.#ports.use(new Set(pairs.map((it) => it.port)), signal);
@@ -85,13 +99,10 @@ export class Tunnels implements AsyncDisposable {
     const planned = planDevices({ pairs, keys, members, endpoints, mtu: MTU });
     for (const device of planned) this.#note(device.name, await devices.apply(device, signal));
     await this.#removeOthers(devices, new Set(planned.map((it) => it.name)), signal);
-    const names = planned.map((it) => it.name);
-    const own = { ipv4: nodeAddress(block.spec.ipv4[0] ?? ""), ipv6: nodeAddress(block.spec.ipv6[0] ?? "") };
-    const wanted = planTunnelNetwork(names, { pairs, members }, own);
-    if (sameJson(this.#network, wanted)) return;
-    this.#network = undefined;
-    await applyNetwork(names, wanted, { netns: this.#options.fleetNetns, signal });
-    this.#network = wanted;
+    return {
+      pairs: pairs.filter((it) => planned.some(({ name }) => name === it.device)),
+      devices: planned.map((it) => it.name),
+    };
   }
 
   /** Where each tunnel is sent. The gateway of the higher name begins at a relay and then follows the other one. */
@@ -148,7 +159,7 @@ export class Tunnels implements AsyncDisposable {
   async #publish(
     gateway: Gateway,
     keys: GatewayKeys,
-    address: string | undefined,
+    { nodeAddress: address, ipv4 }: AddressBlock["spec"],
     signal: AbortSignal,
   ): Promise<void> {
     const { name, namespace = "" } = gateway.metadata;
@@ -165,8 +176,9 @@ export class Tunnels implements AsyncDisposable {
         metadata: { namespace, name },
         spec: {
           keys: [...keys].map(([epoch, key]) => ({ epoch, publicKey: publicKeyOf(key) })),
-          basePort: BASE_PORT,
+          basePort: basePortOf(gateway),
           candidates,
+          fleetAddress: nodeAddress(ipv4[0] ?? ""),
         },
       },
       fieldManager: NODE_MANAGER,
@@ -191,6 +203,10 @@ export class Tunnels implements AsyncDisposable {
     for (const name of await devices.list(signal))
       if (isWireGuardDevice(name) && !wanted.has(name)) await devices.remove(name, signal);
   }
+}
+
+function basePortOf({ spec: { ordinal } }: Gateway): number {
+  return FIRST_PORT + PORTS * ordinal;
 }
 
 function endpointText({ address, port }: { readonly address: string; readonly port: number }): string {

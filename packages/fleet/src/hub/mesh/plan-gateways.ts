@@ -1,6 +1,6 @@
 import type { Prefix } from "@fairlead/base/netaddr/prefix.ts";
 import type { Gateway } from "#api/fairlead.dev/v1alpha1/mesh.ts";
-import { findGatewayProblem, usableCandidates } from "#domain/gateway.ts";
+import { findGatewayProblem, isFleetAddress, usableCandidates } from "#domain/gateway.ts";
 import { byAge } from "#domain/mesh-members.ts";
 import { clusterOfMailbox } from "#api/networking.fleet.azure.com/names.ts";
 import type { NewCondition } from "@fairlead/kube/objects/conditions.ts";
@@ -107,7 +107,7 @@ function isIndex(value: number): boolean {
 }
 
 function describe(spec: Gateway["spec"], network: readonly Prefix[], index: number): Gateway["spec"] {
-  const { cluster, ordinal, node, keys = [], basePort, candidates = [] } = spec;
+  const { cluster, ordinal, node, keys = [], basePort, candidates = [], fleetAddress } = spec;
   return {
     cluster,
     ordinal,
@@ -115,6 +115,7 @@ function describe(spec: Gateway["spec"], network: readonly Prefix[], index: numb
     keys: keys.map(({ epoch, publicKey }) => ({ epoch, publicKey })).toSorted((a, b) => a.epoch - b.epoch),
     ...(basePort === undefined ? {} : { basePort }),
     candidates: usableCandidates(candidates, network),
+    ...(isFleetAddress(fleetAddress, network) ? { fleetAddress } : {}),
     index,
   };
 }

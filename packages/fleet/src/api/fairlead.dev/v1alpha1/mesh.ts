@@ -137,6 +137,8 @@ export interface Gateway extends KubeObject {
     /** UDP port of WireGuard for plane 0 and even epochs; see `wireGuardPort`. */
     basePort?: number;
     candidates?: GatewayCandidate[];
+    /** Its own IPv4 fleet address, at which it answers echo requests. */
+    fleetAddress?: string;
     /** Dense number on the hub, unique over all profiles, given by the hub: decides ports at relays. Range: 0 to 1023. */
     index?: number;
   };

@@ -1,0 +1,117 @@
+import { describe, expect, it } from "vitest";
+import type { AddressBlock, Gateway } from "#api/fairlead.dev/v1alpha1/mesh.ts";
+import { planPairs } from "./devices.ts";
+import { planFleetNetwork } from "./fleet-network.ts";
+import type { NodeState } from "./state.ts";
+
+function block(cluster: string, second: number, node?: number): AddressBlock["spec"] {
+  const at = node === undefined ? `${second * 8}.0/21` : `${second * 8 + node}.0/24`;
+  return {
+    profile: "p",
+    cluster,
+    ipv4: [`10.112.${at}`],
+    ipv6: [node === undefined ? `fd00:0:0:${second}00::/56` : `fd00:0:0:${second}0${node}::/64`],
+    ...(node === undefined ? {} : { node: `${cluster}-${node}`, nodeAddress: `192.0.2.${node + 1}` }),
+  };
+}
+
+function gateway(
+  cluster: string,
+  second: number,
+  ordinal: number,
+  epochs: readonly number[],
+): Gateway["spec"] {
+  return {
+    cluster,
+    ordinal,
+    node: `${cluster}-${ordinal}`,
+    index: 10 * second + ordinal,
+    keys: epochs.map((epoch) => ({ epoch, publicKey: `${cluster}-${ordinal}-${epoch}` })),
+    fleetAddress: `10.112.${second * 8 + ordinal}.1`,
+  };
+}
+
+const KEYS = new Map([
+  [1, "one"],
+  [2, "two"],
+]);
+
+/** Member `a` has three nodes, of which the first two are gateways; member `b` has two gateways. */
+function plan(at: number, alive: readonly string[], epochs: readonly number[] = [1]) {
+  const remotes = [0, 1].map((it) => gateway("b", 1, it, epochs));
+  const gateways = ["a-0", "a-1"].filter((it) => it !== `a-${at}`);
+  const state: NodeState = {
+    network: {
+      mode: "parallel",
+      ipv4: "10.112.0.0/12",
+      ipv6: "fd00::/48",
+      vipIPv4: "10.127.0.0/16",
+      vipIPv6: "fd00:0:0:ff00::/56",
+      keyEpoch: 1,
+    },
+    block: { metadata: { name: `node.a-${at}` }, spec: block("a", 0, at) },
+    members: new Map([
+      ["a", block("a", 0)],
+      ["b", block("b", 1)],
+    ]),
+    nodes: [0, 1, 2].filter((it) => it !== at).map((it) => block("a", 0, it)),
+    gateway: undefined,
+    gatewayNodes: new Set(gateways),
+    remotes,
+  };
+  const pairs = at < 2 ? planPairs({ remotes }, 31_820, KEYS) : [];
+  const isAlive = (it: string): boolean => alive.includes(it);
+  return planFleetNetwork({ nodeName: `a-${at}`, state, pairs, isAlive, mtu: 1500 });
+}
+
+function way(of: ReturnType<typeof plan>) {
+  const route = of.network.routes.find((it) => it.to === "10.112.8.0/21");
+  const group = of.network.nextHopGroups?.find((it) => it.id === route?.nextHop);
+  const ids = group?.members.map((it) => it.id) ?? [route?.nextHop];
+  const devices = of.network.nextHops?.filter((it) => ids.includes(it.id)).map((it) => it.device);
+  return route?.nextHop === undefined ? route?.hops.map((it) => it.via) : devices;
+}
+
+describe("the network of a node's namespace fleet", () => {
+  it("reaches other nodes of the cluster over VXLAN, at their addresses", () => {
+    const { vxlan, network } = plan(2, []);
+    expect(vxlan).toMatchObject({ device: "fl-vxlan", local: "192.0.2.3", mtu: 1430 });
+    expect(network.routes.find((it) => it.to === "10.112.0.0/24")?.hops[0]?.via).toBe("10.112.0.1");
+    expect(network.forwarding?.map((it) => it.to)).toEqual(["192.0.2.1", "192.0.2.2"]);
+  });
+
+  it("reaches other members through the gateways that answer, and through all while none does", () => {
+    expect(way(plan(2, ["node/a-0", "node/a-1"]))).toEqual(["10.112.0.1", "10.112.1.1"]);
+    expect(way(plan(2, ["node/a-1"]))).toEqual(["10.112.1.1"]);
+    expect(way(plan(2, []))).toEqual(["10.112.0.1", "10.112.1.1"]);
+  });
+
+  it("shares the flows of a gateway over the tunnels that answer", () => {
+    const both = ["tunnel/b/0/1", "tunnel/b/1/1", "node/a-1"];
+    expect(way(plan(0, both))).toEqual(["fl-wg01", "fl-wg11"]);
+    expect(way(plan(0, ["tunnel/b/1/1", "node/a-1"]))).toEqual(["fl-wg11"]);
+  });
+
+  it("sends through another gateway where no tunnel answers, and into the tunnels if that does not answer either", () => {
+    expect(way(plan(0, ["node/a-1"]))).toEqual(["10.112.1.1"]);
+    expect(way(plan(0, []))).toEqual(["fl-wg01", "fl-wg11"]);
+  });
+
+  it("uses the newer keys as soon as their tunnels answer, and not before", () => {
+    const old = ["tunnel/b/0/1", "tunnel/b/1/1"];
+    expect(way(plan(0, old, [1, 2]))).toEqual(["fl-wg01", "fl-wg11"]);
+    expect(way(plan(0, [...old, "tunnel/b/0/2"], [1, 2]))).toEqual(["fl-wg00"]);
+  });
+
+  it("answers echo requests through the tunnel by which they came", () => {
+    const { rules, routes } = plan(0, []).network;
+    expect(rules?.map((it) => [it.mark?.value, it.table])).toEqual([
+      [0x70_01, 11_201],
+      [0x70_03, 11_203],
+    ]);
+    expect(routes.filter((it) => it.table !== undefined).map((it) => it.hops[0]?.device)).toEqual([
+      "fl-wg01",
+      "fl-wg11",
+    ]);
+  });
+});
