@@ -201,6 +201,8 @@ describe("our hub's controllers together with KubeFleet's hub agent", () => {
       [...new Set(cluster.asked.refused().map((it) => `${it.verb} ${it.resource}`))].toSorted();
     expect(refused(hub)).toEqual([
       "create namespaces",
+      "watch addressblocks",
+      "watch clustermeshprofiles",
       "watch importedservices",
       "watch namespacereports",
       "watch namespaces",
