@@ -340,6 +340,12 @@ describe.skipIf(isInKernel)("wireguard-go", () => {
       expect(await pids()).toHaveLength(1);
     };
 
+    it("has the environment of the agent, by which the owner of a lab finds it", async () => {
+      const [pid = 0] = await pids();
+      const environment = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
+      expect(environment).toContain(`PATH=${process.env["PATH"]}`);
+    });
+
     it("that is killed is started again by the next pass", async () => {
       for (const pid of await pids()) process.kill(pid, "SIGKILL");
       await isMadeAgain();
@@ -357,10 +363,10 @@ describe.skipIf(isInKernel)("wireguard-go", () => {
       await isMadeAgain();
     });
 
-    it("is adopted by a second agent that starts at the same time", async () => {
+    it("is started once by agents that start at the same time", async () => {
       await devices.remove(device.name, signal);
       await expect.poll(pids).toEqual([]);
-      const agents = await Promise.all([openWireguard(options, signal), openWireguard(options, signal)]);
+      const agents = await Promise.all([1, 2, 3].map(() => openWireguard(options, signal)));
       await Promise.all(agents.map((it) => it.apply(device, signal)));
       await expect.poll(pids).toHaveLength(1);
       expect(await devices.apply(device, signal)).toEqual({

@@ -62,6 +62,9 @@ export async function readLinks(options: IpOptions): Promise<readonly Link[]> {
   return parseLinks(await run("ip", ["-N", "-j", "-d", "link", "show"], options));
 }
 
+/** Of iproute2, and of the kernel for a device that goes while it is read. */
+const ABSENT = /does not exist\.$|Cannot find device|No such device/;
+
 /** One device; undefined if absent. */
 export async function readLink(device: string, options: IpOptions): Promise<Link | undefined> {
   try {
@@ -69,7 +72,7 @@ export async function readLink(device: string, options: IpOptions): Promise<Link
       await run("ip", ["-N", "-j", "-d", "link", "show", "dev", deviceWord(device)], options),
     )[0];
   } catch (error) {
-    if (hasCode(error, "EXEC_FAILED") && error.message.endsWith("does not exist.")) return undefined;
+    if (hasCode(error, "EXEC_FAILED") && ABSENT.test(error.message)) return undefined;
     throw error;
   }
 }

@@ -1,14 +1,30 @@
 import { describe, expect, it } from "vitest";
+import { diffForwarding } from "./fdb.ts";
 import {
   addVethPair,
   addWireguard,
   deleteLink,
+  deleteRoute,
   moveLink,
   replaceAddress,
   replaceNeighbour,
   replaceRoute,
   setLink,
 } from "./lines.ts";
+import { replaceNextHop, replaceNextHopGroup } from "./nexthops.ts";
+import { addRule, type Rule } from "./rules.ts";
+import { addVxlan } from "./vxlan.ts";
+
+const RULE: Rule = { priority: 1, family: "IPv4", table: 1 };
+const ENTRY = { device: "a", hardwareAddress: "02:00:00:00:00:01", to: "10.0.0.1" };
+const VXLAN = {
+  device: "a",
+  id: 1,
+  port: 1,
+  local: "10.0.0.1",
+  hardwareAddress: ENTRY.hardwareAddress,
+  mtu: 1450,
+};
 
 describe("lines for ip -batch", () => {
   it("are written in canonical words", () => {
@@ -21,6 +37,7 @@ describe("lines for ip -batch", () => {
       setLink("eth0", { addressGeneration: "none" }),
       moveLink("fl-wg00", "/run/x/fleet"),
       addWireguard("fl-wg00", "/run/x/fleet", 1408),
+      addVxlan({ ...VXLAN, device: "fl-vxlan" }, "/run/x/fleet"),
       deleteLink("pod1"),
       replaceAddress("eth0", "10.0.0.1/24"),
       replaceAddress("eth0", "FD00::0:1/64"),
@@ -33,6 +50,7 @@ describe("lines for ip -batch", () => {
       "link set dev eth0 addrgenmode none",
       "link set dev fl-wg00 netns /run/x/fleet",
       "link add name fl-wg00 mtu 1408 netns /run/x/fleet type wireguard",
+      "link add name fl-vxlan address 02:00:00:00:00:01 mtu 1450 netns /run/x/fleet type vxlan id 1 dstport 1 local 10.0.0.1 nolearning",
       "link delete dev pod1",
       "address replace 10.0.0.1/24 dev eth0",
       "address replace fd00::1/64 dev eth0 nodad",
@@ -54,6 +72,27 @@ describe("lines for ip -batch", () => {
     ["an invalid hardware address", () => replaceNeighbour("a", "10.0.0.1", "02:00")],
     ["a destination with host bits", () => replaceRoute({ to: "10.0.0.1/8", hops: [{ device: "a" }] })],
     ["an MTU out of range", () => setLink("a", { mtu: 10 })],
+    [
+      "an MTU of a route out of range",
+      () => replaceRoute({ to: "10.0.0.0/8", hops: [{ device: "a" }], mtu: 0 }),
+    ],
+    ["a table that is not a number", () => replaceRoute({ to: "10.0.0.0/8", hops: [], table: Number.NaN })],
+    ["a metric below zero", () => deleteRoute({ to: "10.0.0.0/8", metric: -1 })],
+    ["a next hop without id", () => replaceRoute({ to: "10.0.0.0/8", hops: [], nextHop: 0 })],
+    ["a weight out of range", () => replaceNextHopGroup({ id: 1, members: [{ id: 2, weight: 256 }] })],
+    ["no buckets", () => replaceNextHopGroup({ id: 1, members: [{ id: 2 }], resilient: { buckets: 0 } })],
+    ["a next hop over a device with words behind it", () => replaceNextHop({ id: 1, device: "a via b" })],
+    ["the priority of the kernel's own rule", () => addRule({ priority: 0, family: "IPv4", table: 1 })],
+    ["a rule with a mask that is too long", () => addRule({ ...RULE, mark: { value: 1, mask: 2 ** 32 } })],
+    ["a rule from words", () => addRule({ ...RULE, from: "all lookup main" })],
+    [
+      "a forwarding entry with words behind it",
+      () => diffForwarding([], [{ ...ENTRY, to: "10.0.0.1 self" }]),
+    ],
+    ["a forwarding entry of a line feed", () => diffForwarding([], [{ ...ENTRY, device: "a\nfdb" }])],
+    ["a VXLAN with an id out of range", () => addVxlan({ ...VXLAN, id: 2 ** 24 }, "/n")],
+    ["a VXLAN in a namespace with a space", () => addVxlan(VXLAN, "/a b")],
+    ["a device in a name in place of a path", () => moveLink("a", "1")],
   ])("refuse %s", (_, make) => {
     expect(make).toThrow(
       expect.objectContaining({ code: expect.stringMatching(/_INVALID$/) as string }) as Error,

@@ -15,8 +15,10 @@ export function fileRecords(folder: string): EndpointRecords {
       const file = fileOf(name);
       if (endpoints.size === 0) return rm(file, { force: true });
       await mkdir(folder, { recursive: true, mode: 0o700 });
-      await writeFile(`${file}.new`, JSON.stringify(Object.fromEntries(endpoints)), { mode: 0o600 });
-      return rename(`${file}.new`, file);
+      // Another agent may write at the same time.
+      const draft = `${file}.${process.pid}`;
+      await writeFile(draft, JSON.stringify(Object.fromEntries(endpoints)), { mode: 0o600 });
+      return rename(draft, file);
     },
   };
 }

@@ -29,7 +29,7 @@ export async function exchange(
   }
   try {
     // The path of a socket has at most 107 bytes; this one is short wherever the folder is.
-    return await talk(`/proc/self/fd/${handle.fd}/${name}.sock`, request, signal);
+    return await talk({ path: `/proc/self/fd/${handle.fd}/${name}.sock`, name, request, signal });
   } catch (cause) {
     if (isAbsent(cause)) return undefined;
     if (signal.aborted)
@@ -44,14 +44,19 @@ export async function exchange(
   }
 }
 
-function talk(path: string, request: string, signal: AbortSignal): Promise<string> {
+interface Talk {
+  readonly path: string;
+  readonly name: string;
+  readonly request: string;
+  readonly signal: AbortSignal;
+}
+
+function talk({ path, name, request, signal }: Talk): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect({ path, signal });
     const pieces: Buffer[] = [];
     let size = 0;
-    socket.setTimeout(TIMEOUT_MS, () =>
-      socket.destroy(new FleetError("TIMED_OUT", `wireguard-go has not answered for ${TIMEOUT_MS} ms`)),
-    );
+    socket.setTimeout(TIMEOUT_MS, () => socket.destroy(hangs(name)));
     socket.on("data", (piece: Buffer) => {
       pieces.push(piece);
       size += piece.length;
@@ -64,6 +69,14 @@ function talk(path: string, request: string, signal: AbortSignal): Promise<strin
     socket.on("close", () => resolve(Buffer.concat(pieces).toString("utf8")));
     socket.write(request);
   });
+}
+
+function hangs(name: string): FleetError {
+  return new FleetError(
+    "TIMED_OUT",
+    `the wireguard-go process of the device ${name} has not answered for ${TIMEOUT_MS} ms; if it hangs, kill it: it is started again`,
+    { retriable: true },
+  );
 }
 
 function endsEmpty(pieces: readonly Buffer[]): boolean {

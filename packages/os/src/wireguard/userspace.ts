@@ -21,6 +21,12 @@ const START_TIMEOUT_MS = 30_000;
 /** Interval at which a starting process is looked at. Unit: milliseconds. */
 const LOOK_MS = 10;
 
+/**
+ * How long what looks like an error has to last: another agent may be making the device at the same time, and its process is
+ * seen before its socket. Unit: milliseconds.
+ */
+const PATIENCE_MS = 500;
+
 /** Size at which a log is emptied. wireguard-go logs packets that cannot be sent. Unit: bytes. */
 const MAX_LOG = 1024 * 1024;
 
@@ -72,22 +78,21 @@ export function createUserspaceDriver(options: WireguardOptions): WireguardDrive
     async create(name, mtu, signal) {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       let process: Started | undefined;
-      let before: Step | undefined;
-      const take = async (step: Step): Promise<void> => {
-        if (step === "report") throw startError(name, folder);
-        if (step === "refuse") throw foreignError(name, options);
+      const take = async (step: Step, isLasting: boolean): Promise<void> => {
         if (step === "start") process = startProcess(name, options);
         if (step === "move") await move(name, mtu, signal);
-        // Looked at twice: another agent may have moved the device in the meantime. Without its socket the process ends.
-        if (step === "end" && before === "end") await rm(socketOf(folder, name), { force: true });
+        // Without its socket the process ends.
+        if (step === "end" && isLasting) await rm(socketOf(folder, name), { force: true });
+        if (step === "report" && isLasting) throw startError(name, folder);
+        if (step === "refuse" && isLasting) throw foreignError(name, options);
       };
       const deadlineMs = clock.monotonic() + START_TIMEOUT_MS;
-      while (clock.monotonic() < deadlineMs) {
-        const state = process?.state();
-        const step = nextStep({ process: state, ...(await look(name, signal)) });
+      let before: { readonly step: Step; readonly sinceMs: number } | undefined;
+      for (let nowMs = clock.monotonic(); nowMs < deadlineMs; nowMs = clock.monotonic()) {
+        const step = nextStep({ process: process?.state(), ...(await look(name, signal)) });
         if (step === "done") return;
-        await take(step);
-        before = step;
+        if (before?.step !== step) before = { step, sinceMs: nowMs };
+        await take(step, nowMs - before.sinceMs >= PATIENCE_MS);
         await delay(clock, LOOK_MS, signal);
       }
       throw new FleetError(
