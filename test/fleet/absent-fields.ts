@@ -9,7 +9,7 @@ import type { KubeObject } from "@fairlead/kube/api/meta/types.ts";
 import { builtinSchema, resolveDefinition } from "@fairlead/apiserver/schema/definitions.ts";
 import type { Schema } from "@fairlead/apiserver/schema/types.ts";
 import { cloneJson, isObject } from "@fairlead/base/json.ts";
-import { parseAnswer, readObject } from "@fairlead/kube/client/read.ts";
+import { parseResponse, readObject } from "@fairlead/kube/client/read.ts";
 import { recordedObjects } from "../recorded-objects/recorded.ts";
 
 export interface Seed {
@@ -38,7 +38,7 @@ export async function knownKinds(): Promise<readonly Resource[]> {
 export function recordedOf(kinds: readonly Resource[]): readonly Seed[] {
   return recordedObjects().flatMap(({ text, object: { kind, apiVersion } }) => {
     const of = kinds.find((it) => it.kind === kind && apiVersionOf(it) === apiVersion);
-    return of === undefined ? [] : [{ of, object: parseAnswer(text) as KubeObject }];
+    return of === undefined ? [] : [{ of, object: parseResponse(text) as KubeObject }];
   });
 }
 
@@ -67,7 +67,7 @@ export function withoutField({ of, object, path }: Variant): KubeObject {
   let inner: unknown = copy;
   for (const key of path.slice(0, -1)) inner = (inner as Record<string | number, unknown>)[key];
   (inner as Record<string | number, unknown>)[path.at(-1) ?? ""] = null;
-  return readObject(of, parseAnswer(JSON.stringify(copy)) as KubeObject);
+  return readObject(of, parseResponse(JSON.stringify(copy)) as KubeObject);
 }
 
 function schemaOf({ group, version, kind }: Resource): Schema | undefined {

@@ -4,7 +4,7 @@ import { fillStored } from "@fairlead/apiserver/builtin/zeroes.ts";
 import { builtinSchema, splitApiVersion } from "@fairlead/apiserver/schema/definitions.ts";
 import { isObject } from "@fairlead/base/json.ts";
 import { exportedFacts } from "@fairlead/fleet/member/endpoints/export.ts";
-import { parseAnswer, readObject } from "@fairlead/kube/client/read.ts";
+import { parseResponse, readObject } from "@fairlead/kube/client/read.ts";
 import { type RecordedObject, recordedObjects } from "./recorded.ts";
 
 const OBJECTS = recordedObjects();
@@ -46,13 +46,13 @@ describe("objects as real components write them", () => {
   });
 
   it.each(OBJECTS.map((it) => [it.name, it] as const))("%s: is read without nulls", (_, { text, object }) => {
-    expect(parseAnswer(text)).toEqual(without(object, isNull));
+    expect(parseResponse(text)).toEqual(without(object, isNull));
   });
 
   it.each(
     OBJECTS.filter(({ object }) => object.kind === "EndpointSlice").map((it) => [it.name, it.text] as const),
   )("%s: is exported", (_, text) => {
-    const slice = readObject(ENDPOINT_SLICES, parseAnswer(text) as EndpointSlice);
+    const slice = readObject(ENDPOINT_SLICES, parseResponse(text) as EndpointSlice);
     const facts = exportedFacts(slice);
     if (slice.addressType === "FQDN") expect(facts).toBeUndefined();
     else expect(facts?.endpoints).toHaveLength(slice.endpoints.length);

@@ -8,7 +8,7 @@ import type { ServerTime } from "#client/server-clock.ts";
 export interface CallOptions {
   readonly signal?: AbortSignal;
   /**
-   * Without an answer for this long, packets may be lost on the open connections: later calls use new ones. The call itself
+   * Without a response for this long, packets may be lost on the open connections: later calls use new ones. The call itself
    * continues. Unit: milliseconds.
    */
   readonly silentAfterMs?: number;
@@ -25,7 +25,7 @@ export interface ApplyOptions extends WriteOptions {
   readonly fieldManager: string;
   /** Take fields over from other managers. Default: true, as controllers do. */
   readonly force?: boolean;
-  /** "metadata": the answer holds nothing else, which spares both ends the rest. Default: the whole object. */
+  /** "metadata": the response holds nothing else, which spares both ends the rest. Default: the whole object. */
   readonly returns?: "metadata";
 }
 
@@ -101,9 +101,9 @@ export interface KubeClient extends AsyncDisposable {
    * retry at once.
    */
   onReachable(listener: () => void): Disposable;
-  /** The time of the server's clock, estimated from its answers; undefined before the first one. */
+  /** The time of the server's clock, estimated from its responses; undefined before the first one. */
   readonly serverTime: ServerTime | undefined;
-  /** Any other call: a path with its query, a JSON body, the parsed JSON of the answer (or its text). */
+  /** Any other call: a path with its query, a JSON body, the parsed JSON of the response (or its text). */
   request(method: string, path: string, body?: unknown, options?: CallOptions): Promise<unknown>;
 }
 

@@ -29,7 +29,7 @@ export async function serveMetrics(options: MetricsServerOptions): Promise<Metri
   const { flag = "--metrics", address } = options;
   const { host, port } = parseAddress(flag, address);
   const server = createServer((request, response) => {
-    answer(options, new URL(request.url ?? "", "http://here"), response).catch((error: unknown) => {
+    serve(options, new URL(request.url ?? "", "http://here"), response).catch((error: unknown) => {
       response.destroy(Error.isError(error) ? error : undefined);
     });
   });
@@ -57,7 +57,7 @@ function parseAddress(flag: string, address: string): HostPort {
   throw new FleetError("OPTION_INVALID", `${flag} must be host:port, got ${JSON.stringify(address)}`);
 }
 
-async function answer(
+async function serve(
   { metrics, checks }: MetricsServerOptions,
   url: URL,
   response: ServerResponse,

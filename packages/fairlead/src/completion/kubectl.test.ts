@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { visibleCommands } from "#command-tree.ts";
-import { answer } from "./kubectl.ts";
+import { complete } from "./kubectl.ts";
 import { placesOf } from "./places.ts";
 
 it.for([
@@ -11,7 +11,7 @@ it.for([
   { words: ["join", "--timeout", "l"], expected: [":4"] },
   { words: ["nonsense", "--nonsense", "vers"], expected: ["version", ":4"] },
 ])("kubectl gets the suggestions $expected for $words", async ({ words, expected }) => {
-  const lines = answer(placesOf(await visibleCommands()), words)
+  const lines = complete(placesOf(await visibleCommands()), words)
     .trimEnd()
     .split("\n");
   expect(lines.map((it) => it.split("\t")[0])).toEqual(expected);

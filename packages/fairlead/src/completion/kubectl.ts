@@ -11,7 +11,7 @@ export function command(): unknown {
       const { visibleCommands } = await import("#command-tree.ts");
       // As they were typed: the parser would take flags out.
       const words = process.argv.slice(2).filter((it, at) => at > 0 || it !== "kubectl_complete-fairlead");
-      process.stdout.write(answer(placesOf(await visibleCommands()), words));
+      process.stdout.write(complete(placesOf(await visibleCommands()), words));
     });
 }
 
@@ -24,7 +24,7 @@ const NO_FILES = 4;
  *
  * @param words - What follows "kubectl fairlead"; the last is being typed, and may be empty.
  */
-export function answer(places: readonly Place[], words: readonly string[]): string {
+export function complete(places: readonly Place[], words: readonly string[]): string {
   const current = words.at(-1) ?? "";
   const before = words.slice(0, -1);
   const place = placeAfter(places, before);

@@ -33,8 +33,8 @@ export function watchingHub({ here }: Session, keys: () => readonly ObjectKey[])
   });
 }
 
-/** The answers of the hub in its own cluster: keys are services. */
-export function watchingAnswers(
+/** The status of imports in the hub's own cluster: keys are services. */
+export function watchingImportStatus(
   session: Session,
   keysOf: (service: ObjectKey) => readonly ObjectKey[],
 ): Source {

@@ -114,7 +114,7 @@ export class FakeKubeClient implements KubeClient {
   }
 
   get<T extends KubeObject>(of: Resource<T>, key: ObjectKey, options: CallOptions = {}): Promise<T> {
-    return this.#answer(options, () => this.state.get(of, key));
+    return this.#respond(options, () => this.state.get(of, key));
   }
 
   async find<T extends KubeObject>(
@@ -131,7 +131,7 @@ export class FakeKubeClient implements KubeClient {
   }
 
   list<T extends KubeObject>(of: Resource<T>, options: ListOptions = {}): Promise<ObjectList<T>> {
-    return this.#answer(options, () => {
+    return this.#respond(options, () => {
       if (this.refuseReads !== undefined) throw this.refuseReads;
       this.reads.push({ verb: "list", resource: of.plural });
       this.#interruptions.shift()?.();
@@ -157,7 +157,7 @@ export class FakeKubeClient implements KubeClient {
     options: WatchOptions,
     signal: AbortSignal,
   ): AsyncGenerator<WatchEvent<T>> {
-    await this.#answer({ signal }, () => null);
+    await this.#respond({ signal }, () => null);
     if (this.refuseReads !== undefined) throw this.refuseReads;
     const { resourceVersion: since } = options;
     this.reads.push({ verb: "watch", resource: of.plural, ...defined({ from: since }) });
@@ -282,19 +282,19 @@ export class FakeKubeClient implements KubeClient {
     await Promise.resolve();
   }
 
-  /** Answers come in a later turn, and are copies: what a caller does to them stays with the caller. */
-  async #answer<R>(options: CallOptions, answer: () => unknown): Promise<R> {
+  /** Responses come in a later turn, and are copies: what a caller does to them stays with the caller. */
+  async #respond<R>(options: CallOptions, response: () => unknown): Promise<R> {
     await Promise.resolve();
     if (options.signal?.aborted === true) throw abortError(options.signal);
     if (this.#isDown) {
       this.#isAway = true;
       throw unreachable();
     }
-    this.#noteAnswer();
-    return cloneJson(answer()) as R;
+    this.#noteResponse();
+    return cloneJson(response()) as R;
   }
 
-  #noteAnswer(): void {
+  #noteResponse(): void {
     if (!this.#isAway) return;
     this.#isAway = false;
     for (const listener of this.#onReachable) listener();
@@ -305,7 +305,7 @@ export class FakeKubeClient implements KubeClient {
     request: { verb: RecordedWrite["verb"]; key: ObjectKey; options: WriteOptions | DeleteOptions },
     act: () => unknown,
   ): Promise<R> {
-    return this.#answer(request.options, () => {
+    return this.#respond(request.options, () => {
       const subresource = "subresource" in request.options ? request.options.subresource : undefined;
       const write = {
         verb: request.verb,

@@ -10,7 +10,7 @@ import { type RuntimeDeps, systemDeps } from "@fairlead/base/deps.ts";
 import { splitLines } from "./lines.ts";
 import { collectionPath, listQuery, objectPath, watchQuery, withQuery, writeQuery } from "./path.ts";
 import { livenessGuard } from "./liveness.ts";
-import { parseAnswer, readObject } from "./read.ts";
+import { parseResponse, readObject } from "./read.ts";
 import type { ServerTime } from "./server-clock.ts";
 import { type Call, Transport } from "./transport.ts";
 import type {
@@ -254,9 +254,9 @@ class HttpKubeClient implements KubeClient {
   async #json<R>(call: Call): Promise<R> {
     const text = await this.#transport.call(call);
     try {
-      return parseAnswer(text) as R;
+      return parseResponse(text) as R;
     } catch (cause) {
-      throw new FleetError("API_UNEXPECTED", `${call.method} ${call.path}: the answer is not JSON`, {
+      throw new FleetError("API_UNEXPECTED", `${call.method} ${call.path}: the response is not JSON`, {
         cause,
       });
     }
@@ -279,7 +279,7 @@ function silenceLimit({ timeoutSeconds, allowWatchBookmarks }: WatchOptions): nu
 }
 
 function parseEvent<T extends KubeObject>(of: Resource<T>, path: string, line: string): WatchEvent<T> {
-  const event = parseAnswer(line);
+  const event = parseResponse(line);
   if (!isObject(event) || typeof event["type"] !== "string" || !isObject(event["object"]))
     throw new FleetError("API_UNEXPECTED", `watch ${path}: malformed watch event`, { retriable: true });
   const read = event as unknown as WatchEvent<T>;

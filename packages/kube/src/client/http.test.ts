@@ -46,10 +46,10 @@ class Connection implements Dispatcher.DispatchController {
 }
 
 function answered(connection: Connection): ReturnType<typeof sendRequest> {
-  const answer = sendRequest(connection.pool, REQUEST, forever);
+  const response = sendRequest(connection.pool, REQUEST, forever);
   connection.begin();
   connection.answer(200);
-  return answer;
+  return response;
 }
 
 describe("a request", () => {

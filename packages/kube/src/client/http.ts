@@ -1,8 +1,8 @@
 import type { Dispatcher, Pool } from "undici";
 
-/** One request over a pool of connections, without the streams of Node that undici's own `request` makes of each answer. */
+/** One request over a pool of connections, without the streams of Node that undici's own `request` makes of each response. */
 
-export interface HttpAnswer {
+export interface HttpResponse {
   readonly statusCode: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly body: HttpBody;
@@ -17,22 +17,22 @@ export interface HttpBody extends AsyncIterable<Uint8Array> {
 const MOST_WAITING = 256 << 10;
 
 /**
- * Resolves when the head of the answer is there; its body is read by the caller. Ends with `signal`, also while the
+ * Resolves when the head of the response is there; its body is read by the caller. Ends with `signal`, also while the
  * request waits for a connection.
  */
 export function sendRequest(
   pool: Pick<Pool, "dispatch">,
   request: Dispatcher.DispatchOptions,
   signal: AbortSignal,
-): Promise<HttpAnswer> {
-  const answer = new PendingAnswer(signal);
-  pool.dispatch(request, answer);
-  return answer.head;
+): Promise<HttpResponse> {
+  const response = new PendingResponse(signal);
+  pool.dispatch(request, response);
+  return response.head;
 }
 
-class PendingAnswer implements Dispatcher.DispatchHandler, HttpBody {
+class PendingResponse implements Dispatcher.DispatchHandler, HttpBody {
   readonly #signal: AbortSignal;
-  readonly #head = Promise.withResolvers<HttpAnswer>();
+  readonly #head = Promise.withResolvers<HttpResponse>();
   #controller: Dispatcher.DispatchController | undefined;
   #chunks: Buffer[] = [];
   #waitingBytes = 0;
@@ -46,7 +46,7 @@ class PendingAnswer implements Dispatcher.DispatchHandler, HttpBody {
     if (signal.aborted) this.#onAbort();
   }
 
-  get head(): Promise<HttpAnswer> {
+  get head(): Promise<HttpResponse> {
     return this.#head.promise;
   }
 
@@ -58,9 +58,9 @@ class PendingAnswer implements Dispatcher.DispatchHandler, HttpBody {
   onResponseStart(
     _controller: Dispatcher.DispatchController,
     statusCode: number,
-    headers: HttpAnswer["headers"],
+    headers: HttpResponse["headers"],
   ): void {
-    // Those below 200 announce an answer (RFC 9110, section 15.2).
+    // Those below 200 announce a response (RFC 9110, section 15.2).
     if (statusCode >= 200) this.#head.resolve({ statusCode, headers, body: this });
   }
 

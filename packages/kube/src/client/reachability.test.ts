@@ -34,17 +34,17 @@ const begin = (silentAfterMs?: number): Exchange => reach.begin(undefined, silen
 /** A watch that is open. */
 function stream(): Exchange {
   const exchange = begin();
-  reach.noteAnswer(exchange);
+  reach.noteResponse(exchange);
   return exchange;
 }
 
-/** An answer to a request that is sent now. */
+/** A response to a request that is sent now. */
 function answer(): void {
   using exchange = begin();
-  reach.noteAnswer(exchange);
+  reach.noteResponse(exchange);
 }
 
-describe("after a silence, an answer to what was sent since", () => {
+describe("after a silence, a response to what was sent since", () => {
   it("ends streams without data since, and calls that were sent before", async () => {
     const watch = stream();
     const call = begin();
@@ -81,14 +81,14 @@ describe("after a silence, an answer to what was sent since", () => {
   });
 });
 
-describe("an answer that comes late, to what was sent before the silence,", () => {
+describe("a response that comes late, to what was sent before the silence,", () => {
   it("shows that the server is slow, and ends no call", async () => {
     const watch = stream();
     const call = begin();
     const slow = begin(1500);
     await clock.advance(2000);
     expect([reach.isAway, suspicions]).toEqual([true, 1]);
-    reach.noteAnswer(slow);
+    reach.noteResponse(slow);
     await clock.advance(1000);
     answer();
     expect(reach.isAway).toBe(false);
@@ -100,14 +100,14 @@ describe("open connections", () => {
   it.each([
     ["nothing came back", TIMEOUT, 1],
     ["one is not known any more at the other end", RESET, 1],
-    ["the connection is refused, which is an answer", REFUSED, 0],
+    ["the connection is refused, which is a response", REFUSED, 0],
   ])("are suspected where %s", (_, error, count) => {
     reach.noteFailure(error);
     expect([reach.isAway, suspicions]).toEqual([true, count]);
   });
 
   it("are not suspected for a call that is answered in time", async () => {
-    reach.noteAnswer(begin(1500));
+    reach.noteResponse(begin(1500));
     await clock.advance(5000);
     expect(suspicions).toBe(0);
   });

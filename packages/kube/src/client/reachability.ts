@@ -77,7 +77,7 @@ export class Reachability implements Disposable {
   /**
    * A request goes out.
    *
-   * @param silentAfterMs - Where no answer came for so long nothing is sent any more on connections that are open.
+   * @param silentAfterMs - Where no response came for so long nothing is sent any more on connections that are open.
    */
   begin(signal: AbortSignal | undefined, silentAfterMs: number | undefined): Exchange {
     const exchange: Exchange = new Exchange(this.#clock, signal, () => {
@@ -92,7 +92,7 @@ export class Reachability implements Disposable {
     return exchange;
   }
 
-  /** A request failed before its answer came, or within. */
+  /** A request failed before its response came, or within. */
   noteFailure(cause: unknown): void {
     const code = Error.isError(cause) && "code" in cause ? cause.code : undefined;
     if (typeof code === "string" && (SILENCE.has(code) || code === FORGOTTEN)) this.noteSilence();
@@ -124,7 +124,7 @@ export class Reachability implements Disposable {
     if (this.#isAwaited) {
       const over = new AbortController();
       using _timer = this.#clock.after(PROBE_MS, () =>
-        over.abort(new FleetError("TIMED_OUT", `no answer for ${PROBE_MS} ms`)),
+        over.abort(new FleetError("TIMED_OUT", `no response for ${PROBE_MS} ms`)),
       );
       await this.#parts.probe(AbortSignal.any([over.signal, this.#closing.signal]));
     }
@@ -136,13 +136,13 @@ export class Reachability implements Disposable {
     return this.isAway && this.#listeners.size > 0 && !this.#closing.signal.aborted;
   }
 
-  noteAnswer(answered: Exchange): void {
+  noteResponse(answered: Exchange): void {
     answered.isAnswered = true;
     answered.hear();
     const outage = this.#outage;
     this.#outage = undefined;
     if (outage !== undefined) for (const listener of this.#listeners) listener();
-    // An answer to an earlier request shows that the server is slow, and that its connections are alive.
+    // A response to an earlier request shows that the server is slow, and that its connections are alive.
     const silence = outage?.isSilent === true && answered.sentMs >= outage.sinceMs ? outage : undefined;
     const lateMs = silence === undefined ? OVERTAKEN_MS : 0;
     for (const it of this.#underWay) {
@@ -181,7 +181,7 @@ export class Exchange implements Disposable {
     return this.#stop.signal;
   }
 
-  /** When something of its answer came last; at first, when it was sent. On the monotonic clock. */
+  /** When something of its response came last; at first, when it was sent. On the monotonic clock. */
   get heardMs(): number {
     return this.#heardMs;
   }
@@ -205,7 +205,7 @@ export class Exchange implements Disposable {
   }
 }
 
-/** The connection was open and ended before an answer came, or was found to be dead. */
+/** The connection was open and ended before a response came, or was found to be dead. */
 export function isCutOff(error: unknown): boolean {
   if (!hasCode(error, "API_UNAVAILABLE") || !Error.isError(error.cause)) return false;
   if (hasCode(error.cause, "TIMED_OUT")) return true;

@@ -1,16 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { CONFIG_MAPS } from "#api/core/v1/types.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "#api/discovery/v1/types.ts";
-import { parseAnswer, readObject } from "./read.ts";
+import { parseResponse, readObject } from "./read.ts";
 
-describe("an answer with the nulls that Go writes", () => {
+describe("a response with the nulls that Go writes", () => {
   it("has no null fields at any depth, and keeps the items of lists", () => {
     const text = '{"a":null,"b":{"c":null,"d":[{"e":null,"f":1},null]},"g":"null"}';
-    expect(parseAnswer(text)).toEqual({ b: { d: [{ f: 1 }, null] }, g: "null" });
+    expect(parseResponse(text)).toEqual({ b: { d: [{ f: 1 }, null] }, g: "null" });
   });
 
   it("has the lists that its type requires", () => {
-    const empty = parseAnswer(
+    const empty = parseResponse(
       '{"metadata":{"name":"a"},"addressType":"IPv4","endpoints":null,"ports":null}',
     ) as EndpointSlice;
     expect(readObject(ENDPOINT_SLICES, empty)).toEqual({

@@ -7,9 +7,9 @@ import { isObject } from "@fairlead/base/json.ts";
  * `omitempty` as null, also where an empty list was sent: protobuf, as which built-in kinds are stored, has none. To
  * Kubernetes null and absent are the same, and our types know absent only.
  */
-export function parseAnswer(text: string): unknown {
+export function parseResponse(text: string): unknown {
   const value: unknown = JSON.parse(text);
-  // Few answers have one: all others are spared the walk.
+  // Few responses have one: all others are spared the walk.
   if (text.includes("null")) dropNulls(value);
   return value;
 }

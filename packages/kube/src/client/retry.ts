@@ -20,7 +20,7 @@ interface Refused {
 /**
  * 429 says that nothing was done: any request may be sent again. 503 may come from a proxy whose server has acted.
  *
- * @returns How long to wait; undefined: the refusal is the answer. Unit: milliseconds.
+ * @returns How long to wait; undefined: the refusal is the response. Unit: milliseconds.
  */
 export function planRetry({
   code,

@@ -8,7 +8,7 @@ import { ServerClock } from "./server-clock.ts";
 const dateOf = (ms: number): string => new Date(Math.floor(ms / 1000) * 1000).toUTCString();
 
 describe("the clock of a server", () => {
-  it("is unknown before the first answer, and ignores other headers", () => {
+  it("is unknown before the first response, and ignores other headers", () => {
     const clock = new ServerClock(new FakeClock());
     expect(clock.time).toBeUndefined();
     clock.observe("", 0, 1);

@@ -1,6 +1,6 @@
 import type { Clock } from "@fairlead/base/clock.ts";
 
-/** The time of a server's clock, estimated from its answers. */
+/** The time of a server's clock, estimated from its responses. */
 export interface ServerTime {
   /** Unit: milliseconds since the Unix epoch. */
   readonly nowMs: number;
@@ -12,8 +12,8 @@ export interface ServerTime {
 const DRIFT = 5e-4;
 
 /**
- * Learns a server's clock from the Date of its answers (RFC 9110, section 6.6.1), which has whole seconds: it was read
- * between the sending of the request and the coming of the answer, so each answer bounds the difference of the clocks from
+ * Learns a server's clock from the Date of its responses (RFC 9110, section 6.6.1), which has whole seconds: it was read
+ * between the sending of the request and the coming of the response, so each response bounds the difference of the clocks from
  * both sides, and what all bounds have in common soon is as narrow as a round trip. Our own side is the monotonic clock:
  * setting the machine's clock changes nothing.
  */
@@ -43,7 +43,7 @@ export class ServerClock {
     this.#bounds = lowMs <= highMs ? { lowMs, highMs, atMs: receivedMs } : seen;
   }
 
-  /** Undefined before the first answer. */
+  /** Undefined before the first response. */
   get time(): ServerTime | undefined {
     if (this.#bounds === undefined) return undefined;
     const { lowMs, highMs, atMs } = this.#bounds;

@@ -2,7 +2,7 @@ import { keyOf, type ObjectKey } from "#api/meta/key.ts";
 import { apiVersionOf, type Resource } from "#api/meta/resource.ts";
 import type { KubeObject, Status } from "#api/meta/types.ts";
 import { cloneJson, sameJson } from "@fairlead/base/json.ts";
-import { statusError } from "./answer.ts";
+import { statusError } from "./status-error.ts";
 import { timestamp } from "#objects/conditions.ts";
 
 /** One committed change. `object` is the state after it, or the last one with the version of the deletion. */

@@ -14,8 +14,8 @@ export async function requestToken(
     kind: "TokenRequest",
     spec: { expirationSeconds: account.seconds },
   };
-  const answer = await client.request("POST", path, body, { signal });
-  const status = isObject(answer) ? answer["status"] : undefined;
+  const response = await client.request("POST", path, body, { signal });
+  const status = isObject(response) ? response["status"] : undefined;
   const token = isObject(status) ? status["token"] : undefined;
   if (typeof token === "string" && token !== "") return token;
   throw new FleetError(

@@ -3,11 +3,11 @@ import type { Pool } from "undici";
 import { withoutTrailing } from "@fairlead/base/text.ts";
 import { abortError, delay } from "@fairlead/base/clock.ts";
 import { FleetError, hasCode } from "@fairlead/base/errors.ts";
-import { parseStatus, statusError } from "./answer.ts";
+import { parseStatus, statusError } from "./status-error.ts";
 import type { ClusterConfig, Credential } from "#config/config.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { currentFlow } from "./flow.ts";
-import { type HttpAnswer, type HttpBody, sendRequest } from "./http.ts";
+import { type HttpResponse, type HttpBody, sendRequest } from "./http.ts";
 import { FairLimiter } from "./limiter.ts";
 import { type ClientMeters, createClientMeters } from "./meters.ts";
 import { type Exchange, isCutOff, Reachability } from "./reachability.ts";
@@ -50,7 +50,7 @@ interface Opened {
   readonly connections: Promise<Connections>;
 }
 
-interface Answer {
+interface ResponseHead {
   readonly code: number;
   readonly retryAfterMs: number | undefined;
   /** Uid of the FlowSchema that the request fell under (API Priority and Fairness). */
@@ -102,28 +102,28 @@ export class Transport implements AsyncDisposable {
     return this.#serverClock.time;
   }
 
-  /** Sends a call and gives the text of its answer. Throws for every code but 2xx. */
+  /** Sends a call and gives the text of its response. Throws for every code but 2xx. */
   async call(call: Call): Promise<string> {
     const { clock, rng } = this.#deps;
     const startedMs = clock.monotonic();
     for (let attempt = 0, waitedMs = 0; ; attempt++) {
-      const { answer, text } = await this.#inTurn(call);
-      if (answer.code >= 200 && answer.code < 300) {
+      const { response, text } = await this.#inTurn(call);
+      if (response.code >= 200 && response.code < 300) {
         this.#meters.took(call.method, clock.monotonic() - startedMs);
         return text;
       }
-      const { code, retryAfterMs } = answer;
+      const { code, retryAfterMs } = response;
       const { isIdempotent } = call;
       const waitMs = planRetry({ code, retryAfterMs, isIdempotent, attempt, waitedMs });
       if (waitMs === undefined)
-        throw statusError(`${call.method} ${call.path}`, parseStatus(answer.code, text));
+        throw statusError(`${call.method} ${call.path}`, parseStatus(response.code, text));
       waitedMs += waitMs;
       await delay(clock, waitMs * (1 + 0.1 * rng.random()), call.signal ?? this.#closing.signal);
     }
   }
 
   /** Writes of controllers are limited by what the server accepts; reads, and all requests of elections, are sent at once. */
-  async #inTurn(call: Call): Promise<{ readonly answer: Answer; readonly text: string }> {
+  async #inTurn(call: Call): Promise<{ readonly response: ResponseHead; readonly text: string }> {
     const flow = call.method === "GET" ? undefined : currentFlow();
     if (flow === undefined) return this.#exchange(call);
     const startedMs = this.#deps.clock.monotonic();
@@ -131,28 +131,28 @@ export class Transport implements AsyncDisposable {
     this.#meters.waited(this.#deps.clock.monotonic() - startedMs);
     try {
       const both = await this.#exchange(call);
-      if (both.answer.code === 429) permit.release("throttled");
+      if (both.response.code === 429) permit.release("throttled");
       return both;
     } finally {
       permit.release("done");
     }
   }
 
-  async #exchange(call: Call): Promise<{ readonly answer: Answer; readonly text: string }> {
-    const answer = await this.#sendOnLiveConnection(call);
-    if (answer.code === 429) this.#meters.throttled(answer.flowSchema);
-    return { answer, text: await this.#read(call, answer) };
+  async #exchange(call: Call): Promise<{ readonly response: ResponseHead; readonly text: string }> {
+    const response = await this.#sendOnLiveConnection(call);
+    if (response.code === 429) this.#meters.throttled(response.flowSchema);
+    return { response, text: await this.#read(call, response) };
   }
 
-  /** Sends a call with a streamed answer. Throws for every code but 2xx. */
+  /** Sends a call with a streamed response. Throws for every code but 2xx. */
   async stream(call: Call): Promise<AsyncIterable<Uint8Array>> {
-    const answer = await this.#sendWithFreshCredentials(call, "watches");
-    if (answer.code >= 200 && answer.code < 300) return this.#passOn(call, answer);
-    const text = await this.#read(call, answer);
-    throw statusError(`${call.method} ${call.path}`, parseStatus(answer.code, text));
+    const response = await this.#sendWithFreshCredentials(call, "watches");
+    if (response.code >= 200 && response.code < 300) return this.#passOn(call, response);
+    const text = await this.#read(call, response);
+    throw statusError(`${call.method} ${call.path}`, parseStatus(response.code, text));
   }
 
-  async *#passOn(call: Call, { body, exchange }: Answer): AsyncGenerator<Uint8Array> {
+  async *#passOn(call: Call, { body, exchange }: ResponseHead): AsyncGenerator<Uint8Array> {
     using _underWay = exchange;
     try {
       for await (const chunk of body) {
@@ -169,11 +169,11 @@ export class Transport implements AsyncDisposable {
     return this.#reach.onReachable(listener);
   }
 
-  /** Everybody may ask for the version; whatever comes back is an answer. */
+  /** Everybody may ask for the version; whatever comes back is a response. */
   async #probe(signal: AbortSignal): Promise<void> {
     const call: Call = { method: "GET", path: "/version", isIdempotent: true, signal };
-    const answer = await this.#send(call, "calls").catch(() => undefined);
-    if (answer !== undefined) await this.#read(call, answer).catch(() => {});
+    const response = await this.#send(call, "calls").catch(() => undefined);
+    if (response !== undefined) await this.#read(call, response).catch(() => {});
   }
 
   /** The error of a broken connection. */
@@ -185,7 +185,7 @@ export class Transport implements AsyncDisposable {
     if (this.#closing.signal.aborted) return abortError(this.#closing.signal);
     if (cause instanceof FleetError) return cause;
     this.#reach.noteFailure(cause);
-    const message = `${call.method} ${call.path}: no answer from ${this.#config.server}`;
+    const message = `${call.method} ${call.path}: no response from ${this.#config.server}`;
     return new FleetError("API_UNAVAILABLE", message, {
       cause,
       retriable: true,
@@ -206,7 +206,7 @@ export class Transport implements AsyncDisposable {
    * A kept connection may have been closed by the server just as the call went out. An idempotent call is sent again on a
    * new connection (RFC 9110, section 9.2.2).
    */
-  async #sendOnLiveConnection(call: Call): Promise<Answer> {
+  async #sendOnLiveConnection(call: Call): Promise<ResponseHead> {
     try {
       return await this.#sendWithFreshCredentials(call, "calls");
     } catch (error) {
@@ -216,7 +216,7 @@ export class Transport implements AsyncDisposable {
   }
 
   /** A credential may have been renewed or revoked since it was read: on 401 it is read again, once. */
-  async #sendWithFreshCredentials(call: Call, kind: "calls" | "watches"): Promise<Answer> {
+  async #sendWithFreshCredentials(call: Call, kind: "calls" | "watches"): Promise<ResponseHead> {
     const first = await this.#send(call, kind);
     if (first.code !== 401) return first;
     await this.#read(call, first);
@@ -224,7 +224,7 @@ export class Transport implements AsyncDisposable {
     return this.#send(call, kind);
   }
 
-  async #send(call: Call, kind: "calls" | "watches"): Promise<Answer> {
+  async #send(call: Call, kind: "calls" | "watches"): Promise<ResponseHead> {
     let exchange: Exchange | undefined;
     try {
       this.#closing.signal.throwIfAborted();
@@ -242,7 +242,7 @@ export class Transport implements AsyncDisposable {
       };
       const response = await sendRequest(connections[kind], request, exchange.signal);
       this.#meters.answered(call.method, String(response.statusCode));
-      this.#noteAnswer(response.headers, exchange);
+      this.#noteResponse(response.headers, exchange);
       return {
         code: response.statusCode,
         retryAfterMs: parseRetryAfter(response.headers["retry-after"]),
@@ -257,9 +257,9 @@ export class Transport implements AsyncDisposable {
     }
   }
 
-  #noteAnswer(headers: HttpAnswer["headers"], exchange: Exchange): void {
+  #noteResponse(headers: HttpResponse["headers"], exchange: Exchange): void {
     this.#serverClock.observe(headerOf(headers, "date"), exchange.sentMs, this.#deps.clock.monotonic());
-    this.#reach.noteAnswer(exchange);
+    this.#reach.noteResponse(exchange);
   }
 
   /** Sends later calls on new connections; calls in flight are completed on the old ones. */
@@ -273,7 +273,7 @@ export class Transport implements AsyncDisposable {
     return new FleetError("API_UNAVAILABLE", message, { cause: signal.reason, retriable: true });
   }
 
-  async #read(call: Call, { body, exchange }: Answer): Promise<string> {
+  async #read(call: Call, { body, exchange }: ResponseHead): Promise<string> {
     using _underWay = exchange;
     try {
       return await body.text();
@@ -344,7 +344,7 @@ function authorizationOf(credential: Credential): string | undefined {
   return `Basic ${Buffer.from(pair, "utf8").toString("base64")}`;
 }
 
-function headerOf(headers: HttpAnswer["headers"], name: string): string {
+function headerOf(headers: HttpResponse["headers"], name: string): string {
   const value = headers[name];
   return typeof value === "string" ? value : "";
 }

@@ -5,7 +5,7 @@ import type { KubeObject } from "#api/meta/types.ts";
 import { backoffMs } from "@fairlead/base/backoff.ts";
 import { delay } from "@fairlead/base/clock.ts";
 import { hasCode, messageOf } from "@fairlead/base/errors.ts";
-import { statusError } from "#client/answer.ts";
+import { statusError } from "#client/status-error.ts";
 import type { RuntimeDeps } from "@fairlead/base/deps.ts";
 import { Backlog, type ObjectEvent } from "./backlog.ts";
 import type { KubeClient, ListOptions } from "#types.ts";

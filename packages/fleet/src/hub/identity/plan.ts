@@ -183,10 +183,10 @@ export function requestEndsMs(
   { metadata, spec, status }: CertificateSigningRequest,
   keptMs: number,
 ): number | undefined {
-  const answers = (status?.conditions ?? []).filter((it) => it.status === "True");
-  const isFinished = status?.certificate !== undefined || answers.some((it) => it.type !== "Approved");
+  const decisions = (status?.conditions ?? []).filter((it) => it.status === "True");
+  const isFinished = status?.certificate !== undefined || decisions.some((it) => it.type !== "Approved");
   if (!isFinished || !isOurs(spec, readRequest(spec))) return undefined;
-  const times = [metadata.creationTimestamp, ...answers.map((it) => it.lastUpdateTime)]
+  const times = [metadata.creationTimestamp, ...decisions.map((it) => it.lastUpdateTime)]
     .map((it) => Date.parse(it ?? ""))
     .filter((it) => !Number.isNaN(it));
   return Math.max(0, ...times) + keptMs;

@@ -95,7 +95,7 @@ class Identity {
     if (verdict.kind === "approve" && verdict.account !== undefined)
       await claim(client, verdict.account, asked, signal);
     try {
-      await answer(client, asked, verdict, signal);
+      await decide(client, asked, verdict, signal);
     } catch (error) {
       if (hasCode(error, "API_FORBIDDEN")) this.#tellRefusal(asked, messageOf(error));
       throw error;
@@ -185,7 +185,7 @@ async function claim(
   );
 }
 
-async function answer(
+async function decide(
   client: KubeClient,
   asked: CertificateSigningRequest,
   verdict: Exclude<Verdict, { kind: "ignore" }>,

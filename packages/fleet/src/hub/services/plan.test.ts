@@ -92,11 +92,11 @@ describe("what the hub makes of the exports of a service", () => {
     const half = exported("b", 80, { ...web });
     const of = plan([hidden, half], [asked("c", "2026-01-01T00:00:00Z")]);
     expect(of.status?.ports?.map((it) => it.port)).toEqual([81, 80]);
-    expect(of.answers[0]?.status).toMatchObject({
+    expect(of.importStatuses[0]?.status).toMatchObject({
       clusters: [{ cluster: "b", ports: [{ name: "web", importedAs: "web" }] }],
       ports: [{ name: "web", port: 80 }],
     });
-    expect(of.answers[0]?.status.ports).toHaveLength(1);
+    expect(of.importStatuses[0]?.status.ports).toHaveLength(1);
   });
 
   it("counts two exports of one cluster once", () => {
@@ -148,11 +148,11 @@ describe("who imports a service through the fleet door", () => {
   it("is one member: the first that asked, until it releases the import", () => {
     const first = plan([exported("a")], [late, early]);
     expect(first.claims[0]?.cluster).toBe("b");
-    expect(first.answers.map((it) => [it.object.metadata.namespace, it.holdsClaim])).toEqual([
+    expect(first.importStatuses.map((it) => [it.object.metadata.namespace, it.holdsClaim])).toEqual([
       ["fleet-member-c", false],
       ["fleet-member-b", true],
     ]);
-    expect(first.answers[0]?.status).toEqual({
+    expect(first.importStatuses[0]?.status).toEqual({
       message:
         "work/hello is imported by b: one member at a time does, unless every one asks with fairlead.dev/import: shared",
     });
@@ -167,7 +167,7 @@ describe("who imports a service through the fleet door", () => {
     expect(plan([exported("a", 80, { headless: true })], [early]).claims).toEqual([]);
     const none = plan([], [early]);
     expect(none.claims).toEqual([]);
-    expect(none.answers[0]?.status).toEqual({ message: "no cluster exports work/hello" });
+    expect(none.importStatuses[0]?.status).toEqual({ message: "no cluster exports work/hello" });
   });
 
   it("A9: is never a member that may not import from the namespace, so that it does not block another", () => {
@@ -189,7 +189,7 @@ describe("who imports a service through the fleet door", () => {
     expect(allowed.claims.map((it) => it.cluster)).toEqual(["c"]);
     expect(allowed.audiences.everyone).toBeUndefined();
     expect([...allowed.audiences.special.keys()]).toEqual(["a", "c"]);
-    const refused = allowed.answers.find((it) => it.object.metadata.namespace === "fleet-member-b");
+    const refused = allowed.importStatuses.find((it) => it.object.metadata.namespace === "fleet-member-b");
     expect(refused?.holdsClaim).toBe(false);
     expect(refused?.status.message).toContain("does not name b");
   });

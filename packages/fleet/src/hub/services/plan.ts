@@ -61,7 +61,7 @@ export interface ServicePlan {
     readonly conditions: readonly NewCondition[];
   }[];
   /** For the InternalServiceImports, one entry each. */
-  readonly answers: readonly {
+  readonly importStatuses: readonly {
     readonly object: InternalServiceImport;
     readonly holdsClaim: boolean;
     readonly status: FleetServiceImportStatus;
@@ -140,7 +140,7 @@ export function planService(view: ServiceView): ServicePlan {
               ],
       };
     }),
-    answers: view.imports.map((object) => {
+    importStatuses: view.imports.map((object) => {
       const holdsClaim = claims.some((it) => it.mailbox === object.metadata.namespace);
       const cluster = clusterOfMailbox(object.metadata.namespace) ?? "";
       const knowsFamilies = view.isLegacy?.(cluster) !== true;

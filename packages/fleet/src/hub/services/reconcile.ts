@@ -78,7 +78,7 @@ export function serviceReconciler(parts: ServicesDeps) {
     const pass = new Pass(parts, key, signal);
     await pass.writeServiceImport(plan, serviceImport);
     await pass.writeExportConditions(plan);
-    await pass.writeAnswers(plan);
+    await pass.writeImportStatuses(plan);
     await pass.writeImportedServices(plan, members);
   };
 }
@@ -220,11 +220,11 @@ class Pass {
         });
   }
 
-  async writeAnswers(plan: ServicePlan): Promise<void> {
+  async writeImportStatuses(plan: ServicePlan): Promise<void> {
     const { client } = this.#parts;
     const signal = this.#signal;
     const finalizer = FINALIZERS.internalServiceImport;
-    for (const { object, holdsClaim, status } of plan.answers) {
+    for (const { object, holdsClaim, status } of plan.importStatuses) {
       const present = holdsClaim
         ? await addFinalizer(client, INTERNAL_SERVICE_IMPORTS, object, { finalizer, signal })
         : object;

@@ -23,7 +23,7 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { addFinalizer, isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching, watchingChanges } from "@fairlead/kube/controller/source.ts";
 import type { Change, Controller } from "@fairlead/kube/types.ts";
-import { fleetImportOf, watchingAnswers, watchingHub } from "../hub-cluster.ts";
+import { fleetImportOf, watchingImportStatus, watchingHub } from "../hub-cluster.ts";
 import { isOurs } from "../imports/mcs-import-plan.ts";
 import { hasNamespace } from "../imports/namespace-report.ts";
 import {
@@ -108,7 +108,7 @@ export function createEndpointImport(session: Session, probes: Probes, drains: D
         watchingChanges(here.fleetImports, (change) =>
           sameJson(change.before?.status, change.after?.status) ? [] : slicesOf(change.key),
         ),
-        watchingAnswers(session, slicesOf),
+        watchingImportStatus(session, slicesOf),
         watchingHub(session, () => importedSliceKeys(session)),
         watchingChanges(here.services, (change) =>
           [

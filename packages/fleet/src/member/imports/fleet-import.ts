@@ -21,7 +21,7 @@ import { askersOf, isHubToo, watchingHub } from "../hub-cluster.ts";
 import { importOf, serviceOfImport } from "../informers.ts";
 import { isMembershipChanged, isLegacyHub, membershipOf, type Session } from "../session.ts";
 
-/** ServiceImports of the fleet door to the hub, and its answers back. Keys are services. */
+/** ServiceImports of the fleet door to the hub, and the status back. Keys are services. */
 export function createFleetImport(session: Session): Controller {
   const { here, mailbox, deps } = session;
   return createController(
@@ -68,7 +68,7 @@ async function reconcile(session: Session, key: ObjectKey, signal: AbortSignal):
   const current = await ask(session, asking, asked[0], signal);
   // A request without an answer changes nothing: the answer to the previous request, which was deleted, still applies.
   if (wanted !== undefined && current?.status !== undefined)
-    await answer(session.local, wanted, current.status, signal);
+    await writeStatus(session.local, wanted, current.status, signal);
 }
 
 /** In the hub's own cluster: the ServiceImport that would be made elsewhere. */
@@ -99,7 +99,7 @@ async function withdraw(
 ): Promise<void> {
   for (const it of asked) await hub.delete(INTERNAL_SERVICE_IMPORTS, keyOf(it), { signal });
   if (wanted === undefined) return;
-  if (!isDeleting(wanted)) return answer(local, wanted, {}, signal);
+  if (!isDeleting(wanted)) return writeStatus(local, wanted, {}, signal);
   // Legacy agents added it; Fairlead needs none.
   const finalizer = FINALIZERS.serviceImport;
   await removeFinalizer(local, FLEET_SERVICE_IMPORTS, wanted, { finalizer, signal });
@@ -136,7 +136,7 @@ async function ask(
   return current;
 }
 
-async function answer(
+async function writeStatus(
   local: KubeClient,
   object: FleetServiceImport,
   status: NonNullable<FleetServiceImport["status"]>,

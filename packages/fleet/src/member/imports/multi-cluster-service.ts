@@ -21,7 +21,7 @@ import { createController } from "@fairlead/kube/controller/controller.ts";
 import { isDeleting, removeFinalizer } from "@fairlead/kube/objects/finalizers.ts";
 import { both, watching } from "@fairlead/kube/controller/source.ts";
 import type { Applied, Change, Controller, KubeClient, ReconcileResult } from "@fairlead/kube/types.ts";
-import { fleetImportOf, isHubToo, watchingAnswers, watchingHub } from "../hub-cluster.ts";
+import { fleetImportOf, isHubToo, watchingImportStatus, watchingHub } from "../hub-cluster.ts";
 import { importOf, multiClusterServiceOf, multiClusterServiceOfImport } from "../informers.ts";
 import { runs } from "../roles.ts";
 import { isMembershipChanged, isLegacyHub, membershipOf, type Session } from "../session.ts";
@@ -50,7 +50,7 @@ export function createMultiClusterServices(session: Session): Controller {
         // What the managers of the original names read apart, one of them alone does not.
         ...(runs(session.part, "member-net")
           ? [
-              watchingAnswers(session, (key) => readersOf(session, key)),
+              watchingImportStatus(session, (key) => readersOf(session, key)),
               watchingHub(session, () => [...here.multiClusterServices.store.list()].map(keyOf)),
             ]
           : []),

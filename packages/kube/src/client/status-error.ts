@@ -24,7 +24,7 @@ const CODES_BY_REASON: Readonly<Record<string, ErrorCode>> = {
   UnsupportedMediaType: "API_BAD_REQUEST",
 };
 
-/** For answers without a reason: of proxies, and of servers before they are up. */
+/** For responses without a reason: of proxies, and of servers before they are up. */
 const CODES_BY_HTTP: Readonly<Record<number, ErrorCode>> = {
   400: "API_BAD_REQUEST",
   401: "API_UNAUTHORIZED",
